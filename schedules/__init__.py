@@ -1,0 +1,1 @@
+"""Hand-written schedules, one folder per target family."""

@@ -1,0 +1,1 @@
+"""Scheduling operators that every family shares."""

@@ -1,0 +1,1 @@
+"""Schedules for AVX2 and AVX-512."""

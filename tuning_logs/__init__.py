@@ -1,0 +1,1 @@
+"""Measured configurations, shipped as data."""

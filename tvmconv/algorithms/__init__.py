@@ -1,0 +1,1 @@
+"""Convolution algorithms as tensor expressions, one file each."""

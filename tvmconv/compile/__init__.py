@@ -1,0 +1,1 @@
+"""Lowers, schedules what is left, builds and links."""

@@ -1,0 +1,31 @@
+"""Errors a user can cause; each message names the layer or file, the value and what to do."""
+
+from __future__ import annotations
+
+
+class TvmconvError(Exception):
+    """Base of every error that tvmconv raises on purpose."""
+
+
+class ModelError(TvmconvError):
+    """The ONNX model cannot be read or holds something that cannot be imported."""
+
+
+class TargetError(TvmconvError):
+    """The target string or record is unknown, or does not fit this host."""
+
+
+class WorkloadError(TvmconvError):
+    """A convolution problem description is malformed."""
+
+
+class ConfigError(TvmconvError):
+    """A schedule's knob values are unknown or break a limit of the machine."""
+
+
+class ArtifactError(TvmconvError):
+    """A saved module cannot be loaded: wrong hash, version or CPU features."""
+
+
+class InputError(TvmconvError):
+    """A tensor handed to ``run`` has the wrong name, shape or type."""

@@ -1,0 +1,1 @@
+"""Reads ONNX models: checks, limits, and the way into Relax."""

@@ -1,0 +1,1 @@
+"""Relax graph: normalisation, epilogue matching, layout planning, substitution."""

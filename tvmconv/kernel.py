@@ -1,0 +1,77 @@
+"""One scheduled convolution function: what graphs substitute, benches time and tests check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvmconv import registry
+from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.config import Config
+from tvmconv.errors import ConfigError
+from tvmconv.machine import Machine
+from tvmconv.workload import Conv2dWorkload
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A workload with the algorithm and knob values that compute it on one machine."""
+
+    workload: Conv2dWorkload
+    machine: Machine
+    algorithm: str
+    config: Config
+
+    @property
+    def expression(self) -> Algorithm:
+        """The algorithm object."""
+        return registry.algorithm(self.algorithm)
+
+    def pack_weight(self, weight: FloatArray) -> FloatArray:
+        """Pack an OIHW weight for this kernel."""
+        return self.expression.pack_weight(weight, self.workload, self.machine, self.config)
+
+    def unscheduled(self, symbol: str = "main") -> Any:
+        """The ``tirx.PrimFunc`` of the plain tensor expression."""
+        from tvm import te
+
+        tensors = self.expression.compute(self.workload, self.machine, self.config)
+        return te.create_prim_func(tensors).with_attr("global_symbol", symbol)
+
+    def prim_func(self, symbol: str = "main") -> Any:
+        """The scheduled ``tirx.PrimFunc``, marked so that no later pass schedules it again."""
+        from tvm.s_tir import Schedule
+
+        module = registry.schedule(self.algorithm, self.machine)
+        if module is None:
+            raise ConfigError(
+                f"{self.algorithm} has no schedule for {self.machine.family} ({self.workload})"
+            )
+        module.check(self.workload, self.machine, self.config)
+        schedule = Schedule(self.unscheduled())
+        module.apply(schedule, self.workload, self.machine, self.config)
+        func = schedule.mod["main"].with_attr("global_symbol", symbol)
+        return func.with_attr("tirx.is_scheduled", True)
+
+
+def make_kernel(
+    workload: Conv2dWorkload,
+    machine: Machine,
+    algorithm: str,
+    config: Config | None = None,
+) -> Kernel:
+    """A kernel with the given knobs, or the schedule's analytic default.
+
+    Raises
+    ------
+    ConfigError
+        If the algorithm cannot compute the workload, or a knob breaks a machine limit.
+    """
+    reason = registry.algorithm(algorithm).unsupported(workload, machine)
+    module = registry.schedule(algorithm, machine)
+    if reason or module is None:
+        reason = reason or f"it has no schedule for {machine.family}"
+        raise ConfigError(f"{algorithm} cannot compute {workload}: {reason}")
+    config = config or module.default_config(workload, machine)
+    module.check(workload, machine, config)
+    return Kernel(workload, machine, algorithm, config)

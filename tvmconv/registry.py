@@ -1,0 +1,60 @@
+"""The algorithms and, per target family, their schedules.
+
+Adding an algorithm is one file under ``tvmconv/algorithms/`` and one line in
+:data:`ALGORITHMS`; adding its schedule for a family is one file
+``schedules/<family>/<algorithm>.py`` that offers the functions of :class:`ScheduleModule`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Protocol, cast
+
+from tvmconv.algorithms.base import Algorithm
+from tvmconv.config import Config, KnobValue
+from tvmconv.machine import Machine
+from tvmconv.workload import Conv2dWorkload
+
+# name -> class, imported on first use: a tensor expression needs TVM's compiler
+ALGORITHMS: dict[str, str] = {
+    "depthwise": "tvmconv.algorithms.depthwise:Depthwise",
+    "direct": "tvmconv.algorithms.direct:Direct",
+}
+
+
+class ScheduleModule(Protocol):
+    """What a file under ``schedules/<family>/`` offers."""
+
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """The analytic choice of knobs."""
+
+    def knobs(
+        self, workload: Conv2dWorkload, machine: Machine
+    ) -> dict[str, tuple[KnobValue, ...]]:
+        """Every knob with the values worth trying; the tuner's search space."""
+
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """Raise :class:`~tvmconv.errors.ConfigError` if a limit of the machine is broken."""
+
+    def apply(
+        self, schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Transform the ``s_tir.Schedule`` of the algorithm's function in place."""
+
+    def predicted_seconds(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> float:
+        """Time of one call by the analytic model."""
+
+
+def algorithm(name: str) -> Algorithm:
+    """The algorithm registered under a name."""
+    module, _, attribute = ALGORITHMS[name].partition(":")
+    return cast(Algorithm, getattr(import_module(module), attribute)())
+
+
+def schedule(name: str, machine: Machine) -> ScheduleModule | None:
+    """The family's schedule of an algorithm, or None where there is none."""
+    path = f"tvmconv.schedules.{machine.family}.{name}"
+    return cast(ScheduleModule, import_module(path)) if find_spec(path) else None

@@ -1,0 +1,1 @@
+"""Compiled modules: run, save, load, profile."""

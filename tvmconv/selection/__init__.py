@@ -1,0 +1,1 @@
+"""Chooses the algorithm of each layer."""

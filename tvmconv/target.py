@@ -1,0 +1,122 @@
+"""Targets as users write them: presets, the classic option string, or a TVM Target."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import Any
+
+from tvmconv.errors import TargetError
+from tvmconv.machine import MACHINES, Machine, host_cores, native_machine
+
+PRESETS = ("native", *MACHINES)
+
+
+def resolve_machine(target: Any = "native", threads: int | None = None) -> Machine:
+    """The machine record of a target.
+
+    Parameters
+    ----------
+    target
+        A preset (``native``, ``x86-64-v3``, ``x86-64-v4``), a classic string such as
+        ``llvm -mcpu=cascadelake -mattr=+avx512f``, a TVM target dictionary or ``Target``, or a
+        :class:`Machine`.
+    threads
+        Threads to partition the kernels for; by default all CPUs this process may use.
+
+    Raises
+    ------
+    TargetError
+        If the target is unknown or its instruction set has no schedules.
+    """
+    if threads is not None and threads < 1:
+        raise TargetError(f"threads={threads} must be 1 or more")
+    machine = _resolve(target)
+    return machine.with_cores(threads or host_cores())
+
+
+def _resolve(target: Any) -> Machine:
+    if isinstance(target, Machine):
+        return target
+    if isinstance(target, str):
+        if target == "native":
+            return native_machine(_host_mcpu())
+        if target in MACHINES:
+            return MACHINES[target]
+        options = _parse_classic(target)
+    elif isinstance(target, dict):
+        options = dict(target)
+    elif hasattr(target, "attrs") and hasattr(target, "kind"):
+        options = {"kind": str(target.kind), **{str(k): v for k, v in target.attrs.items()}}
+    else:
+        raise TargetError(
+            f"target {target!r} is neither a string, a dictionary, a TVM Target nor a Machine"
+        )
+    return _from_options(options, target)
+
+
+def _parse_classic(text: str) -> dict[str, Any]:
+    kind, *rest = shlex.split(text) or [""]
+    options: dict[str, Any] = {"kind": kind}
+    for word in rest:
+        name, equals, value = word.lstrip("-").partition("=")
+        if not word.startswith("-") or not equals:
+            raise TargetError(
+                f"target {text!r}: cannot read {word!r}; write options as -name=value, "
+                f"or use a preset: {', '.join(PRESETS)}"
+            )
+        options[name] = value.split(",") if name == "mattr" else value
+    return options
+
+
+def _from_options(options: dict[str, Any], original: Any) -> Machine:
+    if options.get("kind") != "llvm":
+        raise TargetError(
+            f"target {original!r}: kind {options.get('kind')!r} has no schedules; "
+            f"use 'llvm ...' or a preset: {', '.join(PRESETS)}"
+        )
+    triple = str(options.get("mtriple", "x86_64"))
+    if not triple.startswith("x86_64"):
+        raise TargetError(f"target {original!r}: {triple} has no schedules; x86_64 has")
+    mcpu = str(options.get("mcpu", "x86-64"))
+    asked = {str(a) for a in options.get("mattr", ())}
+    enabled = _llvm_features(mcpu, sorted(asked))
+    wide = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+    if wide <= enabled:
+        record = MACHINES["x86-64-v4"]
+    elif {"avx2", "fma"} <= enabled:
+        record = MACHINES["x86-64-v3"]
+    else:
+        raise TargetError(
+            f"target {original!r}: -mcpu={mcpu} without AVX2 and FMA has no schedules; "
+            "add -mattr=+avx2,+fma or name a newer -mcpu"
+        )
+    if mcpu == "x86-64":
+        mcpu = record.mcpu
+    return replace(record, name=mcpu, mcpu=mcpu)
+
+
+def _llvm_features(mcpu: str, mattr: list[str]) -> set[str]:
+    """Instruction sets that LLVM enables for a processor name and attribute list."""
+    import tvm
+
+    known = {str(c) for c in tvm.get_global_func("target.llvm_get_cpu_archlist")(_target(mcpu, []))}
+    if mcpu not in known:
+        raise TargetError(f"LLVM does not know -mcpu={mcpu}; try 'x86-64-v3' or 'x86-64-v4'")
+    features = tvm.get_global_func("target.llvm_get_cpu_features")(_target(mcpu, mattr))
+    return {str(name) for name in features}
+
+
+def _target(mcpu: str, mattr: list[str]) -> Any:
+    from tvm.target import Target
+
+    options: dict[str, Any] = {"kind": "llvm", "mcpu": mcpu, "mtriple": "x86_64-linux-gnu"}
+    return Target({**options, "mattr": mattr} if mattr else options)
+
+
+def _host_mcpu() -> str | None:
+    """LLVM's name of the host processor."""
+    from tvm.target import Target
+
+    mcpu = Target.from_device("cpu").attrs.get("mcpu")
+    return str(mcpu) if mcpu else None

@@ -1,0 +1,255 @@
+"""The convolution problem: one frozen record, one text form, one JSON form.
+
+The text form follows benchdnn's problem strings and is what errors, test names, log
+records and the command line show:
+
+``mb1ic64ih56iw56oc64oh56ow56kh3kw3ph1pw1+bias+add+relu``
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from tvmconv.errors import WorkloadError
+
+# kind -> number of parameters it carries in the text form
+EPILOGUE_KINDS: dict[str, int] = {
+    "bias": 0,
+    "add": 0,
+    "relu": 0,
+    "leakyrelu": 1,
+    "clip": 2,
+    "sigmoid": 0,
+    "hardsigmoid": 2,
+    "hardswish": 0,
+    "silu": 0,
+    "tanh": 0,
+}
+
+
+@dataclass(frozen=True)
+class EpilogueOp:
+    """One element-wise step applied to the accumulator before it is stored.
+
+    Parameters
+    ----------
+    kind
+        One of :data:`EPILOGUE_KINDS`. ``bias`` adds a per-channel vector, ``add`` a residual
+        tensor of the output's shape; the rest are activations.
+    params
+        ``leakyrelu``: (slope,); ``clip``: (low, high); ``hardsigmoid``: (alpha, beta).
+    """
+
+    kind: str
+    params: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in EPILOGUE_KINDS:
+            known = ", ".join(EPILOGUE_KINDS)
+            raise WorkloadError(f"epilogue step {self.kind!r} is unknown; use one of {known}")
+        if len(self.params) != EPILOGUE_KINDS[self.kind]:
+            raise WorkloadError(
+                f"epilogue step {self.kind!r} takes {EPILOGUE_KINDS[self.kind]} parameter(s), "
+                f"got {self.params}"
+            )
+
+    def __str__(self) -> str:
+        if not self.params:
+            return self.kind
+        # nine digits restore a float32; "e+" would collide with the step separator
+        return f"{self.kind}({','.join(f'{p:.9g}'.replace('e+', 'e') for p in self.params)})"
+
+
+@dataclass(frozen=True)
+class Conv2dWorkload:
+    """A 2-D convolution with its fused epilogue.
+
+    Logical shapes are NCHW and OIHW; sizes in elements. ``dilation`` 1 means dense.
+    ``data_layout`` is the layout in which the kernel reads its input: ``"NCHWc"`` (channel
+    blocks of the machine's block size) or ``"NCHW"`` (plain, for first layers). The output is
+    always ``NCHWc``. ``epilogue`` steps run in order on the accumulator.
+    """
+
+    batch: int
+    in_channels: int
+    in_height: int
+    in_width: int
+    out_channels: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int = 1
+    stride_w: int = 1
+    pad_top: int = 0
+    pad_left: int = 0
+    pad_bottom: int = 0
+    pad_right: int = 0
+    dilation_h: int = 1
+    dilation_w: int = 1
+    groups: int = 1
+    dtype: str = "float32"
+    data_layout: str = "NCHWc"
+    epilogue: tuple[EpilogueOp, ...] = ()
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type != "int":
+                continue
+            low = 0 if field.name.startswith("pad_") else 1
+            if not isinstance(value, int) or not low <= value < 2**31:
+                raise WorkloadError(f"{field.name}={value!r} must be an integer of {low} or more")
+        if self.in_channels % self.groups or self.out_channels % self.groups:
+            raise WorkloadError(
+                f"groups={self.groups} must divide in_channels={self.in_channels} "
+                f"and out_channels={self.out_channels}"
+            )
+        if self.data_layout not in ("NCHW", "NCHWc"):
+            raise WorkloadError(f"data_layout={self.data_layout!r} must be 'NCHW' or 'NCHWc'")
+        if self.out_height < 1 or self.out_width < 1:
+            raise WorkloadError(
+                f"the output of {self} would be {self.out_height}x{self.out_width}; "
+                "the kernel does not fit the padded input"
+            )
+        kinds = [op.kind for op in self.epilogue]
+        if kinds.count("bias") > 1 or kinds.count("add") > 1:
+            raise WorkloadError("an epilogue holds at most one 'bias' and one 'add'")
+
+    @property
+    def out_height(self) -> int:
+        """Rows of the output."""
+        span = (self.kernel_h - 1) * self.dilation_h + 1
+        return (self.in_height + self.pad_top + self.pad_bottom - span) // self.stride_h + 1
+
+    @property
+    def out_width(self) -> int:
+        """Columns of the output."""
+        span = (self.kernel_w - 1) * self.dilation_w + 1
+        return (self.in_width + self.pad_left + self.pad_right - span) // self.stride_w + 1
+
+    @property
+    def is_depthwise(self) -> bool:
+        """One input and one output channel per group."""
+        return self.groups == self.in_channels == self.out_channels and self.groups > 1
+
+    @property
+    def has_padding(self) -> bool:
+        """Any of the four paddings is non-zero."""
+        return bool(self.pad_top or self.pad_left or self.pad_bottom or self.pad_right)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of the direct algorithm, taps in the padding counted."""
+        taps = self.in_channels // self.groups * self.kernel_h * self.kernel_w
+        return self.batch * self.out_channels * self.out_height * self.out_width * taps
+
+    @property
+    def flops(self) -> int:
+        """Nominal floating-point operations: two per multiply-add."""
+        return 2 * self.macs
+
+    def has(self, kind: str) -> bool:
+        """Whether the epilogue holds a step of this kind."""
+        return any(op.kind == kind for op in self.epilogue)
+
+    def with_epilogue(self, *ops: EpilogueOp) -> Conv2dWorkload:
+        """The same convolution with another epilogue."""
+        return replace(self, epilogue=tuple(ops))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; :meth:`from_json` restores an equal workload."""
+        data = asdict(self)
+        data["epilogue"] = [str(op) for op in self.epilogue]
+        return data
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Conv2dWorkload:
+        """Inverse of :meth:`to_json`."""
+        known = {f.name for f in fields(cls)}
+        if unknown := set(data) - known:
+            raise WorkloadError(f"unknown workload field(s): {', '.join(sorted(unknown))}")
+        steps = tuple(_parse_step(text) for text in data.get("epilogue", ()))
+        return cls(**{**data, "epilogue": steps})
+
+    def __str__(self) -> str:
+        parts = [f"g{self.groups}"] if self.groups > 1 else []
+        parts.append(
+            f"mb{self.batch}ic{self.in_channels}ih{self.in_height}iw{self.in_width}"
+            f"oc{self.out_channels}oh{self.out_height}ow{self.out_width}"
+            f"kh{self.kernel_h}kw{self.kernel_w}"
+        )
+        if (self.stride_h, self.stride_w) != (1, 1):
+            parts.append(f"sh{self.stride_h}sw{self.stride_w}")
+        if self.has_padding:
+            if (self.pad_top, self.pad_left) == (self.pad_bottom, self.pad_right):
+                parts.append(f"ph{self.pad_top}pw{self.pad_left}")
+            else:
+                parts.append(
+                    f"pt{self.pad_top}pl{self.pad_left}pb{self.pad_bottom}pr{self.pad_right}"
+                )
+        if (self.dilation_h, self.dilation_w) != (1, 1):
+            parts.append(f"dh{self.dilation_h - 1}dw{self.dilation_w - 1}")
+        if self.data_layout == "NCHW":
+            parts.append(":nchw")
+        return "".join(parts) + "".join(f"+{op}" for op in self.epilogue)
+
+    @classmethod
+    def parse(cls, text: str) -> Conv2dWorkload:
+        """Read the text form.
+
+        ``iw``, ``kw``, ``sw``, ``pw`` and ``dw`` default to their vertical twins, ``mb``, ``g``
+        and strides to 1, paddings and ``dh``/``dw`` (extra distance between taps, as in
+        benchdnn) to 0. ``oh``/``ow`` are optional and checked where given.
+        """
+        match = re.fullmatch(r"(?P<dims>[a-z0-9]+)(?P<nchw>:nchw)?(?P<epi>(\+[^+]+)*)", text)
+        tokens = re.findall(r"([a-z]+)(\d+)", match["dims"]) if match else []
+        if not match or "".join(k + v for k, v in tokens) != match["dims"]:
+            raise WorkloadError(f"cannot read the problem string {text!r}; {_EXAMPLE}")
+        values = {key: int(value) for key, value in tokens}
+        if unknown := set(values) - _TOKENS:
+            raise WorkloadError(f"unknown token(s) {sorted(unknown)} in {text!r}; {_EXAMPLE}")
+        if missing := {"ic", "ih", "oc", "kh"} - set(values):
+            raise WorkloadError(f"{text!r} lacks {sorted(missing)}; {_EXAMPLE}")
+        ph = values.get("ph", 0)
+        pw = values.get("pw", ph)
+        dh = values.get("dh", 0)
+        workload = cls(
+            batch=values.get("mb", 1),
+            in_channels=values["ic"],
+            in_height=values["ih"],
+            in_width=values.get("iw", values["ih"]),
+            out_channels=values["oc"],
+            kernel_h=values["kh"],
+            kernel_w=values.get("kw", values["kh"]),
+            stride_h=values.get("sh", 1),
+            stride_w=values.get("sw", values.get("sh", 1)),
+            pad_top=values.get("pt", ph),
+            pad_left=values.get("pl", pw),
+            pad_bottom=values.get("pb", ph),
+            pad_right=values.get("pr", pw),
+            dilation_h=dh + 1,
+            dilation_w=values.get("dw", dh) + 1,
+            groups=values.get("g", 1),
+            data_layout="NCHW" if match["nchw"] else "NCHWc",
+            epilogue=tuple(_parse_step(s) for s in match["epi"].split("+")[1:]),
+        )
+        for token, actual in (("oh", workload.out_height), ("ow", workload.out_width)):
+            if values.get(token, actual) != actual:
+                raise WorkloadError(f"{text!r}: {token} should be {actual}, not {values[token]}")
+        return workload
+
+
+_TOKENS = set("g mb ic ih iw oc oh ow kh kw sh sw ph pw pt pl pb pr dh dw".split())
+_EXAMPLE = "an example is 'mb1ic64ih56oc64kh3ph1+bias+relu'"
+
+
+def _parse_step(text: str) -> EpilogueOp:
+    match = re.fullmatch(r"([a-z]+)(?:\(([^()]*)\))?", text)
+    try:
+        params = tuple(float(p) for p in match[2].split(",")) if match and match[2] else ()
+    except ValueError:
+        match = None
+    if not match:
+        raise WorkloadError(f"cannot read the epilogue step {text!r}; an example is 'clip(0,6)'")
+    return EpilogueOp(match[1], params)
