@@ -203,7 +203,8 @@ class Conv2dWorkload:
         benchdnn) to 0. ``oh``/``ow`` are optional and checked where given.
         """
         match = re.fullmatch(r"(?P<dims>[a-z0-9]+)(?P<nchw>:nchw)?(?P<epi>(\+[^+]+)*)", text)
-        tokens = re.findall(r"([a-z]+)(\d+)", match["dims"]) if match else []
+        # twelve digits already exceed every limit, and int() refuses thousands of them
+        tokens = re.findall(r"([a-z]+)(\d{1,12})", match["dims"]) if match else []
         if not match or "".join(k + v for k, v in tokens) != match["dims"]:
             raise WorkloadError(f"cannot read the problem string {text!r}; {_EXAMPLE}")
         values = {key: int(value) for key, value in tokens}

@@ -1,0 +1,26 @@
+"""Settings that every test shares."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+from tvmconv.machine import MACHINES, host_features
+
+# Examples that compile a kernel take tenths of a second on a slow core, so a per-example
+# deadline would only measure the machine. CI repeats the same examples on every run.
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what this processor cannot execute."""
+    if host_features() >= set(MACHINES["x86-64-v4"].features):
+        return
+    skip = pytest.mark.skip(reason="this processor has no AVX-512")
+    for item in items:
+        if item.get_closest_marker("avx512"):
+            item.add_marker(skip)

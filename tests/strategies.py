@@ -1,0 +1,179 @@
+"""Hypothesis strategies for convolution problems, shared by every room's tests.
+
+``st.data()`` is never needed: a strategy yields a valid :class:`Conv2dWorkload`, and
+:func:`conv_arrays` gives it seeded operands. All sizes stay small enough for an fp64
+reference in plain numpy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import strategies as st
+
+from tvmconv.workload import EPILOGUE_KINDS, Conv2dWorkload, EpilogueOp
+
+# multiples of both lane counts, their neighbours, and counts below one block
+CHANNELS = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 64)
+_ACTIVATIONS = tuple(kind for kind in EPILOGUE_KINDS if kind not in ("bias", "add"))
+
+
+def epilogue_ops(kinds: tuple[str, ...] = tuple(EPILOGUE_KINDS)) -> st.SearchStrategy[EpilogueOp]:
+    """One epilogue step of the given kinds, with parameters a network would use."""
+    return st.sampled_from(kinds).flatmap(_with_params)
+
+
+def _with_params(kind: str) -> st.SearchStrategy[EpilogueOp]:
+    # multiples of 1/64 are exact in float32 and in the nine digits of the text form
+    unit = st.integers(1, 32).map(lambda n: n / 64)
+    if kind == "leakyrelu":
+        return unit.map(lambda slope: EpilogueOp(kind, (slope,)))
+    if kind == "clip":
+        return unit.map(lambda high: EpilogueOp(kind, (-high, 12 * high)))
+    if kind == "hardsigmoid":
+        return unit.map(lambda alpha: EpilogueOp(kind, (alpha, 0.5)))
+    return st.just(EpilogueOp(kind))
+
+
+@st.composite
+def epilogues(draw: st.DrawFn) -> tuple[EpilogueOp, ...]:
+    """An epilogue as networks have it: maybe a bias, then in either order residual, activation."""
+    steps = [EpilogueOp("bias")] if draw(st.booleans()) else []
+    tail: list[EpilogueOp] = []
+    if draw(st.booleans()):
+        tail.append(EpilogueOp("add"))
+    if draw(st.booleans()):
+        tail.append(draw(epilogue_ops(_ACTIVATIONS)))
+    return (*steps, *draw(st.permutations(tail)))
+
+
+@st.composite
+def conv2d_workloads(
+    draw: st.DrawFn,
+    *,
+    channels: tuple[int, ...] = CHANNELS,
+    max_size: int = 20,
+    max_kernel: int = 5,
+    max_stride: int = 3,
+    max_dilation: int = 2,
+    max_batch: int = 2,
+    groups: tuple[int, ...] = (1, 2, 4),
+    data_layouts: tuple[str, ...] = ("NCHWc",),
+    with_epilogue: bool = True,
+) -> Conv2dWorkload:
+    """A valid convolution: any stride, dilation, groups, 4-sided padding and odd sizes.
+
+    ``channels`` are the counts of ONE group; a drawn group count multiplies both sides.
+    """
+    group = draw(st.sampled_from(groups))
+    return draw(
+        _convolutions(
+            group * draw(st.sampled_from(channels)),
+            group * draw(st.sampled_from(channels)),
+            group,
+            max_size,
+            max_kernel,
+            max_stride,
+            max_dilation,
+            max_batch,
+            draw(st.sampled_from(data_layouts)),
+            with_epilogue,
+        )
+    )
+
+
+@st.composite
+def depthwise_workloads(
+    draw: st.DrawFn,
+    *,
+    channels: tuple[int, ...] = CHANNELS,
+    max_size: int = 20,
+    max_kernel: int = 5,
+    max_stride: int = 3,
+    max_dilation: int = 2,
+    max_batch: int = 2,
+    with_epilogue: bool = True,
+) -> Conv2dWorkload:
+    """A depthwise convolution: as many groups as channels."""
+    count = draw(st.sampled_from([c for c in channels if c > 1]))
+    sizes = (max_size, max_kernel, max_stride, max_dilation, max_batch)
+    return draw(_convolutions(count, count, count, *sizes, "NCHWc", with_epilogue))
+
+
+@st.composite
+def _convolutions(
+    draw: st.DrawFn,
+    in_channels: int,
+    out_channels: int,
+    groups: int,
+    max_size: int,
+    max_kernel: int,
+    max_stride: int,
+    max_dilation: int,
+    max_batch: int,
+    data_layout: str,
+    with_epilogue: bool,
+) -> Conv2dWorkload:
+    kernel = [draw(st.integers(1, max_kernel)) for _ in "hw"]
+    dilation = [draw(st.integers(1, max_dilation)) if k > 1 else 1 for k in kernel]
+    span = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    # top, left, bottom, right; padding beyond the kernel's reach adds whole rows of zeros,
+    # which ONNX allows and networks never do
+    pads = [draw(st.integers(0, span[i % 2] - 1)) for i in range(4)]
+    smallest = [max(1, span[i] - pads[i] - pads[i + 2]) for i in range(2)]
+    size = [draw(st.integers(low, max(low, max_size))) for low in smallest]
+    return Conv2dWorkload(
+        batch=draw(st.integers(1, max_batch)),
+        in_channels=in_channels,
+        in_height=size[0],
+        in_width=size[1],
+        out_channels=out_channels,
+        kernel_h=kernel[0],
+        kernel_w=kernel[1],
+        stride_h=draw(st.integers(1, max_stride)),
+        stride_w=draw(st.integers(1, max_stride)),
+        pad_top=pads[0],
+        pad_left=pads[1],
+        pad_bottom=pads[2],
+        pad_right=pads[3],
+        dilation_h=dilation[0],
+        dilation_w=dilation[1],
+        groups=groups,
+        data_layout=data_layout,
+        epilogue=draw(epilogues()) if with_epilogue else (),
+    )
+
+
+@dataclass(frozen=True)
+class ConvArrays:
+    """Operands of one workload in logical layout, float32, normally distributed.
+
+    ``data`` is NCHW, ``weight`` OIHW scaled to keep the output's variance near one, ``bias``
+    (K,) and ``residual`` NKHW; the last two are always present, whatever the epilogue uses.
+    """
+
+    data: npt.NDArray[np.float32]
+    weight: npt.NDArray[np.float32]
+    bias: npt.NDArray[np.float32]
+    residual: npt.NDArray[np.float32]
+
+
+def conv_arrays(workload: Conv2dWorkload, seed: int = 0) -> ConvArrays:
+    """Seeded operands of a workload."""
+    w = workload
+    rng = np.random.default_rng(seed)
+    taps = w.in_channels // w.groups * w.kernel_h * w.kernel_w
+
+    def normal(*shape: int, scale: float = 1.0) -> npt.NDArray[np.float32]:
+        return (rng.standard_normal(shape) * scale).astype(np.float32)
+
+    return ConvArrays(
+        data=normal(w.batch, w.in_channels, w.in_height, w.in_width),
+        weight=normal(
+            w.out_channels, w.in_channels // w.groups, w.kernel_h, w.kernel_w, scale=taps**-0.5
+        ),
+        bias=normal(w.out_channels),
+        residual=normal(w.batch, w.out_channels, w.out_height, w.out_width),
+    )
