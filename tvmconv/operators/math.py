@@ -1,0 +1,183 @@
+"""Transcendental functions as scalar float32 expressions that vectorise.
+
+LLVM turns a vector ``exp`` or ``tanh`` into one library call per lane. The expressions here are
+polynomials on the expression level, hence vector instructions in any vectorised loop. Measured
+over their whole range the relative error is below 4e-7 (:func:`pow_positive`: below 2e-6 for
+results between 1e-4 and 1e4). Coefficients are those of the Cephes library (S. L. Moshier,
+*Methods and Programs for Mathematical Functions*, 1989; single precision ``expf``, ``logf``,
+``tanhf``) and, for :func:`erf`, of the rational approximation that Eigen and XLA use.
+
+An expression made here defines variables, and TVM accepts each definition once per function:
+where a result is used more than once, :func:`bind` it.
+
+Infinities and NaN go through as in libm. Results below 1.2e-38 are flushed to zero and ``exp``
+overflows at 88.37 instead of 88.72.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+
+# Powers from the highest down, constant term last.
+_EXP = (
+    1.9875691500e-4,
+    1.3981999507e-3,
+    8.3334519073e-3,
+    4.1665795894e-2,
+    1.6666665459e-1,
+    5.0000001201e-1,
+)
+_LOG = (
+    7.0376836292e-2,
+    -1.1514610310e-1,
+    1.1676998740e-1,
+    -1.2420140846e-1,
+    1.4249322787e-1,
+    -1.6668057665e-1,
+    2.0000714765e-1,
+    -2.4999993993e-1,
+    3.3333331174e-1,
+)
+_TANH = (
+    -5.70498872745e-3,
+    2.06390887954e-2,
+    -5.37397155531e-2,
+    1.33314422036e-1,
+    -3.33332819422e-1,
+)
+_ERF_NUMERATOR = (
+    -2.72614225801306e-10,
+    2.77068142495902e-08,
+    -2.10102402082508e-06,
+    -5.69250639462346e-05,
+    -7.34990630326855e-04,
+    -2.95459980854025e-03,
+    -1.60960333262415e-02,
+)
+_ERF_DENOMINATOR = (
+    -1.45660718464996e-05,
+    -2.13374055278905e-04,
+    -1.68282697438203e-03,
+    -7.37332916720468e-03,
+    -1.42647390514189e-02,
+)
+# ln 2 in two parts; the first has few bits, so that n * LN2_HIGH is exact
+_LN2_HIGH = 0.693359375
+_LN2_LOW = -2.12194440e-4
+
+
+def constant(value: float) -> Any:
+    """A float32 literal."""
+    return tirx.const(value, "float32")
+
+
+def bind(value: Any, body: Callable[[Any], Any], name: str = "t") -> Any:
+    """``body(value)`` with the value computed once, however often the body uses it."""
+    var = tirx.Var(name, "float32")
+    return tirx.Let(var, value, body(var))
+
+
+def polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
+    """Horner's rule, highest power first."""
+    result = constant(coefficients[0])
+    for coefficient in coefficients[1:]:
+        result = result * x + constant(coefficient)
+    return result
+
+
+def exp(x: Any) -> Any:
+    """``e**x`` of a scalar float32 expression."""
+
+    def scaled(x: Any) -> Any:
+        # Comparisons are false for NaN, so that it falls through both selections.
+        above = tirx.Select(x < constant(-88.0), constant(-88.0), x)
+        bounded = tirx.Select(above > constant(89.0), constant(89.0), above)
+        return bind(bounded, reduced, "exp_x")
+
+    def reduced(x: Any) -> Any:
+        exponent = tirx.floor(x * constant(1.44269504088896341) + constant(0.5))
+        return bind(exponent, lambda n: assembled(x, n), "exp_n")
+
+    def assembled(x: Any, n: Any) -> Any:
+        rest = x - n * constant(_LN2_HIGH) - n * constant(_LN2_LOW)
+        power = tirx.reinterpret("float32", (tirx.Cast("int32", n) + 127) << 23)
+        series = bind(rest, lambda f: polynomial(f, _EXP) * (f * f) + (f + constant(1.0)), "exp_f")
+        return series * power
+
+    return bind(x, scaled, "exp_in")
+
+
+def log(x: Any) -> Any:
+    """Natural logarithm of a scalar float32 expression; NaN below zero, -inf at zero."""
+
+    def split(x: Any) -> Any:
+        bits = tirx.reinterpret("int32", x)
+        # mantissa in [sqrt(1/2), sqrt(2)): the offset moves the cut from 1 to sqrt(1/2)
+        shifted = bits - tirx.const(0x3F3504F3, "int32")
+        exponent = tirx.Cast("float32", shifted >> 23)
+        mantissa = tirx.reinterpret("float32", bits - ((shifted >> 23) << 23))
+        return bind(
+            mantissa - constant(1.0),
+            lambda f: bind(exponent, lambda n: special(x, series(f, n)), "log_n"),
+            "log_f",
+        )
+
+    def series(f: Any, n: Any) -> Any:
+        square = f * f
+        tail = polynomial(f, _LOG) * f * square + n * constant(_LN2_LOW)
+        return tail - constant(0.5) * square + f + n * constant(_LN2_HIGH)
+
+    def special(x: Any, value: Any) -> Any:
+        value = tirx.Select(x < constant(3.4028234e38), value, x)  # +inf and NaN
+        value = tirx.Select(x < constant(1.17549435e-38), constant(float("-inf")), value)
+        return tirx.Select(x < constant(0.0), constant(float("nan")), value)
+
+    return bind(x, split, "log_x")
+
+
+def sigmoid(x: Any) -> Any:
+    """``1 / (1 + e**-x)`` of a scalar float32 expression."""
+    return constant(1.0) / (constant(1.0) + exp(constant(0.0) - x))
+
+
+def tanh(x: Any) -> Any:
+    """Hyperbolic tangent of a scalar float32 expression."""
+
+    def body(x: Any) -> Any:
+        magnitude = tirx.Select(x < constant(0.0), constant(0.0) - x, x)
+        # 1 - 2/(e^2x + 1) cancels near zero
+        small = bind(x * x, lambda z: polynomial(z, _TANH) * z * x + x, "tanh_z")
+        return bind(
+            magnitude, lambda m: tirx.Select(m < constant(0.625), small, large(x, m)), "tanh_m"
+        )
+
+    def large(x: Any, magnitude: Any) -> Any:
+        value = constant(1.0) - constant(2.0) / (exp(magnitude * constant(2.0)) + constant(1.0))
+        return value * tirx.Select(x < constant(0.0), constant(-1.0), constant(1.0))
+
+    return bind(x, body, "tanh_x")
+
+
+def erf(x: Any) -> Any:
+    """Error function of a scalar float32 expression."""
+
+    def body(x: Any) -> Any:
+        return bind(
+            x * x,
+            lambda z: x * polynomial(z, _ERF_NUMERATOR) / polynomial(z, _ERF_DENOMINATOR),
+            "erf_z",
+        )
+
+    def bounded(x: Any) -> Any:
+        above = tirx.Select(x < constant(-4.0), constant(-4.0), x)
+        return bind(tirx.Select(above > constant(4.0), constant(4.0), above), body, "erf_x")
+
+    return bind(x, bounded, "erf_in")
+
+
+def pow_positive(x: Any, exponent: float) -> Any:
+    """``x**exponent`` for ``x > 0``, as ``e**(exponent * log x)``."""
+    return exp(log(x) * constant(exponent))
