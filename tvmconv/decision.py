@@ -1,8 +1,9 @@
-"""What the selection found for one layer: every candidate, and the one that was taken."""
+"""What the selection found for one layer, and the kernel calls that came of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tvmconv.config import Config
@@ -41,6 +42,11 @@ class Candidate:
             "rejected": self.rejected,
         }
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Candidate:
+        """Inverse of :meth:`to_json`."""
+        return cls(**{**data, "config": Config.from_json(data["config"])})
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -66,3 +72,50 @@ class Decision:
             "chosen": self.chosen.to_json(),
             "rejected": [c.to_json() for c in self.rejected],
         }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Decision:
+        """Inverse of :meth:`to_json`."""
+        return cls(
+            layer=data["layer"],
+            workload=Conv2dWorkload.parse(data["workload"]),
+            kernel=data["kernel"],
+            reason=data["reason"],
+            chosen=Candidate.from_json(data["chosen"]),
+            rejected=tuple(Candidate.from_json(c) for c in data["rejected"]),
+        )
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """One kernel call of a compiled model; the model's list of them is in execution order.
+
+    Parameters
+    ----------
+    layer
+        Name of the ONNX node the call computes; empty for a layout change.
+    kernel
+        Symbol of the compiled function.
+    operator
+        What it computes, in the graph's operator names.
+    workload
+        Problem string of a convolution, empty for other operators.
+    flops, bytes
+        Nominal floating-point operations, and bytes of all arguments, of one call.
+    """
+
+    layer: str
+    kernel: str
+    operator: str
+    workload: str = ""
+    flops: int = 0
+    bytes: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for the manifest."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> KernelCall:
+        """Inverse of :meth:`to_json`."""
+        return cls(**data)
