@@ -1,0 +1,59 @@
+"""The register tile: accumulators that live in vector registers over a whole reduction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def register_tile(
+    schedule: Any,
+    block: Any,
+    output: Any,
+    *,
+    at: Any,
+    reduction: Any,
+    tile: Sequence[Any],
+    lane: Any,
+) -> None:
+    """Keep one tile of a reduction in registers and store it through the epilogue.
+
+    1. The tile loops are unrolled and the lane loop is vectorised, so that the accumulators are
+       indexed by constants only; LLVM then promotes them to registers. (A runtime index, even in
+       the initialisation or the write-back, would pin them to memory.)
+    2. The epilogue block moves under ``at`` and reads the accumulators directly.
+    3. The initialisation moves in front of the reduction loops.
+
+    The caller has split and reordered the loops of ``block`` into outer loops up to ``at``,
+    reduction loops from ``reduction`` on, the tile loops and the lane loop, has kept the number
+    of accumulators within the register file, and has made outer loops parallel already (TVM
+    accepts that only while the reduction is one block).
+
+    Parameters
+    ----------
+    schedule
+        The ``s_tir.Schedule``.
+    block, output
+        The reduction block and the element-wise block that consumes it.
+    at
+        Innermost outer loop: one iteration computes one tile.
+    reduction
+        Outermost reduction loop.
+    tile
+        The loops over the tile's vectors.
+    lane
+        The loop over one vector; its extent is the machine's lane count.
+    """
+    outer = schedule.get(at)
+    levels = [schedule.get(loop).same_as(outer) for loop in schedule.get_loops(block)]
+    depth = levels.index(True) + 1
+    schedule.reverse_compute_at(output, at, preserve_unit_loops=True)
+    for loop in tile:
+        schedule.unroll(loop)
+    schedule.vectorize(lane)
+    start = schedule.decompose_reduction(block, reduction)
+    for companion in (start, output):
+        *inner, last = schedule.get_loops(companion)[depth:]
+        for loop in inner:
+            schedule.unroll(loop)
+        schedule.vectorize(last)
