@@ -1,0 +1,228 @@
+"""Direct convolution on channel-blocked layouts, without workspace.
+
+Zhang, Franchetti, Low, "High Performance Zero-Memory Overhead Direct Convolutions" (ICML 2018).
+Activations are ``(N, C/c, H, W, c)``; weights are re-ordered once into the order in which the
+kernel reads them. Padding is a predicate on the input read, never a padded copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.config import Config
+from tvmconv.machine import Machine
+from tvmconv.workload import Conv2dWorkload
+
+
+def flattened(workload: Conv2dWorkload) -> Conv2dWorkload:
+    """The same convolution with all pixels in one row, where nothing distinguishes rows.
+
+    A 1x1 convolution of stride 1 without padding treats pixels alike; one long row tiles better
+    than many short ones.
+    """
+    pixelwise = (workload.kernel_h, workload.kernel_w) == (1, 1) and not workload.has_padding
+    if not pixelwise or (workload.stride_h, workload.stride_w) != (1, 1):
+        return workload
+    return replace(workload, in_height=1, in_width=workload.in_height * workload.in_width)
+
+
+class Direct(Algorithm):
+    """Dense and grouped convolution from ``NCHWc`` input.
+
+    Knob read by the expression: ``oc``, the output blocks that one register tile covers; weights
+    are packed in groups of that many blocks, so that a tile reads one stream.
+
+    Groups need no second expression: every output block reads the (constant number of) input
+    blocks that its groups touch, and packed weights are zero where an input channel belongs to
+    another group.
+    """
+
+    name = "direct"
+    blocks = ("conv2d", "output")
+
+    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """Plain ``NCHW`` input and types other than float32 are other algorithms' work."""
+        if workload.dtype != "float32":
+            return f"it computes in float32, not {workload.dtype}"
+        if workload.data_layout != "NCHWc":
+            return "it reads channel-blocked input, not plain NCHW"
+        if workload.is_depthwise:
+            return "a depthwise layer would multiply by zeros; use the depthwise algorithm"
+        return None
+
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
+        """See the base class; blocks ``conv2d`` (reduction) and ``output``."""
+        from tvm import te, tirx
+
+        from tvmconv.algorithms.epilogue import apply_epilogue
+
+        w, lanes, oc = flattened(workload), machine.lanes, config.int("oc")
+        flat = w != workload
+        shape_in = _blocked(workload, machine, workload.in_channels, output=False)
+        shape_out = _blocked(workload, machine, workload.out_channels, output=True)
+        data = te.placeholder(shape_in, name="data")
+        packed = self.packed_weight_shape(workload, machine, config)
+        weight = te.placeholder(packed, name="weight")
+        arguments = [data, weight]
+        bias = te.placeholder((shape_out[1], lanes), name="bias") if w.has("bias") else None
+        residual = te.placeholder(shape_out, name="residual") if w.has("add") else None
+        arguments += [tensor for tensor in (bias, residual) if tensor is not None]
+
+        def read(n: Any, block: Any, y: Any, x: Any, c: Any) -> Any:
+            inside = []
+            if w.pad_top:
+                inside.append(y >= 0)
+            if w.pad_bottom:
+                inside.append(y < w.in_height)
+            if w.pad_left:
+                inside.append(x >= 0)
+            if w.pad_right:
+                inside.append(x < w.in_width)
+            value = data[(n, block, *_pixel(flat, workload.in_width, y, x), c)]
+            return tirx.if_then_else(tirx.all(*inside), value, 0.0) if inside else value
+
+        span = input_span(workload, machine)
+        cb = te.reduce_axis((0, span), "cb")
+        r = te.reduce_axis((0, w.kernel_h), "r")
+        s = te.reduce_axis((0, w.kernel_w), "s")
+        c = te.reduce_axis((0, packed[4]), "c")
+
+        def multiply(n: Any, kb: Any, h: Any, x: Any, k: Any) -> Any:
+            value = read(
+                n,
+                first_block(workload, machine, kb) + cb,
+                h * w.stride_h + r * w.dilation_h - w.pad_top,
+                x * w.stride_w + s * w.dilation_w - w.pad_left,
+                c,
+            )
+            return te.sum(value * weight[kb // oc, cb, r, s, c, kb % oc, k], axis=[cb, r, s, c])
+
+        tile_shape = (w.batch, shape_out[1], w.out_height, w.out_width, lanes)
+        total = te.compute(
+            tile_shape, multiply, name="conv2d", attrs={"tvmconv.algorithm": self.name}
+        )
+
+        def finish(n: Any, kb: Any, h: Any, x: Any, k: Any) -> Any:
+            pixel = _pixel(flat, workload.out_width, h, x)
+            return apply_epilogue(
+                total[n, kb, h, x, k],
+                w.epilogue,
+                bias[kb, k] if bias is not None else None,
+                residual[(n, kb, *pixel, k)] if residual is not None else None,
+            )
+
+        output = te.compute(tile_shape, finish, name="output")
+        if flat:
+            rows = output
+            output = te.compute(
+                shape_out,
+                lambda n, kb, h, x, k: rows[n, kb, 0, h * workload.out_width + x, k],
+                name="unflatten",
+            )
+        return [*arguments, output]
+
+    def packed_weight_shape(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> tuple[int, ...]:
+        """``(K/(oc*k), C/c, R, S, c, oc, k)``, ``k`` and ``c`` the machine's lanes.
+
+        The last group holds zero blocks where ``oc`` does not divide the number of output
+        blocks; an input with less than one block of channels keeps only those.
+        """
+        oc = config.int("oc")
+        groups = -(-machine.blocks(workload.out_channels) // oc)
+        inner = min(machine.lanes, workload.in_channels)
+        taps = (workload.kernel_h, workload.kernel_w)
+        return (groups, input_span(workload, machine), *taps, inner, oc, machine.lanes)
+
+    def pack_weight(
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> FloatArray:
+        """Re-order an OIHW weight into :meth:`packed_weight_shape`."""
+        lanes, shape = machine.lanes, self.packed_weight_shape(workload, machine, config)
+        groups, span, _, _, inner, oc, _ = shape
+        per_group_in = workload.in_channels // workload.groups
+        per_group_out = workload.out_channels // workload.groups
+        rows = np.zeros((groups * oc * lanes, span * inner, *shape[2:4]), dtype=np.float32)
+        for block in range(machine.blocks(workload.out_channels)):
+            base = first_block(workload, machine, block) * lanes
+            stop = min((block + 1) * lanes, workload.out_channels)
+            for group in range(block * lanes // per_group_out, (stop - 1) // per_group_out + 1):
+                begin = max(block * lanes, group * per_group_out)
+                end = min(stop, (group + 1) * per_group_out)
+                column = group * per_group_in - base
+                rows[begin:end, column : column + per_group_in] = weight[begin:end]
+        rows = rows.reshape(groups, oc, lanes, span, inner, *shape[2:4])
+        return np.ascontiguousarray(rows.transpose(0, 3, 5, 6, 4, 1, 2))
+
+    def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """Nothing is allocated beyond the register tile."""
+        return 0
+
+    def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """Padded channels, and the zeros between groups, are multiplied too."""
+        pixels = workload.batch * workload.out_height * workload.out_width
+        _, span, r, s, inner, _, lanes = self.packed_weight_shape(workload, machine, config)
+        return pixels * machine.blocks(workload.out_channels) * lanes * span * inner * r * s
+
+    def error_estimate(self, workload: Conv2dWorkload) -> float:
+        """Rounding of one sum over all taps, relative to the largest output."""
+        taps = workload.in_channels // workload.groups * workload.kernel_h * workload.kernel_w
+        return float(2.0**-24 * (2.0 + 0.35 * taps**0.5))
+
+
+def input_span(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Input blocks that one output block reads; the same number for every output block."""
+    lanes, spans = machine.lanes, []
+    for block in range(machine.blocks(workload.out_channels)):
+        begin, end = _channels_read(workload, lanes, block)
+        spans.append((end - 1) // lanes - begin // lanes + 1)
+    return max(spans)
+
+
+def first_block(workload: Conv2dWorkload, machine: Machine, block: Any) -> Any:
+    """First input block of an output block; ``block`` is an integer or an index expression.
+
+    Clamped so that the constant number of blocks after it exists.
+    """
+    if workload.groups == 1:
+        return 0
+    per_group_in = workload.in_channels // workload.groups
+    per_group_out = workload.out_channels // workload.groups
+    base = block * machine.lanes // per_group_out * per_group_in // machine.lanes
+    last = machine.blocks(workload.in_channels) - input_span(workload, machine)
+    if isinstance(block, int):
+        return min(base, last)
+    from tvm import te
+
+    highest = (machine.blocks(workload.out_channels) - 1) * machine.lanes
+    if highest // per_group_out * per_group_in // machine.lanes <= last:
+        return base
+    return te.min(base, last)
+
+
+def _channels_read(workload: Conv2dWorkload, lanes: int, block: int) -> tuple[int, int]:
+    """Half-open range of the input channels that an output block's groups read."""
+    per_group_in = workload.in_channels // workload.groups
+    per_group_out = workload.out_channels // workload.groups
+    last = min((block + 1) * lanes, workload.out_channels) - 1
+    first_group, last_group = block * lanes // per_group_out, last // per_group_out
+    return first_group * per_group_in, (last_group + 1) * per_group_in
+
+
+def _blocked(
+    workload: Conv2dWorkload, machine: Machine, channels: int, *, output: bool
+) -> tuple[int, ...]:
+    """Shape of the input or output activation."""
+    height = workload.out_height if output else workload.in_height
+    width = workload.out_width if output else workload.in_width
+    return (workload.batch, machine.blocks(channels), height, width, machine.lanes)
+
+
+def _pixel(flat: bool, width: int, y: Any, x: Any) -> tuple[Any, Any]:
+    """Row and column in a tensor of this width; ``flat`` says that ``x`` counts all pixels."""
+    return (x // width, x % width) if flat else (y, x)
