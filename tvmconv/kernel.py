@@ -42,6 +42,8 @@ class Kernel:
         """The scheduled ``tirx.PrimFunc``, marked so that no later pass schedules it again."""
         from tvm.s_tir import Schedule
 
+        from tvmconv.schedules.common.peel import peel_loops
+
         module = registry.schedule(self.algorithm, self.machine)
         if module is None:
             raise ConfigError(
@@ -50,7 +52,7 @@ class Kernel:
         module.check(self.workload, self.machine, self.config)
         schedule = Schedule(self.unscheduled())
         module.apply(schedule, self.workload, self.machine, self.config)
-        func = schedule.mod["main"].with_attr("global_symbol", symbol)
+        func = peel_loops(schedule.mod["main"]).with_attr("global_symbol", symbol)
         return func.with_attr("tirx.is_scheduled", True)
 
 

@@ -1,0 +1,111 @@
+"""Depthwise convolution on x86: taps of one register tile unrolled, borders peeled.
+
+1. Channel blocks (and, where they are fewer than needed, bands of rows) run in parallel.
+2. A tile of ``tile_h`` x ``tile_w`` output pixels accumulates in registers. Within a kernel row
+   the taps of neighbouring outputs read the same input vectors, so each is loaded once a row.
+3. The tiles that touch the padding are peeled; the interior carries no predicate.
+4. The epilogue is applied to the registers before the only store.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.config import Config, KnobValue
+from tvmconv.errors import ConfigError
+from tvmconv.machine import Machine
+from tvmconv.schedules.common.borders import Axis
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.peel import mark_peel
+from tvmconv.workload import Conv2dWorkload
+
+# multiply-adds in one unrolled tile; beyond this the copies for the borders leave the L1i
+_UNROLL_LIMIT = 256
+
+
+def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
+    """Widest balanced row tile, and rows on top until the FMA latency is hidden."""
+    widest = _widest(machine)
+    tiles = -(-workload.out_width // widest)
+    tile_w = -(-workload.out_width // tiles)
+    rows = max(1, min(machine.minimum_accumulators // tile_w, workload.out_height))
+    return Config.of(tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, rows))
+
+
+def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
+    """Tile height and width, and row bands for threads."""
+    widths = range(1, min(_widest(machine) + 4, workload.out_width) + 1)
+    heights = (h for h in (1, 2, 3, 4) if h <= workload.out_height)
+    return {
+        "tile_h": tuple(heights),
+        "tile_w": tuple(widths),
+        "bands": (1, _bands(workload, machine, 1)),
+    }
+
+
+def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """The tile's accumulators, one input and one weight vector fit the register file."""
+    tile_h, tile_w, bands = (config.int(name) for name in ("tile_h", "tile_w", "bands"))
+    if min(tile_h, tile_w, bands) < 1:
+        raise ConfigError(f"depthwise {workload}: knobs must be positive, got {config}")
+    needed, have = tile_h * tile_w + 2, machine.vector_registers
+    if needed > have:
+        raise ConfigError(
+            f"depthwise {workload}: tile {tile_h}x{tile_w} needs {needed} vector registers, "
+            f"{machine.name} has {have}; use a smaller tile"
+        )
+
+
+def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Schedule the function of :class:`tvmconv.algorithms.depthwise.Depthwise`."""
+    tile_h, tile_w, bands = (config.int(name) for name in ("tile_h", "tile_w", "bands"))
+    block, output = schedule.get_sblock("depthwiseconv2d"), schedule.get_sblock("output")
+    n, b, h, w, lane, r, s = schedule.get_loops(block)
+    rows = -(-workload.out_height // bands)
+    band, h = schedule.split(h, [None, rows])
+    ho, hi = schedule.split(h, [None, tile_h])
+    wo, wi = schedule.split(w, [None, tile_w])
+    schedule.reorder(n, b, band, ho, wo, r, s, hi, wi, lane)
+    schedule.parallel(schedule.fuse(n, b, band))
+    register_tile(schedule, block, output, at=wo, reduction=r, tile=(hi, wi), lane=lane)
+
+    size = tile_h * tile_w * workload.kernel_w
+    for loop, unrolled in ((s, size), (r, size * workload.kernel_h)):
+        if unrolled <= _UNROLL_LIMIT:
+            schedule.unroll(loop)
+    vertical, horizontal = _axes(workload)
+    mark_peel(schedule, ho, *vertical.border_tiles(tile_h, rows))
+    mark_peel(schedule, wo, *horizontal.border_tiles(tile_w))
+
+
+def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """The slower of the multiply-adds and the input and output traffic from L2."""
+    cores = min(machine.cores, workload.batch * machine.blocks(workload.in_channels))
+    vectors = workload.batch * machine.blocks(workload.in_channels)
+    pixels_in = workload.in_height * workload.in_width
+    pixels_out = workload.out_height * workload.out_width
+    fma = pixels_out * workload.kernel_h * workload.kernel_w / machine.fma_units
+    # one vector is one cache line on AVX-512: about three cycles each from beyond L1
+    traffic = (pixels_in + 2 * pixels_out) * machine.lanes * 4 / 64 * 3
+    return vectors * max(fma, traffic) / cores / 3e9
+
+
+def _widest(machine: Machine) -> int:
+    """Tile width for which accumulators and the input vectors of one row fit."""
+    return 8 if machine.vector_registers >= 32 else 6
+
+
+def _bands(workload: Conv2dWorkload, machine: Machine, tile_h: int) -> int:
+    """Row bands that give every core at least four pieces of work."""
+    blocks = workload.batch * machine.blocks(workload.in_channels)
+    if machine.cores == 1 or blocks >= 4 * machine.cores:
+        return 1
+    most = max(1, workload.out_height // (2 * tile_h))
+    return min(most, -(-4 * machine.cores // blocks))
+
+
+def _axes(workload: Conv2dWorkload) -> tuple[Axis, Axis]:
+    w = workload
+    vertical = Axis(w.in_height, w.out_height, w.kernel_h, w.stride_h, w.dilation_h, w.pad_top)
+    horizontal = Axis(w.in_width, w.out_width, w.kernel_w, w.stride_w, w.dilation_w, w.pad_left)
+    return vertical, horizontal
