@@ -1,0 +1,81 @@
+"""Targets in every form a user may write, and the messages for those that have no schedules."""
+
+from __future__ import annotations
+
+import pytest
+from tvm.target import Target
+
+from tvmconv.errors import TargetError
+from tvmconv.machine import MACHINES, host_cores, host_features
+from tvmconv.target import resolve_machine
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_presets(name):
+    machine = resolve_machine(name, threads=3)
+    assert machine == MACHINES[name].with_cores(3)
+
+
+def test_native_is_the_default_and_names_the_processor():
+    if not {"avx2", "fma"} <= host_features():
+        pytest.skip("this processor has no AVX2")
+    machine = resolve_machine()
+    assert machine == resolve_machine("native")
+    assert machine.cores == host_cores()
+    assert machine.mcpu == str(Target.from_device("cpu").attrs["mcpu"])
+
+
+@pytest.mark.parametrize(
+    ("target", "isa", "mcpu"),
+    [
+        ("llvm -mcpu=cascadelake", "avx512", "cascadelake"),
+        ("llvm -mcpu=znver4", "avx512", "znver4"),
+        ("llvm -mcpu=haswell", "avx2", "haswell"),
+        ("llvm -mattr=+avx2,+fma", "avx2", "x86-64-v3"),
+        ("llvm -mtriple=x86_64-linux-gnu -mcpu=znver2", "avx2", "znver2"),
+        ({"kind": "llvm", "mcpu": "skylake-avx512"}, "avx512", "skylake-avx512"),
+        ("llvm -mcpu=cascadelake -mattr=-avx512f", "avx2", "cascadelake"),
+    ],
+    ids=str,
+)
+def test_classic_strings_and_dictionaries(target, isa, mcpu):
+    machine = resolve_machine(target)
+    assert (machine.isa, machine.mcpu) == (isa, mcpu)
+
+
+def test_tvm_target_objects():
+    assert resolve_machine(Target({"kind": "llvm", "mcpu": "znver3"})).isa == "avx2"
+
+
+def test_a_machine_is_its_own_target():
+    machine = MACHINES["x86-64-v4"]
+    assert resolve_machine(machine, threads=1) == machine.with_cores(1)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_llvm_accepts_the_target_of_each_machine(name):
+    assert Target(MACHINES[name].tvm_target()).attrs["mcpu"] == name
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("", "kind ''"),
+        ("sparc", "kind 'sparc' has no schedules; .* a preset: native"),
+        ("cuda", "kind 'cuda' has no schedules"),
+        ("llvm cascadelake", "cannot read 'cascadelake'; write options as -name=value"),
+        ("llvm -mcpu=quantum9", "LLVM does not know -mcpu=quantum9"),
+        ("llvm -mcpu=x86-64-v2", "without AVX2 and FMA has no schedules"),
+        ("llvm -mtriple=aarch64-linux-gnu", "aarch64-linux-gnu has no schedules"),
+        (7, "neither a string"),
+    ],
+    ids=str,
+)
+def test_targets_without_schedules_say_what_to_use(target, message):
+    with pytest.raises(TargetError, match=message):
+        resolve_machine(target)
+
+
+def test_thread_counts_below_one_are_refused():
+    with pytest.raises(TargetError, match="threads=0 must be 1 or more"):
+        resolve_machine("x86-64-v3", threads=0)
