@@ -20,6 +20,7 @@ from tvmconv.workload import Conv2dWorkload
 ALGORITHMS: dict[str, str] = {
     "depthwise": "tvmconv.algorithms.depthwise:Depthwise",
     "direct": "tvmconv.algorithms.direct:Direct",
+    "direct_first": "tvmconv.algorithms.direct_first:DirectFirst",
 }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tvmconv.workload import Conv2dWorkload
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -51,3 +53,28 @@ class Axis:
         reach = self.size - 1 + self.pad - (self.kernel - 1) * self.dilation
         inner = min(out, reach // self.stride + 1) if reach >= 0 else 0
         return head, max(0, tiles - max(head, inner // tile))
+
+
+def axes(workload: Conv2dWorkload) -> tuple[Axis, Axis]:
+    """The vertical and the horizontal axis of a workload."""
+    w = workload
+    vertical = Axis(w.in_height, w.out_height, w.kernel_h, w.stride_h, w.dilation_h, w.pad_top)
+    horizontal = Axis(w.in_width, w.out_width, w.kernel_w, w.stride_w, w.dilation_w, w.pad_left)
+    return vertical, horizontal
+
+
+def row_bands(pieces: int, rows: int, cores: int) -> int:
+    """Bands of rows to cut an image into, so that every core gets at least four pieces of work.
+
+    Parameters
+    ----------
+    pieces
+        Independent pieces of work without bands.
+    rows
+        Row tiles of the image; a band keeps at least two.
+    cores
+        Threads.
+    """
+    if cores == 1 or pieces >= 4 * cores:
+        return 1
+    return min(max(1, rows // 2), -(-4 * cores // pieces))

@@ -12,6 +12,7 @@ pass runs after the simplifier has removed the ``likely`` marks that it looks fo
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 _KEY = "tvmconv.peel"
@@ -74,7 +75,7 @@ def _split(loop: Any) -> Any:
     cuts = [*range(first), *sorted({first, last}), *range(last + 1, extent + 1)]
     annotations = {key: value for key, value in loop.annotations.items() if key != _KEY}
     parts = []
-    for begin, end in zip(cuts, cuts[1:], strict=False):
+    for begin, end in pairwise(cuts):
         if end - begin == 1:
             index = tirx.IntImm(loop.loop_var.ty.dtype, begin)
             parts.append(_copy(loop.body, loop.loop_var, index))

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.schedules.common.borders import axes, row_bands
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.peel import mark_peel
+
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
-from tvmconv.schedules.common.borders import Axis
-from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.peel import mark_peel
 from tvmconv.workload import Conv2dWorkload
 
 # multiply-adds in one unrolled tile; beyond this the copies for the borders leave the L1i
@@ -73,7 +74,7 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     for loop, unrolled in ((s, size), (r, size * workload.kernel_h)):
         if unrolled <= _UNROLL_LIMIT:
             schedule.unroll(loop)
-    vertical, horizontal = _axes(workload)
+    vertical, horizontal = axes(workload)
     mark_peel(schedule, ho, *vertical.border_tiles(tile_h, rows))
     mark_peel(schedule, wo, *horizontal.border_tiles(tile_w))
 
@@ -96,16 +97,5 @@ def _widest(machine: Machine) -> int:
 
 
 def _bands(workload: Conv2dWorkload, machine: Machine, tile_h: int) -> int:
-    """Row bands that give every core at least four pieces of work."""
     blocks = workload.batch * machine.blocks(workload.in_channels)
-    if machine.cores == 1 or blocks >= 4 * machine.cores:
-        return 1
-    most = max(1, workload.out_height // (2 * tile_h))
-    return min(most, -(-4 * machine.cores // blocks))
-
-
-def _axes(workload: Conv2dWorkload) -> tuple[Axis, Axis]:
-    w = workload
-    vertical = Axis(w.in_height, w.out_height, w.kernel_h, w.stride_h, w.dilation_h, w.pad_top)
-    horizontal = Axis(w.in_width, w.out_width, w.kernel_w, w.stride_w, w.dilation_w, w.pad_left)
-    return vertical, horizontal
+    return row_bands(blocks, workload.out_height // tile_h, machine.cores)

@@ -1,0 +1,113 @@
+"""First layer on x86: output channels in vectors, input pixels as broadcast scalars.
+
+1. Groups of ``oc`` output blocks and bands of rows run in parallel.
+2. A tile of ``oc`` blocks x ``tile_h`` x ``tile_w`` pixels accumulates in registers over all
+   channels and taps. Each broadcast scalar feeds ``oc`` multiply-adds and each weight vector one
+   per pixel: with ``oc`` of 2 or more, two load ports keep up with two multiply-add units.
+3. The taps of one kernel row (of all rows where they fit) are unrolled, so that in the peeled
+   tiles at the borders the padding predicates are constants.
+4. The epilogue is applied to the registers before the only store.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.schedules.common.borders import axes, row_bands
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.peel import mark_peel
+
+from tvmconv.config import Config, KnobValue
+from tvmconv.errors import ConfigError
+from tvmconv.machine import Machine
+from tvmconv.workload import Conv2dWorkload
+
+# multiply-adds in one unrolled tile; beyond this the copies for the borders leave the L1i
+_UNROLL_LIMIT = 320
+
+
+def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
+    """Two output blocks a tile where there are two, the widest balanced row beside them."""
+    oc = min(2, machine.blocks(workload.out_channels))
+    widest = _widest(machine, oc)
+    tiles = -(-workload.out_width // widest)
+    tile_w = -(-workload.out_width // tiles)
+    rows = max(1, min(machine.minimum_accumulators // (tile_w * oc), workload.out_height))
+    return Config.of(oc=oc, tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, oc, rows))
+
+
+def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
+    """Blocks, height and width of the tile, and row bands for threads."""
+    blocks = machine.blocks(workload.out_channels)
+    widths = range(1, min(_widest(machine, 1), workload.out_width) + 1)
+    return {
+        "oc": tuple(oc for oc in (1, 2, 3, 4) if oc <= blocks),
+        "tile_h": tuple(h for h in (1, 2, 3, 4) if h <= workload.out_height),
+        "tile_w": tuple(widths),
+        "bands": (1, _bands(workload, machine, 1, 1)),
+    }
+
+
+def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Accumulators, one weight vector a block and one broadcast fit the register file."""
+    oc, tile_h, tile_w, bands = _values(config)
+    if min(oc, tile_h, tile_w, bands) < 1:
+        raise ConfigError(f"direct_first {workload}: knobs must be positive, got {config}")
+    needed, have = oc * tile_h * tile_w + oc + (oc > 1), machine.vector_registers
+    if needed > have:
+        raise ConfigError(
+            f"direct_first {workload}: tile {oc}x{tile_h}x{tile_w} needs {needed} vector "
+            f"registers, {machine.name} has {have}; use a smaller tile"
+        )
+
+
+def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Schedule the function of :class:`tvmconv.algorithms.direct_first.DirectFirst`."""
+    oc, tile_h, tile_w, bands = _values(config)
+    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+    n, kb, h, w, lane, ci, r, s = schedule.get_loops(block)
+    rows = -(-workload.out_height // bands)
+    kbo, kbi = schedule.split(kb, [None, oc])
+    band, h = schedule.split(h, [None, rows])
+    ho, hi = schedule.split(h, [None, tile_h])
+    wo, wi = schedule.split(w, [None, tile_w])
+    schedule.reorder(n, kbo, band, ho, wo, ci, r, s, hi, wi, kbi, lane)
+    schedule.parallel(schedule.fuse(n, kbo, band))
+    register_tile(schedule, block, output, at=wo, reduction=ci, tile=(hi, wi, kbi), lane=lane)
+
+    size = oc * tile_h * tile_w * workload.kernel_w
+    for loop, unrolled in ((s, size), (r, size * workload.kernel_h)):
+        if unrolled <= _UNROLL_LIMIT:
+            schedule.unroll(loop)
+    vertical, horizontal = axes(workload)
+    mark_peel(schedule, ho, *vertical.border_tiles(tile_h, rows))
+    mark_peel(schedule, wo, *horizontal.border_tiles(tile_w))
+
+
+def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """The slower of multiply-adds and stores; loads where one block a tile makes them the limit."""
+    pieces = workload.batch * machine.blocks(workload.out_channels)
+    taps = workload.in_channels * workload.kernel_h * workload.kernel_w
+    oc, tile_h, tile_w, bands = _values(config)
+    pixels = tile_h * tile_w
+    loads = (oc + pixels) / (oc * pixels) if oc > 1 else 1 + 1 / pixels
+    compute = taps * max(1.0, loads) / machine.fma_units
+    # a store of one cache line beyond L2 costs about twelve cycles with its read for ownership
+    store = machine.lanes * 4 / 64 * 12
+    cycles = pieces * workload.out_height * workload.out_width * max(compute, store)
+    return cycles / min(machine.cores, pieces * bands) / 3e9
+
+
+def _values(config: Config) -> tuple[int, int, int, int]:
+    oc, tile_h, tile_w, bands = (config.int(k) for k in ("oc", "tile_h", "tile_w", "bands"))
+    return oc, tile_h, tile_w, bands
+
+
+def _widest(machine: Machine, oc: int) -> int:
+    """Pixels whose accumulators leave room for the weights and one broadcast."""
+    return (machine.vector_registers - oc - 1) // oc
+
+
+def _bands(workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int) -> int:
+    groups = workload.batch * -(-machine.blocks(workload.out_channels) // oc)
+    return row_bands(groups, workload.out_height // tile_h, machine.cores)

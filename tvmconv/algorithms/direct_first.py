@@ -1,0 +1,110 @@
+"""Direct convolution of a network's first layer: plain NCHW in, blocked NCHWc out.
+
+An image has too few channels to fill a vector, so the vector runs over output channels and the
+input is read as broadcast scalars straight from the plain layout; no blocked or padded copy of
+the image is made (Zhang et al. 2018, section 4, with the input's channel block of one).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.config import Config
+from tvmconv.machine import Machine
+from tvmconv.workload import Conv2dWorkload
+
+
+class DirectFirst(Algorithm):
+    """Direct convolution from ``(N, C, H, W)``.
+
+    Knob ``oc``: output blocks of one register tile, contiguous in the packed weight.
+    """
+
+    name = "direct_first"
+    blocks = ("conv2d", "output")
+
+    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """Everything but ungrouped float32 convolutions of a plain input."""
+        if workload.dtype != "float32":
+            return f"it computes in float32, not {workload.dtype}"
+        if workload.data_layout != "NCHW":
+            return "it reads plain NCHW input, not channel blocks"
+        if workload.groups > 1:
+            return "it has no groups"
+        return None
+
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
+        """Data, weight, [bias], [residual], output."""
+        from tvm import te
+
+        from tvmconv.algorithms.epilogue import apply_epilogue
+        from tvmconv.algorithms.padding import product_inside
+
+        w, c, oc = workload, machine.lanes, config.int("oc")
+        blocks = machine.blocks(w.out_channels)
+        shape = (w.batch, blocks, w.out_height, w.out_width, c)
+        data = te.placeholder((w.batch, w.in_channels, w.in_height, w.in_width), name="data")
+        weight = te.placeholder(self.packed_weight_shape(w, machine, config), name="weight")
+        bias = te.placeholder((blocks, c), name="bias") if w.has("bias") else None
+        residual = te.placeholder(shape, name="residual") if w.has("add") else None
+        ci = te.reduce_axis((0, w.in_channels), name="ci")
+        r = te.reduce_axis((0, w.kernel_h), name="r")
+        s = te.reduce_axis((0, w.kernel_w), name="s")
+
+        def tap(n: Any, b: Any, h: Any, x: Any, lane: Any) -> Any:
+            row = h * w.stride_h + r * w.dilation_h - w.pad_top
+            column = x * w.stride_w + s * w.dilation_w - w.pad_left
+            product = data[n, ci, row, column] * weight[b // oc, ci, r, s, b % oc, lane]
+            return te.sum(product_inside(product, row, column, w), axis=[ci, r, s])
+
+        total = te.compute(shape, tap, name="conv2d", attrs={"tvmconv.algorithm": self.name})
+
+        def finish(n: Any, b: Any, h: Any, x: Any, lane: Any) -> Any:
+            return apply_epilogue(
+                total[n, b, h, x, lane],
+                w.epilogue,
+                bias[b, lane] if bias is not None else None,
+                residual[n, b, h, x, lane] if residual is not None else None,
+            )
+
+        output = te.compute(shape, finish, name="output")
+        optional = [tensor for tensor in (bias, residual) if tensor is not None]
+        return [data, weight, *optional, output]
+
+    def packed_weight_shape(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> tuple[int, ...]:
+        """``(K/(oc*k), C, R, S, oc, k)``, ``k`` the machine's lanes."""
+        oc = config.int("oc")
+        groups = -(-machine.blocks(workload.out_channels) // oc)
+        taps = (workload.in_channels, workload.kernel_h, workload.kernel_w)
+        return (groups, *taps, oc, machine.lanes)
+
+    def pack_weight(
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> FloatArray:
+        """OIHW to :meth:`packed_weight_shape`, surplus output channels zero."""
+        groups, channels, height, width, oc, lanes = self.packed_weight_shape(
+            workload, machine, config
+        )
+        padded = np.zeros((groups * oc * lanes, channels, height, width), np.float32)
+        padded[: workload.out_channels] = weight
+        rows = padded.reshape(groups, oc, lanes, channels, height, width)
+        return np.ascontiguousarray(rows.transpose(0, 3, 4, 5, 1, 2))
+
+    def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """None: the accumulators live in registers."""
+        return 0
+
+    def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """Multiplications of all lanes, surplus output channels included."""
+        padded = machine.blocks(workload.out_channels) * machine.lanes
+        return workload.macs // workload.out_channels * padded
+
+    def error_estimate(self, workload: Conv2dWorkload) -> float:
+        """Random-walk growth of rounding errors over one output's products."""
+        taps = workload.in_channels * workload.kernel_h * workload.kernel_w
+        return float(2.0**-24 * (2.0 + 0.35 * taps**0.5))
