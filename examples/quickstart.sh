@@ -1,0 +1,7 @@
+#!/bin/sh
+# Set up an environment in .venv and show what tvmconv does: sh examples/quickstart.sh [--help]
+set -eu
+cd "$(dirname "$0")/.."
+EXTRAS=peers
+. examples/environment.sh
+exec "$VENV_PYTHON" -m examples.quickstart "$@"

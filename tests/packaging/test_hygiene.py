@@ -1,0 +1,98 @@
+"""What the repository promises its readers: short files, live links, no private paths."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import tvmconv
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10
+    tomllib = None
+
+ROOT = Path(__file__).parents[2]
+LONGEST = 350
+LONGEST_SCHEDULE = 170
+
+
+def _tracked(*suffixes: str) -> list[Path]:
+    try:
+        listing = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout")
+    files = [ROOT / name for name in listing.stdout.split("\0") if name]
+    return [path for path in files if path.suffix in suffixes and path.exists()]
+
+
+def _lines(path: Path) -> int:
+    return len(path.read_text().splitlines())
+
+
+def test_files_are_short_enough_to_read():
+    long = {str(p.relative_to(ROOT)): _lines(p) for p in _tracked(".py", ".sh")}
+    assert {name: count for name, count in long.items() if count > LONGEST} == {}
+
+
+def test_schedules_are_readable_in_a_minute():
+    folder = ROOT / "schedules/x86"
+    long = {p.name: _lines(p) for p in _tracked(".py") if p.is_relative_to(folder)}
+    assert {name: count for name, count in long.items() if count > LONGEST_SCHEDULE} == {}
+
+
+def test_no_file_names_a_private_folder():
+    pattern = re.compile(r"(?<![\w.])/(?:home|root|work|Users|tmp)/[\w.]")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in [*_tracked(".py", ".sh", ".md", ".toml", ".txt", ".jsonl"), ROOT / ".ci/run"]
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if pattern.search(line)
+    ]
+    assert found == []
+
+
+def test_links_of_the_documents_resolve():
+    documents = _tracked(".md")
+    dead = []
+    for document in documents:
+        # fenced code may hold anything that looks like a link
+        text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            name, _, anchor = target.partition("#")
+            if "://" in target:
+                continue
+            file = document.parent / name if name else document
+            if not file.exists() or (anchor and anchor not in _anchors(file)):
+                dead.append(f"{document.name}: {target}")
+    assert dead == []
+
+
+def _anchors(document: Path) -> set[str]:
+    """Anchors that GitHub makes of a document's headings."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
+
+
+@pytest.mark.skipif(tomllib is None, reason="tomllib came with Python 3.11")
+def test_one_version_and_no_unlisted_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["version"] == tvmconv.__version__
+    folders = (
+        _packages(ROOT / "tvmconv", "tvmconv")
+        | _packages(ROOT / "schedules", "tvmconv.schedules")
+        | _packages(ROOT / "tuning_logs", "tvmconv.tuning_logs")
+    )
+    assert folders == set(project["tool"]["setuptools"]["packages"])
+
+
+def _packages(folder: Path, name: str) -> set[str]:
+    return {
+        ".".join((name, *init.parent.relative_to(folder).parts))
+        for init in folder.rglob("__init__.py")
+    }
