@@ -1,0 +1,129 @@
+"""Looking at and cutting up the loop nests of operators other than convolutions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+# Work below this many elements runs on one thread: waking the pool costs about as much.
+PARALLEL_ELEMENTS = 16384
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block of a function in schedulable form.
+
+    Parameters
+    ----------
+    name
+        The block's name.
+    rv
+        TVM's handle.
+    kinds
+        ``S`` for each spatial and ``R`` for each reduction axis, outermost first; ``?`` for
+        anything else (scans, opaque blocks).
+    loops
+        Handles of the loops around it, one per axis.
+    extents
+        The loops' extents; 0 where not constant.
+    """
+
+    name: str
+    rv: Any
+    kinds: str
+    loops: tuple[Any, ...]
+    extents: tuple[int, ...]
+
+    @property
+    def is_spatial(self) -> bool:
+        """No reduction axis."""
+        return set(self.kinds) <= {"S"}
+
+    @property
+    def is_reduction(self) -> bool:
+        """Spatial and reduction axes only, at least one of them a reduction."""
+        return "R" in self.kinds and set(self.kinds) <= {"S", "R"}
+
+    @property
+    def work(self) -> int:
+        """Iterations of the whole nest."""
+        return prod(self.extents)
+
+
+def blocks(schedule: Any) -> list[Block]:
+    """The blocks of a function, in program order."""
+    root = schedule.get_sblock("root")
+    return [inspect(schedule, rv) for rv in schedule.get_child_blocks(root)]
+
+
+def inspect(schedule: Any, rv: Any) -> Block:
+    """Describe one block."""
+    from tvm import tirx
+
+    statement = schedule.get(rv)
+    kinds = {0: "S", 2: "R"}
+    loops = schedule.get_loops(rv)
+    extents = []
+    for loop in loops:
+        extent = schedule.get(loop).extent
+        extents.append(int(extent) if isinstance(extent, tirx.IntImm) else 0)
+    axes = "".join(kinds.get(int(axis.iter_type), "?") for axis in statement.iter_vars)
+    if len(axes) != len(loops):
+        axes = "?" * len(loops)
+    return Block(str(statement.name_hint), rv, axes, tuple(loops), tuple(extents))
+
+
+def annotation(schedule: Any, block: Block, key: str) -> Any:
+    """A value that the tensor expression attached to a block, or None."""
+    value = schedule.get(block.rv).annotations.get(key)
+    return str(value) if isinstance(value, str) else value
+
+
+def has_operator(schedule: Any, block: Block, *names: str) -> bool:
+    """Whether the block carries one of these ``tvmconv.operator`` marks."""
+    return annotation(schedule, block, "tvmconv.operator") in names
+
+
+def vectorise(schedule: Any, loop: Any, lanes: int) -> Any:
+    """Vectorise a loop; a remainder becomes code of its own. Returns the outer part, if any.
+
+    Loops shorter than a vector become one short vector.
+    """
+    extent = int(schedule.get(loop).extent)
+    if extent <= lanes:
+        if extent > 1:
+            schedule.vectorize(loop)
+        return None
+    if extent % lanes == 0:
+        outer, inner = schedule.split(loop, [None, lanes])
+    else:
+        outer, inner = schedule.split(loop, [None, lanes])
+        schedule.annotate(outer, "pragma_loop_partition_hint", True)
+    schedule.vectorize(inner)
+    return outer
+
+
+def parallelise(schedule: Any, loops: list[Any], work: int, cores: int) -> Any:
+    """Fuse loops and share them between the threads, where the work is worth it."""
+    fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+    if cores > 1 and work >= PARALLEL_ELEMENTS and int(schedule.get(fused).extent) > 1:
+        schedule.parallel(fused)
+    return fused
+
+
+def inline_injective(schedule: Any) -> None:
+    """Inline every element-wise intermediate into its consumers, where TVM can.
+
+    Reductions stay; an element-wise block after a reduction stays as the last block.
+    """
+    from tvm.s_tir.schedule import ScheduleError
+    from tvm.s_tir.schedule.analysis import is_output_block
+
+    for block in blocks(schedule):
+        if not block.is_spatial or is_output_block(schedule, block.rv):
+            continue
+        try:
+            schedule.compute_inline(block.rv)
+        except ScheduleError:
+            continue

@@ -1,0 +1,12 @@
+"""The rules for operators other than convolutions, in the order in which they are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvmconv.schedules.x86 import dense, elementwise, reduction
+
+Rule = Callable[[Any, Any], Any]
+
+RULES: tuple[Rule, ...] = (dense.rule, elementwise.rule, reduction.rule)

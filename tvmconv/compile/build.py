@@ -1,0 +1,40 @@
+"""From the lowered graph to an executable."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from tvmconv.compile.pipeline import lower_pass
+from tvmconv.machine import Machine
+
+
+class Lowered(Protocol):
+    """What :func:`compile_graph` needs of ``tvmconv.graph.LoweredGraph``."""
+
+    @property
+    def mod(self) -> Any:
+        """``tvm.IRModule`` with the Relax function ``main``."""
+
+
+def compile_graph(lowered: Lowered, machine: Machine) -> Any:
+    """Schedule what is not scheduled yet and generate machine code.
+
+    Parameters
+    ----------
+    lowered
+        The graph after layout planning, every operator a call of a ``PrimFunc``.
+    machine
+        The target.
+
+    Returns
+    -------
+    tvm.relax.VMExecutable
+        The executable with its constants.
+    """
+    from tvm import relax
+    from tvm.target import Target
+
+    # Not inside `with target:`, which would add attributes that override the code generator's
+    # options.
+    target = Target(machine.tvm_target())
+    return relax.build(lowered.mod, target=target, relax_pipeline=lower_pass(machine))

@@ -1,0 +1,47 @@
+"""Replacing transcendental intrinsics by expressions that vectorise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def vectorisable_math(func: Any) -> Any:
+    """Replace float32 ``exp``, ``log``, ``tanh``, ``sigmoid`` and ``erf`` in a function.
+
+    Functions that stock Relax operators were lowered to call intrinsics, which LLVM would turn
+    into a library call per element.
+
+    Parameters
+    ----------
+    func
+        ``tirx.PrimFunc``.
+
+    Returns
+    -------
+    tirx.PrimFunc
+        The function itself where it uses none of them.
+    """
+    import tvm_ffi
+    from tvm import ir
+
+    from tvmconv.operators import math
+
+    table = {
+        "tirx.exp": math.exp,
+        "tirx.log": math.log,
+        "tirx.tanh": math.tanh,
+        "tirx.sigmoid": math.sigmoid,
+        "tirx.erf": math.erf,
+    }
+    found = False
+
+    def replace(call: Any) -> Any:
+        nonlocal found
+        expression = table.get(getattr(call.op, "name", ""))
+        if expression is None or str(call.ty.dtype) != "float32":
+            return call
+        found = True
+        return expression(call.args[0])
+
+    body = tvm_ffi.structural_map(func.body, (ir.Call, replace))
+    return func.with_body(body) if found else func

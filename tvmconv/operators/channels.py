@@ -1,0 +1,176 @@
+"""Concatenating, slicing, padding and shuffling blocked tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import te, tirx
+
+
+def concat_channels(tensors: Sequence[Any], channels: Sequence[int]) -> Any:
+    """Join blocked tensors along their channels.
+
+    Parameters
+    ----------
+    tensors
+        Each ``(N, CB_i, H, W, c)``.
+    channels
+        Channels of each tensor. Where all but the last are multiples of ``c`` whole blocks are
+        copied; otherwise lanes are moved one by one.
+
+    Returns
+    -------
+    te.Tensor
+        ``(N, ceil(sum(channels) / c), H, W, c)``.
+    """
+    batch, _, height, width, lanes = (int(d) for d in tensors[0].shape)
+    total = sum(channels)
+    starts = [sum(channels[:i]) for i in range(len(channels))]
+    aligned = all(count % lanes == 0 for count in channels[:-1])
+
+    def whole_blocks(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+        value = tensors[-1][n, b - starts[-1] // lanes, h, w, c]
+        for i in range(len(tensors) - 2, -1, -1):
+            mine = tensors[i][n, b - starts[i] // lanes, h, w, c]
+            value = tirx.if_then_else(b < starts[i + 1] // lanes, mine, value)
+        return value
+
+    def single_lanes(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+        channel = b * lanes + c
+        value: Any = tirx.const(0, tensors[0].dtype)
+        for i in range(len(tensors) - 1, -1, -1):
+            local = channel - starts[i]
+            mine = tensors[i][n, local // lanes, h, w, local % lanes]
+            value = tirx.if_then_else(channel < starts[i] + channels[i], mine, value)
+        return value
+
+    return te.compute(
+        (batch, -(-total // lanes), height, width, lanes),
+        whole_blocks if aligned else single_lanes,
+        name="concat_channels",
+        attrs={"tvmconv.operator": "concat" if aligned else "concat_unaligned"},
+    )
+
+
+def slice_blocked(
+    data: Any,
+    channels: tuple[int, int],
+    rows: tuple[int, int, int] | None = None,
+    columns: tuple[int, int, int] | None = None,
+) -> Any:
+    """Cut a range of channels, rows and columns out of a blocked tensor.
+
+    Parameters
+    ----------
+    data
+        ``(N, CB, H, W, c)``.
+    channels
+        First channel and the one after the last. Starting at a multiple of ``c`` keeps whole
+        blocks.
+    rows, columns
+        (first, count, step); None keeps all. The step may be negative.
+
+    Returns
+    -------
+    te.Tensor
+        ``(N, ceil((end - begin) / c), OH, OW, c)``.
+    """
+    batch, _, height, width, lanes = (int(d) for d in data.shape)
+    begin, end = channels
+    row, row_count, row_step = rows or (0, height, 1)
+    column, column_count, column_step = columns or (0, width, 1)
+    last = int(data.shape[1]) - 1
+
+    def element(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+        y, x = row + h * row_step, column + w * column_step
+        if begin % lanes == 0:
+            return data[n, b + begin // lanes, y, x, c]
+        channel = b * lanes + c + begin
+        # surplus lanes of the last block may lie behind the data
+        return data[n, tirx.min(channel // lanes, last), y, x, channel % lanes]
+
+    return te.compute(
+        (batch, -(-(end - begin) // lanes), row_count, column_count, lanes),
+        element,
+        name="slice_blocked",
+        attrs={"tvmconv.operator": "slice"},
+    )
+
+
+def split_channels(data: Any, sections: Sequence[int]) -> list[Any]:
+    """Split a blocked tensor along its channels into sections of the given sizes."""
+    starts = [sum(sections[:i]) for i in range(len(sections))]
+    return [
+        slice_blocked(data, (start, start + size))
+        for start, size in zip(starts, sections, strict=True)
+    ]
+
+
+def pad_blocked(data: Any, top: int, left: int, bottom: int, right: int, value: float = 0.0) -> Any:
+    """Surround the image of a blocked tensor with a constant.
+
+    Parameters
+    ----------
+    data
+        ``(N, CB, H, W, c)``.
+    top, left, bottom, right
+        Rows and columns to add; negative ones are cropped.
+    value
+        The constant.
+
+    Returns
+    -------
+    te.Tensor
+        ``(N, CB, H + top + bottom, W + left + right, c)``.
+    """
+    batch, blocks, height, width, lanes = (int(d) for d in data.shape)
+
+    def element(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+        inside = []
+        if top > 0:
+            inside.append(h >= top)
+        if bottom > 0:
+            inside.append(h < top + height)
+        if left > 0:
+            inside.append(w >= left)
+        if right > 0:
+            inside.append(w < left + width)
+        read = data[n, b, h - top, w - left, c]
+        constant = tirx.const(value, data.dtype)
+        return tirx.if_then_else(tirx.all(*inside), read, constant) if inside else read
+
+    shape = (batch, blocks, height + top + bottom, width + left + right, lanes)
+    return te.compute(shape, element, name="pad_blocked", attrs={"tvmconv.operator": "pad"})
+
+
+def shuffle_channels(data: Any, channels: int, groups: int) -> Any:
+    """Channel shuffle: reshape to (groups, C / groups), transpose, reshape back.
+
+    Parameters
+    ----------
+    data
+        ``(N, CB, H, W, c)``.
+    channels
+        Logical channels, a multiple of ``groups``.
+    groups
+        Rows of the transposed matrix.
+
+    Returns
+    -------
+    te.Tensor
+        The shape of ``data``; surplus lanes repeat the last channel.
+    """
+    lanes = int(data.shape[4])
+    size = channels // groups
+
+    def element(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+        channel = b * lanes + c
+        if channels % lanes:
+            channel = tirx.min(channel, channels - 1)
+        source = channel % groups * size + channel // groups
+        return data[n, source // lanes, h, w, source % lanes]
+
+    return te.compute(
+        data.shape, element, name="shuffle_channels", attrs={"tvmconv.operator": "shuffle"}
+    )

@@ -1,0 +1,197 @@
+"""Fully connected layers with constant weights, packed at build time.
+
+The packed weight ``(NB, K, v * c)`` holds ``v`` vectors of outputs next to each other for every
+input, so that a matrix-vector product reads it once, front to back, with ``v`` independent
+accumulators, and a product with several rows uses each loaded vector once per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm import te, tirx
+
+from tvmconv.algorithms.epilogue import apply_epilogue
+from tvmconv.machine import Machine
+from tvmconv.workload import EpilogueOp
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class DenseTile:
+    """How a fully connected layer is cut up.
+
+    Parameters
+    ----------
+    rows, vectors
+        The register tile: rows of the data times vectors of outputs.
+    splits
+        Parts of the inner dimension that are summed separately, for the sake of threads.
+    lanes
+        float32 values in a vector.
+    """
+
+    rows: int
+    vectors: int
+    splits: int
+    lanes: int
+
+    @property
+    def width(self) -> int:
+        """Outputs of one tile."""
+        return self.vectors * self.lanes
+
+
+def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseTile:
+    """The tile for a ``(rows, inputs) x (inputs, outputs)`` product on a machine."""
+    lanes, cores = machine.lanes, machine.cores
+    registers = machine.vector_registers
+    if rows == 1:
+        # enough accumulators to hide the latency, no more than leave room for the weights
+        most = min(8, -(-outputs // lanes))
+
+        def streamed(vectors: int) -> tuple[int, int]:
+            blocks = -(-outputs // (vectors * lanes))
+            return -(-blocks // cores) * vectors, -vectors
+
+        vectors = min(range(max(1, most // 2), most + 1), key=streamed)
+        tile_rows = 1
+    else:
+        vectors = min(4 if rows <= 6 and registers >= 32 else 2, -(-outputs // lanes))
+        most = (registers - vectors - 1) // vectors
+        tile_rows = -(-rows // -(-rows // most))
+    blocks = -(-outputs // (vectors * lanes))
+    tasks = blocks * -(-rows // tile_rows)
+    heavy = rows * inputs * outputs >= 1 << 16
+    splits = 1
+    if heavy and tasks < cores:
+        splits = next(s for s in range(-(-cores // tasks), 0, -1) if inputs % s == 0)
+    return DenseTile(tile_rows, vectors, splits, lanes)
+
+
+def pack_dense_weight(weight: FloatArray, tile: DenseTile) -> FloatArray:
+    """``(K, N)`` to ``(ceil(N / width), K, width)``, padded with zeros."""
+    inputs, outputs = weight.shape
+    blocks = -(-outputs // tile.width)
+    padded = np.zeros((inputs, blocks * tile.width), np.float32)
+    padded[:, :outputs] = weight
+    return np.ascontiguousarray(padded.reshape(inputs, blocks, tile.width).transpose(1, 0, 2))
+
+
+def pack_dense_bias(bias: FloatArray, tile: DenseTile) -> FloatArray:
+    """``(N,)`` to ``(ceil(N / width), width)``, padded with zeros."""
+    blocks = -(-bias.size // tile.width)
+    padded = np.zeros(blocks * tile.width, np.float32)
+    padded[: bias.size] = bias.reshape(-1)
+    return padded.reshape(blocks, tile.width)
+
+
+def block_flattened_weight(
+    weight: FloatArray, channels: int, height: int, width: int, lanes: int
+) -> FloatArray:
+    """Reorder the rows of a weight that follows a flattened ``(C, H, W)`` image.
+
+    The result follows the flattened blocked image ``(CB, H, W, c)`` instead, so that flattening
+    moves no data; rows of surplus lanes are zero.
+
+    Parameters
+    ----------
+    weight
+        ``(C * H * W, N)``.
+    channels, height, width
+        The image.
+    lanes
+        Channels in one block.
+
+    Returns
+    -------
+    numpy.ndarray
+        ``(ceil(C / lanes) * H * W * lanes, N)``.
+    """
+    outputs = weight.shape[1]
+    blocks = -(-channels // lanes)
+    padded = np.zeros((blocks * lanes, height, width, outputs), np.float32)
+    padded[:channels] = weight.reshape(channels, height, width, outputs)
+    image = padded.reshape(blocks, lanes, height, width, outputs).transpose(0, 2, 3, 1, 4)
+    return np.ascontiguousarray(image).reshape(-1, outputs)
+
+
+def dense(
+    data: Any,
+    weight: Any,
+    *rest: Any,
+    outputs: int,
+    tile: DenseTile,
+    epilogue: Sequence[EpilogueOp] = (),
+) -> Any:
+    """``epilogue(data @ weight)`` with a packed weight.
+
+    Parameters
+    ----------
+    data
+        ``(M, K)``, or any shape whose flattened tail of ``K`` values follows ``M`` in row-major
+        order, e.g. a blocked image with a weight from :func:`block_flattened_weight`.
+    weight
+        From :func:`pack_dense_weight`.
+    rest
+        The packed bias if the epilogue has ``bias``, then the residual ``(M, N)`` if it has
+        ``add``.
+    outputs
+        ``N``.
+    tile
+        From :func:`dense_tile`.
+    epilogue
+        Steps applied to each output in order.
+
+    Returns
+    -------
+    te.Tensor
+        ``(M, N)``.
+    """
+    kinds = [step.kind for step in epilogue]
+    others = list(rest)
+    bias = others.pop(0) if "bias" in kinds else None
+    residual = others.pop(0) if "add" in kinds else None
+    batch = int(data.shape[0])
+    blocks, inputs, width = (int(d) for d in weight.shape)
+    tail = [int(d) for d in data.shape[1:]]
+    part = inputs // tile.splits
+    padded = -(-batch // tile.rows) * tile.rows
+    k = te.reduce_axis((0, part), "k")
+
+    def read(m: Any, position: Any) -> Any:
+        index: list[Any] = []
+        for extent in reversed(tail[1:]):
+            index.insert(0, position % extent)
+            position = position // extent
+        row = m if padded == batch else tirx.min(m, batch - 1)
+        return data[(row, position, *index)]
+
+    total = te.compute(
+        (tile.splits, padded, blocks, width),
+        lambda s, m, b, v: te.sum(read(m, s * part + k) * weight[b, s * part + k, v], axis=k),
+        name="dense",
+        attrs={
+            "tvmconv.operator": "dense",
+            "tvmconv.rows": tile.rows,
+            "tvmconv.vectors": tile.vectors,
+        },
+    )
+
+    def element(m: Any, n: Any) -> Any:
+        value = total[0, m, n // width, n % width]
+        for s in range(1, tile.splits):
+            value = value + total[s, m, n // width, n % width]
+        return apply_epilogue(
+            value,
+            epilogue,
+            bias[n // width, n % width] if bias is not None else None,
+            residual[m, n] if residual is not None else None,
+        )
+
+    return te.compute((batch, outputs), element, name="output")

@@ -1,0 +1,64 @@
+"""Depth-to-space on the channel-blocked layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import te, tirx
+
+
+def depth_to_space(
+    data: Any,
+    channels: int,
+    size: tuple[int, int],
+    block: tuple[int, int],
+    inner: int,
+    stride: int,
+    crop: tuple[int, int] = (0, 0),
+) -> Any:
+    """Interleave groups of channels into space.
+
+    With ``phase = y % bh * bw + x % bw``, output channel ``k = g * inner + o`` at (y, x) is input
+    channel ``(g * bh * bw + phase) * stride + o`` at (y // bh, x // bw).
+
+    Parameters
+    ----------
+    data
+        ``(N, CB, H, W, c)``.
+    channels, size
+        Channels, height and width of the output.
+    block
+        (bh, bw).
+    inner, stride
+        Channels of one group of the output, and the distance between phases in the input.
+        ONNX's DCR mode has ``inner = stride = channels``, its CRD mode ``inner = stride = 1``.
+    crop
+        Rows and columns left out at the top and left.
+
+    Returns
+    -------
+    te.Tensor
+        ``(N, ceil(channels / c), *size, c)``. Whole vectors are copied where there is one group
+        and ``stride`` is a multiple of ``c``.
+    """
+    batch, lanes = int(data.shape[0]), int(data.shape[4])
+    (bh, bw), phases = block, block[0] * block[1]
+    whole = inner == channels and stride % lanes == 0
+
+    def element(n: Any, kb: Any, h: Any, w: Any, c: Any) -> Any:
+        y, x = h + crop[0], w + crop[1]
+        phase = y % bh * bw + x % bw
+        if whole:
+            return data[n, phase * (stride // lanes) + kb, y // bh, x // bw, c]
+        k = kb * lanes + c
+        if channels % lanes:
+            k = tirx.min(k, channels - 1)
+        channel = (k // inner * phases + phase) * stride + k % inner
+        return data[n, channel // lanes, y // bh, x // bw, channel % lanes]
+
+    return te.compute(
+        (batch, -(-channels // lanes), *size, lanes),
+        element,
+        name="depth_to_space",
+        attrs={"tvmconv.operator": "depth_to_space"},
+    )

@@ -1,0 +1,59 @@
+"""Moving between the plain (N, C, H, W) and the channel-blocked (N, CB, H, W, c) layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import te, tirx
+
+
+def to_blocked(data: Any, lanes: int) -> Any:
+    """Block the channels of a plain tensor.
+
+    Parameters
+    ----------
+    data
+        ``(N, C, H, W)``.
+    lanes
+        Channels in one block.
+
+    Returns
+    -------
+    te.Tensor
+        ``(N, ceil(C / lanes), H, W, lanes)``; lanes without a channel hold zeros.
+    """
+    batch, channels, height, width = (int(d) for d in data.shape)
+
+    def element(n: Any, block: Any, h: Any, w: Any, lane: Any) -> Any:
+        channel = block * lanes + lane
+        value = data[n, channel, h, w]
+        if channels % lanes == 0:
+            return value
+        return tirx.if_then_else(channel < channels, value, tirx.const(0, data.dtype))
+
+    shape = (batch, -(-channels // lanes), height, width, lanes)
+    return te.compute(shape, element, name="to_blocked", attrs={"tvmconv.operator": "to_blocked"})
+
+
+def from_blocked(data: Any, channels: int) -> Any:
+    """Restore the plain layout and drop the lanes without a channel.
+
+    Parameters
+    ----------
+    data
+        ``(N, CB, H, W, c)``.
+    channels
+        Channels to keep.
+
+    Returns
+    -------
+    te.Tensor
+        ``(N, channels, H, W)``.
+    """
+    batch, _, height, width, lanes = (int(d) for d in data.shape)
+    return te.compute(
+        (batch, channels, height, width),
+        lambda n, ch, h, w: data[n, ch // lanes, h, w, ch % lanes],
+        name="from_blocked",
+        attrs={"tvmconv.operator": "from_blocked"},
+    )

@@ -1,0 +1,71 @@
+"""Local response normalisation across channels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import te, tirx
+
+from tvmconv.operators import math
+from tvmconv.operators.pool import tree
+
+
+def lrn_blocked(data: Any, channels: int, size: int, alpha: float, beta: float, bias: float) -> Any:
+    """``x / (bias + alpha / size * sum of x**2 over size neighbouring channels) ** beta``.
+
+    Parameters
+    ----------
+    data
+        ``(N, CB, H, W, c)``.
+    channels
+        Logical channels; the surplus lanes take no part in the sums.
+    size, alpha, beta, bias
+        As in ONNX's LRN; the window of ``size`` channels starts ``(size - 1) // 2`` below.
+
+    Returns
+    -------
+    te.Tensor
+        The shape of ``data``.
+    """
+    batch, blocks, height, width, lanes = (int(d) for d in data.shape)
+    below = (size - 1) // 2
+
+    # The squares of one pixel in plain channel order, with a margin of zeros: a window is then
+    # a few vector loads at neighbouring addresses.
+    def squared(n: Any, h: Any, w: Any, position: Any) -> Any:
+        channel = position - below
+        value = data[n, channel // lanes, h, w, channel % lanes]
+        inside = tirx.all(channel >= 0, channel < channels)
+        return tirx.if_then_else(inside, value * value, tirx.const(0, data.dtype))
+
+    squares = te.compute(
+        (batch, height, width, blocks * lanes + size - 1), squared, name="lrn_squares"
+    )
+
+    def normalised(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+        window = tree(
+            [squares[n, h, w, b * lanes + c + k] for k in range(size)], lambda p, q: p + q
+        )
+        base = window * math.constant(alpha / size) + math.constant(bias)
+        return data[n, b, h, w, c] * math.pow_positive(base, -beta)
+
+    return te.compute(data.shape, normalised, name="lrn", attrs={"tvmconv.operator": "lrn"})
+
+
+def lrn(data: Any, size: int, alpha: float, beta: float, bias: float) -> Any:
+    """The same on a plain ``(N, C, ...)`` tensor."""
+    channels = int(data.shape[1])
+    below = (size - 1) // 2
+
+    def square(index: tuple[Any, ...], k: int) -> Any:
+        channel = index[1] + (k - below)
+        value = data[(index[0], channel, *index[2:])]
+        inside = tirx.all(channel >= 0, channel < channels)
+        return tirx.if_then_else(inside, value * value, tirx.const(0, data.dtype))
+
+    def normalised(*index: Any) -> Any:
+        window = tree([square(index, k) for k in range(size)], lambda p, q: p + q)
+        base = window * math.constant(alpha / size) + math.constant(bias)
+        return data[index] * math.pow_positive(base, -beta)
+
+    return te.compute(data.shape, normalised, name="lrn", attrs={"tvmconv.operator": "lrn"})

@@ -1,0 +1,213 @@
+"""Pooling on the channel-blocked layout.
+
+Padding is never materialised: max pooling clamps the coordinate into the image (repeating a
+value does not change a maximum), average pooling skips taps outside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import te, tirx
+from tvm.tirx import const
+
+# Windows up to this many taps become one expression (a tree, so that the taps do not wait for
+# each other); larger ones are a reduction over rows of taps.
+_UNROLLED_TAPS = 25
+
+
+@dataclass(frozen=True)
+class Window:
+    """A pooling window along one spatial axis.
+
+    Parameters
+    ----------
+    kernel, stride, dilation
+        In elements; dilation 1 is dense.
+    pad_before, pad_after
+        Padding on either side.
+    ceil_mode
+        Round the output size up, as long as the last window starts inside the image or the
+        padding before it (ONNX's rule).
+    """
+
+    kernel: int
+    stride: int = 1
+    pad_before: int = 0
+    pad_after: int = 0
+    dilation: int = 1
+    ceil_mode: bool = False
+
+    @property
+    def span(self) -> int:
+        """Elements from the first to the last tap."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    def output(self, size: int) -> int:
+        """Output elements for an input of this size."""
+        room = size + self.pad_before + self.pad_after - self.span
+        if not self.ceil_mode:
+            return room // self.stride + 1
+        count = -(-room // self.stride) + 1
+        return count - ((count - 1) * self.stride >= size + self.pad_before)
+
+    def tap(self, out: Any, index: Any) -> Any:
+        """Input coordinate of a tap, possibly outside of the image."""
+        return out * self.stride + (index * self.dilation - self.pad_before)
+
+    def inside(self, size: int) -> bool:
+        """Whether no tap of any window falls outside of the image."""
+        last = (self.output(size) - 1) * self.stride + self.span - 1 - self.pad_before
+        return self.pad_before == 0 and last < size
+
+    def clampable(self, size: int) -> bool:
+        """Whether clamping a coordinate into the image always stays within the window."""
+        last_start = (self.output(size) - 1) * self.stride - self.pad_before
+        return self.dilation == 1 and self.pad_before < self.kernel and last_start < size
+
+    def count(self, out: Any, size: int, include_pad: bool) -> Any:
+        """Taps of a window that an average divides by, as an integer expression or constant."""
+        low = -self.pad_before if include_pad else 0
+        high = size + self.pad_after if include_pad else size
+        last = (self.output(size) - 1) * self.stride + self.span - 1 - self.pad_before
+        if low <= -self.pad_before and last < high:
+            return self.kernel
+        start = out * self.stride - self.pad_before
+        if self.dilation == 1:
+            return tirx.min(start + self.kernel, high) - tirx.max(start, low)
+        taps = [start + k * self.dilation for k in range(self.kernel)]
+        return sum(tirx.Select(tirx.all(t >= low, t < high), 1, 0) for t in taps)
+
+
+def tree(values: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    """Combine pairwise, so that the depth is logarithmic."""
+    while len(values) > 1:
+        values = [
+            combine(values[i], values[i + 1]) if i + 1 < len(values) else values[i]
+            for i in range(0, len(values), 2)
+        ]
+    return values[0]
+
+
+def max_pool(data: Any, rows: Window, columns: Window) -> Any:
+    """Maximum over windows; padding is ignored.
+
+    Parameters
+    ----------
+    data
+        ``(N, CB, H, W, c)``.
+    rows, columns
+        The window along H and W.
+
+    Returns
+    -------
+    te.Tensor
+        ``(N, CB, OH, OW, c)``.
+    """
+    height, width = int(data.shape[2]), int(data.shape[3])
+    lowest = tirx.min_value(data.dtype)
+    clamp = rows.clampable(height) and columns.clampable(width)
+
+    def read(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+        if clamp:
+            h = h if rows.inside(height) else tirx.min(tirx.max(h, 0), height - 1)
+            w = w if columns.inside(width) else tirx.min(tirx.max(w, 0), width - 1)
+            return data[n, b, h, w, c]
+        return _guarded(data, n, b, h, w, c, lowest, rows, columns)
+
+    return _windows(data, rows, columns, read, te.max, tirx.max, "max_pool")
+
+
+def avg_pool(data: Any, rows: Window, columns: Window, count_include_pad: bool = False) -> Any:
+    """Mean over windows.
+
+    Parameters
+    ----------
+    data
+        ``(N, CB, H, W, c)``.
+    rows, columns
+        The window along H and W.
+    count_include_pad
+        Divide by the taps that lie in the image or its padding, instead of in the image only.
+
+    Returns
+    -------
+    te.Tensor
+        ``(N, CB, OH, OW, c)``.
+    """
+    height, width = int(data.shape[2]), int(data.shape[3])
+    zero = const(0, data.dtype)
+
+    def read(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+        return _guarded(data, n, b, h, w, c, zero, rows, columns)
+
+    def scale(value: Any, h: Any, w: Any) -> Any:
+        down = rows.count(h, height, count_include_pad)
+        across = columns.count(w, width, count_include_pad)
+        if isinstance(down, int) and isinstance(across, int):
+            return value * const(1.0 / (down * across), data.dtype)
+        return value * (const(1.0, data.dtype) / tirx.Cast(data.dtype, down * across))
+
+    return _windows(data, rows, columns, read, te.sum, lambda a, b: a + b, "avg_pool", finish=scale)
+
+
+def _guarded(
+    data: Any, n: Any, b: Any, h: Any, w: Any, c: Any, other: Any, rows: Window, columns: Window
+) -> Any:
+    """An element of the image, or ``other`` outside of it."""
+    height, width = int(data.shape[2]), int(data.shape[3])
+    inside = []
+    if not rows.inside(height):
+        inside += [h >= 0, h < height]
+    if not columns.inside(width):
+        inside += [w >= 0, w < width]
+    value = data[n, b, h, w, c]
+    return tirx.if_then_else(tirx.all(*inside), value, other) if inside else value
+
+
+def _windows(
+    data: Any,
+    rows: Window,
+    columns: Window,
+    read: Callable[..., Any],
+    reduce: Callable[..., Any],
+    combine: Callable[[Any, Any], Any],
+    name: str,
+    finish: Callable[[Any, Any, Any], Any] | None = None,
+) -> Any:
+    batch, blocks, height, width, lanes = (int(d) for d in data.shape)
+    shape = (batch, blocks, rows.output(height), columns.output(width), lanes)
+    attrs = {"tvmconv.operator": name}
+
+    def row(n: Any, b: Any, h: Any, w: Any, c: Any, tap: Any) -> list[Any]:
+        line = rows.tap(h, tap)
+        return [read(n, b, line, columns.tap(w, k), c) for k in range(columns.kernel)]
+
+    def done(value: Any, h: Any, w: Any) -> Any:
+        return finish(value, h, w) if finish else value
+
+    if rows.kernel * columns.kernel <= _UNROLLED_TAPS:
+
+        def element(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+            lines = [tree(row(n, b, h, w, c, k), combine) for k in range(rows.kernel)]
+            return done(tree(lines, combine), h, w)
+
+        return te.compute(shape, element, name=name, attrs=attrs)
+
+    chunk = next(u for u in range(min(columns.kernel, 16), 0, -1) if columns.kernel % u == 0)
+    tap_h = te.reduce_axis((0, rows.kernel), "tap_h")
+    tap_w = te.reduce_axis((0, columns.kernel // chunk), "tap_w")
+
+    def partial(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+        line = rows.tap(h, tap_h)
+        taps = [read(n, b, line, columns.tap(w, tap_w * chunk + k), c) for k in range(chunk)]
+        return reduce(tree(taps, combine), axis=[tap_h, tap_w])
+
+    total = te.compute(shape, partial, name=name, attrs=attrs)
+    if finish is None:
+        return total
+    return te.compute(
+        shape, lambda n, b, h, w, c: finish(total[n, b, h, w, c], h, w), name=f"{name}_output"
+    )

@@ -1,0 +1,46 @@
+"""Resizing images in the channel-blocked layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import topi
+
+
+def resize_blocked(
+    data: Any,
+    size: tuple[int, int],
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    cubic_alpha: float = -0.75,
+    roi: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0),
+) -> Any:
+    """Resize to the given height and width.
+
+    Parameters
+    ----------
+    data
+        ``(N, CB, H, W, c)``.
+    size
+        Output height and width.
+    method
+        ``nearest_neighbor``, ``linear`` or ``cubic``, as in ``relax.image.resize2d``.
+    coordinate_transformation_mode, rounding_method, cubic_alpha, roi
+        As in ``relax.image.resize2d``.
+
+    Returns
+    -------
+    te.Tensor
+        ``(N, CB, size[0], size[1], c)``.
+    """
+    return topi.image.resize2d(
+        data,
+        list(roi),
+        list(size),
+        layout=f"NCHW{int(data.shape[4])}c",
+        method=method,
+        coordinate_transformation_mode=coordinate_transformation_mode,
+        rounding_method=rounding_method,
+        bicubic_alpha=cubic_alpha,
+    )

@@ -1,0 +1,58 @@
+"""Softmax and its logarithm (three passes over each row: maximum, exponentials, scaling)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import te, tirx
+
+from tvmconv.operators import math
+
+
+def softmax(data: Any, axis: int = -1) -> Any:
+    """``exp(x - max) / sum(exp(x - max))`` along one axis."""
+    return _softmax(data, axis, logarithm=False)
+
+
+def log_softmax(data: Any, axis: int = -1) -> Any:
+    """``x - max - log(sum(exp(x - max)))`` along one axis."""
+    return _softmax(data, axis, logarithm=True)
+
+
+def _softmax(data: Any, axis: int, logarithm: bool) -> Any:
+    shape = [int(d) for d in data.shape]
+    axis %= len(shape)
+    outer = shape[:axis] + shape[axis + 1 :] or [1]
+
+    def without(index: tuple[Any, ...]) -> tuple[Any, ...]:
+        return index[:axis] + index[axis + 1 :] or (0,)
+
+    def along(index: tuple[Any, ...], k: Any) -> tuple[Any, ...]:
+        return (*index[:axis], k, *index[axis:])[: len(shape)]
+
+    k = te.reduce_axis((0, shape[axis]), "k")
+    peak = te.compute(outer, lambda *i: te.max(data[along(i, k)], axis=k), name="softmax_max")
+    if logarithm:
+        total = te.compute(
+            outer,
+            lambda *i: te.sum(math.exp(data[along(i, k)] - peak[i]), axis=k),
+            name="softmax_sum",
+        )
+        offset = te.compute(outer, lambda *i: peak[i] + math.log(total[i]), name="softmax_offset")
+        return te.compute(
+            shape,
+            lambda *i: data[i] - offset[without(i)],
+            name="log_softmax",
+            attrs={"tvmconv.operator": "log_softmax"},
+        )
+    power = te.compute(shape, lambda *i: math.exp(data[i] - peak[without(i)]), name="softmax_exp")
+    total = te.compute(outer, lambda *i: te.sum(power[along(i, k)], axis=k), name="softmax_sum")
+    inverse = te.compute(
+        outer, lambda *i: tirx.const(1.0, data.dtype) / total[i], name="softmax_inverse"
+    )
+    return te.compute(
+        shape,
+        lambda *i: power[i] * inverse[without(i)],
+        name="softmax",
+        attrs={"tvmconv.operator": "softmax"},
+    )
