@@ -1,0 +1,81 @@
+"""The arguments of ``run``, checked against the model's inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.errors import InputError
+from tvmconv.runtime.tensor import TensorInfo
+
+Array = npt.NDArray[Any]
+
+
+def order_arguments(inputs: Sequence[TensorInfo], arguments: Sequence[Any]) -> list[Array]:
+    """Arrays in input order, with shapes and types checked.
+
+    Parameters
+    ----------
+    inputs
+        The model's inputs.
+    arguments
+        One mapping of name to array, one list or tuple of arrays, or the arrays themselves.
+
+    Raises
+    ------
+    InputError
+        If an input is missing, unknown, or has another shape or element type.
+    """
+    values: Sequence[Any] = arguments
+    if len(arguments) == 1:
+        if isinstance(arguments[0], Mapping):
+            values = _by_name(inputs, arguments[0])
+        elif isinstance(arguments[0], list | tuple) and _is_sequence(inputs, arguments[0]):
+            values = arguments[0]
+    if len(values) != len(inputs):
+        raise InputError(
+            f"the model has {len(inputs)} input(s), got {len(values)}: {describe(inputs)}"
+        )
+    return [_check(info, value) for info, value in zip(inputs, values, strict=True)]
+
+
+def describe(inputs: Sequence[TensorInfo]) -> str:
+    """One line for error messages."""
+    return "; ".join(map(str, inputs))
+
+
+def _is_sequence(inputs: Sequence[TensorInfo], value: Sequence[Any]) -> bool:
+    """Whether a list holds the inputs, rather than being one input written as nested lists."""
+    return len(inputs) != 1 or (len(value) == 1 and np.ndim(value[0]) == len(inputs[0].shape))
+
+
+def _by_name(inputs: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[Any]:
+    names = [info.name for info in inputs]
+    for name in values:
+        if name not in names:
+            close = get_close_matches(str(name), names, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"the inputs are {describe(inputs)}"
+            raise InputError(f"the model has no input {name!r}; {hint}")
+    if missing := [str(info) for info in inputs if info.name not in values]:
+        raise InputError(f"missing input(s): {'; '.join(missing)}")
+    return [values[name] for name in names]
+
+
+def _check(info: TensorInfo, value: Any) -> Array:
+    array = value if type(value) is np.ndarray else np.asarray(value)
+    if array.dtype != info.dtype:
+        raise InputError(
+            f"input {info.name!r} has type {array.dtype}, the model takes {info.dtype}; "
+            f"convert it with .astype({info.dtype!r})"
+        )
+    if array.shape != info.shape:
+        raise InputError(
+            f"input {info.name!r} has shape {array.shape}, the model was built for "
+            f"{info.shape}; reshape it, or build the model again with "
+            f"shapes={{{info.name!r}: {array.shape}}}"
+        )
+    return array

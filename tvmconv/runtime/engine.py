@@ -1,0 +1,95 @@
+"""TVM's runtime library, loaded without TVM's compiler.
+
+Running a compiled model needs ``libtvm_runtime.so`` and the ``tvm_ffi`` package only. Importing
+``tvm`` would map the 260 MB compiler library and import some hundred modules; it stays
+possible afterwards, because the compiler finds the same runtime library already loaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.errors import ArtifactError
+from tvmconv.runtime import threads
+
+_CPU = 1  # kDLCPU
+_POOLED_ALLOCATOR = 2
+
+
+@cache
+def ffi() -> Any:
+    """The ``tvm_ffi`` module, with TVM's runtime library loaded.
+
+    Raises
+    ------
+    ArtifactError
+        If the packages ``apache-tvm`` and ``apache-tvm-ffi`` are not installed.
+    """
+    threads.set_environment_defaults()
+    try:
+        import tvm_ffi
+    except ImportError as error:
+        raise ArtifactError(f"{error}; install apache-tvm-ffi to run compiled models") from error
+    # kernels and the compiler library resolve runtime symbols from the global scope
+    ctypes.CDLL(str(_runtime_library()), ctypes.RTLD_GLOBAL)
+    return tvm_ffi
+
+
+def _runtime_library() -> Path:
+    spec = find_spec("tvm")
+    folders = spec.submodule_search_locations if spec else None
+    for folder in folders or ():
+        library = Path(folder) / "lib" / "libtvm_runtime.so"
+        if library.is_file():
+            return library
+    raise ArtifactError("libtvm_runtime.so was not found; install apache-tvm to run models")
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of ``tvm`` and ``tvm_ffi``; empty text where one is unknown."""
+    found = {}
+    for name, package in (("tvm", "apache-tvm"), ("tvm_ffi", "apache-tvm-ffi")):
+        try:
+            found[name] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[name] = ""
+    return found
+
+
+def global_function(name: str) -> Any:
+    """A function of TVM's runtime by its registered name."""
+    return ffi().get_global_func(name)
+
+
+def load_library(path: str) -> Any:
+    """Open a shared object as a TVM module that is unloaded with its last reference."""
+    return ffi().load_module(path, keep_module_alive=False)
+
+
+def virtual_machine(module: Any) -> Any:
+    """A new virtual machine over a module; constants are shared between machines."""
+    machine = module["vm_load_executable"]()
+    machine["vm_initialization"](_CPU, 0, _POOLED_ALLOCATOR)
+    return machine
+
+
+def release_free_memory() -> None:
+    """Hand the activation memory that no running model uses back to the system.
+
+    TVM keeps freed buffers in one pool for the process; without this call those of a model
+    that is gone would stay.
+    """
+    global_function("vm.builtin.memory_manager.clear")()
+
+
+def as_array(tensor: Any) -> npt.NDArray[Any]:
+    """A numpy view of a TVM tensor; it keeps the tensor's memory alive."""
+    return np.from_dlpack(tensor)

@@ -1,0 +1,68 @@
+"""Which CPU features the code of a module may use, by the names of ``/proc/cpuinfo``."""
+
+from __future__ import annotations
+
+from tvmconv.errors import TvmconvError
+from tvmconv.machine import Machine
+
+# LLVM's name -> the kernel's, for instruction sets that code generation may pick by itself.
+# System, cryptography and tuning flags are left out: generated kernels never contain them.
+_LLVM_TO_CPUINFO = {
+    "sse3": "pni",
+    "ssse3": "ssse3",
+    "sse4.1": "sse4_1",
+    "sse4.2": "sse4_2",
+    "sse4a": "sse4a",
+    "popcnt": "popcnt",
+    "lzcnt": "abm",
+    "movbe": "movbe",
+    "bmi": "bmi1",
+    "bmi2": "bmi2",
+    "tbm": "tbm",
+    "xop": "xop",
+    "fma4": "fma4",
+    "f16c": "f16c",
+    "fma": "fma",
+    "avx": "avx",
+    "avx2": "avx2",
+    "avxvnni": "avx_vnni",
+    "avxifma": "avx_ifma",
+    "gfni": "gfni",
+    "avx512f": "avx512f",
+    "avx512bw": "avx512bw",
+    "avx512cd": "avx512cd",
+    "avx512dq": "avx512dq",
+    "avx512vl": "avx512vl",
+    "avx512ifma": "avx512ifma",
+    "avx512vbmi": "avx512vbmi",
+    "avx512vbmi2": "avx512_vbmi2",
+    "avx512vnni": "avx512_vnni",
+    "avx512bitalg": "avx512_bitalg",
+    "avx512vpopcntdq": "avx512_vpopcntdq",
+    "avx512bf16": "avx512_bf16",
+    "avx512fp16": "avx512_fp16",
+    "avx512vp2intersect": "avx512_vp2intersect",
+}
+
+
+def required_features(machine: Machine) -> tuple[str, ...]:
+    """CPU flags that a module built for ``machine`` may need.
+
+    The union of the record's own list and of every instruction set that LLVM enables for the
+    record's processor name.
+
+    Raises
+    ------
+    TvmconvError
+        If LLVM does not know the processor name.
+    """
+    from tvm import get_global_func
+    from tvm.target import Target
+
+    options = {key: value for key, value in machine.tvm_target().items() if key != "num-cores"}
+    try:
+        enabled = get_global_func("target.llvm_get_cpu_features")(Target(options))
+    except Exception as error:
+        raise TvmconvError(f"LLVM does not know the processor {machine.mcpu!r}") from error
+    mapped = {_LLVM_TO_CPUINFO[str(name)] for name in enabled if str(name) in _LLVM_TO_CPUINFO}
+    return tuple(sorted(mapped | set(machine.features)))

@@ -1,0 +1,140 @@
+"""Calls of a loaded model: virtual machines, argument tensors, result arrays."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.errors import InputError
+from tvmconv.runtime import engine, threads
+from tvmconv.runtime.memory import returns_constants
+from tvmconv.runtime.outputs import empty_aligned
+from tvmconv.runtime.tensor import TensorInfo
+
+Array = npt.NDArray[Any]
+
+_ALIGNMENT = 64  # what generated vector loads assume of every argument
+_SMALL = 64 * 1024  # outputs up to this size are copied, so that they own their memory
+
+
+class Instance:
+    """One virtual machine with its argument buffers; used by one call at a time."""
+
+    def __init__(self, module: Any, inputs: Sequence[TensorInfo]) -> None:
+        self.machine = engine.virtual_machine(module)
+        self.main = self.machine["main"]
+        self._from_dlpack = engine.ffi().from_dlpack
+        self._inputs = inputs
+        self._staged: list[tuple[Array, Any] | None] = [None] * len(inputs)
+
+    def tensors(self, arrays: Sequence[Array]) -> list[Any]:
+        """Checked arrays as TVM tensors, without a copy where memory layout allows."""
+        return [self._tensor(index, array) for index, array in enumerate(arrays)]
+
+    def _tensor(self, index: int, array: Array) -> Any:
+        flags = array.flags
+        if (
+            flags.c_contiguous
+            and flags.writeable
+            and array.size
+            and array.__array_interface__["data"][0] % _ALIGNMENT == 0
+        ):
+            return self._from_dlpack(array)
+        staged = self._staged[index]
+        if staged is None:
+            info = self._inputs[index]
+            buffer = empty_aligned(info.shape, info.dtype, _ALIGNMENT)
+            staged = self._staged[index] = (buffer, self._from_dlpack(buffer))
+        np.copyto(staged[0], array)
+        return staged[1]
+
+
+class Runner:
+    """Runs one model from any number of threads."""
+
+    def __init__(
+        self,
+        module: Any,
+        inputs: Sequence[TensorInfo],
+        outputs: Sequence[TensorInfo],
+        thread_count: int,
+    ) -> None:
+        self._module = module
+        self._inputs = inputs
+        self._outputs = outputs
+        self._threads = thread_count
+        # append and pop of a deque are atomic: no lock between concurrent calls
+        self._idle: deque[Instance] = deque()
+        self._always_copy = returns_constants(str(module["as_text"]()))
+
+    def new_instance(self) -> Instance:
+        """An instance that the caller keeps."""
+        return Instance(self._module, self._inputs)
+
+    def acquire(self) -> Instance:
+        """An instance that no other call uses."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self.new_instance()
+
+    def release(self, instance: Instance) -> None:
+        """Make an instance available to the next call."""
+        self._idle.append(instance)
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        """One call; the results are arrays of the caller's own."""
+        instance = self.acquire()
+        # an instance whose call failed is dropped: its frames may be in any state
+        tensors = instance.tensors(arrays)
+        result = self.invoke(instance, tensors)
+        results = self.arrays(result, tensors)
+        self.release(instance)
+        return results
+
+    def run_into(self, arrays: Sequence[Array], destinations: Sequence[Array]) -> None:
+        """One call with the results copied into existing arrays.
+
+        Raises
+        ------
+        InputError
+            If a destination has another shape or type than its output, or cannot be written.
+        """
+        for info, array in zip(self._outputs, destinations, strict=True):
+            if array.shape != info.shape or array.dtype != info.dtype or not array.flags.writeable:
+                raise InputError(
+                    f"the destination of output {info.name!r} must be a writable {info.dtype} "
+                    f"array of shape {info.shape}, got {array.dtype} {array.shape}"
+                )
+        instance = self.acquire()
+        result = self.invoke(instance, instance.tensors(arrays))
+        for tensor, array in zip(_as_list(result, len(self._outputs)), destinations, strict=True):
+            np.copyto(array, engine.as_array(tensor))
+        self.release(instance)
+
+    def invoke(self, instance: Instance, tensors: Sequence[Any]) -> Any:
+        """One call on TVM tensors."""
+        return threads.call(self._threads, instance.main, *tensors)
+
+    def arrays(self, result: Any, tensors: Sequence[Any]) -> list[Array]:
+        """Result tensors as arrays that alias neither each other nor anything of the model."""
+        arrays: list[Array] = []
+        for tensor in _as_list(result, len(self._outputs)):
+            view = engine.as_array(tensor)
+            shared = (
+                view.nbytes <= _SMALL
+                or self._always_copy
+                or not view.flags.writeable
+                or any(np.may_share_memory(view, other) for other in arrays)
+                or any(np.may_share_memory(view, engine.as_array(t)) for t in tensors)
+            )
+            arrays.append(view.copy() if shared else view)
+        return arrays
+
+
+def _as_list(result: Any, count: int) -> list[Any]:
+    return [result] if count == 1 and hasattr(result, "__dlpack__") else list(result)
