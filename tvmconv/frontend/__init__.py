@@ -1,1 +1,51 @@
-"""Reads ONNX models: checks, limits, and the way into Relax."""
+"""Reads and checks ONNX models and converts them to Relax."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tvmconv.frontend.canonical import layer_name
+
+if TYPE_CHECKING:
+    from tvmconv.frontend.graph import LoadedModel
+    from tvmconv.frontend.read import read_model
+
+__all__ = ["LoadedModel", "layer_name", "read_model", "to_relax"]
+
+
+def to_relax(loaded: LoadedModel) -> Any:
+    """Convert a checked model to a Relax ``IRModule``.
+
+    Parameters
+    ----------
+    loaded
+        Result of :func:`read_model`.
+
+    Returns
+    -------
+    tvm.IRModule
+        Function ``main``: parameters are the graph inputs in order, the result is one tensor or
+        a tuple in output order, every shape is static and weights are constants. The operator
+        forms are listed in :mod:`tvmconv.frontend.canonical`.
+
+    Raises
+    ------
+    ModelError
+        An operator, or an attribute of one, cannot be converted.
+    """
+    from tvmconv.frontend.convert import convert_graph
+
+    return convert_graph(loaded.graph)
+
+
+def __getattr__(name: str) -> Any:
+    # onnx and numpy are loaded on first use only, for the command line's start-up time
+    if name == "read_model":
+        from tvmconv.frontend.read import read_model
+
+        return read_model
+    if name == "LoadedModel":
+        from tvmconv.frontend.graph import LoadedModel
+
+        return LoadedModel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

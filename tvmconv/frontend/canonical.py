@@ -1,0 +1,55 @@
+"""The Relax forms in which activations and layers leave the importer.
+
+Graph passes match these and nothing else. ``c`` stands for a float32 constant of shape ``()``.
+
+=====================  =================================================================
+ONNX                   Relax
+=====================  =================================================================
+Conv (1-D, 2-D)        ``nn.conv2d(x, W, strides, padding=(top, left, bottom, right),
+                       dilation, groups)``, NCHW/OIHW; a 1-D convolution stands between
+                       ``expand_dims(x, 2)`` and ``squeeze(y, 2)``
+its bias               ``add(conv, B)`` with ``B`` a constant of shape (1, K, 1, 1), always
+                       the operator directly after the convolution
+ConvTranspose          ``nn.conv2d_transpose`` NCHW/IOHW, dilation 1 (a dilated kernel is
+                       stored with its zeros), then its bias as above
+BatchNormalization     folded into the convolution before it, else ``multiply`` and ``add``
+                       with constants of shape (1, C, 1, 1)
+Relu                   ``nn.relu(x)``
+LeakyRelu              ``nn.leakyrelu(x, alpha)``
+Clip                   ``clip(x, low, high)``; with one bound ``maximum(x, c)`` or
+                       ``minimum(x, c)``; ``Clip(0, inf)`` is ``nn.relu(x)``
+PRelu                  ``nn.prelu(x, slope, axis=1)`` for one slope a channel
+Sigmoid, Tanh          ``sigmoid(x)``, ``tanh(x)``
+SiLU (x * Sigmoid(x))  ``nn.silu(x)``
+HardSigmoid            ``clip(add(multiply(x, c_alpha), c_beta), 0, 1)``
+HardSwish              ``multiply(x, clip(add(multiply(x, c_1/6), c_1/2), 0, 1))``, also for
+                       the exporters' Add(3), Clip(0, 6), Div(6) spellings
+Gelu                   ``nn.gelu(x)`` (exact, also for the Erf spelling), ``nn.gelu_tanh(x)``
+Gemm, MatMul + bias    ``matmul(x, W)`` with ``W`` a constant of shape (in, out), scaled and
+                       transposed at import; then ``add(y, b)`` with ``b`` of shape (out,)
+MaxPool                ``nn.max_pool2d`` with explicit padding, never ``ceil_mode``
+AveragePool            ``nn.avg_pool2d`` with explicit padding, never ``ceil_mode``
+GlobalAveragePool      ``mean(x, axis=[2, 3], keepdims=True)``
+GlobalMaxPool          ``max(x, axis=[2, 3], keepdims=True)``
+Softmax, LogSoftmax    ``nn.softmax(x, axis)``, ``nn.log_softmax(x, axis)``
+=====================  =================================================================
+
+The binding that holds a layer's main operator (convolution, transposed convolution, matrix
+product, pooling) carries the ONNX node's name; :func:`layer_name` reads it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def layer_name(var: Any) -> str:
+    """Name of the ONNX node whose main operator a Relax variable is bound to.
+
+    Parameters
+    ----------
+    var
+        The variable on the left of the binding, as found in the module that ``to_relax``
+        returned. Passes that rebuild a binding must carry the name over.
+    """
+    return str(var.name)

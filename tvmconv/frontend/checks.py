@@ -1,0 +1,208 @@
+"""Structural checks of a parsed model, before its tensors are decoded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tvmconv.errors import ModelError
+from tvmconv.frontend.limits import (
+    MAX_ATTRIBUTE_VALUES,
+    MAX_NESTING,
+    MAX_NODE_VALUES,
+    MAX_NODES,
+    MIN_IR_VERSION,
+    MIN_OPSET,
+)
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def describe(node: onnx.NodeProto) -> str:
+    """How errors call a node: its name or first output, and its operator."""
+    name = node.name or next(iter(node.output), "")
+    return f"node {name!r} ({node.op_type or 'no operator'})"
+
+
+def check_versions(model: onnx.ModelProto) -> int:
+    """Check IR and operator-set versions; returns the default operator set's version."""
+    import onnx
+
+    if not MIN_IR_VERSION <= model.ir_version <= onnx.IR_VERSION:
+        raise ModelError(
+            f"the model's IR version {model.ir_version} is outside {MIN_IR_VERSION} to "
+            f"{onnx.IR_VERSION}; export it again, or install a newer onnx package"
+        )
+    versions = [s.version for s in model.opset_import if s.domain in ("", "ai.onnx")]
+    if len(versions) != 1:
+        raise ModelError(
+            f"the model imports the default operator set {len(versions)} times; "
+            "it must do so once: export it again"
+        )
+    newest = onnx.defs.onnx_opset_version()
+    if not MIN_OPSET <= versions[0] <= newest:
+        raise ModelError(
+            f"operator set {versions[0]} is outside {MIN_OPSET} to {newest}; convert the model "
+            "with onnx.version_converter, or install a newer onnx package"
+        )
+    return int(versions[0])
+
+
+def check_structure(model: onnx.ModelProto) -> None:
+    """Check counts, names, nesting, domains and the order of nodes."""
+    graph = model.graph
+    if model.functions:
+        raise ModelError(
+            f"the model defines local functions (such as {model.functions[0].name!r}); "
+            "expand them with onnx.inliner.inline_local_functions"
+        )
+    if graph.sparse_initializer:
+        raise ModelError("sparse initializers are not supported; store the weights densely")
+    if not graph.output:
+        raise ModelError("the graph has no outputs; export the model again")
+    nodes = sum(1 for _ in _all_nodes(graph))
+    if nodes > MAX_NODES:
+        raise ModelError(f"the model has more than {MAX_NODES} nodes; split it")
+    for node in graph.node:
+        _check_node(node)
+    _check_order(graph)
+
+
+def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    pending = [(graph, 0)]
+    while pending:
+        current, depth = pending.pop()
+        if depth > MAX_NESTING:
+            raise ModelError(f"sub-graphs are nested deeper than {MAX_NESTING}; flatten the model")
+        for node in current.node:
+            yield node
+            for attribute in node.attribute:
+                inner = [attribute.g] if attribute.HasField("g") else []
+                pending.extend((g, depth + 1) for g in [*inner, *attribute.graphs])
+
+
+def _check_node(node: onnx.NodeProto) -> None:
+    if node.domain not in ("", "ai.onnx"):
+        raise ModelError(
+            f"{describe(node)}: operators of domain {node.domain!r} are not supported; "
+            "export the model with standard ONNX operators only"
+        )
+    if max(len(node.input), len(node.output)) > MAX_NODE_VALUES:
+        raise ModelError(
+            f"{describe(node)}: more than {MAX_NODE_VALUES} inputs or outputs; split the node"
+        )
+    seen: set[str] = set()
+    for attribute in node.attribute:
+        if attribute.name in seen:
+            raise ModelError(
+                f"{describe(node)}: attribute {attribute.name!r} is given twice; "
+                "export the model again"
+            )
+        seen.add(attribute.name)
+        count = max(len(attribute.ints), len(attribute.floats), len(attribute.strings))
+        if count > MAX_ATTRIBUTE_VALUES:
+            raise ModelError(
+                f"{describe(node)}: attribute {attribute.name!r} has {count} values; "
+                f"at most {MAX_ATTRIBUTE_VALUES} are allowed: use an initializer"
+            )
+
+
+def _check_order(graph: onnx.GraphProto) -> None:
+    """Every value is made once, before it is used."""
+    defined: set[str] = set()
+    for kind, names in (
+        ("input", [i.name for i in graph.input]),
+        ("initializer", [i.name for i in graph.initializer]),
+    ):
+        for name, count in _counts(names).items():
+            if not name or count > 1:
+                raise ModelError(
+                    f"{kind} name {name!r} is {'given twice' if name else 'empty'}; "
+                    "each must have a name of its own: export the model again"
+                )
+        defined.update(names)
+    producers: dict[str, onnx.NodeProto] = {}
+    for node in graph.node:
+        for name in filter(None, node.output):
+            if name in producers or name in defined:
+                raise ModelError(
+                    f"{describe(node)}: value {name!r} is already made elsewhere; "
+                    "each must be made once: export the model again"
+                )
+            producers[name] = node
+    done = set(defined)
+    for node in graph.node:
+        for name in filter(None, node.input):
+            if name in done:
+                continue
+            if name not in producers:
+                raise ModelError(
+                    f"{describe(node)}: input {name!r} is made by no node, input or initializer; "
+                    "export the model again"
+                )
+            cyclic = _reaches(node, name, producers)
+            problem = (
+                f"its input {name!r} depends on its own output, so the graph is cyclic"
+                if cyclic
+                else f"its input {name!r} is made by a later node"
+            )
+            raise ModelError(f"{describe(node)}: {problem}; nodes must be sorted: export it again")
+        done.update(node.output)
+    for output in graph.output:
+        if output.name not in done or not output.name:
+            raise ModelError(
+                f"output {output.name!r} is made by no node, input or initializer; "
+                "export the model again"
+            )
+
+
+def _counts(names: list[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _reaches(node: onnx.NodeProto, name: str, producers: dict[str, onnx.NodeProto]) -> bool:
+    """Whether value ``name`` depends on an output of ``node``."""
+    own = set(node.output)
+    pending, seen = [name], {name}
+    while pending:
+        current = pending.pop()
+        if current in own:
+            return True
+        producer = producers.get(current)
+        for upstream in producer.input if producer is not None else ():
+            if upstream and upstream not in seen:
+                seen.add(upstream)
+                pending.append(upstream)
+    return False
+
+
+def run_checker(model: onnx.ModelProto) -> None:
+    """Run ``onnx.checker`` on the model without its weights, and fail hard."""
+    import onnx
+
+    skeleton = onnx.ModelProto()
+    skeleton.ir_version = model.ir_version
+    skeleton.opset_import.extend(model.opset_import)
+    graph = skeleton.graph
+    graph.name = model.graph.name or "graph"
+    graph.node.extend(model.graph.node)
+    graph.input.extend(model.graph.input)
+    graph.output.extend(model.graph.output)
+    inputs = {i.name for i in model.graph.input}
+    # tensors are checked when they are decoded; here they stand as inputs, so that weights
+    # of any size need not be copied
+    for tensor in model.graph.initializer:
+        if tensor.name not in inputs:
+            graph.input.append(
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+            )
+    try:
+        onnx.checker.check_model(skeleton)
+    except Exception as error:
+        text = re.sub(r"\s+", " ", str(error)).strip()
+        raise ModelError(f"the ONNX checker refuses the model: {text}; export it again") from None

@@ -1,0 +1,112 @@
+"""Converts a checked graph to Relax, one operator at a time.
+
+Each module holds the converters of one family. The tables of operators are filled when the
+modules are imported below.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax
+from tvm.ir import IRModule
+
+from tvmconv.errors import ModelError
+from tvmconv.frontend.convert import activation as _activation
+from tvmconv.frontend.convert import conv as _conv
+from tvmconv.frontend.convert import elementwise as _elementwise
+from tvmconv.frontend.convert import linear as _linear
+from tvmconv.frontend.convert import norm as _norm
+from tvmconv.frontend.convert import pool as _pool
+from tvmconv.frontend.convert import reduction as _reduction
+from tvmconv.frontend.convert import reorder as _reorder
+from tvmconv.frontend.convert import reshape as _reshape
+from tvmconv.frontend.convert import resize as _resize
+from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.frontend.convert.registry import CONVERTERS, Converter
+from tvmconv.frontend.graph import Graph, Node
+
+__all__ = ["CONVERTERS", "convert_graph"]
+
+
+def convert_graph(graph: Graph) -> IRModule:
+    """Build ``main`` from a graph; see :func:`tvmconv.frontend.to_relax`."""
+    converters = [_find(node) for node in graph.nodes]
+    builder = relax.BlockBuilder()
+    emitter = Emitter(graph, builder)
+    params = []
+    for info in graph.inputs:
+        param = relax.Var(info.name, relax.TensorType(info.shape, info.dtype))
+        emitter.define(info.name, param)
+        params.append(param)
+    with builder.function("main", params):
+        with builder.dataflow():
+            for node, converter in zip(graph.nodes, converters, strict=True):
+                _convert_node(emitter, node, converter)
+            results = [emitter.value(info.name) for info in graph.outputs]
+            result = results[0] if len(results) == 1 else relax.Tuple(results)
+            bound = builder.emit_output(result)
+        builder.emit_func_output(bound)
+    module = builder.get()
+    module["main"] = module["main"].with_attr("num_input", len(params))
+    return module
+
+
+def _find(node: Node) -> Converter:
+    converter = CONVERTERS.get(node.op)
+    if converter is None:
+        raise node.error(
+            "this operator is not supported",
+            "replace it with supported operators or cut the model before it",
+        )
+    if unknown := sorted(set(node.attrs) - converter.attributes):
+        raise node.error(
+            f"attribute(s) {', '.join(f'{k}={node.attrs[k]!r}' for k in unknown)} are not "
+            "supported for this operator",
+            "export the model without them or with another operator set",
+        )
+    if not all(node.input(i) for i in range(converter.inputs)):
+        raise node.error(
+            f"it has inputs {list(node.inputs)}; the first {converter.inputs} must be present",
+            "correct the model and export it again",
+        )
+    return converter
+
+
+def _convert_node(emitter: Emitter, node: Node, converter: Converter) -> None:
+    emitter.begin(node)
+    try:
+        result = converter.function(emitter, node)
+        results = list(result) if isinstance(result, list | tuple) else [result]
+        bound = [r if isinstance(r, relax.Var) else emitter.emit(r) for r in results]
+    except ModelError:
+        raise
+    except Exception as error:
+        shapes = [emitter.shape(name) for name in node.inputs if name]
+        text = " ".join(str(error).split())[-300:]
+        raise node.error(
+            f"TVM cannot express it for operands of shape {shapes} ({text})",
+            "report this model, or replace the operator",
+        ) from error
+    for name, value in zip(node.outputs, bound, strict=False):
+        if name:
+            _check_type(emitter, node, name, value)
+            emitter.define(name, value)
+
+
+def _check_type(emitter: Emitter, node: Node, name: str, value: Any) -> None:
+    """ONNX's and Relax's idea of the result must agree; a mismatch means a wrong conversion."""
+    expected = emitter.graph.types.get(name)
+    if expected is None:
+        return
+    shape = tuple(int(n) for n in value.ty.shape)
+    if (shape, str(value.ty.dtype)) != (expected.shape, expected.dtype):
+        raise node.error(
+            f"the converted operator makes {value.ty.dtype}{list(shape)}, but the model says "
+            f"{expected.dtype}{list(expected.shape)}",
+            "report this model; its operator cannot be converted faithfully",
+        )
+
+
+_ = (_activation, _conv, _elementwise, _linear, _norm, _pool, _reduction, _reorder, _resize,
+     _reshape)  # fmt: skip

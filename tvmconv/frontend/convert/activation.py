@@ -1,0 +1,207 @@
+"""Activations, in the canonical forms of :mod:`tvmconv.frontend.canonical`."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+from tvm import relax, tirx
+
+from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.frontend.convert.registry import converts
+from tvmconv.frontend.graph import Node
+from tvmconv.frontend.idioms import clip_bounds
+
+op = relax.op
+
+
+@converts("Relu")
+def relu(e: Emitter, node: Node) -> Any:
+    """max(x, 0)."""
+    return _relu(e, e.value(node.inputs[0]), e.dtype(node.inputs[0]))
+
+
+def _relu(e: Emitter, x: Any, dtype: str) -> Any:
+    return op.nn.relu(x) if dtype.startswith("float") else op.maximum(x, e.scalar(0, dtype))
+
+
+@converts("LeakyRelu", attrs="alpha")
+def leaky_relu(e: Emitter, node: Node) -> Any:
+    """X where x > 0, else alpha * x."""
+    return op.nn.leakyrelu(e.value(node.inputs[0]), float(node.attrs.get("alpha", 0.01)))
+
+
+@converts("Clip", attrs="min max")
+def clip(e: Emitter, node: Node) -> Any:
+    """min(max(x, low), high)."""
+    x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
+    bounds = clip_bounds(e.graph, node)
+    if bounds is None:
+        low, high = node.input(1), node.input(2)
+        if low:
+            x = e.emit(op.maximum(x, e.value(low)), "low")
+        return op.minimum(x, e.value(high)) if high else x
+    low_value = -inf if bounds[0] is None else bounds[0]
+    high_value = inf if bounds[1] is None else bounds[1]
+    if dtype == "float32":
+        # opset 6 spells "no bound" as the largest float
+        limit = float(np.finfo(np.float32).max)
+        low_value = -inf if low_value <= -limit else low_value
+        high_value = inf if high_value >= limit else high_value
+        if low_value == 0.0 and high_value == inf:
+            return op.nn.relu(x)
+        if -inf < low_value <= high_value < inf:
+            return _clip(x, low_value, high_value)
+    if low_value != -inf:
+        x = e.emit(op.maximum(x, e.scalar(low_value, dtype)), "low")
+    return x if high_value == inf else op.minimum(x, e.scalar(high_value, dtype))
+
+
+def _clip(x: Any, low: float, high: float) -> Any:
+    return op.clip(x, tirx.FloatImm("float32", low), tirx.FloatImm("float32", high))
+
+
+@converts("PRelu", inputs=2)
+def prelu(e: Emitter, node: Node) -> Any:
+    """X where x >= 0, else slope * x, the slope broadcast to x."""
+    name = node.inputs[0]
+    x, shape, dtype = e.value(name), e.shape(name), e.dtype(name)
+    slope = e.array(node.inputs[1])
+    if slope is not None and slope.size == 1 and dtype == "float32":
+        return op.nn.leakyrelu(x, float(slope.reshape(-1)[0]))
+    if slope is not None and len(shape) > 1 and dtype == "float32":
+        # before opset 7 a vector always meant channels
+        aligned = (1,) * (len(shape) - slope.ndim) + slope.shape
+        if node.opset < 7 and slope.shape == (shape[1],):
+            aligned = (1, shape[1], *[1] * (len(shape) - 2))
+        if aligned[1] == shape[1] == slope.size:
+            return op.nn.prelu(x, relax.const(slope.reshape(-1)), axis=1)
+    scaled = e.emit(op.multiply(x, e.value(node.inputs[1])), "scaled")
+    negative = e.emit(op.less(x, e.scalar(0, dtype)), "negative")
+    return op.where(negative, scaled, x)
+
+
+@converts("HardSigmoid", attrs="alpha beta")
+def hard_sigmoid(e: Emitter, node: Node) -> Any:
+    """clip(alpha * x + beta, 0, 1)."""
+    alpha, beta = float(node.attrs.get("alpha", 0.2)), float(node.attrs.get("beta", 0.5))
+    return _hard_sigmoid(e, node, alpha, beta)
+
+
+def _hard_sigmoid(e: Emitter, node: Node, alpha: float, beta: float) -> Any:
+    x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
+    scaled = e.emit(op.multiply(x, e.scalar(alpha, dtype)), "scaled")
+    shifted = e.emit(op.add(scaled, e.scalar(beta, dtype)), "shifted")
+    if dtype == "float32":
+        return _clip(shifted, 0.0, 1.0)
+    low = e.emit(op.maximum(shifted, e.scalar(0, dtype)), "low")
+    return op.minimum(low, e.scalar(1, dtype))
+
+
+@converts("HardSwish")
+def hard_swish(e: Emitter, node: Node) -> Any:
+    """X * clip(x / 6 + 1/2, 0, 1)."""
+    gate = e.emit(_hard_sigmoid(e, node, 1 / 6, 0.5), "gate")
+    return op.multiply(e.value(node.inputs[0]), gate)
+
+
+@converts("Silu")
+def silu(e: Emitter, node: Node) -> Any:
+    """X * sigmoid(x), merged by :mod:`tvmconv.frontend.idioms`."""
+    return op.nn.silu(e.value(node.inputs[0]))
+
+
+@converts("Gelu", attrs="approximate")
+def gelu(e: Emitter, node: Node) -> Any:
+    """Exact or tanh-approximated Gelu."""
+    mode = node.attrs.get("approximate", "none")
+    if mode not in ("none", "tanh"):
+        raise node.error(f"approximate={mode!r} is unknown", "use 'none' or 'tanh'")
+    function = op.nn.gelu_tanh if mode == "tanh" else op.nn.gelu
+    return function(e.value(node.inputs[0]))
+
+
+@converts("Elu", attrs="alpha")
+def elu(e: Emitter, node: Node) -> Any:
+    """X where x > 0, else alpha * (exp(x) - 1)."""
+    return _elu(e, node, float(node.attrs.get("alpha", 1.0)), 1.0)
+
+
+@converts("Celu", attrs="alpha")
+def celu(e: Emitter, node: Node) -> Any:
+    """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))."""
+    alpha = float(node.attrs.get("alpha", 1.0))
+    return _elu(e, node, alpha, 1.0 / alpha)
+
+
+@converts("Selu", attrs="alpha gamma")
+def selu(e: Emitter, node: Node) -> Any:
+    """Gamma * Elu(x)."""
+    alpha = float(node.attrs.get("alpha", 1.67326319217681884765625))
+    gamma = float(node.attrs.get("gamma", 1.05070102214813232421875))
+    y = e.emit(_elu(e, node, alpha, 1.0), "elu")
+    return op.multiply(y, e.scalar(gamma, e.dtype(node.inputs[0])))
+
+
+def _elu(e: Emitter, node: Node, alpha: float, inner: float) -> Any:
+    x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
+    # the exponential sees non-positive values only, so that it cannot overflow
+    low = e.emit(op.minimum(x, e.scalar(0, dtype)), "low")
+    if inner != 1.0:
+        low = e.emit(op.multiply(low, e.scalar(inner, dtype)), "inner")
+    grown = e.emit(op.subtract(op.exp(low), e.scalar(1, dtype)), "grown")
+    scaled = e.emit(op.multiply(grown, e.scalar(alpha, dtype)), "alpha")
+    return op.add(op.maximum(x, e.scalar(0, dtype)), scaled)
+
+
+@converts("ThresholdedRelu", attrs="alpha")
+def thresholded_relu(e: Emitter, node: Node) -> Any:
+    """X where x > alpha, else 0."""
+    x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
+    alpha = e.scalar(float(node.attrs.get("alpha", 1.0)), dtype)
+    return op.where(op.greater(x, alpha), x, e.scalar(0, dtype))
+
+
+@converts("Softplus")
+def softplus(e: Emitter, node: Node) -> Any:
+    """log(1 + exp(x))."""
+    return _softplus(e, node)
+
+
+@converts("Mish")
+def mish(e: Emitter, node: Node) -> Any:
+    """X * tanh(softplus(x))."""
+    return op.multiply(e.value(node.inputs[0]), op.tanh(_softplus(e, node)))
+
+
+def _softplus(e: Emitter, node: Node) -> Any:
+    """max(x, 0) + log(1 + exp(-abs(x))), which does not overflow."""
+    x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
+    tail = op.log(op.add(op.exp(op.negative(op.abs(x))), e.scalar(1, dtype)))
+    return e.emit(op.add(op.maximum(x, e.scalar(0, dtype)), tail), "softplus")
+
+
+@converts("Softsign")
+def softsign(e: Emitter, node: Node) -> Any:
+    """X / (1 + abs(x))."""
+    x = e.value(node.inputs[0])
+    return op.divide(x, op.add(op.abs(x), e.scalar(1, e.dtype(node.inputs[0]))))
+
+
+@converts("Softmax", "LogSoftmax", attrs="axis")
+def softmax(e: Emitter, node: Node) -> Any:
+    """Softmax over one axis; before opset 13 over all axes from ``axis`` on together."""
+    name = node.inputs[0]
+    x, shape = e.value(name), e.shape(name)
+    function = op.nn.softmax if node.op == "Softmax" else op.nn.log_softmax
+    axis = int(node.attrs.get("axis", -1 if node.opset >= 13 else 1))
+    if not -len(shape) <= axis < max(len(shape), 1):
+        raise node.error(f"axis={axis} is outside the rank of {shape}", "correct the model")
+    axis %= len(shape)
+    rest = [i for i in range(axis, len(shape)) if shape[i] != 1]
+    if node.opset >= 13 or len(rest) <= 1:
+        return function(x, axis if node.opset >= 13 or not rest else rest[0])
+    outer = int(np.prod(shape[:axis]))
+    flat = e.emit(op.reshape(x, (outer, int(np.prod(shape[axis:])))), "flat")
+    return op.reshape(e.emit(function(flat, -1)), shape)

@@ -1,0 +1,115 @@
+"""Convolution and transposed convolution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.frontend.convert.registry import converts
+from tvmconv.frontend.graph import Node
+from tvmconv.frontend.windows import Window, conv_transpose_window, conv_window
+
+_WINDOW = "auto_pad dilations group kernel_shape pads strides"
+
+
+@converts("Conv", attrs=_WINDOW, inputs=2)
+def conv(e: Emitter, node: Node) -> Any:
+    """Conv of one to three spatial dimensions; one dimension runs as a row of a 2-D one."""
+    data, weight, bias = _operands(e, node)
+    window = conv_window(node, e.shape(data), e.shape(weight), bias)
+    rank = len(window.kernel)
+    x = e.value(data)
+    if rank == 1:
+        x, w, window = _as_row(e, x, weight, window)
+    else:
+        w = e.value(weight)
+    call = relax.op.nn.conv3d if rank == 3 else relax.op.nn.conv2d
+    y = e.emit(
+        call(
+            x, w, strides=window.strides, padding=window.padding, dilation=window.dilations,
+            groups=window.groups,
+        )
+    )  # fmt: skip
+    return _finish(e, node, y, rank)
+
+
+@converts("ConvTranspose", attrs=f"{_WINDOW} output_padding output_shape", inputs=2)
+def conv_transpose(e: Emitter, node: Node) -> Any:
+    """ConvTranspose of one or two spatial dimensions.
+
+    A dilated kernel is written out with its zeros, because TVM's transposed convolution takes
+    dilation 1 only.
+    """
+    data, weight, bias = _operands(e, node)
+    window = conv_transpose_window(node, e.shape(data), e.shape(weight), bias)
+    rank = len(window.kernel)
+    if rank > 2:
+        raise node.error("three spatial dimensions are not supported", "use a 2-D model")
+    x = e.value(data)
+    if max(window.dilations) > 1:
+        kernel = e.constant(node, 1, "weight")
+        spans = [(k - 1) * d + 1 for k, d in zip(window.kernel, window.dilations, strict=True)]
+        spread = np.zeros((*kernel.shape[:2], *spans), kernel.dtype)
+        steps = tuple(slice(None, None, d) for d in window.dilations)
+        spread[(slice(None), slice(None), *steps)] = kernel
+        weight = e.graph.add_constant(f"{weight}.dilated", spread)
+    if rank == 1:
+        x, w, window = _as_row(e, x, weight, window)
+    else:
+        w = e.value(weight)
+    # Relax requires output_padding < stride; the rest is zeros that no tap reaches
+    inside = tuple(
+        min(p, s - 1) for p, s in zip(window.output_padding, window.strides, strict=True)
+    )
+    y = e.emit(
+        relax.op.nn.conv2d_transpose(
+            x, w, strides=window.strides, padding=window.padding, output_padding=inside,
+            groups=window.groups,
+        )
+    )  # fmt: skip
+    rest = [p - i for p, i in zip(window.output_padding, inside, strict=True)]
+    if any(rest):
+        y = e.emit(relax.op.nn.pad(y, [0, 0, 0, 0, 0, rest[0], 0, rest[1]]), "fill")
+    return _finish(e, node, y, rank)
+
+
+def _operands(e: Emitter, node: Node) -> tuple[str, str, tuple[int, ...] | None]:
+    bias = node.input(2)
+    return node.inputs[0], node.inputs[1], e.shape(bias) if bias else None
+
+
+def _as_row(e: Emitter, x: Any, weight: str, window: Window) -> tuple[Any, Any, Window]:
+    kernel = e.array(weight)
+    if kernel is None:
+        w = e.emit(relax.op.expand_dims(e.value(weight), 2), "weight")
+    else:
+        w = relax.const(kernel[:, :, None])
+    row = Window(
+        kernel=(1, *window.kernel),
+        strides=(1, *window.strides),
+        dilations=(1, *window.dilations),
+        begin=(0, *window.begin),
+        end=(0, *window.end),
+        output=(1, *window.output),
+        extra=(0, *window.extra),
+        output_padding=(0, *window.output_padding) if window.output_padding else (),
+        groups=window.groups,
+    )
+    return e.emit(relax.op.expand_dims(x, 2), "row"), w, row
+
+
+def _finish(e: Emitter, node: Node, y: Any, rank: int) -> Any:
+    bias = node.input(2)
+    if bias:
+        shape = (1, -1, *[1] * max(rank, 2))
+        values = e.array(bias)
+        if values is None:
+            count = e.shape(bias)[0]
+            b = e.emit(relax.op.reshape(e.value(bias), (1, count, *shape[2:])), "bias")
+        else:
+            b = relax.const(values.reshape(shape))
+        y = e.emit(relax.op.add(y, b), "biased")
+    return relax.op.squeeze(y, 2) if rank == 1 else y

@@ -1,0 +1,156 @@
+"""Element-wise arithmetic, comparison and logic with broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.frontend.convert.registry import converts
+from tvmconv.frontend.graph import Node
+
+op = relax.op
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": op.add,
+    "Sub": op.subtract,
+    "Mul": op.multiply,
+    "Equal": op.equal,
+    "Greater": op.greater,
+    "GreaterOrEqual": op.greater_equal,
+    "Less": op.less,
+    "LessOrEqual": op.less_equal,
+    "And": op.logical_and,
+    "Or": op.logical_or,
+    "Xor": op.logical_xor,
+}
+_UNARY: dict[str, Callable[[Any], Any]] = {
+    "Abs": op.abs,
+    "Ceil": op.ceil,
+    "Cos": op.cos,
+    "Erf": op.erf,
+    "Exp": op.exp,
+    "Floor": op.floor,
+    "IsNaN": op.isnan,
+    "Log": op.log,
+    "Neg": op.negative,
+    "Not": op.logical_not,
+    "Round": op.round,
+    "Sigmoid": op.sigmoid,
+    "Sign": op.sign,
+    "Sin": op.sin,
+    "Sqrt": op.sqrt,
+    "Tanh": op.tanh,
+}
+_VARIADIC: dict[str, Callable[[Any, Any], Any]] = {
+    "Max": op.maximum,
+    "Mean": op.add,
+    "Min": op.minimum,
+    "Sum": op.add,
+}
+
+
+@converts(*_BINARY, attrs="axis broadcast", inputs=2)
+def binary(e: Emitter, node: Node) -> Any:
+    """An operator of two operands."""
+    return _BINARY[node.op](*_operands(e, node))
+
+
+def _operands(e: Emitter, node: Node) -> tuple[Any, Any]:
+    """Both operands; before opset 7 ``axis`` says where the second one's dimensions belong."""
+    left, right = node.inputs
+    a, b = e.value(left), e.value(right)
+    rank, other = len(e.shape(left)), len(e.shape(right))
+    if node.attrs.get("broadcast", 0) and "axis" in node.attrs and other:
+        axis = int(node.attrs["axis"]) % max(rank, 1)
+        if axis + other > rank:
+            raise node.error(f"axis={axis} does not fit the operands", "correct the model")
+        shape = e.shape(right) + (1,) * (rank - axis - other)
+        b = e.emit(op.reshape(b, shape), "aligned")
+    return a, b
+
+
+@converts("Div", attrs="axis broadcast", inputs=2)
+def divide(e: Emitter, node: Node) -> Any:
+    """Division; integers truncate towards zero."""
+    a, b = _operands(e, node)
+    dtype = e.dtype(node.inputs[0])
+    if dtype.startswith("float"):
+        return op.divide(a, b)
+    if dtype.startswith("uint"):
+        return op.floor_divide(a, b)
+    quotient = e.emit(op.floor_divide(op.abs(a), op.abs(b)), "quotient")
+    return op.multiply(quotient, op.multiply(op.sign(a), op.sign(b)))
+
+
+@converts("Mod", attrs="fmod", inputs=2)
+def modulo(e: Emitter, node: Node) -> Any:
+    """Remainder with the divisor's sign, or with the dividend's for ``fmod=1``."""
+    a, b = _operands(e, node)
+    return op.mod(a, b) if node.attrs.get("fmod", 0) else op.floor_mod(a, b)
+
+
+@converts("Pow", attrs="axis broadcast", inputs=2)
+def power(e: Emitter, node: Node) -> Any:
+    """Base to the exponent, in the base's type; small constant exponents become products."""
+    a, b = _operands(e, node)
+    dtype = e.dtype(node.inputs[0])
+    exponent = e.array(node.inputs[1])
+    if (
+        exponent is not None
+        and exponent.size == 1
+        and exponent.ndim <= len(e.shape(node.inputs[0]))
+    ):
+        value = float(exponent.reshape(-1)[0])
+        if value == 2.0:
+            return op.multiply(a, a)
+        if value == 1.0:
+            return a
+        if value == 0.5 and dtype.startswith("float"):
+            return op.sqrt(a)
+    if not dtype.startswith("float"):
+        wide = op.power(op.astype(a, "float64"), op.astype(b, "float64"))
+        return op.astype(wide, dtype)
+    return op.power(a, op.astype(b, dtype) if e.dtype(node.inputs[1]) != dtype else b)
+
+
+@converts(*_UNARY)
+def unary(e: Emitter, node: Node) -> Any:
+    """An operator of one operand."""
+    return _UNARY[node.op](e.value(node.inputs[0]))
+
+
+@converts("Reciprocal")
+def reciprocal(e: Emitter, node: Node) -> Any:
+    """1 / x."""
+    return op.divide(e.scalar(1, e.dtype(node.inputs[0])), e.value(node.inputs[0]))
+
+
+@converts(*_VARIADIC)
+def variadic(e: Emitter, node: Node) -> Any:
+    """An operator of any number of operands, applied from left to right."""
+    result = e.value(node.inputs[0])
+    for name in node.inputs[1:]:
+        result = e.emit(_VARIADIC[node.op](result, e.value(name)))
+    if node.op == "Mean" and len(node.inputs) > 1:
+        result = op.divide(result, e.scalar(len(node.inputs), e.dtype(node.inputs[0])))
+    return result
+
+
+@converts("Where", inputs=3)
+def where(e: Emitter, node: Node) -> Any:
+    """Choose element-wise by a condition."""
+    return op.where(*(e.value(name) for name in node.inputs))
+
+
+@converts("Cast", attrs="to saturate")
+def cast(e: Emitter, node: Node) -> Any:
+    """Change of element type; the target type is the output's."""
+    x, source = e.value(node.inputs[0]), e.dtype(node.inputs[0])
+    target = e.dtype(node.outputs[0])
+    if target == "bool" and source != "bool":
+        return op.not_equal(x, relax.const(np.zeros((), source)))
+    return op.astype(x, target)

@@ -1,0 +1,84 @@
+"""What a converter works with: operands as Relax expressions, and a way to bind results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from tvmconv.frontend.graph import Array, Graph, Node
+
+
+class Emitter:
+    """Builds the body of ``main`` inside a dataflow block.
+
+    Bindings are named after the ONNX node: the first one a converter makes without a suffix
+    carries the node's exact name, so that layers keep their names to the final report.
+    """
+
+    def __init__(self, graph: Graph, builder: relax.BlockBuilder) -> None:
+        self.graph = graph
+        self.builder = builder
+        self._values: dict[str, Any] = {}
+        self._names: set[str] = set()
+        self._current = ""
+
+    def begin(self, node: Node) -> None:
+        """Name following bindings after this node."""
+        self._current = node.name
+
+    def define(self, name: str, value: Any) -> None:
+        """Set the expression of an ONNX value."""
+        self._values[name] = value
+
+    def value(self, name: str) -> Any:
+        """Relax expression of an ONNX value; a constant is copied into Relax once."""
+        if name not in self._values:
+            self._values[name] = relax.const(self.graph.constants[name])
+        return self._values[name]
+
+    def array(self, name: str) -> Array | None:
+        """Array of a constant value, else ``None``."""
+        return self.graph.constants.get(name)
+
+    def constant(self, node: Node, index: int, what: str) -> Array:
+        """Array of an input that must be a constant."""
+        name = node.input(index)
+        if name not in self.graph.constants:
+            raise node.error(
+                f"its {what} (input {index}) is {'computed at run time' if name else 'missing'}",
+                "tvmconv needs it as a constant: simplify the model or fix the value in it",
+            )
+        return self.graph.constants[name]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Static shape of an ONNX value."""
+        return self.graph.shape(name)
+
+    def dtype(self, name: str) -> str:
+        """Element type of an ONNX value."""
+        return self.graph.types[name].dtype
+
+    def scalar(self, value: float, dtype: str = "float32") -> Any:
+        """A constant of shape ()."""
+        return relax.const(np.asarray(value, dtype))
+
+    def emit(self, expr: Any, suffix: str = "") -> Any:
+        """Bind an expression; the variable's name is the node's, with ``.suffix`` if given."""
+        base = f"{self._current}.{suffix}" if suffix else self._current
+        name, count = base, 0
+        while name in self._names:
+            count += 1
+            name = f"{base}.{count}"
+        self._names.add(name)
+        expr = self.builder.normalize(expr)
+        # BlockBuilder.emit would replace dots in the name
+        var = relax.DataflowVar(name, expr.ty)
+        self.builder.emit_normalized(relax.VarBinding(var, expr))
+        return var
+
+    def emit_all(self, exprs: Sequence[Any], suffix: str = "") -> list[Any]:
+        """Bind several expressions."""
+        return [self.emit(expr, suffix) for expr in exprs]

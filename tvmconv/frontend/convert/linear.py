@@ -1,0 +1,54 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.frontend.convert.registry import converts
+from tvmconv.frontend.graph import Node
+
+
+@converts("Gemm", attrs="alpha beta broadcast transA transB", inputs=2)
+def gemm(e: Emitter, node: Node) -> Any:
+    """alpha * A' B' + beta * C; scales and transposes of constants are applied at import."""
+    alpha, beta = float(node.attrs.get("alpha", 1.0)), float(node.attrs.get("beta", 1.0))
+    a = e.value(node.inputs[0])
+    if node.attrs.get("transA", 0):
+        a = e.emit(relax.op.permute_dims(a), "transposed")
+    weight = e.array(node.inputs[1])
+    if weight is not None:
+        matrix = weight.T if node.attrs.get("transB", 0) else weight
+        if alpha != 1.0:
+            matrix = (matrix * np.float64(alpha)).astype(weight.dtype)
+        b, alpha = relax.const(np.ascontiguousarray(matrix)), 1.0
+    else:
+        b = e.value(node.inputs[1])
+        if node.attrs.get("transB", 0):
+            b = e.emit(relax.op.permute_dims(b), "transposed")
+    y = e.emit(relax.op.matmul(a, b))
+    dtype = e.dtype(node.inputs[0])
+    if alpha != 1.0:
+        y = e.emit(relax.op.multiply(y, e.scalar(alpha, dtype)), "scaled")
+    if not node.input(2) or beta == 0.0:
+        return y
+    bias = e.array(node.inputs[2])
+    if bias is not None:
+        scaled = bias if beta == 1.0 else (bias * np.float64(beta)).astype(bias.dtype)
+        if scaled.ndim == 2 and scaled.shape[0] == 1:
+            scaled = scaled.reshape(-1)
+        c = relax.const(scaled)
+    else:
+        c = e.value(node.inputs[2])
+        if beta != 1.0:
+            c = e.emit(relax.op.multiply(c, e.scalar(beta, dtype)), "beta")
+    return e.emit(relax.op.add(y, c), "biased")
+
+
+@converts("MatMul", inputs=2)
+def matmul(e: Emitter, node: Node) -> Any:
+    """MatMul with numpy's broadcasting."""
+    return relax.op.matmul(e.value(node.inputs[0]), e.value(node.inputs[1]))

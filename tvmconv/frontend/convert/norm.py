@@ -1,0 +1,126 @@
+"""Normalisations whose statistics are computed at run time, and the rest of the family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.frontend.convert.registry import converts
+from tvmconv.frontend.graph import Node
+
+op = relax.op
+
+
+@converts("BatchNormalization", attrs="epsilon is_test momentum spatial training_mode", inputs=5)
+def batch_norm(e: Emitter, node: Node) -> Any:
+    """Inference with parameters that are not constants; the others were folded before."""
+    shape = e.shape(node.inputs[0])
+    column = (1, shape[1], *[1] * (len(shape) - 2))
+    dtype = e.dtype(node.inputs[0])
+    scale, shift, mean, variance = (
+        e.emit(op.reshape(op.astype(e.value(name), dtype), column), "parameter")
+        for name in node.inputs[1:5]
+    )
+    epsilon = e.scalar(float(node.attrs.get("epsilon", 1e-5)), dtype)
+    factor = e.emit(op.divide(scale, op.sqrt(op.add(variance, epsilon))), "factor")
+    centred = e.emit(op.subtract(e.value(node.inputs[0]), mean), "centred")
+    return op.add(op.multiply(centred, factor), shift)
+
+
+@converts("InstanceNormalization", attrs="epsilon", inputs=3)
+def instance_norm(e: Emitter, node: Node) -> Any:
+    """Normalise each plane of each image."""
+    shape = e.shape(node.inputs[0])
+    normal = _standardised(e, node, e.value(node.inputs[0]), list(range(2, len(shape))))
+    column = (1, shape[1], *[1] * (len(shape) - 2))
+    return _scale_shift(e, node, normal, column)
+
+
+@converts("LayerNormalization", attrs="axis epsilon stash_type", inputs=2)
+def layer_norm(e: Emitter, node: Node) -> Any:
+    """Normalise over all axes from ``axis`` on."""
+    uses = e.graph.use_counts()
+    if any(name in uses for name in node.outputs[1:]):
+        raise node.error("its Mean or InvStdDev output is read", "remove that use")
+    shape = e.shape(node.inputs[0])
+    axis = int(node.attrs.get("axis", -1)) % len(shape)
+    normal = _standardised(e, node, e.value(node.inputs[0]), list(range(axis, len(shape))))
+    y = e.emit(op.multiply(normal, e.value(node.inputs[1])), "scaled")
+    return [op.add(y, e.value(node.inputs[2])) if node.input(2) else y]
+
+
+@converts("GroupNormalization", attrs="epsilon num_groups stash_type", inputs=3)
+def group_norm(e: Emitter, node: Node) -> Any:
+    """Normalise groups of channels; parameters are per channel, before opset 21 per group."""
+    shape = e.shape(node.inputs[0])
+    groups = int(node.attrs["num_groups"])
+    if groups < 1 or shape[1] % groups:
+        raise node.error(f"num_groups={groups} does not divide {shape[1]}", "correct the model")
+    grouped = e.emit(
+        op.reshape(e.value(node.inputs[0]), (shape[0], groups, shape[1] // groups, *shape[2:])),
+        "groups",
+    )
+    axes = list(range(2, len(shape) + 1))
+    normal = e.emit(_standardised(e, node, grouped, axes), "normal")
+    if node.opset < 21:
+        scaled = e.emit(_scale_shift(e, node, normal, (1, groups, *[1] * (len(shape) - 1))), "own")
+        return op.reshape(scaled, shape)
+    return _scale_shift(e, node, op.reshape(normal, shape), (1, shape[1], *[1] * (len(shape) - 2)))
+
+
+def _standardised(e: Emitter, node: Node, x: Any, axes: list[int]) -> Any:
+    """(x - mean) / sqrt(variance + epsilon) over the axes, variance in two passes."""
+    dtype = e.dtype(node.inputs[0])
+    mean = e.emit(op.mean(x, axes, keepdims=True), "mean")
+    centred = e.emit(op.subtract(x, mean), "centred")
+    variance = e.emit(op.mean(op.multiply(centred, centred), axes, keepdims=True), "variance")
+    epsilon = e.scalar(float(node.attrs.get("epsilon", 1e-5)), dtype)
+    return op.divide(centred, op.sqrt(op.add(variance, epsilon)))
+
+
+def _scale_shift(e: Emitter, node: Node, x: Any, column: tuple[int, ...]) -> Any:
+    scale = e.emit(op.reshape(e.value(node.inputs[1]), column), "scale")
+    shift = e.emit(op.reshape(e.value(node.inputs[2]), column), "shift")
+    return op.add(op.multiply(x, scale), shift)
+
+
+@converts("LRN", attrs="alpha beta bias size")
+def local_response(e: Emitter, node: Node) -> Any:
+    """X / (bias + alpha / size * sum of squares over neighbouring channels) ** beta.
+
+    The sum over a window of channels is an average pooling over the channel axis, times the
+    window's size, with zeros counted beyond the ends.
+    """
+    name = node.inputs[0]
+    shape = e.shape(name)
+    size = int(node.attrs["size"])
+    if size < 1 or len(shape) < 3:
+        raise node.error(f"size={size} or rank {len(shape)} is too small", "correct the model")
+    alpha, beta = float(node.attrs.get("alpha", 1e-4)), float(node.attrs.get("beta", 0.75))
+    x = e.value(name)
+    plane = (shape[0], 1, shape[1], int(np.prod(shape[2:])))
+    squares = e.emit(op.reshape(op.multiply(x, x), plane), "squares")
+    low = (size - 1) // 2
+    mean = e.emit(
+        op.nn.avg_pool2d(
+            squares, (size, 1), (1, 1), (low, 0, size - 1 - low, 0), count_include_pad=True
+        )
+    )
+    scaled = e.emit(op.multiply(op.reshape(mean, shape), e.scalar(alpha)), "scaled")
+    base = e.emit(op.add(scaled, e.scalar(float(node.attrs.get("bias", 1.0)))), "base")
+    return op.divide(x, op.power(base, e.scalar(beta)))
+
+
+@converts("LpNormalization", attrs="axis p")
+def lp_norm(e: Emitter, node: Node) -> Any:
+    """X / norm of x along an axis."""
+    x = e.value(node.inputs[0])
+    axis = int(node.attrs.get("axis", -1))
+    if int(node.attrs.get("p", 2)) == 1:
+        norm = op.sum(op.abs(x), [axis], keepdims=True)
+    else:
+        norm = op.sqrt(op.sum(op.multiply(x, x), [axis], keepdims=True))
+    return op.divide(x, e.emit(norm, "norm"))

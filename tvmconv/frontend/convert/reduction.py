@@ -1,0 +1,94 @@
+"""Reductions over axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.frontend.convert.registry import converts
+from tvmconv.frontend.graph import Node
+
+op = relax.op
+
+_REDUCE = {
+    "ReduceMax": op.max,
+    "ReduceMean": op.mean,
+    "ReduceMin": op.min,
+    "ReduceProd": op.prod,
+    "ReduceSum": op.sum,
+}
+
+
+def _axes(e: Emitter, node: Node) -> list[int] | None:
+    """Axes to reduce, from attribute or input; ``None`` for no reduction at all."""
+    rank = len(e.shape(node.inputs[0]))
+    given: list[int] = list(node.ints("axes", ()))
+    if node.input(1):
+        given = e.constant(node, 1, "axes").reshape(-1).tolist()
+    if not given:
+        return None if node.attrs.get("noop_with_empty_axes", 0) else list(range(rank))
+    return sorted(int(a) % rank for a in given)
+
+
+@converts(*_REDUCE, attrs="axes keepdims noop_with_empty_axes")
+def reduce(e: Emitter, node: Node) -> Any:
+    """One pass of sum, mean, product, minimum or maximum."""
+    axes = _axes(e, node)
+    x = e.value(node.inputs[0])
+    if axes is None or not e.shape(node.inputs[0]):
+        return x
+    return _REDUCE[node.op](x, axes, keepdims=bool(node.attrs.get("keepdims", 1)))
+
+
+@converts(
+    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
+    attrs="axes keepdims noop_with_empty_axes",
+)  # fmt: skip
+def reduce_mapped(e: Emitter, node: Node) -> Any:
+    """A sum of mapped elements, mapped again; the exponential's maximum is taken off first."""
+    axes, keep = _axes(e, node), bool(node.attrs.get("keepdims", 1))
+    x = e.value(node.inputs[0])
+    axes = [] if axes is None or not e.shape(node.inputs[0]) else axes
+
+    def total(value: Any) -> Any:
+        return e.emit(op.sum(value, axes, keepdims=keep), "sum") if axes else value
+
+    if node.op == "ReduceL1":
+        return total(op.abs(x))
+    if node.op == "ReduceSumSquare":
+        return total(op.multiply(x, x))
+    if node.op == "ReduceL2":
+        return op.sqrt(total(op.multiply(x, x)))
+    if node.op == "ReduceLogSum":
+        return op.log(total(x))
+    if not axes:
+        return x
+    top = e.emit(op.max(x, axes, keepdims=True), "top")
+    spread = total(op.exp(op.subtract(x, top)))
+    return op.add(op.log(spread), op.reshape(top, e.shape(node.outputs[0])))
+
+
+@converts("ArgMax", "ArgMin", attrs="axis keepdims select_last_index")
+def arg_extreme(e: Emitter, node: Node) -> Any:
+    """Index of the first largest or smallest element along an axis."""
+    if node.attrs.get("select_last_index", 0):
+        raise node.error("select_last_index=1 is not supported", "export the model with 0")
+    shape = e.shape(node.inputs[0])
+    axis = int(node.attrs.get("axis", 0)) % len(shape)
+    function = op.argmax if node.op == "ArgMax" else op.argmin
+    keep = bool(node.attrs.get("keepdims", 1))
+    return function(e.value(node.inputs[0]), axis, keepdims=keep)
+
+
+@converts("CumSum", attrs="exclusive reverse", inputs=2)
+def cumulative_sum(e: Emitter, node: Node) -> Any:
+    """Running sum along a constant axis."""
+    if node.attrs.get("reverse", 0):
+        raise node.error("reverse=1 is not supported", "flip the data around the operator")
+    axis = int(np.asarray(e.constant(node, 1, "axis")).reshape(-1)[0])
+    axis %= len(e.shape(node.inputs[0]))
+    exclusive = bool(node.attrs.get("exclusive", 0))
+    return op.cumsum(e.value(node.inputs[0]), axis, exclusive=exclusive)

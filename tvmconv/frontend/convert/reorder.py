@@ -1,0 +1,182 @@
+"""Operators that move, pick or pad elements."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from tvm import relax
+
+from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.frontend.convert.registry import converts
+from tvmconv.frontend.graph import Node
+
+op = relax.op
+
+
+@converts("Transpose", attrs="perm")
+def transpose(e: Emitter, node: Node) -> Any:
+    """Permute the axes, by default in reverse."""
+    rank = len(e.shape(node.inputs[0]))
+    return op.permute_dims(e.value(node.inputs[0]), list(node.ints("perm", range(rank)[::-1])))
+
+
+@converts("Concat", attrs="axis")
+def concat(e: Emitter, node: Node) -> Any:
+    """Join along an axis."""
+    axis = int(node.attrs.get("axis", 1)) % len(e.shape(node.inputs[0]))
+    return op.concat([e.value(name) for name in node.inputs], axis)
+
+
+@converts("Split", attrs="axis split num_outputs")
+def split(e: Emitter, node: Node) -> Any:
+    """Cut along an axis into the outputs' sizes."""
+    shape = e.shape(node.inputs[0])
+    axis = int(node.attrs.get("axis", 0)) % len(shape)
+    sizes = [e.shape(name)[axis] for name in node.outputs]
+    cuts = np.cumsum(sizes)[:-1].tolist()
+    if not cuts:
+        return e.value(node.inputs[0])
+    parts = e.emit(op.split(e.value(node.inputs[0]), cuts, axis), "split")
+    return [e.emit(relax.TupleGetItem(parts, i)) for i in range(len(sizes))]
+
+
+@converts("Slice", attrs="axes ends starts")
+def slice_(e: Emitter, node: Node) -> Any:
+    """Slice with constant bounds; negative steps run backwards."""
+    shape = e.shape(node.inputs[0])
+    if node.opset < 10:
+        starts, ends = node.ints("starts", ()), node.ints("ends", ())
+        axes, steps = node.ints("axes", range(len(starts))), (1,) * len(starts)
+    else:
+        starts, ends, axes, steps = (
+            tuple(e.constant(node, i, what).tolist()) if node.input(i) else ()
+            for i, what in enumerate(("starts", "ends", "axes", "steps"), 1)
+        )
+        axes = axes or tuple(range(len(starts)))
+        steps = steps or (1,) * len(starts)
+    axes = tuple(int(a) % len(shape) for a in axes)
+    begin, end = [], []
+    for axis, start, stop, step in zip(axes, starts, ends, steps, strict=True):
+        if step == 0:
+            raise node.error("a step is 0", "correct the model and export it again")
+        # Python's own slice arithmetic clamps exactly as ONNX asks
+        low, high, _ = slice(int(start), int(stop), int(step)).indices(shape[axis])
+        begin.append(low)
+        # -1 would mean "the last element" again; one more step back means "up to the first"
+        end.append(high if high >= 0 else -shape[axis] - 1)
+    return op.strided_slice(e.value(node.inputs[0]), axes, begin, end, list(steps))
+
+
+@converts("Pad", attrs="mode pads paddings value")
+def pad(e: Emitter, node: Node) -> Any:
+    """Pad with a constant, the edge or the reflection; negative widths crop."""
+    name = node.inputs[0]
+    shape, dtype = e.shape(name), e.dtype(name)
+    rank = len(shape)
+    if node.opset < 11:
+        pads = list(node.ints("pads", ()))
+        value = float(node.attrs.get("value", 0.0))
+    else:
+        pads = [int(p) for p in e.constant(node, 1, "pads").reshape(-1)]
+        value = float(e.constant(node, 2, "value").reshape(-1)[0]) if node.input(2) else 0.0
+    axes = list(range(rank))
+    if node.input(3):
+        axes = [int(a) % rank for a in e.constant(node, 3, "axes").reshape(-1)]
+    if len(pads) != 2 * len(axes):
+        raise node.error(f"pads={pads} must have {2 * len(axes)} values", "correct the model")
+    widths = [(0, 0)] * rank
+    for i, axis in enumerate(axes):
+        widths[axis] = (pads[i], pads[i + len(axes)])
+    x = e.value(name)
+    if any(low < 0 or high < 0 for low, high in widths):
+        begin = [max(-low, 0) for low, _ in widths]
+        end = [n - max(-high, 0) for n, (_, high) in zip(shape, widths, strict=True)]
+        x = e.emit(op.strided_slice(x, list(range(rank)), begin, end), "cropped")
+        shape = tuple(b - a for a, b in zip(begin, end, strict=True))
+        widths = [(max(low, 0), max(high, 0)) for low, high in widths]
+    flat = [w for pair in widths for w in pair]
+    mode = str(node.attrs.get("mode", "constant"))
+    if mode == "constant":
+        if dtype == "float32":
+            return op.nn.pad(x, flat, "constant", value)
+        return _pad_by_concat(e, x, shape, widths, np.asarray(value, dtype))
+    if mode == "edge":
+        return _pad_by_index(e, x, shape, widths, "edge")
+    if mode == "reflect":
+        return _pad_by_index(e, x, shape, widths, "reflect")
+    raise node.error(f"mode={mode!r} is not supported", "use constant, reflect or edge padding")
+
+
+def _pad_by_concat(e: Emitter, x: Any, shape: tuple[int, ...], widths: Any, value: Any) -> Any:
+    sizes = list(shape)
+    for axis, (low, high) in enumerate(widths):
+        parts = [x]
+        for width, at in ((low, 0), (high, len(parts) + bool(low))):
+            if width:
+                block = (*sizes[:axis], width, *sizes[axis + 1 :])
+                parts.insert(at, relax.const(np.full(block, value)))
+        sizes[axis] += low + high
+        x = e.emit(op.concat(parts, axis), "padded") if len(parts) > 1 else x
+    return x
+
+
+def _pad_by_index(
+    e: Emitter, x: Any, shape: tuple[int, ...], widths: Any, mode: Literal["edge", "reflect"]
+) -> Any:
+    """Edge and reflection padding as gathers along each padded axis."""
+    for axis, (low, high) in enumerate(widths):
+        if low or high:
+            index = np.pad(np.arange(shape[axis]), (low, high), mode)
+            x = e.emit(op.take(x, relax.const(index.astype(np.int64)), axis), "padded")
+    return x
+
+
+@converts("Gather", attrs="axis", inputs=2)
+def gather(e: Emitter, node: Node) -> Any:
+    """Pick along an axis; negative indices count from the end."""
+    shape = e.shape(node.inputs[0])
+    axis = int(node.attrs.get("axis", 0)) % len(shape)
+    index = e.array(node.inputs[1])
+    if index is not None:
+        if index.size and not (-shape[axis] <= index.min() and index.max() < shape[axis]):
+            raise node.error(
+                f"an index is outside -{shape[axis]} to {shape[axis] - 1}", "correct the model"
+            )
+        picked = relax.const(np.where(index < 0, index + shape[axis], index).astype(index.dtype))
+    else:
+        raw = e.value(node.inputs[1])
+        dtype = e.dtype(node.inputs[1])
+        wrapped = op.add(raw, e.scalar(shape[axis], dtype))
+        picked = e.emit(op.where(op.less(raw, e.scalar(0, dtype)), wrapped, raw), "index")
+        # an index from outside must not read beyond the tensor
+        top = op.minimum(picked, e.scalar(shape[axis] - 1, dtype))
+        picked = e.emit(op.maximum(top, e.scalar(0, dtype)), "bounded")
+    return op.take(e.value(node.inputs[0]), picked, axis)
+
+
+@converts("DepthToSpace", attrs="blocksize mode")
+def depth_to_space(e: Emitter, node: Node) -> Any:
+    """Move channel blocks into the plane."""
+    n, c, h, w = e.shape(node.inputs[0])
+    block = int(node.attrs.get("blocksize", 1))
+    x = e.value(node.inputs[0])
+    if node.attrs.get("mode", "DCR") == "CRD":
+        x = e.emit(op.reshape(x, (n, c // block**2, block, block, h, w)), "blocks")
+        axes = [0, 1, 4, 2, 5, 3]
+    else:
+        x = e.emit(op.reshape(x, (n, block, block, c // block**2, h, w)), "blocks")
+        axes = [0, 3, 4, 1, 5, 2]
+    moved = e.emit(op.permute_dims(x, axes), "moved")
+    return op.reshape(moved, (n, c // block**2, h * block, w * block))
+
+
+@converts("SpaceToDepth", attrs="blocksize")
+def space_to_depth(e: Emitter, node: Node) -> Any:
+    """Move blocks of the plane into channels."""
+    n, c, h, w = e.shape(node.inputs[0])
+    block = int(node.attrs.get("blocksize", 1))
+    x = e.value(node.inputs[0])
+    x = e.emit(op.reshape(x, (n, c, h // block, block, w // block, block)), "blocks")
+    moved = e.emit(op.permute_dims(x, [0, 3, 5, 1, 2, 4]), "moved")
+    return op.reshape(moved, (n, c * block**2, h // block, w // block))

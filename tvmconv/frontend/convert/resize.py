@@ -1,0 +1,206 @@
+"""Resize and Upsample.
+
+Sizes and scales are static, so the source coordinate of every output row and column is known
+here. Where TVM's ``image.resize2d`` computes the same coordinates it is used; every other case
+becomes a gather (nearest) or a weighted sum of gathers (linear, cubic) along each axis, with
+indices and weights as constants. Source: the ONNX operator specification, Resize-19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.frontend.convert.registry import converts
+from tvmconv.frontend.graph import Array, Node
+
+op = relax.op
+_RESIZE2D_MODES = ("align_corners", "asymmetric", "half_pixel")
+
+
+@converts("Upsample", attrs="mode scales height_scale width_scale")
+def upsample(e: Emitter, node: Node) -> Any:
+    """Upsample of opset 7 to 9: a Resize with asymmetric coordinates, rounded down."""
+    if node.opset < 9:
+        scales = [float(s) for s in node.attrs.get("scales", ())]
+    else:
+        scales = [float(s) for s in e.constant(node, 1, "scales")]
+    mode = str(node.attrs.get("mode", "nearest"))
+    return _resize(e, node, scales, mode, "asymmetric", "floor")
+
+
+@converts(
+    "Resize",
+    attrs="antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
+    "extrapolation_value keep_aspect_ratio_policy mode nearest_mode",
+)
+def resize(e: Emitter, node: Node) -> Any:
+    """Resize by scales or to sizes."""
+    if node.attrs.get("antialias", 0):
+        raise node.error("antialias=1 is not supported", "export the model without antialiasing")
+    transform = str(node.attrs.get("coordinate_transformation_mode", "half_pixel"))
+    if transform == "tf_crop_and_resize":
+        raise node.error(
+            "coordinate_transformation_mode='tf_crop_and_resize' is not supported",
+            "use a Slice and a Resize",
+        )
+    shape, target = e.shape(node.inputs[0]), e.shape(node.outputs[0])
+    if node.opset < 11:
+        given, transform, nearest = node.input(1), "asymmetric", "floor"
+    else:
+        given = node.input(2)
+        nearest = str(node.attrs.get("nearest_mode", "round_prefer_floor"))
+    scales = [n / m if m else 1.0 for n, m in zip(target, shape, strict=True)]
+    if given and e.constant(node, node.inputs.index(given), "scales").size:
+        values = [float(s) for s in e.graph.constants[given].reshape(-1)]
+        axes = [int(a) % len(shape) for a in node.ints("axes", range(len(shape)))]
+        for axis, scale in zip(axes, values, strict=True):
+            scales[axis] = scale
+    elif "keep_aspect_ratio_policy" in node.attrs:
+        policy = node.attrs["keep_aspect_ratio_policy"]
+        if policy != "stretch":
+            scales = _kept_ratio(e, node, scales, str(policy))
+    mode = str(node.attrs.get("mode", "nearest"))
+    return _resize(e, node, scales, mode, transform, nearest)
+
+
+def _kept_ratio(e: Emitter, node: Node, scales: list[float], policy: str) -> list[float]:
+    """One scale for all resized axes: the smallest or the largest that the sizes ask for."""
+    shape = e.shape(node.inputs[0])
+    axes = [int(a) % len(shape) for a in node.ints("axes", range(len(shape)))]
+    sizes = e.constant(node, 3, "sizes").reshape(-1).tolist()
+    ratios = [size / shape[axis] for axis, size in zip(axes, sizes, strict=True)]
+    ratio = min(ratios) if policy == "not_larger" else max(ratios)
+    return [ratio if axis in axes else scale for axis, scale in enumerate(scales)]
+
+
+def _resize(
+    e: Emitter, node: Node, scales: list[float], mode: str, transform: str, nearest: str
+) -> Any:
+    shape, target = e.shape(node.inputs[0]), e.shape(node.outputs[0])
+    if mode not in ("nearest", "linear", "bilinear", "cubic") or len(scales) != len(shape):
+        raise node.error(f"mode={mode!r} with scales={scales} is not supported", "use nearest, "
+                         "linear or cubic")  # fmt: skip
+    coordinates = [
+        _coordinates(node, transform, *one) for one in zip(shape, target, scales, strict=True)
+    ]
+    x = e.value(node.inputs[0])
+    active = [i for i, c in enumerate(coordinates) if not np.array_equal(c, np.arange(shape[i]))]
+    if mode == "nearest":
+        indices = [_nearest(node, nearest, c, n) for c, n in zip(coordinates, shape, strict=True)]
+        active = [i for i in active if not np.array_equal(indices[i], np.arange(shape[i]))]
+        if _is_plane(e, node, active) and _matches_floor(indices, shape, target):
+            return op.image.resize2d(
+                x, target[2:], method="nearest_neighbor",
+                coordinate_transformation_mode="asymmetric", rounding_method="floor",
+            )  # fmt: skip
+        for axis in active:
+            x = e.emit(op.take(x, relax.const(indices[axis].astype(np.int64)), axis))
+        return x
+    exact = all(np.isclose(s * n, t) for s, n, t in zip(scales, shape, target, strict=True))
+    if mode != "cubic" and _is_plane(e, node, active) and exact and transform in _RESIZE2D_MODES:
+        return op.image.resize2d(
+            x, target[2:], method="linear", coordinate_transformation_mode=transform,
+            rounding_method="round",
+        )  # fmt: skip
+    for axis in active:
+        taps = _cubic(node, coordinates[axis]) if mode == "cubic" else _linear(coordinates[axis])
+        x = e.emit(_weighted(e, x, axis, taps, node, shape[axis]))
+    return x
+
+
+def _is_plane(e: Emitter, node: Node, active: list[int]) -> bool:
+    """Whether only height and width of a float NCHW tensor change."""
+    name = node.inputs[0]
+    return len(e.shape(name)) == 4 and e.dtype(name) == "float32" and min(active, default=0) >= 2
+
+
+def _matches_floor(indices: list[Array], shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether the indices repeat each element an integer number of times."""
+    return all(
+        target[i] % shape[i] == 0
+        and np.array_equal(indices[i], np.arange(target[i]) // (target[i] // shape[i]))
+        for i in (2, 3)
+    )
+
+
+def _coordinates(node: Node, transform: str, size: int, length: int, scale: float) -> Array:
+    """Source coordinate of each output element, float64.
+
+    ``length`` is the output's size; the transforms that use the output's size take the exact
+    product of input size and scale, as the specification says.
+    """
+    x = np.arange(length, dtype=np.float64)
+    wanted = size * scale
+    if scale == 1.0 and length == size:
+        return x
+    if transform == "asymmetric":
+        return x / scale
+    if transform == "align_corners":
+        return x * (size - 1) / (wanted - 1) if wanted != 1 else np.zeros(length)
+    if transform == "pytorch_half_pixel":
+        return (x + 0.5) / scale - 0.5 if wanted > 1 else np.zeros(length)
+    if transform == "half_pixel_symmetric":
+        offset = size / 2 * (1 - length / wanted)
+        return offset + (x + 0.5) / scale - 0.5
+    if transform == "half_pixel":
+        return (x + 0.5) / scale - 0.5
+    raise node.error(
+        f"coordinate_transformation_mode={transform!r} is not supported", "use half_pixel"
+    )
+
+
+def _nearest(node: Node, rounding: str, coordinates: Array, size: int) -> Array:
+    functions: dict[str, Callable[[Array], Array]] = {
+        "round_prefer_floor": lambda c: np.ceil(c - 0.5),
+        "round_prefer_ceil": lambda c: np.floor(c + 0.5),
+        "floor": np.floor,
+        "ceil": np.ceil,
+    }
+    if rounding not in functions:
+        raise node.error(f"nearest_mode={rounding!r} is unknown", "use round_prefer_floor")
+    result: Array = np.clip(functions[rounding](coordinates), 0, size - 1).astype(np.int64)
+    return result
+
+
+def _linear(coordinates: Array) -> list[tuple[Array, Array]]:
+    low = np.floor(coordinates)
+    part = coordinates - low
+    return [(low, 1 - part), (low + 1, part)]
+
+
+def _cubic(node: Node, coordinates: Array) -> list[tuple[Array, Array]]:
+    a = float(node.attrs.get("cubic_coeff_a", -0.75))
+    low = np.floor(coordinates)
+    t = coordinates - low
+    weights = [
+        ((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a,
+        ((a + 2) * t - (a + 3)) * t * t + 1,
+        ((a + 2) * (1 - t) - (a + 3)) * (1 - t) ** 2 + 1,
+        ((a * (2 - t) - 5 * a) * (2 - t) + 8 * a) * (2 - t) - 4 * a,
+    ]
+    return [(low + i - 1, w) for i, w in enumerate(weights)]
+
+
+def _weighted(
+    e: Emitter, x: Any, axis: int, taps: list[tuple[Array, Array]], node: Node, size: int
+) -> Any:
+    """Sum of gathers along one axis, indices clamped to the edge."""
+    if node.attrs.get("exclude_outside", 0):
+        inside = [((i >= 0) & (i < size)) * w for i, w in taps]
+        total = sum(inside)
+        taps = [(i, w / total) for (i, _), w in zip(taps, inside, strict=True)]
+    shape = [-1 if i == axis else 1 for i in range(len(e.shape(node.inputs[0])))]
+    dtype = e.dtype(node.inputs[0])
+    result = None
+    for index, weight in taps:
+        clamped = np.clip(index, 0, size - 1).astype(np.int64)
+        part = op.multiply(
+            op.take(x, relax.const(clamped), axis), relax.const(weight.astype(dtype).reshape(shape))
+        )
+        result = part if result is None else op.add(result, part)
+    return result

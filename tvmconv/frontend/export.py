@@ -1,0 +1,92 @@
+"""The simplified graph as an ONNX model again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.runtime.tensor import TensorInfo
+
+
+def to_proto(graph: Graph) -> onnx.ModelProto:
+    """A ``ModelProto`` that computes what the graph computes, with static shapes.
+
+    Operators that the importer merged stand spelled out again, so the model holds standard
+    ONNX only.
+
+    Raises
+    ------
+    ValueError
+        From protobuf, if the constants exceed its 2 GiB limit.
+    """
+    nodes = [proto for node in graph.nodes for proto in _node(node)]
+    return helper.make_model(
+        helper.make_graph(
+            nodes,
+            graph.name or "graph",
+            list(_infos(graph.inputs)),
+            list(_infos(graph.outputs)),
+            [_tensor(value, name) for name, value in graph.constants.items()],
+        ),
+        opset_imports=[helper.make_opsetid("", graph.opset)],
+        ir_version=max(graph.ir_version, 4),  # initializers need not be inputs from 4 on
+    )
+
+
+def _infos(infos: Iterable[TensorInfo]) -> Iterable[onnx.ValueInfoProto]:
+    for info in infos:
+        code = helper.np_dtype_to_tensor_dtype(np.dtype(info.dtype))
+        yield helper.make_tensor_value_info(info.name, code, info.shape)
+
+
+def _tensor(value: Array, name: str) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name)
+
+
+def _attribute(value: Any) -> Any:
+    return _tensor(value, "") if isinstance(value, np.ndarray) else value
+
+
+def _node(node: Node) -> list[onnx.NodeProto]:
+    if node.op == "Silu":
+        return _spelled(node, [("Sigmoid", ("x",), "gate"), ("Mul", ("x", "gate"), "y")])
+    if node.op == "HardSwish" and node.opset < 14:
+        gate = helper.make_node(
+            "HardSigmoid", node.inputs, [f"{node.outputs[0]}.gate"], alpha=1 / 6, beta=0.5
+        )
+        return [gate, helper.make_node("Mul", [node.inputs[0], gate.output[0]], node.outputs)]
+    if node.op == "Gelu" and node.opset < 20:
+        constants = [
+            helper.make_node("Constant", [], [f"{node.outputs[0]}.{key}"], value=_scalar(value))
+            for key, value in (("root", 2**-0.5), ("one", 1.0), ("half", 0.5))
+        ]
+        return constants + _spelled(
+            node,
+            [
+                ("Mul", ("x", "root"), "scaled"),
+                ("Erf", ("scaled",), "erf"),
+                ("Add", ("erf", "one"), "sum"),
+                ("Mul", ("x", "sum"), "product"),
+                ("Mul", ("product", "half"), "y"),
+            ],
+        )
+    attributes = {name: _attribute(value) for name, value in node.attrs.items()}
+    return [helper.make_node(node.op, node.inputs, node.outputs, node.name, **attributes)]
+
+
+def _scalar(value: float) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.asarray(value, np.float32))
+
+
+def _spelled(node: Node, steps: list[tuple[str, tuple[str, ...], str]]) -> list[onnx.NodeProto]:
+    ends = {"x": node.inputs[0], "y": node.outputs[0]}
+
+    def name(key: str) -> str:
+        return ends.get(key, f"{node.outputs[0]}.{key}")
+
+    return [helper.make_node(op, [name(i) for i in ins], [name(out)]) for op, ins, out in steps]

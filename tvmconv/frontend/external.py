@@ -1,0 +1,148 @@
+"""Reads external tensor data, and only from inside the model's folder.
+
+A model file is untrusted input that names other files. The rules follow the layers of onnx's
+``docs/ExternalDataSecurity.md``: the location must be a plain relative path, every step of it
+is opened without following symbolic links, and the file must be regular and have one hard
+link, so that it cannot be another name of a file outside the folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tvmconv.errors import ModelError
+from tvmconv.frontend.graph import Array
+from tvmconv.frontend.limits import MAX_EXTERNAL_BYTES
+
+if TYPE_CHECKING:
+    import onnx
+
+_KEYS = {"location", "offset", "length", "checksum"}
+
+
+class ExternalData:
+    """Opens the external files of one model once each; use as a context manager.
+
+    Parameters
+    ----------
+    folder
+        The model file's folder.
+    digest
+        ``hashlib`` object that every byte read is added to.
+    """
+
+    def __init__(self, folder: Path, digest: Any) -> None:
+        self._folder = folder
+        self._digest = digest
+        self._files: dict[str, int] = {}
+
+    def __enter__(self) -> ExternalData:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for handle in self._files.values():
+            os.close(handle)
+        self._files.clear()
+
+    def read(self, tensor: onnx.TensorProto, size: int, where: str) -> Array:
+        """The tensor's bytes as an array of ``uint8``; ``size`` is what its shape needs."""
+        entries = [(entry.key, entry.value) for entry in tensor.external_data]
+        fields = dict(entries)
+        if len(fields) != len(entries) or not set(fields) <= _KEYS or "location" not in fields:
+            raise ModelError(
+                f"{where}: external data entries {[key for key, _ in entries]} must be location, "
+                "and at most one each of offset, length, checksum; export the model again"
+            )
+        location = fields["location"]
+        offset = _count(fields.get("offset", "0"), "offset", where)
+        length = _count(fields.get("length", str(size)), "length", where)
+        if length != size:
+            raise ModelError(
+                f"{where}: external data length={length}, but the tensor's shape needs {size} "
+                "bytes; export the model again"
+            )
+        handle = self._open(location, where)
+        available = os.fstat(handle).st_size
+        if offset + length > available:
+            raise ModelError(
+                f"{where}: external data ends at byte {offset + length}, but file {location!r} "
+                f"has {available} bytes; it may be truncated: export or download it again"
+            )
+        data = np.empty(length, np.uint8)
+        view = memoryview(data.data)
+        done = 0
+        while done < length:
+            count = os.preadv(handle, [view[done:]], offset + done)
+            if count == 0:
+                raise ModelError(f"{where}: file {location!r} became shorter while it was read")
+            done += count
+        self._digest.update(data)
+        return data
+
+    def _open(self, location: str, where: str) -> int:
+        if location in self._files:
+            return self._files[location]
+        parts = location.split("/")
+        if (
+            not location
+            or re.match(r"[A-Za-z]:", location)
+            or any(part in ("", "..") or "\\" in part or "\0" in part for part in parts)
+        ):
+            raise ModelError(
+                f"{where}: external data location {location!r} must be a relative path inside "
+                "the model's folder, without '..'; export the model again"
+            )
+        handles: list[int] = []
+        try:
+            handles.append(os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            for part in parts[:-1]:
+                flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+                handles.append(os.open(part, flags, dir_fd=handles[-1]))
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            file = os.open(parts[-1], flags, dir_fd=handles[-1])
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ModelError(
+                f"{where}: cannot open external data file {location!r} in the model's folder "
+                f"({reason}); it must lie there as a real file, not a symbolic link"
+            ) from None
+        finally:
+            for handle in handles:
+                os.close(handle)
+        info = os.fstat(file)
+        problem = ""
+        if not stat.S_ISREG(info.st_mode):
+            problem = "is not a regular file"
+        elif info.st_nlink != 1:
+            problem = "has more than one hard link, so it may be a file of another folder"
+        elif info.st_size > MAX_EXTERNAL_BYTES:
+            problem = f"is larger than {MAX_EXTERNAL_BYTES} bytes"
+        if problem:
+            os.close(file)
+            raise ModelError(
+                f"{where}: external data file {location!r} {problem}; "
+                "put a copy of it in the model's folder"
+            )
+        self._files[location] = file
+        return file
+
+
+def _count(text: str, key: str, where: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise ModelError(
+            f"{where}: external data {key}={text[:40]!r} must be a number of bytes; "
+            "export the model again"
+        )
+    return int(text)

@@ -1,0 +1,121 @@
+"""The checked model as plain data: what the reader hands to the converters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.errors import ModelError
+from tvmconv.runtime.tensor import TensorInfo
+
+if TYPE_CHECKING:
+    import onnx
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator: decoded attributes, value names in and out (``""`` for an absent input).
+
+    ``opset`` is the version of the default operator set that the model imports; converters
+    choose between the meanings an operator had over time by it.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any]
+    opset: int
+
+    def error(self, problem: str, remedy: str) -> ModelError:
+        """A :class:`ModelError` that names this node and operator."""
+        return ModelError(f"node {self.name!r} ({self.op}): {problem}; {remedy}")
+
+    def input(self, index: int) -> str:
+        """Name of an input, ``""`` where the optional input is absent."""
+        return self.inputs[index] if index < len(self.inputs) else ""
+
+    def ints(self, name: str, default: Iterable[int]) -> tuple[int, ...]:
+        """An integer-list attribute."""
+        return tuple(int(v) for v in self.attrs.get(name, default))
+
+
+@dataclass
+class Graph:
+    """Nodes in execution order, every value with a static shape, constants as numpy arrays."""
+
+    name: str
+    opset: int
+    ir_version: int
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    nodes: list[Node] = field(default_factory=list)
+    constants: dict[str, Array] = field(default_factory=dict)
+    types: dict[str, TensorInfo] = field(default_factory=dict)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Static shape of a value."""
+        return self.types[name].shape
+
+    def add_constant(self, name: str, value: Array) -> str:
+        """Store an array under a name that no other value has; returns that name."""
+        unique, count = name, 0
+        while unique in self.types:
+            count += 1
+            unique = f"{name}.{count}"
+        self.constants[unique] = value
+        self.types[unique] = TensorInfo(unique, tuple(value.shape), str(value.dtype))
+        return unique
+
+    def use_counts(self) -> dict[str, int]:
+        """How many node inputs and graph outputs read each value."""
+        counts: dict[str, int] = {}
+        for node in self.nodes:
+            for name in node.inputs:
+                counts[name] = counts.get(name, 0) + 1
+        for output in self.outputs:
+            counts[output.name] = counts.get(output.name, 0) + 1
+        return counts
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model that passed every check.
+
+    Attributes
+    ----------
+    name
+        Name for reports: the file's stem, else the graph's name.
+    inputs, outputs
+        Tensors in the model's order; all shapes are static.
+    sha256
+        Of the model file (or its serialised form) followed by its external data files, hex.
+    graph
+        The simplified graph that :func:`tvmconv.frontend.to_relax` converts.
+    """
+
+    name: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    sha256: str
+    graph: Graph
+
+    @property
+    def proto(self) -> onnx.ModelProto:
+        """The simplified graph as a new ``ModelProto`` (constants included, so built on demand)."""
+        from tvmconv.frontend.export import to_proto
+
+        return to_proto(self.graph)
+
+    @property
+    def parameters(self) -> int:
+        """Number of elements in floating-point constants."""
+        arrays = self.graph.constants.values()
+        return sum(int(prod(a.shape)) for a in arrays if np.issubdtype(a.dtype, np.floating))

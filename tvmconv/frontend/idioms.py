@@ -1,0 +1,150 @@
+"""Recognises activations that exporters spell out in several operators.
+
+The named operators are Silu (internal to tvmconv), HardSwish and Gelu; each replaces the last
+operator of its spelling, and the others die if nothing else reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from tvmconv.frontend.graph import Graph, Node
+
+
+def merge_idioms(graph: Graph) -> None:
+    """Rewrite the graph in place."""
+    makers = {name: node for node in graph.nodes for name in node.outputs}
+    finder = _Finder(graph, makers)
+    for index, node in enumerate(graph.nodes):
+        found = finder.match(node)
+        if found is None:
+            continue
+        op, source = found
+        if graph.types[source].dtype != "float32":
+            continue
+        if graph.shape(source) != graph.shape(node.outputs[0]):
+            continue
+        merged = replace(node, op=op, inputs=(source,), attrs={})
+        graph.nodes[index] = merged
+        makers[node.outputs[0]] = merged
+
+
+class _Finder:
+    def __init__(self, graph: Graph, makers: dict[str, Node]) -> None:
+        self._graph = graph
+        self._makers = makers
+
+    def match(self, node: Node) -> tuple[str, str] | None:
+        """The activation that a node completes, and its input."""
+        for x, other in self._orders(node, "Mul"):
+            maker = self._makers.get(other)
+            if maker is not None and maker.op == "Sigmoid" and maker.inputs[0] == x:
+                return "Silu", x
+            if self._hard_sigmoid_of(other) == x:
+                return "HardSwish", x
+            if self._gelu_factor_of(other) == x:
+                return "Gelu", x
+        divided = self._divided(node, 6.0)
+        if divided is not None:
+            for x, other in self._orders(self._makers.get(divided), "Mul"):
+                if self._relu6_of_plus3(other) == x:
+                    return "HardSwish", x
+        return self._gelu(node)
+
+    def _gelu(self, node: Node) -> tuple[str, str] | None:
+        """0.5 * (x * (1 + erf(x / sqrt 2))) with the factors in another order."""
+        half = self._scaled(node, 0.5)
+        if half is not None:
+            for x, other in self._orders(self._makers.get(half), "Mul"):
+                if self._erf_plus_one_of(other) == x:
+                    return "Gelu", x
+        for left, right in self._orders(node, "Mul"):
+            maker = self._makers.get(left)
+            source = self._scaled(maker, 0.5) if maker is not None else None
+            if source is not None and self._erf_plus_one_of(right) == source:
+                return "Gelu", source
+        return None
+
+    def _gelu_factor_of(self, name: str) -> str | None:
+        maker = self._makers.get(name)
+        inner = self._scaled(maker, 0.5) if maker is not None else None
+        return self._erf_plus_one_of(inner) if inner else None
+
+    def _erf_plus_one_of(self, name: str) -> str | None:
+        maker = self._makers.get(name)
+        for erf_name, one in self._orders(maker, "Add"):
+            erf = self._makers.get(erf_name)
+            if self._scalar(one) != 1.0 or erf is None or erf.op != "Erf":
+                continue
+            inner = self._makers.get(erf.inputs[0])
+            if inner is not None:
+                root = float(np.sqrt(2.0))
+                return self._divided(inner, root) or self._scaled(inner, 1 / root)
+        return None
+
+    def _hard_sigmoid_of(self, name: str) -> str | None:
+        """x of clip(x / 6 + 1/2, 0, 1), in any of its spellings."""
+        maker = self._makers.get(name)
+        if maker is None:
+            return None
+        if maker.op == "HardSigmoid":
+            alpha, beta = maker.attrs.get("alpha", 0.2), maker.attrs.get("beta", 0.5)
+            # exporters store 1/6 as float32
+            return maker.inputs[0] if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5 else None
+        clipped = self._divided(maker, 6.0)
+        return self._relu6_of_plus3(clipped) if clipped else None
+
+    def _relu6_of_plus3(self, name: str) -> str | None:
+        maker = self._makers.get(name)
+        if maker is None or maker.op != "Clip":
+            return None
+        bounds = clip_bounds(self._graph, maker)
+        plus = self._makers.get(maker.inputs[0])
+        if bounds != (0.0, 6.0) or plus is None:
+            return None
+        for x, three in self._orders(plus, "Add"):
+            if self._scalar(three) == 3.0:
+                return x
+        return None
+
+    def _scaled(self, node: Node, factor: float) -> str | None:
+        for x, constant in self._orders(node, "Mul"):
+            value = self._scalar(constant)
+            if value is not None and abs(value - factor) < 1e-6:
+                return x
+        return None
+
+    def _divided(self, node: Node, divisor: float) -> str | None:
+        if node.op == "Div":
+            value = self._scalar(node.inputs[1])
+            return node.inputs[0] if value is not None and abs(value - divisor) < 1e-6 else None
+        return self._scaled(node, 1 / divisor)
+
+    def _orders(self, node: Node | None, op: str) -> Iterator[tuple[str, str]]:
+        """Both orders of a commutative operator's operands."""
+        if node is not None and node.op == op and len(node.inputs) == 2:
+            yield node.inputs[0], node.inputs[1]
+            yield node.inputs[1], node.inputs[0]
+
+    def _scalar(self, name: str) -> float | None:
+        value = self._graph.constants.get(name)
+        return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
+
+
+def clip_bounds(graph: Graph, node: Node) -> tuple[float | None, float | None] | None:
+    """Constant bounds of a Clip, ``None`` for an absent one; ``None`` where one is computed."""
+    bounds: list[float | None] = []
+    for index, name in ((1, "min"), (2, "max")):
+        if node.opset < 11:
+            value = node.attrs.get(name)
+            bounds.append(None if value is None else float(value))
+        elif not node.input(index):
+            bounds.append(None)
+        elif node.input(index) in graph.constants:
+            bounds.append(float(graph.constants[node.input(index)].reshape(-1)[0]))
+        else:
+            return None
+    return bounds[0], bounds[1]

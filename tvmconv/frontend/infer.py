@@ -1,0 +1,200 @@
+"""One walk in execution order: check each node, fold it, or infer its output shapes.
+
+Inferring node by node, with every operand's shape already known, lets the window checks run
+before onnx's own inference sees a node, and lets shapes that are computed in the graph settle
+as soon as their operands are known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from tvmconv.errors import ModelError
+from tvmconv.frontend.checks import describe
+from tvmconv.frontend.fold import (
+    as_tensor,
+    can_fold,
+    constant_value,
+    decode_attributes,
+    evaluate,
+)
+from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.frontend.limits import MAX_CONSTANT_BYTES
+from tvmconv.frontend.tensors import check_shape, element_type
+from tvmconv.frontend.windows import conv_transpose_window, conv_window, pool_window
+from tvmconv.runtime.tensor import TensorInfo
+
+_SMALL = 4096  # constants up to this many elements can be shape operands
+_POOLS = ("AveragePool", "LpPool", "MaxPool")
+
+
+def infer_graph(
+    proto: onnx.ModelProto,
+    opset: int,
+    inputs: tuple[TensorInfo, ...],
+    constants: dict[str, Array],
+) -> Graph:
+    """Build the graph of a model whose structure was checked.
+
+    Raises
+    ------
+    ModelError
+        A node is malformed, unknown to ONNX, or has an output whose shape depends on data.
+    """
+    graph = Graph(proto.graph.name, opset, proto.ir_version, inputs, ())
+    for info in inputs:
+        graph.types[info.name] = info
+    for name, value in constants.items():
+        _set_constant(graph, name, value)
+    names: set[str] = set()
+    for node_proto in proto.graph.node:
+        _visit(graph, node_proto, _own_name(node_proto, names))
+    graph.outputs = tuple(graph.types[o.name] for o in proto.graph.output)
+    total = sum(a.nbytes for a in graph.constants.values())
+    if total > MAX_CONSTANT_BYTES:
+        raise ModelError(
+            f"the model's constants take {total} bytes; at most {MAX_CONSTANT_BYTES} are allowed"
+        )
+    return graph
+
+
+def _own_name(proto: onnx.NodeProto, taken: set[str]) -> str:
+    """The node's name, or its first output where it has none or shares it."""
+    name = proto.name
+    if not name or name in taken:
+        name = next(filter(None, proto.output), name) or proto.op_type
+    taken.add(name)
+    return name
+
+
+def _visit(graph: Graph, proto: onnx.NodeProto, name: str) -> None:
+    outputs = tuple(proto.output)
+    while outputs and not outputs[-1]:
+        outputs = outputs[:-1]
+    node = Node(
+        name,
+        proto.op_type,
+        tuple(proto.input),
+        outputs,
+        decode_attributes(proto, describe(proto)),
+        graph.opset,
+    )
+    if node.op == "Constant":
+        if len(node.outputs) != 1:
+            raise node.error("it needs one output", "correct the model and export it again")
+        _set_constant(graph, node.outputs[0], constant_value(node))
+        return
+    _check_inputs(graph, node)
+    if node.op in ("Shape", "Size"):
+        shape = graph.shape(node.inputs[0])
+        start, end = int(node.attrs.get("start", 0)), node.attrs.get("end", len(shape))
+        part = shape[start : int(end)] if node.op == "Shape" else int(np.prod(shape))
+        _set_constant(graph, node.outputs[0], np.asarray(part, np.int64))
+        return
+    _check_window(graph, node)
+    operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
+    found = _infer(graph, node, proto, operands)
+    present = [name for name in node.inputs if name]
+    constant = len(operands) == len(set(present)) and bool(node.outputs) and all(node.outputs)
+    if constant and can_fold(node, [operands[name] for name in present], found):
+        values = evaluate(node, proto, operands)
+        for name, value in zip(node.outputs, values, strict=True):
+            _set_constant(graph, name, value)
+        return
+    if found is None:
+        raise node.error(
+            "the shape of its output depends on data or cannot be inferred",
+            "tvmconv needs static shapes: remove the operator or cut the model before it",
+        )
+    for info in found:
+        graph.types[info.name] = info
+    graph.nodes.append(node)
+
+
+def _check_inputs(graph: Graph, node: Node) -> None:
+    for name in filter(None, node.inputs):
+        if name not in graph.types:
+            raise node.error(
+                f"input {name!r} has no shape that can be inferred",
+                "tvmconv needs static shapes: remove the operator that makes it",
+            )
+
+
+def _check_window(graph: Graph, node: Node) -> None:
+    if node.op not in ("Conv", "ConvTranspose", *_POOLS):
+        return
+    shapes = [graph.shape(name) if name else None for name in node.inputs]
+    low = 1 if node.op in _POOLS else 2
+    if len(shapes) < low or any(shape is None for shape in shapes[:low]):
+        raise node.error(f"it needs {low} inputs", "correct the model and export it again")
+    data = shapes[0]
+    assert data is not None
+    if node.op in _POOLS:
+        pool_window(node, data)
+        return
+    weight = shapes[1]
+    assert weight is not None
+    bias = shapes[2] if len(shapes) > 2 else None
+    check = conv_window if node.op == "Conv" else conv_transpose_window
+    check(node, data, weight, bias)
+
+
+def _infer(
+    graph: Graph, node: Node, proto: onnx.NodeProto, operands: dict[str, Array]
+) -> list[TensorInfo] | None:
+    """Types of the named outputs, or ``None`` where one has no static shape."""
+    try:
+        schema = onnx.defs.get_schema(node.op, graph.opset, "")
+    except onnx.defs.SchemaError:
+        raise node.error(
+            f"operator set {graph.opset} has no such operator",
+            "export the model with standard ONNX operators",
+        ) from None
+    types = {}
+    for name in filter(None, node.inputs):
+        info = graph.types[name]
+        code = helper.np_dtype_to_tensor_dtype(np.dtype(info.dtype))
+        types[name] = helper.make_tensor_type_proto(code, info.shape)
+    data = {name: as_tensor(a) for name, a in operands.items() if a.size <= _SMALL}
+    try:
+        found = onnx.shape_inference.infer_node_outputs(
+            schema,
+            proto,
+            types,
+            data,
+            opset_imports=[helper.make_opsetid("", graph.opset)],
+            ir_version=graph.ir_version,
+        )
+    except Exception as error:
+        raise node.error(
+            f"shape inference fails for operands {[graph.shape(n) for n in types]} "
+            f"({' '.join(str(error).split())})",
+            "correct the model and export it again",
+        ) from None
+    infos = [_static(node, name, found.get(name)) for name in node.outputs if name]
+    # further outputs, such as Dropout's mask, may stay unknown as long as nobody reads them
+    if not infos or infos[0] is None:
+        return None
+    return [info for info in infos if info is not None]
+
+
+def _static(node: Node, name: str, found: Any) -> TensorInfo | None:
+    if found is None or not found.HasField("tensor_type"):
+        return None
+    tensor = found.tensor_type
+    if not tensor.HasField("shape") or not all(d.HasField("dim_value") for d in tensor.shape.dim):
+        return None
+    where = f"node {node.name!r} ({node.op}): output {name!r}"
+    shape = tuple(int(d.dim_value) for d in tensor.shape.dim)
+    dtype = element_type(tensor.elem_type, where)
+    check_shape(shape, dtype, where)
+    return TensorInfo(name, shape, dtype)
+
+
+def _set_constant(graph: Graph, name: str, value: Array) -> None:
+    graph.constants[name] = value
+    graph.types[name] = TensorInfo(name, tuple(value.shape), str(value.dtype))

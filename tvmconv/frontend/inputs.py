@@ -1,0 +1,129 @@
+"""Turns the graph's declared inputs into tensors of static shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tvmconv.errors import ModelError
+from tvmconv.frontend.limits import MAX_DIMENSION
+from tvmconv.frontend.tensors import check_shape, element_type
+from tvmconv.runtime.tensor import TensorInfo
+
+if TYPE_CHECKING:
+    import onnx
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def freeze_inputs(
+    graph: onnx.GraphProto, constants: Mapping[str, object], shapes: Shapes | None
+) -> tuple[TensorInfo, ...]:
+    """The graph's inputs with every dimension known.
+
+    Parameters
+    ----------
+    graph
+        The model's graph.
+    constants
+        Initializers by name; inputs that are also initializers are constants and not listed.
+    shapes
+        Full shapes by input name. A symbolic dimension that several inputs share needs to be
+        given once. A batch-like first dimension is not guessed.
+
+    Raises
+    ------
+    ModelError
+        Names the input, the dimension and the ``shapes=`` that would settle it.
+    """
+    inputs = [value for value in graph.input if value.name not in constants]
+    given = {name: _given(name, shape) for name, shape in (shapes or {}).items()}
+    if unknown := set(given) - {value.name for value in inputs}:
+        raise ModelError(
+            f"shapes= names {sorted(unknown)}, but the model's inputs are "
+            f"{[value.name for value in inputs]}"
+        )
+    bound: dict[str, int] = {}
+    for value in inputs:
+        if value.name in given:
+            _bind(value, given[value.name], bound)
+    return tuple(_freeze(value, given.get(value.name), bound) for value in inputs)
+
+
+def _given(name: str, shape: Sequence[int]) -> tuple[int, ...]:
+    try:
+        sizes = tuple(int(n) for n in shape)
+        fine = all(1 <= n <= MAX_DIMENSION and n == m for n, m in zip(sizes, shape, strict=True))
+    except (TypeError, ValueError):
+        fine = False
+    if not fine:
+        raise ModelError(
+            f"shapes[{name!r}]={shape!r} must be a sequence of positive integers, "
+            "such as (1, 3, 224, 224)"
+        )
+    return sizes
+
+
+def _bind(value: onnx.ValueInfoProto, shape: tuple[int, ...], bound: dict[str, int]) -> None:
+    """Check a given shape against the declared one and learn its symbolic dimensions."""
+    declared = value.type.tensor_type
+    if not declared.HasField("shape"):
+        return
+    dims = declared.shape.dim
+    if len(dims) != len(shape):
+        raise ModelError(
+            f"shapes[{value.name!r}]={shape} has rank {len(shape)}, but input {value.name!r} has "
+            f"rank {len(dims)}: {_declared(value)}"
+        )
+    for axis, (dim, size) in enumerate(zip(dims, shape, strict=True)):
+        if dim.dim_value > 0 and dim.dim_value != size:
+            raise ModelError(
+                f"shapes[{value.name!r}]={shape}: the model fixes dimension {axis} to "
+                f"{dim.dim_value}, not {size}; give {dim.dim_value}, or export the model with "
+                "that dimension symbolic"
+            )
+        if dim.dim_param and bound.setdefault(dim.dim_param, size) != size:
+            raise ModelError(
+                f"shapes[{value.name!r}]={shape}: dimension {axis} is {dim.dim_param!r}, which "
+                f"another input's shape sets to {bound[dim.dim_param]}; make them equal"
+            )
+
+
+def _freeze(
+    value: onnx.ValueInfoProto, given: tuple[int, ...] | None, bound: Mapping[str, int]
+) -> TensorInfo:
+    where = f"input {value.name!r}"
+    if value.type.WhichOneof("value") != "tensor_type":
+        raise ModelError(f"{where} is not a tensor; only tensors are supported")
+    declared = value.type.tensor_type
+    dtype = element_type(declared.elem_type, where)
+    if given is not None:
+        shape = given
+    elif not declared.HasField("shape"):
+        raise ModelError(
+            f"{where} has no declared shape; give it, for example "
+            f"shapes={{{value.name!r}: (1, 3, 224, 224)}}"
+        )
+    else:
+        sizes = [
+            dim.dim_value if dim.dim_value > 0 else bound.get(dim.dim_param, 0)
+            for dim in declared.shape.dim
+        ]
+        missing = [axis for axis, size in enumerate(sizes) if not size]
+        if missing:
+            raise ModelError(
+                f"{where}: dimension(s) {', '.join(map(str, missing))} of {_declared(value)} "
+                f"are not fixed; give the whole shape: shapes={{{value.name!r}: "
+                f"{_declared(value)}}} with a number for each name"
+            )
+        shape = tuple(int(size) for size in sizes)
+    check_shape(shape, dtype, where)
+    return TensorInfo(value.name, shape, dtype)
+
+
+def _declared(value: onnx.ValueInfoProto) -> str:
+    dims = [
+        str(dim.dim_value) if dim.dim_value > 0 else dim.dim_param or f"dim{axis}"
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim)
+    ]
+    return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"

@@ -1,0 +1,19 @@
+"""Sizes beyond which a model is refused before any work is spent on it."""
+
+from __future__ import annotations
+
+MAX_FILE_BYTES = 2**31 - 1  # the protobuf limit
+MAX_EXTERNAL_BYTES = 2**36
+MAX_NODES = 200_000
+MAX_NODE_VALUES = 4096  # inputs or outputs of one node
+MAX_ATTRIBUTE_VALUES = 1_000_000
+MAX_WINDOW_VALUE = 2**24  # kernel size, stride, dilation, padding
+MAX_RANK = 8
+MAX_NESTING = 8
+MAX_DIMENSION = 2**31 - 1
+MAX_TENSOR_BYTES = 2**33
+MAX_CONSTANT_BYTES = 2**35  # of all constants together
+MAX_FOLDED_BYTES = 2**24  # result of a folded operator other than a fill, reshape or cast
+
+MIN_IR_VERSION = 3
+MIN_OPSET = 6

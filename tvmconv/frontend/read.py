@@ -1,0 +1,58 @@
+"""Reading a model: from a path, bytes or a ``ModelProto`` to a checked, simplified graph."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from tvmconv.frontend.checks import check_structure, check_versions, run_checker
+from tvmconv.frontend.external import ExternalData
+from tvmconv.frontend.graph import LoadedModel
+from tvmconv.frontend.infer import infer_graph
+from tvmconv.frontend.inputs import Shapes, freeze_inputs
+from tvmconv.frontend.simplify import simplify
+from tvmconv.frontend.source import open_source
+from tvmconv.frontend.tensors import read_initializers
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def read_model(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto, shapes: Shapes | None = None
+) -> LoadedModel:
+    """Read an ONNX model, check it hard, fix its shapes and fold its constants.
+
+    Parameters
+    ----------
+    model
+        Path, serialised bytes, or a ``ModelProto`` (which is not modified). External tensor data
+        is read only for paths, and only from inside the model file's folder.
+    shapes
+        Full shape by input name, for inputs with symbolic dimensions.
+
+    Returns
+    -------
+    LoadedModel
+        Checked and simplified; every value in it has a static shape.
+
+    Raises
+    ------
+    ModelError
+        The model is damaged, beyond the limits, or cannot be given static shapes. The message
+        names the node, operator and value at fault and what to do about it.
+    """
+    source = open_source(model)
+    proto = source.proto
+    opset = check_versions(proto)
+    check_structure(proto)
+    with ExitStack() as stack:
+        external = None
+        if source.folder is not None:
+            external = stack.enter_context(ExternalData(source.folder, source.digest))
+        constants = read_initializers(proto.graph, external)
+    run_checker(proto)
+    inputs = freeze_inputs(proto.graph, constants, shapes)
+    graph = simplify(infer_graph(proto, opset, inputs, constants))
+    return LoadedModel(source.name, graph.inputs, graph.outputs, source.digest.hexdigest(), graph)

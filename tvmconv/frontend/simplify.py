@@ -1,0 +1,81 @@
+"""Exact rewrites on the checked graph, before conversion to Relax."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvmconv.frontend.affine import fold_affine
+from tvmconv.frontend.graph import Graph, Node
+from tvmconv.frontend.idioms import merge_idioms
+
+
+def simplify(graph: Graph) -> Graph:
+    """Remove what does nothing at inference, name activations, fold affine steps.
+
+    1. Identity, inference Dropout and casts to the same type are bypassed.
+    2. Values that no output needs are dropped.
+    3. Activations that exporters spell out become one operator.
+    4. BatchNormalization and per-channel Mul/Add are folded into the convolution before them.
+
+    The graph is changed in place and returned.
+    """
+    _bypass(graph)
+    _drop_dead(graph)
+    merge_idioms(graph)
+    _drop_dead(graph)
+    fold_affine(graph)
+    _drop_dead(graph)
+    return graph
+
+
+def _does_nothing(graph: Graph, node: Node) -> bool:
+    if node.op == "Identity":
+        return True
+    if node.op == "Cast":
+        return graph.types[node.inputs[0]].dtype == graph.types[node.outputs[0]].dtype
+    if node.op in ("Sum", "Max", "Min", "Mean", "Concat"):
+        return len(node.inputs) == 1
+    return node.op == "Dropout" and is_inference_dropout(graph, node)
+
+
+def is_inference_dropout(graph: Graph, node: Node) -> bool:
+    """Whether a Dropout passes its input through and its mask is not read."""
+    training = node.input(2)
+    switched_on = bool(training) and (
+        training not in graph.constants or bool(graph.constants[training])
+    )
+    return not switched_on and not (len(node.outputs) > 1 and node.outputs[1] in graph.use_counts())
+
+
+def _bypass(graph: Graph) -> None:
+    """Let readers of an operator without effect read its input; graph outputs keep theirs."""
+    outputs = {info.name for info in graph.outputs}
+    alias: dict[str, str] = {}
+    kept = []
+    for node in graph.nodes:
+        node = replace(node, inputs=tuple(alias.get(name, name) for name in node.inputs))
+        if _does_nothing(graph, node):
+            if node.outputs[0] not in outputs:
+                alias[node.outputs[0]] = node.inputs[0]
+                continue
+            node = replace(
+                node, op="Identity", inputs=node.inputs[:1], outputs=node.outputs[:1], attrs={}
+            )
+        kept.append(node)
+    graph.nodes = kept
+
+
+def _drop_dead(graph: Graph) -> None:
+    needed = {info.name for info in graph.outputs}
+    kept = []
+    for node in reversed(graph.nodes):
+        if needed.intersection(node.outputs):
+            needed.update(name for name in node.inputs if name)
+            kept.append(node)
+    graph.nodes = kept[::-1]
+    made = {name for node in graph.nodes for name in node.outputs}
+    made.update(info.name for info in graph.inputs)
+    graph.constants = {name: a for name, a in graph.constants.items() if name in needed}
+    graph.types = {
+        name: t for name, t in graph.types.items() if name in made or name in graph.constants
+    }

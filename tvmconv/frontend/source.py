@@ -1,0 +1,101 @@
+"""Opens a model given as path, bytes or ``ModelProto``."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvmconv.errors import ModelError
+from tvmconv.frontend.limits import MAX_FILE_BYTES
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclass
+class Source:
+    """A parsed model with where it came from.
+
+    Attributes
+    ----------
+    folder
+        The model file's folder, in which external data is looked up; ``None`` for models that
+        did not come from a file.
+    digest
+        Running SHA-256; external data is added to it as it is read.
+    """
+
+    proto: onnx.ModelProto
+    name: str
+    folder: Path | None
+    digest: Any
+
+
+def open_source(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
+    """Read and parse a model; nothing in it is checked yet.
+
+    Raises
+    ------
+    ModelError
+        The file cannot be read, is too large, or is not an ONNX model.
+    """
+    import onnx
+
+    if isinstance(model, onnx.ModelProto):
+        try:
+            data = model.SerializeToString()
+        except Exception as error:
+            raise ModelError(
+                f"the ModelProto cannot be serialised ({error}); "
+                "save it with external data and pass the path"
+            ) from None
+        return Source(model, model.graph.name or "model", None, hashlib.sha256(data))
+    if isinstance(model, bytes | bytearray | memoryview):
+        return _parse(bytes(model), "the given bytes", "model", None)
+    if isinstance(model, str | os.PathLike):
+        path = Path(model)
+        return _parse(_read_file(path), f"file {str(path)!r}", path.stem, path.parent)
+    raise ModelError(
+        f"a model is a path, bytes or an onnx.ModelProto, not {type(model).__name__}; "
+        "pass one of these"
+    )
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        # O_NONBLOCK: opening a named pipe must not wait for a writer
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(
+            f"cannot open the model file {str(path)!r}: {reason}; check the path"
+        ) from None
+    with os.fdopen(handle, "rb") as file:
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode):
+            raise ModelError(f"{str(path)!r} is not a regular file; pass the .onnx file itself")
+        if info.st_size > MAX_FILE_BYTES:
+            raise ModelError(
+                f"{str(path)!r} has {info.st_size} bytes, more than an ONNX file can have "
+                f"({MAX_FILE_BYTES}); store its weights as external data"
+            )
+        return file.read(MAX_FILE_BYTES + 1)
+
+
+def _parse(data: bytes, what: str, name: str, folder: Path | None) -> Source:
+    import onnx
+
+    remedy = "it may be truncated or of another format; export or download it again"
+    if not data:
+        raise ModelError(f"{what} is empty; {remedy}")
+    try:
+        proto = onnx.ModelProto.FromString(data)
+    except Exception as error:
+        raise ModelError(f"{what} is not a readable ONNX model ({error}); {remedy}") from None
+    if not proto.HasField("graph") or (not proto.graph.node and not proto.graph.output):
+        raise ModelError(f"{what} holds no ONNX graph; {remedy}")
+    return Source(proto, name, folder, hashlib.sha256(data))

@@ -1,0 +1,130 @@
+"""Decodes stored tensors: their sizes are checked before a byte is copied."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvmconv.errors import ModelError
+from tvmconv.frontend.external import ExternalData
+from tvmconv.frontend.graph import Array
+from tvmconv.frontend.limits import (
+    MAX_CONSTANT_BYTES,
+    MAX_DIMENSION,
+    MAX_RANK,
+    MAX_TENSOR_BYTES,
+)
+
+if TYPE_CHECKING:
+    import onnx
+
+# ONNX element type -> numpy's name, for the types that have both
+DTYPES: dict[int, str] = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    12: "uint32",
+    13: "uint64",
+}
+
+
+def element_type(code: int, where: str) -> str:
+    """Numpy's name of an ONNX element type."""
+    import onnx
+
+    if code not in DTYPES:
+        names = onnx.TensorProto.DataType
+        name = names.Name(code) if code in names.values() else str(code)
+        raise ModelError(
+            f"{where} has element type {name}, which is not supported; "
+            f"convert it to one of {', '.join(DTYPES.values())}"
+        )
+    return DTYPES[code]
+
+
+def check_shape(shape: tuple[int, ...], dtype: str, where: str) -> int:
+    """Check a static shape against the limits; returns the tensor's size in bytes."""
+    if len(shape) > MAX_RANK:
+        raise ModelError(f"{where} has rank {len(shape)}; at most {MAX_RANK} is supported")
+    if any(not 0 <= n <= MAX_DIMENSION for n in shape):
+        raise ModelError(f"{where} has shape {shape}; each size must be 0 to {MAX_DIMENSION}")
+    size = prod(shape) * np.dtype(dtype).itemsize
+    if size > MAX_TENSOR_BYTES:
+        raise ModelError(
+            f"{where} of shape {shape} and type {dtype} would take {size} bytes; "
+            f"at most {MAX_TENSOR_BYTES} are allowed: check the model's sizes"
+        )
+    return size
+
+
+def decode_tensor(
+    tensor: onnx.TensorProto, where: str, external: ExternalData | None = None
+) -> Array:
+    """The array of a ``TensorProto``.
+
+    Parameters
+    ----------
+    tensor
+        The stored tensor.
+    where
+        How errors call the tensor.
+    external
+        Reader of external data; ``None`` where the model did not come from a file.
+    """
+    import onnx
+    from onnx import numpy_helper
+
+    dtype = element_type(tensor.data_type, where)
+    shape = tuple(tensor.dims)
+    size = check_shape(shape, dtype, where)
+    if tensor.HasField("segment"):
+        raise ModelError(f"{where} is stored in segments; save the model again with a current onnx")
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        if external is None:
+            raise ModelError(
+                f"{where} keeps its data in an external file, but the model was not given as a "
+                "path; pass the path of the .onnx file"
+            )
+        return external.read(tensor, size, where).view(dtype).reshape(shape)
+    if tensor.HasField("raw_data"):
+        raw = tensor.raw_data
+        if len(raw) != size:
+            raise ModelError(
+                f"{where} of shape {shape} and type {dtype} needs {size} bytes of data but holds "
+                f"{len(raw)}; the file is damaged: export it again"
+            )
+        # the file format is little-endian on every machine
+        array: Array = np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")).reshape(shape)
+        return array.astype(dtype, copy=False)
+    try:
+        return np.asarray(numpy_helper.to_array(tensor)).reshape(shape)
+    except Exception as error:
+        raise ModelError(
+            f"{where} of shape {shape} cannot be decoded ({error}); "
+            "the file is damaged: export it again"
+        ) from None
+
+
+def read_initializers(graph: onnx.GraphProto, external: ExternalData | None) -> dict[str, Array]:
+    """All initializers by name."""
+    arrays: dict[str, Array] = {}
+    total = 0
+    for tensor in graph.initializer:
+        array = decode_tensor(tensor, f"initializer {tensor.name!r}", external)
+        arrays[tensor.name] = array
+        total += array.nbytes
+        if total > MAX_CONSTANT_BYTES:
+            raise ModelError(
+                f"the initializers take more than {MAX_CONSTANT_BYTES} bytes; "
+                "check the model's sizes"
+            )
+    return arrays
