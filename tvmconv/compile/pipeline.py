@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.compile.patterns import mark_patterns
 from tvmconv.compile.schedule import schedule_module
 from tvmconv.machine import Machine
+
+__all__ = ["lower_pass", "mark_patterns"]
 
 
 def lower_pass(machine: Machine) -> Any:
