@@ -1,0 +1,89 @@
+"""Folds per-channel arithmetic into the weights and bias of the layer before it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmconv.graph.ir import Array, Graph, Node, Value, constant, per_channel
+
+LINEAR = ("nn.conv2d", "dense")
+
+
+def channel_affine(node: Node, source: Value, axis: int = 1) -> tuple[Array, Array] | None:
+    """(scale, shift), one float64 number per channel, if the node computes scale*source + shift.
+
+    ``axis`` is the channel axis of the source: 1 for feature maps, the last for matrices.
+    """
+    if node.op not in ("add", "subtract", "multiply", "divide") or source.shape is None:
+        return None
+    left, right = node.args
+    other = right if left is source else left
+    if left is right or source not in (left, right) or node.output.shape != source.shape:
+        return None
+    channels, rank = source.shape[axis], len(source.shape)
+    vector = per_channel(other, channels, rank) if axis == 1 else last_axis(other, channels)
+    if vector is None:
+        return None
+    one, zero = np.ones(channels), np.zeros(channels)
+    if node.op == "add":
+        return one, vector
+    if node.op == "multiply":
+        return vector, zero
+    if node.op == "subtract":
+        return (one, -vector) if left is source else (-one, vector)
+    if left is source and np.all(vector != 0):
+        return 1 / vector, zero
+    return None
+
+
+def last_axis(value: Value, channels: int) -> Array | None:
+    """A constant as one float64 number per element of the last axis, or None."""
+    data = value.data
+    if data is None or data.dtype.kind != "f" or data.size not in (1, channels):
+        return None
+    if data.size > 1 and data.shape[-1] != channels:
+        return None
+    return np.broadcast_to(data.astype(np.float64).reshape(-1), (channels,))
+
+
+def fold_affine(graph: Graph) -> None:
+    """Fold what follows convolutions and dense layers; their third argument is then the bias.
+
+    Only results with a single reader are folded through: another reader needs the value
+    before the arithmetic.
+    """
+    counts, users = graph.use_counts(), graph.users()
+    absorbed: set[int] = set()
+    for node in graph.nodes:
+        if node.op not in LINEAR or node.const(1) is None:
+            continue
+        axis = 1 if node.op == "nn.conv2d" else len(node.output.dims) - 1
+        channels = node.output.dims[axis]
+        scale, shift = np.ones(channels), np.zeros(channels)
+        changed = False
+        while counts[node.output] == 1 and node.output in users:
+            follower = users[node.output][0]
+            if len(follower.outputs) != 1:
+                break
+            step = channel_affine(follower, node.output, axis)
+            if step is None:
+                break
+            scale, shift = scale * step[0], shift * step[0] + step[1]
+            node.outputs = follower.outputs
+            node.output.producer = node
+            absorbed.add(id(follower))
+            changed = True
+        if changed:
+            _apply(node, scale, shift)
+    graph.nodes = [node for node in graph.nodes if id(node) not in absorbed]
+
+
+def _apply(node: Node, scale: Array, shift: Array) -> None:
+    """Put ``scale`` and ``shift`` behind a linear layer into its weight and bias."""
+    weight, old = node.args[1], node.const(2) if len(node.args) > 2 else None
+    if np.any(scale != 1):
+        along = (-1, 1, 1, 1) if node.op == "nn.conv2d" else (1, -1)
+        node.args[1] = constant(weight.data * scale.reshape(along), weight.name, weight.dtype)
+    bias = shift if old is None else old * scale + shift
+    node.args[2:] = [constant(bias, f"{node.layer}_bias", "float32")]
+    node.call = None

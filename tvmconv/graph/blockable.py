@@ -1,0 +1,147 @@
+"""Which operators can compute on the channel-blocked layout (N, C/c, H, W, c).
+
+The surplus lanes of a last, partly filled block hold finite values that mean nothing. An
+operator that could turn such a value into an infinity or NaN (logarithms, division by a tensor)
+is not listed: the value would spread into real channels where zero weights multiply it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvmconv.graph.activations import epilogue_step
+from tvmconv.graph.fold import scalar
+from tvmconv.graph.ir import Node, Value
+from tvmconv.graph.match import CONV
+
+_UNARY = ("abs", "negative", "nn.gelu", "nn.gelu_tanh", "erf", "square", "floor", "ceil", "round")
+_BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
+
+
+def can_block(node: Node) -> bool:
+    """Whether a node has a blocked form; whether to use it is the planner's choice."""
+    rule = _RULES.get(node.op)
+    if rule is None or not node.outputs or not all(v.is_float_map for v in node.outputs):
+        return False
+    return rule(node)
+
+
+def _always(node: Node) -> bool:
+    return bool(node.args[0].is_float_map)
+
+
+def _activation(node: Node) -> bool:
+    return _always(node) and (epilogue_step(node) is not None or node.op in _UNARY)
+
+
+def is_broadcast(value: Value, shape: tuple[int, ...]) -> bool:
+    """Whether a tensor, of rank 4 or constant, extends to a shape along axes of size 1."""
+    if value.shape is None or value.dtype != "float32" or len(value.shape) > 4:
+        return False
+    if len(value.shape) < 4 and not value.is_const:
+        return False
+    padded = (1,) * (4 - len(value.shape)) + value.shape
+    return all(size in (1, full) for size, full in zip(padded, shape, strict=True))
+
+
+def _binary(node: Node) -> bool:
+    return all(is_broadcast(value, node.output.dims) for value in node.inputs)
+
+
+def _divide(node: Node) -> bool:
+    divisor = scalar(node.args[1])
+    return _binary(node) and divisor is not None and divisor != 0
+
+
+def _pool(node: Node) -> bool:
+    return _always(node) and node.attrs["layout"] == "NCHW" and not node.attrs["ceil_mode"]
+
+
+def _global(node: Node) -> bool:
+    return _always(node) and node.attrs.get("axis") == (2, 3) and bool(node.attrs["keepdims"])
+
+
+def _concat(node: Node) -> bool:
+    axis = node.attrs.get("axis")
+    return axis in (1, 2, 3, -3, -2, -1) and all(v.is_float_map for v in node.inputs)
+
+
+def _split(node: Node) -> bool:
+    return _always(node) and node.attrs["axis"] in (1, 2, 3, -3, -2, -1)
+
+
+def slice_ranges(node: Node) -> list[tuple[int, int, int]] | None:
+    """(begin, count, step) of each of the four axes of a ``strided_slice``, if constant."""
+    lists = [arg for arg in node.args[1:] if isinstance(arg, list)]
+    numbers = [[scalar(item) for item in arg] for arg in lists]
+    if len(numbers) < 3 or any(n is None for part in numbers for n in part):
+        return None
+    axes, begins, _, *rest = ([int(n) for n in part if n is not None] for part in numbers)
+    steps = rest[0] if rest else [1] * len(axes)
+    shape, result = node.args[0].dims, node.output.dims
+    ranges = [(0, size, 1) for size in shape]
+    for axis, begin, step in zip(axes, begins, steps, strict=True):
+        size = shape[axis]
+        first = begin + size if begin < 0 else begin
+        limit = size if step > 0 else size - 1
+        ranges[axis] = (max(0, min(first, limit)), result[axis], step)
+    return ranges
+
+
+def _slice(node: Node) -> bool:
+    ranges = slice_ranges(node) if _always(node) else None
+    return ranges is not None and ranges[0] == (0, node.args[0].dims[0], 1) and ranges[1][2] == 1
+
+
+def _pad(node: Node) -> bool:
+    width = node.attrs["pad_width"]
+    plain = node.attrs.get("pad_mode") == "constant" and len(width) == 8
+    return _always(node) and plain and not any(width[:4])
+
+
+def _resize(node: Node) -> bool:
+    attrs = node.attrs
+    simple = attrs["layout"] == "NCHW" and not attrs["cubic_exclude"]
+    return (
+        _always(node) and simple and attrs["coordinate_transformation_mode"] != "tf_crop_and_resize"
+    )
+
+
+def _prelu(node: Node) -> bool:
+    slope: Any = node.args[1]
+    return _always(node) and slope.is_const and node.attrs["axis"] == 1
+
+
+_RULES: dict[str, Callable[[Node], bool]] = {
+    CONV: _always,
+    "nn.max_pool2d": _pool,
+    "nn.avg_pool2d": _pool,
+    "mean": _global,
+    "max": _global,
+    "concat": _concat,
+    "split": _split,
+    "strided_slice": _slice,
+    "nn.pad": _pad,
+    "image.resize2d": _resize,
+    "nn.prelu": _prelu,
+    "channel_shuffle": _always,
+    "depth_to_space": _always,
+    "lrn": _always,
+    "divide": _divide,
+    **dict.fromkeys(_BINARY, _binary),
+    **dict.fromkeys(_UNARY, _activation),
+    **dict.fromkeys(
+        (
+            "nn.relu",
+            "nn.leakyrelu",
+            "clip",
+            "sigmoid",
+            "hardsigmoid",
+            "hardswish",
+            "nn.silu",
+            "tanh",
+        ),
+        _activation,
+    ),
+}

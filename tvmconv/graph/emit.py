@@ -1,0 +1,47 @@
+"""A planned graph -> Relax bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvmconv.graph.emit_layers import emit_conv, emit_dense
+from tvmconv.graph.emit_operators import emit_blocked
+from tvmconv.graph.emit_plain import emit_plain
+from tvmconv.graph.emitter import Emitter
+from tvmconv.graph.ir import Graph
+from tvmconv.graph.match import CONV, DENSE
+
+
+def emit_graph(
+    emitter: Emitter,
+    graph: Graph,
+    inputs: Sequence[Any],
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Any]:
+    """Emit every node and return the outputs as plain tensors.
+
+    Parameters
+    ----------
+    emitter
+        With a builder inside a dataflow block.
+    graph
+        The graph of the emitter's plan.
+    inputs
+        A Relax expression for each graph input.
+    progress
+        Called with (nodes emitted, nodes in all).
+    """
+    emitter.plain.update(zip(graph.inputs, inputs, strict=True))
+    for index, node in enumerate(graph.nodes):
+        if node.op == CONV:
+            emit_conv(emitter, node)
+        elif node.op == DENSE:
+            emit_dense(emitter, node)
+        elif node in emitter.plan.blocked:
+            emit_blocked(emitter, node)
+        else:
+            emit_plain(emitter, node)
+        if progress:
+            progress(index + 1, len(graph.nodes))
+    return [emitter.as_plain(value) for value in graph.outputs]

@@ -1,0 +1,85 @@
+"""Convolutions and fully connected layers with their packed constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from tvmconv.graph.emitter import CallRecord, Emitter, constant_of
+from tvmconv.graph.fold import as_float32
+from tvmconv.graph.ir import Array, Node
+from tvmconv.kernel import Kernel
+from tvmconv.operators.dense import (
+    block_flattened_weight,
+    dense,
+    dense_tile,
+    pack_dense_bias,
+    pack_dense_weight,
+)
+
+
+def emit_conv(emitter: Emitter, node: Node) -> None:
+    """A convolution kernel as the plan decided."""
+    decision = emitter.plan.decisions[node]
+    workload, chosen = decision.workload, decision.chosen
+    kernel = Kernel(workload, emitter.machine, chosen.algorithm, chosen.config)
+    blocked = workload.data_layout == "NCHWc"
+    data, weight, *rest = node.args
+    args = [emitter.as_blocked(data) if blocked else emitter.as_plain(data)]
+    packed = kernel.pack_weight(as_float32(weight.data))
+    args.append(constant_of(packed, "float32"))
+    emitter.padding_bytes += max(0, packed.nbytes - 4 * weight.data.size)
+    if workload.has("bias"):
+        bias = rest.pop(0).data
+        args.append(constant_of(_block_vector(bias, emitter.lanes), "float32"))
+    if workload.has("add"):
+        args.append(emitter.as_blocked(rest.pop(0)))
+    n, channels, height, width = node.output.dims
+    shape = (n, emitter.machine.blocks(channels), height, width, emitter.lanes)
+    call = relax.call_tir(emitter.kernel_function(kernel), args, relax.TensorType(shape, "float32"))
+    operator = "depthwise_conv2d" if workload.is_depthwise else "conv2d"
+    record = CallRecord(node.layer, operator, str(workload), workload.flops)
+    emitter.set_blocked(node.output, emitter.bind(call, record))
+
+
+def emit_dense(emitter: Emitter, node: Node) -> None:
+    """A fully connected layer; a flattened blocked image is read where it lies."""
+    epilogue = node.attrs["epilogue"]
+    value, constant, *rest = node.args
+    weight = as_float32(constant.data)
+    flatten = value.producer
+    data: Any = None
+    if flatten is not None and flatten.op == "reshape" and value not in emitter.plain:
+        source = flatten.args[0]
+        image = source.shape is not None and len(source.shape) == 4
+        if image and source in emitter.blocked and source.dims[0] == value.dims[0]:
+            data = emitter.blocked[source]
+            weight = block_flattened_weight(weight, *source.dims[1:], emitter.lanes)
+    if data is None:
+        data = emitter.as_plain(value)
+    rows, outputs = node.output.dims
+    tile = dense_tile(rows, weight.shape[0], outputs, emitter.machine)
+    args = [data, constant_of(pack_dense_weight(weight, tile), "float32")]
+    kinds = [step.kind for step in epilogue]
+    if "bias" in kinds:
+        bias = pack_dense_bias(as_float32(rest.pop(0).data), tile)
+        args.append(constant_of(bias, "float32"))
+    if "add" in kinds:
+        args.append(emitter.as_plain(rest.pop(0)))
+
+    def expression(*tensors: Any) -> Any:
+        return dense(*tensors, outputs=outputs, tile=tile, epilogue=epilogue)
+
+    flops = 2 * rows * constant.data.size
+    record = CallRecord(node.layer, "dense", flops=flops)
+    emitter.plain[node.output] = emitter.call(expression, args, record, opaque=True)
+
+
+def _block_vector(vector: Array, lanes: int) -> Array:
+    """(K,) -> (ceil(K/c), c), padded with zeros."""
+    blocks = -(-vector.size // lanes)
+    padded = np.zeros(blocks * lanes, np.float32)
+    padded[: vector.size] = vector
+    return padded.reshape(blocks, lanes)

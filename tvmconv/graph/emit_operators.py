@@ -1,0 +1,204 @@
+"""Operators other than layers: blocked forms where planned, plain forms otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax, te, tirx
+
+from tvmconv.graph.blockable import slice_ranges
+from tvmconv.graph.emitter import CallRecord, Emitter, Rule, block_channels, constant_of
+from tvmconv.graph.ir import Node, Value
+from tvmconv.graph.scalars import map_tensor, scalar_expression
+from tvmconv.operators.channels import (
+    concat_channels,
+    pad_blocked,
+    shuffle_channels,
+    slice_blocked,
+)
+from tvmconv.operators.global_pool import global_pool
+from tvmconv.operators.interleave import depth_to_space
+from tvmconv.operators.lrn import lrn_blocked
+from tvmconv.operators.pool import Window, avg_pool, max_pool
+from tvmconv.operators.resize import resize_blocked
+
+
+def emit_blocked(emitter: Emitter, node: Node) -> None:
+    """A node that the plan computes on blocks."""
+    function = scalar_expression(node)
+    if function is not None:
+        _map(emitter, node, function)
+    else:
+        _RULES[node.op](emitter, node)
+
+
+def _record(node: Node, flops: int = 0) -> CallRecord:
+    return CallRecord(node.layer, node.op.removeprefix("nn.").removeprefix("image."), "", flops)
+
+
+def _single(
+    emitter: Emitter, node: Node, expression: Any, *, flops: int = 0, opaque: bool = True
+) -> None:
+    """Emit an expression of the first argument's blocks."""
+    args = [emitter.as_blocked(node.args[0])]
+    result = emitter.call(expression, args, _record(node, flops), opaque=opaque)
+    emitter.set_blocked(node.output, result)
+
+
+def _map(emitter: Emitter, node: Node, function: Any) -> None:
+    name = _record(node).operator
+    _single(emitter, node, lambda x: map_tensor(x, function, name), opaque=False)
+
+
+def _operand(emitter: Emitter, value: Value, node: Node) -> Any:
+    """An operand of a broadcasting operator, as blocks or with a trailing axis of size 1."""
+    if value.data is not None:
+        if value.data.size == 1:
+            return constant_of(value.data.reshape(()), value.dtype)
+        return constant_of(block_channels(value.data, emitter.lanes), value.dtype)
+    if value.dims[1] == 1 and node.output.dims[1] != 1:
+        return emitter.reshape(emitter.as_plain(value), (*value.dims, 1))
+    return emitter.as_blocked(value)
+
+
+def _binary(emitter: Emitter, node: Node) -> None:
+    left, right = (_operand(emitter, value, node) for value in node.args)
+    call = getattr(relax.op, node.op)(left, right)
+    emitter.set_blocked(node.output, emitter.bind(call, _record(node)))
+
+
+def _windows(node: Node) -> tuple[Window, Window]:
+    attrs = node.attrs
+    top, left, bottom, right = attrs["padding"]
+    rows = (attrs["pool_size"][0], attrs["strides"][0], top, bottom, attrs["dilation"][0])
+    columns = (attrs["pool_size"][1], attrs["strides"][1], left, right, attrs["dilation"][1])
+    return Window(*rows), Window(*columns)
+
+
+def _pool(emitter: Emitter, node: Node) -> None:
+    rows, columns = _windows(node)
+    flops = rows.kernel * columns.kernel * int(np.prod(node.output.dims))
+    if node.op == "nn.max_pool2d":
+        _single(emitter, node, lambda x: max_pool(x, rows, columns), flops=flops)
+    else:
+        counted = bool(node.attrs["count_include_pad"])
+        _single(emitter, node, lambda x: avg_pool(x, rows, columns, counted), flops=flops)
+
+
+def _global(emitter: Emitter, node: Node) -> None:
+    channels, kind = node.output.dims[1], "avg" if node.op == "mean" else "max"
+    flops = int(np.prod(node.args[0].dims))
+    _single(emitter, node, lambda x: global_pool(x, channels, kind, blocked=True), flops=flops)
+
+
+def _concat(emitter: Emitter, node: Node) -> None:
+    parts = [emitter.as_blocked(value) for value in node.inputs]
+    axis = node.attrs["axis"] % 4
+    if axis == 1:
+        counts = [value.dims[1] for value in node.inputs]
+        result = emitter.call(lambda *xs: concat_channels(xs, counts), parts, _record(node))
+    else:
+        result = emitter.bind(relax.op.concat(parts, axis=axis), _record(node))
+    emitter.set_blocked(node.output, result)
+
+
+def _cut(emitter: Emitter, node: Node, result: Value, ranges: list[tuple[int, int, int]]) -> None:
+    channels = (ranges[1][0], ranges[1][0] + ranges[1][1])
+
+    def expression(x: Any) -> Any:
+        return slice_blocked(x, channels, ranges[2], ranges[3])
+
+    args = [emitter.as_blocked(node.args[0])]
+    emitter.set_blocked(result, emitter.call(expression, args, _record(node)))
+
+
+def _split(emitter: Emitter, node: Node) -> None:
+    axis, begin = node.attrs["axis"] % 4, 0
+    for result in node.outputs:
+        ranges = [(0, size, 1) for size in result.dims]
+        ranges[axis] = (begin, result.dims[axis], 1)
+        begin += result.dims[axis]
+        _cut(emitter, node, result, ranges)
+
+
+def _slice(emitter: Emitter, node: Node) -> None:
+    ranges = slice_ranges(node)
+    assert ranges is not None
+    _cut(emitter, node, node.output, ranges)
+
+
+def _pad(emitter: Emitter, node: Node) -> None:
+    top, bottom, left, right = node.attrs["pad_width"][4:]
+    value = float(node.attrs.get("pad_value") or 0.0)
+    _single(emitter, node, lambda x: pad_blocked(x, top, left, bottom, right, value), opaque=False)
+
+
+def _resize(emitter: Emitter, node: Node) -> None:
+    attrs, size = node.attrs, node.output.dims[2:]
+
+    def expression(x: Any) -> Any:
+        return resize_blocked(
+            x,
+            (size[0], size[1]),
+            method=attrs["method"],
+            coordinate_transformation_mode=attrs["coordinate_transformation_mode"],
+            rounding_method=attrs["rounding_method"],
+            cubic_alpha=attrs["cubic_alpha"],
+            roi=attrs["roi"],
+        )
+
+    _single(emitter, node, expression)
+
+
+def _shuffle(emitter: Emitter, node: Node) -> None:
+    channels, groups = node.output.dims[1], node.attrs["groups"]
+    _single(emitter, node, lambda x: shuffle_channels(x, channels, groups), opaque=False)
+
+
+def _depth_to_space(emitter: Emitter, node: Node) -> None:
+    _, channels, height, width = node.output.dims
+
+    def expression(x: Any) -> Any:
+        return depth_to_space(x, channels, (height, width), **node.attrs)
+
+    _single(emitter, node, expression, opaque=False)
+
+
+def _lrn(emitter: Emitter, node: Node) -> None:
+    channels = node.output.dims[1]
+    _single(emitter, node, lambda x: lrn_blocked(x, channels, **node.attrs))
+
+
+def _prelu(emitter: Emitter, node: Node) -> None:
+    value = node.args[1]
+    slope = block_channels(np.reshape(value.data, (1, -1, 1, 1)), emitter.lanes)
+    shared = slope.shape[1] == 1 and slope.shape[-1] == 1
+
+    def expression(x: Any, a: Any) -> Any:
+        def element(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+            item, factor = x[n, b, h, w, c], a[0, 0 if shared else b, 0, 0, 0 if shared else c]
+            return tirx.Select(item < tirx.const(0, "float32"), item * factor, item)
+
+        return te.compute(x.shape, element, name="prelu")
+
+    args = [emitter.as_blocked(node.args[0]), constant_of(slope, "float32")]
+    emitter.set_blocked(node.output, emitter.call(expression, args, _record(node)))
+
+
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(("add", "subtract", "multiply", "divide", "maximum", "minimum"), _binary),
+    "nn.max_pool2d": _pool,
+    "nn.avg_pool2d": _pool,
+    "mean": _global,
+    "max": _global,
+    "concat": _concat,
+    "split": _split,
+    "strided_slice": _slice,
+    "nn.pad": _pad,
+    "image.resize2d": _resize,
+    "nn.prelu": _prelu,
+    "channel_shuffle": _shuffle,
+    "depth_to_space": _depth_to_space,
+    "lrn": _lrn,
+}

@@ -1,0 +1,97 @@
+"""Operators on the plain layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax, te
+
+from tvmconv.graph.emitter import CallRecord, Emitter
+from tvmconv.graph.ir import Node
+from tvmconv.graph.scalars import map_tensor, scalar_expression
+from tvmconv.operators.lrn import lrn
+from tvmconv.operators.softmax import log_softmax, softmax
+
+
+def emit_plain(emitter: Emitter, node: Node) -> None:
+    """A node on plain tensors: by a function of this package, or as the Relax call it was."""
+    record = CallRecord(node.layer, node.op.removeprefix("nn."))
+    function = scalar_expression(node)
+    if node.op == "reshape":
+        return  # done where its result is first read, see Emitter.as_plain
+    if function is not None:
+        _call(emitter, node, lambda x: map_tensor(x, function, record.operator), record)
+    elif node.op in ("nn.softmax", "nn.log_softmax") and node.output.dtype == "float32":
+        normalise = softmax if node.op == "nn.softmax" else log_softmax
+        axis = node.attrs["axis"]
+        _call(emitter, node, lambda x: normalise(x, axis), record, opaque=True)
+    elif node.op == "lrn":
+        _call(emitter, node, lambda x: lrn(x, **node.attrs), record, opaque=True)
+    elif node.op in ("channel_shuffle", "depth_to_space"):
+        _call(emitter, node, _channel_moves(node), record)
+    elif node.call is not None:
+        result = emitter.bind(emitter.original(node), record)
+        if len(node.outputs) == 1:
+            emitter.plain[node.output] = result
+            return
+        for index, value in enumerate(node.outputs):
+            emitter.plain[value] = emitter.bind(relax.TupleGetItem(result, index), record)
+    else:
+        emitter.plain[node.output] = emitter.bind(_rebuilt(emitter, node), record)
+
+
+def _call(
+    emitter: Emitter, node: Node, expression: Any, record: CallRecord, *, opaque: bool = False
+) -> None:
+    args = [emitter.as_plain(value) for value in node.inputs]
+    emitter.plain[node.output] = emitter.call(expression, args, record, opaque=opaque)
+
+
+def _channel_moves(node: Node) -> Any:
+    """Channel shuffle and depth-to-space as one gather."""
+    n, channels, height, width = node.output.dims
+    attrs = node.attrs
+    if node.op == "channel_shuffle":
+        groups, size = attrs["groups"], channels // attrs["groups"]
+        return lambda x: te.compute(
+            x.shape,
+            lambda n, k, h, w: x[n, k % groups * size + k // groups, h, w],
+            name="channel_shuffle",
+        )
+    (bh, bw), inner, stride, crop = (attrs[k] for k in ("block", "inner", "stride", "crop"))
+
+    def expression(x: Any) -> Any:
+        def element(n: Any, k: Any, h: Any, w: Any) -> Any:
+            y, z = h + crop[0], w + crop[1]
+            phase = y % bh * bw + z % bw
+            channel = (k // inner * (bh * bw) + phase) * stride + k % inner
+            return x[n, channel, y // bh, z // bw]
+
+        return te.compute((n, channels, height, width), element, name="depth_to_space")
+
+    return expression
+
+
+def _rebuilt(emitter: Emitter, node: Node) -> Any:
+    """A Relax call for a node that a rewrite made or changed."""
+    attrs, args = node.attrs, [emitter.expression_of(arg) for arg in node.args]
+    if node.op in ("nn.max_pool2d", "nn.avg_pool2d"):
+        names = ("pool_size", "strides", "padding", "dilation", "ceil_mode", "count_include_pad")
+        pool = relax.op.nn.max_pool2d if node.op == "nn.max_pool2d" else relax.op.nn.avg_pool2d
+        return pool(args[0], **{name: attrs[name] for name in names})
+    if node.op == "nn.conv2d":
+        names = ("strides", "padding", "dilation", "groups")
+        conv = relax.op.nn.conv2d(args[0], args[1], **{name: attrs[name] for name in names})
+        if len(args) == 2:
+            return conv
+        bias = emitter.builder.emit(relax.op.reshape(args[2], (1, -1, 1, 1)))
+        return relax.op.add(emitter.builder.emit(conv), bias)
+    if node.op == "dense":
+        product = relax.op.matmul(args[0], args[1])
+        return relax.op.add(emitter.builder.emit(product), args[2]) if args[2:] else product
+    if node.op in ("mean", "max"):
+        reduce = relax.op.mean if node.op == "mean" else relax.op.max
+        return reduce(args[0], list(attrs["axis"]), attrs["keepdims"])
+    if node.op == "concat":
+        return relax.op.concat(args[0], axis=attrs["axis"])
+    return getattr(relax.op, node.op)(*args)

@@ -1,0 +1,203 @@
+"""The graph form in which convolutions are matched, laid out and replaced.
+
+A :class:`Graph` is one straight line of Relax bindings as nodes and values. It keeps the
+Relax call of every node that nobody touches, so that such nodes are put back as they were.
+Constants are numpy arrays; derived ones stay in float64 until they are emitted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(eq=False)
+class Value:
+    """One tensor. ``shape`` is None where it is not static; ``data`` is set for constants."""
+
+    shape: tuple[int, ...] | None
+    dtype: str
+    name: str = ""
+    data: Array | None = None
+    producer: Node | None = None
+
+    @property
+    def is_const(self) -> bool:
+        """Known at build time."""
+        return self.data is not None
+
+    @property
+    def is_float_map(self) -> bool:
+        """A static float32 activation of rank 4, (N, C, H, W)."""
+        return self.dtype == "float32" and self.shape is not None and len(self.shape) == 4
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The static shape; only for values that have one."""
+        assert self.shape is not None, f"{self.name} has no static shape"
+        return self.shape
+
+
+# a tensor, a tuple of tensors, or a Relax expression that is no tensor (shape, number)
+Arg = Any
+
+
+@dataclass(eq=False)
+class Node:
+    """One operator.
+
+    ``op`` is Relax's name without ``relax.``, or one of this package's own. ``call`` is the
+    Relax expression the node came from, None for nodes made by a rewrite; ``layer`` the name
+    that reports show.
+    """
+
+    op: str
+    args: list[Arg]
+    outputs: list[Value] = field(default_factory=list)
+    attrs: dict[str, Any] = field(default_factory=dict)
+    call: Any = None
+    layer: str = ""
+
+    @property
+    def inputs(self) -> list[Value]:
+        """Every tensor the node reads, in argument order."""
+        return list(_flatten(self.args))
+
+    @property
+    def output(self) -> Value:
+        """The result of a single-output node."""
+        assert len(self.outputs) == 1, f"{self.op} has {len(self.outputs)} outputs"
+        return self.outputs[0]
+
+    def replace_input(self, old: Value, new: Value) -> None:
+        """Read ``new`` wherever ``old`` was read."""
+        self.args = [_substitute(arg, old, new) for arg in self.args]
+
+    def const(self, index: int) -> Array | None:
+        """The constant behind an argument, or None."""
+        arg = self.args[index]
+        return arg.data if isinstance(arg, Value) else None
+
+
+def _flatten(args: Sequence[Arg]) -> Iterator[Value]:
+    for arg in args:
+        if isinstance(arg, Value):
+            yield arg
+        elif isinstance(arg, list):
+            yield from _flatten(arg)
+
+
+def _substitute(arg: Arg, old: Value, new: Value) -> Arg:
+    if isinstance(arg, list):
+        return [_substitute(item, old, new) for item in arg]
+    return new if arg is old else arg
+
+
+def _rename(arg: Arg, mapping: Mapping[Value, Value]) -> Arg:
+    if isinstance(arg, list):
+        return [_rename(item, mapping) for item in arg]
+    while isinstance(arg, Value) and arg in mapping:
+        arg = mapping[arg]
+    return arg
+
+
+Visitor = Callable[[Node, dict[Value, Value]], Iterable[Node]]
+
+
+@dataclass(eq=False)
+class Graph:
+    """Inputs, nodes in execution order and outputs (a value may be listed twice)."""
+
+    inputs: list[Value]
+    nodes: list[Node]
+    outputs: list[Value]
+
+    def use_counts(self) -> Counter[Value]:
+        """Reads of each value; being a graph output counts as a read."""
+        counts: Counter[Value] = Counter(self.outputs)
+        for node in self.nodes:
+            counts.update(node.inputs)
+        return counts
+
+    def users(self) -> dict[Value, list[Node]]:
+        """Nodes that read each value, in order, once per node."""
+        users: dict[Value, list[Node]] = {}
+        for node in self.nodes:
+            for value in dict.fromkeys(node.inputs):
+                users.setdefault(value, []).append(node)
+        return users
+
+    def replace_value(self, old: Value, new: Value) -> None:
+        """Let every reader of ``old``, the outputs included, read ``new``."""
+        for node in self.nodes:
+            if old in node.inputs:
+                node.replace_input(old, new)
+        self.outputs = [new if value is old else value for value in self.outputs]
+
+    def forward(self, visit: Visitor) -> None:
+        """Rewrite all nodes in one pass in execution order.
+
+        ``visit`` gets each node, whose arguments are up to date, and a mapping to which it may
+        add ``old value -> new value``; it returns the nodes to put in the node's place.
+        """
+        mapping: dict[Value, Value] = {}
+        nodes: list[Node] = []
+        for node in self.nodes:
+            if mapping:
+                node.args = [_rename(arg, mapping) for arg in node.args]
+            nodes += visit(node, mapping)
+        self.nodes = nodes
+        self.outputs = [_rename(value, mapping) for value in self.outputs]
+
+    def remove_dead(self) -> None:
+        """Drop nodes whose results nobody reads."""
+        live = set(self.outputs)
+        kept: list[Node] = []
+        for node in reversed(self.nodes):
+            if any(value in live for value in node.outputs):
+                kept.append(node)
+                live.update(node.inputs)
+        self.nodes = kept[::-1]
+
+
+def constant(data: Array, name: str = "", dtype: str | None = None) -> Value:
+    """A constant; ``dtype`` is the type it is emitted with, by default its own."""
+    return Value(tuple(data.shape), dtype or str(data.dtype), name, data)
+
+
+def make_node(
+    op: str,
+    args: list[Arg],
+    shape: tuple[int, ...],
+    *,
+    dtype: str = "float32",
+    name: str = "",
+    layer: str = "",
+    attrs: dict[str, Any] | None = None,
+) -> Node:
+    """A node with one output that no Relax call stands behind."""
+    node = Node(op, args, [], attrs or {}, None, layer)
+    node.outputs = [Value(shape, dtype, name, None, node)]
+    return node
+
+
+def per_channel(value: Value, channels: int, rank: int = 4) -> Array | None:
+    """A constant as one float64 number per channel of an (N, C, ...) tensor of that rank.
+
+    Scalars and all-ones shapes are repeated; None where the constant is no such vector.
+    """
+    if value.data is None or value.data.dtype.kind != "f" or value.data.ndim > rank:
+        return None
+    shape = (1,) * (rank - value.data.ndim) + value.data.shape
+    if any(size != 1 for axis, size in enumerate(shape) if axis != 1):
+        return None
+    if shape[1] not in (1, channels):
+        return None
+    return np.broadcast_to(value.data.astype(np.float64).reshape(-1), (channels,))

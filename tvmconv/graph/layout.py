@@ -1,0 +1,124 @@
+"""Chooses the layout of every value and the algorithm of every convolution.
+
+Convolutions write the channel-blocked layout. Other operators that can work on it follow their
+inputs: once a value is blocked, what is computed from it stays blocked until an operator needs
+the plain layout or the graph ends. A value may exist in both layouts; it is converted at most
+once, where it is first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from tvmconv.decision import Decision
+from tvmconv.errors import ConfigError
+from tvmconv.graph.blockable import can_block
+from tvmconv.graph.ir import Graph, Node, Value
+from tvmconv.graph.match import CONV
+from tvmconv.machine import Machine
+from tvmconv.selection.select import select
+from tvmconv.workload import Conv2dWorkload
+
+# bytes per second at which a layout change is assumed to run when weighed against a kernel
+_REORDER_BANDWIDTH = 5e9
+
+
+@dataclass
+class Plan:
+    """Nodes that compute blocked results, and the decision of each convolution."""
+
+    blocked: set[Node] = field(default_factory=set)
+    decisions: dict[Node, Decision] = field(default_factory=dict)
+
+
+def plan_layouts(
+    graph: Graph,
+    machine: Machine,
+    *,
+    algorithms: Sequence[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Plan:
+    """Walk the graph once and decide.
+
+    Parameters
+    ----------
+    graph
+        After :func:`~tvmconv.graph.match.fuse_layers`.
+    machine
+        Gives the block size and the cost of each algorithm.
+    algorithms
+        Allowed algorithm names.
+    progress
+        Called with (convolutions decided, convolutions in all).
+
+    Raises
+    ------
+    ConfigError
+        If no allowed algorithm computes a layer.
+    """
+    plan = Plan()
+    in_blocks: set[Value] = set()
+    users = graph.users()
+    total = sum(node.op == CONV for node in graph.nodes)
+    for node in graph.nodes:
+        if node.op == CONV:
+            source = node.args[0]
+            plan.decisions[node] = _decide(node, source in in_blocks, machine, algorithms)
+            if plan.decisions[node].workload.data_layout == "NCHWc":
+                in_blocks.add(source)
+            if progress:
+                progress(len(plan.decisions), total)
+        elif not _follows(node, in_blocks, users, machine.lanes):
+            continue
+        plan.blocked.add(node)
+        in_blocks.update(node.outputs)
+    return plan
+
+
+def _follows(node: Node, in_blocks: set[Value], users: dict[Value, list[Node]], lanes: int) -> bool:
+    """Whether a node other than a convolution computes on blocks."""
+    maps = [value for value in node.inputs if not value.is_const]
+    if not can_block(node) or not any(value in in_blocks for value in maps):
+        return False
+    if node.op in ("mean", "max") and node.output.dims[1] % lanes:
+        # a pooled vector that does not fill its blocks goes plain right away, unless
+        # convolutions read it (squeeze-and-excitation)
+        return any(user.op == CONV or can_block(user) for user in users.get(node.output, ()))
+    # one large plain operand costs more to convert than the small blocked ones save
+    blocked = sum(_size(value) for value in maps if value in in_blocks)
+    return 2 * blocked >= sum(_size(value) for value in maps)
+
+
+def _size(value: Value) -> int:
+    size = 1
+    for extent in value.dims:
+        size *= extent
+    return size
+
+
+def _decide(
+    node: Node, is_blocked: bool, machine: Machine, algorithms: Sequence[str] | None
+) -> Decision:
+    """Blocked input, or plain input for a first layer where that costs less."""
+    workload: Conv2dWorkload = node.attrs["workload"]
+    options = [workload]
+    if not is_blocked and workload.in_channels < machine.lanes:
+        options.append(replace(workload, data_layout="NCHW"))
+    offers: list[tuple[float, Decision]] = []
+    problem: ConfigError | None = None
+    for option in options:
+        try:
+            decision = select(option, machine, layer=node.layer, algorithms=algorithms)
+        except ConfigError as error:
+            problem = problem or error
+            continue
+        converted = option is workload and not is_blocked
+        # reads the plain tensor, writes it padded to whole blocks
+        moved = 4 * _size(node.args[0]) * (1 + machine.lanes / workload.in_channels)
+        extra = moved / _REORDER_BANDWIDTH if converted else 0.0
+        offers.append((decision.chosen.seconds + extra, decision))
+    if not offers:
+        assert problem is not None
+        raise problem
+    return min(offers, key=lambda offer: offer[0])[1]

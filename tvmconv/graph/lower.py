@@ -1,0 +1,159 @@
+"""Relax module of an imported network -> module of scheduled kernels and operator functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from tvmconv.decision import Decision, KernelCall
+from tvmconv.frontend.canonical import layer_name
+from tvmconv.graph.emit import emit_graph
+from tvmconv.graph.emitter import CallRecord, Emitter
+from tvmconv.graph.ir import Graph
+from tvmconv.graph.layout import Plan, plan_layouts
+from tvmconv.graph.match import fuse_layers
+from tvmconv.graph.normalise import normalise
+from tvmconv.graph.read import read_function, type_of
+from tvmconv.machine import Machine
+
+# stage name, done, total
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class LoweredGraph:
+    """A network ready to be compiled.
+
+    Parameters
+    ----------
+    mod
+        Function ``main`` calls only ``PrimFunc`` s (and reshapes, which are views); convolution
+        kernels are scheduled, weights are packed constants.
+    decisions
+        One for each convolution, in execution order.
+    calls
+        Every kernel call in execution order.
+    reorders
+        Layout changes that move data.
+    padding_overhead_bytes
+        Bytes of activations and weights that only fill up the last channel block.
+    """
+
+    mod: Any
+    decisions: tuple[Decision, ...]
+    calls: tuple[KernelCall, ...]
+    reorders: int
+    padding_overhead_bytes: int
+
+
+def lower(
+    mod: Any,
+    machine: Machine,
+    *,
+    algorithms: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> LoweredGraph:
+    """Choose, place and fuse kernels for the function ``main``.
+
+    Parameters
+    ----------
+    mod
+        As :func:`tvmconv.frontend.to_relax` makes it: static shapes, weights as constants.
+    machine
+        Target of the kernels.
+    algorithms
+        Allowed convolution algorithms, by default all.
+    progress
+        Called with a stage's name, the steps done and the steps in all.
+
+    Raises
+    ------
+    ConfigError
+        If no allowed algorithm computes a layer; the message names it.
+    """
+    graph = read_function(mod["main"], layer_name)
+    prepare(graph, machine)
+    plan = plan_layouts(graph, machine, algorithms=algorithms, progress=_stage("select", progress))
+    builder = relax.BlockBuilder()
+    emitter = Emitter(builder, machine, plan)
+    parameters = [relax.Var(var.name, var.ty) for var in mod["main"].params]
+    single = isinstance(mod["main"].body.body.ty, relax.TensorType)
+    with builder.function("main", parameters):
+        with builder.dataflow():
+            results = emit_graph(emitter, graph, parameters, _stage("emit", progress))
+            result = builder.emit_output(results[0] if single else relax.Tuple(results))
+        builder.emit_func_output(result)
+    finished = fuse_operators(builder.finalize())
+    calls = kernel_calls(finished["main"], emitter.records)
+    decisions = _named_decisions(graph, plan, emitter)
+    return LoweredGraph(finished, decisions, calls, emitter.reorders, emitter.padding_bytes)
+
+
+def prepare(graph: Graph, machine: Machine) -> None:
+    """Normalise a graph and fuse its layers, in place."""
+    normalise(graph, machine.lanes)
+    fuse_layers(graph)
+
+
+def fuse_operators(mod: Any) -> Any:
+    """Turn what is left of Relax operators into functions and merge element-wise chains."""
+    transform = relax.transform
+    passes = [
+        transform.LegalizeOps(),
+        transform.AnnotateTIROpPattern(),
+        transform.FuseOps(),
+        transform.FuseTIR(),
+        transform.DeadCodeElimination(),
+    ]
+    return tvm.transform.Sequential(passes)(mod)
+
+
+def kernel_calls(function: Any, records: dict[str, CallRecord]) -> tuple[KernelCall, ...]:
+    """The ``call_tir`` s of a function in order, with what is known of each."""
+    calls: list[KernelCall] = []
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            value = binding.value
+            if getattr(getattr(value, "op", None), "name", "") != "relax.call_tir":
+                continue
+            symbol = value.args[0].name_hint
+            record = records.get(str(binding.var.name)) or CallRecord("", symbol)
+            if record.operator == "reshape":
+                continue
+            size = sum(_bytes(arg) for arg in value.args[1].fields) + _bytes(binding.var)
+            calls.append(
+                KernelCall(
+                    record.layer, symbol, record.operator, record.workload, record.flops, size
+                )
+            )
+    return tuple(calls)
+
+
+def _bytes(expr: Any) -> int:
+    shape, dtype = type_of(expr)
+    size = 1 if dtype in ("bool", "int8", "uint8") else int(dtype.strip("abcdefilnotu") or 32) // 8
+    for extent in shape or (0,):
+        size *= extent
+    return size
+
+
+def _named_decisions(graph: Graph, plan: Plan, emitter: Emitter) -> tuple[Decision, ...]:
+    """Decisions in execution order with the symbols that were given out."""
+    symbols = {
+        (kernel.workload, kernel.algorithm, kernel.config): var.name_hint
+        for kernel, var in emitter.kernels.items()
+    }
+    ordered = [plan.decisions[node] for node in graph.nodes if node in plan.decisions]
+    return tuple(
+        replace(d, kernel=symbols[d.workload, d.chosen.algorithm, d.chosen.config]) for d in ordered
+    )
+
+
+def _stage(name: str, progress: Progress | None) -> Callable[[int, int], None] | None:
+    if progress is None:
+        return None
+    return lambda current, total: progress(name, current, total)

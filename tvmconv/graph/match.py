@@ -1,0 +1,131 @@
+"""Finds each convolution and dense layer with the chain of element-wise steps behind it."""
+
+from __future__ import annotations
+
+from tvmconv.graph.activations import epilogue_step
+from tvmconv.graph.ir import Graph, Node, Value
+from tvmconv.workload import Conv2dWorkload, EpilogueOp
+
+CONV, DENSE = "tvmconv.conv2d", "tvmconv.dense"
+
+
+def fuse_layers(graph: Graph) -> None:
+    """Replace layers and their epilogues by one node each.
+
+    A ``tvmconv.conv2d`` node has the attribute ``workload``, a ``tvmconv.dense`` node
+    ``epilogue``; arguments are data, OIHW (or input x output) weight, then the bias and the
+    residual where the epilogue has them. The node stands where the last fused step stood, so
+    that the residual is computed before it. A value that has a second reader, or is a result
+    of the graph, ends the chain.
+
+    Of two convolutions that are added, the later one takes the addition: the earlier one is
+    then its residual and neither has to move.
+    """
+    counts, users = graph.use_counts(), graph.users()
+    position = {id(node): index for index, node in enumerate(graph.nodes)}
+    placed: dict[int, Node] = {}
+    absorbed: set[int] = set()
+    for node in reversed(graph.nodes):
+        if id(node) in absorbed or not (_is_conv(node) or _is_dense(node)):
+            continue
+        chain, steps, residual = _chain(node, counts, users, absorbed)
+        fused = _fused(node, chain, steps, residual)
+        last = chain[-1] if chain else node
+        placed[position[id(last)]] = fused
+        absorbed.update(id(part) for part in (node, *chain))
+    graph.nodes = [
+        placed.get(index, node)
+        for index, node in enumerate(graph.nodes)
+        if index in placed or id(node) not in absorbed
+    ]
+
+
+def _is_conv(node: Node) -> bool:
+    return (
+        node.op == "nn.conv2d"
+        and node.args[0].is_float_map
+        and not node.args[0].is_const
+        and node.output.is_float_map
+        and node.const(1) is not None
+        and node.attrs["data_layout"] == "NCHW"
+        and node.attrs["kernel_layout"] == "OIHW"
+        and node.attrs.get("out_layout") in (None, "", "NCHW")
+    )
+
+
+def _is_dense(node: Node) -> bool:
+    return node.op == "dense" and node.const(1) is not None
+
+
+def _chain(
+    node: Node, counts: dict[Value, int], users: dict[Value, list[Node]], absorbed: set[int]
+) -> tuple[list[Node], list[EpilogueOp], Value | None]:
+    """Fusable followers in order, their steps, and the residual operand."""
+    chain: list[Node] = []
+    steps: list[EpilogueOp] = []
+    residual: Value | None = None
+    value = node.output
+    while counts[value] == 1 and value in users:
+        follower = users[value][0]
+        if len(follower.outputs) != 1 or id(follower) in absorbed:
+            break
+        step = epilogue_step(follower)
+        if step is None:
+            other = _residual_of(follower, value) if residual is None else None
+            if other is None:
+                break
+            residual, step = other, EpilogueOp("add")
+        chain.append(follower)
+        steps.append(step)
+        value = follower.output
+    return chain, steps, residual
+
+
+def _residual_of(node: Node, value: Value) -> Value | None:
+    """The other operand of an addition of two tensors of one shape."""
+    if node.op != "add" or node.output.shape != value.shape:
+        return None
+    left, right = node.args
+    other: Value = right if left is value else left
+    same = other.shape == value.shape and other.dtype == value.dtype
+    return other if same and not other.is_const and other is not value else None
+
+
+def _fused(node: Node, chain: list[Node], steps: list[EpilogueOp], residual: Value | None) -> Node:
+    has_bias = len(node.args) > 2
+    epilogue = ((EpilogueOp("bias"),) if has_bias else ()) + tuple(steps)
+    last = chain[-1] if chain else node
+    args = [*node.args, *([residual] if residual is not None else [])]
+    fused = Node(DENSE, args, last.outputs, {"epilogue": epilogue}, None, node.layer)
+    if node.op == "nn.conv2d":
+        fused.op, fused.attrs = CONV, {"workload": workload_of(node, epilogue)}
+    fused.output.producer = fused
+    return fused
+
+
+def workload_of(node: Node, epilogue: tuple[EpilogueOp, ...]) -> Conv2dWorkload:
+    """The problem record of an ``nn.conv2d`` node, reading blocked input."""
+    n, channels, height, width = node.args[0].dims
+    out_channels, _, kernel_h, kernel_w = node.args[1].dims
+    top, left, bottom, right = node.attrs["padding"]
+    stride_h, stride_w = node.attrs["strides"]
+    dilation_h, dilation_w = node.attrs["dilation"]
+    return Conv2dWorkload(
+        batch=n,
+        in_channels=channels,
+        in_height=height,
+        in_width=width,
+        out_channels=out_channels,
+        kernel_h=kernel_h,
+        kernel_w=kernel_w,
+        stride_h=stride_h,
+        stride_w=stride_w,
+        pad_top=top,
+        pad_left=left,
+        pad_bottom=bottom,
+        pad_right=right,
+        dilation_h=dilation_h,
+        dilation_w=dilation_w,
+        groups=node.attrs["groups"],
+        epilogue=epilogue,
+    )

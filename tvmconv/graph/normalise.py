@@ -1,0 +1,173 @@
+"""Brings a graph to the few forms that matching, layout planning and emission know.
+
+Afterwards every convolution with constant weights is an ``nn.conv2d`` node ``[data, weight]`` or
+``[data, weight, bias]`` with explicit padding, per-channel arithmetic behind it folded in; every
+matrix product with a constant right side a ``dense`` node of the same form.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvmconv.graph.activations import canonical_activations
+from tvmconv.graph.affine import fold_affine
+from tvmconv.graph.fold import fold_constants
+from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
+from tvmconv.graph.one_dimensional import raise_signals
+from tvmconv.graph.padding import merge_padding
+from tvmconv.graph.patterns import fuse_patterns
+from tvmconv.graph.transposed import lower_transposed
+
+
+def normalise(graph: Graph, lanes: int) -> None:
+    """Rewrite a graph in place.
+
+    Parameters
+    ----------
+    graph
+        As read from Relax.
+    lanes
+        Channels in one block of the layout.
+    """
+    fold_constants(graph)
+    graph.forward(_split_batch_norm)
+    graph.forward(_simplify)
+    merge_duplicates(graph)
+    canonical_activations(graph)
+    graph.remove_dead()
+    fuse_patterns(graph)
+    raise_signals(graph)
+    graph.forward(_cancel_reshape)
+    graph.remove_dead()
+    lower_transposed(graph, lanes)
+    merge_padding(graph)
+    graph.remove_dead()
+    fold_affine(graph)
+    graph.remove_dead()
+
+
+def _split_batch_norm(node: Node, mapping: dict[Value, Value]) -> list[Node]:
+    """Batch normalisation with constant statistics -> multiply and add per channel."""
+    if node.op != "nn.batch_norm" or node.attrs.get("axis") != 1 or node.attrs.get("training"):
+        return [node]
+    parameters, source = [node.const(i) for i in range(1, 5)], node.args[0]
+    if any(p is None for p in parameters) or source.shape is None:
+        return [node]
+    gamma, beta, mean, variance = (np.asarray(p, np.float64) for p in parameters)
+    scale = 1 / np.sqrt(variance + node.attrs["epsilon"])
+    if node.attrs.get("scale", True):
+        scale = scale * gamma
+    shift = (beta if node.attrs.get("center", True) else 0.0) - mean * scale
+    along = (1, -1) + (1,) * (len(source.shape) - 2)
+    steps: list[Node] = []
+    value = source
+    for op, vector in (("multiply", scale), ("add", shift)):
+        factor = constant(vector.reshape(along), f"{node.layer}_{op}", "float32")
+        steps.append(make_node(op, [value, factor], source.shape, layer=node.layer))
+        value = steps[-1].output
+    mapping[node.outputs[0]] = value
+    # the running statistics are the node's other results
+    mapping |= {node.outputs[1]: node.args[3], node.outputs[2]: node.args[4]}
+    return steps
+
+
+_SHAPE_ONLY = ("reshape", "expand_dims", "squeeze", "flatten")
+
+
+def _simplify(node: Node, mapping: dict[Value, Value]) -> list[Node]:
+    """One spelling for shape changes, identities, reductions and matrix products."""
+    if len(node.outputs) != 1 or node.output.shape is None or not node.inputs:
+        return [node]
+    source = node.args[0]
+    if node.op in _SHAPE_ONLY and source.shape is not None:
+        node.op, node.args, node.attrs, node.call = "reshape", [source], {}, None
+    elif node.op == "matmul" and _is_dense(node):
+        node.op, node.call = "dense", None
+    elif node.op == "nn.adaptive_avg_pool2d" and tuple(node.attrs["output_size"]) == (1, 1):
+        if node.attrs["layout"] == "NCHW":
+            node.op, node.args, node.call = "mean", [source], None
+            node.attrs = {"axis": (2, 3), "keepdims": True}
+    elif node.op in ("mean", "max") and source.is_float_map:
+        axes = node.attrs.get("axis")
+        if axes is not None and sorted(a % 4 for a in axes) == [2, 3]:
+            node.attrs = {**node.attrs, "axis": (2, 3)}
+    elif node.op == "sum":
+        _sum_of_stack(node)
+    elif node.op == "nn.dropout" or (
+        node.op == "broadcast_to" and source.shape == node.output.shape
+    ):
+        mapping[node.output] = source
+        return []
+    return [node]
+
+
+def _is_dense(node: Node) -> bool:
+    data, weight = node.args
+    return (
+        node.output.dtype == "float32"
+        and data.dtype == "float32"
+        and data.shape is not None
+        and len(data.shape) == 2
+        and weight.is_const
+        and len(weight.dims) == 2
+        and not data.is_const
+    )
+
+
+def _sum_of_stack(node: Node) -> None:
+    """``sum(stack(a, b), axis=0)`` -> ``add(a, b)``, ONNX's Sum as the importer spells it."""
+    stack = node.args[0].producer
+    if stack is None or stack.op != "stack" or node.attrs.get("keepdims"):
+        return
+    parts = stack.inputs
+    if tuple(node.attrs.get("axis") or ()) == (0,) and stack.attrs.get("axis") in (0, None):
+        if len(parts) == 2 and all(part.shape == node.output.shape for part in parts):
+            node.op, node.args, node.attrs, node.call = "add", parts, {}, None
+
+
+def _cancel_reshape(node: Node, mapping: dict[Value, Value]) -> list[Node]:
+    """A reshape of a reshape reads the first one's input; one to its own shape vanishes."""
+    if node.op != "reshape":
+        return [node]
+    while (made := node.args[0].producer) is not None and made.op == "reshape":
+        node.args = [made.args[0]]
+    if node.args[0].shape == node.output.shape:
+        mapping[node.output] = node.args[0]
+        return []
+    return [node]
+
+
+def merge_duplicates(graph: Graph) -> None:
+    """Common subexpressions: compute equal calls on equal arguments once."""
+    seen: dict[Any, Node] = {}
+
+    def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
+        key = _identity(node)
+        twin = seen.setdefault(key, node) if key is not None else node
+        if twin is node:
+            return [node]
+        mapping.update(zip(node.outputs, twin.outputs, strict=True))
+        return []
+
+    graph.forward(visit)
+
+
+# operators whose calls with equal arguments may differ
+_IMPURE = ("call", "opaque", "multinomial_from_uniform")
+
+
+def _identity(node: Node) -> Any:
+    if node.op in _IMPURE or "call" in node.op or not node.inputs:
+        return None
+
+    def key(arg: Any) -> Any:
+        if isinstance(arg, Value):
+            return id(arg)
+        if isinstance(arg, list):
+            return tuple(key(item) for item in arg)
+        return str(arg)
+
+    shapes = tuple(value.shape for value in node.outputs)
+    return (node.op, key(node.args), repr(sorted(node.attrs.items())), shapes)

@@ -1,0 +1,61 @@
+"""Element-wise operators as scalar tensor expressions that vectorise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import te, tirx
+
+from tvmconv.algorithms.epilogue import apply_step
+from tvmconv.graph.activations import epilogue_step
+from tvmconv.graph.ir import Node
+from tvmconv.operators import math
+
+Scalar = Callable[[Any], Any]
+
+
+def _gelu(x: Any) -> Any:
+    half = math.constant(0.5)
+    return math.bind(
+        x, lambda v: v * (half + half * math.erf(v * math.constant(0.7071067811865476)))
+    )
+
+
+def _gelu_tanh(x: Any) -> Any:
+    def gate(v: Any) -> Any:
+        cubic = v * (math.constant(0.7978845608028654) + math.constant(0.035677408136) * v * v)
+        return math.constant(0.5) * v * (math.constant(1.0) + math.tanh(cubic))
+
+    return math.bind(x, gate)
+
+
+_SCALARS: dict[str, Scalar] = {
+    "exp": math.exp,
+    "log": math.log,
+    "erf": math.erf,
+    "nn.gelu": _gelu,
+    "nn.gelu_tanh": _gelu_tanh,
+    "abs": tirx.abs,
+    "negative": lambda x: math.constant(0.0) - x,
+    "square": lambda x: x * x,
+    "floor": tirx.floor,
+    "ceil": tirx.ceil,
+    "round": tirx.nearbyint,
+    "sqrt": tirx.sqrt,
+}
+
+
+def scalar_expression(node: Node) -> Scalar | None:
+    """The function that a unary element-wise float32 node applies, or None for other nodes."""
+    if len(node.outputs) != 1 or node.output.dtype != "float32" or len(node.inputs) != 1:
+        return None
+    step = epilogue_step(node)
+    if step is not None:
+        return lambda x: apply_step(x, step)
+    return _SCALARS.get(node.op)
+
+
+def map_tensor(data: Any, function: Scalar, name: str) -> Any:
+    """A function applied to each element of a tensor."""
+    return te.compute(data.shape, lambda *index: function(data[index]), name=name)
