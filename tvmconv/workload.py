@@ -241,7 +241,10 @@ class Conv2dWorkload:
         return workload
 
 
-_TOKENS = set("g mb ic ih iw oc oh ow kh kw sh sw ph pw pt pl pb pr dh dw".split())
+_TOKENS = {
+    *("g", "mb", "ic", "ih", "iw", "oc", "oh", "ow", "kh", "kw", "sh", "sw"),
+    *("ph", "pw", "pt", "pl", "pb", "pr", "dh", "dw"),
+}
 _EXAMPLE = "an example is 'mb1ic64ih56oc64kh3ph1+bias+relu'"
 
 

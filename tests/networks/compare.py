@@ -33,6 +33,7 @@ def onnxruntime_outputs(model: ModelProto, inputs: dict[str, Array]) -> dict[str
     """Output name to value."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = 2
+    options.log_severity_level = 3
     session = ort.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
