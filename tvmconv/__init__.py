@@ -13,14 +13,14 @@ from tvmconv.errors import TvmconvError
 
 if TYPE_CHECKING:
     from tvmconv import transform
-    from tvmconv.build import build
+    from tvmconv.building import build
     from tvmconv.runtime.module import CompiledModel, load
 
 __version__ = "0.1.0"
 __all__ = ["CompiledModel", "TvmconvError", "__version__", "build", "load", "transform"]
 
 _LAZY = {
-    "build": ("tvmconv.build", "build"),
+    "build": ("tvmconv.building", "build"),
     "CompiledModel": ("tvmconv.runtime.module", "CompiledModel"),
     "load": ("tvmconv.runtime.module", "load"),
     "transform": ("tvmconv.transform", None),

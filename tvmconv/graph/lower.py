@@ -77,14 +77,16 @@ def lower(
     """
     graph = read_function(mod["main"], layer_name)
     prepare(graph, machine)
-    plan = plan_layouts(graph, machine, algorithms=algorithms, progress=_stage("select", progress))
+    plan = plan_layouts(
+        graph, machine, algorithms=algorithms, progress=_stage("choose algorithms", progress)
+    )
     builder = relax.BlockBuilder()
     emitter = Emitter(builder, machine, plan)
     parameters = [relax.Var(var.name, var.ty) for var in mod["main"].params]
     single = isinstance(mod["main"].body.body.ty, relax.TensorType)
     with builder.function("main", parameters):
         with builder.dataflow():
-            results = emit_graph(emitter, graph, parameters, _stage("emit", progress))
+            results = emit_graph(emitter, graph, parameters, _stage("schedule kernels", progress))
             result = builder.emit_output(results[0] if single else relax.Tuple(results))
         builder.emit_func_output(result)
     finished = fuse_operators(builder.finalize())

@@ -122,9 +122,10 @@ def _sum_of_stack(node: Node) -> None:
     if stack is None or stack.op != "stack" or node.attrs.get("keepdims"):
         return
     parts = stack.inputs
-    if tuple(node.attrs.get("axis") or ()) == (0,) and stack.attrs.get("axis") in (0, None):
-        if len(parts) == 2 and all(part.shape == node.output.shape for part in parts):
-            node.op, node.args, node.attrs, node.call = "add", parts, {}, None
+    if tuple(node.attrs.get("axis") or ()) != (0,) or stack.attrs.get("axis") not in (0, None):
+        return
+    if len(parts) == 2 and all(part.shape == node.output.shape for part in parts):
+        node.op, node.args, node.attrs, node.call = "add", parts, {}, None
 
 
 def _cancel_reshape(node: Node, mapping: dict[Value, Value]) -> list[Node]:

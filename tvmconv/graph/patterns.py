@@ -56,7 +56,7 @@ def _reshaped_transpose(node: Node) -> None:
         if middle == (n, middle[1], channels // middle[1], height, width):
             _become(node, "channel_shuffle", source, groups=middle[1])
     elif len(middle) == 6:
-        order = {(0, 3, 4, 1, 5, 2): "DCR", (0, 1, 4, 2, 5, 3): "CRD"}.get(axes or ())
+        order = {(0, 3, 4, 1, 5, 2): "DCR", (0, 1, 4, 2, 5, 3): "CRD"}.get(tuple(axes or ()))
         if order is None:
             return
         block = middle[1] if order == "DCR" else middle[2]

@@ -1,0 +1,103 @@
+"""``tvmconv.build``: an ONNX model in, a compiled model out.
+
+The module is not called ``build``: importing a submodule of that name would replace the
+function ``tvmconv.build``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tvmconv.target import resolve_machine
+
+if TYPE_CHECKING:
+    import onnx
+
+    from tvmconv.runtime.module import CompiledModel
+
+Progress = Callable[[str, int, int], None]
+
+
+def build(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    target: Any = "native",
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    threads: int | None = None,
+    algorithms: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> CompiledModel:
+    """Compile an ONNX model for one machine.
+
+    Parameters
+    ----------
+    model
+        Path of an ONNX file, its bytes, or a ``ModelProto``.
+    target
+        ``"native"``, another preset (``"x86-64-v3"``, ``"x86-64-v4"``), a classic target string
+        (``"llvm -mcpu=skylake-avx512"``), a TVM target or a :class:`~tvmconv.machine.Machine`.
+    shapes
+        Full shapes of inputs that have symbolic dimensions, by input name.
+    threads
+        Threads that the kernels are partitioned for; by default all CPUs of this process.
+    algorithms
+        Convolution algorithms to choose from; by default all.
+    progress
+        Called as ``progress(stage, done, total)`` while building.
+
+    Returns
+    -------
+    CompiledModel
+        Call its ``run``, or ``save`` it and open it elsewhere with :func:`tvmconv.load`.
+
+    Raises
+    ------
+    ModelError
+        If the model cannot be read or imported; names the node.
+    TargetError
+        If the target is unknown.
+    ConfigError
+        If no allowed algorithm computes a layer; names it.
+
+    Examples
+    --------
+    >>> import numpy as np, tvmconv
+    >>> model = tvmconv.build("resnet18.onnx")  # doctest: +SKIP
+    >>> model.run({"input": np.zeros((1, 3, 224, 224), np.float32)})  # doctest: +SKIP
+    """
+    from tvmconv.compile.build import compile_graph
+    from tvmconv.frontend import read_model, to_relax
+    from tvmconv.graph.lower import lower
+    from tvmconv.runtime.module import CompiledModel
+    from tvmconv.selection.select import check_algorithms
+
+    report = progress or _silent
+    machine = resolve_machine(target, threads)
+    check_algorithms(algorithms)
+    report("read the model", 0, 1)
+    loaded = read_model(model, shapes)
+    report("read the model", 1, 1)
+    report("import", 0, 1)
+    module = to_relax(loaded)
+    report("import", 1, 1)
+    lowered = lower(module, machine, algorithms=algorithms, progress=report)
+    report("generate code", 0, 1)
+    executable = compile_graph(lowered, machine)
+    compiled = CompiledModel.from_executable(
+        executable,
+        machine=machine,
+        inputs=loaded.inputs,
+        outputs=loaded.outputs,
+        lowered=lowered,
+        model_name=loaded.name,
+        model_sha256=loaded.sha256,
+        threads=machine.cores,
+    )
+    report("generate code", 1, 1)
+    return compiled
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Progress that nobody watches."""
