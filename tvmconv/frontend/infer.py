@@ -29,6 +29,8 @@ from tvmconv.frontend.windows import conv_transpose_window, conv_window, pool_wi
 from tvmconv.runtime.tensor import TensorInfo
 
 _SMALL = 4096  # constants up to this many elements can be shape operands
+# onnx infers these from a function body, which single-node inference leaves out
+_SAME_SHAPE = ("GroupNormalization",)
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
@@ -64,9 +66,9 @@ def infer_graph(
 
 def _own_name(proto: onnx.NodeProto, taken: set[str]) -> str:
     """The node's name, or its first output where it has none or shares it."""
-    name = proto.name
+    name = str(proto.name)
     if not name or name in taken:
-        name = next(filter(None, proto.output), name) or proto.op_type
+        name = str(next(filter(None, proto.output), name) or proto.op_type)
     taken.add(name)
     return name
 
@@ -175,6 +177,9 @@ def _infer(
             f"({' '.join(str(error).split())})",
             "correct the model and export it again",
         ) from None
+    if node.op in _SAME_SHAPE:
+        info = graph.types[node.inputs[0]]
+        return [TensorInfo(node.outputs[0], info.shape, info.dtype)]
     infos = [_static(node, name, found.get(name)) for name in node.outputs if name]
     # further outputs, such as Dropout's mask, may stay unknown as long as nobody reads them
     if not infos or infos[0] is None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx
 
-from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
 from tvmconv.frontend.idioms import clip_bounds
@@ -76,7 +76,7 @@ def prelu(e: Emitter, node: Node) -> Any:
         if node.opset < 7 and slope.shape == (shape[1],):
             aligned = (1, shape[1], *[1] * (len(shape) - 2))
         if aligned[1] == shape[1] == slope.size:
-            return op.nn.prelu(x, relax.const(slope.reshape(-1)), axis=1)
+            return op.nn.prelu(x, constant(slope.reshape(-1)), axis=1)
     scaled = e.emit(op.multiply(x, e.value(node.inputs[1])), "scaled")
     negative = e.emit(op.less(x, e.scalar(0, dtype)), "negative")
     return op.where(negative, scaled, x)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
 from tvmconv.frontend.windows import Window, conv_transpose_window, conv_window
@@ -86,7 +86,7 @@ def _as_row(e: Emitter, x: Any, weight: str, window: Window) -> tuple[Any, Any, 
     if kernel is None:
         w = e.emit(relax.op.expand_dims(e.value(weight), 2), "weight")
     else:
-        w = relax.const(kernel[:, :, None])
+        w = constant(kernel[:, :, None])
     row = Window(
         kernel=(1, *window.kernel),
         strides=(1, *window.strides),
@@ -110,6 +110,6 @@ def _finish(e: Emitter, node: Node, y: Any, rank: int) -> Any:
             count = e.shape(bias)[0]
             b = e.emit(relax.op.reshape(e.value(bias), (1, count, *shape[2:])), "bias")
         else:
-            b = relax.const(values.reshape(shape))
+            b = constant(values.reshape(shape))
         y = e.emit(relax.op.add(y, b), "biased")
     return relax.op.squeeze(y, 2) if rank == 1 else y

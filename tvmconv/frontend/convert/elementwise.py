@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
 
@@ -90,6 +90,8 @@ def divide(e: Emitter, node: Node) -> Any:
 def modulo(e: Emitter, node: Node) -> Any:
     """Remainder with the divisor's sign, or with the dividend's for ``fmod=1``."""
     a, b = _operands(e, node)
+    if e.dtype(node.inputs[0]).startswith("float") and not node.attrs.get("fmod", 0):
+        raise node.error("fmod=0 on floating-point data is not supported", "use fmod=1")
     return op.mod(a, b) if node.attrs.get("fmod", 0) else op.floor_mod(a, b)
 
 
@@ -152,5 +154,5 @@ def cast(e: Emitter, node: Node) -> Any:
     x, source = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     target = e.dtype(node.outputs[0])
     if target == "bool" and source != "bool":
-        return op.not_equal(x, relax.const(np.zeros((), source)))
+        return op.not_equal(x, constant(np.zeros((), source)))
     return op.astype(x, target)

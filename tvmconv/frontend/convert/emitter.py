@@ -11,6 +11,13 @@ from tvm import relax
 from tvmconv.frontend.graph import Array, Graph, Node
 
 
+def constant(array: Array) -> Any:
+    """A Relax constant of the array's own type."""
+    # left alone, relax.const narrows 64-bit types; given a type, it copies once more
+    wide = array.dtype in (np.int64, np.float64)
+    return relax.const(array, str(array.dtype) if wide else None)
+
+
 class Emitter:
     """Builds the body of ``main`` inside a dataflow block.
 
@@ -36,7 +43,7 @@ class Emitter:
     def value(self, name: str) -> Any:
         """Relax expression of an ONNX value; a constant is copied into Relax once."""
         if name not in self._values:
-            self._values[name] = relax.const(self.graph.constants[name])
+            self._values[name] = constant(self.graph.constants[name])
         return self._values[name]
 
     def array(self, name: str) -> Array | None:
@@ -63,7 +70,7 @@ class Emitter:
 
     def scalar(self, value: float, dtype: str = "float32") -> Any:
         """A constant of shape ()."""
-        return relax.const(np.asarray(value, dtype))
+        return constant(np.asarray(value, dtype))
 
     def emit(self, expr: Any, suffix: str = "") -> Any:
         """Bind an expression; the variable's name is the node's, with ``.suffix`` if given."""

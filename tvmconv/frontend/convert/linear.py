@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
 
@@ -24,7 +24,7 @@ def gemm(e: Emitter, node: Node) -> Any:
         matrix = weight.T if node.attrs.get("transB", 0) else weight
         if alpha != 1.0:
             matrix = (matrix * np.float64(alpha)).astype(weight.dtype)
-        b, alpha = relax.const(np.ascontiguousarray(matrix)), 1.0
+        b, alpha = constant(np.ascontiguousarray(matrix)), 1.0
     else:
         b = e.value(node.inputs[1])
         if node.attrs.get("transB", 0):
@@ -40,7 +40,7 @@ def gemm(e: Emitter, node: Node) -> Any:
         scaled = bias if beta == 1.0 else (bias * np.float64(beta)).astype(bias.dtype)
         if scaled.ndim == 2 and scaled.shape[0] == 1:
             scaled = scaled.reshape(-1)
-        c = relax.const(scaled)
+        c = constant(scaled)
     else:
         c = e.value(node.inputs[2])
         if beta != 1.0:

@@ -41,15 +41,17 @@ def instance_norm(e: Emitter, node: Node) -> Any:
 
 @converts("LayerNormalization", attrs="axis epsilon stash_type", inputs=2)
 def layer_norm(e: Emitter, node: Node) -> Any:
-    """Normalise over all axes from ``axis`` on."""
-    uses = e.graph.use_counts()
-    if any(name in uses for name in node.outputs[1:]):
-        raise node.error("its Mean or InvStdDev output is read", "remove that use")
+    """Normalise over all axes from ``axis`` on; also returns mean and 1 / deviation."""
     shape = e.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", -1)) % len(shape)
-    normal = _standardised(e, node, e.value(node.inputs[0]), list(range(axis, len(shape))))
-    y = e.emit(op.multiply(normal, e.value(node.inputs[1])), "scaled")
-    return [op.add(y, e.value(node.inputs[2])) if node.input(2) else y]
+    axes = list(range(axis, len(shape)))
+    mean, centred, deviation = _statistics(e, node, e.value(node.inputs[0]), axes)
+    y = e.emit(op.multiply(op.divide(centred, deviation), e.value(node.inputs[1])), "scaled")
+    results = [op.add(y, e.value(node.inputs[2])) if node.input(2) else y]
+    if len(node.outputs) > 1:
+        one = e.scalar(1, e.dtype(node.inputs[0]))
+        results += [mean, op.divide(one, deviation)]
+    return results[: len(node.outputs)]
 
 
 @converts("GroupNormalization", attrs="epsilon num_groups stash_type", inputs=3)
@@ -72,13 +74,19 @@ def group_norm(e: Emitter, node: Node) -> Any:
 
 
 def _standardised(e: Emitter, node: Node, x: Any, axes: list[int]) -> Any:
-    """(x - mean) / sqrt(variance + epsilon) over the axes, variance in two passes."""
+    """(x - mean) / sqrt(variance + epsilon) over the axes."""
+    _, centred, deviation = _statistics(e, node, x, axes)
+    return op.divide(centred, deviation)
+
+
+def _statistics(e: Emitter, node: Node, x: Any, axes: list[int]) -> tuple[Any, Any, Any]:
+    """Mean, x - mean and sqrt(variance + epsilon) over the axes, variance in two passes."""
     dtype = e.dtype(node.inputs[0])
     mean = e.emit(op.mean(x, axes, keepdims=True), "mean")
     centred = e.emit(op.subtract(x, mean), "centred")
     variance = e.emit(op.mean(op.multiply(centred, centred), axes, keepdims=True), "variance")
     epsilon = e.scalar(float(node.attrs.get("epsilon", 1e-5)), dtype)
-    return op.divide(centred, op.sqrt(op.add(variance, epsilon)))
+    return mean, centred, e.emit(op.sqrt(op.add(variance, epsilon)), "deviation")
 
 
 def _scale_shift(e: Emitter, node: Node, x: Any, column: tuple[int, ...]) -> Any:
@@ -123,4 +131,8 @@ def lp_norm(e: Emitter, node: Node) -> Any:
         norm = op.sum(op.abs(x), [axis], keepdims=True)
     else:
         norm = op.sqrt(op.sum(op.multiply(x, x), [axis], keepdims=True))
-    return op.divide(x, e.emit(norm, "norm"))
+    norm = e.emit(norm, "norm")
+    dtype = e.dtype(node.inputs[0])
+    # a zero vector stays zero
+    safe = op.where(op.equal(norm, e.scalar(0, dtype)), e.scalar(1, dtype), norm)
+    return op.divide(x, e.emit(safe, "safe"))

@@ -40,7 +40,11 @@ def reduce(e: Emitter, node: Node) -> Any:
     x = e.value(node.inputs[0])
     if axes is None or not e.shape(node.inputs[0]):
         return x
-    return _REDUCE[node.op](x, axes, keepdims=bool(node.attrs.get("keepdims", 1)))
+    keep = bool(node.attrs.get("keepdims", 1))
+    if e.dtype(node.inputs[0]) == "bool":
+        reduced = _REDUCE[node.op](op.astype(x, "int8"), axes, keepdims=keep)
+        return op.astype(reduced, "bool")
+    return _REDUCE[node.op](x, axes, keepdims=keep)
 
 
 @converts(
@@ -73,22 +77,26 @@ def reduce_mapped(e: Emitter, node: Node) -> Any:
 
 @converts("ArgMax", "ArgMin", attrs="axis keepdims select_last_index")
 def arg_extreme(e: Emitter, node: Node) -> Any:
-    """Index of the first largest or smallest element along an axis."""
-    if node.attrs.get("select_last_index", 0):
-        raise node.error("select_last_index=1 is not supported", "export the model with 0")
+    """Index of the first (or last) largest or smallest element along an axis."""
     shape = e.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", 0)) % len(shape)
     function = op.argmax if node.op == "ArgMax" else op.argmin
     keep = bool(node.attrs.get("keepdims", 1))
-    return function(e.value(node.inputs[0]), axis, keepdims=keep)
+    x = e.value(node.inputs[0])
+    if not node.attrs.get("select_last_index", 0):
+        return function(x, axis, keepdims=keep)
+    back = e.emit(function(op.flip(x, axis), axis, keepdims=keep), "from_end")
+    return op.subtract(e.scalar(shape[axis] - 1, "int64"), back)
 
 
 @converts("CumSum", attrs="exclusive reverse", inputs=2)
 def cumulative_sum(e: Emitter, node: Node) -> Any:
     """Running sum along a constant axis."""
-    if node.attrs.get("reverse", 0):
-        raise node.error("reverse=1 is not supported", "flip the data around the operator")
     axis = int(np.asarray(e.constant(node, 1, "axis")).reshape(-1)[0])
     axis %= len(e.shape(node.inputs[0]))
     exclusive = bool(node.attrs.get("exclusive", 0))
-    return op.cumsum(e.value(node.inputs[0]), axis, exclusive=exclusive)
+    x = e.value(node.inputs[0])
+    if not node.attrs.get("reverse", 0):
+        return op.cumsum(x, axis, exclusive=exclusive)
+    total = e.emit(op.cumsum(op.flip(x, axis), axis, exclusive=exclusive), "from_end")
+    return op.flip(total, axis)

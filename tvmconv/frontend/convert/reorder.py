@@ -7,11 +7,12 @@ from typing import Any, Literal
 import numpy as np
 from tvm import relax
 
-from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
 
 op = relax.op
+_IndexMode = Literal["edge", "reflect", "wrap"]
 
 
 @converts("Transpose", attrs="perm")
@@ -70,7 +71,7 @@ def slice_(e: Emitter, node: Node) -> Any:
 
 @converts("Pad", attrs="mode pads paddings value")
 def pad(e: Emitter, node: Node) -> Any:
-    """Pad with a constant, the edge or the reflection; negative widths crop."""
+    """Pad with a constant or repeated elements; negative widths crop."""
     name = node.inputs[0]
     shape, dtype = e.shape(name), e.dtype(name)
     rank = len(shape)
@@ -105,7 +106,11 @@ def pad(e: Emitter, node: Node) -> Any:
         return _pad_by_index(e, x, shape, widths, "edge")
     if mode == "reflect":
         return _pad_by_index(e, x, shape, widths, "reflect")
-    raise node.error(f"mode={mode!r} is not supported", "use constant, reflect or edge padding")
+    if mode == "wrap":
+        return _pad_by_index(e, x, shape, widths, "wrap")
+    raise node.error(
+        f"mode={mode!r} is not supported", "use constant, reflect, edge or wrap padding"
+    )
 
 
 def _pad_by_concat(e: Emitter, x: Any, shape: tuple[int, ...], widths: Any, value: Any) -> Any:
@@ -115,20 +120,18 @@ def _pad_by_concat(e: Emitter, x: Any, shape: tuple[int, ...], widths: Any, valu
         for width, at in ((low, 0), (high, len(parts) + bool(low))):
             if width:
                 block = (*sizes[:axis], width, *sizes[axis + 1 :])
-                parts.insert(at, relax.const(np.full(block, value)))
+                parts.insert(at, constant(np.full(block, value)))
         sizes[axis] += low + high
         x = e.emit(op.concat(parts, axis), "padded") if len(parts) > 1 else x
     return x
 
 
-def _pad_by_index(
-    e: Emitter, x: Any, shape: tuple[int, ...], widths: Any, mode: Literal["edge", "reflect"]
-) -> Any:
-    """Edge and reflection padding as gathers along each padded axis."""
+def _pad_by_index(e: Emitter, x: Any, shape: tuple[int, ...], widths: Any, mode: _IndexMode) -> Any:
+    """Padding by repeated elements as gathers along each padded axis."""
     for axis, (low, high) in enumerate(widths):
         if low or high:
             index = np.pad(np.arange(shape[axis]), (low, high), mode)
-            x = e.emit(op.take(x, relax.const(index.astype(np.int64)), axis), "padded")
+            x = e.emit(op.take(x, constant(index.astype(np.int64)), axis, mode="clip"), "padded")
     return x
 
 
@@ -143,16 +146,14 @@ def gather(e: Emitter, node: Node) -> Any:
             raise node.error(
                 f"an index is outside -{shape[axis]} to {shape[axis] - 1}", "correct the model"
             )
-        picked = relax.const(np.where(index < 0, index + shape[axis], index).astype(index.dtype))
+        picked = constant(np.where(index < 0, index + shape[axis], index).astype(index.dtype))
     else:
         raw = e.value(node.inputs[1])
         dtype = e.dtype(node.inputs[1])
         wrapped = op.add(raw, e.scalar(shape[axis], dtype))
         picked = e.emit(op.where(op.less(raw, e.scalar(0, dtype)), wrapped, raw), "index")
-        # an index from outside must not read beyond the tensor
-        top = op.minimum(picked, e.scalar(shape[axis] - 1, dtype))
-        picked = e.emit(op.maximum(top, e.scalar(0, dtype)), "bounded")
-    return op.take(e.value(node.inputs[0]), picked, axis)
+    # "clip": an index from outside must not read beyond the tensor
+    return op.take(e.value(node.inputs[0]), picked, axis, mode="clip")
 
 
 @converts("DepthToSpace", attrs="blocksize mode")
@@ -171,12 +172,14 @@ def depth_to_space(e: Emitter, node: Node) -> Any:
     return op.reshape(moved, (n, c // block**2, h * block, w * block))
 
 
-@converts("SpaceToDepth", attrs="blocksize")
+@converts("SpaceToDepth", attrs="blocksize mode")
 def space_to_depth(e: Emitter, node: Node) -> Any:
     """Move blocks of the plane into channels."""
     n, c, h, w = e.shape(node.inputs[0])
     block = int(node.attrs.get("blocksize", 1))
     x = e.value(node.inputs[0])
     x = e.emit(op.reshape(x, (n, c, h // block, block, w // block, block)), "blocks")
-    moved = e.emit(op.permute_dims(x, [0, 3, 5, 1, 2, 4]), "moved")
+    crd = node.attrs.get("mode", "DCR") == "CRD"
+    axes = [0, 1, 3, 5, 2, 4] if crd else [0, 3, 5, 1, 2, 4]
+    moved = e.emit(op.permute_dims(x, axes), "moved")
     return op.reshape(moved, (n, c * block**2, h // block, w // block))

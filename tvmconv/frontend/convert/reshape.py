@@ -31,6 +31,10 @@ def expand(e: Emitter, node: Node) -> Any:
 
 @converts("Tile", inputs=2)
 def tile(e: Emitter, node: Node) -> Any:
-    """Repeat along each axis."""
-    repeats = e.constant(node, 1, "repeats").tolist()
-    return relax.op.tile(e.value(node.inputs[0]), repeats)
+    """Repeat along each axis, as a broadcast over a new axis before each old one."""
+    shape = e.shape(node.inputs[0])
+    repeats = [int(r) for r in e.constant(node, 1, "repeats")]
+    pairs = [(r, n) for r, n in zip(repeats, shape, strict=True)]
+    x = e.emit(relax.op.reshape(e.value(node.inputs[0]), [m for _, n in pairs for m in (1, n)]))
+    wide = e.emit(relax.op.broadcast_to(x, [m for pair in pairs for m in pair]), "wide")
+    return relax.op.reshape(wide, e.shape(node.outputs[0]))

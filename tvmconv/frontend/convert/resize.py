@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Array, Node
 
@@ -99,7 +99,7 @@ def _resize(
                 coordinate_transformation_mode="asymmetric", rounding_method="floor",
             )  # fmt: skip
         for axis in active:
-            x = e.emit(op.take(x, relax.const(indices[axis].astype(np.int64)), axis))
+            x = e.emit(op.take(x, constant(indices[axis]), axis, mode="clip"))
         return x
     exact = all(np.isclose(s * n, t) for s, n, t in zip(scales, shape, target, strict=True))
     if mode != "cubic" and _is_plane(e, node, active) and exact and transform in _RESIZE2D_MODES:
@@ -200,7 +200,8 @@ def _weighted(
     for index, weight in taps:
         clamped = np.clip(index, 0, size - 1).astype(np.int64)
         part = op.multiply(
-            op.take(x, relax.const(clamped), axis), relax.const(weight.astype(dtype).reshape(shape))
+            op.take(x, constant(clamped), axis, mode="clip"),
+            constant(weight.astype(dtype).reshape(shape)),
         )
         result = part if result is None else op.add(result, part)
     return result
