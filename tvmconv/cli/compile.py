@@ -1,0 +1,42 @@
+"""``tvmconv compile``: ONNX in, shared object and manifest out."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tvmconv.cli import options
+from tvmconv.cli.output import emit
+
+
+def command(
+    model: options.OnnxModel,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The .so to write.")],
+    target: options.Target = "native",
+    threads: options.Threads = None,
+    shape: options.Shape = None,
+    as_json: options.Json = False,
+    save: options.Save = None,
+) -> None:
+    """Build a model and save it as a .so with its manifest (.json) beside it.
+
+    \b
+    Examples:
+      tvmconv compile resnet18.onnx -o resnet18.so
+      tvmconv compile net.onnx -o net.so --shape input:1x3x224x224 --threads 2
+      tvmconv compile net.onnx -o net.so --target x86-64-v3
+    """
+    from tvmconv.cli.opening import open_model
+    from tvmconv.errors import InputError
+    from tvmconv.report.summary import compile_report
+
+    if model.suffix == ".so":
+        raise InputError(f"{model} is built already; compile takes an ONNX model")
+    started = time.perf_counter()
+    compiled = open_model(model, target, threads, shape)
+    compiled.save(output)
+    seconds = time.perf_counter() - started
+    emit(compile_report(compiled, output, seconds), as_json, save)

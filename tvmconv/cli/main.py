@@ -1,0 +1,81 @@
+"""The command ``tvmconv``: verbs, global options, exit codes.
+
+Exit codes: 0 done; 1 an error that the user can mend, told in one line; 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tvmconv.cli import bench, compile, explain, profile, run
+from tvmconv.errors import TvmconvError
+
+EPILOG = "Exit codes: 0 done, 1 an error you can mend (one line on standard error), 2 wrong usage."
+
+
+class Verbs(TyperGroup):
+    """The group of verbs; turns the package's own errors into one line and exit code 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a verb."""
+        try:
+            return super().invoke(ctx)
+        except TvmconvError as error:
+            if ctx.params.get("debug"):
+                raise
+            sys.stderr.write(f"tvmconv: {' '.join(str(error).split())}\n")
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(
+    name="tvmconv",
+    cls=Verbs,
+    help="Fast convolutional networks from ONNX, on Apache TVM.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from tvmconv.report.host import versions
+
+        sys.stdout.write(" ".join(f"{name} {value}" for name, value in versions().items()) + "\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _global(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Versions of tvmconv, TVM and LLVM.",
+        ),
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+) -> None:
+    """Fast convolutional networks from ONNX, on Apache TVM."""
+
+
+for _name, _verb in (
+    ("compile", compile.command),
+    ("run", run.command),
+    ("profile", profile.command),
+    ("explain", explain.command),
+    ("bench", bench.command),
+):
+    app.command(_name)(_verb)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()

@@ -1,0 +1,35 @@
+"""A model argument as a compiled model: ``.so`` files are loaded, everything else is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvmconv.cli.options import parse_shapes
+from tvmconv.cli.output import progress
+from tvmconv.errors import InputError
+
+if TYPE_CHECKING:
+    from tvmconv.runtime.module import CompiledModel
+
+
+def open_model(
+    path: Path, target: str, threads: int | None, shapes: list[str] | None
+) -> CompiledModel:
+    """Load a saved module, or build an ONNX model with progress on the terminal.
+
+    Raises
+    ------
+    TvmconvError
+        If the file cannot be opened, or build options are given for a finished module.
+    """
+    import tvmconv
+
+    if path.suffix == ".so":
+        if shapes or target != "native":
+            raise InputError(f"{path} is built already; --shape and --target need an ONNX model")
+        return tvmconv.load(path, threads=threads)
+    with progress() as callback:
+        return tvmconv.build(
+            path, target, shapes=parse_shapes(shapes), threads=threads, progress=callback
+        )

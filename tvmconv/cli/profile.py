@@ -1,0 +1,52 @@
+"""``tvmconv profile``: where the time of one call goes, layer by layer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from tvmconv.cli import options
+from tvmconv.cli.output import emit, write_text
+
+
+def command(
+    model: options.Model,
+    inputs: options.Inputs = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Calls to measure.")] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
+    chrome_trace: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Write a trace for chrome://tracing or Perfetto."),
+    ] = None,
+    csv: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Write the layer table as CSV."),
+    ] = None,
+    target: options.Target = "native",
+    threads: options.Threads = None,
+    shape: options.Shape = None,
+    as_json: options.Json = False,
+    save: options.Save = None,
+) -> None:
+    """Time every kernel of a model and set it against the measured machine peak.
+
+    \b
+    Examples:
+      tvmconv profile resnet18.so
+      tvmconv profile resnet18.onnx --repeat 50 --chrome-trace trace.json
+    """
+    from tvmconv.cli.opening import open_model
+    from tvmconv.report.layers import chrome_trace_events, profile_report
+    from tvmconv.report.running import make_inputs, read_inputs
+
+    compiled = open_model(model, target, threads, shape)
+    values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
+    report = profile_report(compiled, values, repeat)
+    if chrome_trace is not None:
+        write_text(chrome_trace, json.dumps({"traceEvents": chrome_trace_events(report)}))
+    if csv is not None:
+        write_text(csv, report.tables[0].to_csv())
+    emit(report, as_json, save)

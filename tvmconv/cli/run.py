@@ -1,0 +1,54 @@
+"""``tvmconv run``: one or more calls, with the outputs described or compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from tvmconv.cli import options
+from tvmconv.cli.output import emit
+
+
+def command(
+    model: options.Model,
+    inputs: options.Inputs = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Timed calls after one warm-up.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("-o", "--output", help="Write the outputs to an .npz file."),
+    ] = None,
+    compare_onnxruntime: Annotated[
+        bool, typer.Option(help="Compare values and speed with onnxruntime.")
+    ] = False,
+    onnx: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="The ONNX model of a .so, for the comparison."),
+    ] = None,
+    target: options.Target = "native",
+    threads: options.Threads = None,
+    shape: options.Shape = None,
+    as_json: options.Json = False,
+    save: options.Save = None,
+) -> None:
+    """Run a model on given or random inputs.
+
+    \b
+    Examples:
+      tvmconv run resnet18.so --repeat 10
+      tvmconv run resnet18.onnx --input input=photo.npy -o result.npz
+      tvmconv run resnet18.onnx --compare-onnxruntime
+    """
+    from tvmconv.cli.opening import open_model
+    from tvmconv.errors import InputError
+    from tvmconv.report.running import make_inputs, read_inputs, run_report
+
+    original = onnx or (None if model.suffix == ".so" else model)
+    if compare_onnxruntime and original is None:
+        raise InputError(f"--compare-onnxruntime needs the ONNX model of {model}: add --onnx FILE")
+    compiled = open_model(model, target, threads, shape)
+    values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
+    reference = original if compare_onnxruntime else None
+    emit(run_report(compiled, values, repeat, output, reference), as_json, save)

@@ -1,0 +1,59 @@
+"""One adapter per library that ``tvmconv bench`` compares with.
+
+The worker and the adapters of other libraries use numpy and that library only, and import each
+other relatively: ``worker.py`` loads this folder under a private name, so that peers can live
+in a Python environment in which tvmconv is not installed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A library and where its adapter is.
+
+    Parameters
+    ----------
+    name
+        What ``--peers`` calls it.
+    module
+        File of this folder that drives it.
+    distribution
+        The Python package to install, whose version is reported.
+    import_name
+        The module whose presence means that the peer can be used; empty where the adapter finds
+        its library itself.
+    models, layers
+        Whether it takes part in benches of whole models and of single layers.
+    """
+
+    name: str
+    module: str
+    distribution: str
+    import_name: str
+    models: bool = True
+    layers: bool = True
+
+
+PEERS: dict[str, Peer] = {
+    peer.name: peer
+    for peer in (
+        Peer("onnxruntime", "ort", "onnxruntime", "onnxruntime"),
+        Peer("openvino", "openvino_cpu", "openvino", "openvino"),
+        Peer("torch", "torch_jit", "torch", "torch"),
+        Peer("onednn", "onednn_direct", "onednn", "", models=False),
+        Peer("litert", "litert_xnnpack", "ai-edge-litert", "ai_edge_litert"),
+        Peer("ncnn", "ncnn_cpu", "ncnn", "ncnn"),
+        Peer("mnn", "mnn_cpu", "MNN", "MNN"),
+    )
+}
+# Adapters that need tvmconv itself; they run in its own environment.
+OWN: dict[str, Peer] = {
+    peer.name: peer
+    for peer in (
+        Peer("tvmconv", "own", "tvmconv", "tvmconv"),
+        Peer("peak", "machine_peak", "tvmconv", "tvmconv"),
+    )
+}

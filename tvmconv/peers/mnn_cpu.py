@@ -1,0 +1,61 @@
+"""MNN on the CPU, converted from the ONNX file.
+
+The converter is called natively: the package's ``mnnconvert`` command wraps it in a logger that
+installs software and uploads usage data.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+
+from .case import Array, Case, Session
+
+_CONVERT = "import sys, _tools; _tools.mnnconvert(sys.argv)"
+
+
+def version() -> str:
+    """Version of MNN."""
+    from importlib.metadata import version as installed
+
+    return installed("MNN")
+
+
+def prepare(case: Case, threads: int) -> Session:
+    """High precision (float32); the input copy is not part of a call."""
+    import MNN
+
+    name, value = case.single_input()
+    path = case.folder / "model.mnn"
+    arguments = ["-f", "ONNX", "--modelFile", str(case.onnx), "--MNNModel", str(path)]
+    subprocess.run(
+        [sys.executable, "-c", _CONVERT, *arguments, "--bizCode", "bench"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=300,
+    )
+    interpreter = MNN.Interpreter(str(path))
+    path.unlink()
+    settings = {"numThread": threads, "precision": "high", "backend": "CPU", "power": "high"}
+    session = interpreter.createSession(settings)
+    target = interpreter.getSessionInput(session, name)
+    layout = MNN.Tensor_DimensionType_Caffe
+    source = MNN.Tensor(tuple(value.shape), MNN.Halide_Type_Float, value, layout)
+    target.copyFrom(source)
+
+    def outputs() -> dict[str, Array]:
+        # a run reuses the input's memory, so the checked run needs it again
+        target.copyFrom(source)
+        interpreter.runSession(session)
+        return {name: _read(interpreter.getSessionOutput(session, name)) for name in case.outputs}
+
+    def _read(tensor: object) -> Array:
+        shape = tuple(tensor.getShape())  # type: ignore[attr-defined]
+        host = MNN.Tensor(shape, MNN.Halide_Type_Float, np.zeros(shape, "float32"), layout)
+        tensor.copyToHostTensor(host)  # type: ignore[attr-defined]
+        return np.array(host.getNumpyData()).reshape(shape)
+
+    return Session(lambda: interpreter.runSession(session), outputs)

@@ -1,0 +1,216 @@
+"""ncnn on the CPU in float32, from a param and bin file written here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .case import Array, Case, Node, Session, Unsupported
+from .fusion import Step, clip_bounds, fuse
+
+_ACTIVATION = {"": "", "relu": " 9=1", "relu6": " 9=3 -23310=2,0.0,6.0"}
+
+
+def version() -> str:
+    """Version of ncnn."""
+    from importlib.metadata import version as installed
+
+    return installed("ncnn")
+
+
+def prepare(case: Case, threads: int) -> Session:
+    """Half-precision and bfloat16 storage off; packing of the plain input is inside a call."""
+    import ncnn
+
+    _, value = case.single_input()
+    if value.shape[0] != 1:
+        raise Unsupported(f"batch {value.shape[0]}; ncnn has no batch dimension")
+    writer = _Writer(case)
+    text, weights = writer.write()
+    param, binary = case.folder / "model.param", case.folder / "model.bin"
+    param.write_text(text)
+    binary.write_bytes(weights)
+    net = ncnn.Net()
+    options = net.opt
+    options.num_threads = threads
+    options.use_vulkan_compute = False
+    options.lightmode = True
+    for flag in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage", "bf16_packed"):
+        setattr(options, f"use_{flag}", False)
+    net.opt = options
+    net.load_param(str(param))
+    net.load_model(str(binary))
+    binary.unlink()
+    # a Mat does not keep the array it was made from alive; its clone owns its memory
+    plain = np.ascontiguousarray(value[0])
+    data = ncnn.Mat(plain).clone()
+    last: dict[str, Any] = {}
+    results = {output: writer.current[output][0] for output in case.outputs}
+
+    def run() -> None:
+        extractor = net.create_extractor()
+        extractor.input("input", data)
+        for output, blob in results.items():
+            last[output] = extractor.extract(blob)[1]
+
+    return Session(run, lambda: {n: np.array(m)[None] for n, m in last.items()})
+
+
+class _Writer:
+    """The layer list and the weights in ncnn's own files.
+
+    A blob may be read once, so values with several readers pass through Split layers.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.lines: list[str] = []
+        self.weights: list[bytes] = []
+        self.blobs: dict[str, str] = {}
+        self.current: dict[str, list[str]] = {}
+        self.uses = case.uses()
+        self.count = 0
+
+    def write(self) -> tuple[str, bytes]:
+        """The param text and the bin file."""
+        name, _ = self.case.single_input()
+        self.emit("Input", [], ["input"], "")
+        self.produced(name, "input")
+        for step in fuse(self.case):
+            self.layer(step)
+        head = f"7767517\n{len(self.lines)} {self.count}\n"
+        return head + "\n".join(self.lines) + "\n", b"".join(self.weights)
+
+    def emit(self, kind: str, sources: list[str], results: list[str], args: str) -> None:
+        """One layer line."""
+        self.count += len(results)
+        label = f"{kind}_{len(self.lines)}"
+        blobs = " ".join(sources + results)
+        self.lines.append(f"{kind} {label} {len(sources)} {len(results)} {blobs} {args}".rstrip())
+
+    def produced(self, value: str, blob: str) -> None:
+        """Note which blob holds a value, split for several readers."""
+        readers = self.uses.get(value, 0)
+        if readers > 1:
+            copies = [f"{blob}_{i}" for i in range(readers)]
+            self.emit("Split", [blob], copies, "")
+            self.current[value] = copies
+        else:
+            self.current[value] = [blob]
+
+    def floats(self, array: Array, flagged: bool = False) -> None:
+        """Append weights; some layers want a zero word (float32 storage) in front."""
+        data = np.ascontiguousarray(array, "float32").tobytes()
+        self.weights.append((b"\0\0\0\0" if flagged else b"") + data)
+
+    def layer(self, step: Step) -> None:
+        """One step of the graph."""
+        node, case = step.node, self.case
+        write = getattr(self, f"_{node.op.lower()}", None)
+        if write is None:
+            raise Unsupported(f"operator {node.op}")
+        variable = [n for n in node.inputs if n and n not in case.constants]
+        if node.op in ("Add", "Mul", "Concat") and len(variable) != len(node.inputs):
+            raise Unsupported(f"{node.op} with a constant")
+        sources = [self.current[n].pop(0) for n in variable]
+        blob = f"b{len(self.lines)}"
+        write(node, sources, blob, step.activation)
+        self.produced(step.output, blob)
+
+    def _conv(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+        a = node.attrs
+        if len(a["strides"]) != 2:
+            raise Unsupported("convolution of rank 1")
+        weight = self.case.constant(node.input(1))
+        top, left, bottom, right = a["pads"]
+        args = (
+            f"0={weight.shape[0]} 1={weight.shape[3]} 11={weight.shape[2]} "
+            f"2={a['dilations'][1]} 12={a['dilations'][0]} 3={a['strides'][1]} "
+            f"13={a['strides'][0]} 4={left} 15={right} 14={top} 16={bottom} "
+            f"5={int(bool(node.input(2)))} 6={weight.size}"
+        )
+        kind = "Convolution"
+        if a["group"] > 1:
+            kind, args = "ConvolutionDepthWise", f"{args} 7={a['group']}"
+        self.emit(kind, sources, [blob], args + _ACTIVATION[activation])
+        self.floats(weight, flagged=True)
+        if node.input(2):
+            self.floats(self.case.constant(node.input(2)))
+
+    def _gemm(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+        a = node.attrs
+        if a.get("transA", 0) or a.get("alpha", 1.0) != 1.0 or a.get("beta", 1.0) != 1.0:
+            raise Unsupported("Gemm with transA, alpha or beta")
+        weight = self.case.constant(node.input(1))
+        weight = weight if a.get("transB", 0) else weight.T
+        bias = int(bool(node.input(2)))
+        args = f"0={weight.shape[0]} 1={bias} 2={weight.size}"
+        self.emit("InnerProduct", sources, [blob], args + _ACTIVATION[activation])
+        self.floats(weight, flagged=True)
+        if bias:
+            self.floats(self.case.constant(node.input(2)))
+
+    def _maxpool(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+        a = node.attrs
+        top, left, bottom, right = a["pads"]
+        bottom, right = bottom + a["extra"][0], right + a["extra"][1]
+        args = (
+            f"0={int(node.op == 'AveragePool')} 1={a['kernel_shape'][1]} 11={a['kernel_shape'][0]} "
+            f"2={a['strides'][1]} 12={a['strides'][0]} 3={left} 14={right} 13={top} 15={bottom} "
+            f"5=1 6={int(a.get('count_include_pad', 0))}"
+        )
+        self.emit("Pooling", sources, [blob], args)
+
+    def _averagepool(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+        if any(node.attrs["extra"]):
+            raise Unsupported("AveragePool with ceil_mode")
+        self._maxpool(node, sources, blob, activation)
+
+    def _globalaveragepool(
+        self, node: Node, sources: list[str], blob: str, activation: str
+    ) -> None:
+        self.emit("Pooling", sources, [blob], "0=1 4=1")
+
+    def _add(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+        between = f"{blob}_sum" if activation else blob
+        self.emit("BinaryOp", sources, [between], "0=0")
+        if activation == "relu":
+            self.emit("ReLU", [between], [blob], "")
+        elif activation:
+            self.emit("Clip", [between], [blob], "0=0.0 1=6.0")
+
+    def _mul(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+        self.emit("BinaryOp", sources, [blob], "0=2")
+
+    def _relu(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+        self.emit("ReLU", sources, [blob], "")
+
+    def _leakyrelu(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+        self.emit("ReLU", sources, [blob], f"0={node.attrs.get('alpha', 0.01):.9g}")
+
+    def _clip(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+        low, high = np.clip(clip_bounds(self.case, node), -3e38, 3e38)
+        self.emit("Clip", sources, [blob], f"0={low:.9g} 1={high:.9g}")
+
+    def _sigmoid(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+        self.emit("Sigmoid", sources, [blob], "")
+
+    def _concat(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+        if node.attrs["axis"] != 1:
+            raise Unsupported(f"Concat along axis {node.attrs['axis']}")
+        self.emit("Concat", sources, [blob], "0=0")
+
+    def _flatten(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+        shape = self.case.shapes[node.output]
+        if len(shape) != 2:
+            raise Unsupported(f"{node.op} to {shape}")
+        self.emit("Reshape", sources, [blob], f"0={shape[1]}")
+
+    _reshape = _flatten
+
+    def _softmax(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+        shape = self.case.shapes[node.output]
+        if node.attrs.get("axis", -1) not in (1, -1) or (len(shape) != 2):
+            raise Unsupported("Softmax over a map")
+        self.emit("Softmax", sources, [blob], "0=0 1=1")

@@ -1,0 +1,56 @@
+"""OpenVINO on the CPU in float32; its default would be bfloat16 where the processor has it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .case import Array, Case, Session
+
+
+def version() -> str:
+    """Version of OpenVINO."""
+    import openvino
+
+    return str(openvino.__version__).split("-")[0]
+
+
+def prepare(case: Case, threads: int) -> Session:
+    """Latency mode, one stream, float32 forced."""
+    import openvino as ov
+
+    core = ov.Core()
+    model = core.read_model(str(case.onnx))
+    if model.is_dynamic():
+        model.reshape({name: list(value.shape) for name, value in case.inputs.items()})
+    settings = {
+        "INFERENCE_NUM_THREADS": threads,
+        "INFERENCE_PRECISION_HINT": "f32",
+        "NUM_STREAMS": "1",
+        "PERFORMANCE_HINT": "LATENCY",
+    }
+    compiled = core.compile_model(model, "CPU", settings)
+    request = compiled.create_infer_request()
+    tensors = {name: ov.Tensor(value, shared_memory=True) for name, value in case.inputs.items()}
+    for name, tensor in tensors.items():
+        request.set_tensor(name, tensor)
+
+    def run() -> None:
+        request.start_async()
+        request.wait()
+
+    def outputs() -> dict[str, Array]:
+        # the closure also keeps the shared input memory alive
+        assert tensors
+        return {name: np.array(request.get_tensor(name).data) for name in case.outputs}
+
+    return Session(run, outputs, info=_primitives(compiled))
+
+
+def _primitives(compiled: object) -> str:
+    """Kernel names of the convolutions."""
+    names = set()
+    for node in compiled.get_runtime_model().get_ordered_ops():  # type: ignore[attr-defined]
+        info = node.get_rt_info()
+        if "Conv" in str(info["layerType"].astype(str) if "layerType" in info else ""):
+            names.add(info["primitiveType"].astype(str))
+    return ", ".join(sorted(names))

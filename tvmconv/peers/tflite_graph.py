@@ -1,0 +1,121 @@
+"""The containers of a LiteRT flatbuffer: tensors, buffers, operator codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .case import Array, Case
+from .fusion import Step
+
+TO_NHWC = (0, 2, 3, 1)
+TO_NCHW = (0, 3, 1, 2)
+
+
+class FlatGraph:
+    """Collects tensors, buffers and operators; ``self.values`` maps names to tensor indices.
+
+    ``self.maps`` holds the names whose tensor is stored NHWC.
+    """
+
+    def __init__(self, case: Case) -> None:
+        import ai_edge_litert.schema_py_generated as schema
+
+        self.case = case
+        self.schema: Any = schema
+        self.model = schema.ModelT()
+        self.model.version = 3
+        self.model.buffers = [schema.BufferT()]
+        self.model.operatorCodes = []
+        self.graph = schema.SubGraphT()
+        self.graph.tensors, self.graph.operators, self.graph.name = [], [], "main"
+        self.codes: dict[int, int] = {}
+        self.values: dict[str, int] = {}
+        self.maps: set[str] = set()
+
+    def tensor(self, name: str, shape: Sequence[int], data: Array | None = None) -> int:
+        """A new tensor; a constant where data is given."""
+        record = self.schema.TensorT()
+        record.name, record.shape = name, [int(n) for n in shape]
+        integer = data is not None and data.dtype == np.int32
+        record.type = self.schema.TensorType.INT32 if integer else self.schema.TensorType.FLOAT32
+        record.buffer = 0
+        if data is not None:
+            buffer = self.schema.BufferT()
+            buffer.data = np.frombuffer(np.ascontiguousarray(data).tobytes(), "uint8")
+            self.model.buffers.append(buffer)
+            record.buffer = len(self.model.buffers) - 1
+        self.graph.tensors.append(record)
+        return len(self.graph.tensors) - 1
+
+    def constant(self, data: Array) -> int:
+        """A constant tensor; float64 and int64 are narrowed."""
+        kind = "int32" if np.issubdtype(data.dtype, np.integer) else "float32"
+        return self.tensor(f"c{len(self.graph.tensors)}", data.shape, data.astype(kind))
+
+    def produced(self, name: str, shape: Sequence[int]) -> int:
+        """The tensor of a value in ONNX's shape; rank 4 is stored NHWC."""
+        if len(shape) == 4:
+            self.maps.add(name)
+            shape = [shape[axis] for axis in TO_NHWC]
+        self.values[name] = self.tensor(name, shape)
+        return self.values[name]
+
+    def result(self, step: Step) -> int:
+        """The tensor of a step's result."""
+        return self.produced(step.output, self.case.shapes[step.output])
+
+    def plain(self, name: str) -> int:
+        """A value in ONNX's order; maps of more than one pixel are transposed for it."""
+        if name not in self.maps:
+            return self.values[name]
+        n, c, h, w = self.case.shapes[name]
+        if h == w == 1:
+            return self.values[name]
+        target = self.tensor(f"{name}_nchw", (n, c, h, w))
+        self.transpose(self.values[name], target, TO_NCHW)
+        return target
+
+    def operand(self, name: str, rank: int) -> int:
+        """A value or constant as an operand of an element-wise operator."""
+        if name in self.values:
+            return self.values[name]
+        data = self.case.constant(name)
+        if rank == 4 and data.ndim:
+            data = data.reshape((1,) * (4 - data.ndim) + data.shape).transpose(TO_NHWC)
+        return self.constant(data)
+
+    def emit(self, code: str, sources: list[int], results: list[int], **options: Any) -> None:
+        """One operator; ``options`` are the fields of its options table, named by ``table``."""
+        number = getattr(self.schema.BuiltinOperator, code)
+        if number not in self.codes:
+            record = self.schema.OperatorCodeT()
+            record.builtinCode, record.deprecatedBuiltinCode = number, min(number, 127)
+            record.version = 1
+            self.model.operatorCodes.append(record)
+            self.codes[number] = len(self.model.operatorCodes) - 1
+        operator = self.schema.OperatorT()
+        operator.opcodeIndex = self.codes[number]
+        operator.inputs, operator.outputs = sources, results
+        if table := options.pop("table", None):
+            operator.builtinOptionsType = getattr(self.schema.BuiltinOptions, table)
+            operator.builtinOptions = getattr(self.schema, f"{table}T")()
+            for field, value in options.items():
+                setattr(operator.builtinOptions, field, value)
+        self.graph.operators.append(operator)
+
+    def transpose(self, source: int, target: int, order: Sequence[int]) -> None:
+        """A TRANSPOSE operator."""
+        permutation = self.constant(np.array(order, "int32"))
+        self.emit("TRANSPOSE", [source, permutation], [target], table="TransposeOptions")
+
+    def serialise(self) -> bytes:
+        """The model file."""
+        import flatbuffers
+
+        self.model.subgraphs = [self.graph]
+        builder = flatbuffers.Builder(1 << 20)
+        builder.Finish(self.model.Pack(builder), b"TFL3")
+        return bytes(builder.Output())

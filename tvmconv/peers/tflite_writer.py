@@ -1,0 +1,215 @@
+"""A LiteRT flatbuffer from a case: maps are NHWC, everything else keeps ONNX's order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .case import Case, Node, Unsupported
+from .fusion import Step, clip_bounds, fuse
+from .tflite_graph import TO_NCHW, TO_NHWC, FlatGraph
+
+
+def write_model(case: Case) -> bytes:
+    """The model file of a case with one float32 input.
+
+    Raises
+    ------
+    Unsupported
+        If an operator or a form of it has no counterpart here.
+    """
+    return _Writer(case).write()
+
+
+class _Writer(FlatGraph):
+    """One method an operator."""
+
+    def write(self) -> bytes:
+        """Convert every step and serialise."""
+        name, value = self.case.single_input()
+        source = self.produced(name, value.shape)
+        for step in fuse(self.case):
+            convert = getattr(self, f"_{step.node.op.lower()}", None)
+            if convert is None:
+                raise Unsupported(f"operator {step.node.op}")
+            convert(step.node, step)
+        self.graph.inputs = [source]
+        self.graph.outputs = [self.values[name] for name in self.case.outputs]
+        return self.serialise()
+
+    def activation(self, step: Step) -> int:
+        """The fused activation's number."""
+        names = {"": "NONE", "relu": "RELU", "relu6": "RELU6"}
+        return int(getattr(self.schema.ActivationFunctionType, names[step.activation]))
+
+    def window(self, node: Node, low: float = 0.0) -> tuple[int, int]:
+        """The padded input of a window operator, and the padding mode that remains."""
+        a = node.attrs
+        n, c, *size = self.case.shapes[node.inputs[0]]
+        top, left, bottom, right = a["pads"]
+        extra = a.get("extra", (0, 0))
+        begin, end = (top, left), (bottom + extra[0], right + extra[1])
+        source = self.values[node.inputs[0]]
+        if not any(begin + end):
+            return source, self.schema.Padding.VALID
+        output = self.case.shapes[node.output][2:]
+        same = True
+        for i in range(2):
+            span = (a["kernel_shape"][i] - 1) * a["dilations"][i] + 1
+            total = max((output[i] - 1) * a["strides"][i] + span - size[i], 0)
+            same &= -(-size[i] // a["strides"][i]) == output[i]
+            same &= begin[i] == total // 2 and end[i] == total - total // 2
+        if same:
+            return source, self.schema.Padding.SAME
+        shape = (n, size[0] + begin[0] + end[0], size[1] + begin[1] + end[1], c)
+        target = self.tensor(f"pad{len(self.graph.tensors)}", shape)
+        pads = [(0, 0), (begin[0], end[0]), (begin[1], end[1]), (0, 0)]
+        operands = [source, self.constant(np.array(pads, "int32"))]
+        if low:
+            operands.append(self.constant(np.array([low], "float32")))
+            self.emit("PADV2", operands, [target], table="PadV2Options")
+        else:
+            self.emit("PAD", operands, [target], table="PadOptions")
+        return target, self.schema.Padding.VALID
+
+    def _conv(self, node: Node, step: Step) -> None:
+        a, case = node.attrs, self.case
+        weight = case.constant(node.input(1))
+        if weight.ndim != 4:
+            raise Unsupported("convolution of rank 1")
+        channels = case.shapes[node.inputs[0]][1]
+        depthwise = a["group"] > 1 and weight.shape[1] == 1 and a["group"] == channels
+        if a["group"] > 1 and not depthwise:
+            raise Unsupported(f"convolution with {a['group']} groups")
+        bias = case.constant(node.input(2)) if node.input(2) else np.zeros(len(weight), "float32")
+        source, padding = self.window(node)
+        fields = {
+            "padding": padding,
+            "strideH": a["strides"][0],
+            "strideW": a["strides"][1],
+            "dilationHFactor": a["dilations"][0],
+            "dilationWFactor": a["dilations"][1],
+            "fusedActivationFunction": self.activation(step),
+        }
+        order = (1, 2, 3, 0) if depthwise else TO_NHWC
+        sources = [source, self.constant(weight.transpose(order)), self.constant(bias)]
+        if depthwise:
+            fields |= {"table": "DepthwiseConv2DOptions"}
+            fields |= {"depthMultiplier": len(weight) // channels}
+            self.emit("DEPTHWISE_CONV_2D", sources, [self.result(step)], **fields)
+        else:
+            self.emit("CONV_2D", sources, [self.result(step)], table="Conv2DOptions", **fields)
+
+    def _maxpool(self, node: Node, step: Step) -> None:
+        self._pool(node, step, "MAX_POOL_2D", low=-3.4e38)
+
+    def _averagepool(self, node: Node, step: Step) -> None:
+        self._pool(node, step, "AVERAGE_POOL_2D", low=0.0)
+
+    def _pool(self, node: Node, step: Step, code: str, low: float) -> None:
+        a = node.attrs
+        source, padding = self.window(node, low)
+        average = code == "AVERAGE_POOL_2D"
+        padded = any(a["pads"]) or any(a["extra"])
+        counts = bool(a.get("count_include_pad", 0)) and not any(a["extra"])
+        if average and padded and counts != (padding == self.schema.Padding.VALID):
+            raise Unsupported("AveragePool with this padding")
+        self.emit(
+            code,
+            [source],
+            [self.result(step)],
+            table="Pool2DOptions",
+            padding=padding,
+            strideH=a["strides"][0],
+            strideW=a["strides"][1],
+            filterHeight=a["kernel_shape"][0],
+            filterWidth=a["kernel_shape"][1],
+        )
+
+    def _globalaveragepool(self, node: Node, step: Step) -> None:
+        axes = self.constant(np.array([1, 2], "int32"))
+        sources = [self.values[node.inputs[0]], axes]
+        self.emit("MEAN", sources, [self.result(step)], table="ReducerOptions", keepDims=True)
+
+    def _gemm(self, node: Node, step: Step) -> None:
+        a = node.attrs
+        if a.get("transA", 0) or a.get("alpha", 1.0) != 1.0 or a.get("beta", 1.0) != 1.0:
+            raise Unsupported("Gemm with transA, alpha or beta")
+        weight = self.case.constant(node.input(1))
+        weight = weight if a.get("transB", 0) else weight.T
+        sources = [self.values[node.inputs[0]], self.constant(weight)]
+        if node.input(2):
+            sources.append(self.constant(self.case.constant(node.input(2)).reshape(-1)))
+        self.emit(
+            "FULLY_CONNECTED",
+            sources,
+            [self.result(step)],
+            table="FullyConnectedOptions",
+            fusedActivationFunction=self.activation(step),
+        )
+
+    def _binary(self, node: Node, step: Step, code: str, table: str) -> None:
+        rank = len(self.case.shapes[node.output])
+        sources = [self.operand(name, rank) for name in node.inputs]
+        activation = self.activation(step)
+        self.emit(
+            code, sources, [self.result(step)], table=table, fusedActivationFunction=activation
+        )
+
+    def _add(self, node: Node, step: Step) -> None:
+        self._binary(node, step, "ADD", "AddOptions")
+
+    def _mul(self, node: Node, step: Step) -> None:
+        self._binary(node, step, "MUL", "MulOptions")
+
+    def _relu(self, node: Node, step: Step) -> None:
+        self.emit("RELU", [self.values[node.inputs[0]]], [self.result(step)])
+
+    def _clip(self, node: Node, step: Step) -> None:
+        if clip_bounds(self.case, node) != (0.0, 6.0):
+            raise Unsupported("Clip other than 0 to 6")
+        self.emit("RELU6", [self.values[node.inputs[0]]], [self.result(step)])
+
+    def _sigmoid(self, node: Node, step: Step) -> None:
+        self.emit("LOGISTIC", [self.values[node.inputs[0]]], [self.result(step)])
+
+    def _tanh(self, node: Node, step: Step) -> None:
+        self.emit("TANH", [self.values[node.inputs[0]]], [self.result(step)])
+
+    def _hardswish(self, node: Node, step: Step) -> None:
+        source = self.values[node.inputs[0]]
+        self.emit("HARD_SWISH", [source], [self.result(step)], table="HardSwishOptions")
+
+    def _leakyrelu(self, node: Node, step: Step) -> None:
+        source, alpha = self.values[node.inputs[0]], node.attrs.get("alpha", 0.01)
+        self.emit(
+            "LEAKY_RELU", [source], [self.result(step)], table="LeakyReluOptions", alpha=alpha
+        )
+
+    def _concat(self, node: Node, step: Step) -> None:
+        rank = len(self.case.shapes[node.output])
+        axis = node.attrs["axis"] % rank
+        axis = TO_NCHW[axis] if rank == 4 else axis
+        sources = [self.operand(name, rank) for name in node.inputs]
+        table = "ConcatenationOptions"
+        self.emit("CONCATENATION", sources, [self.result(step)], table=table, axis=axis)
+
+    def _flatten(self, node: Node, step: Step) -> None:
+        shape = self.case.shapes[step.output]
+        if len(shape) == 4 and shape[2:] != (1, 1):
+            raise Unsupported(f"{node.op} to a map")
+        source = self.plain(node.inputs[0])
+        target = self.result(step)
+        stored = [int(n) for n in self.graph.tensors[target].shape]
+        sources = [source, self.constant(np.array(stored, "int32"))]
+        self.emit("RESHAPE", sources, [target], table="ReshapeOptions", newShape=stored)
+
+    _reshape = _flatten
+    _squeeze = _flatten
+    _unsqueeze = _flatten
+
+    def _softmax(self, node: Node, step: Step) -> None:
+        rank = len(self.case.shapes[node.output])
+        if node.attrs.get("axis", -1) % rank != (1 if rank == 4 else rank - 1):
+            raise Unsupported("Softmax along another than the last axis")
+        source = self.values[node.inputs[0]]
+        self.emit("SOFTMAX", [source], [self.result(step)], table="SoftmaxOptions", beta=1.0)

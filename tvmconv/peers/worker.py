@@ -1,0 +1,148 @@
+"""One peer in one process: ``worker.py ADAPTER [THREADS]``, JSON lines in and out.
+
+Requests and answers::
+
+    {"do": "hello"}                                   {"version": "1.2.3"}
+    {"do": "prepare", "folder": F, "options": {...},  {"error": e, "info": s, "first_seconds": t,
+     "write": PATH or null}                            "operations": n or null}
+    {"do": "time", "seconds": s, "calls": n}          {"samples": [seconds of every call]}
+    {"do": "drop"}                                    {}
+    anything that fails                               {"failure": "..."} or {"unsupported": "..."}
+
+``write`` stores the outputs instead of comparing them: the peer that computes the reference.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+_PACKAGE = "tvmconv_peers"
+_MAX_SAMPLES = 1000
+
+
+def load_adapter(name: str) -> ModuleType:
+    """Import an adapter of this folder, or a file elsewhere, without tvmconv being installed."""
+    here = Path(__file__).parent
+    if _PACKAGE not in sys.modules:
+        spec = importlib.util.spec_from_file_location(
+            _PACKAGE, here / "__init__.py", submodule_search_locations=[str(here)]
+        )
+        assert spec is not None and spec.loader is not None
+        package = importlib.util.module_from_spec(spec)
+        sys.modules[_PACKAGE] = package
+        spec.loader.exec_module(package)
+    if name.endswith(".py"):
+        spec = importlib.util.spec_from_file_location(f"{_PACKAGE}.{Path(name).stem}", name)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module.__name__] = module
+        spec.loader.exec_module(module)
+        return module
+    return importlib.import_module(f"{_PACKAGE}.{name}")
+
+
+class Worker:
+    """Answers requests with one adapter."""
+
+    def __init__(self, adapter: ModuleType, threads: int) -> None:
+        self.adapter = adapter
+        self.threads = threads
+        self.session: Any = None
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """One answer; an adapter's exception becomes a ``failure``."""
+        actions: dict[str, Callable[..., dict[str, Any]]] = {
+            "hello": self.hello,
+            "prepare": self.prepare,
+            "time": self.time,
+            "drop": self.drop,
+        }
+        unsupported = importlib.import_module(f"{_PACKAGE}.case").Unsupported
+        try:
+            return actions[request.pop("do")](**request)
+        except unsupported as error:
+            return {"unsupported": str(error)}
+        except Exception as error:
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            return {"failure": text[:300]}
+
+    def hello(self) -> dict[str, Any]:
+        """The library's version."""
+        return {"version": str(self.adapter.version())}
+
+    def prepare(self, folder: str, options: dict[str, Any], write: str | None) -> dict[str, Any]:
+        """Build a case and check its outputs against the reference."""
+        import numpy as np
+
+        case_module = importlib.import_module(f"{_PACKAGE}.case")
+        self.drop()
+        path = Path(folder)
+        session = self.adapter.prepare(case_module.read_case(path, options), self.threads)
+        session.run()
+        outputs = session.outputs()
+        error = None
+        if write:
+            np.savez(write, **outputs)
+        elif outputs:
+            error = case_module.relative_error(outputs, case_module.read_reference(path))
+        start = time.perf_counter()
+        session.run()
+        first = time.perf_counter() - start
+        self.session = session
+        return {
+            "error": error,
+            "info": session.info,
+            "first_seconds": first,
+            "operations": session.operations,
+        }
+
+    def time(self, seconds: float, calls: int) -> dict[str, Any]:
+        """Time single calls for some seconds, and at least ``calls`` of them."""
+        run, clock = self.session.run, time.perf_counter
+        samples: list[float] = []
+        end = clock() + seconds
+        while len(samples) < calls or (clock() < end and len(samples) < _MAX_SAMPLES):
+            start = clock()
+            run()
+            samples.append(round(clock() - start, 9))
+        return {"samples": samples}
+
+    def drop(self) -> dict[str, Any]:
+        """Free the prepared case."""
+        self.session = None
+        gc.collect()
+        return {}
+
+
+def main() -> None:
+    """Serve requests until standard input closes."""
+    # The protocol keeps the real standard output; whatever a library prints goes to stderr.
+    channel = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    # The script's folder must not shadow real packages with adapter files.
+    here = str(Path(__file__).parent)
+    sys.path[:] = [entry for entry in sys.path if entry != here]
+    threads = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    worker: Worker | None = None
+    for line in sys.stdin:
+        try:
+            worker = worker or Worker(load_adapter(sys.argv[1]), threads)
+            reply = worker.answer(json.loads(line))
+        except ImportError as error:
+            reply = {"absent": str(error)}
+        channel.write(json.dumps(reply) + "\n")
+        channel.flush()
+
+
+if __name__ == "__main__":
+    main()

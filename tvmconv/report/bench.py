@@ -1,0 +1,268 @@
+"""``tvmconv bench``: what to measure, with whom, and the run itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tvmconv import peers as peer_table
+from tvmconv import suites as suite_files
+from tvmconv.errors import InputError
+from tvmconv.report.bench_report import bench_report
+from tvmconv.report.bench_result import OWN, PEAK, BenchResult, CaseResult, read_saved
+from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.host import host_header, pick_cpus
+from tvmconv.report.worker_process import Contender
+
+__all__ = ["Plan", "bench_report", "list_report", "make_plan", "read_saved", "run_plan"]
+
+_ALIASES = {"ort": "onnxruntime", "ov": "openvino", "xnnpack": "litert", "dnnl": "onednn"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a run needs.
+
+    Parameters
+    ----------
+    models
+        ONNX files.
+    layers
+        Layers of suites and of the command line.
+    peers
+        Names from :data:`tvmconv.peers.PEERS`, in column order.
+    pythons
+        Peer name to interpreter; the empty name is the default.
+    target
+        As of ``tvmconv.build``.
+    threads
+        Thread counts, one pass each.
+    rounds, seconds
+        Interleaved rounds, and time for one contender in one round.
+    shapes
+        Input shapes of the models.
+    """
+
+    models: tuple[Path, ...]
+    layers: tuple[suite_files.Layer, ...]
+    peers: tuple[str, ...]
+    pythons: Mapping[str, str]
+    target: str = "native"
+    threads: tuple[int, ...] = (1,)
+    rounds: int = 5
+    seconds: float = 0.2
+    shapes: Mapping[str, tuple[int, ...]] | None = None
+
+    def python(self, peer: str) -> str:
+        """The interpreter that runs a peer."""
+        return self.pythons.get(peer) or self.pythons.get("") or sys.executable
+
+
+def make_plan(
+    *,
+    models: Sequence[Path] = (),
+    suites: Sequence[str] = (),
+    layers: Sequence[str] = (),
+    peers: str = "all",
+    target: str = "native",
+    threads: Sequence[int] = (1,),
+    rounds: int = 5,
+    seconds: float = 0.2,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    peer_python: Sequence[str] = (),
+) -> Plan:
+    """Check the user's words and turn them into a plan.
+
+    Parameters
+    ----------
+    models
+        ONNX files.
+    suites
+        Names of shipped suites, or text files.
+    layers
+        Problem strings.
+    target, threads, rounds, seconds, shapes
+        As of :class:`Plan`.
+    peers
+        ``all``, ``none``, or names separated by commas.
+    peer_python
+        ``PATH`` for all peers, or ``PEER=PATH`` for one.
+
+    Raises
+    ------
+    InputError, WorkloadError
+        If a peer, suite, layer or file does not exist.
+    """
+    for path in models:
+        if not path.is_file():
+            raise InputError(f"{path} does not exist")
+    found = [layer for suite in suites for layer in suite_files.load(suite)]
+    found += [suite_files.parse_layer(text) for text in layers]
+    return Plan(
+        models=tuple(models),
+        layers=tuple(found),
+        peers=_peer_names(peers),
+        pythons=_pythons(peer_python),
+        target=target,
+        threads=tuple(threads),
+        rounds=rounds,
+        seconds=seconds,
+        shapes=shapes or None,
+    )
+
+
+def _peer_names(text: str) -> tuple[str, ...]:
+    if text == "all":
+        return tuple(peer_table.PEERS)
+    if text == "none":
+        return ()
+    names = [_ALIASES.get(name.strip(), name.strip()) for name in text.split(",")]
+    for name in names:
+        if name not in peer_table.PEERS:
+            known = ", ".join(peer_table.PEERS)
+            raise InputError(f"unknown peer {name!r}; use all, none, or some of {known}")
+    return tuple(dict.fromkeys(names))
+
+
+def _pythons(items: Sequence[str]) -> dict[str, str]:
+    pythons = {}
+    for item in items:
+        peer, _, path = item.rpartition("=")
+        peer = _ALIASES.get(peer, peer)
+        if peer and peer not in peer_table.PEERS:
+            raise InputError(f"unknown peer {peer!r} in --peer-python {item!r}")
+        if not os.access(path, os.X_OK):
+            raise InputError(f"--peer-python {path!r} is not an executable file")
+        pythons[peer] = path
+    return pythons
+
+
+def _contenders(plan: Plan, models: bool) -> list[Contender]:
+    """The columns for models or for layers; ours and the peak first."""
+    target = ("target", plan.target)
+    found = [Contender(PEAK, peer_table.OWN[PEAK].module, sys.executable, (target,))]
+    own = peer_table.OWN[OWN].module
+    if models:
+        found.append(Contender(OWN, own, sys.executable, (target,)))
+    else:
+        from tvmconv.registry import ALGORITHMS
+
+        for name in sorted(ALGORITHMS):
+            options = (target, ("algorithm", name))
+            found.append(Contender(f"{OWN} {name}", own, sys.executable, options))
+    for name in plan.peers:
+        peer = peer_table.PEERS[name]
+        if peer.models if models else peer.layers:
+            found.append(Contender(name, peer.module, plan.python(name)))
+    return found
+
+
+def run_plan(
+    plan: Plan,
+    tell: Callable[[str], None] = lambda _: None,
+    checkpoint: Callable[[BenchResult], None] = lambda _: None,
+) -> BenchResult:
+    """Measure everything; layers and models each with their own contenders.
+
+    Parameters
+    ----------
+    plan
+        From :func:`make_plan`.
+    tell
+        Called with one line after every case.
+    checkpoint
+        Called after every case with all results so far, so that a long run can be kept.
+
+    Raises
+    ------
+    TvmconvError
+        If a model cannot be read or has no reference. A contender's failure is recorded instead.
+    """
+    from tvmconv.report.bench_run import Field, describe
+
+    header = host_header()
+    settings = {
+        "target": plan.target,
+        "threads": list(plan.threads),
+        "rounds": plan.rounds,
+        "seconds": plan.seconds,
+        "peers": list(plan.peers),
+    }
+    results: list[CaseResult] = []
+    for threads in plan.threads:
+        for models in (False, True):
+            cases = plan.models if models else plan.layers
+            if not cases:
+                continue
+            with Field(_contenders(plan, models), threads, pick_cpus(threads)) as contest:
+                contest.hello()
+                for case in cases:
+                    result = _measure(plan, contest, case)
+                    results.append(result)
+                    tell(describe(result))
+                    checkpoint(BenchResult(header, settings, tuple(results)))
+    return BenchResult(header, settings, tuple(results))
+
+
+def _measure(plan: Plan, contest: Any, case: Path | suite_files.Layer) -> CaseResult:
+    from tvmconv.report.bench_run import write_reference
+    from tvmconv.report.cases import write_layer_case, write_model_case
+
+    with tempfile.TemporaryDirectory(prefix="tvmconv-bench-") as name:
+        folder = Path(name)
+        options: dict[str, Any] = {}
+        if isinstance(case, Path):
+            info = write_model_case(folder, case, plan.shapes)
+            reference = peer_table.PEERS["onnxruntime"]
+            write_reference(
+                Contender("reference", reference.module, plan.python("onnxruntime")), folder
+            )
+        else:
+            info = write_layer_case(folder, case.workload, case.name, case.count)
+            options["workload"] = str(case.workload)
+        result: CaseResult = contest.measure(folder, info, plan.rounds, plan.seconds, options)
+        return result
+
+
+def list_report(peer_python: Sequence[str] = ()) -> Report:
+    """The suites, and the peers with what is installed of them."""
+    from tvmconv.report.bench_run import Field
+
+    suites = [
+        {"suite": name, "layers": len(suite_files.load(name))} for name in suite_files.names()
+    ]
+    plan = make_plan(peer_python=peer_python)
+    contenders = [
+        Contender(name, peer.module, plan.python(name)) for name, peer in peer_table.PEERS.items()
+    ]
+    with Field(contenders, 1, ()) as contest:
+        contest.hello()
+        versions, absent = contest.versions, contest.absent
+    peers = [
+        {
+            "peer": name,
+            "package": peer.distribution,
+            "version": versions.get(name, "absent"),
+            "measures": " and ".join(
+                word for word, on in (("models", peer.models), ("layers", peer.layers)) if on
+            ),
+            "message": absent.get(name, ""),
+        }
+        for name, peer in peer_table.PEERS.items()
+    ]
+    keys = ("peer", "package", "version", "measures", "message")
+    return Report(
+        kind="bench-list",
+        title="What bench can measure",
+        tables=(
+            Table(
+                "suites", "Suites", (Column("suite", "suite"), Column("layers", "layers")), suites
+            ),
+            Table("peers", "Peers", tuple(Column(key, key) for key in keys), peers),
+        ),
+    )

@@ -1,0 +1,155 @@
+"""The record of a bench: every sample, plain data, readable back for comparisons."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tvmconv.errors import InputError
+from tvmconv.report.document import SCHEMA_VERSION
+
+PEAK = "peak"
+OWN = "tvmconv"
+# Peers with Winograd in float32 reach 3e-3; anything beyond 1e-2 is a wrong answer.
+WRONG_ABOVE = 1e-2
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One contender on one case.
+
+    Parameters
+    ----------
+    label
+        Column name: ``peak``, ``tvmconv``, ``tvmconv direct``, or a peer's name.
+    status
+        ``ok``; ``absent`` (not installed), ``unsupported`` (cannot express the case), ``failed``
+        (crash, hang or exception) or ``wrong`` (error above :data:`WRONG_ABOVE`).
+    version
+        Of the library.
+    info
+        What it chose, where it can tell.
+    message
+        Why it is not ``ok``.
+    error
+        Largest ``max|y - reference| / max|reference|``; None where nothing is compared.
+    operations
+        Floating-point operations of one call.
+    rounds
+        Seconds of every call, one list a round.
+    """
+
+    label: str
+    status: str
+    version: str = ""
+    info: str = ""
+    message: str = ""
+    error: float | None = None
+    operations: int = 0
+    rounds: list[list[float]] = field(default_factory=list)
+
+    @property
+    def samples(self) -> list[float]:
+        """Seconds of every call."""
+        return [sample for samples in self.rounds for sample in samples]
+
+    @property
+    def best(self) -> float | None:
+        """Fastest call in seconds."""
+        return min(self.samples, default=None)
+
+    @property
+    def median(self) -> float | None:
+        """Median call in seconds."""
+        return statistics.median(self.samples) if self.samples else None
+
+    @property
+    def gflops(self) -> float | None:
+        """Rate of the fastest call in 1e9 nominal operations per second."""
+        return self.operations / self.best * 1e-9 if self.best and self.operations else None
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """All contenders on one case at one thread count; ``count`` is a layer's multiplicity."""
+
+    name: str
+    kind: str
+    problem: str
+    flops: int
+    count: int
+    threads: int
+    entries: tuple[Entry, ...]
+
+    def entry(self, label: str) -> Entry | None:
+        """The contender of this name."""
+        return next((entry for entry in self.entries if entry.label == label), None)
+
+    @property
+    def peak_gflops(self) -> float | None:
+        """The machine's rate, measured in the same rounds."""
+        entry = self.entry(PEAK)
+        return entry.gflops if entry else None
+
+    def ranked(self, own: bool) -> list[Entry]:
+        """tvmconv's entries, or those of the peers, that gave right answers; fastest first."""
+        found = [
+            entry
+            for entry in self.entries
+            if entry.status == "ok"
+            and entry.best is not None
+            and entry.label != PEAK
+            and entry.label.startswith(OWN) == own
+        ]
+        return sorted(found, key=lambda entry: entry.best or 0.0)
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """A whole run with the state of the machine and the settings."""
+
+    machine: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    results: tuple[CaseResult, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; :meth:`from_json` restores an equal record."""
+        return {
+            "schema": SCHEMA_VERSION,
+            "kind": "bench",
+            "machine": dict(self.machine),
+            "settings": dict(self.settings),
+            "results": [asdict(result) for result in self.results],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> BenchResult:
+        """Inverse of :meth:`to_json`; other keys are ignored."""
+        results = []
+        for item in data["results"]:
+            entries = tuple(Entry(**entry) for entry in item["entries"])
+            results.append(CaseResult(**{**item, "entries": entries}))
+        return cls(data["machine"], data["settings"], tuple(results))
+
+
+def read_saved(path: Path) -> BenchResult:
+    """Open a file that ``bench --save`` wrote.
+
+    Raises
+    ------
+    InputError
+        If it is not such a file.
+    """
+    try:
+        data = json.loads(path.read_text())
+        if data["kind"] != "bench" or data["schema"] != SCHEMA_VERSION:
+            raise ValueError(f"kind {data['kind']!r}, schema {data['schema']!r}")
+        return BenchResult.from_json(data)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} was not written by 'tvmconv bench --save' ({error})") from None

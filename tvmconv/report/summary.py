@@ -1,0 +1,86 @@
+"""Facts of a compiled model that several reports show, and the report of ``compile``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvmconv.report.document import Column, Report, Table
+
+if TYPE_CHECKING:
+    from tvmconv.runtime.module import CompiledModel
+
+_UNITS = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
+
+
+def bytes_text(count: float) -> str:
+    """A number of bytes for people."""
+    for size, unit in _UNITS:
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count:.0f} B"
+
+
+def model_facts(model: CompiledModel) -> dict[str, Any]:
+    """Name, machine, tensors and layout changes; part of every report's facts."""
+    return {
+        "model": model.name,
+        "target": model.machine.name,
+        "isa": model.machine.isa,
+        "threads": model.threads,
+        "inputs": [str(info) for info in model.inputs],
+        "outputs": [str(info) for info in model.outputs],
+        "reorders": model.manifest.reorders,
+    }
+
+
+def memory_table(model: CompiledModel) -> Table:
+    """Planned bytes: arena, outputs, constants, workspace, padding."""
+    meaning = {
+        "arena_bytes": "activations of one call, at their peak",
+        "output_bytes": "of them outputs, which the caller keeps",
+        "constant_bytes": "packed weights, held once",
+        "workspace_bytes": "largest scratch of one kernel",
+        "padding_bytes": "zeros that fill channel blocks",
+    }
+    rows = [
+        {"name": name, "bytes": count, "size": bytes_text(count), "meaning": meaning.get(name, "")}
+        for name, count in asdict(model.memory).items()
+    ]
+    columns = (Column("name", "memory"), Column("size", "size"), Column("meaning", ""))
+    return Table("memory", "Memory", columns, rows)
+
+
+def algorithm_counts(model: CompiledModel) -> dict[str, int]:
+    """How many layers each algorithm computes."""
+    return dict(Counter(decision.chosen.algorithm for decision in model.decisions).most_common())
+
+
+def compile_report(model: CompiledModel, output: Path, seconds: float) -> Report:
+    """What ``compile`` says.
+
+    Parameters
+    ----------
+    model
+        The model that was saved.
+    output
+        Where.
+    seconds
+        Time for building and saving.
+    """
+    counts = algorithm_counts(model)
+    rows = [{"algorithm": name, "layers": count} for name, count in counts.items()]
+    columns = (Column("algorithm", "algorithm"), Column("layers", "convolutions"))
+    return Report(
+        kind="compile",
+        title=f"{model.name} built in {seconds:.1f} s",
+        facts={
+            **model_facts(model),
+            "output": str(output),
+            "library_bytes": model.manifest.library_bytes,
+            "seconds": round(seconds, 3),
+        },
+        tables=(Table("algorithms", "Algorithms", columns, rows), memory_table(model)),
+    )

@@ -1,0 +1,81 @@
+"""Layer suites as plain data: one problem string a line, read by benches, tests and the CLI.
+
+The files follow benchdnn's batch files: ``PROBLEM n"NAME"``, or ``n"NAME*COUNT"`` for a shape
+that the network holds ``COUNT`` times. ``#`` begins a comment.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tvmconv.errors import WorkloadError
+from tvmconv.workload import Conv2dWorkload
+
+_LINE = re.compile(r'(?P<problem>\S+)(?:\s+n"(?P<name>[^"*]+)(?:\*(?P<count>[1-9]\d*))?")?')
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One line of a suite: a workload, its name and how often the network holds it."""
+
+    name: str
+    workload: Conv2dWorkload
+    count: int = 1
+
+
+def names() -> tuple[str, ...]:
+    """The suites that ship with the package."""
+    return tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.txt")))
+
+
+def parse_layer(line: str) -> Layer:
+    """Read one line; a bare problem string is its own name.
+
+    Raises
+    ------
+    WorkloadError
+        If the line is not ``PROBLEM`` or ``PROBLEM n"NAME*COUNT"``.
+    """
+    match = _LINE.fullmatch(line.strip())
+    if not match:
+        raise WorkloadError(f'cannot read the layer {line!r}; write PROBLEM n"NAME*COUNT"')
+    workload = Conv2dWorkload.parse(match["problem"])
+    return Layer(match["name"] or str(workload), workload, int(match["count"] or 1))
+
+
+def load(suite: str) -> tuple[Layer, ...]:
+    """The layers of a suite that ships with the package, or of a text file.
+
+    Parameters
+    ----------
+    suite
+        A name from :func:`names`, or the path of a file in the same form.
+
+    Raises
+    ------
+    WorkloadError
+        If there is no such suite, or a line of it cannot be read.
+    """
+    shipped = Path(__file__).parent / f"{suite}.txt"
+    path = shipped if suite in names() else Path(suite)
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        known = ", ".join(names())
+        raise WorkloadError(
+            f"there is no suite {suite!r}; use one of {known}, or a text file of problem strings"
+        ) from None
+    layers = []
+    for number, line in enumerate(lines, 1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        try:
+            layers.append(parse_layer(text))
+        except WorkloadError as error:
+            raise WorkloadError(f"{path.name} line {number}: {error}") from None
+    if not layers:
+        raise WorkloadError(f"{path} holds no layer")
+    return tuple(layers)
