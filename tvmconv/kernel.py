@@ -43,6 +43,7 @@ class Kernel:
         from tvm.s_tir import Schedule
 
         from tvmconv.schedules.common.peel import peel_loops
+        from tvmconv.schedules.common.specialise import specialise
 
         module = registry.schedule(self.algorithm, self.machine)
         if module is None:
@@ -52,7 +53,7 @@ class Kernel:
         module.check(self.workload, self.machine, self.config)
         schedule = Schedule(self.unscheduled())
         module.apply(schedule, self.workload, self.machine, self.config)
-        func = peel_loops(schedule.mod["main"]).with_attr("global_symbol", symbol)
+        func = specialise(peel_loops(schedule.mod["main"])).with_attr("global_symbol", symbol)
         return func.with_attr("tirx.is_scheduled", True)
 
 

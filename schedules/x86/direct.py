@@ -9,6 +9,7 @@ from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
 from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.specialise import mark_cases, mark_parallel, mark_taps
 from tvmconv.workload import Conv2dWorkload
 
 
@@ -70,7 +71,11 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     h_outer, h_tile = schedule.split(h, [None, config.int("oh")])
     w_outer, w_tile = schedule.split(w, [None, config.int("ow")])
     schedule.reorder(n, kb_outer, h_outer, w_outer, cb, r, s, c, h_tile, w_tile, kb_tile, lane)
-    schedule.parallel(schedule.fuse(n, kb_outer, h_outer))
+    mark_parallel(schedule, n, kb_outer, h_outer)
+    mark_cases(schedule, kb_outer, w_outer)
+    if config.int("oh") > 1:
+        mark_cases(schedule, h_outer)
+    mark_taps(schedule, r, s)
     register_tile(
         schedule,
         block,

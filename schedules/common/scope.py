@@ -1,0 +1,310 @@
+"""What is known about the variables of a statement while a function is rebuilt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import Any
+
+# TVM keeps buffers below 1024 bytes on the stack (runtime::kMaxStackAlloca)
+_STACK_BYTES = 1023
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """Replacements of variables, ranges of the new ones, and conditions known to hold.
+
+    Parameters
+    ----------
+    values
+        Old variable -> new variable or constant.
+    ranges
+        (new variable, begin, end) of the loops around the statement.
+    assumed
+        Conditions, over new variables, of the branches around it.
+    pieces
+        Old buffer -> the buffers that replace it, and the dimension that tells them apart.
+    written_out
+        Old variables of unrolled loops that must become constants.
+    """
+
+    values: dict[Any, Any] = field(default_factory=dict)
+    ranges: tuple[tuple[Any, int, int], ...] = ()
+    assumed: tuple[Any, ...] = ()
+    pieces: dict[Any, tuple[list[Any], int]] = field(default_factory=dict)
+    written_out: tuple[Any, ...] = ()
+
+    def inside(self, var: Any, new: Any, begin: int, end: int) -> Scope:
+        """The scope of a loop's body, the loop over ``new`` in place of ``var``."""
+        ranges = (*self.ranges, (new, begin, end))
+        return replace(self, values={**self.values, var: new}, ranges=ranges)
+
+    def fixing(self, var: Any, value: int) -> Scope:
+        """The scope with a variable replaced by a constant."""
+        from tvm import tirx
+
+        scope = replace(self, values={**self.values, var: tirx.IntImm(var.ty.dtype, value)})
+        # ranges are the same, and with them the analyzer, which is slow to set up
+        scope.__dict__["analyzer"] = self.analyzer
+        return scope
+
+    def holding(self, buffer: Any, pieces: list[Any], dimension: int, loops: list[Any]) -> Scope:
+        """The scope behind an allocation."""
+        pieces_ = {**self.pieces, buffer: (pieces, dimension)}
+        return replace(self, pieces=pieces_, written_out=(*self.written_out, *loops))
+
+    def given(self, *conditions: Any) -> Scope:
+        """The scope of a branch."""
+        return replace(self, assumed=(*self.assumed, *conditions))
+
+    @cached_property
+    def analyzer(self) -> Any:
+        """TVM's arithmetic analyzer with the ranges bound."""
+        from tvm import ir, sym
+
+        analyzer = sym.Analyzer()
+        for var, begin, end in self.ranges:
+            analyzer.bind(var, ir.Range(begin, end))
+        return analyzer
+
+    def defines(self, condition: Any) -> bool:
+        """Whether all variables of a condition belong to loops around this statement."""
+        return all(any(v.same_as(var) for var, _, _ in self.ranges) for v in variables(condition))
+
+    def rewrite(self, expression: Any) -> Any:
+        """An expression over the new variables."""
+        import tvm_ffi
+        from tvm import ir
+
+        return tvm_ffi.structural_map(
+            expression, (ir.Var, lambda var: self.values.get(var, var)), order="post"
+        )
+
+    def undecided(self, condition: Any) -> list[Any] | None:
+        """The conjuncts that do not follow from the scope; None if one is false."""
+        from tvm import tirx
+
+        parts = []
+        for part in _conjuncts(self.rewrite(condition)):
+            if any(_same(part, known) for known in self.assumed):
+                continue
+            simple = self.analyzer.simplify(part)
+            if isinstance(simple, tirx.IntImm):
+                if not int(simple):
+                    return None
+                continue
+            parts.append(part)
+        return parts
+
+
+def open_conditions(
+    stmt: Any, scope: Scope, constants: tuple[Any, ...] = ()
+) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """Conjuncts in a statement that its loops' ranges do not decide.
+
+    Each comes with those of its inner variables that unrolling turns into constants.
+    """
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    if isinstance(stmt, tirx.SeqStmt):
+        for part in stmt.seq:
+            yield from open_conditions(part, scope, constants)
+    elif isinstance(stmt, tirx.For):
+        inner = fresh(stmt.loop_var)
+        if is_unrolled(stmt) or "tvmconv.taps" in stmt.annotations:
+            constants = (*constants, inner)
+        within = scope.inside(stmt.loop_var, inner, 0, int(stmt.extent))
+        yield from open_conditions(stmt.body, within, constants)
+    elif isinstance(stmt, tirx.IfThenElse):
+        for part in scope.undecided(stmt.condition) or ():
+            yield part, constants
+        for case in (stmt.then_case, stmt.else_case):
+            if case is not None:
+                yield from open_conditions(case, scope, constants)
+    else:
+        conditions: list[Any] = []
+
+        def look(call: Any) -> None:
+            if _is_select(call):
+                conditions.append(call.args[0])
+
+        tvm_ffi.structural_walk(stmt, (ir.Call, look))
+        for condition in conditions:
+            for part in scope.undecided(condition) or ():
+                yield part, constants
+
+
+def drop_decided(stmt: Any, scope: Scope) -> Any:
+    """A store with its variables replaced and decided predicates gone.
+
+    None where the store adds a product with a read outside the image.
+    """
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    skipped = False
+
+    def select(call: Any) -> Any:
+        nonlocal skipped
+        if not _is_select(call):
+            return call
+        condition, value, other = call.args
+        undecided = scope.undecided(condition)
+        if undecided is None:
+            skipped = True
+            return other
+        return tirx.if_then_else(tirx.all(*undecided), value, other) if undecided else value
+
+    stmt = tvm_ffi.structural_map(stmt, (ir.Call, select), order="post")
+    if skipped and _is_accumulation(stmt):
+        return None
+
+    def load(node: Any) -> Any:
+        return tirx.BufferLoad(*_locate(node.source, node.indices, scope))
+
+    stmt = tvm_ffi.structural_map(stmt, (ir.expr.TensorLoad, load), order="post")
+    if isinstance(stmt, tirx.BufferStore):
+        buffer, indices = _locate(stmt.buffer, stmt.indices, scope)
+        stmt = tirx.BufferStore(buffer, stmt.value, indices)
+    return scope.rewrite(stmt)
+
+
+def outcomes(stmt: Any, scope: Scope) -> tuple[int, ...]:
+    """What is known of each condition in a statement: 1 true, 0 false, -1 undecided."""
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    found: list[int] = []
+
+    def look(node: Any) -> None:
+        if isinstance(node, tirx.IfThenElse) or _is_select(node):
+            condition = node.condition if isinstance(node, tirx.IfThenElse) else node.args[0]
+            undecided = scope.undecided(condition)
+            found.append(0 if undecided is None else -1 if undecided else 1)
+
+    tvm_ffi.structural_walk(stmt, ((tirx.IfThenElse, ir.Call), look))
+    return tuple(found)
+
+
+def cut_buffer(buffer: Any, region: Any) -> tuple[list[Any], int, list[Any]]:
+    """Buffers that replace an allocation, cut along one dimension to stay below the stack limit.
+
+    Returns
+    -------
+    pieces, dimension, loops
+        The new buffers, the dimension that tells them apart, and the variables of the unrolled
+        loops that index it. One buffer and no loops where the allocation is small enough, or is
+        indexed by more than unrolled loops.
+    """
+    from tvm import tirx
+
+    shape = [int(extent) for extent in buffer.shape]
+    total = 4 * prod(shape)
+    whole = ([fresh(buffer)], 0, [])
+    if total <= _STACK_BYTES:
+        return whole
+    for extent, dimension in sorted((e, d) for d, e in enumerate(shape[:-1])):
+        loops = _unrolled_index(buffer, dimension, region)
+        if loops is None or total // extent > _STACK_BYTES:
+            continue
+        rest = shape[:dimension] + [1] + shape[dimension + 1 :]
+        names = [f"{buffer.name}_{i}" for i in range(extent)]
+        scope = buffer.scope()
+        pieces = [tirx.decl_buffer(rest, buffer.dtype, name, scope=scope) for name in names]
+        return pieces, dimension, loops
+    return whole
+
+
+def _unrolled_index(buffer: Any, dimension: int, region: Any) -> list[Any] | None:
+    """The unrolled loops that index a dimension of a buffer; None if other variables do."""
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    unrolled: list[Any] = []
+    used: list[Any] = []
+
+    def look(node: Any) -> None:
+        if isinstance(node, tirx.For):
+            if is_unrolled(node):
+                unrolled.append(node.loop_var)
+            return
+        target = node.buffer if isinstance(node, tirx.BufferStore) else node.source
+        if target.same_as(buffer):
+            used.extend(variables(node.indices[dimension]))
+
+    tvm_ffi.structural_walk(region, ((tirx.For, tirx.BufferStore, ir.expr.TensorLoad), look))
+    known = all(any(v.same_as(u) for u in unrolled) for v in used)
+    return used if known else None
+
+
+def _locate(buffer: Any, indices: Any, scope: Scope) -> tuple[Any, list[Any]]:
+    """Buffer and indices of an access, with an allocation's pieces in place of it."""
+    if buffer not in scope.pieces:
+        return buffer, list(indices)
+    pieces, dimension = scope.pieces[buffer]
+    indices = list(indices)
+    if len(pieces) == 1:
+        return pieces[0], indices
+    number = int(scope.analyzer.simplify(scope.rewrite(indices[dimension])))
+    return pieces[number], [*indices[:dimension], 0, *indices[dimension + 1 :]]
+
+
+def _is_accumulation(stmt: Any) -> bool:
+    """``x = x + 0 * y``."""
+    from tvm import tirx
+    from tvm.ir.expr import TensorLoad
+
+    if not isinstance(stmt, tirx.BufferStore) or not isinstance(stmt.value, tirx.Add):
+        return False
+    total, product = stmt.value.a, stmt.value.b
+    if not isinstance(total, TensorLoad) or not total.source.same_as(stmt.buffer):
+        return False
+    factors = (product.a, product.b) if isinstance(product, tirx.Mul) else ()
+    return any(isinstance(f, tirx.FloatImm) and float(f.value) == 0.0 for f in factors)
+
+
+def is_unrolled(loop: Any) -> bool:
+    """Whether a loop is to be written out."""
+    from tvm import tirx
+
+    return int(loop.kind) == int(tirx.ForKind.UNROLLED)
+
+
+def variables(expression: Any) -> list[Any]:
+    """The variables of an expression, with repetitions."""
+    import tvm_ffi
+    from tvm import ir
+
+    found: list[Any] = []
+    tvm_ffi.structural_walk(expression, (ir.Var, found.append))
+    return found
+
+
+def fresh(var: Any) -> Any:
+    """A new variable (or buffer) of the same name and type."""
+    from tvm import ir
+
+    return ir.Var(var.name, var.ty)
+
+
+def _is_select(call: Any) -> bool:
+    from tvm import ir
+
+    return isinstance(call.op, ir.Op) and call.op.name.endswith("if_then_else")
+
+
+def _conjuncts(condition: Any) -> list[Any]:
+    from tvm import tirx
+
+    if isinstance(condition, tirx.And):
+        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
+    return [condition]
+
+
+def _same(left: Any, right: Any) -> bool:
+    import tvm_ffi
+
+    return bool(tvm_ffi.structural_equal(left, right))
