@@ -15,32 +15,39 @@ from tvmconv.runtime.tensor import TensorInfo
 Array = npt.NDArray[Any]
 
 
-def order_arguments(inputs: Sequence[TensorInfo], arguments: Sequence[Any]) -> list[Array]:
-    """Arrays in input order, with shapes and types checked.
+class Parameters:
+    """The inputs of a model, as what arguments are checked against."""
 
-    Parameters
-    ----------
-    inputs
-        The model's inputs.
-    arguments
-        One mapping of name to array, one list or tuple of arrays, or the arrays themselves.
+    def __init__(self, inputs: Sequence[TensorInfo]) -> None:
+        self._inputs = tuple(inputs)
+        self._types = [np.dtype(info.dtype) for info in inputs]
 
-    Raises
-    ------
-    InputError
-        If an input is missing, unknown, or has another shape or element type.
-    """
-    values: Sequence[Any] = arguments
-    if len(arguments) == 1:
-        if isinstance(arguments[0], Mapping):
-            values = _by_name(inputs, arguments[0])
-        elif isinstance(arguments[0], list | tuple) and _is_sequence(inputs, arguments[0]):
-            values = arguments[0]
-    if len(values) != len(inputs):
-        raise InputError(
-            f"the model has {len(inputs)} input(s), got {len(values)}: {describe(inputs)}"
-        )
-    return [_check(info, value) for info, value in zip(inputs, values, strict=True)]
+    def bind(self, arguments: Sequence[Any]) -> list[Array]:
+        """Arrays in input order, with shapes and types checked.
+
+        Parameters
+        ----------
+        arguments
+            One mapping of name to array, one list or tuple of arrays, or the arrays themselves.
+
+        Raises
+        ------
+        InputError
+            If an input is missing, unknown, or has another shape or element type.
+        """
+        inputs = self._inputs
+        values: Sequence[Any] = arguments
+        if len(arguments) == 1:
+            first = arguments[0]
+            if isinstance(first, dict | Mapping):
+                values = _by_name(inputs, first)
+            elif isinstance(first, list | tuple) and _is_sequence(inputs, first):
+                values = first
+        if len(values) != len(inputs):
+            raise InputError(
+                f"the model has {len(inputs)} input(s), got {len(values)}: {describe(inputs)}"
+            )
+        return list(map(_check, inputs, self._types, values))
 
 
 def describe(inputs: Sequence[TensorInfo]) -> str:
@@ -65,9 +72,9 @@ def _by_name(inputs: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[An
     return [values[name] for name in names]
 
 
-def _check(info: TensorInfo, value: Any) -> Array:
+def _check(info: TensorInfo, dtype: np.dtype[Any], value: Any) -> Array:
     array = value if type(value) is np.ndarray else np.asarray(value)
-    if array.dtype != info.dtype:
+    if array.dtype != dtype:
         raise InputError(
             f"input {info.name!r} has type {array.dtype}, the model takes {info.dtype}; "
             f"convert it with .astype({info.dtype!r})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -18,15 +19,26 @@ from tvmconv.runtime.manifest import (
 )
 
 
-def save_artifact(manifest: Manifest, library: Library, path: Path) -> Path:
-    """Write both files; see :meth:`CompiledModel.save`."""
+def save_artifact(manifest: Manifest, link: Callable[[], Library], path: Path) -> Path:
+    """Write both files; see :meth:`CompiledModel.save`.
+
+    Parameters
+    ----------
+    manifest
+        The model's record; the library's hash and size are filled in.
+    link
+        Gives the complete library; called once the destination is known to be good.
+    path
+        Name of the shared object.
+    """
     files.check_destination(path, ".so")
     record = manifest_path(path)
     if record.exists() and not is_manifest(record):
         raise ArtifactError(
             f"{record} exists and is no tvmconv manifest; move it or save under another name"
         )
-    text = manifest.to_text().encode()
+    library = link()
+    text = manifest.with_library(library.sha256, library.bytes).to_text().encode()
     with files.replacing(path, record) as (library_file, record_file):
         files.create(library_file, 0o777, library.write_to)
         files.create(record_file, 0o666, partial(files.write_all, data=text))

@@ -1,4 +1,4 @@
-"""Shared objects: linked from a compiled executable, held open, copied and loaded.
+"""Shared objects: held open, hashed, copied and loaded.
 
 A library is held by its file descriptor, not its name: what was hashed is what is loaded
 and copied, also when the file is replaced or removed meanwhile.
@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import subprocess
 import tempfile
 import threading
 import weakref
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tvmconv.errors import ArtifactError
 from tvmconv.runtime import engine
 
-_COMPILERS = ("c++", "g++", "gcc", "clang++", "clang", "cc")
 _CHUNK = 1 << 20
 
 # One TVM module for each content: a library's own state (its context pointer) exists once for
@@ -76,6 +72,10 @@ class Library:
             offset += len(chunk)
         return digest.hexdigest()
 
+    def file(self) -> Library:
+        """The complete shared object: this one."""
+        return self
+
     def write_to(self, descriptor: int) -> None:
         """Copy the whole library into another open file."""
         offset = 0
@@ -103,68 +103,7 @@ class Library:
             try:
                 return engine.load_library(str(link))
             except RuntimeError as error:
-                raise ArtifactError(f"the shared object cannot be loaded: {error}") from error
-
-
-def link_executable(executable: Any) -> Library:
-    """Generate machine code and link it with the constants into a shared object.
-
-    The file has no name: it vanishes with the object, or with the process.
-
-    Parameters
-    ----------
-    executable
-        What ``tvm.relax.build`` returns.
-
-    Raises
-    ------
-    ArtifactError
-        If no compiler driver is found to link with, or linking fails.
-    """
-    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-        library = Path(folder) / "model.so"
-        executable.export_library(
-            str(library),
-            fcompile=_link,
-            fpack_imports=_pack_constants,
-            workspace_dir=folder,
-        )
-        return Library.open(library)
-
-
-def _pack_constants(module: Any, system_library: bool, prefix: str, folder: str) -> str:
-    """Write bytecode and constants for the assembler to include.
-
-    TVM's own way, an LLVM constant array, takes minutes for a large network.
-    """
-    from tvm import get_global_func
-
-    blob = Path(folder) / "constants.bin"
-    packed = get_global_func("runtime.ModulePackImportsToTensor")(module)
-    engine.as_array(packed).tofile(blob)
-    symbol = prefix + str(get_global_func("runtime.ModuleImportsBlobName")())
-    source = blob.with_suffix(".s")
-    # the large-data section keeps code and its small constants within 2 GB of each other
-    source.write_text(
-        f'.section .lrodata,"al",@progbits\n.balign 64\n.globl {symbol}\n{symbol}:\n'
-        f'.incbin "{blob}"\n.size {symbol}, .-{symbol}\n.section .note.GNU-stack,"",@progbits\n'
-    )
-    return str(source)
-
-
-def _link(output: str, objects: Sequence[str], **_: Any) -> None:
-    """Link with the system's compiler driver."""
-    driver = os.environ.get("CXX") or os.environ.get("CC")
-    driver = driver or next((name for name in _COMPILERS if shutil.which(name)), None)
-    if driver is None:
-        raise ArtifactError(
-            "linking the compiled model needs a C++ compiler and binutils, none was found; "
-            "install g++ (Debian: apt install g++) or name one in the variable CXX"
-        )
-    command = [*driver.split(), "-shared", "-fPIC", "-o", output, *objects, "-lm"]
-    try:
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise ArtifactError(f"cannot start the linker {driver!r}: {error.strerror}") from error
-    if result.returncode:
-        raise ArtifactError(f"linking with {driver!r} failed:\n{result.stderr.strip()[-2000:]}")
+                raise ArtifactError(
+                    f"the shared object cannot be loaded: {error}; its folder must allow "
+                    "execution (a new model is linked in TMPDIR)"
+                ) from error

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from tvmconv.decision import Decision, KernelCall
 from tvmconv.errors import InputError
 from tvmconv.machine import Machine
-from tvmconv.runtime.arguments import order_arguments
+from tvmconv.runtime.arguments import Parameters
 from tvmconv.runtime.artifact import open_artifact, save_artifact
-from tvmconv.runtime.library import Library, link_executable
+from tvmconv.runtime.library import Library
 from tvmconv.runtime.manifest import Manifest, check_features
 from tvmconv.runtime.memory import MemoryReport
 from tvmconv.runtime.outputs import Outputs, empty_aligned
@@ -23,6 +23,7 @@ from tvmconv.runtime.runner import Runner
 from tvmconv.runtime.tensor import TensorInfo
 
 if TYPE_CHECKING:
+    from tvmconv.runtime.link import BuiltLibrary
     from tvmconv.runtime.profile import Profile
     from tvmconv.runtime.timing import BoundCall, Timing
 
@@ -38,17 +39,20 @@ class CompiledModel:
     Parameters
     ----------
     manifest
-        The model's record, with the library's hash filled in.
+        The model's record.
     library
-        Its shared object; opened on the first call.
+        Its code; loaded on the first call.
     load_seconds
         Time that :func:`load` took; 0 for a model built in this process.
     """
 
-    def __init__(self, manifest: Manifest, library: Library, load_seconds: float = 0.0) -> None:
+    def __init__(
+        self, manifest: Manifest, library: Library | BuiltLibrary, load_seconds: float = 0.0
+    ) -> None:
         self.manifest = manifest
         self.load_seconds = load_seconds
         self._library = library
+        self._parameters = Parameters(manifest.inputs)
         self._names = tuple(info.name for info in manifest.outputs)
         self._lock = threading.Lock()
         self._runner: Runner | None = None
@@ -66,13 +70,13 @@ class CompiledModel:
         model_sha256: str = "",
         threads: int | None = None,
     ) -> CompiledModel:
-        """Link what the compiler made, and record what is known of it.
+        """Take over what the compiler made, and record what is known of it.
 
         Parameters
         ----------
         executable
             What ``tvm.relax.build`` returned; its function ``main`` takes the inputs in order and
-            returns the outputs in order. It may be dropped afterwards.
+            returns the outputs in order. It belongs to the model from now on.
         machine
             The record the kernels were scheduled for.
         inputs, outputs
@@ -87,9 +91,10 @@ class CompiledModel:
 
         Raises
         ------
-        ArtifactError
-            If no linker is installed, or linking fails.
+        TvmconvError
+            If LLVM does not know the machine's processor name.
         """
+        from tvmconv.runtime.link import BuiltLibrary
         from tvmconv.runtime.record import record_executable
 
         manifest = record_executable(
@@ -102,8 +107,7 @@ class CompiledModel:
             model_sha256=model_sha256,
             threads=threads,
         )
-        library = link_executable(executable)
-        return cls(manifest.with_library(library.sha256, library.bytes), library)
+        return cls(manifest, BuiltLibrary(executable))
 
     @property
     def name(self) -> str:
@@ -168,7 +172,7 @@ class CompiledModel:
         ArtifactError
             If this processor lacks a feature the model was built for.
         """
-        arrays = order_arguments(self.manifest.inputs, arguments)
+        arrays = self._parameters.bind(arguments)
         return Outputs(self._names, self._ready().run(arrays))
 
     def run_into(
@@ -183,7 +187,7 @@ class CompiledModel:
         InputError
             Additionally, if an output array is missing, or of another shape or type.
         """
-        arrays = order_arguments(self.manifest.inputs, (inputs,))
+        arrays = self._parameters.bind((inputs,))
         if isinstance(outputs, Mapping):
             if missing := [name for name in self._names if name not in outputs]:
                 raise InputError(f"missing output array(s): {', '.join(missing)}")
@@ -200,7 +204,7 @@ class CompiledModel:
         """A call with fixed input tensors: the shortest path into the kernels."""
         from tvmconv.runtime.timing import BoundCall
 
-        return BoundCall(self, self._ready(), order_arguments(self.manifest.inputs, (inputs,)))
+        return BoundCall(self, self._ready(), self._parameters.bind((inputs,)))
 
     def time(
         self,
@@ -239,7 +243,7 @@ class CompiledModel:
         from tvmconv.runtime.timing import random_inputs
 
         values = random_inputs(self.manifest.inputs) if inputs is None else inputs
-        arrays = order_arguments(self.manifest.inputs, (values,))
+        arrays = self._parameters.bind((values,))
         return profile_model(self, self._ready(), arrays, repeat)
 
     def explain(self) -> Any:
@@ -271,7 +275,7 @@ class CompiledModel:
             If the name is unsuitable, the folder is missing or not writable, writing fails, or
             the manifest would replace a file that is none.
         """
-        return save_artifact(self.manifest, self._library, Path(path))
+        return save_artifact(self.manifest, self._library.file, Path(path))
 
     def _ready(self) -> Runner:
         if self._runner is None:

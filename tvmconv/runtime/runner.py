@@ -36,14 +36,14 @@ class Instance:
         return [self._tensor(index, array) for index, array in enumerate(arrays)]
 
     def _tensor(self, index: int, array: Array) -> Any:
-        flags = array.flags
-        if (
-            flags.c_contiguous
-            and flags.writeable
-            and array.size
-            and array.__array_interface__["data"][0] % _ALIGNMENT == 0
-        ):
-            return self._from_dlpack(array)
+        if array.flags.c_contiguous and array.size:
+            try:
+                tensor = self._from_dlpack(array)
+            except BufferError:  # a read-only array
+                pass
+            else:
+                if tensor.data_ptr() % _ALIGNMENT == 0:
+                    return tensor
         staged = self._staged[index]
         if staged is None:
             info = self._inputs[index]
@@ -137,4 +137,6 @@ class Runner:
 
 
 def _as_list(result: Any, count: int) -> list[Any]:
-    return [result] if count == 1 and hasattr(result, "__dlpack__") else list(result)
+    if count == 1 and hasattr(result, "__dlpack__"):
+        return [result]
+    return [result[index] for index in range(count)]
