@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from tvmconv.compile.pipeline import lower_pass
+from tvmconv.compile.tir import register
 from tvmconv.machine import Machine
 
 
@@ -37,4 +38,6 @@ def compile_graph(lowered: Lowered, machine: Machine) -> Any:
     # Not inside `with target:`, which would add attributes that override the code generator's
     # options.
     target = Target(machine.tvm_target())
-    return relax.build(lowered.mod, target=target, relax_pipeline=lower_pass(machine))
+    return relax.build(
+        lowered.mod, target=target, relax_pipeline=lower_pass(machine), tir_pipeline=register()
+    )

@@ -1,0 +1,86 @@
+"""The passes between scheduled functions and LLVM, as a named pipeline of ``tirx.build``.
+
+They are TVM's own in TVM's order, without those that concern GPUs and narrow floating-point types
+only, and with one addition that keeps the time linear in the size of a function.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+PIPELINE = "tvmconv"
+
+
+def register() -> str:
+    """Make the pipeline known to TVM and return its name."""
+    from tvm import tirx
+
+    tirx.register_tir_pipeline(PIPELINE, _factory)
+    return PIPELINE
+
+
+def _factory() -> tuple[Any, Any, Any]:
+    from tvm.s_tir.pipeline import finalize_device_passes, finalize_host_passes
+
+    return _lower(), finalize_host_passes, finalize_device_passes
+
+
+def _lower() -> Any:
+    from tvm import ir, s_tir, tirx
+
+    tir, low = tirx.transform, s_tir.transform
+    return ir.transform.Sequential(
+        [
+            low.CanonicalizeLoop(),
+            low.LowerInitBlock(),
+            low.PlanAndUpdateBufferAllocationLocation(),
+            low.ConvertBlocksToOpaque(),
+            low.CompactBufferAllocation(),
+            low.LowerMatchBuffer(),
+            low.StmtSimplify(),
+            low.LowerOpaqueBlock(),
+            tir.prim_func_pass(_share_lanes, opt_level=0, name="tvmconv.ShareLaneVariables"),
+            tir.FlattenBuffer(),
+            tir.NarrowDataType(32),
+            low.LoopPartition(),
+            tir.VectorizeLoop(True),
+            tir.StorageRewrite(),
+            low.HoistIfThenElse(),
+            tir.UnrollLoop(),
+            low.RenormalizeSplitPattern(),
+            tir.StmtSimplify(),
+            tir.RemoveNoOp(),
+            low.RewriteUnsafeSelect(),
+            tir.CommonSubexprElim(),
+            tir.VerifyMemory(),
+            tir.AnnotateEntryFunc(),
+            tir.SplitHostDevice(),
+            tir.MakePackedAPI(),
+        ],
+        name="tvmconv.LowerFunctions",
+    )
+
+
+def _share_lanes(func: Any, _mod: Any, _context: Any) -> Any:
+    """Give all vectorised loops of one extent the same variable.
+
+    TVM's analyser remembers the range of every variable and consults all of them in every
+    comparison, so that passes over an unrolled kernel with thousands of vector loops take
+    quadratic time (25 s for one 7x7 first layer). The loops disappear with VectorizeLoop.
+    """
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    shared: dict[tuple[int, str], Any] = {}
+    names: dict[Any, Any] = {}
+
+    def look(loop: Any) -> None:
+        if int(loop.kind) == tirx.ForKind.VECTORIZED and isinstance(loop.extent, tirx.IntImm):
+            kind = (int(loop.extent), str(loop.loop_var.ty))
+            names[loop.loop_var] = shared.setdefault(kind, ir.Var("lane", loop.loop_var.ty))
+
+    tvm_ffi.structural_walk(func.body, (tirx.For, look))
+    if len(names) == len(shared):
+        return func
+    body = tvm_ffi.structural_map(func.body, (ir.Var, lambda var: names.get(var, var)))
+    return func.with_body(body)
