@@ -89,7 +89,17 @@ def _pool(emitter: Emitter, node: Node) -> None:
 def _global(emitter: Emitter, node: Node) -> None:
     channels, kind = node.output.dims[1], "avg" if node.op == "mean" else "max"
     flops = int(np.prod(node.args[0].dims))
-    _single(emitter, node, lambda x: global_pool(x, channels, kind, blocked=True), flops=flops)
+    stays = node not in emitter.plan.leaving
+    args = [emitter.as_blocked(node.args[0])]
+
+    def expression(x: Any) -> Any:
+        return global_pool(x, channels, kind, blocked=stays)
+
+    result = emitter.call(expression, args, _record(node, flops), opaque=True)
+    if stays:
+        emitter.set_blocked(node.output, result)
+    else:
+        emitter.plain[node.output] = result
 
 
 def _concat(emitter: Emitter, node: Node) -> None:

@@ -26,9 +26,13 @@ _REORDER_BANDWIDTH = 5e9
 
 @dataclass
 class Plan:
-    """Nodes that compute blocked results, and the decision of each convolution."""
+    """Nodes that compute on blocks, and the decision of each convolution.
+
+    Nodes in ``leaving`` read blocks and write the plain layout.
+    """
 
     blocked: set[Node] = field(default_factory=set)
+    leaving: set[Node] = field(default_factory=set)
     decisions: dict[Node, Decision] = field(default_factory=dict)
 
 
@@ -69,25 +73,35 @@ def plan_layouts(
                 in_blocks.add(source)
             if progress:
                 progress(len(plan.decisions), total)
-        elif not _follows(node, in_blocks, users, machine.lanes):
+        elif not _follows(node, in_blocks):
             continue
         plan.blocked.add(node)
-        in_blocks.update(node.outputs)
+        if _leaves(node, users, machine.lanes):
+            plan.leaving.add(node)
+        else:
+            in_blocks.update(node.outputs)
     return plan
 
 
-def _follows(node: Node, in_blocks: set[Value], users: dict[Value, list[Node]], lanes: int) -> bool:
+def _follows(node: Node, in_blocks: set[Value]) -> bool:
     """Whether a node other than a convolution computes on blocks."""
     maps = [value for value in node.inputs if not value.is_const]
     if not can_block(node) or not any(value in in_blocks for value in maps):
         return False
-    if node.op in ("mean", "max") and node.output.dims[1] % lanes:
-        # a pooled vector that does not fill its blocks goes plain right away, unless
-        # convolutions read it (squeeze-and-excitation)
-        return any(user.op == CONV or can_block(user) for user in users.get(node.output, ()))
     # one large plain operand costs more to convert than the small blocked ones save
     blocked = sum(_size(value) for value in maps if value in in_blocks)
     return 2 * blocked >= sum(_size(value) for value in maps)
+
+
+def _leaves(node: Node, users: dict[Value, list[Node]], lanes: int) -> bool:
+    """Whether a pooled vector should be written plain right away.
+
+    Only a vector that does not fill its blocks: a full one is the same in both layouts. If
+    convolutions read it (squeeze-and-excitation) it stays.
+    """
+    if node.op not in ("mean", "max") or node.output.dims[1] % lanes == 0:
+        return False
+    return not any(user.op == CONV or can_block(user) for user in users.get(node.output, ()))
 
 
 def _size(value: Value) -> int:

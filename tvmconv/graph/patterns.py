@@ -79,25 +79,39 @@ def _lrn(node: Node) -> None:
     added = _producer(power.args[0], "add") if power else None
     scaled = _producer(added.args[0], "multiply") if added else None
     squeezed = _producer(scaled.args[0], "reshape") if scaled else None
-    pooled = _producer(squeezed.args[0], "nn.avg_pool3d") if squeezed else None
+    pooled = _window_mean(squeezed.args[0]) if squeezed else None
     expanded = _producer(pooled.args[0], "reshape") if pooled else None
     squared = _producer(expanded.args[0], "multiply") if expanded else None
-    if power is None or added is None or scaled is None or pooled is None or squared is None:
+    if not (power and added and scaled and pooled and expanded and squared):
         return
     if squared.args[0] is not source or squared.args[1] is not source:
         return
     beta, bias, alpha = scalar(power.args[1]), scalar(added.args[1]), scalar(scaled.args[1])
-    size, rows, columns = pooled.attrs["pool_size"]
-    window = {
-        "strides": (1, 1, 1),
-        "dilation": (1, 1, 1),
-        "padding": ((size - 1) // 2, 0, 0, size - 1 - (size - 1) // 2, 0, 0),
+    if None in (beta, bias, alpha) or expanded.output.dims[:3] != (
+        source.dims[0],
+        1,
+        source.dims[1],
+    ):
+        return
+    size = pooled.attrs["pool_size"][0]
+    _become(node, "lrn", source, size=size, alpha=alpha, beta=beta, bias=bias)
+
+
+def _window_mean(value: Value) -> Node | None:
+    """The pooling that averages over a window of the first spatial axis, zeros beyond its ends."""
+    pooled = _producer(value, "nn.avg_pool3d") or _producer(value, "nn.avg_pool2d")
+    if pooled is None:
+        return None
+    attrs = pooled.attrs
+    size, *others = attrs["pool_size"]
+    rank = 1 + len(others)
+    low = (size - 1) // 2
+    zeros = (0,) * (rank - 1)
+    expected = {
+        "strides": (1,) * rank,
+        "dilation": (1,) * rank,
+        "padding": (low, *zeros, size - 1 - low, *zeros),
         "count_include_pad": True,
     }
-    if None in (beta, bias, alpha) or (rows, columns) != (1, 1):
-        return
-    if expanded is None or expanded.output.shape != (source.dims[0], 1, *source.dims[1:]):
-        return
-    if any(pooled.attrs[name] != value for name, value in window.items()):
-        return
-    _become(node, "lrn", source, size=size, alpha=alpha, beta=beta, bias=bias)
+    along = all(extent == 1 for extent in others)
+    return pooled if along and all(attrs[k] == v for k, v in expected.items()) else None
