@@ -193,6 +193,10 @@ def run_checker(model: onnx.ModelProto) -> None:
     graph.node.extend(model.graph.node)
     graph.input.extend(model.graph.input)
     graph.output.extend(model.graph.output)
+    for value in [*graph.input, *graph.output]:
+        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
+            # legal in a model whose shapes are inferred, but the checker wants the field
+            value.type.tensor_type.shape.SetInParent()
     inputs = {i.name for i in model.graph.input}
     # tensors are checked when they are decoded; here they stand as inputs, so that weights
     # of any size need not be copied

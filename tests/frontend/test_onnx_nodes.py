@@ -1,0 +1,117 @@
+"""The node cases of ``onnx.backend.test``, with the expected outputs that they carry."""
+
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from tests.frontend.onnx_runner import freeze, run
+from tvmconv.errors import ModelError
+
+# operators whose further inputs are data; all other further inputs are parameters
+DATA_OPERATORS = set(
+    "Add And Concat Div Equal Gather Greater GreaterOrEqual Less LessOrEqual MatMul Max Mean Min "
+    "Mod Mul Or Pow Sub Sum Where Xor".split()
+)
+# modules of cases that run by default; the rest are marked slow
+CORE = (
+    "averagepool batchnorm clip concat conv convtranspose depthtospace elu flatten gelu gemm "
+    "globalaveragepool globalmaxpool hardsigmoid hardswish instancenorm leakyrelu logsoftmax lrn "
+    "maxpool pad prelu relu reshape sigmoid slice softmax spacetodepth split squeeze tanh "
+    "transpose unsqueeze upsample"
+).split()
+OTHERS = (
+    "abs add and_op argmax argmin cast ceil celu constant constantofshape cos cumsum div dropout "
+    "equal erf exp expand floor gather greater greater_equal groupnormalization identity isnan "
+    "layernormalization less less_equal log lpnormalization matmul max mean min mish mod mul neg "
+    "not_op or_op pow reciprocal reducel1 reducel2 reducelogsum reducelogsumexp reducemax "
+    "reducemean reducemin reduceprod reducesum reducesumsquare resize round selu shape sign sin "
+    "size softplus softsign sqrt sub sum thresholdedrelu tile where xor"
+).split()
+# what is refused, and a word of the reason
+REFUSED = {
+    "convtranspose_3d": "three spatial",
+    "maxpool_with_argmax": "Indices",
+    "resize_tf_crop_and_resize": "tf_crop_and_resize",
+    "antialias": "antialias",
+    "BFLOAT16": "element type",
+    "bfloat16": "element type",
+    "FLOAT8": "element type",
+    "FLOAT4": "element type",
+    "INT4": "element type",
+    "INT2": "element type",
+    "e8m0": "element type",
+    "float8": "element type",
+    "string": "element type",
+    "identity_sequence": "not a tensor",
+    "identity_opt": "not a tensor",
+    "mod_float": "fmod=0",
+    "test_not_": "operator set 1",
+    "empty_set": "not fixed",
+    "zero_size": "not fixed",
+    "reshape_allowzero": "not fixed",
+}
+
+
+def cases_of(module: str) -> list[Any]:
+    """Cases of one module of onnx's collection; importing the module makes them."""
+    from onnx.backend.test.case import node
+
+    from tvmconv.frontend.convert import CONVERTERS
+
+    known = len(node._NodeTestCases)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import_module(f"{node.__name__}.{module}")
+    return [
+        case
+        for case in node._NodeTestCases[known:]
+        if all(n.op_type in CONVERTERS for n in case.model.graph.node)
+        # the same operators again, spelled out; and training
+        and "expanded" not in case.name
+        and "training" not in case.name
+    ]
+
+
+@pytest.mark.parametrize(
+    "module", [*CORE, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
+)
+def test_cases_agree_with_their_expected_outputs(module: str) -> None:
+    cases = cases_of(module)
+    assert cases
+    failures = {}
+    for case in cases:
+        try:
+            _check(case)
+        except Exception as error:
+            failures[case.name] = " ".join(str(error).split())
+    assert failures == {}
+
+
+def _check(case: Any) -> None:
+    operands, expected = ([_array(v) for v in values] for values in case.data_sets[0])
+    operators = {node.op_type for node in case.model.graph.node}
+    keep = len(operands) if operators & DATA_OPERATORS else 1
+    try:
+        frozen, feeds = freeze(case.model, operands, keep)
+        results = run(frozen, feeds)
+    except ModelError as error:
+        reasons = [reason for word, reason in REFUSED.items() if word in case.name]
+        if not any(reason in str(error) for reason in reasons):
+            raise
+        return
+    for actual, wanted in zip(results, expected, strict=True):
+        assert (wanted.shape, wanted.dtype) == (actual.shape, actual.dtype)
+        np.testing.assert_allclose(actual, wanted, rtol=max(case.rtol, 1e-4), atol=1e-5)
+
+
+def _array(value: Any) -> np.ndarray:
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    return np.asarray(value) if not isinstance(value, list) else value
