@@ -8,6 +8,7 @@ possible afterwards, because the compiler finds the same runtime library already
 from __future__ import annotations
 
 import ctypes
+import threading
 from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
@@ -18,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.errors import ArtifactError
-from tvmconv.runtime import threads
+from tvmconv.runtime.threads import set_environment_defaults
 
 _CPU = 1  # kDLCPU
 _POOLED_ALLOCATOR = 2
+_initialising = threading.Lock()
 
 
 @cache
@@ -33,7 +35,7 @@ def ffi() -> Any:
     ArtifactError
         If the packages ``apache-tvm`` and ``apache-tvm-ffi`` are not installed.
     """
-    threads.set_environment_defaults()
+    set_environment_defaults()
     try:
         import tvm_ffi
     except ImportError as error:
@@ -77,7 +79,9 @@ def load_library(path: str) -> Any:
 def virtual_machine(module: Any) -> Any:
     """A new virtual machine over a module; constants are shared between machines."""
     machine = module["vm_load_executable"]()
-    machine["vm_initialization"](_CPU, 0, _POOLED_ALLOCATOR)
+    # initialisation enters every constant into a table of the shared executable
+    with _initialising:
+        machine["vm_initialization"](_CPU, 0, _POOLED_ALLOCATOR)
     return machine
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.errors import ArtifactError
-from tvmconv.runtime import engine
 from tvmconv.runtime.library import Library
+from tvmconv.runtime.packing import pack_executable
 
 _COMPILERS = ("c++", "g++", "gcc", "clang++", "clang", "cc")
 
@@ -106,7 +106,9 @@ def _pack_constants(module: Any, folder: Path) -> Path:
     from tvm import get_global_func
 
     blob = folder / "constants.bin"
-    engine.as_array(get_global_func("runtime.ModulePackImportsToTensor")(module)).tofile(blob)
+    with blob.open("wb") as file:
+        for piece in pack_executable(module):
+            piece.tofile(file)
     symbol = get_global_func("runtime.ModuleImportsBlobName")()
     source = blob.with_suffix(".s")
     # the large-data section lets code and its own constants stay within 2 GB of each other

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -69,6 +70,8 @@ class Runner:
         self._threads = thread_count
         # append and pop of a deque are atomic: no lock between concurrent calls
         self._idle: deque[Instance] = deque()
+        # after the last call, memory that only this model used goes back to the system
+        weakref.finalize(self, engine.release_free_memory).atexit = False
         self._always_copy = returns_constants(str(module["as_text"]()))
 
     def new_instance(self) -> Instance:
