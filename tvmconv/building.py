@@ -71,11 +71,14 @@ def build(
     from tvmconv.frontend import read_model, to_relax
     from tvmconv.graph.lower import lower
     from tvmconv.runtime.module import CompiledModel
+    from tvmconv.runtime.threads import prepare
     from tvmconv.selection.select import check_algorithms
 
     report = progress or _silent
     machine = resolve_machine(target, threads)
     check_algorithms(algorithms)
+    # constant folding would make this thread's pool with fewer workers, for good
+    prepare(machine.cores)
     report("read the model", 0, 1)
     loaded = read_model(model, shapes)
     report("read the model", 1, 1)
