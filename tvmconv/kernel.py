@@ -42,7 +42,6 @@ class Kernel:
         """The scheduled ``tirx.PrimFunc``, marked so that no later pass schedules it again."""
         from tvm.s_tir import Schedule
 
-        from tvmconv.schedules.common.peel import peel_loops
         from tvmconv.schedules.common.specialise import specialise
 
         module = registry.schedule(self.algorithm, self.machine)
@@ -53,7 +52,7 @@ class Kernel:
         module.check(self.workload, self.machine, self.config)
         schedule = Schedule(self.unscheduled())
         module.apply(schedule, self.workload, self.machine, self.config)
-        func = specialise(peel_loops(schedule.mod["main"])).with_attr("global_symbol", symbol)
+        func = specialise(schedule.mod["main"]).with_attr("global_symbol", symbol)
         return func.with_attr("tirx.is_scheduled", True)
 
 

@@ -1,9 +1,9 @@
-"""Depthwise convolution on x86: taps of one register tile unrolled, borders peeled.
+"""Depthwise convolution on x86: taps of one register tile unrolled, border tiles of their own.
 
 1. Channel blocks (and, where they are fewer than needed, bands of rows) run in parallel.
 2. A tile of ``tile_h`` x ``tile_w`` output pixels accumulates in registers. Within a kernel row
    the taps of neighbouring outputs read the same input vectors, so each is loaded once a row.
-3. The tiles that touch the padding are peeled; the interior carries no predicate.
+3. The tiles that touch the padding are separate code; the interior carries no predicate.
 4. The epilogue is applied to the registers before the only store.
 """
 
@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.schedules.common.borders import axes, row_bands
-from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.peel import mark_peel
-
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.specialise import mark_cases, mark_parallel, mark_taps
+from tvmconv.schedules.common.threads import row_bands
 from tvmconv.workload import Conv2dWorkload
 
-# multiply-adds in one unrolled tile; beyond this the copies for the borders leave the L1i
+# multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
 _UNROLL_LIMIT = 256
 
 
@@ -67,16 +66,15 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     ho, hi = schedule.split(h, [None, tile_h])
     wo, wi = schedule.split(w, [None, tile_w])
     schedule.reorder(n, b, band, ho, wo, r, s, hi, wi, lane)
-    schedule.parallel(schedule.fuse(n, b, band))
+    mark_parallel(schedule, n, b, band)
+    mark_cases(schedule, ho, wo)
     register_tile(schedule, block, output, at=wo, reduction=r, tile=(hi, wi), lane=lane)
 
     size = tile_h * tile_w * workload.kernel_w
     for loop, unrolled in ((s, size), (r, size * workload.kernel_h)):
         if unrolled <= _UNROLL_LIMIT:
             schedule.unroll(loop)
-    vertical, horizontal = axes(workload)
-    mark_peel(schedule, ho, *vertical.border_tiles(tile_h, rows))
-    mark_peel(schedule, wo, *horizontal.border_tiles(tile_w))
+    mark_taps(schedule, r, s)
 
 
 def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:

@@ -4,8 +4,8 @@
 2. A tile of ``oc`` blocks x ``tile_h`` x ``tile_w`` pixels accumulates in registers over all
    channels and taps. Each broadcast scalar feeds ``oc`` multiply-adds and each weight vector one
    per pixel: with ``oc`` of 2 or more, two load ports keep up with two multiply-add units.
-3. The taps of one kernel row (of all rows where they fit) are unrolled, so that in the peeled
-   tiles at the borders the padding predicates are constants.
+3. Taps outside the image are skipped by the row; tiles at the left and right border are
+   separate code in which only their outermost pixels carry a predicate.
 4. The epilogue is applied to the registers before the only store.
 """
 
@@ -13,16 +13,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.schedules.common.borders import axes, row_bands
-from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.peel import mark_peel
-
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.specialise import mark_cases, mark_parallel, mark_taps
+from tvmconv.schedules.common.threads import row_bands
 from tvmconv.workload import Conv2dWorkload
 
-# multiply-adds in one unrolled tile; beyond this the copies for the borders leave the L1i
+# multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
 _UNROLL_LIMIT = 320
 
 
@@ -65,23 +64,22 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     """Schedule the function of :class:`tvmconv.algorithms.direct_first.DirectFirst`."""
     oc, tile_h, tile_w, bands = _values(config)
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
-    n, kb, h, w, lane, ci, r, s = schedule.get_loops(block)
+    n, kb, h, w, lane, r, s, ci = schedule.get_loops(block)
     rows = -(-workload.out_height // bands)
     kbo, kbi = schedule.split(kb, [None, oc])
     band, h = schedule.split(h, [None, rows])
     ho, hi = schedule.split(h, [None, tile_h])
     wo, wi = schedule.split(w, [None, tile_w])
-    schedule.reorder(n, kbo, band, ho, wo, ci, r, s, hi, wi, kbi, lane)
-    schedule.parallel(schedule.fuse(n, kbo, band))
-    register_tile(schedule, block, output, at=wo, reduction=ci, tile=(hi, wi, kbi), lane=lane)
+    schedule.reorder(n, kbo, band, ho, wo, r, s, ci, hi, wi, kbi, lane)
+    mark_parallel(schedule, n, kbo, band)
+    mark_cases(schedule, kbo, ho, wo)
+    mark_taps(schedule, r)
+    register_tile(schedule, block, output, at=wo, reduction=r, tile=(hi, wi, kbi), lane=lane)
 
-    size = oc * tile_h * tile_w * workload.kernel_w
-    for loop, unrolled in ((s, size), (r, size * workload.kernel_h)):
-        if unrolled <= _UNROLL_LIMIT:
-            schedule.unroll(loop)
-    vertical, horizontal = axes(workload)
-    mark_peel(schedule, ho, *vertical.border_tiles(tile_h, rows))
-    mark_peel(schedule, wo, *horizontal.border_tiles(tile_w))
+    # neighbouring taps of one channel share pixels: unrolled, the compiler would keep those
+    # broadcasts alive from tap to tap and run out of registers; channels share none
+    if workload.in_channels * oc * tile_h * tile_w <= _UNROLL_LIMIT:
+        schedule.unroll(ci)
 
 
 def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:

@@ -57,8 +57,8 @@ class DirectFirst(Algorithm):
         def tap(n: Any, b: Any, h: Any, x: Any, lane: Any) -> Any:
             row = h * w.stride_h + r * w.dilation_h - w.pad_top
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
-            product = data[n, ci, row, column] * weight[b // oc, ci, r, s, b % oc, lane]
-            return te.sum(product_inside(product, row, column, w), axis=[ci, r, s])
+            pixel = product_inside(data[n, ci, row, column], row, column, w)
+            return te.sum(pixel * weight[b // oc, r, s, ci, b % oc, lane], axis=[r, s, ci])
 
         total = te.compute(shape, tap, name="conv2d", attrs={"tvmconv.algorithm": self.name})
 
@@ -77,23 +77,23 @@ class DirectFirst(Algorithm):
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
-        """``(K/(oc*k), C, R, S, oc, k)``, ``k`` the machine's lanes."""
+        """``(K/(oc*k), R, S, C, oc, k)``, ``k`` the machine's lanes."""
         oc = config.int("oc")
         groups = -(-machine.blocks(workload.out_channels) // oc)
-        taps = (workload.in_channels, workload.kernel_h, workload.kernel_w)
+        taps = (workload.kernel_h, workload.kernel_w, workload.in_channels)
         return (groups, *taps, oc, machine.lanes)
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
         """OIHW to :meth:`packed_weight_shape`, surplus output channels zero."""
-        groups, channels, height, width, oc, lanes = self.packed_weight_shape(
+        groups, height, width, channels, oc, lanes = self.packed_weight_shape(
             workload, machine, config
         )
         padded = np.zeros((groups * oc * lanes, channels, height, width), np.float32)
         padded[: workload.out_channels] = weight
         rows = padded.reshape(groups, oc, lanes, channels, height, width)
-        return np.ascontiguousarray(rows.transpose(0, 3, 4, 5, 1, 2))
+        return np.ascontiguousarray(rows.transpose(0, 4, 5, 3, 1, 2))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """None: the accumulators live in registers."""
