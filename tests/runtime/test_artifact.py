@@ -1,0 +1,337 @@
+"""Saved models: what is written, what is refused, and that nothing partial is left."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import programs
+import pytest
+
+import tvmconv
+from tvmconv.errors import ArtifactError, InputError
+from tvmconv.machine import MACHINES
+from tvmconv.runtime import artifact, engine, files, link, manifest
+from tvmconv.runtime.module import CompiledModel, load
+
+FRESH = """
+import json, sys
+import numpy as np
+import tvmconv
+model = tvmconv.load(sys.argv[1])
+data = np.load(sys.argv[2])
+outputs = model.run(data["x"], data["y"])
+np.savez(sys.argv[3], **dict(outputs))
+mapped = open("/proc/self/maps").read()
+print(json.dumps({
+    "modules": [m for m in sys.modules if m == "tvm" or m.startswith(("tvm.", "onnx"))],
+    "libraries": [name for name in ("libtvm_compiler", "libtvm_runtime.so") if name in mapped],
+    "calls": len(model.calls),
+}))
+"""
+
+
+def edit(path: Path, **changes: object) -> None:
+    data = json.loads(path.read_text())
+    data.update(changes)
+    path.write_text(json.dumps(data))
+
+
+def test_fresh_process_runs_it_without_the_compiler(saved: Path, tmp_path: Path) -> None:
+    inputs = programs.dense_inputs(8)
+    np.savez(tmp_path / "in.npz", **inputs)
+    command = [sys.executable, "-c", FRESH, str(saved), "in.npz", "out.npz"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    facts = json.loads(result.stdout)
+    assert facts["modules"] == []
+    assert facts["libraries"] == ["libtvm_runtime.so"]
+    assert facts["calls"] == 4
+    assert result.stderr == ""
+    outputs = np.load(tmp_path / "out.npz")
+    expected = programs.dense_reference(inputs)
+    np.testing.assert_allclose(outputs["hidden"], expected, rtol=2e-5, atol=2e-5)
+
+
+def test_compiler_works_after_load(saved: Path) -> None:
+    code = (
+        "import sys, numpy as np; sys.path.insert(0, sys.argv[2])\n"
+        "import programs, tvmconv\n"
+        "loaded = tvmconv.load(sys.argv[1]); inputs = programs.dense_inputs()\n"
+        "before = loaded.run(inputs)['hidden']\n"
+        "built = programs.dense_model()\n"
+        "assert np.array_equal(before, built.run(inputs)['hidden'])\n"
+        "assert np.array_equal(before, loaded.run(inputs)['hidden'])\n"
+    )
+    command = [sys.executable, "-c", code, str(saved), str(Path(__file__).parent)]
+    subprocess.run(command, check=True)
+
+
+def test_round_trip_keeps_everything(dense: CompiledModel, saved: Path) -> None:
+    loaded = load(saved)
+    filled = dense.manifest.with_library(
+        hashlib.sha256(saved.read_bytes()).hexdigest(), saved.stat().st_size
+    )
+    assert filled.to_json() == loaded.manifest.to_json()
+    assert dense.calls == loaded.calls
+    assert loaded.load_seconds > 0
+    again = loaded.save(saved.with_name("again.so"))
+    assert again.read_bytes() == saved.read_bytes()
+    assert again.with_suffix(".json").read_text() == saved.with_suffix(".json").read_text()
+
+
+def test_saving_after_running_gives_the_same_bytes(tmp_path: Path) -> None:
+    """Running enters empty memory scopes into the executable; they must not be saved."""
+    first = programs.dense_model()
+    second = programs.dense_model()
+    second.run(programs.dense_inputs())
+    a, b = first.save(tmp_path / "a.so"), second.save(tmp_path / "b.so")
+    assert a.read_bytes() == b.read_bytes()
+    np.testing.assert_array_equal(
+        second.run(programs.dense_inputs())[0], load(b).run(programs.dense_inputs())[0]
+    )
+
+
+def test_names_in_the_error_of_a_flipped_byte(saved: Path) -> None:
+    content = bytearray(saved.read_bytes())
+    content[len(content) // 2] ^= 1
+    saved.write_bytes(content)
+    with pytest.raises(ArtifactError, match=r"dense\.so is not the file that .*dense\.json desc"):
+        load(saved)
+
+
+def test_truncated_library(saved: Path) -> None:
+    saved.write_bytes(saved.read_bytes()[:-100])
+    with pytest.raises(ArtifactError, match="damaged, replaced"):
+        load(saved)
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, 1500])
+def test_truncated_manifest(saved: Path, keep: int) -> None:
+    record = saved.with_suffix(".json")
+    record.write_bytes(record.read_bytes()[:keep])
+    with pytest.raises(ArtifactError, match=r"dense\.json is not valid JSON.*save the model again"):
+        load(saved)
+
+
+def test_binary_manifest(saved: Path) -> None:
+    saved.with_suffix(".json").write_bytes(b"\xff\xfe\x00garbage")
+    with pytest.raises(ArtifactError, match="not valid JSON"):
+        load(saved)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "3", '{"format": "other"}'])
+def test_foreign_json(saved: Path, text: str) -> None:
+    saved.with_suffix(".json").write_text(text)
+    with pytest.raises(ArtifactError, match="is not a tvmconv manifest"):
+        load(saved)
+
+
+def test_format_version(saved: Path) -> None:
+    edit(saved.with_suffix(".json"), format_version=99)
+    with pytest.raises(ArtifactError, match=r"format version 99, this tvmconv .* reads 1"):
+        load(saved)
+
+
+@pytest.mark.parametrize("name", ["target", "inputs", "library", "memory", "versions", "calls"])
+@pytest.mark.parametrize("value", [None, 3, [1], {"a": 1}], ids=repr)
+def test_malformed_fields(saved: Path, name: str, value: object) -> None:
+    edit(saved.with_suffix(".json"), **{name: value})
+    with pytest.raises(ArtifactError):
+        load(saved)
+
+
+def test_missing_feature(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest, "host_features", lambda: frozenset({"sse2"}))
+    monkeypatch.setattr(engine, "load_library", lambda _: pytest.fail("code was mapped"))
+    with pytest.raises(ArtifactError, match=r"dense\.so was built for .* needs .*avx2.*x86-64-v3"):
+        load(saved)
+
+
+def test_built_for_another_processor_saves_but_does_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = programs.compile_program(
+        programs.dense_program(),
+        programs.DENSE_INPUTS,
+        programs.DENSE_OUTPUTS,
+        machine=MACHINES["x86-64-v3"],
+    )
+    monkeypatch.setattr(manifest, "host_features", lambda: frozenset({"avx", "fma"}))
+    with pytest.raises(ArtifactError, match="needs .*avx2"):
+        model.run(programs.dense_inputs())
+    path = model.save(tmp_path / "other.so")
+    monkeypatch.undo()
+    expected = programs.dense_reference(programs.dense_inputs())
+    actual = load(path).run(programs.dense_inputs())["hidden"]
+    np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("installed", "message"),
+    [
+        (
+            {"tvm": "0.28.1", "tvm_ffi": "0.1.14"},
+            r"built with apache-tvm 0\.27.*installed is 0\.28",
+        ),
+        ({"tvm": "0.27.0", "tvm_ffi": "0.2.0"}, r"apache-tvm-ffi .*installed is 0\.2\.0"),
+        ({"tvm": "", "tvm_ffi": "0.1.14"}, "installed is none"),
+    ],
+)
+def test_other_runtime(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, installed: dict[str, str], message: str
+) -> None:
+    monkeypatch.setattr(engine, "versions", lambda: installed)
+    with pytest.raises(ArtifactError, match=message):
+        load(saved)
+
+
+def test_patch_release_of_the_runtime_is_accepted(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "versions", lambda: {"tvm": "0.27.9", "tvm_ffi": "0.1.99"})
+    load(saved)
+
+
+def test_moved_together_and_apart(saved: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    moved = folder / "renamed.so"
+    shutil.move(saved, moved)
+    with pytest.raises(ArtifactError, match=r"renamed\.json is missing.*copy them together"):
+        load(moved)
+    shutil.move(saved.with_suffix(".json"), moved.with_suffix(".json"))
+    assert load(moved).name == "dense"
+    with pytest.raises(ArtifactError, match=r"dense\.so does not exist"):
+        load(saved)
+
+
+def test_wrong_arguments_of_load(saved: Path) -> None:
+    with pytest.raises(ArtifactError, match=r"load takes the saved \.so"):
+        load(saved.with_suffix(".onnx"))
+    with pytest.raises(InputError, match="threads=0 must be 1 or more"):
+        load(saved, threads=0)
+    assert load(saved, threads=2).threads == 2
+
+
+def test_save_refuses_before_it_links(
+    dense: CompiledModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link.BuiltLibrary, "file", lambda _: pytest.fail("linked"))
+    with pytest.raises(ArtifactError, match=r"must end in \.so"):
+        dense.save(tmp_path / "dense.dll")
+    with pytest.raises(ArtifactError, match="does not exist; create it first"):
+        dense.save(tmp_path / "no" / "dense.so")
+    monkeypatch.setattr(files.os, "access", lambda *_: False)
+    with pytest.raises(ArtifactError, match="is not writable"):
+        dense.save(tmp_path / "dense.so")
+    monkeypatch.undo()
+    monkeypatch.setattr(link.BuiltLibrary, "file", lambda _: pytest.fail("linked"))
+    (tmp_path / "mine.json").write_text('{"precious": 1}')
+    with pytest.raises(ArtifactError, match=r"mine\.json exists and is no tvmconv manifest"):
+        dense.save(tmp_path / "mine.so")
+    assert json.loads((tmp_path / "mine.json").read_text()) == {"precious": 1}
+
+
+@pytest.mark.parametrize("step", ["write", "flush", "first rename"])
+def test_failed_save_leaves_the_old_pair(
+    saved: Path, dense: CompiledModel, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    before = {p.name: p.read_bytes() for p in saved.parent.iterdir()}
+    other = programs.dense_model(weight=programs.WEIGHT * 2)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    if step == "write":
+        monkeypatch.setattr(artifact.files, "write_all", fail)
+    elif step == "flush":
+        monkeypatch.setattr(files, "_flush", fail)
+    else:
+        monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(ArtifactError, match="cannot write .*No space left on device"):
+        other.save(saved)
+    monkeypatch.undo()
+    assert before == {p.name: p.read_bytes() for p in saved.parent.iterdir()}
+    load(saved)
+
+
+def test_killed_between_the_renames_is_noticed(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace, count = Path.replace, []
+
+    def once(self: Path, target: Path) -> Path:
+        count.append(target)
+        if len(count) == 2:
+            raise KeyboardInterrupt
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", once)
+    with pytest.raises(KeyboardInterrupt):
+        programs.dense_model(weight=programs.WEIGHT * 3).save(saved)
+    monkeypatch.undo()
+    assert sorted(p.name for p in saved.parent.iterdir()) == ["dense.json", "dense.so"]
+    with pytest.raises(ArtifactError, match="saving was interrupted"):
+        load(saved)
+
+
+def test_permissions_follow_the_mask(dense: CompiledModel, tmp_path: Path) -> None:
+    mask = os.umask(0o027)
+    try:
+        path = dense.save(tmp_path / "m.so")
+    finally:
+        os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o750
+    assert path.with_suffix(".json").stat().st_mode & 0o777 == 0o640
+
+
+def test_overwritten_while_loaded(saved: Path) -> None:
+    """The dynamic linker would take the second file for the first: they have the same name."""
+    inputs = programs.dense_inputs()
+    old = load(saved)
+    programs.dense_model(weight=-programs.WEIGHT).save(saved)
+    new = load(saved)
+    for model, weight in ((old, programs.WEIGHT), (new, -programs.WEIGHT)):
+        expected = programs.dense_reference(inputs, weight)
+        np.testing.assert_allclose(model.run(inputs)[0], expected, rtol=2e-5, atol=2e-5)
+    old.save(saved.with_name("old.so"))
+    assert load(saved.with_name("old.so")).manifest == old.manifest
+
+
+def test_removed_after_load(saved: Path, tmp_path: Path) -> None:
+    model = load(saved)
+    saved.unlink()
+    again = load(model.save(tmp_path / "again.so"))
+    inputs = programs.dense_inputs()
+    np.testing.assert_array_equal(model.run(inputs)[0], again.run(inputs)[0])
+
+
+def test_no_linker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without g++ the model still runs; saving says what is missing."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.delenv("CC", raising=False)
+    model = programs.dense_model()
+    inputs = programs.dense_inputs()
+    expected = programs.dense_reference(inputs)
+    np.testing.assert_allclose(model.run(inputs)[0], expected, rtol=2e-5, atol=2e-5)
+    with pytest.raises(ArtifactError, match=r"needs a C\+\+ compiler.*apt install g\+\+.*CXX"):
+        model.save(tmp_path / "m.so")
+    monkeypatch.setenv("CXX", str(tmp_path / "nonexistent"))
+    with pytest.raises(ArtifactError, match="cannot start the linker"):
+        model.save(tmp_path / "m.so")
+    monkeypatch.setenv("CXX", "/bin/false")
+    with pytest.raises(ArtifactError, match="linking with '/bin/false' failed"):
+        model.save(tmp_path / "m.so")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_public_names() -> None:
+    assert tvmconv.load is load
+    assert tvmconv.CompiledModel is CompiledModel

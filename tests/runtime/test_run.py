@@ -1,0 +1,190 @@
+"""Calls: values, argument forms, ownership of results, errors."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import programs
+import pytest
+
+from tvmconv.errors import InputError
+from tvmconv.runtime.module import CompiledModel
+
+
+def assert_matches(outputs: object, inputs: dict[str, np.ndarray]) -> None:
+    expected = programs.dense_reference(inputs)
+    np.testing.assert_allclose(outputs["hidden"], expected, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(outputs["total"], expected.sum(axis=1), rtol=2e-5, atol=2e-4)
+
+
+def test_argument_forms_agree(dense: CompiledModel) -> None:
+    inputs = programs.dense_inputs()
+    x, y = inputs["x"], inputs["y"]
+    for outputs in (
+        dense.run(inputs),
+        dense.run({"y": y, "x": x}),
+        dense.run(x, y),
+        dense.run([x, y]),
+        dense.run((x, y)),
+    ):
+        assert_matches(outputs, inputs)
+
+
+def test_nested_lists_are_an_array() -> None:
+    from tvm import relax
+
+    model = programs.unary_model(lambda _, x: relax.op.add(x, x), (1, 3))
+    value = np.array([[1, 2, 3]], "float32")
+    for arguments in ((value,), ([value],), ({"x": value},)):
+        np.testing.assert_array_equal(2 * value, model.run(*arguments)[0])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a: np.asfortranarray(a),
+        lambda a: np.repeat(a, 2, axis=1)[:, ::2],
+        lambda a: a[::-1].copy()[::-1],
+        lambda a: np.frombuffer(b"\0" * 4 + a.tobytes(), "float32", offset=4).reshape(a.shape),
+        lambda a: _read_only(a),
+    ],
+    ids=["fortran", "strided", "reversed", "misaligned", "read-only"],
+)
+def test_any_memory_layout(dense: CompiledModel, change: object) -> None:
+    inputs = programs.dense_inputs(1)
+    assert_matches(dense.run({"x": change(inputs["x"]), "y": inputs["y"]}), inputs)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def test_aligned_inputs_are_read_in_place(dense: CompiledModel) -> None:
+    inputs = programs.dense_inputs(2)
+    buffers = dense.empty_inputs()
+    for name, buffer in buffers.items():
+        assert buffer.ctypes.data % 64 == 0
+        buffer[:] = inputs[name]
+    assert_matches(dense.run(buffers), inputs)
+    instance = dense._ready().acquire()
+    tensor = instance.tensors([buffers["x"], buffers["y"]])[0]
+    assert tensor.data_ptr() == buffers["x"].ctypes.data
+
+
+def test_outputs_by_position_and_name(dense: CompiledModel) -> None:
+    outputs = dense.run(programs.dense_inputs())
+    hidden, total = outputs
+    assert outputs[0] is hidden is outputs["hidden"]
+    assert list(outputs.keys()) == ["hidden", "total"] == list(outputs.names)
+    assert dict(outputs.items())["total"] is total
+    assert dict(outputs)["total"] is total
+    assert "total" in outputs and "x" not in outputs and hidden in outputs
+    restored = pickle.loads(pickle.dumps(outputs))
+    np.testing.assert_array_equal(restored["hidden"], hidden)
+    with pytest.raises(KeyError, match="the outputs are hidden, total"):
+        outputs["hiden"]
+
+
+def test_results_belong_to_the_caller(dense: CompiledModel) -> None:
+    first = dense.run(programs.dense_inputs(3))
+    kept = [array.copy() for array in first]
+    second = dense.run(programs.dense_inputs(4))
+    for array in second:
+        array[:] = np.nan
+    for expected, actual in zip(kept, first, strict=True):
+        np.testing.assert_array_equal(expected, actual)
+        assert actual.flags.writeable
+    assert_matches(dense.run(programs.dense_inputs(3)), programs.dense_inputs(3))
+
+
+LARGE = (64, 1024)  # more than what is copied as a matter of course
+
+
+def test_large_outputs_share_nothing() -> None:
+    """An input returned as it is, a result returned twice, a result of its own."""
+    from tvm import relax
+
+    def make(builder: object, x: object) -> object:
+        double = builder.emit(relax.op.add(x, x))
+        return relax.Tuple([x, double, double])
+
+    model = programs.unary_model(make, LARGE, outputs=3)
+    value = model.empty_inputs()["x"]
+    value[:] = np.random.default_rng(0).standard_normal(LARGE)
+    outputs = model.run(value)
+    arrays = [value, *outputs]
+    for i, array in enumerate(arrays):
+        assert not any(np.shares_memory(array, other) for other in arrays[i + 1 :])
+    np.testing.assert_array_equal(value, outputs[0])
+    np.testing.assert_array_equal(2 * value, outputs[1])
+    for array in outputs:
+        array[:] = 0
+    np.testing.assert_array_equal(2 * value, model.run(value)["out2"])
+
+
+def test_constant_outputs_can_be_written() -> None:
+    from tvm import relax
+
+    constant = np.random.default_rng(0).standard_normal(LARGE).astype("float32")
+
+    def make(builder: object, x: object) -> object:
+        return relax.Tuple([relax.const(constant), relax.op.add(x, x)])
+
+    model = programs.unary_model(make, LARGE, outputs=2)
+    value = np.ones(LARGE, "float32")
+    model.run(value)[0][:] = 0
+    np.testing.assert_array_equal(constant, model.run(value)[0])
+
+
+def test_run_into(dense: CompiledModel) -> None:
+    inputs = programs.dense_inputs(5)
+    destinations = {t.name: np.empty(t.shape, t.dtype) for t in dense.outputs}
+    dense.run_into(inputs, destinations)
+    assert_matches(destinations, inputs)
+    dense.run_into(
+        [inputs["x"], inputs["y"]], [destinations["hidden"].T.copy().T, np.empty(24, "f4")]
+    )
+    with pytest.raises(InputError, match=r"missing output array\(s\): total"):
+        dense.run_into(inputs, {"hidden": destinations["hidden"]})
+    with pytest.raises(InputError, match="2 output"):
+        dense.run_into(inputs, [destinations["hidden"]])
+    with pytest.raises(InputError, match=r"output 'total' must be a writable float32"):
+        dense.run_into(inputs, [destinations["hidden"], np.empty(24)])
+
+
+def test_bound_call(dense: CompiledModel) -> None:
+    inputs = programs.dense_inputs(6)
+    call = dense.bind(inputs)
+    assert_matches(call.outputs(), inputs)
+    expected = {name: value.copy() for name, value in inputs.items()}
+    inputs["x"][:] = 0  # the call has its own copy
+    call()
+    assert_matches(call.outputs(), expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (lambda x, y: ({"x": x},), r"missing input\(s\): y: float32\[24, 40\]"),
+        (lambda x, y: ({"x": x, "y": y, "yy": y},), "no input 'yy'; did you mean 'y'"),
+        (
+            lambda x, y: ({"x": x, "y": y, "image": y},),
+            "no input 'image'; the inputs are x: float32",
+        ),
+        (lambda x, y: (x,), r"2 input\(s\), got 1"),
+        (lambda x, y: (x, y, y), r"2 input\(s\), got 3"),
+        (lambda x, y: (), r"2 input\(s\), got 0"),
+        (lambda x, y: (x.astype("float64"), y), r"'x' has type float64.*astype\('float32'\)"),
+        (lambda x, y: (x, y.T), r"'y' has shape \(40, 24\).*built for \(24, 40\)"),
+        (lambda x, y: (x[:1], y), r"'x' has shape \(1, 40\)"),
+        (lambda x, y: ("x", y), "'x' has type <U1"),
+    ],
+)
+def test_wrong_arguments(dense: CompiledModel, arguments: object, message: str) -> None:
+    inputs = programs.dense_inputs()
+    with pytest.raises(InputError, match=message):
+        dense.run(*arguments(inputs["x"], inputs["y"]))
+    assert_matches(dense.run(inputs), inputs)
