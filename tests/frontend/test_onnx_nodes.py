@@ -15,25 +15,29 @@ from tests.frontend.onnx_runner import freeze, run
 from tvmconv.errors import ModelError
 
 # operators whose further inputs are data; all other further inputs are parameters
-DATA_OPERATORS = set(
-    "Add And Concat Div Equal Gather Greater GreaterOrEqual Less LessOrEqual MatMul Max Mean Min "
-    "Mod Mul Or Pow Sub Sum Where Xor".split()
-)
+DATA_OPERATORS = {
+    "Add", "And", "Concat", "Div", "Equal", "Gather", "Greater", "GreaterOrEqual", "Less",
+    "LessOrEqual", "MatMul", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Where",
+    "Xor",
+}  # fmt: skip
 # modules of cases that run by default; the rest are marked slow
 CORE = (
-    "averagepool batchnorm clip concat conv convtranspose depthtospace elu flatten gelu gemm "
-    "globalaveragepool globalmaxpool hardsigmoid hardswish instancenorm leakyrelu logsoftmax lrn "
-    "maxpool pad prelu relu reshape sigmoid slice softmax spacetodepth split squeeze tanh "
-    "transpose unsqueeze upsample"
-).split()
+    "averagepool", "batchnorm", "clip", "concat", "conv", "convtranspose", "depthtospace", "elu",
+    "flatten", "gelu", "gemm", "globalaveragepool", "globalmaxpool", "hardsigmoid", "hardswish",
+    "instancenorm", "leakyrelu", "logsoftmax", "lrn", "maxpool", "pad", "prelu", "relu", "reshape",
+    "sigmoid", "slice", "softmax", "spacetodepth", "split", "squeeze", "tanh", "transpose",
+    "unsqueeze", "upsample",
+)  # fmt: skip
 OTHERS = (
-    "abs add and_op argmax argmin cast ceil celu constant constantofshape cos cumsum div dropout "
-    "equal erf exp expand floor gather greater greater_equal groupnormalization identity isnan "
-    "layernormalization less less_equal log lpnormalization matmul max mean min mish mod mul neg "
-    "not_op or_op pow reciprocal reducel1 reducel2 reducelogsum reducelogsumexp reducemax "
-    "reducemean reducemin reduceprod reducesum reducesumsquare resize round selu shape sign sin "
-    "size softplus softsign sqrt sub sum thresholdedrelu tile where xor"
-).split()
+    "abs", "add", "and_op", "argmax", "argmin", "cast", "ceil", "celu", "constant",
+    "constantofshape", "cos", "cumsum", "div", "dropout", "equal", "erf", "exp", "expand", "floor",
+    "gather", "greater", "greater_equal", "groupnormalization", "identity", "isnan",
+    "layernormalization", "less", "less_equal", "log", "lpnormalization", "matmul", "max", "mean",
+    "min", "mish", "mod", "mul", "neg", "not_op", "or_op", "pow", "reciprocal", "reducel1",
+    "reducel2", "reducelogsum", "reducelogsumexp", "reducemax", "reducemean", "reducemin",
+    "reduceprod", "reducesum", "reducesumsquare", "resize", "round", "selu", "shape", "sign", "sin",
+    "size", "softplus", "softsign", "sqrt", "sub", "sum", "thresholdedrelu", "tile", "where", "xor",
+)  # fmt: skip
 # what is refused, and a word of the reason
 REFUSED = {
     "convtranspose_3d": "three spatial",

@@ -97,9 +97,9 @@ def _visit(graph: Graph, proto: onnx.NodeProto, name: str) -> None:
         part = shape[start : int(end)] if node.op == "Shape" else int(np.prod(shape))
         _set_constant(graph, node.outputs[0], np.asarray(part, np.int64))
         return
-    _check_window(graph, node)
+    window = _check_window(graph, node)
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
-    found = _infer(graph, node, proto, operands)
+    found = _infer(graph, node, proto, operands) if window is None else window
     present = [name for name in node.inputs if name]
     constant = len(operands) == len(set(present)) and bool(node.outputs) and all(node.outputs)
     if constant and can_fold(node, [operands[name] for name in present], found):
@@ -126,9 +126,14 @@ def _check_inputs(graph: Graph, node: Node) -> None:
             )
 
 
-def _check_window(graph: Graph, node: Node) -> None:
+def _check_window(graph: Graph, node: Node) -> list[TensorInfo] | None:
+    """Check a sliding-window operator; its outputs, or ``None`` for other operators.
+
+    onnx's own inference is not asked: it keeps the pooling windows that start beyond the input
+    in ``ceil_mode``, which the operator's definition and the runtimes drop.
+    """
     if node.op not in ("Conv", "ConvTranspose", *_POOLS):
-        return
+        return None
     shapes = [graph.shape(name) if name else None for name in node.inputs]
     low = 1 if node.op in _POOLS else 2
     if len(shapes) < low or any(shape is None for shape in shapes[:low]):
@@ -136,13 +141,30 @@ def _check_window(graph: Graph, node: Node) -> None:
     data = shapes[0]
     assert data is not None
     if node.op in _POOLS:
-        pool_window(node, data)
-        return
+        window = pool_window(node, data)
+        return _window_outputs(graph, node, data[1], window.output)
     weight = shapes[1]
     assert weight is not None
     bias = shapes[2] if len(shapes) > 2 else None
-    check = conv_window if node.op == "Conv" else conv_transpose_window
-    check(node, data, weight, bias)
+    if node.op == "Conv":
+        window, channels = conv_window(node, data, weight, bias), weight[0]
+    else:
+        window = conv_transpose_window(node, data, weight, bias)
+        channels = weight[1] * window.groups
+    return _window_outputs(graph, node, channels, window.output)
+
+
+def _window_outputs(
+    graph: Graph, node: Node, channels: int, plane: tuple[int, ...]
+) -> list[TensorInfo]:
+    data = graph.types[node.inputs[0]]
+    shape = (data.shape[0], channels, *plane)
+    infos = []
+    for name, dtype in zip(node.outputs, (data.dtype, "int64"), strict=False):
+        if name:
+            check_shape(shape, dtype, f"node {node.name!r} ({node.op}): output {name!r}")
+            infos.append(TensorInfo(name, shape, dtype))
+    return infos
 
 
 def _infer(

@@ -123,7 +123,7 @@ def _freeze(
 
 def _declared(value: onnx.ValueInfoProto) -> str:
     dims = [
-        str(dim.dim_value) if dim.dim_value > 0 else dim.dim_param or f"dim{axis}"
+        str(dim.dim_value) if dim.dim_value > 0 else str(dim.dim_param or f"dim{axis}")
         for axis, dim in enumerate(value.type.tensor_type.shape.dim)
     ]
     return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"

@@ -6,13 +6,14 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from tvmconv.errors import ModelError
 from tvmconv.frontend.checks import check_structure, check_versions, run_checker
 from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.graph import LoadedModel
 from tvmconv.frontend.infer import infer_graph
 from tvmconv.frontend.inputs import Shapes, freeze_inputs
 from tvmconv.frontend.simplify import simplify
-from tvmconv.frontend.source import open_source
+from tvmconv.frontend.source import Source, open_source
 from tvmconv.frontend.tensors import read_initializers
 
 if TYPE_CHECKING:
@@ -43,7 +44,16 @@ def read_model(
         The model is damaged, beyond the limits, or cannot be given static shapes. The message
         names the node, operator and value at fault and what to do about it.
     """
-    source = open_source(model)
+    try:
+        return _read(open_source(model), shapes)
+    except UnicodeDecodeError as error:
+        raise ModelError(
+            f"a name in the model is not UTF-8 text ({error}); the file may be damaged: "
+            "export or download it again"
+        ) from None
+
+
+def _read(source: Source, shapes: Shapes | None) -> LoadedModel:
     proto = source.proto
     opset = check_versions(proto)
     check_structure(proto)

@@ -74,10 +74,11 @@ def _read_file(path: Path) -> bytes:
         raise ModelError(
             f"cannot open the model file {str(path)!r}: {reason}; check the path"
         ) from None
+    info = os.fstat(handle)
+    if not stat.S_ISREG(info.st_mode):
+        os.close(handle)
+        raise ModelError(f"{str(path)!r} is not a regular file; pass the .onnx file itself")
     with os.fdopen(handle, "rb") as file:
-        info = os.fstat(handle)
-        if not stat.S_ISREG(info.st_mode):
-            raise ModelError(f"{str(path)!r} is not a regular file; pass the .onnx file itself")
         if info.st_size > MAX_FILE_BYTES:
             raise ModelError(
                 f"{str(path)!r} has {info.st_size} bytes, more than an ONNX file can have "

@@ -1,0 +1,360 @@
+"""Damaged and hostile models: an error that says what and where, never a crash."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.frontend.onnx_runner import make_model, noise
+from tvmconv.errors import ModelError
+from tvmconv.frontend import read_model, to_relax
+
+
+def conv_model(weight: Any = (4, 3, 3, 3), bias: Any = None, **attributes: Any) -> onnx.ModelProto:
+    constants = {"w": noise(*weight)}
+    inputs = ["x", "w"]
+    if bias is not None:
+        constants["b"] = noise(*bias)
+        inputs.append("b")
+    node = helper.make_node("Conv", inputs, ["y"], "conv1", **attributes)
+    return make_model([node], {"x": (1, 3, 8, 8)}, ["y"], constants)
+
+
+def refuse(model: Any, *words: str, **options: Any) -> str:
+    """The message of the error that a model must raise; it holds each of the words."""
+    with pytest.raises(ModelError) as caught:
+        to_relax(read_model(model, **options))
+    for word in words:
+        assert word in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("size", [1, 5, 20, 100])
+def test_truncated_file(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "net.onnx"
+    data = conv_model().SerializeToString()
+    path.write_bytes(data[: len(data) * size // 101])
+    refuse(path)
+
+
+def test_every_truncation_is_an_error_or_a_model() -> None:
+    data = conv_model().SerializeToString()
+    for end in range(0, len(data), 7):
+        refuse(data[:end])
+
+
+def test_flipped_bytes_never_crash() -> None:
+    data = bytearray(conv_model(bias=(4,), pads=[1, 1, 1, 1]).SerializeToString())
+    random = np.random.default_rng(0)
+    accepted = 0
+    for _ in range(300):
+        damaged = bytearray(data)
+        for position in random.integers(0, len(data), 3):
+            damaged[position] = random.integers(0, 256)
+        try:
+            read_model(bytes(damaged))
+            accepted += 1
+        except ModelError:
+            pass
+    # most bytes are weights, and a changed weight is still a model
+    assert 0 < accepted < 300
+
+
+@pytest.mark.parametrize("data", [b"", b"hello, world", b"\x00" * 64, os.urandom(256)])
+def test_garbage(data: bytes) -> None:
+    refuse(data)
+
+
+def test_path_problems(tmp_path: Path) -> None:
+    refuse(tmp_path / "missing.onnx", "missing.onnx", "check the path")
+    refuse(tmp_path, "not a regular file")
+    pipe = tmp_path / "pipe.onnx"
+    os.mkfifo(pipe)
+    refuse(pipe, "not a regular file")
+    refuse("bad\0name.onnx", "check the path")
+    refuse(17, "int")
+
+
+CONVOLUTIONS: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
+    "weight rank": (lambda: conv_model((4, 3, 3)), "rank"),
+    "channels": (lambda: conv_model((4, 2, 3, 3)), "channels"),
+    "groups": (lambda: conv_model((4, 1, 3, 3), group=2), "channels"),
+    "groups and outputs": (lambda: conv_model((4, 1, 3, 3), group=3), "does not divide"),
+    "zero groups": (lambda: conv_model(group=0), "group=0"),
+    "negative groups": (lambda: conv_model(group=-1), "group=-1"),
+    "bias length": (lambda: conv_model(bias=(5,)), "bias"),
+    "bias rank": (lambda: conv_model(bias=(4, 1)), "bias"),
+    "two pads": (lambda: conv_model(pads=[1, 1]), "pads"),
+    "many pads": (lambda: conv_model(pads=[1] * 50), "pads"),
+    "negative pads": (lambda: conv_model(pads=[-1, 0, 0, 0]), "pads"),
+    "huge pads": (lambda: conv_model(pads=[2**62] * 4), "pads"),
+    "one stride": (lambda: conv_model(strides=[1]), "strides"),
+    "zero stride": (lambda: conv_model(strides=[0, 1]), "strides"),
+    "huge stride": (lambda: conv_model(strides=[2**63 - 1, 1]), "strides"),
+    "zero dilation": (lambda: conv_model(dilations=[1, 0]), "dilations"),
+    "huge dilation": (lambda: conv_model(dilations=[2**40, 1]), "dilations"),
+    "kernel_shape": (lambda: conv_model(kernel_shape=[5, 3]), "kernel_shape"),
+    "kernel_shape length": (lambda: conv_model(kernel_shape=[3]), "kernel_shape"),
+    "kernel too large": (lambda: conv_model((4, 3, 9, 9)), "does not fit"),
+    "auto_pad": (lambda: conv_model(auto_pad="SAME"), "auto_pad"),
+    "auto_pad and pads": (lambda: conv_model(auto_pad="VALID", pads=[1] * 4), "exclude"),
+    "memory": (lambda: conv_model(pads=[2**23] * 4), "bytes"),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_malformed_convolution(name: str) -> None:
+    make, word = CONVOLUTIONS[name]
+    refuse(make(), "conv1", "Conv", word)
+
+
+POOLS = {
+    "no kernel": {},
+    "kernel length": {"kernel_shape": [3]},
+    "zero kernel": {"kernel_shape": [0, 3]},
+    "huge kernel": {"kernel_shape": [2**50, 3]},
+    "does not fit": {"kernel_shape": [30, 3]},
+    "pads length": {"kernel_shape": [3, 3], "pads": [1, 1]},
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
+def test_malformed_pooling(name: str, kind: str) -> None:
+    node = helper.make_node(kind, ["x"], ["y"], "pool1", **POOLS[name])
+    refuse(make_model([node], {"x": (1, 3, 8, 8)}, ["y"]))
+
+
+def test_malformed_transposed_convolution() -> None:
+    for weight, attributes in (
+        ((4, 2, 3, 3), {}),
+        ((3, 2, 3), {}),
+        ((3, 2, 3, 3), {"group": 2}),
+        ((3, 2, 3, 3), {"output_padding": [1]}),
+        ((3, 2, 3, 3), {"output_shape": [0, 4]}),
+        ((3, 2, 3, 3), {"pads": [40, 0, 0, 0]}),
+    ):
+        node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up1", **attributes)
+        model = make_model([node], {"x": (1, 3, 4, 4)}, ["y"], {"w": noise(*weight)})
+        refuse(model, "up1", "ConvTranspose")
+
+
+def relu_chain(*pairs: tuple[str, str]) -> onnx.ModelProto:
+    nodes = [helper.make_node("Relu", [a], [b], f"relu_{b}") for a, b in pairs]
+    return make_model(nodes, {"x": (1, 4)}, [pairs[-1][1]])
+
+
+def test_graph_structure() -> None:
+    add = helper.make_node("Add", ["x", "b"], ["a"], "add")
+    relu = helper.make_node("Relu", ["a"], ["b"], "relu")
+    refuse(make_model([add, relu], {"x": (1, 4)}, ["b"]), "add", "cyclic")
+    refuse(relu_chain(("a", "a")), "cyclic")
+    refuse(relu_chain(("b", "a"), ("x", "b")), "later node")
+    refuse(relu_chain(("x", "a"), ("x", "a")), "already made")
+    refuse(relu_chain(("x", "x")), "already made")
+    refuse(relu_chain(("nowhere", "a")), "nowhere", "no node")
+    model = relu_chain(("x", "a"))
+    model.graph.input.append(model.graph.input[0])
+    refuse(model, "given twice")
+    model = relu_chain(("x", "a"))
+    model.graph.output[0].name = "other"
+    refuse(model, "other")
+    del model.graph.output[:]
+    refuse(model, "no outputs")
+
+
+def test_versions() -> None:
+    model = relu_chain(("x", "a"))
+    model.ir_version = 999
+    refuse(model, "999", "IR version")
+    model = relu_chain(("x", "a"))
+    model.opset_import[0].version = 999
+    refuse(model, "999", "operator set")
+    model.opset_import[0].version = 1
+    refuse(model, "operator set 1")
+    del model.opset_import[:]
+    refuse(model, "operator set")
+
+
+def test_unsupported_operators() -> None:
+    node = helper.make_node("NonMaxSuppression", ["x", "s"], ["y"], "nms")
+    model = make_model([node], {"x": (1, 6, 4), "s": (1, 1, 6)}, ["y"])
+    refuse(model, "nms", "NonMaxSuppression")
+    node = helper.make_node("Det", ["x"], ["y"], "det")
+    refuse(make_model([node], {"x": (4, 4)}, ["y"]), "det", "Det", "not supported")
+    node = helper.make_node("FusedConv", ["x"], ["y"], "fused", domain="com.microsoft")
+    refuse(make_model([node], {"x": (4, 4)}, ["y"]), "fused", "com.microsoft")
+    node = helper.make_node("Nonsense", ["x"], ["y"], "what")
+    refuse(make_model([node], {"x": (4, 4)}, ["y"]), "Nonsense")
+
+
+def test_attributes_that_would_be_ignored() -> None:
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], "resize1", antialias=1, mode="linear")
+    scales = {"s": np.array([1, 1, 0.5, 0.5], np.float32)}
+    model = make_model([node], {"x": (1, 1, 8, 8)}, ["y"], scales, opset=18)
+    refuse(model, "resize1", "antialias")
+
+
+def test_weights_of_the_wrong_size() -> None:
+    model = conv_model()
+    model.graph.initializer[0].raw_data = model.graph.initializer[0].raw_data[:-4]
+    refuse(model, "'w'", "damaged")
+    model.graph.initializer[0].dims[0] = 2**40
+    refuse(model, "'w'", "2147483647")
+    del model.graph.initializer[0].dims[:]
+    model.graph.initializer[0].dims.extend([2**30, 2**30, 2**30])
+    refuse(model, "'w'", "bytes")
+    model.graph.initializer[0].dims[0] = -4
+    refuse(model, "'w'")
+
+
+def test_memory_bombs() -> None:
+    shape = {"n": np.array([2**20, 2**20, 2**10], np.int64)}
+    fill = helper.make_node("ConstantOfShape", ["n"], ["c"], "fill")
+    refuse(make_model([fill], {}, ["c"], shape), "fill", "bytes")
+    tile = helper.make_node("Expand", ["x", "n"], ["y"], "wide")
+    refuse(make_model([tile], {"x": (1,)}, ["y"], shape), "wide", "bytes")
+    bounds = {k: np.array(v, np.float32) for k, v in (("a", 0), ("b", 1e30), ("d", 1e-30))}
+    node = helper.make_node("Range", ["a", "b", "d"], ["y"], "range")
+    refuse(make_model([node], {}, ["y"], bounds), "range")
+
+
+def test_deep_nesting() -> None:
+    body = helper.make_graph([helper.make_node("Relu", ["x"], ["y0"])], "b", [], [_value("y0")])
+    for depth in range(1, 30):
+        node = helper.make_node("If", ["c"], [f"y{depth}"], then_branch=body, else_branch=body)
+        if node.ByteSize() > 2**20:
+            break
+        body = helper.make_graph([node], "b", [], [_value(f"y{depth}")])
+    model = make_model(list(body.node), {"x": (1,)}, [body.output[0].name])
+    refuse(model, "nested")
+
+
+def test_local_functions() -> None:
+    model = relu_chain(("x", "a"))
+    function = helper.make_function("mine", "F", ["p"], ["q"], [], [])
+    model.functions.append(function)
+    refuse(model, "inline_local_functions")
+
+
+def test_batch_norm_statistics() -> None:
+    node = helper.make_node("BatchNormalization", list("xsbmv"), ["y"], "bn1")
+    constants = {k: np.ones(3, np.float32) for k in "sbmv"}
+    constants["v"][1] = -1
+    refuse(make_model([node], {"x": (1, 3, 4, 4)}, ["y"], constants), "bn1", "variance")
+
+
+def _value(name: str) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, [1])
+
+
+@pytest.fixture
+def external(tmp_path: Path) -> Iterator[tuple[Path, onnx.ModelProto]]:
+    """A folder with weights.bin, and a model whose weight points there."""
+    model = conv_model()
+    data = numpy_helper.to_array(model.graph.initializer[0]).tobytes()
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "weights.bin").write_bytes(b"skip" + data)
+    (tmp_path / "outside.bin").write_bytes(b"skip" + data)
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    point(model, location="weights.bin", offset="4", length=str(len(data)))
+    yield folder, model
+
+
+def point(model: onnx.ModelProto, **entries: str) -> None:
+    """Replace external data entries."""
+    tensor = model.graph.initializer[0]
+    merged = {e.key: e.value for e in tensor.external_data} | entries
+    del tensor.external_data[:]
+    for key, value in merged.items():
+        tensor.external_data.add(key=key, value=value)
+
+
+def save(folder: Path, model: onnx.ModelProto) -> Path:
+    path = folder / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_external_data(external: tuple[Path, onnx.ModelProto]) -> None:
+    folder, model = external
+    loaded = read_model(save(folder, model))
+    np.testing.assert_array_equal(noise(4, 3, 3, 3), loaded.graph.constants["w"])
+    (folder / "deep").mkdir()
+    (folder / "weights.bin").rename(folder / "deep" / "w.bin")
+    point(model, location="deep/w.bin")
+    again = read_model(save(folder, model))
+    np.testing.assert_array_equal(noise(4, 3, 3, 3), again.graph.constants["w"])
+    before = again.sha256
+    data = bytearray((folder / "deep" / "w.bin").read_bytes())
+    data[10] ^= 1
+    (folder / "deep" / "w.bin").write_bytes(bytes(data))
+    assert before != read_model(save(folder, model)).sha256
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["../outside.bin", "a/../../outside.bin", "", ".", "deep//w", "C:\\w.bin", "..\\w", "w\0.bin"],
+)
+def test_external_paths_that_escape(external: tuple[Path, onnx.ModelProto], location: str) -> None:
+    folder, model = external
+    point(model, location=location)
+    refuse(save(folder, model), "'w'")
+
+
+def test_external_absolute_path(external: tuple[Path, onnx.ModelProto]) -> None:
+    folder, model = external
+    point(model, location=str(folder.parent / "outside.bin"))
+    refuse(save(folder, model), "'w'", "relative path")
+
+
+def test_external_links(external: tuple[Path, onnx.ModelProto]) -> None:
+    folder, model = external
+    outside = folder.parent / "outside.bin"
+    (folder / "soft.bin").symlink_to(outside)
+    (folder / "hard.bin").hardlink_to(outside)
+    (folder / "folder").symlink_to(folder.parent)
+    os.mkfifo(folder / "pipe.bin")
+    for name, word in (
+        ("soft.bin", "symbolic link"),
+        ("hard.bin", "hard link"),
+        ("folder/outside.bin", "symbolic link"),
+        ("pipe.bin", "regular file"),
+        ("missing.bin", "cannot open"),
+    ):
+        point(model, location=name)
+        refuse(save(folder, model), "'w'", name, word)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"offset": "5"},
+        {"offset": "-1"},
+        {"offset": "9" * 30},
+        {"offset": "four"},
+        {"length": "4"},
+        {"length": str(2**62)},
+        {"command": "rm"},
+    ],
+)
+def test_external_ranges(external: tuple[Path, onnx.ModelProto], entries: dict[str, str]) -> None:
+    folder, model = external
+    point(model, **entries)
+    refuse(save(folder, model), "'w'")
+
+
+def test_external_data_without_a_folder(external: tuple[Path, onnx.ModelProto]) -> None:
+    _, model = external
+    refuse(model, "'w'", "path")
+    refuse(model.SerializeToString(), "'w'", "path")

@@ -1,0 +1,166 @@
+"""Fixing symbolic dimensions, and folding what computes shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.frontend.onnx_runner import make_model, noise, run, run_reference
+from tvmconv.errors import ModelError
+from tvmconv.frontend import read_model
+
+
+def symbolic() -> onnx.ModelProto:
+    node = helper.make_node("Add", ["x", "m"], ["y"], "add")
+    inputs = {"x": ("batch", 3, "height", 8), "m": ("batch", 3, 1, "width")}
+    return make_model([node], inputs, ["y"])
+
+
+def message(model: onnx.ModelProto, shapes: object = None) -> str:
+    with pytest.raises(ModelError) as caught:
+        read_model(model, shapes)
+    return str(caught.value)
+
+
+def test_missing_shapes_name_input_dimension_and_remedy() -> None:
+    text = message(symbolic())
+    assert "'x'" in text
+    assert "dimension(s) 0, 2" in text
+    assert "shapes={'x': (batch, 3, height, 8)}" in text
+
+
+def test_shapes_are_shared_by_name() -> None:
+    loaded = read_model(symbolic(), {"x": (2, 3, 4, 8), "m": (2, 3, 1, 8)})
+    assert [info.shape for info in loaded.inputs] == [(2, 3, 4, 8), (2, 3, 1, 8)]
+    assert [info.shape for info in loaded.outputs] == [(2, 3, 4, 8)]
+    text = message(symbolic(), {"x": (2, 3, 4, 8)})
+    assert "'m'" in text
+    assert "dimension(s) 3" in text
+    assert "another input" in message(symbolic(), {"x": (2, 3, 4, 8), "m": (1, 3, 1, 8)})
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ((2, 3, 4), "rank 3"),
+        ((2, 5, 4, 8), "fixes dimension 1"),
+        ((2, 3, 0, 8), "positive"),
+        ((2, 3, -1, 8), "positive"),
+        ((2, 3, 4.5, 8), "positive"),
+        ((2, 3, 2**40, 8), "positive"),
+        ("NCHW", "positive"),
+        (7, "positive"),
+    ],
+)
+def test_wrong_shapes(shape: object, words: str) -> None:
+    assert words in message(symbolic(), {"x": shape})
+
+
+def test_unknown_input_name() -> None:
+    text = message(symbolic(), {"data": (1,)})
+    assert "data" in text
+    assert "'x'" in text
+
+
+def test_unknown_rank() -> None:
+    model = symbolic()
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    assert "shapes={'x'" in message(model)
+    shapes = {"x": (2, 3, 4, 8), "m": (2, 3, 1, 8)}
+    assert read_model(model, shapes).outputs[0].shape == (2, 3, 4, 8)
+
+
+def test_inputs_with_initializers_are_constants() -> None:
+    model = make_model(
+        [helper.make_node("Add", ["x", "w"], ["y"])], {"x": (2, 3)}, ["y"], {"w": noise(3)}
+    )
+    model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, (3,)))
+    assert [info.name for info in read_model(model).inputs] == ["x"]
+
+
+def flatten_by_shape(opset: int) -> onnx.ModelProto:
+    """What exporters write for x.view(x.size(0), -1)."""
+    unsqueeze = (
+        helper.make_node("Unsqueeze", ["n"], ["n1"], axes=[0])
+        if opset < 13
+        else helper.make_node("Unsqueeze", ["n", "zero1"], ["n1"])
+    )
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Constant", [], ["zero"], value=numpy_helper.from_array(np.int64(0))),
+        helper.make_node("Gather", ["s", "zero"], ["n"], axis=0),
+        unsqueeze,
+        helper.make_node("Concat", ["n1", "minus"], ["target"], axis=0),
+        helper.make_node("Reshape", ["x", "target"], ["y"], "flat"),
+    ]
+    constants = {"minus": np.array([-1], np.int64), "zero1": np.array([0], np.int64)}
+    return make_model(nodes, {"x": ("n", 3, 4, 5)}, ["y"], constants, opset=opset)
+
+
+@pytest.mark.parametrize("opset", [9, 12, 13, 17, 21])
+def test_shape_computation_folds_away(opset: int) -> None:
+    loaded = read_model(flatten_by_shape(opset), {"x": (2, 3, 4, 5)})
+    assert [node.op for node in loaded.graph.nodes] == ["Reshape"]
+    assert loaded.outputs[0].shape == (2, 60)
+
+
+def test_upsample_to_the_size_of_another_tensor() -> None:
+    """The feature-pyramid pattern: Shape, Slice, Concat, Resize."""
+    nodes = [
+        helper.make_node("Shape", ["big"], ["s"]),
+        helper.make_node("Slice", ["s", "two", "four", "zero"], ["hw"]),
+        helper.make_node("Shape", ["x"], ["t"]),
+        helper.make_node("Slice", ["t", "zero", "two", "zero"], ["nc"]),
+        helper.make_node("Concat", ["nc", "hw"], ["sizes"], axis=0),
+        helper.make_node(
+            "Resize", ["x", "", "", "sizes"], ["up"], "up", mode="nearest",
+            coordinate_transformation_mode="asymmetric", nearest_mode="floor",
+        ),
+        helper.make_node("Add", ["up", "big"], ["y"], "add"),
+    ]  # fmt: skip
+    constants = {k: np.array([v], np.int64) for k, v in (("zero", 0), ("two", 2), ("four", 4))}
+    inputs = {"x": (1, 2, 3, 4), "big": (1, 2, 6, 8)}
+    model = make_model(nodes, inputs, ["y"], constants)
+    assert [node.op for node in read_model(model).graph.nodes] == ["Resize", "Add"]
+    feeds = {name: noise(*shape) for name, shape in inputs.items()}
+    np.testing.assert_allclose(run(model, feeds)[0], run_reference(model, feeds)[0], rtol=1e-6)
+
+
+def test_data_dependent_shapes_are_refused() -> None:
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["i"], "find"),
+        helper.make_node("Cast", ["i"], ["y"], "cast", to=1),
+    ]
+    text = message(make_model(nodes, {"x": (3, 4)}, ["y"]))
+    assert "find" in text
+    assert "NonZero" in text
+    node = helper.make_node("Reshape", ["x", "s"], ["y"], "reshape1")
+    model = make_model([node], {"x": (3, 4)}, ["y"])
+    model.graph.input.append(helper.make_tensor_value_info("s", TensorProto.INT64, (2,)))
+    assert "reshape1" in message(model)
+
+
+def test_identity_and_dropout_vanish() -> None:
+    nodes = [
+        helper.make_node("Identity", ["x"], ["a"]),
+        helper.make_node("Dropout", ["a", "ratio"], ["b"]),
+        helper.make_node("Relu", ["b"], ["c"], "relu1"),
+        helper.make_node("Identity", ["c"], ["y"]),
+    ]
+    model = make_model(nodes, {"x": (2, 3)}, ["y"], {"ratio": np.float32(0.5)})
+    assert [node.op for node in read_model(model).graph.nodes] == ["Relu", "Identity"]
+    feeds = {"x": noise(2, 3)}
+    np.testing.assert_array_equal(run(model, feeds)[0], np.maximum(feeds["x"], 0))
+
+
+def test_outputs_that_are_inputs_or_constants() -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    model = make_model([node], {"x": (2, 3)}, ["y", "x", "w"], {"w": noise(2)})
+    feeds = {"x": noise(2, 3)}
+    results = run(model, feeds)
+    for wanted, actual in zip(
+        [np.maximum(feeds["x"], 0), feeds["x"], noise(2)], results, strict=True
+    ):
+        np.testing.assert_array_equal(actual, wanted)

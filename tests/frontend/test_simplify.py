@@ -1,0 +1,207 @@
+"""Folding and merging against onnxruntime on the model as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from tests.frontend.onnx_runner import make_model, noise, run, run_reference
+from tvmconv.frontend import layer_name, read_model, to_relax
+
+
+def batch_norm(name: str, source: str, target: str, channels: int) -> tuple[Any, dict]:
+    random = np.random.default_rng(len(name))
+    values = {
+        f"{name}.s": random.uniform(0.5, 2, channels),
+        f"{name}.b": random.standard_normal(channels),
+        f"{name}.m": random.standard_normal(channels),
+        f"{name}.v": random.uniform(0.1, 3, channels),
+    }
+    node = helper.make_node("BatchNormalization", [source, *values], [target], name, epsilon=1e-3)
+    return node, {key: value.astype(np.float32) for key, value in values.items()}
+
+
+def operators(model: onnx.ModelProto) -> list[str]:
+    return [node.op for node in read_model(model).graph.nodes]
+
+
+def check(model: onnx.ModelProto, feeds: dict[str, np.ndarray], tolerance: float = 1e-5) -> None:
+    """Both the exported simplified model and the compiled one compute what the model does."""
+    wanted = run_reference(model, feeds)
+    loaded = read_model(model)
+    onnx.checker.check_model(loaded.proto, full_check=True)
+    for results in (run_reference(loaded.proto, feeds), run(model, feeds)):
+        for want, got in zip(wanted, results, strict=True):
+            np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("bias", [False, True])
+def test_batch_norm_and_scale_fold_into_convolution(kind: str, groups: int, bias: bool) -> None:
+    channels = 6
+    weight = (6, 4 // groups, 3, 3) if kind == "Conv" else (4, 6 // groups, 3, 3)
+    norm, constants = batch_norm("bn", "c", "n", channels)
+    constants |= {"w": noise(*weight), "k": noise(6, 1, 1, seed=1), "t": noise(1, 6, 1, 1, seed=2)}
+    inputs = ["x", "w"]
+    if bias:
+        inputs.append("b")
+        constants["b"] = noise(6, seed=3)
+    nodes = [
+        helper.make_node(kind, inputs, ["c"], "conv.1", group=groups),
+        norm,
+        helper.make_node("Mul", ["k", "n"], ["p"]),
+        helper.make_node("Add", ["p", "t"], ["q"]),
+        helper.make_node("Relu", ["q"], ["y"]),
+    ]
+    model = make_model(nodes, {"x": (1, 4, 6, 6)}, ["y"], constants)
+    assert [kind, "Relu"] == operators(model)
+    check(model, {"x": noise(1, 4, 6, 6)})
+
+
+def test_batch_norm_alone_becomes_one_mul_and_one_add() -> None:
+    norm, constants = batch_norm("bn", "x", "n", 3)
+    nodes = [
+        norm,
+        helper.make_node("Relu", ["n"], ["r"]),
+        helper.make_node("Conv", ["r", "w"], ["y"], "conv"),
+    ]
+    model = make_model(nodes, {"x": (1, 3, 5, 5)}, ["y"], constants | {"w": noise(4, 3, 3, 3)})
+    assert operators(model) == ["Mul", "Add", "Relu", "Conv"]
+    check(model, {"x": noise(1, 3, 5, 5)})
+
+
+def test_a_convolution_with_other_readers_keeps_its_weights() -> None:
+    norm, constants = batch_norm("bn", "c", "n", 4)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
+        norm,
+        helper.make_node("Add", ["c", "n"], ["y"]),
+    ]
+    model = make_model(nodes, {"x": (1, 3, 5, 5)}, ["y"], constants | {"w": noise(4, 3, 3, 3)})
+    assert operators(model) == ["Conv", "Mul", "Add", "Add"]
+    check(model, {"x": noise(1, 3, 5, 5)})
+
+
+def test_weights_shared_by_two_convolutions() -> None:
+    first, a = batch_norm("bn", "c", "n", 3)
+    second, b = batch_norm("bn_second", "d", "y", 3)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "one", pads=[1, 1, 1, 1]),
+        first,
+        helper.make_node("Conv", ["n", "w"], ["d"], "two", pads=[1, 1, 1, 1]),
+        second,
+    ]
+    model = make_model(nodes, {"x": (1, 3, 5, 5)}, ["y"], a | b | {"w": noise(3, 3, 3, 3)})
+    assert operators(model) == ["Conv", "Conv"]
+    check(model, {"x": noise(1, 3, 5, 5)}, 1e-4)
+
+
+def test_batch_norm_of_two_dimensions_and_run_time_statistics() -> None:
+    norm, constants = batch_norm("bn", "x", "y", 5)
+    check(make_model([norm], {"x": (4, 5)}, ["y"], constants), {"x": noise(4, 5)})
+    norm, constants = batch_norm("bn", "x", "y", 5)
+    inputs = {"x": (2, 5, 3), **dict.fromkeys(constants, (5,))}
+    check(make_model([norm], inputs, ["y"]), {"x": noise(2, 5, 3), **constants})
+
+
+C = {"three": 3.0, "zero": 0.0, "six": 6.0, "half": 0.5, "one": 1.0, "root": 2**0.5}
+SPELLINGS = {
+    "silu": ("Silu", [("Sigmoid", "x", "s"), ("Mul", "x s", "y")]),
+    "silu_swapped": ("Silu", [("Sigmoid", "x", "s"), ("Mul", "s x", "y")]),
+    "hardswish_div_inside": (
+        "HardSwish",
+        [("Add", "x three", "a"), ("Clip", "a zero six", "c"), ("Div", "c six", "d"),
+         ("Mul", "x d", "y")],
+    ),
+    "hardswish_div_outside": (
+        "HardSwish",
+        [("Add", "three x", "a"), ("Clip", "a zero six", "c"), ("Mul", "x c", "d"),
+         ("Div", "d six", "y")],
+    ),
+    "gelu_half_last": (
+        "Gelu",
+        [("Div", "x root", "a"), ("Erf", "a", "e"), ("Add", "e one", "f"), ("Mul", "x f", "g"),
+         ("Mul", "g half", "y")],
+    ),
+    "gelu_half_first": (
+        "Gelu",
+        [("Div", "x root", "a"), ("Erf", "a", "e"), ("Add", "e one", "f"), ("Mul", "x half", "g"),
+         ("Mul", "g f", "y")],
+    ),
+    "gelu_half_on_factor": (
+        "Gelu",
+        [("Div", "x root", "a"), ("Erf", "a", "e"), ("Add", "one e", "f"), ("Mul", "f half", "g"),
+         ("Mul", "x g", "y")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_activation_spelled_out(name: str) -> None:
+    operator, steps = SPELLINGS[name]
+    nodes = [helper.make_node(op, ins.split(), [out]) for op, ins, out in steps]
+    constants = {key: np.float32(value) for key, value in C.items()}
+    model = make_model(nodes, {"x": (1, 3, 4, 5)}, ["y"], constants, opset=13)
+    assert [operator] == operators(model)
+    check(model, {"x": 4 * noise(1, 3, 4, 5)})
+
+
+def test_near_misses_stay_as_they_are() -> None:
+    constants = {key: np.float32(value) for key, value in C.items()} | {"two": np.float32(2)}
+    for steps in (
+        [("Sigmoid", "x", "s"), ("Mul", "s s", "y")],
+        [("Add", "x two", "a"), ("Clip", "a zero six", "c"), ("Div", "c six", "d"),
+         ("Mul", "x d", "y")],
+        [("Erf", "x", "e"), ("Add", "e one", "f"), ("Mul", "x f", "g"), ("Mul", "g half", "y")],
+    ):  # fmt: skip
+        nodes = [helper.make_node(op, ins.split(), [out]) for op, ins, out in steps]
+        model = make_model(nodes, {"x": (1, 3, 4, 5)}, ["y"], constants, opset=13)
+        assert [op for op, _, _ in steps] == operators(model)
+        check(model, {"x": 4 * noise(1, 3, 4, 5)})
+
+
+def test_layer_names_survive() -> None:
+    norm, constants = batch_norm("bn", "c", "n", 4)
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], "/layer1/layer1.0/conv1/Conv"),
+        norm,
+        helper.make_node("GlobalAveragePool", ["n"], ["p"], "pool"),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "v", "u"], ["y"], "fc 1000", transB=1, alpha=0.5),
+    ]
+    constants |= {"w": noise(4, 3, 3, 3), "b": noise(4), "v": noise(7, 4), "u": noise(7)}
+    model = make_model(nodes, {"x": (1, 3, 5, 5)}, ["y"], constants)
+    names = {}
+    for binding in to_relax(read_model(model))["main"].body.blocks[0].bindings:
+        if hasattr(binding.value, "op"):
+            names[binding.value.op.name] = layer_name(binding.var)
+    assert names["relax.nn.conv2d"] == "/layer1/layer1.0/conv1/Conv"
+    assert names["relax.matmul"] == "fc 1000"
+    assert names["relax.mean"] == "pool"
+    check(model, {"x": noise(1, 3, 5, 5)})
+
+
+def test_the_given_model_is_not_changed() -> None:
+    norm, constants = batch_norm("bn", "c", "y", 4)
+    conv = helper.make_node("Conv", ["x", "w"], ["c"], "conv")
+    model = make_model(
+        [conv, norm], {"x": (1, 3, 5, 5)}, ["y"], constants | {"w": noise(4, 3, 3, 3)}
+    )
+    before = model.SerializeToString()
+    to_relax(read_model(model))
+    assert before == model.SerializeToString()
+
+
+def test_path_bytes_and_proto_agree(tmp_path: Any) -> None:
+    conv = helper.make_node("Conv", ["x", "w"], ["y"], "conv")
+    model = make_model([conv], {"x": (1, 3, 5, 5)}, ["y"], {"w": noise(4, 3, 3, 3)})
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    hashes = {read_model(m).sha256 for m in (path, str(path), path.read_bytes(), model)}
+    assert len(hashes) == 1
+    assert read_model(path).name == "net"
