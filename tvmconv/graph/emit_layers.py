@@ -56,7 +56,8 @@ def emit_dense(emitter: Emitter, node: Node) -> None:
         image = source.shape is not None and len(source.shape) == 4
         if image and source in emitter.blocked and source.dims[0] == value.dims[0]:
             data = emitter.blocked[source]
-            weight = block_flattened_weight(weight, *source.dims[1:], emitter.lanes)
+            _, channels, height, width = source.dims
+            weight = block_flattened_weight(weight, channels, height, width, emitter.lanes)
     if data is None:
         data = emitter.as_plain(value)
     rows, outputs = node.output.dims

@@ -76,12 +76,10 @@ def _rebuilt(emitter: Emitter, node: Node) -> Any:
     """A Relax call for a node that a rewrite made or changed."""
     attrs, args = node.attrs, [emitter.expression_of(arg) for arg in node.args]
     if node.op in ("nn.max_pool2d", "nn.avg_pool2d"):
-        names = ("pool_size", "strides", "padding", "dilation", "ceil_mode", "count_include_pad")
         pool = relax.op.nn.max_pool2d if node.op == "nn.max_pool2d" else relax.op.nn.avg_pool2d
-        return pool(args[0], **{name: attrs[name] for name in names})
+        return pool(args[0], **_chosen(attrs, "pool_size", "ceil_mode", "count_include_pad"))
     if node.op == "nn.conv2d":
-        names = ("strides", "padding", "dilation", "groups")
-        conv = relax.op.nn.conv2d(args[0], args[1], **{name: attrs[name] for name in names})
+        conv = relax.op.nn.conv2d(args[0], args[1], **_chosen(attrs, "groups"))
         if len(args) == 2:
             return conv
         bias = emitter.builder.emit(relax.op.reshape(args[2], (1, -1, 1, 1)))
@@ -95,3 +93,8 @@ def _rebuilt(emitter: Emitter, node: Node) -> Any:
     if node.op == "concat":
         return relax.op.concat(args[0], axis=attrs["axis"])
     return getattr(relax.op, node.op)(*args)
+
+
+def _chosen(attrs: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Window attributes and the named ones."""
+    return {name: attrs[name] for name in ("strides", "padding", "dilation", *names)}

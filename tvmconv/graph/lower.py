@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,8 +90,8 @@ def lower(
             results = emit_graph(emitter, graph, parameters, _stage("schedule kernels", progress))
             result = builder.emit_output(results[0] if single else relax.Tuple(results))
         builder.emit_func_output(result)
-    finished = fuse_operators(builder.finalize())
-    calls = kernel_calls(finished["main"], emitter.records)
+    finished, merged = fuse_operators(builder.finalize(), emitter.records)
+    calls = kernel_calls(finished["main"], emitter.records, merged)
     decisions = _named_decisions(graph, plan, emitter)
     return LoweredGraph(finished, decisions, calls, emitter.reorders, emitter.padding_bytes)
 
@@ -101,20 +102,60 @@ def prepare(graph: Graph, machine: Machine) -> None:
     fuse_layers(graph)
 
 
-def fuse_operators(mod: Any) -> Any:
-    """Turn what is left of Relax operators into functions and merge element-wise chains."""
+def fuse_operators(
+    mod: Any, records: Mapping[str, CallRecord]
+) -> tuple[Any, dict[str, CallRecord]]:
+    """Turn what is left of Relax operators into functions and merge element-wise chains.
+
+    Parameters
+    ----------
+    mod
+        As emitted.
+    records
+        What the variables of ``main`` stand for.
+
+    Returns
+    -------
+    tuple
+        The module, and a record by symbol for the merged functions.
+    """
     transform = relax.transform
-    passes = [
-        transform.LegalizeOps(),
-        transform.AnnotateTIROpPattern(),
-        transform.FuseOps(),
-        transform.FuseTIR(),
-        transform.DeadCodeElimination(),
-    ]
-    return tvm.transform.Sequential(passes)(mod)
+    before = [transform.LegalizeOps(), transform.AnnotateTIROpPattern(), transform.FuseOps()]
+    after = [transform.FuseTIR(), transform.DeadCodeElimination()]
+    grouped = tvm.transform.Sequential(before)(mod)
+    merged = _merged_records(grouped, records)
+    return tvm.transform.Sequential(after)(grouped), merged
 
 
-def kernel_calls(function: Any, records: dict[str, CallRecord]) -> tuple[KernelCall, ...]:
+def _merged_records(mod: Any, records: Mapping[str, CallRecord]) -> dict[str, CallRecord]:
+    """Records of the functions that FuseOps made, by symbol.
+
+    A function that several places call has no layer name.
+    """
+    calls = Counter(
+        binding.value.op.name_hint
+        for block in mod["main"].body.blocks
+        for binding in block.bindings
+        if isinstance(getattr(binding.value, "op", None), tvm.ir.GlobalVar)
+    )
+    merged: dict[str, CallRecord] = {}
+    for symbol, count in calls.items():
+        bindings = [b for block in mod[symbol].body.blocks for b in block.bindings]
+        parts = [records[str(b.var.name)] for b in bindings if str(b.var.name) in records]
+        layers = list(dict.fromkeys(part.layer for part in parts if part.layer))
+        names = layers if len(layers) < 3 else [layers[0], "...", layers[-1]]
+        operators = dict.fromkeys(part.operator for part in parts)
+        merged[symbol] = CallRecord(
+            "+".join(names) if count == 1 else "",
+            "+".join(operators) or symbol,
+            flops=sum(part.flops for part in parts),
+        )
+    return merged
+
+
+def kernel_calls(
+    function: Any, records: Mapping[str, CallRecord], merged: Mapping[str, CallRecord]
+) -> tuple[KernelCall, ...]:
     """The ``call_tir`` s of a function in order, with what is known of each."""
     calls: list[KernelCall] = []
     for block in function.body.blocks:
@@ -123,7 +164,8 @@ def kernel_calls(function: Any, records: dict[str, CallRecord]) -> tuple[KernelC
             if getattr(getattr(value, "op", None), "name", "") != "relax.call_tir":
                 continue
             symbol = value.args[0].name_hint
-            record = records.get(str(binding.var.name)) or CallRecord("", symbol)
+            record = merged.get(symbol) or records.get(str(binding.var.name))
+            record = record or CallRecord("", symbol)
             if record.operator == "reshape":
                 continue
             size = sum(_bytes(arg) for arg in value.args[1].fields) + _bytes(binding.var)
