@@ -20,10 +20,18 @@ import onnx
 import tvmconv
 from examples.networks import NETWORKS
 from tvmconv.cli.output import emit, progress
+from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.layers import profile_report
 from tvmconv.report.running import make_inputs, run_report
 
 ROUNDS = 20
+_TOTALS = (
+    Column("library", "library"),
+    Column("seconds_min", "ms, best", ".2f", 1e3),
+    Column("seconds_median", "ms, median", ".2f", 1e3),
+    Column("gflops", "GFLOP/s", ".1f"),
+    Column("peak_share", "% of peak", ".1f", 100),
+)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -45,14 +53,40 @@ def main(arguments: list[str] | None = None) -> None:
 
     _heading("3. Run it beside onnxruntime: values and speed, in alternating calls")
     values = make_inputs(model.inputs, {}, seed=0)
-    emit(run_report(model, values, ROUNDS, None, source), as_json=False)
+    comparison = run_report(model, values, ROUNDS, None, source)
+    emit(comparison, as_json=False)
 
     _heading(f"4. Save {library}, load it in a new process and run it there")
     model.save(library)
     _run_in_new_process(library, values, dict(model.run(values).items()))
 
     _heading("5. Where the time goes")
-    emit(profile_report(model, values, ROUNDS), as_json=False)
+    profile = profile_report(model, values, ROUNDS)
+    emit(profile, as_json=False)
+    emit(_totals(comparison, profile), as_json=False)
+
+
+def _totals(comparison: Report, profile: Report) -> Report:
+    """Both libraries' whole calls from the alternating run, against the peak of the profile."""
+    facts, gflop = comparison.facts, profile.facts["gflop"]
+    rows = []
+    for library, prefix in (("tvmconv", "call"), ("onnxruntime", "onnxruntime")):
+        seconds = facts[f"{prefix}_seconds_min"]
+        rows.append(
+            {
+                "library": library,
+                "seconds_min": seconds,
+                "seconds_median": facts[f"{prefix}_seconds_median"],
+                "gflops": gflop / seconds,
+                "peak_share": gflop / seconds / profile.facts["peak_gflops"],
+            }
+        )
+    return Report(
+        "quickstart",
+        "Totals",
+        tables=(Table("totals", "", _TOTALS, rows),),
+        notes=(f"Largest difference: {facts['worst_relative_error']:.1e} of the output's range.",),
+    )
 
 
 def _run_in_new_process(
