@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from tvmconv.cli import options
 from tvmconv.cli.output import emit, tell, write_text
+
+if TYPE_CHECKING:
+    from tvmconv.report.bench_result import BenchResult
 
 
 def command(
@@ -84,7 +88,12 @@ def command(
         peer_python=peer_python or [],
     )
     earlier = benches.read_saved(compare) if compare else None
-    result = benches.run_plan(plan, tell)
+
+    def checkpoint(result: BenchResult) -> None:
+        if save is not None:
+            write_text(save, json.dumps(result.to_json()))
+
+    result = benches.run_plan(plan, tell, checkpoint)
     report = benches.bench_report(result, earlier)
     if csv is not None:
         write_text(csv, report.tables[0].to_csv())

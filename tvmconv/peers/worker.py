@@ -7,7 +7,8 @@ Requests and answers::
      "write": PATH or null}                            "operations": n or null}
     {"do": "time", "seconds": s, "calls": n}          {"samples": [seconds of every call]}
     {"do": "drop"}                                    {}
-    anything that fails                               {"failure": "..."} or {"unsupported": "..."}
+    anything that fails                               {"failure": "..."}, {"unsupported": "..."},
+                                                      or {"absent": "..."} without the library
 
 ``write`` stores the outputs instead of comparing them: the peer that computes the reference.
 """
@@ -72,6 +73,8 @@ class Worker:
             return actions[request.pop("do")](**request)
         except unsupported as error:
             return {"unsupported": str(error)}
+        except ImportError as error:
+            return {"absent": str(error)}
         except Exception as error:
             text = " ".join(f"{type(error).__name__}: {error}".split())
             return {"failure": text[:300]}

@@ -150,9 +150,7 @@ def _contenders(plan: Plan, models: bool) -> list[Contender]:
     if models:
         found.append(Contender(OWN, own, sys.executable, (target,)))
     else:
-        from tvmconv.registry import ALGORITHMS
-
-        for name in sorted(ALGORITHMS):
+        for name in _algorithms(plan):
             options = (target, ("algorithm", name))
             found.append(Contender(f"{OWN} {name}", own, sys.executable, options))
     for name in plan.peers:
@@ -160,6 +158,21 @@ def _contenders(plan: Plan, models: bool) -> list[Contender]:
         if peer.models if models else peer.layers:
             found.append(Contender(name, peer.module, plan.python(name)))
     return found
+
+
+def _algorithms(plan: Plan) -> list[str]:
+    """The algorithms that compute at least one of the layers; each gets a process of its own."""
+    from tvmconv import registry
+    from tvmconv.target import resolve_machine
+
+    machine = resolve_machine(plan.target)
+    workloads = [layer.workload for layer in plan.layers]
+    return [
+        name
+        for name in sorted(registry.ALGORITHMS)
+        if registry.schedule(name, machine) is not None
+        and any(registry.algorithm(name).unsupported(w, machine) is None for w in workloads)
+    ]
 
 
 def run_plan(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from io import StringIO
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console, Group
 from rich.markup import escape
@@ -43,7 +43,9 @@ def _table(table: Table) -> RichTable:
     view = RichTable(title=escape(table.title), title_justify="left", header_style="bold")
     for column in table.columns:
         numeric = any(isinstance(row.get(column.key), int | float) for row in table.rows)
-        view.add_column(escape(column.title), justify="right" if numeric else "left")
+        justify: Literal["right", "left"] = "right" if numeric else "left"
+        # a cut problem string could not be copied into the next command
+        view.add_column(escape(column.title), justify=justify, overflow="fold")
     for row in table.rows:
         view.add_row(*(escape(column.text(row)) for column in table.columns))
     return view

@@ -79,7 +79,7 @@ def compile_report(model: CompiledModel, output: Path, seconds: float) -> Report
         facts={
             **model_facts(model),
             "output": str(output),
-            "library_bytes": model.manifest.library_bytes,
+            "library_bytes": output.stat().st_size,
             "seconds": round(seconds, 3),
         },
         tables=(Table("algorithms", "Algorithms", columns, rows), memory_table(model)),

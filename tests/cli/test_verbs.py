@@ -1,0 +1,242 @@
+"""The verbs through their entry point, on a network of a few kilobytes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from typer.testing import CliRunner
+
+from tests.small_network import small_network
+from tvmconv.cli.main import app
+
+VERBS = ("compile", "run", "profile", "explain", "bench")
+
+
+def invoke(*words: object):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def data_of(*words: object):
+    result = invoke(*words, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cli")
+    onnx.save(small_network("N"), path / "small.onnx")
+    return path
+
+
+@pytest.fixture(scope="module")
+def compiled(folder: Path) -> dict:
+    words = (folder / "small.onnx", "-o", folder / "small.so", "--shape", "input:1x3x21x20")
+    return data_of("compile", *words, "--threads", 1, "--save", folder / "compile.json")
+
+
+@pytest.fixture
+def library(folder: Path, compiled: dict) -> Path:
+    return folder / "small.so"
+
+
+def test_compile_writes_the_module_and_reports_it(folder: Path, compiled: dict):
+    assert (folder / "small.so").stat().st_size == compiled["library_bytes"] > 0
+    assert (folder / "small.json").is_file()
+    assert compiled == json.loads((folder / "compile.json").read_text())
+    assert sum(row["layers"] for row in compiled["algorithms"]) == 6
+    memory = {row["name"]: row["bytes"] for row in compiled["memory"]}
+    assert memory["constant_bytes"] > 0
+    assert memory["workspace_bytes"] == 0
+
+
+def test_run_computes_what_onnxruntime_computes(folder: Path, library: Path):
+    value = np.random.default_rng(5).standard_normal((1, 3, 21, 20)).astype("float32")
+    np.save(folder / "x.npy", value)
+    report = data_of(
+        "run", library, "--input", f"input={folder / 'x.npy'}", "-o", folder / "y.npz",
+        "--repeat", 2, "--compare-onnxruntime", "--onnx", folder / "small.onnx",
+    )  # fmt: skip
+    assert report["worst_relative_error"] < 1e-5
+    assert len(report["samples"]) == 2
+    session = ort.InferenceSession(str(folder / "small.onnx"), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, {"input": value})
+    with np.load(folder / "y.npz") as file:
+        np.testing.assert_allclose(file["output"], expected, rtol=1e-4, atol=1e-6)
+    assert report["values"][0]["argmax"] == int(expected.argmax())
+
+
+def test_run_reads_npz_and_nameless_npy(folder: Path, library: Path):
+    value = np.ones((1, 3, 21, 20), "float32")
+    np.save(folder / "one.npy", value)
+    np.savez(folder / "one.npz", input=value)
+    by_file = [
+        data_of("run", library, "--input", folder / n)["values"] for n in ("one.npy", "one.npz")
+    ]
+    assert by_file[0] == by_file[1]
+    assert by_file[0] != data_of("run", library)["values"]
+    assert (
+        data_of("run", library, "--seed", 1)["values"]
+        == data_of("run", library, "--seed", 1)["values"]
+    )
+
+
+def test_profile_tables_trace_and_csv(folder: Path, library: Path):
+    report = data_of(
+        "profile", library, "--repeat", 2, "--chrome-trace", folder / "trace.json",
+        "--csv", folder / "layers.csv",
+    )  # fmt: skip
+    layers = report["layers"]
+    convolutions = [row for row in layers if row["workload"]]
+    assert {row["layer"] for row in convolutions} == {
+        "stem", "depthwise", "point", "left", "right", "projection",
+    }  # fmt: skip
+    for row in convolutions:
+        assert row["algorithm"] in ("direct", "direct_first", "depthwise")
+        assert row["gflops"] >= 0
+        assert row["peak_share"] == pytest.approx(row["gflops"] / report["peak_gflops"])
+        assert row["config"]
+    assert sum(row["time_share"] for row in layers) == pytest.approx(1)
+    assert report["peak_gflops"] > 0
+    events = json.loads((folder / "trace.json").read_text())["traceEvents"]
+    assert len(events) == len(layers)
+    assert all(event["ph"] == "X" and event["dur"] >= 0 for event in events)
+    with (folder / "layers.csv").open() as file:
+        assert [row["kernel"] for row in csv.DictReader(file)] == [row["kernel"] for row in layers]
+
+
+def test_explain_gives_reasons(library: Path):
+    report = data_of("explain", library)
+    assert len(report["layers"]) == report["convolutions"] == 6
+    assert all(row["reason"] and row["knobs"] for row in report["layers"])
+    assert {row["name"] for row in report["memory"]} >= {"arena_bytes", "padding_bytes"}
+    text = invoke("explain", library).stdout
+    assert "Decisions" in text
+    assert "stem" in text
+
+
+def test_bench_of_a_layer_saved_and_compared(folder: Path):
+    words = ("bench", "--layer", "ic8ih6oc8kh3ph1", "--peers", "onnxruntime", "--rounds", 2,
+             "--seconds", 0.001)  # fmt: skip
+    data = data_of(*words, "--save", folder / "bench.json", "--csv", folder / "bench.csv")
+    assert data == json.loads((folder / "bench.json").read_text())
+    assert {"schema", "kind", "machine", "settings", "results", "measurements"} <= set(data)
+    (case,) = data["results"]
+    entries = {entry["label"]: entry for entry in case["entries"]}
+    assert set(entries) == {"peak", "tvmconv direct", "onnxruntime"}
+    for entry in entries.values():
+        assert entry["status"] == "ok", entry
+        assert len(entry["rounds"]) == 2
+        assert all(sample > 0 for samples in entry["rounds"] for sample in samples)
+    assert entries["tvmconv direct"]["error"] < 1e-5
+    assert case["flops"] == 2 * 8 * 6 * 6 * 8 * 9
+    again = invoke(*words, "--compare", folder / "bench.json")
+    assert again.exit_code == 0, again.output
+    assert "x saved" in again.stdout
+    with (folder / "bench.csv").open() as file:
+        assert {row["contender"] for row in csv.DictReader(file)} == set(entries)
+
+
+def test_bench_of_a_model(folder: Path):
+    data = data_of(
+        "bench", folder / "small.onnx", "--shape", "input:1x3x21x20", "--peers", "onnxruntime",
+        "--rounds", 1, "--seconds", 0.001,
+    )  # fmt: skip
+    entries = {entry["label"]: entry for entry in data["results"][0]["entries"]}
+    assert {entry["status"] for entry in entries.values()} == {"ok"}
+    assert entries["tvmconv"]["error"] < 1e-4
+    assert data["summary"][0]["best_peer"] == "onnxruntime"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("run", "nothing.onnx"), "nothing.onnx"),
+        (("run", "nothing.so"), "nothing.so"),
+        (("compile", "a.so", "-o", "b.so"), "built already"),
+        (("compile", "small.onnx", "-o", "b.so", "--shape", "input=1x3"), "--shape"),
+        (("compile", "small.onnx", "-o", "b.so", "--target", "z80"), "z80"),
+        (("run", "small.so", "--shape", "input:1x3x21x20"), "built already"),
+        (("run", "small.so", "--input", "other=gone.npy"), "gone.npy"),
+        (("run", "small.so", "--compare-onnxruntime"), "--onnx"),
+        (("bench",), "nothing to measure"),
+        (("bench", "--suite", "nope"), "no suite"),
+        (("bench", "--layer", "ic4", "--threads", "two"), "--threads"),
+    ],
+)
+def test_user_errors_are_one_line(folder: Path, library: Path, monkeypatch, words, message):
+    monkeypatch.chdir(folder)
+    result = invoke(*words)
+    assert result.exit_code == 1, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("tvmconv: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_debug_shows_the_traceback(library: Path):
+    result = invoke("--debug", "run", library, "--input", "nope.npy")
+    assert result.exit_code == 1
+    assert "nope.npy" in str(result.exception)
+
+
+@pytest.mark.parametrize("words", [("fly",), ("compile",), ("run", "a.so", "--repeat", "0")])
+def test_wrong_usage_is_exit_code_2(words):
+    assert invoke(*words).exit_code == 2
+
+
+def test_version_names_the_compiler():
+    words = invoke("--version").stdout.split()
+    assert words[::2] == ["tvmconv", "TVM", "LLVM"]
+    assert all(word[0].isdigit() for word in words[1::2])
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_shows_examples(verb):
+    text = invoke(verb, "--help").stdout
+    assert f"  tvmconv {verb} " in text
+
+
+def test_help_loads_nothing_heavy():
+    script = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from tvmconv.cli.main import app\n"
+        f"for words in ([], *([verb] for verb in {VERBS})):\n"
+        "    assert CliRunner().invoke(app, [*words, '--help']).exit_code == 0\n"
+        "print(sorted({'tvm', 'tvm_ffi', 'onnx', 'numpy'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_module_runs_as_a_program(library: Path, tmp_path: Path):
+    words = [sys.executable, "-m", "tvmconv", "explain", str(library), "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert json.loads(done.stdout)["convolutions"] == 6
+    assert done.stderr == ""
+    words = [sys.executable, "-m", "tvmconv", "explain", "missing.so"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell):
+    environment = {**os.environ, "_TVMCONV_COMPLETE": f"source_{shell}"}
+    script = "import sys; sys.argv = ['tvmconv']; from tvmconv.cli.main import main; main()"
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    assert "_TVMCONV_COMPLETE" in done.stdout

@@ -1,0 +1,112 @@
+"""Every adapter whose library is installed, on layers and a small network.
+
+``TVMCONV_PEER_PYTHON`` may name environments that hold the libraries, as for ``tvmconv bench``;
+peers that are found in none are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.small_network import small_network
+from tvmconv.peers import OWN, PEERS
+from tvmconv.report.bench import make_plan
+from tvmconv.report.bench_run import write_reference
+from tvmconv.report.cases import write_layer_case, write_model_case
+from tvmconv.report.worker_process import Contender, WorkerProcess
+from tvmconv.workload import Conv2dWorkload
+
+LAYERS = (
+    "ic16ih14oc32kh3ph1",
+    "ic3ih17oc8kh7sh2ph3:nchw+bias+relu",
+    "g24ic24ih15oc24kh3sh2ph1+bias",
+    "ic20ih12iw13oc17kh3kw5dh1ph2pw4+bias+clip(0,6)",
+    "ic8ih9oc8kh3pt0pl1pb2pr1",
+)
+# single precision, and what Winograd in it costs MNN
+LIMITS = {"mnn": 5e-3}
+
+
+@pytest.fixture(scope="module")
+def workers():
+    plan = make_plan(peer_python=os.environ.get("TVMCONV_PEER_PYTHON", "").split())
+    found: dict[str, WorkerProcess] = {}
+    for name, peer in PEERS.items():
+        found[name] = WorkerProcess(Contender(name, peer.module, plan.python(name)), 1)
+    yield found
+    for worker in found.values():
+        worker.close()
+
+
+def worker_of(workers: dict[str, WorkerProcess], name: str) -> WorkerProcess:
+    answer = workers[name].ask(120, do="hello")
+    if "absent" in answer:
+        pytest.skip(f"{name} is not installed: {answer['absent']}")
+    assert answer["version"], answer
+    return workers[name]
+
+
+def check(worker: WorkerProcess, folder: Path, name: str, options=()):
+    answer = worker.ask(300, do="prepare", folder=str(folder), options=dict(options), write=None)
+    if "unsupported" in answer:
+        return answer["unsupported"]
+    assert "failure" not in answer, answer
+    assert answer["error"] < LIMITS.get(name, 1e-5)
+    return None
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_layers(workers, name, tmp_path):
+    worker = worker_of(workers, name)
+    refused = []
+    for index, text in enumerate(LAYERS):
+        folder = tmp_path / str(index)
+        folder.mkdir()
+        write_layer_case(folder, Conv2dWorkload.parse(text))
+        if reason := check(worker, folder, name):
+            refused.append(reason)
+    assert len(refused) <= (2 if name == "onednn" else 0), refused
+
+
+@pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if peer.models])
+def test_small_network(workers, name, tmp_path):
+    worker = worker_of(workers, name)
+    path = tmp_path / "small.onnx"
+    onnx.save(small_network(), path)
+    info = write_model_case(tmp_path, path, None)
+    assert info.flops > 0
+    write_reference(Contender("reference", PEERS["onnxruntime"].module, sys.executable), tmp_path)
+    assert check(worker, tmp_path, name) is None
+
+
+def test_symbolic_shapes_reach_the_peers(workers, tmp_path):
+    path = tmp_path / "symbolic.onnx"
+    onnx.save(small_network("N"), path)
+    write_model_case(tmp_path, path, {"input": (2, 3, 21, 20)})
+    write_reference(Contender("reference", PEERS["onnxruntime"].module, sys.executable), tmp_path)
+    assert check(worker_of(workers, "onnxruntime"), tmp_path, "onnxruntime") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "algorithm"),
+    [
+        ("ic20ih9oc33kh3ph1+bias+add+relu", "direct"),
+        ("ic3ih17oc8kh7sh2ph3:nchw+bias+relu", "direct_first"),
+        ("g24ic24ih15oc24kh3sh2ph1+bias", "depthwise"),
+    ],
+)
+def test_own_kernels(text, algorithm, tmp_path):
+    write_layer_case(tmp_path, Conv2dWorkload.parse(text))
+    worker = WorkerProcess(Contender("tvmconv", OWN["tvmconv"].module, sys.executable), 1)
+    options = {"workload": text, "algorithm": algorithm, "target": "native"}
+    try:
+        assert check(worker, tmp_path, "tvmconv", options.items()) is None
+        options["algorithm"] = "depthwise" if algorithm != "depthwise" else "direct"
+        assert "cannot compute" in check(worker, tmp_path, "tvmconv", options.items())
+    finally:
+        worker.close()

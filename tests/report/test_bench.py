@@ -1,0 +1,108 @@
+"""Plans, saved results and tables of a bench; what is measured is not asserted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tvmconv.errors import InputError, WorkloadError
+from tvmconv.report.bench import make_plan
+from tvmconv.report.bench_report import bench_report
+from tvmconv.report.bench_result import BenchResult, CaseResult, Entry, read_saved
+from tvmconv.report.host import host_header, pick_cpus
+
+
+def result(ours: float, theirs: float) -> BenchResult:
+    entries = (
+        Entry("peak", "ok", operations=2000, rounds=[[1e-6, 2e-6]]),
+        Entry("tvmconv direct", "ok", error=1e-7, operations=1000, rounds=[[ours], [2 * ours]]),
+        Entry("slow", "ok", error=1e-7, operations=1000, rounds=[[theirs, theirs]]),
+        Entry("liar", "wrong", error=0.5, operations=1000, message="differs"),
+        Entry("gone", "absent", message="no module"),
+    )
+    cases = tuple(CaseResult(n, "layer", "ic4ih5oc4kh3", 1000, 1, 1, entries) for n in "ab")
+    machine = {
+        "cpu": "test",
+        "date": "2026",
+        "versions": {"tvmconv": "1"},
+        "load_average": [0, 0, 0],
+    }
+    return BenchResult(machine, {"rounds": 2}, cases)
+
+
+def test_saved_results_round_trip(tmp_path: Path):
+    path = tmp_path / "saved.json"
+    path.write_text(json.dumps(bench_report(result(2e-6, 4e-6)).to_json()))
+    assert read_saved(path) == result(2e-6, 4e-6)
+
+
+def test_rows_rates_and_ratios():
+    report = bench_report(result(2e-6, 4e-6), earlier=result(3e-6, 4e-6))
+    rows = {r["contender"]: r for r in report.to_json()["measurements"] if r["case"] == "a"}
+    assert rows["peak"]["gflops"] == pytest.approx(2.0)
+    ours = rows["tvmconv direct"]
+    assert ours["gflops"] == pytest.approx(0.5)
+    assert ours["peak_share"] == pytest.approx(0.25)
+    assert ours["median_seconds"] == pytest.approx(3e-6)
+    assert ours["speedup_over_saved"] == pytest.approx(1.5)
+    assert rows["slow"]["times_tvmconv"] == pytest.approx(2.0)
+    assert rows["liar"]["min_seconds"] is None
+    summary = report.to_json()["summary"][0]
+    assert (summary["best_peer"], summary["speedup"]) == ("slow", pytest.approx(2.0))
+    notes = " ".join(report.notes)
+    assert "25.0 % of peak, 2.000 x the best peer" in notes
+    assert "gone absent: no module (2 cases)" in notes
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"kind": "bench", "schema": 99}', "nonsense"])
+def test_other_files_are_refused(tmp_path: Path, text: str):
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match="was not written by"):
+        read_saved(path)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path):
+    with pytest.raises(InputError, match="cannot read"):
+        read_saved(tmp_path / "none.json")
+
+
+def test_plan_words():
+    plan = make_plan(layers=["ic4ih5oc4kh3"], suites=["dnn12"], peers="ort,onednn,ort")
+    assert plan.peers == ("onnxruntime", "onednn")
+    assert len(plan.layers) == 13
+    assert make_plan(peers="none").peers == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "message"),
+    [
+        ({"peers": "caffe"}, InputError, "unknown peer 'caffe'"),
+        ({"suites": ["nope"]}, WorkloadError, "no suite"),
+        ({"layers": ["ic4"]}, WorkloadError, "lacks"),
+        ({"models": [Path("nope.onnx")]}, InputError, "does not exist"),
+        ({"peer_python": ["/nonexistent/python"]}, InputError, "not an executable"),
+        ({"peer_python": ["caffe=/bin/sh"]}, InputError, "unknown peer"),
+    ],
+)
+def test_plan_errors(words, error, message):
+    with pytest.raises(error, match=message):
+        make_plan(**words)
+
+
+def test_header_names_machine_state_and_versions():
+    header = host_header()
+    assert {"tvmconv", "TVM", "LLVM"} == set(header["versions"])
+    assert len(header["load_average"]) == 3
+    assert {"cpu", "caches", "features", "governor", "date", "cores"} <= set(header)
+    json.dumps(header)
+
+
+def test_picked_cpus_are_ours():
+    import os
+
+    allowed = os.sched_getaffinity(0)
+    assert len(pick_cpus(1)) == 1
+    assert set(pick_cpus(len(allowed))) == allowed

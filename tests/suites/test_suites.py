@@ -1,0 +1,80 @@
+"""The shipped layer suites and their text form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tvmconv import suites
+from tvmconv.errors import WorkloadError
+from tvmconv.workload import Conv2dWorkload
+
+# convolutions, and their multiply-adds in millions, as the networks' papers and model zoos state
+# them (torchvision's table for ResNet, VGG, AlexNet and MobileNetV2)
+NETWORKS = {
+    "alexnet": (5, 656),
+    "vgg16": (13, 15346),
+    "resnet18": (20, 1814),
+    "resnet50": (53, 4087),
+    "mobilenetv1": (27, 568),
+    "mobilenetv2": (52, 300),
+    "googlenet": (57, 1582),
+    "squeezenet": (26, 349),
+}
+
+
+@pytest.mark.parametrize("name", suites.names())
+def test_every_line_parses_to_the_string_it_shows(name):
+    layers = suites.load(name)
+    assert len({layer.name for layer in layers}) == len(layers)
+    for layer in layers:
+        assert Conv2dWorkload.parse(str(layer.workload)) == layer.workload
+        # first layers are the only ones that see the model's plain layout
+        few = layer.workload.in_channels <= 3
+        assert layer.workload.data_layout == ("NCHW" if few else "NCHWc")
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_are_whole(name):
+    layers = suites.load(name)
+    count, millions = NETWORKS[name]
+    assert sum(layer.count for layer in layers) == count
+    macs = sum(layer.count * layer.workload.macs for layer in layers)
+    assert macs / 1e6 == pytest.approx(millions, rel=0.01)
+
+
+def test_dnn12_is_the_unpadded_benchmark():
+    layers = suites.load("dnn12")
+    assert [layer.name for layer in layers] == [f"conv{i}" for i in range(1, 13)]
+    assert not any(layer.workload.has_padding for layer in layers)
+
+
+def test_a_file_of_ones_own(tmp_path: Path):
+    path = tmp_path / "mine.txt"
+    path.write_text('# two layers\nic8ih9oc8kh3ph1 n"first*3"\n\nmb2ic8ih9oc8kh1+relu  # bare\n')
+    first, second = suites.load(str(path))
+    assert (first.name, first.count, first.workload.kernel_h) == ("first", 3, 3)
+    assert second.name == str(second.workload) == "mb2ic8ih9iw9oc8oh9ow9kh1kw1+relu"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ic8ih9oc8kh3 name", "line 1"),
+        ("ic8ih9oc8kh3\nic8ih9", "line 2"),
+        ("# nothing\n", "holds no layer"),
+        ('ic8ih9oc8kh3 n"a*0"', "line 1"),
+    ],
+)
+def test_errors_name_file_and_line(tmp_path: Path, text: str, message: str):
+    path = tmp_path / "bad.txt"
+    path.write_text(text)
+    with pytest.raises(WorkloadError, match=message) as caught:
+        suites.load(str(path))
+    assert "bad.txt" in str(caught.value)
+
+
+def test_unknown_suite_lists_the_known_ones():
+    with pytest.raises(WorkloadError, match="resnet50"):
+        suites.load("resnet51")
