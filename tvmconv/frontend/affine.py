@@ -179,6 +179,7 @@ def _spell_out(graph: Graph, step: _Step) -> list[Node]:
         graph.types[target] = TensorInfo(target, info.shape, info.dtype)
         value = vector.astype(np.float32).reshape(shape)
         constant = graph.add_constant(f"{step.name}.{op.lower()}", value)
-        nodes.append(Node(step.name, op, (source, constant), (target,), {}, graph.opset))
+        name = f"{step.name}.{op.lower()}"
+        nodes.append(Node(name, op, (source, constant), (target,), {}, graph.opset))
         source = target
     return nodes

@@ -29,8 +29,9 @@ from tvmconv.frontend.windows import conv_transpose_window, conv_window, pool_wi
 from tvmconv.runtime.tensor import TensorInfo
 
 _SMALL = 4096  # constants up to this many elements can be shape operands
-# onnx infers these from a function body, which single-node inference leaves out
-_SAME_SHAPE = ("GroupNormalization",)
+# onnx infers GroupNormalization from its function body, which single-node inference leaves out,
+# and old Dropout's mask not at all
+_SAME_SHAPE = ("Dropout", "GroupNormalization")
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
@@ -201,9 +202,12 @@ def _infer(
         ) from None
     if node.op in _SAME_SHAPE:
         info = graph.types[node.inputs[0]]
-        return [TensorInfo(node.outputs[0], info.shape, info.dtype)]
+        # the second output is Dropout's mask
+        dtypes = (info.dtype, "bool" if node.opset >= 10 else info.dtype)
+        named = zip(node.outputs, dtypes, strict=False)
+        return [TensorInfo(name, info.shape, dtype) for name, dtype in named if name]
     infos = [_static(node, name, found.get(name)) for name in node.outputs if name]
-    # further outputs, such as Dropout's mask, may stay unknown as long as nobody reads them
+    # further outputs may stay unknown as long as nobody reads them
     if not infos or infos[0] is None:
         return None
     return [info for info in infos if info is not None]

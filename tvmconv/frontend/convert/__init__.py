@@ -1,32 +1,36 @@
 """Converts a checked graph to Relax, one operator at a time.
 
-Each module holds the converters of one family. The tables of operators are filled when the
-modules are imported below.
+Each module holds the converters of one family and registers them when it is imported.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from tvm import relax
 from tvm.ir import IRModule
 
 from tvmconv.errors import ModelError
-from tvmconv.frontend.convert import activation as _activation
-from tvmconv.frontend.convert import conv as _conv
-from tvmconv.frontend.convert import elementwise as _elementwise
-from tvmconv.frontend.convert import linear as _linear
-from tvmconv.frontend.convert import norm as _norm
-from tvmconv.frontend.convert import pool as _pool
-from tvmconv.frontend.convert import reduction as _reduction
-from tvmconv.frontend.convert import reorder as _reorder
-from tvmconv.frontend.convert import reshape as _reshape
-from tvmconv.frontend.convert import resize as _resize
 from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import CONVERTERS, Converter
 from tvmconv.frontend.graph import Graph, Node
 
 __all__ = ["CONVERTERS", "convert_graph"]
+
+_FAMILIES = (
+    "activation",
+    "borrowed",
+    "conv",
+    "elementwise",
+    "linear",
+    "norm",
+    "pool",
+    "reduction",
+    "reorder",
+    "reshape",
+    "resize",
+)
 
 
 def convert_graph(graph: Graph) -> IRModule:
@@ -115,5 +119,5 @@ def _check_type(emitter: Emitter, node: Node, name: str, value: Any) -> None:
         )
 
 
-_ = (_activation, _conv, _elementwise, _linear, _norm, _pool, _reduction, _reorder, _resize,
-     _reshape)  # fmt: skip
+for _family in _FAMILIES:
+    import_module(f"{__name__}.{_family}")

@@ -148,7 +148,7 @@ def where(e: Emitter, node: Node) -> Any:
     return op.where(*(e.value(name) for name in node.inputs))
 
 
-@converts("Cast", attrs="to saturate")
+@converts("Cast", "CastLike", attrs="to saturate")
 def cast(e: Emitter, node: Node) -> Any:
     """Change of element type; the target type is the output's."""
     x, source = e.value(node.inputs[0]), e.dtype(node.inputs[0])
