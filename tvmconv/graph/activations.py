@@ -21,7 +21,8 @@ _FLOAT_MAX = float(np.finfo(np.float32).max)
 def canonical_activations(graph: Graph) -> None:
     """Rewrite the activations of a graph in place; dead parts are left to be removed."""
     for node in graph.nodes:
-        if len(node.outputs) == 1 and node.output.dtype == "float32":
+        static = len(node.outputs) == 1 and node.output.shape is not None
+        if static and node.output.dtype == "float32":
             _one_argument(node)
             _composed(node)
 

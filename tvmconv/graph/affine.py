@@ -55,7 +55,7 @@ def fold_affine(graph: Graph) -> None:
     counts, users = graph.use_counts(), graph.users()
     absorbed: set[int] = set()
     for node in graph.nodes:
-        if node.op not in LINEAR or node.const(1) is None:
+        if node.op not in LINEAR or node.const(1) is None or node.output.shape is None:
             continue
         axis = 1 if node.op == "nn.conv2d" else len(node.output.dims) - 1
         channels = node.output.dims[axis]

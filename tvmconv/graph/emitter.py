@@ -44,16 +44,20 @@ class Emitter:
         Target of the kernels.
     plan
         Layouts and decisions.
+    kernels
+        Functions that the builder's module holds already, by kernel; new ones are added.
     """
 
-    def __init__(self, builder: Any, machine: Machine, plan: Plan) -> None:
+    def __init__(
+        self, builder: Any, machine: Machine, plan: Plan, kernels: dict[Kernel, Any] | None = None
+    ) -> None:
         self.builder = builder
         self.machine = machine
         self.plan = plan
         self.plain: dict[Value, Any] = {}
         self.blocked: dict[Value, Any] = {}
         self.records: dict[str, CallRecord] = {}
-        self.kernels: dict[Kernel, Any] = {}
+        self.kernels = {} if kernels is None else kernels
         self.reorders = 0
         self.padding_bytes = 0
 
@@ -165,8 +169,7 @@ class Emitter:
         if kernel not in self.kernels:
             kind = "depthwise" if kernel.workload.is_depthwise else "conv2d"
             symbol = f"{kind}_{kernel.algorithm}_{len(self.kernels)}"
-            func = scheduled(kernel).with_attr("global_symbol", symbol)
-            self.kernels[kernel] = self.builder.add_func(func, symbol)
+            self.kernels[kernel] = self.builder.add_func(scheduled(kernel), symbol)
         return self.kernels[kernel]
 
     def original(self, node: Node) -> Any:
@@ -183,7 +186,8 @@ class Emitter:
 @lru_cache(maxsize=512)
 def scheduled(kernel: Kernel) -> Any:
     """A kernel's function, scheduled once per process and problem."""
-    return kernel.prim_func("kernel").with_attr("op_pattern", OPAQUE)
+    func = kernel.prim_func("kernel").without_attr("global_symbol")
+    return func.with_attr("op_pattern", OPAQUE)
 
 
 def constant_of(data: Array, dtype: str) -> Any:

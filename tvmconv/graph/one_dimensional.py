@@ -32,6 +32,11 @@ def raise_signals(graph: Graph) -> None:
     images: dict[Value, Value] = {}
 
     def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
+        if node.op == "nn.conv1d" and _is_plain_conv1d(node):
+            steps = _as_conv2d(node)
+            images[steps[-1].output] = steps[-2].output
+            mapping[node.output] = steps[-1].output
+            return steps
         if _squeezes(node):
             images[node.output] = node.args[0]
             return [node]
@@ -44,6 +49,36 @@ def raise_signals(graph: Graph) -> None:
         return [raised, back]
 
     graph.forward(visit)
+
+
+def _is_plain_conv1d(node: Node) -> bool:
+    layouts = (node.attrs["data_layout"], node.attrs["kernel_layout"])
+    static = node.args[0].shape is not None and node.output.shape is not None
+    return layouts == ("NCW", "OIW") and static and node.const(1) is not None
+
+
+def _as_conv2d(node: Node) -> list[Node]:
+    """Reshape, ``nn.conv2d``, reshape."""
+    (n, channels, width), weight, attrs = node.args[0].dims, node.args[1], node.attrs
+    out, (left, right) = node.output.dims, attrs["padding"]
+    image = make_node("reshape", [node.args[0]], (n, channels, 1, width))
+    kernel = constant(np.expand_dims(weight.data, 2), weight.name, weight.dtype)
+    conv = make_node(
+        "nn.conv2d",
+        [image.output, kernel],
+        (out[0], out[1], 1, out[2]),
+        dtype=node.output.dtype,
+        layer=node.layer,
+        attrs={
+            "strides": (1, *attrs["strides"]),
+            "padding": (0, left, 0, right),
+            "dilation": (1, *attrs["dilation"]),
+            "groups": attrs["groups"],
+            "data_layout": "NCHW",
+            "kernel_layout": "OIHW",
+        },
+    )
+    return [image, conv, make_node("reshape", [conv.output], out)]
 
 
 def _squeezes(node: Node) -> bool:

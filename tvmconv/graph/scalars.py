@@ -48,7 +48,9 @@ _SCALARS: dict[str, Scalar] = {
 
 def scalar_expression(node: Node) -> Scalar | None:
     """The function that a unary element-wise float32 node applies, or None for other nodes."""
-    if len(node.outputs) != 1 or node.output.dtype != "float32" or len(node.inputs) != 1:
+    if len(node.outputs) != 1 or len(node.inputs) != 1:
+        return None
+    if node.output.dtype != "float32" or node.output.shape is None:
         return None
     step = epilogue_step(node)
     if step is not None:

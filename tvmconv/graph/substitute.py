@@ -1,0 +1,142 @@
+"""Replaces the convolutions of any Relax module, block by block."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from tvmconv.graph.emit import emit_graph
+from tvmconv.graph.emitter import OPAQUE, Emitter
+from tvmconv.graph.ir import Graph, Node, Value
+from tvmconv.graph.layout import plan_layouts
+from tvmconv.graph.match import CONV, fuse_layers
+from tvmconv.graph.normalise import normalise
+from tvmconv.graph.read import is_readable, read_bindings, value_of
+from tvmconv.kernel import Kernel
+from tvmconv.machine import Machine
+
+
+def substitute(mod: Any, machine: Machine, algorithms: Sequence[str] | None) -> Any:
+    """Rewrite every dataflow block that holds a convolution with constant weights.
+
+    Convolution kernels and other functions that must not be merged with their neighbours come
+    out scheduled; element-wise functions do not.
+    """
+    visitor = _Substitution(mod, machine, algorithms)
+    for var, func in mod.functions_items():
+        if isinstance(func, relax.Function) and not (func.attrs and func.attrs.get("Primitive")):
+            visitor.builder_.update_func(var, visitor.visit_expr(func))
+    if visitor.skipped:
+        warnings.warn(
+            f"SubstituteConv2d left {', '.join(visitor.skipped)} alone: the weight is no constant "
+            "of static float32 type; bind it with relax.transform.BindParams before",
+            stacklevel=2,
+        )
+    return _schedule_opaque(visitor.builder_.get(), mod, machine)
+
+
+@mutator  # type: ignore[untyped-decorator]
+class _Substitution(PyExprMutator):  # type: ignore[misc]
+    def __init__(self, mod: Any, machine: Machine, algorithms: Sequence[str] | None) -> None:
+        super().__init__(mod)
+        self.machine = machine
+        self.algorithms = algorithms
+        self.kernels: dict[Kernel, Any] = {}
+        self.skipped: list[str] = []
+
+    def visit_dataflow_block_(self, block: Any) -> Any:
+        """Rewrite a block, or leave it where nothing in it can be replaced."""
+        if not all(is_readable(binding) for binding in block.bindings):
+            return super().visit_dataflow_block_(block)
+        free = _free_tensors(block)
+        inputs = {var: value_of(var) for var in free}
+        nodes, environment = read_bindings(block.bindings, inputs)
+        results = [b.var for b in block.bindings if not isinstance(b.var, relax.DataflowVar)]
+        outputs = [environment[var] for var in results]
+        flat = [
+            value for bound in outputs for value in (bound if isinstance(bound, list) else [bound])
+        ]
+        if not all(isinstance(value, Value) for value in flat):
+            return super().visit_dataflow_block_(block)
+        graph = Graph(list(inputs.values()), nodes, flat)
+        self.skipped += [node.layer for node in nodes if _has_free_weight(node)]
+        if not any(_is_conv(node) for node in nodes):
+            return super().visit_dataflow_block_(block)
+        normalise(graph, self.machine.lanes)
+        fuse_layers(graph)
+        if not any(node.op == CONV for node in graph.nodes):
+            return super().visit_dataflow_block_(block)
+        return self._emit(graph, [self.visit_expr(var) for var in free], results, outputs)
+
+    def _emit(self, graph: Graph, inputs: list[Any], results: list[Any], outputs: list[Any]) -> Any:
+        plan = plan_layouts(graph, self.machine, algorithms=self.algorithms)
+        self.builder_._begin_dataflow_block()
+        emitter = Emitter(self.builder_, self.machine, plan, self.kernels)
+        remaining = emit_graph(emitter, graph, inputs)
+        for var, bound in zip(results, outputs, strict=True):
+            count = len(_parts(bound))
+            mine, remaining = remaining[:count], remaining[count:]
+            expr = relax.Tuple(mine) if isinstance(bound, list) else mine[0]
+            self.set_var_remap(var, self.builder_.emit_output(expr, name_hint=str(var.name)))
+        return self.builder_._end_block()
+
+
+def _parts(bound: Any) -> list[Any]:
+    """The tensors of a variable."""
+    return bound if isinstance(bound, list) else [bound]
+
+
+def _free_tensors(block: Any) -> list[Any]:
+    """Variables with tensor or tuple type that a block reads and does not define."""
+    defined = {binding.var for binding in block.bindings}
+    free: dict[Any, None] = {}
+
+    def visit(expr: Any) -> None:
+        if isinstance(expr, relax.Var) and expr not in defined and _is_tensor(expr):
+            free.setdefault(expr)
+
+    for binding in block.bindings:
+        relax.analysis.post_order_visit(binding.value, visit)
+    return list(free)
+
+
+def _is_tensor(var: Any) -> bool:
+    return isinstance(var.ty, relax.TensorType | relax.TupleType)
+
+
+def _is_conv(node: Node) -> bool:
+    return node.op.startswith("nn.conv") and node.op[7:8] in ("1", "2")
+
+
+def _has_free_weight(node: Node) -> bool:
+    weight = node.args[1] if _is_conv(node) else None
+    return weight is not None and not _constant_based(weight)
+
+
+def _constant_based(value: Any) -> bool:
+    """Whether a weight is a constant or computed from constants only."""
+    if not isinstance(value, Value):
+        return False
+    if value.is_const:
+        return True
+    made = value.producer
+    return made is not None and bool(made.inputs) and all(map(_constant_based, made.inputs))
+
+
+def _schedule_opaque(mod: Any, before: Any, machine: Machine) -> Any:
+    """Schedule the functions that the substitution added and nothing may be merged with."""
+    from tvmconv.compile.schedule import SCHEDULED, schedule_function
+
+    known = {var.name_hint for var in before.get_global_vars()}
+    functions = {}
+    for var, func in mod.functions_items():
+        if isinstance(func, tvm.tirx.PrimFunc) and func.attrs and var.name_hint not in known:
+            opaque, done = func.attrs.get("op_pattern") == OPAQUE, func.attrs.get(SCHEDULED)
+            func = schedule_function(func, machine) if opaque and not done else func
+        functions[var] = func
+    return tvm.IRModule(functions, attrs=mod.attrs)

@@ -1,0 +1,117 @@
+"""Passes for people who have a Relax pipeline of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+
+from tvmconv.selection.select import check_algorithms
+from tvmconv.target import resolve_machine
+
+__all__ = ["ScheduleOperators", "SubstituteConv2d"]
+
+
+def SubstituteConv2d(
+    target: Any = "native",
+    threads: int | None = None,
+    algorithms: Sequence[str] | None = None,
+) -> Any:
+    """Replace convolutions by tvmconv's kernels.
+
+    Works on every dataflow block of every Relax function. A convolution with its batch
+    normalisation, bias, residual addition and activation becomes one call of a scheduled
+    function; its weight is packed. Activations stay in the kernels' channel-blocked layout from
+    one convolution to the next, so operators in between are rewritten too. Everything else is
+    left as it is, legal for ``relax.build``. A convolution whose weight is no constant is left
+    alone with a warning that names it: run ``relax.transform.BindParams`` before.
+
+    Parameters
+    ----------
+    target
+        As for :func:`tvmconv.build`.
+    threads
+        Threads that the kernels are partitioned for; by default all CPUs of this process.
+    algorithms
+        Convolution algorithms to choose from; by default all.
+
+    Returns
+    -------
+    tvm.transform.Pass
+        A module pass.
+
+    Raises
+    ------
+    TargetError
+        If the target is unknown.
+    ConfigError
+        If an algorithm's name is unknown, or none of those allowed computes a layer.
+
+    Examples
+    --------
+    >>> import numpy as np, tvm
+    >>> from tvm import relax
+    >>> from tvmconv.transform import ScheduleOperators, SubstituteConv2d
+    >>> x = relax.Var("x", relax.TensorType((1, 16, 8, 8), "float32"))
+    >>> weight = relax.const(np.ones((32, 16, 3, 3), "float32"))
+    >>> builder = relax.BlockBuilder()
+    >>> with builder.function("main", [x]):
+    ...     with builder.dataflow():
+    ...         y = builder.emit(relax.op.nn.conv2d(x, weight, padding=1))
+    ...         result = builder.emit_output(relax.op.nn.relu(y))
+    ...     _ = builder.emit_func_output(result)
+    >>> pipeline = tvm.transform.Sequential(
+    ...     [
+    ...         SubstituteConv2d("native", threads=1),
+    ...         relax.transform.LegalizeOps(),
+    ...         relax.transform.AnnotateTIROpPattern(),
+    ...         relax.transform.FuseOps(),
+    ...         relax.transform.FuseTIR(),
+    ...         ScheduleOperators("native", threads=1),
+    ...     ]
+    ... )
+    >>> executable = relax.build(pipeline(builder.get()), target="llvm")
+    >>> run = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    >>> float(run(tvm.runtime.tensor(np.ones((1, 16, 8, 8), "float32"))).numpy()[0, 0, 4, 4])
+    144.0
+    """
+    machine = resolve_machine(target, threads)
+    allowed = check_algorithms(algorithms)
+
+    def transform(mod: Any, context: Any) -> Any:
+        from tvmconv.graph.substitute import substitute
+
+        return substitute(mod, machine, allowed)
+
+    return tvm.transform.module_pass(transform, opt_level=0, name="tvmconv.SubstituteConv2d")
+
+
+def ScheduleOperators(target: Any = "native", threads: int | None = None) -> Any:
+    """Schedule every function that is not scheduled yet; the last pass before ``relax.build``.
+
+    Without it, operators between the convolutions run as plain serial loops.
+
+    Parameters
+    ----------
+    target, threads
+        As for :func:`SubstituteConv2d`.
+
+    Returns
+    -------
+    tvm.transform.Pass
+        A module pass.
+
+    Raises
+    ------
+    TargetError
+        If the target is unknown.
+    """
+    machine = resolve_machine(target, threads)
+
+    def transform(mod: Any, context: Any) -> Any:
+        from tvmconv.compile.schedule import schedule_module
+
+        return schedule_module(mod, machine)
+
+    return tvm.transform.module_pass(transform, opt_level=0, name="tvmconv.ScheduleOperators")
