@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tvmconv.errors import TvmconvError
 from tvmconv.machine import Machine
 
 # LLVM's name -> the kernel's, for instruction sets that code generation may pick by itself.
@@ -50,19 +49,11 @@ def required_features(machine: Machine) -> tuple[str, ...]:
 
     The union of the record's own list and of every instruction set that LLVM enables for the
     record's processor name.
-
-    Raises
-    ------
-    TvmconvError
-        If LLVM does not know the processor name.
     """
     from tvm import get_global_func
     from tvm.target import Target
 
     options = {key: value for key, value in machine.tvm_target().items() if key != "num-cores"}
-    try:
-        enabled = get_global_func("target.llvm_get_cpu_features")(Target(options))
-    except Exception as error:
-        raise TvmconvError(f"LLVM does not know the processor {machine.mcpu!r}") from error
+    enabled = get_global_func("target.llvm_get_cpu_features")(Target(options))
     mapped = {_LLVM_TO_CPUINFO[str(name)] for name in enabled if str(name) in _LLVM_TO_CPUINFO}
     return tuple(sorted(mapped | set(machine.features)))

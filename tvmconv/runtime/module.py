@@ -88,11 +88,6 @@ class CompiledModel:
             Of the ONNX model.
         threads
             Threads of one call; ``machine.cores`` by default.
-
-        Raises
-        ------
-        TvmconvError
-            If LLVM does not know the machine's processor name.
         """
         from tvmconv.runtime.link import BuiltLibrary
         from tvmconv.runtime.record import record_executable

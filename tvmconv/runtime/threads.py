@@ -37,6 +37,7 @@ class _Caller(threading.local):
 
     def __init__(self) -> None:
         self.requested = 0
+        self.refused = 0
         self.workers = 0
         self.inherited = False
         self.helpers: dict[int, ThreadPoolExecutor] = {}
@@ -91,10 +92,13 @@ def activate(threads: int) -> bool:
     """
     if _caller.requested == threads:
         return True
+    if _caller.refused == threads:
+        return False
     from tvmconv.runtime.engine import global_function
 
     used = min(threads, available_cpus())
     if _caller.inherited and used > 1:
+        _caller.refused = threads
         return False
     cpus = sorted(os.sched_getaffinity(0))
     if _caller.workers == 0:
@@ -105,7 +109,9 @@ def activate(threads: int) -> bool:
     mode = _ONE_CPU_PER_THREAD if bound else _SHARE_CPUS
     names = [str(cpus[i % len(cpus)]) for i in range(max(_caller.workers, used))]
     global_function("runtime.config_threadpool")(mode, used, names)
+    _caller.requested = 0
     if global_function("runtime.NumThreads")() != used:
+        _caller.refused = threads
         return False
     _caller.requested = threads
     return True

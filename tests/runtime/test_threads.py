@@ -1,0 +1,236 @@
+"""Thread counts that are really used, and calls from several threads and processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import programs
+import pytest
+
+from tvmconv.runtime import threads
+from tvmconv.runtime.module import CompiledModel, load
+
+needs_two_cpus = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="this process may use one CPU only"
+)
+
+# Counts the threads of this process that computed while a function was called repeatedly.
+# A file of its own so that child processes can run it as well.
+OBSERVE = """
+import os, time
+
+def cpu_seconds():
+    times = {}
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/schedstat") as file:
+                times[task] = int(file.read().split()[0]) / 1e9
+        except OSError:
+            pass
+    return times
+
+def threads_used(call, seconds=0.4):
+    call()
+    time.sleep(0.1)  # workers of the warm-up go to sleep
+    before, end = cpu_seconds(), time.monotonic() + seconds
+    while time.monotonic() < end:
+        call()
+    spent = {t: s - before.get(t, 0) for t, s in cpu_seconds().items()}
+    most = max(spent.values())
+    return sum(s > most / 4 for s in spent.values())
+"""
+exec(OBSERVE)
+threads_used: Callable[..., int]
+
+
+def busy_input() -> np.ndarray:
+    generator = np.random.default_rng(0)
+    return generator.standard_normal((programs.BUSY_ROWS, programs.BUSY_LENGTH)).astype("float32")
+
+
+@pytest.fixture(scope="module")
+def busy(busy_files: dict[int, Path]) -> dict[int, CompiledModel]:
+    return {count: load(path) for count, path in busy_files.items()}
+
+
+def in_fresh_process(code: str, *arguments: object) -> str:
+    lines = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n{OBSERVE}\n"
+        "import numpy as np, programs\nfrom tvmconv.runtime.module import load\n"
+        "x = np.ones((programs.BUSY_ROWS, programs.BUSY_LENGTH), 'float32')\n" + code
+    )
+    command = [sys.executable, "-c", lines, *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+@needs_two_cpus
+def test_every_module_uses_its_own_count(busy: dict[int, CompiledModel]) -> None:
+    x = busy_input()
+    expected = (x.astype(np.float64) ** 2).sum(axis=1)
+    for count in (1, 2, 1):
+        np.testing.assert_allclose(busy[count].run(x)[0], expected, rtol=1e-3)
+        assert threads_used(lambda model=busy[count]: model.run(x)) == count
+
+
+@needs_two_cpus
+def test_another_calling_thread_uses_the_same_count(busy: dict[int, CompiledModel]) -> None:
+    x = busy_input()
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: threads_used(lambda: busy[2].run(x))).result() == 2
+
+
+@needs_two_cpus
+def test_a_thread_whose_pool_is_small(busy: dict[int, CompiledModel]) -> None:
+    """A worker thread that served a one-thread model first cannot grow its pool."""
+    x = busy_input()
+
+    def one_then_two() -> int:
+        busy[1].run(x)
+        return threads_used(lambda: busy[2].run(x))
+
+    with ThreadPoolExecutor(1) as pool:
+        # the helper thread and its worker compute, the caller waits
+        assert pool.submit(one_then_two).result() == 2
+
+
+@needs_two_cpus
+def test_pool_made_by_tvm_itself(busy_files: dict[int, Path]) -> None:
+    code = """
+import os
+os.environ["TVM_NUM_THREADS"] = "1"
+import tvm
+assert tvm.runtime.num_threads() == 1
+del os.environ["TVM_NUM_THREADS"]
+os.sched_setaffinity(0, range(os.cpu_count()))
+model = load(sys.argv[1])
+print(threads_used(lambda: model.run(x)))
+"""
+    assert in_fresh_process(code, busy_files[2]) == "2"
+
+
+def test_no_more_threads_than_cpus(busy_files: dict[int, Path]) -> None:
+    code = """
+import os
+cpu = max(os.sched_getaffinity(0))
+os.sched_setaffinity(0, {cpu})
+others = set(os.listdir("/proc/self/task")) - {str(os.getpid())}  # numpy's
+model = load(sys.argv[1])
+used = threads_used(lambda: model.run(x))
+tasks = [os.sched_getaffinity(int(t)) for t in set(os.listdir("/proc/self/task")) - others]
+print(used, all(mask == {cpu} for mask in tasks))
+"""
+    assert in_fresh_process(code, busy_files[2]) == "1 True"
+
+
+@needs_two_cpus
+@pytest.mark.parametrize("variable", ["", "TVM_BIND_THREADS"])
+def test_affinity_of_the_caller_is_kept(busy_files: dict[int, Path], variable: str) -> None:
+    code = """
+import os
+if sys.argv[3]:
+    os.environ[sys.argv[3]] = "1"
+before = os.sched_getaffinity(0)
+for path in sys.argv[1:3]:
+    model = load(path)
+    model.run(x)
+print(os.sched_getaffinity(0) == before)
+"""
+    assert in_fresh_process(code, busy_files[1], busy_files[2], variable) == "True"
+
+
+def test_environment_limits_the_count(busy_files: dict[int, Path]) -> None:
+    code = """
+import os
+os.environ["TVM_NUM_THREADS"] = "1"
+model = load(sys.argv[1])
+print(threads_used(lambda: model.run(x)))
+"""
+    assert in_fresh_process(code, busy_files[2]) == "1"
+
+
+def test_quota(tmp_path: Path) -> None:
+    file = tmp_path / "cpu.max"
+    assert threads._quota(file, 8) == 8
+    for text, expected in (("max 100000", 8), ("150000 100000", 2), ("junk", 8), ("5 0", 8)):
+        file.write_text(text)
+        assert threads._quota(file, 8) == expected
+
+
+@needs_two_cpus
+def test_after_fork(busy_files: dict[int, Path]) -> None:
+    """A forked child has the parent's pool but none of its threads, and would wait forever."""
+    code = """
+import os, signal
+model = load(sys.argv[1])
+expected = model.run(x)[0]
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    same = np.array_equal(model.run(x)[0], expected)
+    used = threads_used(lambda: model.run(x))
+    os._exit(0 if same and used == 2 else 10 + used)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), np.array_equal(model.run(x)[0], expected))
+"""
+    assert in_fresh_process(code, busy_files[2]) == "0 True"
+
+
+def test_many_threads_call_one_module(dense: CompiledModel) -> None:
+    inputs = [programs.dense_inputs(seed) for seed in range(8)]
+    expected = [dense.run(values) for values in inputs]
+    start = threading.Barrier(8)
+
+    def work(index: int) -> bool:
+        start.wait()
+        return all(
+            np.array_equal(a, b)
+            for _ in range(100)
+            for a, b in zip(expected[index], dense.run(inputs[index]), strict=True)
+        )
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(8)))
+
+
+def test_many_threads_call_modules_of_two_counts(busy: dict[int, CompiledModel]) -> None:
+    x = busy_input()
+    expected = busy[1].run(x)[0]
+
+    def work(index: int) -> bool:
+        return all(np.array_equal(expected, busy[1 + (index + i) % 2].run(x)[0]) for i in range(10))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))
+
+
+def test_first_calls_may_come_together(saved: Path) -> None:
+    model = load(saved)
+    inputs = programs.dense_inputs()
+    start = threading.Barrier(8)
+
+    def work(_: int) -> np.ndarray:
+        start.wait()
+        return model.run(inputs)[0]
+
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(work, range(8)))
+    assert all(np.array_equal(results[0], other) for other in results)
+
+
+def test_workers_sleep_between_calls(busy: dict[int, CompiledModel]) -> None:
+    """TVM's default keeps them polling for a tenth of a second."""
+    x = busy_input()
+    busy[2].run(x)
+    time.sleep(0.2)
+    before = sum(cpu_seconds().values())  # type: ignore[name-defined]  # noqa: F821
+    time.sleep(0.2)
+    assert sum(cpu_seconds().values()) - before < 0.05  # type: ignore[name-defined]  # noqa: F821
