@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import programs
 import pytest
@@ -40,7 +41,7 @@ def test_trace_events_follow_each_other(dense: CompiledModel) -> None:
     events = dense.profile(repeat=3).trace_events()
     assert [event["name"] for event in events] == ["fc", "act", "sum", "reduce"]
     assert all(event["ph"] == "X" for event in events)
-    for earlier, later in zip(events, events[1:], strict=False):
+    for earlier, later in pairwise(events):
         assert earlier["ts"] <= later["ts"]
     assert events[0]["ts"] == 0
     assert json.loads(json.dumps({"traceEvents": events}))

@@ -7,11 +7,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import observe
 import programs
 import pytest
 
@@ -21,34 +21,6 @@ from tvmconv.runtime.module import CompiledModel, load
 needs_two_cpus = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="this process may use one CPU only"
 )
-
-# Counts the threads of this process that computed while a function was called repeatedly.
-# A file of its own so that child processes can run it as well.
-OBSERVE = """
-import os, time
-
-def cpu_seconds():
-    times = {}
-    for task in os.listdir("/proc/self/task"):
-        try:
-            with open(f"/proc/self/task/{task}/schedstat") as file:
-                times[task] = int(file.read().split()[0]) / 1e9
-        except OSError:
-            pass
-    return times
-
-def threads_used(call, seconds=0.4):
-    call()
-    time.sleep(0.1)  # workers of the warm-up go to sleep
-    before, end = cpu_seconds(), time.monotonic() + seconds
-    while time.monotonic() < end:
-        call()
-    spent = {t: s - before.get(t, 0) for t, s in cpu_seconds().items()}
-    most = max(spent.values())
-    return sum(s > most / 4 for s in spent.values())
-"""
-exec(OBSERVE)
-threads_used: Callable[..., int]
 
 
 def busy_input() -> np.ndarray:
@@ -63,8 +35,8 @@ def busy(busy_files: dict[int, Path]) -> dict[int, CompiledModel]:
 
 def in_fresh_process(code: str, *arguments: object) -> str:
     lines = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n{OBSERVE}\n"
-        "import numpy as np, programs\nfrom tvmconv.runtime.module import load\n"
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import numpy as np, observe, programs\nfrom tvmconv.runtime.module import load\n"
         "x = np.ones((programs.BUSY_ROWS, programs.BUSY_LENGTH), 'float32')\n" + code
     )
     command = [sys.executable, "-c", lines, *map(str, arguments)]
@@ -79,14 +51,14 @@ def test_every_module_uses_its_own_count(busy: dict[int, CompiledModel]) -> None
     expected = (x.astype(np.float64) ** 2).sum(axis=1)
     for count in (1, 2, 1):
         np.testing.assert_allclose(busy[count].run(x)[0], expected, rtol=1e-3)
-        assert threads_used(lambda model=busy[count]: model.run(x)) == count
+        assert observe.threads_used(busy[count].bind([x])) == count
 
 
 @needs_two_cpus
 def test_another_calling_thread_uses_the_same_count(busy: dict[int, CompiledModel]) -> None:
     x = busy_input()
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(lambda: threads_used(lambda: busy[2].run(x))).result() == 2
+        assert pool.submit(lambda: observe.threads_used(busy[2].bind([x]))).result() == 2
 
 
 @needs_two_cpus
@@ -96,7 +68,7 @@ def test_a_thread_whose_pool_is_small(busy: dict[int, CompiledModel]) -> None:
 
     def one_then_two() -> int:
         busy[1].run(x)
-        return threads_used(lambda: busy[2].run(x))
+        return observe.threads_used(busy[2].bind([x]))
 
     with ThreadPoolExecutor(1) as pool:
         # the helper thread and its worker compute, the caller waits
@@ -113,7 +85,7 @@ assert tvm.runtime.num_threads() == 1
 del os.environ["TVM_NUM_THREADS"]
 os.sched_setaffinity(0, range(os.cpu_count()))
 model = load(sys.argv[1])
-print(threads_used(lambda: model.run(x)))
+print(observe.threads_used(model.bind([x])))
 """
     assert in_fresh_process(code, busy_files[2]) == "2"
 
@@ -125,7 +97,7 @@ cpu = max(os.sched_getaffinity(0))
 os.sched_setaffinity(0, {cpu})
 others = set(os.listdir("/proc/self/task")) - {str(os.getpid())}  # numpy's
 model = load(sys.argv[1])
-used = threads_used(lambda: model.run(x))
+used = observe.threads_used(model.bind([x]))
 tasks = [os.sched_getaffinity(int(t)) for t in set(os.listdir("/proc/self/task")) - others]
 print(used, all(mask == {cpu} for mask in tasks))
 """
@@ -153,7 +125,7 @@ def test_environment_limits_the_count(busy_files: dict[int, Path]) -> None:
 import os
 os.environ["TVM_NUM_THREADS"] = "1"
 model = load(sys.argv[1])
-print(threads_used(lambda: model.run(x)))
+print(observe.threads_used(model.bind([x])))
 """
     assert in_fresh_process(code, busy_files[2]) == "1"
 
@@ -177,7 +149,7 @@ child = os.fork()
 if child == 0:
     signal.alarm(60)
     same = np.array_equal(model.run(x)[0], expected)
-    used = threads_used(lambda: model.run(x))
+    used = observe.threads_used(model.bind([x]))
     os._exit(0 if same and used == 2 else 10 + used)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), np.array_equal(model.run(x)[0], expected))
 """
@@ -231,6 +203,6 @@ def test_workers_sleep_between_calls(busy: dict[int, CompiledModel]) -> None:
     x = busy_input()
     busy[2].run(x)
     time.sleep(0.2)
-    before = sum(cpu_seconds().values())  # type: ignore[name-defined]  # noqa: F821
+    before = sum(observe.cpu_seconds().values())
     time.sleep(0.2)
-    assert sum(cpu_seconds().values()) - before < 0.05  # type: ignore[name-defined]  # noqa: F821
+    assert sum(observe.cpu_seconds().values()) - before < 0.05

@@ -22,15 +22,26 @@ _ALIGNMENT = 64  # what generated vector loads assume of every argument
 _SMALL = 64 * 1024  # outputs up to this size are copied, so that they own their memory
 
 
+class Lease:
+    """Held by everything that uses activation memory; the last to go returns it to the system.
+
+    Holders keep it as their last attribute: attributes are dropped in the order of assignment.
+    """
+
+    def __init__(self) -> None:
+        weakref.finalize(self, engine.release_free_memory).atexit = False
+
+
 class Instance:
     """One virtual machine with its argument buffers; used by one call at a time."""
 
-    def __init__(self, module: Any, inputs: Sequence[TensorInfo]) -> None:
+    def __init__(self, module: Any, inputs: Sequence[TensorInfo], lease: Lease) -> None:
         self.machine = engine.virtual_machine(module)
         self.main = self.machine["main"]
         self._from_dlpack = engine.ffi().from_dlpack
         self._inputs = inputs
         self._staged: list[tuple[Array, Any] | None] = [None] * len(inputs)
+        self._lease = lease
 
     def tensors(self, arrays: Sequence[Array]) -> list[Any]:
         """Checked arrays as TVM tensors, without a copy where memory layout allows."""
@@ -70,13 +81,12 @@ class Runner:
         self._threads = thread_count
         # append and pop of a deque are atomic: no lock between concurrent calls
         self._idle: deque[Instance] = deque()
-        # after the last call, memory that only this model used goes back to the system
-        weakref.finalize(self, engine.release_free_memory).atexit = False
         self._always_copy = returns_constants(str(module["as_text"]()))
+        self.lease = Lease()
 
     def new_instance(self) -> Instance:
         """An instance that the caller keeps."""
-        return Instance(self._module, self._inputs)
+        return Instance(self._module, self._inputs, self.lease)
 
     def acquire(self) -> Instance:
         """An instance that no other call uses."""

@@ -61,6 +61,7 @@ class BoundCall:
         self._main = self._instance.main
         self._threads = model.threads
         self._result: Any = None
+        self._lease = runner.lease
 
     def __call__(self) -> None:
         """Run the model once."""
