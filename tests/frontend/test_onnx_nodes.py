@@ -22,24 +22,24 @@ DATA_OPERATORS = {
 }  # fmt: skip
 # modules of cases that run by default; the rest are marked slow
 CORE = (
-    "averagepool", "batchnorm", "clip", "concat", "conv", "convtranspose", "depthtospace", "elu",
-    "flatten", "gelu", "gemm", "globalaveragepool", "globalmaxpool", "hardsigmoid", "hardswish",
-    "instancenorm", "leakyrelu", "logsoftmax", "lrn", "maxpool", "pad", "prelu", "relu", "reshape",
-    "sigmoid", "slice", "softmax", "spacetodepth", "split", "squeeze", "tanh", "transpose",
-    "unsqueeze", "upsample",
+    "averagepool", "batch_normalization", "clip", "concat", "conv", "convtranspose", "depthtospace",
+    "elu", "flatten", "gelu", "gemm", "globalaveragepool", "globalmaxpool", "hardsigmoid",
+    "hardswish", "instance_normalization", "leakyrelu", "logsoftmax", "lrn", "maxpool", "pad",
+    "prelu", "relu", "reshape", "sigmoid", "slice", "softmax", "spacetodepth", "split", "squeeze",
+    "tanh", "transpose", "unsqueeze", "upsample",
 )  # fmt: skip
 OTHERS = (
-    "abs", "acos", "acosh", "add", "affinegrid", "and_op", "argmax", "argmin", "asin", "asinh",
+    "abs", "acos", "acosh", "add", "affinegrid", "and_", "argmax", "argmin", "asin", "asinh",
     "atan", "atanh", "bitwiseand", "bitwisenot", "bitwiseor", "bitwisexor", "cast", "castlike",
     "ceil", "celu", "constant", "constantofshape", "cos", "cosh", "cumsum", "div", "dropout",
-    "einsum", "equal", "erf", "exp", "expand", "floor", "gather", "greater", "greater_equal",
+    "einsum", "equal", "erf", "exp", "expand", "floor", "gather", "greater", "greater_or_equal",
     "gridsample", "groupnormalization", "identity", "isnan", "layernormalization", "less",
-    "less_equal", "log", "lpnormalization", "lppool", "matmul", "max", "mean", "min", "mish", "mod",
-    "mul", "neg", "not_op", "or_op", "pow", "reciprocal", "reducel1", "reducel2", "reducelogsum",
-    "reducelogsumexp", "reducemax", "reducemean", "reducemin", "reduceprod", "reducesum",
-    "reducesumsquare", "resize", "round", "selu", "shape", "shrink", "sign", "sin", "sinh", "size",
-    "softplus", "softsign", "sqrt", "sub", "sum", "tan", "thresholdedrelu", "tile", "topk", "trilu",
-    "where", "xor",
+    "less_or_equal", "log", "lpnormalization", "lppool", "matmul", "max", "mean", "min", "mish",
+    "mod", "mul", "neg", "not_", "or_", "pow", "reciprocal", "reducel1", "reducel2",
+    "reduce_log_sum", "reduce_log_sum_exp", "reducemax", "reducemean", "reducemin", "reduceprod",
+    "reducesum", "reducesumsquare", "resize", "round", "selu", "shape", "shrink", "sign", "sin",
+    "sinh", "size", "softplus", "softsign", "sqrt", "sub", "sum", "swish", "tan", "thresholdedrelu",
+    "tile", "topk", "trilu", "where", "xor",
 )  # fmt: skip
 # operators that the reader removes, so that no converter knows them
 FOLDED = {"Constant", "ConstantOfShape", "Dropout", "Shape", "Size"}

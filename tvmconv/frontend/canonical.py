@@ -31,7 +31,17 @@ MaxPool                ``nn.max_pool2d`` with explicit padding, never ``ceil_mod
 AveragePool            ``nn.avg_pool2d`` with explicit padding, never ``ceil_mode``
 GlobalAveragePool      ``mean(x, axis=[2, 3], keepdims=True)``
 GlobalMaxPool          ``max(x, axis=[2, 3], keepdims=True)``
+LRN                    squares, ``nn.avg_pool2d`` over the channel axis of a (N, 1, C, H*W)
+                       view, then ``divide(x, power(base, c))``
 Softmax, LogSoftmax    ``nn.softmax(x, axis)``, ``nn.log_softmax(x, axis)``
+Resize, Upsample       ``image.resize2d`` of NCHW (``nearest_neighbor``/``asymmetric``/``floor``
+                       for whole factors, ``linear``), else ``take`` by constant indices,
+                       weighted and added for linear and cubic
+Reshape, Flatten,
+Squeeze, Unsqueeze     ``reshape(x, shape)``
+Pad                    ``nn.pad(x, widths, "constant", value)``, other modes ``take``
+Split                  ``split(x, cuts, axis)`` and its tuple items
+Sum, Max, Min, Mean    a chain of two-operand operators
 =====================  =================================================================
 
 The binding that holds a layer's main operator (convolution, transposed convolution, matrix

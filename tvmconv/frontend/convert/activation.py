@@ -112,6 +112,16 @@ def silu(e: Emitter, node: Node) -> Any:
     return op.nn.silu(e.value(node.inputs[0]))
 
 
+@converts("Swish", attrs="alpha")
+def swish(e: Emitter, node: Node) -> Any:
+    """X * sigmoid(alpha * x)."""
+    x, alpha = e.value(node.inputs[0]), float(node.attrs.get("alpha", 1.0))
+    if alpha == 1.0:
+        return op.nn.silu(x)
+    gate = op.sigmoid(op.multiply(x, e.scalar(alpha, e.dtype(node.inputs[0]))))
+    return op.multiply(x, e.emit(gate, "gate"))
+
+
 @converts("Gelu", attrs="approximate")
 def gelu(e: Emitter, node: Node) -> Any:
     """Exact or tanh-approximated Gelu."""

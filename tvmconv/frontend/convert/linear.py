@@ -9,7 +9,7 @@ from tvm import relax
 
 from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.graph import Array, Node
 
 
 @converts("Gemm", attrs="alpha beta broadcast transA transB", inputs=2)
@@ -21,10 +21,10 @@ def gemm(e: Emitter, node: Node) -> Any:
         a = e.emit(relax.op.permute_dims(a), "transposed")
     weight = e.array(node.inputs[1])
     if weight is not None:
-        matrix = weight.T if node.attrs.get("transB", 0) else weight
+        matrix = _transposed(weight) if node.attrs.get("transB", 0) else weight
         if alpha != 1.0:
             matrix = (matrix * np.float64(alpha)).astype(weight.dtype)
-        b, alpha = constant(np.ascontiguousarray(matrix)), 1.0
+        b, alpha = constant(matrix), 1.0
     else:
         b = e.value(node.inputs[1])
         if node.attrs.get("transB", 0):
@@ -46,6 +46,14 @@ def gemm(e: Emitter, node: Node) -> Any:
         if beta != 1.0:
             c = e.emit(relax.op.multiply(c, e.scalar(beta, dtype)), "beta")
     return e.emit(relax.op.add(y, c), "biased")
+
+
+def _transposed(matrix: Array) -> Array:
+    """The transpose in memory order; strips of rows keep the strided writes in the cache."""
+    result = np.empty(matrix.shape[::-1], matrix.dtype)
+    for row in range(0, matrix.shape[0], 128):
+        result[:, row : row + 128] = matrix[row : row + 128].T
+    return result
 
 
 @converts("MatMul", inputs=2)
