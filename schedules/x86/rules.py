@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmconv.schedules.x86 import dense, elementwise, reduction
+from tvmconv.schedules.x86 import dense, elementwise, lanes, reduction, rows
 
 Rule = Callable[[Any, Any], Any]
 
-RULES: tuple[Rule, ...] = (dense.rule, elementwise.rule, reduction.rule)
+RULES: tuple[Rule, ...] = (
+    dense.rule,
+    lanes.rule,
+    rows.rule,
+    elementwise.rule,
+    reduction.rule,
+)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from tvmconv.compile.pipeline import lower_pass
 from tvmconv.compile.tir import register
+from tvmconv.compile.workspace import RECORD
 from tvmconv.machine import Machine
 
 
@@ -30,7 +31,8 @@ def compile_graph(lowered: Lowered, machine: Machine) -> Any:
     Returns
     -------
     tvm.relax.VMExecutable
-        The executable with its constants.
+        The executable with its constants. Its attribute ``workspace_bytes`` maps the symbol of
+        each function that allocates scratch memory to the bytes one thread allocates.
     """
     from tvm import relax
     from tvm.target import Target
@@ -38,6 +40,13 @@ def compile_graph(lowered: Lowered, machine: Machine) -> Any:
     # Not inside `with target:`, which would add attributes that override the code generator's
     # options.
     target = Target(machine.tvm_target())
-    return relax.build(
-        lowered.mod, target=target, relax_pipeline=lower_pass(machine), tir_pipeline=register()
-    )
+    workspace: dict[str, int] = {}
+    token = RECORD.set(workspace)
+    try:
+        executable = relax.build(
+            lowered.mod, target=target, relax_pipeline=lower_pass(machine), tir_pipeline=register()
+        )
+    finally:
+        RECORD.reset(token)
+    executable.workspace_bytes = workspace
+    return executable

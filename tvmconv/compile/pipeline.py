@@ -14,15 +14,21 @@ __all__ = ["lower_pass", "mark_patterns"]
 def lower_pass(machine: Machine) -> Any:
     """The whole pipeline as one module pass.
 
-    It differs from TVM's default in leaving out what a lowered graph makes needless (library
-    dispatch, fusion, constant folding) and in scheduling every function before code generation.
+    It differs from TVM's default in leaving out what a lowered graph makes needless (fusion,
+    constant folding) and in scheduling every function before code generation.
     """
     from tvm import ir, relax
 
     transform = relax.transform
 
     def run(mod: Any, _context: Any) -> Any:
-        mod = transform.RewriteDataflowReshape()(transform.LegalizeOps()(mod))
+        mod = ir.transform.Sequential(
+            [
+                relax.backend.DispatchSortScan(),
+                transform.LegalizeOps(),
+                transform.RewriteDataflowReshape(),
+            ]
+        )(mod)
         mod = schedule_module(mod, machine)
         return ir.transform.Sequential(
             [

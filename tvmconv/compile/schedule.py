@@ -26,10 +26,16 @@ def schedule_function(func: Any, machine: Machine) -> Any:
     tirx.PrimFunc
         The scheduled function, marked as such.
     """
+    from tvm.s_tir.schedule import ScheduleError
+
     rules = import_module(f"tvmconv.schedules.{machine.family}.rules").RULES
     func = vectorisable_math(func)
     for rule in rules:
-        schedule = rule(func, machine)
+        try:
+            schedule = rule(func, machine)
+        except ScheduleError:
+            # TVM refused a step that the rule's own checks let through; the next one is simpler
+            continue
         if schedule is None:
             continue
         scheduled = schedule.mod["main"]

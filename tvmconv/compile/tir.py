@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.compile.workspace import record_pass
+
 PIPELINE = "tvmconv"
 
 
@@ -43,6 +45,7 @@ def _lower() -> Any:
             tir.FlattenBuffer(),
             tir.NarrowDataType(32),
             low.LoopPartition(),
+            tir.prim_func_pass(_unify_widths, opt_level=0, name="tvmconv.UnifyWidths"),
             tir.VectorizeLoop(True),
             tir.StorageRewrite(),
             low.HoistIfThenElse(),
@@ -52,6 +55,7 @@ def _lower() -> Any:
             tir.RemoveNoOp(),
             low.RewriteUnsafeSelect(),
             tir.CommonSubexprElim(),
+            record_pass(),
             tir.VerifyMemory(),
             tir.AnnotateEntryFunc(),
             tir.SplitHostDevice(),
@@ -84,3 +88,31 @@ def _share_lanes(func: Any, _mod: Any, _context: Any) -> Any:
         return func
     body = tvm_ffi.structural_map(func.body, (ir.Var, lambda var: names.get(var, var)))
     return func.with_body(body)
+
+
+def _unify_widths(func: Any, _mod: Any, _context: Any) -> Any:
+    """Repair sums of a 32-bit and a 64-bit integer.
+
+    LoopPartition starts its loops at a 32-bit zero even where loops are 64 bits wide, as in a
+    function that reads 64-bit indices; later passes reject such sums.
+    """
+    import tvm_ffi
+    from tvm import tirx
+
+    wide = False
+
+    def look(loop: Any) -> None:
+        nonlocal wide
+        wide = wide or str(loop.loop_var.ty.dtype) == "int64"
+
+    tvm_ffi.structural_walk(func.body, (tirx.For, look))
+    if not wide:
+        return func
+
+    def repair(node: Any) -> Any:
+        left, right = str(node.a.ty.dtype), str(node.b.ty.dtype)
+        if {left, right} != {"int32", "int64"}:
+            return node
+        return tirx.Cast("int64", node.a) + tirx.Cast("int64", node.b)
+
+    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.Add, repair)))

@@ -17,7 +17,7 @@ def concat_channels(tensors: Sequence[Any], channels: Sequence[int]) -> Any:
         Each ``(N, CB_i, H, W, c)``.
     channels
         Channels of each tensor. Where all but the last are multiples of ``c`` whole blocks are
-        copied; otherwise lanes are moved one by one.
+        copied; otherwise runs of lanes are.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def slice_blocked(
         (batch, -(-(end - begin) // lanes), row_count, column_count, lanes),
         element,
         name="slice_blocked",
-        attrs={"tvmconv.operator": "slice"},
+        attrs={"tvmconv.operator": "slice_unaligned" if begin % lanes else "slice"},
     )
 
 

@@ -52,8 +52,7 @@ def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseT
     lanes, cores = machine.lanes, machine.cores
     registers = machine.vector_registers
     if rows == 1:
-        # enough accumulators to hide the latency, no more than leave room for the weights
-        most = min(8, -(-outputs // lanes))
+        most = min(4, -(-outputs // lanes))
 
         def streamed(vectors: int) -> tuple[int, int]:
             blocks = -(-outputs // (vectors * lanes))
@@ -173,20 +172,19 @@ def dense(
         return data[(row, position, *index)]
 
     total = te.compute(
-        (tile.splits, padded, blocks, width),
-        lambda s, m, b, v: te.sum(read(m, s * part + k) * weight[b, s * part + k, v], axis=k),
+        (tile.splits, padded, blocks, tile.vectors, tile.lanes),
+        lambda s, m, b, v, c: te.sum(
+            read(m, s * part + k) * weight[b, s * part + k, v * tile.lanes + c], axis=k
+        ),
         name="dense",
-        attrs={
-            "tvmconv.operator": "dense",
-            "tvmconv.rows": tile.rows,
-            "tvmconv.vectors": tile.vectors,
-        },
+        attrs={"tvmconv.operator": "dense", "tvmconv.rows": tile.rows},
     )
 
     def element(m: Any, n: Any) -> Any:
-        value = total[0, m, n // width, n % width]
+        place = (m, n // width, n % width // tile.lanes, n % tile.lanes)
+        value = total[(0, *place)]
         for s in range(1, tile.splits):
-            value = value + total[s, m, n // width, n % width]
+            value = value + total[(s, *place)]
         return apply_epilogue(
             value,
             epilogue,

@@ -1,0 +1,111 @@
+"""Compiling one tensor expression, and one ONNX node as its reference."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import tvm
+from onnx import helper
+from tvm import te
+
+from tvmconv.compile.schedule import schedule_function
+from tvmconv.compile.tir import register
+from tvmconv.machine import Machine
+from tvmconv.target import resolve_machine
+
+MACHINES = [
+    resolve_machine("x86-64-v3", threads=2),
+    resolve_machine("x86-64-v4", threads=2),
+]
+
+
+class Built:
+    """A scheduled and compiled tensor expression."""
+
+    def __init__(self, expression: Any, arrays: list[np.ndarray], machine: Machine) -> None:
+        inputs = [
+            te.placeholder(a.shape, dtype=str(a.dtype), name=f"x{i}") for i, a in enumerate(arrays)
+        ]
+        result = expression(*inputs)
+        outputs = list(result) if isinstance(result, list | tuple) else [result]
+        func = te.create_prim_func([*inputs, *outputs]).with_attr("global_symbol", "main")
+        self.func = schedule_function(func, machine)
+        self.library = tvm.tirx.build(self.func, target=machine.tvm_target(), pipeline=register())
+        self.inputs = [tvm.runtime.tensor(a) for a in arrays]
+        self.outputs = [
+            tvm.runtime.empty(tuple(int(d) for d in t.shape), str(t.dtype)) for t in outputs
+        ]
+
+    def __call__(self) -> list[np.ndarray]:
+        self.library["main"](*self.inputs, *self.outputs)
+        return [t.numpy() for t in self.outputs]
+
+    @property
+    def assembly(self) -> str:
+        return str(self.library.inspect_source("s"))
+
+    @property
+    def is_parallel(self) -> bool:
+        return "ParallelLaunch" in self.assembly
+
+    def vector_instructions(self, machine: Machine) -> int:
+        register = {"avx2": "ymm", "avx512": "zmm"}[machine.isa]
+        return len(re.findall(rf"%{register}\d+", self.assembly))
+
+    def library_calls(self) -> list[str]:
+        """Calls of the C mathematics library."""
+        return re.findall(r"call\w*\s+\*?(\w*(?:exp|tanh|log|erf|pow)\w*)", self.assembly)
+
+
+def run(expression: Any, *arrays: np.ndarray, machine: Machine) -> np.ndarray:
+    """Compile, run once, return the only output."""
+    (result,) = Built(expression, list(arrays), machine)()
+    return result
+
+
+def block(data: np.ndarray, lanes: int, fill: float = 0.0) -> np.ndarray:
+    """(N, C, H, W) to (N, CB, H, W, c) in numpy; surplus lanes hold ``fill``."""
+    n, c, h, w = data.shape
+    blocks = -(-c // lanes)
+    full = np.full((n, blocks * lanes, h, w), fill, data.dtype)
+    full[:, :c] = data
+    return np.ascontiguousarray(full.reshape(n, blocks, lanes, h, w).transpose(0, 1, 3, 4, 2))
+
+
+def unblock(data: np.ndarray, channels: int) -> np.ndarray:
+    """Inverse of :func:`block`."""
+    n, blocks, h, w, lanes = data.shape
+    return data.transpose(0, 1, 4, 2, 3).reshape(n, blocks * lanes, h, w)[:, :channels]
+
+
+def onnx_node(op: str, arrays: list[np.ndarray], opset: int = 19, **attrs: Any) -> np.ndarray:
+    """First output of one ONNX node in onnxruntime."""
+    names = [f"x{i}" for i in range(len(arrays))]
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for name, a in zip(names, arrays, strict=True)
+    ]
+    output = helper.make_tensor_value_info("y", 1, None)
+    graph = helper.make_graph([helper.make_node(op, names, ["y"], **attrs)], "g", inputs, [output])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, dict(zip(names, arrays, strict=True)))[0]
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    """Seeded normally distributed float32 values."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: float = 2e-6) -> None:
+    """Shapes agree and the largest error is small against the largest value."""
+    assert expected.shape == actual.shape
+    scale = max(float(np.abs(expected).max()), 1e-30)
+    assert float(np.abs(actual - expected).max()) / scale <= tolerance

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.operators.harness import (
+    MACHINES,
+    Built,
+    assert_close,
+    block,
+    normal,
+    onnx_node,
+    run,
+    unblock,
+)
+from tvmconv.operators.global_pool import global_pool
+from tvmconv.operators.pool import Window, avg_pool, max_pool
+
+# kernel, strides, pads (top, left, bottom, right), dilations, ceil_mode
+CASES = [
+    ((3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 0),
+    ((3, 3), (2, 2), (0, 0, 0, 0), (1, 1), 1),
+    ((2, 3), (2, 1), (0, 1, 1, 1), (1, 1), 1),
+    ((3, 3), (1, 1), (1, 1, 1, 1), (2, 2), 0),
+    ((7, 6), (3, 2), (2, 1, 3, 2), (1, 1), 1),
+    ((1, 1), (2, 2), (0, 0, 0, 0), (1, 1), 0),
+    ((13, 14), (1, 1), (0, 0, 0, 0), (1, 1), 0),
+]
+
+
+def windows(case):
+    kernel, strides, pads, dilations, ceil = case
+    return tuple(
+        Window(kernel[i], strides[i], pads[i], pads[i + 2], dilations[i], bool(ceil))
+        for i in range(2)
+    )
+
+
+def attributes(case):
+    names = ("kernel_shape", "strides", "pads", "dilations", "ceil_mode")
+    return dict(zip(names, case, strict=True))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.name)
+def test_max_pool(case, machine):
+    x = normal(1, 35, 14, 15)
+    rows, columns = windows(case)
+    y = run(lambda t: max_pool(t, rows, columns), block(x, machine.lanes, 99.0), machine=machine)
+    expected = onnx_node("MaxPool", [x], **attributes(case))
+    np.testing.assert_array_equal(expected, unblock(y, 35))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("include", [0, 1])
+def test_average_pool(case, include):
+    machine = MACHINES[1]
+    x = normal(2, 20, 14, 15)
+    rows, columns = windows(case)
+    y = run(
+        lambda t: avg_pool(t, rows, columns, bool(include)),
+        block(x, machine.lanes),
+        machine=machine,
+    )
+    expected = onnx_node("AveragePool", [x], count_include_pad=include, **attributes(case))
+    assert_close(unblock(y, 20), expected)
+
+
+def test_max_pool_of_negative_values_ignores_padding():
+    x = -np.abs(normal(1, 16, 6, 6)) - 1
+    window = Window(3, 1, 1, 1)
+    y = run(lambda t: max_pool(t, window, window), block(x, 16), machine=MACHINES[1])
+    expected = onnx_node("MaxPool", [x], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    np.testing.assert_array_equal(expected, unblock(y, 16))
+
+
+@pytest.mark.parametrize("shape", [(1, 35, 7, 7), (2, 16, 1, 1), (1, 64, 13, 11)], ids=str)
+@pytest.mark.parametrize("kind", ["avg", "max"])
+@pytest.mark.parametrize("blocked", [False, True])
+def test_global_pool(shape, kind, blocked):
+    x = normal(*shape)
+    channels = shape[1]
+    y = run(lambda t: global_pool(t, channels, kind, blocked), block(x, 16), machine=MACHINES[1])
+    expected = onnx_node("GlobalAveragePool" if kind == "avg" else "GlobalMaxPool", [x])
+    assert_close(unblock(y, channels) if blocked else y, expected)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.name)
+def test_large_pooling_is_parallel_and_vectorised(machine):
+    window = Window(3, 2, 1, 1)
+    blocks = 64 // machine.lanes
+    data = np.zeros((1, blocks, 112, 112, machine.lanes), np.float32)
+    built = Built(lambda t: max_pool(t, window, window), [data], machine)
+    assert built.is_parallel
+    assert "vmaxps" in built.assembly
+    assert built.vector_instructions(machine) > 8
+
+
+def test_small_pooling_stays_on_one_thread():
+    window = Window(2, 2)
+    data = np.zeros((1, 1, 8, 8, 16), np.float32)
+    assert not Built(lambda t: max_pool(t, window, window), [data], MACHINES[1]).is_parallel

@@ -1,0 +1,61 @@
+"""Scratch memory that a function allocates beside its arguments."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from math import prod
+from typing import Any
+
+# TVM's kMaxStackAlloca: larger buffers come from the workspace pool
+_STACK_LIMIT = 1024
+
+# where the pass writes; set for the time of one build
+RECORD: ContextVar[dict[str, int] | None] = ContextVar("workspace", default=None)
+
+
+def workspace_bytes(func: Any) -> int:
+    """Bytes that one call of a lowered function takes from the workspace pool.
+
+    Parameters
+    ----------
+    func
+        ``tirx.PrimFunc`` after storage was planned. A buffer inside a parallel loop counts once
+        for each iteration that can run at a time, which the machine's cores bound; the count
+        here is that of one thread.
+    """
+    import tvm_ffi
+    from tvm import tirx
+
+    total = 0
+
+    def look(node: Any) -> None:
+        nonlocal total
+        buffer = node.buffer
+        size = prod(int(extent) for extent in buffer.shape) * _item_bytes(str(buffer.dtype))
+        if size > _STACK_LIMIT:
+            total += size
+
+    tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, look))
+    return total
+
+
+def _item_bytes(dtype: str) -> int:
+    from tvm_ffi import dtype as parse
+
+    described = parse(dtype)
+    return int(described.bits * described.lanes + 7) // 8
+
+
+def record_pass() -> Any:
+    """A pass that changes nothing and writes each function's workspace to :data:`RECORD`."""
+    from tvm import tirx
+
+    def look(func: Any, _mod: Any, _context: Any) -> Any:
+        record = RECORD.get()
+        if record is not None and func.attrs and "global_symbol" in func.attrs:
+            size = workspace_bytes(func)
+            if size:
+                record[str(func.attrs["global_symbol"])] = size
+        return func
+
+    return tirx.transform.prim_func_pass(look, opt_level=0, name="tvmconv.RecordWorkspace")
