@@ -28,6 +28,8 @@ class Scope:
         Old buffer -> the buffers that replace it, and the dimension that tells them apart.
     written_out
         Old variables of unrolled loops that must become constants.
+    loops
+        (old variable, extent) of the loops around the statement, outermost first.
     """
 
     values: dict[Any, Any] = field(default_factory=dict)
@@ -35,6 +37,7 @@ class Scope:
     assumed: tuple[Any, ...] = ()
     pieces: dict[Any, tuple[list[Any], int]] = field(default_factory=dict)
     written_out: tuple[Any, ...] = ()
+    loops: tuple[tuple[Any, int], ...] = ()
 
     def inside(self, var: Any, new: Any, begin: int, end: int) -> Scope:
         """The scope of a loop's body, the loop over ``new`` in place of ``var``."""
@@ -49,6 +52,16 @@ class Scope:
         # ranges are the same, and with them the analyzer, which is slow to set up
         scope.__dict__["analyzer"] = self.analyzer
         return scope
+
+    def around(self, loop: Any) -> Scope:
+        """The scope with one more loop on record."""
+        return replace(self, loops=(*self.loops, (loop.loop_var, int(loop.extent))))
+
+    def is_loop(self, var: Any) -> bool:
+        """Whether an old variable still varies."""
+        from tvm import ir
+
+        return isinstance(self.values.get(var), ir.Var)
 
     def holding(self, buffer: Any, pieces: list[Any], dimension: int, loops: list[Any]) -> Scope:
         """The scope behind an allocation."""
@@ -128,7 +141,7 @@ def open_conditions(
         conditions: list[Any] = []
 
         def look(call: Any) -> None:
-            if _is_select(call):
+            if is_select(call):
                 conditions.append(call.args[0])
 
         tvm_ffi.structural_walk(stmt, (ir.Call, look))
@@ -149,7 +162,7 @@ def drop_decided(stmt: Any, scope: Scope) -> Any:
 
     def select(call: Any) -> Any:
         nonlocal skipped
-        if not _is_select(call):
+        if not is_select(call):
             return call
         condition, value, other = call.args
         undecided = scope.undecided(condition)
@@ -180,7 +193,7 @@ def outcomes(stmt: Any, scope: Scope) -> tuple[int, ...]:
     found: list[int] = []
 
     def look(node: Any) -> None:
-        if isinstance(node, tirx.IfThenElse) or _is_select(node):
+        if isinstance(node, tirx.IfThenElse) or is_select(node):
             condition = node.condition if isinstance(node, tirx.IfThenElse) else node.args[0]
             undecided = scope.undecided(condition)
             found.append(0 if undecided is None else -1 if undecided else 1)
@@ -210,7 +223,7 @@ def cut_buffer(buffer: Any, region: Any) -> tuple[list[Any], int, list[Any]]:
         loops = _unrolled_index(buffer, dimension, region)
         if loops is None or total // extent > _STACK_BYTES:
             continue
-        rest = shape[:dimension] + [1] + shape[dimension + 1 :]
+        rest = [*shape[:dimension], 1, *shape[dimension + 1 :]]
         names = [f"{buffer.name}_{i}" for i in range(extent)]
         scope = buffer.scope()
         pieces = [tirx.decl_buffer(rest, buffer.dtype, name, scope=scope) for name in names]
@@ -290,7 +303,8 @@ def fresh(var: Any) -> Any:
     return ir.Var(var.name, var.ty)
 
 
-def _is_select(call: Any) -> bool:
+def is_select(call: Any) -> bool:
+    """Whether a call is ``if_then_else``."""
     from tvm import ir
 
     return isinstance(call.op, ir.Op) and call.op.name.endswith("if_then_else")

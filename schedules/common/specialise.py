@@ -7,7 +7,7 @@ the reduction loop they cost more than the multiplication that they protect. Her
    that row: the row contributes nothing, so it is skipped;
 2. tile loops get their first and last iterations as separate copies, in which the tile index is
    a constant, while in the interior copy the predicates are proven and dropped. In the copies
-   the loops over taps are unrolled where that decides their predicates, so that taps outside the
+   the loops over taps are cut where that decides their predicates, so that taps outside the
    image disappear from the code;
 3. outer loops are fused into one parallel loop that picks the copy for its tile;
 4. an accumulator buffer is cut into pieces below TVM's limit for stack buffers: a larger one
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.schedules.common.prefetch import prefetches
 from tvmconv.schedules.common.scope import (
     Scope,
     cut_buffer,
@@ -32,13 +33,15 @@ from tvmconv.schedules.common.scope import (
     outcomes,
     variables,
 )
+from tvmconv.schedules.common.taps import same_taps
 
 CASES = "tvmconv.cases"
 TAPS = "tvmconv.taps"
 PARALLEL = "tvmconv.parallel"
-_MARKS = (CASES, TAPS, PARALLEL)
-# copies of one loop's border iterations beyond which code size costs more than predicates
-_MOST_BORDER_COPIES = 6
+PREFETCH = "tvmconv.prefetch"
+_MARKS = (CASES, TAPS, PARALLEL, PREFETCH)
+# copies of one loop's body beyond which code size costs more than predicates
+_MOST_COPIES = 7
 
 
 def mark_cases(schedule: Any, *loops: Any) -> None:
@@ -60,6 +63,12 @@ def mark_parallel(schedule: Any, *loops: Any) -> None:
     """Fuse these perfectly nested outer loops into one parallel loop."""
     for loop in loops:
         schedule.annotate(loop, PARALLEL, 1)
+
+
+def mark_prefetch(schedule: Any, loop: Any, *, inputs: bool, weights: bool) -> None:
+    """Ask for the next inputs and weights in the innermost reduction loop."""
+    if inputs or weights:
+        schedule.annotate(loop, PREFETCH, [int(inputs), int(weights)])
 
 
 def specialise(func: Any) -> Any:
@@ -119,6 +128,7 @@ def _visit(stmt: Any, scope: Scope) -> Any:
     if isinstance(stmt, tirx.For):
         if PARALLEL in stmt.annotations:
             return _parallel(stmt, scope)
+        scope = scope.around(stmt)
         return _taps(stmt, scope) if TAPS in stmt.annotations else _loop(stmt, scope)
     if isinstance(stmt, tirx.IfThenElse):
         return _branch(stmt, scope)
@@ -163,30 +173,45 @@ def _loop(loop: Any, scope: Scope) -> Any:
             parts.append(_visit(loop.body, scope.fixing(var, begin)))
             continue
         inner = fresh(var)
-        body = _visit(loop.body, scope.inside(var, inner, begin, end))
+        within = scope.inside(var, inner, begin, end)
+        ahead = []
+        if PREFETCH in loop.annotations:
+            inputs, weights = (bool(int(flag)) for flag in loop.annotations[PREFETCH])
+            ahead = prefetches(loop, within, inputs=inputs, weights=weights)
+            ahead = [within.rewrite(hint) for hint in ahead]
+        body = _join([*ahead, _visit(loop.body, within)])
         parts.append(_for(inner, begin, end, loop.kind, body, annotations))
     return _join(parts)
 
 
 def _taps(loop: Any, scope: Scope) -> Any:
-    """A loop over kernel rows or columns: skip what lies outside, unroll where that decides it."""
+    """A loop over kernel rows or columns: skip what lies outside, cut where that decides it."""
     from tvm import tirx
 
     extent = int(loop.extent)
+    if extent == 1:
+        return _visit(loop.body, scope.fixing(loop.loop_var, 0))
     inner = fresh(loop.loop_var)
     within = scope.inside(loop.loop_var, inner, 0, extent)
     found = list(open_conditions(loop.body, within))
     guards = [condition for condition, _ in found if within.defines(condition)]
     for condition, constants in found:
         names = variables(condition)
-        if not within.defines(condition) and any(v.same_as(inner) for v in names):
-            if all(any(v.same_as(c) for c in (*constants, inner)) for v in names):
-                steps = [_visit(loop.body, scope.fixing(loop.loop_var, i)) for i in range(extent)]
-                return _join(steps)
+        fixed = all(any(v.same_as(c) for c in (*constants, inner)) for v in names)
+        if fixed and not within.defines(condition) and any(v.same_as(inner) for v in names):
+            return _join([_tap_range(loop, scope, *ends) for ends in same_taps(loop, scope)])
     body = _visit(loop.body, within.given(*guards))
     if body is not None and guards:
         body = tirx.IfThenElse(tirx.all(*_distinct(guards)), body, None)
     return _for(inner, 0, extent, loop.kind, body, {})
+
+
+def _tap_range(loop: Any, scope: Scope, begin: int, end: int) -> Any:
+    if end - begin == 1:
+        return _visit(loop.body, scope.fixing(loop.loop_var, begin))
+    inner = fresh(loop.loop_var)
+    body = _visit(loop.body, scope.inside(loop.loop_var, inner, begin, end))
+    return _for(inner, begin, end, loop.kind, body, {})
 
 
 def _parallel(loop: Any, scope: Scope) -> Any:
@@ -201,6 +226,7 @@ def _parallel(loop: Any, scope: Scope) -> Any:
     def choose(level: int, scope: Scope) -> Any:
         if level == len(chain):
             return _visit(chain[-1].body, scope)
+        scope = scope.around(chain[level])
         nest, inner = chain[level], names[level]
         cases = []
         for begin, end in _cuts(nest, scope):
@@ -235,19 +261,25 @@ def _cuts(loop: Any, scope: Scope) -> list[tuple[int, int]]:
         return [(0, extent)]
     probe = fresh(loop.loop_var)
 
-    def border(iteration: int) -> bool:
-        inner = scope.inside(loop.loop_var, probe, iteration, iteration + 1)
-        return any(
+    def settled(begin: int, end: int) -> bool:
+        inner = scope.inside(loop.loop_var, probe, begin, end)
+        return not any(
             any(v.same_as(probe) for v in variables(condition))
             for condition, _ in open_conditions(loop.body, inner)
         )
 
-    head = next((i for i in range(extent) if not border(i)), extent)
-    tail = next((i for i in range(extent, head, -1) if not border(i - 1)), head)
-    if head + extent - tail > _MOST_BORDER_COPIES:
-        return [(0, extent)]
-    middle = [(head, tail)] if tail > head else []
-    return [*((i, i + 1) for i in range(head)), *middle, *((i, i + 1) for i in range(tail, extent))]
+    def halve(begin: int, end: int) -> list[tuple[int, int]]:
+        if end - begin == 1 or settled(begin, end):
+            return [(begin, end)]
+        middle = (begin + end) // 2
+        return halve(begin, middle) + halve(middle, end)
+
+    cuts: list[tuple[int, int]] = []
+    for begin, end in halve(0, extent):
+        if cuts and settled(cuts[-1][0], end):
+            begin = cuts.pop()[0]
+        cuts.append((begin, end))
+    return cuts if len(cuts) <= _MOST_COPIES else [(0, extent)]
 
 
 def _uniform(loop: Any, scope: Scope) -> list[tuple[int, int]]:

@@ -1,4 +1,12 @@
-"""Direct convolution on x86: AVX2 and AVX-512."""
+"""Direct convolution on x86: AVX2 and AVX-512.
+
+Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block of rows):
+
+1. image, cache block of tile rows, group of output blocks, tile row: parallel;
+2. tile column;
+3. input block, kernel row, kernel column, channel of the block: the reduction;
+4. row, column and output block of the register tile, unrolled; lanes, one vector.
+"""
 
 from __future__ import annotations
 
@@ -9,52 +17,61 @@ from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.specialise import mark_cases, mark_parallel, mark_taps
+from tvmconv.schedules.common.specialise import (
+    mark_cases,
+    mark_parallel,
+    mark_prefetch,
+    mark_taps,
+)
+from tvmconv.schedules.common.tile_model import TileModel
 from tvmconv.workload import Conv2dWorkload
+
+_VARIANTS = ("blocked", "reordered", "naive")
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The tile with the fewest wasted cycles by the model in :func:`_tile_cycles`."""
-    w, blocks = flattened(workload), machine.blocks(workload.out_channels)
-    tiles = [
-        (oc, oh, ow)
-        for oc in range(1, min(blocks, 6) + 1)
-        for oh in range(1, min(w.out_height, 4) + 1)
-        for ow in range(1, min(w.out_width, machine.vector_registers) + 1)
-        if _registers(oc, oh, ow) <= machine.vector_registers
-    ]
-
-    def cost(tile: tuple[int, int, int]) -> tuple[float, int, int]:
-        oc, oh, ow = tile
-        cycles = 0.0
-        for count_k, k in _pieces(blocks, oc):
-            for count_h, h in _pieces(w.out_height, oh):
-                for count_w, x in _pieces(w.out_width, ow):
-                    cycles += count_k * count_h * count_w * _tile_cycles(k, h, x, machine)
-        return cycles, oh, -oc * oh * ow
-
-    oc, oh, ow = min(tiles, key=cost)
-    return Config.of(oc=oc, oh=oh, ow=ow)
+    """The cheapest tile and cache block of :class:`TileModel`."""
+    model = TileModel(workload, machine)
+    oc, oh, ow = model.best_tile()
+    rows = model.block(oc, oh, ow)
+    config = Config.of(
+        oc=oc, oh=oh, ow=ow, rows=rows, fetch_input=1, fetch_weight=0, variant="blocked"
+    )
+    return config.replace(fetch_weight=int(model.fetch_weights(config)))
 
 
 def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
-    """Tile sizes in vectors; combinations beyond the register file are rejected by ``check``."""
-    w = flattened(workload)
-    blocks = machine.blocks(workload.out_channels)
+    """Every knob with the values worth trying.
+
+    ``oc``, ``oh``, ``ow``: the tile, in output blocks, rows and columns; ``check`` rejects those
+    beyond the register file. ``rows``: tile rows (tiles, where a layer is pixelwise) in a cache
+    block, 0 for all. ``fetch_input``, ``fetch_weight``: software prefetches. ``variant``:
+    Algorithms 1, 2 and 3 of the source, of which only ``blocked`` is meant for use.
+    """
+    model = TileModel(workload, machine)
+    w = model.shape
+    count = w.out_width if w.out_height == 1 else w.out_height
     return {
-        "oc": tuple(range(1, min(blocks, 6) + 1)),
+        "oc": tuple(range(1, min(model.out_blocks, 6) + 1)),
         "oh": tuple(range(1, min(w.out_height, 4) + 1)),
         "ow": tuple(range(1, min(w.out_width, machine.vector_registers) + 1)),
+        "rows": (0, *(r for r in (2, 4, 7, 8, 14, 16, 28, 32) if r < count)),
+        "fetch_input": (0, 1),
+        "fetch_weight": (0, 1),
+        "variant": _VARIANTS,
     }
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Knobs are positive and the tile fits the register file."""
+    """Knobs are known and positive, and the tile fits the register file."""
+    model = TileModel(workload, machine)
     oc, oh, ow = (config.int(name) for name in ("oc", "oh", "ow"))
-    if min(oc, oh, ow) < 1:
-        raise ConfigError(f"tile sizes of {workload} must be 1 or more; got {config}")
-    registers = _registers(oc, oh, ow)
-    if registers > machine.vector_registers:
+    if min(oc, oh, ow) < 1 or config.int("rows") < 0:
+        raise ConfigError(f"tile sizes of {workload} must be 1 or more, rows 0 or more: {config}")
+    if config["variant"] not in _VARIANTS:
+        raise ConfigError(f"variant={config['variant']!r} must be one of {', '.join(_VARIANTS)}")
+    registers = model.registers(oc, oh, ow)
+    if config["variant"] == "blocked" and registers > machine.vector_registers:
         raise ConfigError(
             f"tile oc={oc} oh={oh} ow={ow} of {workload} needs {registers} vector registers, "
             f"{machine.name} has {machine.vector_registers}; take a smaller tile"
@@ -63,58 +80,53 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.direct.Direct` in place."""
-    if flattened(workload) != workload:
+    w = flattened(workload)
+    if w != workload:
         schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
-    n, kb, h, w, lane, cb, r, s, c = schedule.get_loops(block)
+    n, kb, h, x, lane, cb, r, s, c = schedule.get_loops(block)
+    if config["variant"] != "blocked":
+        # Algorithm 1 keeps input channels outermost, Algorithm 2 output channels innermost
+        naive = (cb, c, kb, lane, x, h, s, r, n)
+        reordered = (h, r, s, cb, c, x, kb, lane, n)
+        *order, image = naive if config["variant"] == "naive" else reordered
+        schedule.reorder(image, *order)
+        if config["variant"] == "reordered":
+            schedule.vectorize(lane)
+        return
     kb_outer, kb_tile = schedule.split(kb, [None, config.int("oc")])
     h_outer, h_tile = schedule.split(h, [None, config.int("oh")])
-    w_outer, w_tile = schedule.split(w, [None, config.int("ow")])
-    schedule.reorder(n, kb_outer, h_outer, w_outer, cb, r, s, c, h_tile, w_tile, kb_tile, lane)
-    mark_parallel(schedule, n, kb_outer, h_outer)
-    mark_cases(schedule, kb_outer, w_outer)
+    x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
+    tile = (h_tile, x_tile, kb_tile)
+    if w.out_height == 1:
+        cache, x_outer = _cache_block(schedule, x_outer, config)
+        parallel = (n, cache, kb_outer)
+        schedule.reorder(*parallel, h_outer, x_outer, cb, r, s, c, *tile, lane)
+    else:
+        cache, h_outer = _cache_block(schedule, h_outer, config)
+        parallel = (n, cache, kb_outer, h_outer)
+        schedule.reorder(*parallel, x_outer, cb, r, s, c, *tile, lane)
+    mark_parallel(schedule, *parallel)
+    mark_cases(schedule, cache, kb_outer, x_outer)
     if config.int("oh") > 1:
         mark_cases(schedule, h_outer)
     mark_taps(schedule, r, s)
-    register_tile(
+    mark_prefetch(
         schedule,
-        block,
-        output,
-        at=w_outer,
-        reduction=cb,
-        tile=(h_tile, w_tile, kb_tile),
-        lane=lane,
+        c,
+        inputs=bool(config.int("fetch_input")),
+        weights=bool(config.int("fetch_weight")),
     )
+    register_tile(schedule, block, output, at=x_outer, reduction=cb, tile=tile, lane=lane)
 
 
 def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles of all tiles at a nominal 3 GHz, divided among the cores."""
-    w, blocks = flattened(workload), machine.blocks(workload.out_channels)
-    taps = workload.in_channels // workload.groups * workload.kernel_h * workload.kernel_w
-    cycles = 0.0
-    for count_k, k in _pieces(blocks, config.int("oc")):
-        for count_h, h in _pieces(w.out_height, config.int("oh")):
-            for count_w, x in _pieces(w.out_width, config.int("ow")):
-                cycles += count_k * count_h * count_w * _tile_cycles(k, h, x, machine)
-    return workload.batch * taps * cycles / (3.0e9 * machine.cores)
+    """Time of one call by :class:`TileModel`."""
+    return TileModel(workload, machine).seconds(config)
 
 
-def _registers(oc: int, oh: int, ow: int) -> int:
-    """Accumulators, the weights of one input channel, one broadcast input value."""
-    return oh * ow * oc + oc + 1
-
-
-def _pieces(extent: int, tile: int) -> list[tuple[int, int]]:
-    """(count, size) of the full tiles and of the smaller last one."""
-    full, rest = divmod(extent, tile)
-    return [(count, size) for count, size in ((full, tile), (1 if rest else 0, rest)) if count]
-
-
-def _tile_cycles(oc: int, oh: int, ow: int, machine: Machine) -> float:
-    """Cycles of one input channel and tap: multiply-adds, latency or loads, whichever is most."""
-    pixels = oh * ow
-    fma = pixels * oc / machine.fma_units
-    latency = machine.fma_latency
-    # a single output block reads its input from memory in every multiply-add
-    loads = (pixels + oc) / 2 if oc > 1 else (pixels + oc) / 2 * 1.15
-    return max(fma, latency, loads) + 0.5
+def _cache_block(schedule: Any, tiles: Any, config: Config) -> tuple[Any, Any]:
+    """Split a loop over tile rows (or tiles) into cache blocks."""
+    count = int(schedule.get(tiles).extent)
+    outer, inner = schedule.split(tiles, [None, min(config.int("rows"), count) or count])
+    return outer, inner

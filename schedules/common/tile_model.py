@@ -1,0 +1,154 @@
+"""Analytic choice of the register tile and of the cache block (Zhang et al. 2018, section 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tvmconv.algorithms.direct import flattened, input_span
+from tvmconv.config import Config
+from tvmconv.machine import Machine
+from tvmconv.workload import Conv2dWorkload
+
+# Nominal clock for turning cycles into seconds; only ratios of predictions matter.
+_HERTZ = 2.5e9
+# Sustained bytes per cycle of one core from its L2 and from what lies behind it.
+_L2_BYTES_PER_CYCLE = 48.0
+_L3_BYTES_PER_CYCLE = 10.0
+# Statements in unrolled border copies beyond which compiling takes too long
+_MOST_STATEMENTS = 2500
+
+
+@dataclass(frozen=True)
+class TileModel:
+    """Costs of tiles of ``oc`` output blocks, ``oh`` rows and ``ow`` columns, in vectors.
+
+    Parameters
+    ----------
+    workload
+        The convolution; a pixelwise one is modelled with all pixels in one row.
+    machine
+        The processor.
+    """
+
+    workload: Conv2dWorkload
+    machine: Machine
+
+    @cached_property
+    def shape(self) -> Conv2dWorkload:
+        """The workload as the kernel's loops see it."""
+        return flattened(self.workload)
+
+    @cached_property
+    def out_blocks(self) -> int:
+        """Blocks of output channels."""
+        return self.machine.blocks(self.workload.out_channels)
+
+    @cached_property
+    def steps(self) -> int:
+        """Reduction steps of one tile: input channels times taps."""
+        channels = input_span(self.workload, self.machine) * self.machine.lanes
+        channels = min(channels, self.workload.in_channels)
+        return channels * self.workload.kernel_h * self.workload.kernel_w
+
+    def registers(self, oc: int, oh: int, ow: int) -> int:
+        """Accumulators, the weights of one step, one broadcast input value."""
+        return oh * ow * oc + oc + 1
+
+    def tiles(self) -> list[tuple[int, int, int]]:
+        """Every tile that the register file holds."""
+        w, limit = self.shape, self.machine.vector_registers
+        return [
+            (oc, oh, ow)
+            for oc in range(1, min(self.out_blocks, 6) + 1)
+            for oh in range(1, min(w.out_height, 4) + 1)
+            for ow in range(1, min(w.out_width, limit) + 1)
+            if self.registers(oc, oh, ow) <= limit and (oh == 1 or self._small(oc, oh, ow))
+        ]
+
+    def cycles(self, oc: int, oh: int, ow: int) -> float:
+        """Cycles of the whole layer on one core with its data in the caches."""
+        w, total = self.shape, 0.0
+        for count_k, k in pieces(self.out_blocks, oc):
+            for count_h, h in pieces(w.out_height, oh):
+                for count_x, x in pieces(w.out_width, ow):
+                    total += count_k * count_h * count_x * self._tile(k, h * x)
+        return w.batch * total
+
+    def _tile(self, oc: int, pixels: int) -> float:
+        machine = self.machine
+        # A broadcast shared by one multiply-add only is fused into it, and such a loop
+        # sustains about seven eighths of the load ports.
+        loads = (pixels + oc) / 2 * (1.15 if oc == 1 else 1.0)
+        step = max(pixels * oc / machine.fma_units, machine.fma_latency, loads)
+        weights = 4 * machine.lanes * oc
+        if weights * self.steps > machine.l1d_bytes // 2:
+            step += 0.25 * weights / _L2_BYTES_PER_CYCLE
+        return self.steps * (step + 0.25) + 40.0 + 2.0 * pixels * oc
+
+    def _small(self, oc: int, oh: int, ow: int) -> bool:
+        """Whether a tile of several rows, whose border rows are unrolled too, compiles fast."""
+        w = self.shape
+        copies = (3 if w.pad_left or w.pad_right else 1) * (3 if w.pad_top or w.pad_bottom else 1)
+        copies *= 2 if self.out_blocks % oc else 1
+        taps = w.kernel_h * w.kernel_w if copies > 1 else 1
+        return copies * taps * oc * oh * ow <= _MOST_STATEMENTS
+
+    def best_tile(self) -> tuple[int, int, int]:
+        """The cheapest tile; among equals the one with fewer rows and more pixels."""
+        return min(self.tiles(), key=lambda t: (self.cycles(*t), t[1], -t[2]))
+
+    def block(self, oc: int, oh: int, ow: int) -> int:
+        """Tile rows (tiles, in a flattened layer) that share one pass over all weights; 0: all.
+
+        Bytes from behind L2 are fewest: without blocks the input is read once per group of
+        output blocks unless it stays in L2, with blocks the weights are read once per block.
+        """
+        w, half = self.shape, self.machine.l2_bytes // 2
+        count = -(-w.out_width // ow) if w.out_height == 1 else -(-w.out_height // oh)
+        groups = -(-self.out_blocks // oc)
+
+        def traffic(blocks: int) -> float:
+            share = self.input_bytes / blocks
+            reads = 1 if share <= half else groups
+            passes = blocks if self.weight_bytes > half else 1
+            tasks = w.batch * groups * blocks * (1 if w.out_height == 1 else count // blocks)
+            idle = -(-tasks // self.machine.cores) * self.machine.cores / tasks
+            return (self.input_bytes * reads + self.weight_bytes * passes) * idle
+
+        fewest = 4 if w.out_height == 1 else 2
+        blocks = min(range(1, max(1, count // fewest) + 1), key=traffic)
+        return 0 if blocks == 1 else -(-count // blocks)
+
+    def fetch_weights(self, config: Config) -> bool:
+        """Whether a group's weights are used by so few tiles that their arrival shows."""
+        oc, w = config.int("oc"), self.shape
+        group = self.steps * oc * self.machine.lanes * 4
+        tiles = -(-w.out_height // config.int("oh")) * -(-w.out_width // config.int("ow"))
+        return tiles <= 8 and 2 * group + self.input_bytes <= self.machine.l2_bytes
+
+    @cached_property
+    def input_bytes(self) -> int:
+        """Bytes of one image."""
+        w, machine = self.workload, self.machine
+        return 4 * machine.blocks(w.in_channels) * machine.lanes * w.in_height * w.in_width
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        """Bytes of the packed weights."""
+        return 4 * self.steps * self.out_blocks * self.machine.lanes
+
+    def seconds(self, config: Config) -> float:
+        """Cycles, or the bytes from behind L2 if they take longer, divided among the cores."""
+        w, machine = self.workload, self.machine
+        cycles = self.cycles(*(config.int(name) for name in ("oc", "oh", "ow")))
+        written = 4 * machine.lanes * self.out_blocks * w.out_height * w.out_width
+        moved = w.batch * (self.input_bytes + 2 * written) + self.weight_bytes
+        outside = moved / _L3_BYTES_PER_CYCLE if moved > machine.l2_bytes else 0.0
+        return max(cycles / machine.cores, outside) / _HERTZ
+
+
+def pieces(extent: int, tile: int) -> list[tuple[int, int]]:
+    """(count, size) of the full tiles and of the smaller last one."""
+    full, rest = divmod(extent, tile)
+    return [(count, size) for count, size in ((full, tile), (1 if rest else 0, rest)) if count]
