@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tvmconv.errors import TargetError
-from tvmconv.machine import MACHINES, Machine, host_cores, native_machine
+from tvmconv.machine import MACHINES, Machine, host_cores, host_features, native_machine
 
 PRESETS = ("native", *MACHINES)
 
@@ -40,7 +40,7 @@ def _resolve(target: Any) -> Machine:
         return target
     if isinstance(target, str):
         if target == "native":
-            return native_machine(_host_mcpu())
+            return _native()
         if target in MACHINES:
             return MACHINES[target]
         options = _parse_classic(target)
@@ -53,6 +53,15 @@ def _resolve(target: Any) -> Machine:
             f"target {target!r} is neither a string, a dictionary, a TVM Target nor a Machine"
         )
     return _from_options(options, target)
+
+
+def _native() -> Machine:
+    """This host; by its generic name where a hypervisor hides features of the processor."""
+    from tvmconv.runtime.features import required_features
+
+    machine = native_machine(_host_mcpu())
+    hidden = set(required_features(machine)) - host_features()
+    return native_machine() if hidden else machine
 
 
 def _parse_classic(text: str) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tvmconv.machine import MACHINES, host_features, native_machine
 from tvmconv.runtime.features import required_features
 
@@ -28,3 +30,16 @@ def test_native_build_runs_here() -> None:
 
     assert host_features() >= set(required_features(resolve_machine("native")))
     assert host_features() >= set(required_features(native_machine()))
+
+
+@pytest.mark.avx512
+def test_hidden_features_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hypervisor may show a Cascade Lake without its VNNI instructions."""
+    from tvmconv import target
+
+    monkeypatch.setattr(target, "_host_mcpu", lambda: "cascadelake")
+    visible = host_features() | {"avx512_vnni"}
+    monkeypatch.setattr(target, "host_features", lambda: visible)
+    assert target.resolve_machine("native").mcpu == "cascadelake"
+    monkeypatch.setattr(target, "host_features", lambda: visible - {"avx512_vnni"})
+    assert target.resolve_machine("native").mcpu == "x86-64-v4"

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from tvmconv.decision import Decision, KernelCall
 from tvmconv.errors import InputError
 from tvmconv.machine import Machine
 from tvmconv.runtime.arguments import Parameters
 from tvmconv.runtime.artifact import open_artifact, save_artifact
+from tvmconv.runtime.facts import ModelFacts
 from tvmconv.runtime.library import Library
 from tvmconv.runtime.manifest import Manifest, check_features
-from tvmconv.runtime.memory import MemoryReport
 from tvmconv.runtime.outputs import Outputs, empty_aligned
 from tvmconv.runtime.runner import Runner
 from tvmconv.runtime.tensor import TensorInfo
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
-class CompiledModel:
+class CompiledModel(ModelFacts):
     """A model compiled for one machine.
 
     Made by :func:`tvmconv.build` or :func:`load`. Any number of threads may call it at the same
@@ -103,46 +102,6 @@ class CompiledModel:
             threads=threads,
         )
         return cls(manifest, BuiltLibrary(executable))
-
-    @property
-    def name(self) -> str:
-        """The ONNX model's name."""
-        return self.manifest.model_name
-
-    @property
-    def machine(self) -> Machine:
-        """The record the kernels were built for."""
-        return self.manifest.machine
-
-    @property
-    def threads(self) -> int:
-        """Threads of one call, as far as the process has CPUs for them."""
-        return self.manifest.threads
-
-    @property
-    def inputs(self) -> tuple[TensorInfo, ...]:
-        """Inputs in argument order."""
-        return self.manifest.inputs
-
-    @property
-    def outputs(self) -> tuple[TensorInfo, ...]:
-        """Outputs in result order."""
-        return self.manifest.outputs
-
-    @property
-    def decisions(self) -> tuple[Decision, ...]:
-        """Algorithm and configuration of every convolution, with the reason."""
-        return self.manifest.decisions
-
-    @property
-    def calls(self) -> tuple[KernelCall, ...]:
-        """Kernel calls in execution order."""
-        return self.manifest.calls
-
-    @property
-    def memory(self) -> MemoryReport:
-        """Planned bytes."""
-        return self.manifest.memory
 
     def run(self, *arguments: Any) -> Outputs:
         """Compute the outputs.

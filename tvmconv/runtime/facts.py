@@ -1,0 +1,55 @@
+"""What a compiled model tells of itself, read from its manifest."""
+
+from __future__ import annotations
+
+from tvmconv.decision import Decision, KernelCall
+from tvmconv.machine import Machine
+from tvmconv.runtime.manifest import Manifest
+from tvmconv.runtime.memory import MemoryReport
+from tvmconv.runtime.tensor import TensorInfo
+
+
+class ModelFacts:
+    """Shortcuts to the fields of ``manifest``."""
+
+    manifest: Manifest
+
+    @property
+    def name(self) -> str:
+        """The ONNX model's name."""
+        return self.manifest.model_name
+
+    @property
+    def machine(self) -> Machine:
+        """The record the kernels were built for."""
+        return self.manifest.machine
+
+    @property
+    def threads(self) -> int:
+        """Threads of one call, as far as the process has CPUs for them."""
+        return self.manifest.threads
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """Inputs in argument order."""
+        return self.manifest.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """Outputs in result order."""
+        return self.manifest.outputs
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """Algorithm and configuration of every convolution, with the reason."""
+        return self.manifest.decisions
+
+    @property
+    def calls(self) -> tuple[KernelCall, ...]:
+        """Kernel calls in execution order."""
+        return self.manifest.calls
+
+    @property
+    def memory(self) -> MemoryReport:
+        """Planned bytes."""
+        return self.manifest.memory
