@@ -195,6 +195,14 @@ def test_unsupported_operators() -> None:
     refuse(make_model([node], {"x": (4, 4)}, ["y"]), "Nonsense")
 
 
+def test_the_list_of_operators_is_complete() -> None:
+    from tvmconv.frontend.convert import CONVERTERS
+    from tvmconv.frontend.operators import CONVERTED
+
+    internal = {"Silu"}
+    assert set(CONVERTERS) - internal == CONVERTED
+
+
 def test_attributes_that_would_be_ignored() -> None:
     node = helper.make_node("Resize", ["x", "", "s"], ["y"], "resize1", antialias=1, mode="linear")
     scales = {"s": np.array([1, 1, 0.5, 0.5], np.float32)}

@@ -24,6 +24,7 @@ from tvmconv.frontend.fold import (
 )
 from tvmconv.frontend.graph import Array, Graph, Node
 from tvmconv.frontend.limits import MAX_CONSTANT_BYTES
+from tvmconv.frontend.operators import IMPORTED
 from tvmconv.frontend.tensors import check_shape, element_type
 from tvmconv.frontend.windows import conv_transpose_window, conv_window, pool_window
 from tvmconv.runtime.tensor import TensorInfo
@@ -86,6 +87,11 @@ def _visit(graph: Graph, proto: onnx.NodeProto, name: str) -> None:
         decode_attributes(proto, describe(proto)),
         graph.opset,
     )
+    if node.op not in IMPORTED:
+        raise node.error(
+            "this operator is not supported",
+            "replace it with supported operators or cut the model before it",
+        )
     if node.op == "Constant":
         if len(node.outputs) != 1:
             raise node.error("it needs one output", "correct the model and export it again")

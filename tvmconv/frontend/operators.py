@@ -1,0 +1,34 @@
+"""Names of the ONNX operators that can be imported.
+
+The reader refuses all others before anything else looks at their nodes: onnx's shape inference
+of operators that nobody here needs is no place to meet a malformed model.
+"""
+
+from __future__ import annotations
+
+# what tvmconv.frontend.convert has converters for
+CONVERTED = frozenset({
+    "Abs", "Acos", "Acosh", "Add", "AffineGrid", "And", "ArgMax", "ArgMin", "Asin", "Asinh", "Atan",
+    "Atanh", "AveragePool", "BatchNormalization", "BitwiseAnd", "BitwiseNot", "BitwiseOr",
+    "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Concat", "Conv", "ConvTranspose",
+    "Cos", "Cosh", "CumSum", "DepthToSpace", "Div", "Einsum", "Elu", "Equal", "Erf", "Exp",
+    "Expand", "Flatten", "Floor", "Gather", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool",
+    "Greater", "GreaterOrEqual", "GridSample", "GroupNormalization", "HardSigmoid", "HardSwish",
+    "Identity", "InstanceNormalization", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu", "Less",
+    "LessOrEqual", "Log", "LogSoftmax", "LpNormalization", "LpPool", "MatMul", "Max", "MaxPool",
+    "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pad", "Pow", "Reciprocal",
+    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Relu", "Reshape", "Resize", "Round",
+    "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Slice", "Softmax", "Softplus", "Softsign",
+    "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Swish", "Tan", "Tanh",
+    "ThresholdedRelu", "Tile", "TopK", "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where",
+    "Xor",
+})  # fmt: skip
+
+# what only goes if its operands are constants, or is removed by the reader
+FOLDED = frozenset({
+    "Constant", "ConstantOfShape", "Dropout", "GatherElements", "GatherND", "NonZero", "OneHot",
+    "Range", "ScatterND", "Shape", "Size",
+})  # fmt: skip
+
+IMPORTED = CONVERTED | FOLDED
