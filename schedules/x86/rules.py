@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmconv.schedules.x86 import dense, elementwise, lanes, reduction, rows
+from tvmconv.schedules.x86 import dense, elementwise, lanes, lrn, reduction, rows
 
 Rule = Callable[[Any, Any], Any]
 
 RULES: tuple[Rule, ...] = (
     dense.rule,
     lanes.rule,
+    lrn.rule,
     rows.rule,
     elementwise.rule,
     reduction.rule,

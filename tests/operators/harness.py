@@ -81,15 +81,19 @@ def unblock(data: np.ndarray, channels: int) -> np.ndarray:
     return data.transpose(0, 1, 4, 2, 3).reshape(n, blocks * lanes, h, w)[:, :channels]
 
 
-def onnx_node(op: str, arrays: list[np.ndarray], opset: int = 19, **attrs: Any) -> np.ndarray:
-    """First output of one ONNX node in onnxruntime."""
-    names = [f"x{i}" for i in range(len(arrays))]
+def onnx_node(
+    op: str, operands: list[np.ndarray | None], opset: int = 19, **attrs: Any
+) -> np.ndarray:
+    """First output of one ONNX node in onnxruntime; None leaves an optional input out."""
+    slots = ["" if a is None else f"x{i}" for i, a in enumerate(operands)]
+    names = [name for name in slots if name]
+    arrays = [a for a in operands if a is not None]
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
         for name, a in zip(names, arrays, strict=True)
     ]
     output = helper.make_tensor_value_info("y", 1, None)
-    graph = helper.make_graph([helper.make_node(op, names, ["y"], **attrs)], "g", inputs, [output])
+    graph = helper.make_graph([helper.make_node(op, slots, ["y"], **attrs)], "g", inputs, [output])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3

@@ -30,22 +30,25 @@ def lrn_blocked(data: Any, channels: int, size: int, alpha: float, beta: float, 
     batch, blocks, height, width, lanes = (int(d) for d in data.shape)
     below = (size - 1) // 2
 
-    # The squares of one pixel in plain channel order, with a margin of zeros: a window is then
-    # a few vector loads at neighbouring addresses.
-    def squared(n: Any, h: Any, w: Any, position: Any) -> Any:
-        channel = position - below
-        value = data[n, channel // lanes, h, w, channel % lanes]
-        inside = tirx.all(channel >= 0, channel < channels)
-        return tirx.if_then_else(inside, value * value, tirx.const(0, data.dtype))
+    # The squares of one pixel in plain channel order, with blocks of zeros on either side: a
+    # window is then a few vector loads at neighbouring addresses.
+    margin = -(-size // lanes)
 
-    squares = te.compute(
-        (batch, height, width, blocks * lanes + size - 1), squared, name="lrn_squares"
-    )
+    def squared(n: Any, h: Any, w: Any, position: Any) -> Any:
+        block, lane = position // lanes - margin, position % lanes
+        value = data[n, block, h, w, lane]
+        zero = tirx.const(0, data.dtype)
+        square = value * value
+        if channels % lanes:
+            square = tirx.Select(block * lanes + lane < channels, square, zero)
+        return tirx.if_then_else(tirx.all(block >= 0, block < blocks), square, zero)
+
+    extent = (blocks + 2 * margin) * lanes
+    squares = te.compute((batch, height, width, extent), squared, name="lrn_squares")
 
     def normalised(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
-        window = tree(
-            [squares[n, h, w, b * lanes + c + k] for k in range(size)], lambda p, q: p + q
-        )
+        first = (b + margin) * lanes + c - below
+        window = tree([squares[n, h, w, first + k] for k in range(size)], lambda p, q: p + q)
         base = window * math.constant(alpha / size) + math.constant(bias)
         return data[n, b, h, w, c] * math.pow_positive(base, -beta)
 

@@ -1,0 +1,32 @@
+"""Local response normalisation on the blocked layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.schedules.common.nest import blocks, has_operator, parallelise, vectorise
+
+
+def rule(func: Any, machine: Any) -> Any:
+    """Schedule the blocked form of ``tvmconv.operators.lrn``.
+
+    1. The squares of one pixel's channels are kept in a small buffer in the nearest cache.
+    2. Squares and results are vectorised over channels.
+    3. Image rows are shared between the threads.
+    """
+    from tvm.s_tir import Schedule
+
+    schedule = Schedule(func, enable_check=False)
+    found = blocks(schedule)
+    if len(found) != 2 or not has_operator(schedule, found[1], "lrn"):
+        return None
+    squares, result = found
+    if result.kinds != "SSSSS" or squares.kinds != "SSSS":
+        return None
+    n, channel_block, h, w, lane = result.loops
+    schedule.reorder(n, h, w, channel_block, lane)
+    parallelise(schedule, [n, h], result.work, machine.cores)
+    schedule.compute_at(squares.rv, w, preserve_unit_loops=True)
+    vectorise(schedule, schedule.get_loops(squares.rv)[-1], machine.lanes)
+    schedule.vectorize(lane)
+    return schedule
