@@ -7,6 +7,7 @@ into the weights of a convolution that feeds it alone, or left as one Mul and on
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,24 +35,25 @@ def fold_affine(graph: Graph) -> None:
     """Rewrite the graph in place."""
     uses = graph.use_counts()
     steps: dict[str, _Step] = {}
-    order: list[Node | _Step] = []
+    # by output name, because a merged step is taken out again
+    order: dict[str, Node | _Step] = {}
     for node in graph.nodes:
-        step = _as_step(graph, node)
+        step = _as_step(graph, node, uses)
         if step is None:
-            order.append(node)
+            order[next(filter(None, node.outputs))] = node
             continue
         before = steps.get(step.source)
         if before is not None and uses[step.source] == 1:
             step.shift = before.shift * step.scale + step.shift
             step.scale = before.scale * step.scale
             step.source, step.node = before.source, None
-            order.remove(before)
+            del order[before.output]
         steps[step.output] = step
-        order.append(step)
-    _rebuild(graph, order, uses)
+        order[step.output] = step
+    _rebuild(graph, order.values(), uses)
 
 
-def _rebuild(graph: Graph, order: list[Node | _Step], uses: dict[str, int]) -> None:
+def _rebuild(graph: Graph, order: Iterable[Node | _Step], uses: dict[str, int]) -> None:
     nodes: list[Node] = []
     position: dict[str, int] = {}
     for item in order:
@@ -72,9 +74,9 @@ def _rebuild(graph: Graph, order: list[Node | _Step], uses: dict[str, int]) -> N
     graph.nodes = nodes
 
 
-def _as_step(graph: Graph, node: Node) -> _Step | None:
+def _as_step(graph: Graph, node: Node, uses: dict[str, int]) -> _Step | None:
     if node.op == "BatchNormalization":
-        return _batch_norm(graph, node)
+        return _batch_norm(graph, node, uses)
     if node.op not in ("Add", "Div", "Mul", "Sub") or "broadcast" in node.attrs:
         return None
     left, right = node.inputs
@@ -100,9 +102,8 @@ def _as_step(graph: Graph, node: Node) -> _Step | None:
     return _Step(left, node.outputs[0], scale, shift, node.name, node)
 
 
-def _batch_norm(graph: Graph, node: Node) -> _Step | None:
+def _batch_norm(graph: Graph, node: Node, uses: dict[str, int]) -> _Step | None:
     """The step of an inference-mode BatchNormalization with constant statistics."""
-    uses = graph.use_counts()
     if node.attrs.get("training_mode", 0) or any(name in uses for name in node.outputs[1:]):
         raise node.error(
             "it is in training mode or its statistics outputs are read",

@@ -66,7 +66,7 @@ def evaluate(node: Node, proto: onnx.NodeProto, operands: dict[str, Array]) -> l
     """
     if node.op == "ConstantOfShape":
         return [_fill(node, operands)]
-    if node.op == "Reshape":
+    if node.op == "Reshape" and node.input(1):
         return [_reshape(node, operands)]
     from onnx.reference import ReferenceEvaluator
 

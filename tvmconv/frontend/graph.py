@@ -59,6 +59,7 @@ class Graph:
     nodes: list[Node] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     types: dict[str, TensorInfo] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict, repr=False)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Static shape of a value."""
@@ -66,9 +67,10 @@ class Graph:
 
     def add_constant(self, name: str, value: Array) -> str:
         """Store an array under a name that no other value has; returns that name."""
-        unique, count = name, 0
+        unique = name
         while unique in self.types:
-            count += 1
+            # go on from the last number given, so that many equal names stay cheap
+            count = self._numbers[name] = self._numbers.get(name, 0) + 1
             unique = f"{name}.{count}"
         self.constants[unique] = value
         self.types[unique] = TensorInfo(unique, tuple(value.shape), str(value.dtype))

@@ -92,9 +92,11 @@ def _visit(graph: Graph, proto: onnx.NodeProto, name: str) -> None:
             "this operator is not supported",
             "replace it with supported operators or cut the model before it",
         )
+    if not (node.outputs and node.outputs[0]) or (node.op != "Constant" and not node.input(0)):
+        raise node.error(
+            "its first input and output must be named", "correct the model and export it again"
+        )
     if node.op == "Constant":
-        if len(node.outputs) != 1:
-            raise node.error("it needs one output", "correct the model and export it again")
         _set_constant(graph, node.outputs[0], constant_value(node))
         return
     _check_inputs(graph, node)

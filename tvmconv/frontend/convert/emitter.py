@@ -28,8 +28,10 @@ class Emitter:
     def __init__(self, graph: Graph, builder: relax.BlockBuilder) -> None:
         self.graph = graph
         self.builder = builder
+        self.uses = graph.use_counts()
         self._values: dict[str, Any] = {}
         self._names: set[str] = set()
+        self._numbers: dict[str, int] = {}
         self._current = ""
 
     def begin(self, node: Node) -> None:
@@ -75,9 +77,10 @@ class Emitter:
     def emit(self, expr: Any, suffix: str = "") -> Any:
         """Bind an expression; the variable's name is the node's, with ``.suffix`` if given."""
         base = f"{self._current}.{suffix}" if suffix else self._current
-        name, count = base, 0
+        name = base
         while name in self._names:
-            count += 1
+            # go on from the last number given, so that many equal names stay cheap
+            count = self._numbers[base] = self._numbers.get(base, 0) + 1
             name = f"{base}.{count}"
         self._names.add(name)
         expr = self.builder.normalize(expr)

@@ -17,7 +17,7 @@ _WINDOW = "auto_pad ceil_mode dilations kernel_shape pads strides"
 @converts("MaxPool", attrs=f"{_WINDOW} storage_order")
 def max_pool(e: Emitter, node: Node) -> Any:
     """MaxPool with ``ceil_mode`` written out as padding; padded elements never win."""
-    if len(node.outputs) > 1 and node.outputs[1] in e.graph.use_counts():
+    if len(node.outputs) > 1 and node.outputs[1] in e.uses:
         raise node.error("its Indices output is read, which is not supported", "remove that use")
     return _pool(e, node, "max", count_padding=False)
 
