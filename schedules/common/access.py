@@ -11,7 +11,11 @@ def variables(expression: Any) -> set[Any]:
     from tvm import ir
 
     found: set[Any] = set()
-    tvm_ffi.structural_walk(expression, (ir.Var, lambda var: found.add(var) and None))
+
+    def keep(var: Any) -> None:
+        found.add(var)
+
+    tvm_ffi.structural_walk(expression, (ir.Var, keep))
     return found
 
 

@@ -1,0 +1,114 @@
+"""The compile step as a whole: intrinsics, fusion marks, scratch memory."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax, te, tirx
+
+from tests.operators.harness import MACHINES, block, normal, unblock
+from tvmconv.compile.build import compile_graph
+from tvmconv.compile.intrinsics import vectorisable_math
+from tvmconv.compile.patterns import OPAQUE, OUT_ELEMENTWISE_FUSABLE, mark_patterns
+from tvmconv.compile.schedule import SCHEDULED, schedule_function, schedule_module
+from tvmconv.operators.pool import Window, max_pool
+from tvmconv.operators.softmax import softmax
+
+MACHINE = MACHINES[1]
+
+
+def prim_func(expression, *shapes):
+    inputs = [te.placeholder(shape, name=f"x{i}") for i, shape in enumerate(shapes)]
+    func = te.create_prim_func([*inputs, expression(*inputs)])
+    return func.with_attr("global_symbol", "main")
+
+
+def network(batch=1):
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((batch, 2, 12, 12, 16), "float32"))
+    window = Window(3, 2, 1, 1)
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit_te(lambda t: max_pool(t, window, window), x)
+            y = builder.emit(relax.op.reshape(y, (batch, 2 * 6 * 6 * 16)))
+            y = builder.emit_output(builder.emit_te(softmax, y))
+        builder.emit_func_output(y)
+    return builder.finalize()
+
+
+def test_network_of_operators():
+    x = normal(1, 32, 12, 12)
+    executable = compile_graph(SimpleNamespace(mod=network()), MACHINE)
+    result = relax.VirtualMachine(executable, tvm.cpu())["main"](
+        tvm.runtime.tensor(block(x, 16))
+    ).numpy()
+    padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-np.inf)
+    taps = [padded[:, :, i : i + 11 : 2, j : j + 11 : 2] for i in range(3) for j in range(3)]
+    pooled = unblock(block(np.max(taps, axis=0), 16), 32)
+    flat = block(pooled, 16).reshape(1, -1).astype(np.float64)
+    power = np.exp(flat - flat.max())
+    np.testing.assert_allclose(result, power / power.sum(), rtol=1e-5)
+
+
+def test_scratch_memory_is_reported():
+    executable = compile_graph(SimpleNamespace(mod=network()), MACHINE)
+    (size,) = executable.workspace_bytes.values()
+    # the exponentials of one row
+    assert size == 2 * 6 * 6 * 16 * 4
+
+
+def test_scheduled_functions_are_left_alone():
+    func = prim_func(softmax, (4, 64)).with_attr(SCHEDULED, True)
+    module = schedule_module(tvm.ir.IRModule({"main": func}), MACHINE)
+    tvm.ir.assert_structural_equal(func, module["main"])
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid", "erf"])
+def test_intrinsics_become_polynomials(name):
+    intrinsic = getattr(tirx, name)
+    func = prim_func(lambda t: te.compute(t.shape, lambda i: intrinsic(t[i])), (64,))
+    assert f"T.{name}(" in func.script()
+    assert f"T.{name}(" not in vectorisable_math(func).script()
+
+
+def test_other_functions_keep_their_identity():
+    func = prim_func(lambda t: te.compute(t.shape, lambda i: t[i] + t[i]), (64,))
+    assert vectorisable_math(func).same_as(func)
+
+
+def test_nested_intrinsics_are_all_replaced():
+    func = prim_func(
+        lambda t: te.compute(t.shape, lambda i: tirx.tanh(tirx.exp(t[i])) + tirx.exp(t[i])), (64,)
+    )
+    scheduled = schedule_function(func, MACHINE)
+    library = tvm.tirx.build(scheduled, target=MACHINE.tvm_target())
+    x = np.linspace(-3, 1, 64).astype(np.float32)
+    y = tvm.runtime.empty((64,))
+    library["main"](tvm.runtime.tensor(x), y)
+    expected = np.tanh(np.exp(x.astype(np.float64))) + np.exp(x.astype(np.float64))
+    np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
+
+
+def test_fusion_marks():
+    window = Window(2, 2)
+    functions = {
+        "pool": prim_func(lambda t: max_pool(t, window, window), (1, 1, 4, 4, 16)),
+        "softmax": prim_func(softmax, (4, 64)),
+        "scheduled": prim_func(lambda t: te.compute(t.shape, lambda i: t[i]), (4,)).with_attr(
+            SCHEDULED, True
+        ),
+        "marked": prim_func(softmax, (4, 64)).with_attr("op_pattern", 2),
+        "plain": prim_func(lambda t: te.compute(t.shape, lambda i: t[i]), (4,)),
+    }
+    marked = mark_patterns(tvm.ir.IRModule(functions))
+    patterns = {name: marked[name].attrs.get("op_pattern") for name in functions}
+    assert patterns == {
+        "pool": OUT_ELEMENTWISE_FUSABLE,
+        "softmax": OPAQUE,
+        "scheduled": OPAQUE,
+        "marked": 2,
+        "plain": None,
+    }
