@@ -27,6 +27,7 @@ LAYERS = (
     "g24ic24ih15oc24kh3sh2ph1+bias",
     "ic20ih12iw13oc17kh3kw5dh1ph2pw4+bias+clip(0,6)",
     "ic8ih9oc8kh3pt0pl1pb2pr1",
+    "g2ic16ih9oc32kh3ph1",
 )
 # single precision, and what Winograd in it costs MNN
 LIMITS = {"mnn": 5e-3}

@@ -112,7 +112,7 @@ class _Writer:
             raise Unsupported(f"operator {node.op}")
         variable = [n for n in node.inputs if n and n not in case.constants]
         if node.op in ("Add", "Mul", "Concat") and len(variable) != len(node.inputs):
-            raise Unsupported(f"{node.op} with a constant")
+            write = self._per_channel
         sources = [self.current[n].pop(0) for n in variable]
         blob = f"b{len(self.lines)}"
         write(node, sources, blob, step.activation)
@@ -182,6 +182,20 @@ class _Writer:
 
     def _mul(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
         self.emit("BinaryOp", sources, [blob], "0=2")
+
+    def _per_channel(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+        channels = self.case.shapes[node.output][1]
+        (name,) = (n for n in node.inputs if n in self.case.constants)
+        values = self.case.constant(name)
+        if node.op == "Concat" or values.shape[-3:] != (channels, 1, 1) or activation:
+            raise Unsupported(f"{node.op} with a constant of shape {values.shape}")
+        self.emit("Bias" if node.op == "Add" else "Scale", sources, [blob], f"0={channels}")
+        self.floats(values)
+
+    def _lrn(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
+        a = node.attrs
+        args = f"0=0 1={a['size']} 2={a.get('alpha', 1e-4):.9g} 3={a.get('beta', 0.75):.9g}"
+        self.emit("LRN", sources, [blob], f"{args} 4={a.get('bias', 1.0):.9g}")
 
     def _relu(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
         self.emit("ReLU", sources, [blob], "")

@@ -78,8 +78,6 @@ class _Writer(FlatGraph):
             raise Unsupported("convolution of rank 1")
         channels = case.shapes[node.inputs[0]][1]
         depthwise = a["group"] > 1 and weight.shape[1] == 1 and a["group"] == channels
-        if a["group"] > 1 and not depthwise:
-            raise Unsupported(f"convolution with {a['group']} groups")
         bias = case.constant(node.input(2)) if node.input(2) else np.zeros(len(weight), "float32")
         source, padding = self.window(node)
         fields = {
@@ -184,6 +182,15 @@ class _Writer(FlatGraph):
         self.emit(
             "LEAKY_RELU", [source], [self.result(step)], table="LeakyReluOptions", alpha=alpha
         )
+
+    def _lrn(self, node: Node, step: Step) -> None:
+        a = node.attrs
+        fields = {"radius": a["size"] // 2, "bias": a.get("bias", 1.0), "beta": a.get("beta", 0.75)}
+        # ONNX divides alpha by the window, LiteRT does not
+        fields["alpha"] = a.get("alpha", 1e-4) / a["size"]
+        source, table = self.values[node.inputs[0]], "LocalResponseNormalizationOptions"
+        code = "LOCAL_RESPONSE_NORMALIZATION"
+        self.emit(code, [source], [self.result(step)], table=table, **fields)
 
     def _concat(self, node: Node, step: Step) -> None:
         rank = len(self.case.shapes[node.output])

@@ -204,6 +204,7 @@ _OPERATORS: dict[str, Callable[[Case, Node, list[Any]], Any]] = {
     "Sigmoid": lambda case, node, x: x[0].sigmoid(),
     "Softmax": _softmax,
     "Squeeze": _reshape,
+    "Sum": lambda case, node, x: sum(x[1:], start=x[0]),
     "Sub": lambda case, node, x: x[0] - x[1],
     "Tanh": lambda case, node, x: x[0].tanh(),
     "Transpose": lambda case, node, x: x[0].permute(tuple(node.attrs["perm"])),

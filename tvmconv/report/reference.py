@@ -72,7 +72,8 @@ def _apply(
         case "sigmoid":
             return _sigmoid(x)
         case "hardsigmoid":
-            return (x * step.params[0] + step.params[1]).clip(0, 1)
+            alpha, beta = step.params
+            return (x * alpha + beta).clip(0, 1)
         case "hardswish":
             return x * (x / 6 + 0.5).clip(0, 1)
         case "silu":
