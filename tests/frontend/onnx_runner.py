@@ -32,6 +32,14 @@ def tvm_pipeline(loaded: LoadedModel, feeds: Arrays) -> list[np.ndarray]:
     return [value.numpy() for value in results]
 
 
+def whole_build(loaded: LoadedModel, feeds: Arrays) -> list[np.ndarray]:
+    """``tvmconv.build``: the importer together with everything after it."""
+    import tvmconv
+
+    results = tvmconv.build(loaded.proto).run(dict(feeds))
+    return [results[info.name] for info in loaded.outputs]
+
+
 def run(
     model: onnx.ModelProto, feeds: Arrays, build: Build = tvm_pipeline, **options: Any
 ) -> list[np.ndarray]:

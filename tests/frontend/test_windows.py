@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
-from tests.frontend.onnx_runner import make_model, noise, run, run_reference
+from tests.frontend.onnx_runner import (
+    Build,
+    make_model,
+    noise,
+    run,
+    run_reference,
+    tvm_pipeline,
+    whole_build,
+)
+
+# the importer alone by default, and with everything after it in the slow run
+builds = pytest.mark.parametrize(
+    "build", [tvm_pipeline, pytest.param(whole_build, marks=pytest.mark.slow)]
+)
 
 CONVOLUTIONS = {
     "plain": ((2, 3, 9, 8), (4, 3, 3, 3), {}),
@@ -36,13 +50,15 @@ CONVOLUTIONS = {
 }
 
 
+@builds
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolution(name: str) -> None:
+def test_convolution(name: str, build: Build) -> None:
     data, weight, attributes = CONVOLUTIONS[name]
     _compare(
         helper.make_node("Conv", ["x", "w", "b"], ["y"], "conv", **attributes),
         data,
         {"w": noise(*weight, seed=1), "b": noise(weight[0], seed=2)},
+        build,
     )
 
 
@@ -67,14 +83,16 @@ TRANSPOSED = {
 }
 
 
+@builds
 @pytest.mark.parametrize("name", TRANSPOSED)
-def test_transposed_convolution(name: str) -> None:
+def test_transposed_convolution(name: str, build: Build) -> None:
     data, weight, attributes = TRANSPOSED[name]
     channels = weight[1] * attributes.get("group", 1)
     _compare(
         helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], "up", **attributes),
         data,
         {"w": noise(*weight, seed=1), "b": noise(channels, seed=2)},
+        build,
     )
 
 
@@ -99,29 +117,35 @@ POOLS = {
 }
 
 
+@builds
 @pytest.mark.parametrize("name", POOLS)
 @pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "AveragePool+pad"])
-def test_pooling(name: str, kind: str) -> None:
+def test_pooling(name: str, kind: str, build: Build) -> None:
     attributes = dict(POOLS[name])
     if kind == "AveragePool+pad":
         attributes["count_include_pad"] = 1
     node = helper.make_node(kind.split("+")[0], ["x"], ["y"], "pool", **attributes)
-    _compare(node, (2, 3, 10, 11), {}, opset=19)
+    _compare(node, (2, 3, 10, 11), {}, build, opset=19)
 
 
+@builds
 @pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
-def test_pooling_of_one_dimension(kind: str) -> None:
+def test_pooling_of_one_dimension(kind: str, build: Build) -> None:
     node = helper.make_node(
         kind, ["x"], ["y"], "pool", kernel_shape=[3], strides=[2], pads=[1, 1], ceil_mode=1
     )
-    _compare(node, (2, 3, 10), {}, opset=19)
+    _compare(node, (2, 3, 10), {}, build, opset=19)
 
 
 def _compare(
-    node: object, data: tuple[int, ...], constants: dict[str, np.ndarray], opset: int = 17
+    node: onnx.NodeProto,
+    data: tuple[int, ...],
+    constants: dict[str, np.ndarray],
+    build: Build,
+    opset: int = 17,
 ) -> None:
     model = make_model([node], {"x": data}, ["y"], constants, opset=opset)
     feeds = {"x": noise(*data)}
-    wanted, actual = run_reference(model, feeds)[0], run(model, feeds)[0]
+    wanted, actual = run_reference(model, feeds)[0], run(model, feeds, build)[0]
     assert wanted.shape == actual.shape
     np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-5)

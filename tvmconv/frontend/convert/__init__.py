@@ -94,7 +94,7 @@ def _convert_node(emitter: Emitter, node: Node, converter: Converter) -> None:
         raise
     except Exception as error:
         shapes = [emitter.shape(name) for name in node.inputs if name]
-        text = " ".join(str(error).split())[-300:]
+        text = " ".join(str(error).split())[:300]
         raise node.error(
             f"TVM cannot express it for operands of shape {shapes} ({text})",
             "report this model, or replace the operator",
