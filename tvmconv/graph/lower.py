@@ -91,7 +91,11 @@ def lower(
             result = builder.emit_output(results[0] if single else relax.Tuple(results))
         builder.emit_func_output(result)
     finished, merged = fuse_operators(builder.finalize(), emitter.records)
-    calls = kernel_calls(finished["main"], emitter.records, merged)
+    records = dict(emitter.records)
+    if single and str(results[0].name) in records:
+        # passes drop the alias and keep the name of the output variable
+        records[str(result.name)] = records[str(results[0].name)]
+    calls = kernel_calls(finished["main"], records, merged)
     decisions = _named_decisions(graph, plan, emitter)
     return LoweredGraph(finished, decisions, calls, emitter.reorders, emitter.padding_bytes)
 
@@ -141,7 +145,7 @@ def _merged_records(mod: Any, records: Mapping[str, CallRecord]) -> dict[str, Ca
     merged: dict[str, CallRecord] = {}
     for symbol, count in calls.items():
         bindings = [b for block in mod[symbol].body.blocks for b in block.bindings]
-        parts = [records[str(b.var.name)] for b in bindings if str(b.var.name) in records]
+        parts = [_part(b, records) for b in bindings if isinstance(b.value, tvm.ir.Call)]
         layers = list(dict.fromkeys(part.layer for part in parts if part.layer))
         names = layers if len(layers) < 3 else [layers[0], "...", layers[-1]]
         operators = dict.fromkeys(part.operator for part in parts)
@@ -151,6 +155,12 @@ def _merged_records(mod: Any, records: Mapping[str, CallRecord]) -> dict[str, Ca
             flops=sum(part.flops for part in parts),
         )
     return merged
+
+
+def _part(binding: Any, records: Mapping[str, CallRecord]) -> CallRecord:
+    """One operator of a merged function; its last variable has lost its name."""
+    called = str(getattr(binding.value.args[0], "name_hint", ""))
+    return records.get(str(binding.var.name)) or CallRecord("", called.rstrip("0123456789"))
 
 
 def kernel_calls(

@@ -1,0 +1,135 @@
+"""Where values are blocked, and how many layout changes networks need."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvmconv.graph.emitter as emitter_module
+from examples.networks import NETWORKS
+from tests.graph.network import AVX512, Net, convs, planned
+from tvmconv.frontend import read_model, to_relax
+from tvmconv.graph.emitter import OPAQUE
+from tvmconv.graph.lower import LoweredGraph, lower
+
+
+@pytest.fixture
+def quick_lower(monkeypatch):
+    """``lower`` with unscheduled kernels: the graph is the same, and ready in a moment."""
+
+    def unscheduled(kernel):
+        return kernel.unscheduled().without_attr("global_symbol").with_attr("op_pattern", OPAQUE)
+
+    monkeypatch.setattr(emitter_module, "scheduled", unscheduled)
+    return lambda model: lower(to_relax(read_model(model)), AVX512.with_cores(1))
+
+
+def operators(lowered: LoweredGraph) -> list[str]:
+    return [call.operator for call in lowered.calls]
+
+
+@pytest.mark.parametrize(
+    ("name", "reorders"),
+    [
+        ("resnet18", 0),
+        ("resnet50", 0),
+        ("mobilenet_v1", 0),
+        ("mobilenet_v2", 0),
+        ("squeezenet1_1", 0),
+        ("googlenet", 0),
+        ("unet", 1),
+    ],
+)
+def test_reorders_of_whole_networks(quick_lower, name: str, reorders: int):
+    lowered = quick_lower(NETWORKS[name](width=0.25, image=(64, 64)))
+    assert lowered.reorders == reorders == operators(lowered).count("reorder")
+
+
+def test_first_layer_reads_the_plain_input():
+    net = Net(1, 3, 16, 16)
+    graph, plan = planned(net.model(net.conv(net.conv("x", 3, 16), 16, 16)))
+    layouts = [plan.decisions[node].workload.data_layout for node in convs(graph)]
+    assert layouts == ["NCHW", "NCHWc"]
+
+
+def test_input_with_many_channels_is_reordered_once(quick_lower):
+    net = Net(1, 32, 8, 8)
+    left, right = net.conv("x", 32, 16), net.conv("x", 32, 16, k=1)
+    lowered = quick_lower(net.model(net.op("Concat", left, right, axis=1)))
+    assert operators(lowered) == ["reorder", "conv2d", "conv2d", "concat", "reorder"]
+
+
+def test_decisions_follow_execution_order_and_name_their_kernels(quick_lower):
+    net = Net(1, 16, 8, 8)
+    y = net.conv(net.op("Relu", net.conv("x", 16, 16)), 16, 16)
+    lowered = quick_lower(net.model(net.op("Relu", y)))
+    called = [(c.layer, c.kernel, c.workload) for c in lowered.calls if c.workload]
+    assert called == [(d.layer, d.kernel, str(d.workload)) for d in lowered.decisions]
+    # both layers are the same problem
+    assert len({d.kernel for d in lowered.decisions}) == 1
+
+
+def test_plain_operator_between_convolutions_costs_two_reorders(quick_lower):
+    net = Net(1, 16, 8, 8)
+    y = net.op("Softmax", net.conv("x", 16, 16), axis=1)
+    lowered = quick_lower(net.model(net.conv(y, 16, 16)))
+    assert operators(lowered) == [
+        "reorder",
+        "conv2d",
+        "reorder",
+        "softmax",
+        "reorder",
+        "conv2d",
+        "reorder",
+    ]
+
+
+def test_flattened_image_is_read_where_it_lies(quick_lower):
+    net = Net(1, 3, 8, 8)
+    y = net.op("Flatten", net.op("Relu", net.conv("x", 3, 24)))
+    y = net.op("Gemm", y, net.random(24 * 64, 10), net.random(10))
+    lowered = quick_lower(net.model(y))
+    assert operators(lowered) == ["conv2d", "dense"]
+
+
+def test_padding_overhead_counts_unused_lanes(quick_lower):
+    net = Net(1, 16, 4, 4)
+    y = net.conv(net.conv("x", 16, 20, k=1, pads=[0] * 4, bias=False), 20, 16, k=1, bias=False)
+    lowered = quick_lower(net.model(y))
+    activation, weights = 12 * 16 * 4, 4 * (2 * 16 * 16 - 20 * 16) + 4 * (32 * 16 - 20 * 16)
+    assert lowered.padding_overhead_bytes == activation + weights
+
+
+def test_calls_count_work_and_bytes(quick_lower):
+    net = Net(1, 16, 4, 4)
+    conv = quick_lower(net.model(net.conv("x", 16, 16, k=1, pads=[0] * 4, bias=False))).calls[1]
+    assert conv.flops == 2 * 16 * 16 * 16
+    assert conv.bytes == 4 * (16 * 16 + 16 * 16 + 16 * 16)
+
+
+def test_squeeze_and_excitation_stays_blocked(quick_lower):
+    net = Net(1, 3, 8, 8)
+    y = net.op("Relu", net.conv("x", 3, 24))
+    gate = net.op("Relu", net.conv(net.op("GlobalAveragePool", y), 24, 6, k=1))
+    gate = net.op("Sigmoid", net.conv(gate, 6, 24, k=1))
+    lowered = quick_lower(net.model(net.conv(net.op("Mul", y, gate), 24, 16)))
+    assert lowered.reorders == 1
+    assert operators(lowered)[-1] == "reorder"
+
+
+def test_progress_reports_every_stage():
+    net = Net(1, 16, 8, 8)
+    seen: dict[str, tuple[int, int]] = {}
+    module = to_relax(read_model(net.model(net.conv("x", 16, 16))))
+    lower(module, AVX512, progress=lambda stage, done, total: seen.update({stage: (done, total)}))
+    assert seen == {"choose algorithms": (1, 1), "schedule kernels": (1, 1)}
+
+
+def test_element_wise_chain_becomes_one_function(quick_lower):
+    net = Net(1, 16, 8, 8)
+    joined = net.op("Concat", net.conv("x", 16, 16), "x", axis=1)
+    y = net.op("Add", net.op("Mul", joined, net.random(32, 1, 1)), net.random(32, 1, 1))
+    lowered = quick_lower(net.model(net.conv(net.op("Relu", y), 32, 16)))
+    middle = [call for call in lowered.calls if call.operator.startswith("concat")]
+    assert [call.operator for call in middle] == ["concat+multiply+add+relu"]
+    assert np.prod([1, 32, 8, 8]) * 4 <= middle[0].bytes

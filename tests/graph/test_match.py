@@ -1,0 +1,160 @@
+"""Which convolution takes which epilogue."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.graph.network import Net, convs, epilogues, other_ops, prepared
+
+
+def test_bias_and_relu():
+    net = Net(1, 16, 8, 8)
+    graph = prepared(net.model(net.op("Relu", net.conv("x", 16, 16))))
+    assert epilogues(graph) == ["bias+relu"]
+    assert other_ops(graph) == []
+
+
+def test_no_bias():
+    net = Net(1, 16, 8, 8)
+    assert epilogues(prepared(net.model(net.conv("x", 16, 16, bias=False)))) == [""]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_residual_in_both_operand_orders(reverse: bool):
+    net = Net(1, 16, 8, 8)
+    first = net.op("Relu", net.conv("x", 16, 16))
+    second = net.conv(first, 16, 16)
+    operands = [first, second] if reverse else [second, first]
+    graph = prepared(net.model(net.op("Relu", net.op("Add", *operands))))
+    assert epilogues(graph) == ["bias+relu", "bias+add+relu"]
+    before, after = convs(graph)
+    assert after.args[-1] is before.output
+
+
+def test_of_two_added_convolutions_the_later_takes_the_addition():
+    net = Net(1, 16, 8, 8)
+    left, right = net.conv("x", 16, 32), net.conv("x", 16, 32, k=1)
+    graph = prepared(net.model(net.op("Add", left, right)))
+    assert epilogues(graph) == ["bias", "bias+add"]
+    assert convs(graph)[1].attrs["workload"].kernel_h == 1
+
+
+def test_activation_before_the_residual():
+    net = Net(1, 16, 8, 8)
+    y = net.op("Relu", net.conv("x", 16, 16))
+    assert epilogues(prepared(net.model(net.op("Add", y, "x")))) == ["bias+relu+add"]
+
+
+def test_result_with_two_readers_is_not_fused():
+    net = Net(1, 16, 8, 8)
+    y = net.conv("x", 16, 16)
+    graph = prepared(net.model(net.op("Relu", y), net.op("Tanh", y)))
+    assert epilogues(graph) == ["bias"]
+    assert sorted(other_ops(graph)) == ["nn.relu", "tanh"]
+
+
+def test_result_that_is_an_output_is_not_fused():
+    net = Net(1, 16, 8, 8)
+    y = net.conv("x", 16, 16)
+    graph = prepared(net.model(y, net.op("Relu", y)))
+    assert epilogues(graph) == ["bias"]
+    assert other_ops(graph) == ["nn.relu"]
+
+
+def test_sum_with_itself_is_not_a_residual():
+    net = Net(1, 16, 8, 8)
+    y = net.op("Tanh", net.conv("x", 16, 16))
+    graph = prepared(net.model(net.op("Add", y, y)))
+    assert epilogues(graph) == ["bias+tanh"]
+
+
+def test_residual_of_another_shape_is_not_fused():
+    net = Net(1, 16, 8, 8)
+    net.input("v", 1, 16, 1, 1)
+    graph = prepared(net.model(net.op("Add", net.conv("x", 16, 16), "v")))
+    assert epilogues(graph) == ["bias"]
+    assert other_ops(graph) == ["add"]
+
+
+def test_only_one_residual():
+    net = Net(1, 16, 8, 8)
+    net.input("y", 1, 16, 8, 8)
+    total = net.op("Add", net.op("Add", net.conv("x", 16, 16), "x"), "y")
+    graph = prepared(net.model(total))
+    assert epilogues(graph) == ["bias+add"]
+    assert other_ops(graph) == ["add"]
+
+
+def test_clip_leaky_sigmoid_and_silu():
+    net = Net(1, 16, 8, 8)
+    zero, six = net.const(np.float32(0)), net.const(np.float32(6))
+    y = net.op("Clip", net.conv("x", 16, 16), zero, six)
+    y = net.op("LeakyRelu", net.conv(y, 16, 16), alpha=0.125)
+    y = net.op("Sigmoid", net.conv(y, 16, 16))
+    y = net.conv(y, 16, 16)
+    y = net.op("Mul", y, net.op("Sigmoid", y))
+    graph = prepared(net.model(y))
+    expected = ["bias+clip(0,6)", "bias+leakyrelu(0.125)", "bias+sigmoid", "bias+silu"]
+    assert epilogues(graph) == expected
+
+
+def test_hard_activations():
+    net = Net(1, 16, 8, 8)
+    y = net.op("HardSwish", net.conv("x", 16, 16))
+    y = net.op("HardSigmoid", net.conv(y, 16, 16), alpha=0.25, beta=0.5)
+    assert epilogues(prepared(net.model(y))) == ["bias+hardswish", "bias+hardsigmoid(0.25,0.5)"]
+
+
+def test_one_sided_bounds():
+    net = Net(1, 16, 8, 8)
+    y = net.op("Min", net.conv("x", 16, 16), net.const(np.float32(2)))
+    y = net.op("Max", net.conv(y, 16, 16), net.const(np.float32(0)))
+    assert epilogues(prepared(net.model(y))) == ["bias+clip(-3.40282347e38,2)", "bias+relu"]
+
+
+def test_channel_constants_fold_into_weight_and_bias():
+    net = Net(1, 16, 8, 8)
+    scale, shift = net.random(1, 24, 1, 1), net.random(24, 1, 1)
+    y = net.op("Sub", net.op("Mul", net.conv("x", 16, 24), scale), shift)
+    graph = prepared(net.model(net.op("Relu", y)))
+    assert epilogues(graph) == ["bias+relu"]
+    assert other_ops(graph) == []
+
+
+def test_constant_of_another_shape_does_not_fold():
+    net = Net(1, 16, 8, 8)
+    y = net.op("Mul", net.conv("x", 16, 16), net.random(8, 8))
+    graph = prepared(net.model(y))
+    assert epilogues(graph) == ["bias"]
+    assert other_ops(graph) == ["multiply"]
+
+
+def test_batch_normalisation_folds():
+    net = Net(1, 8, 6, 6)
+    y = net.conv("x", 8, 12, bias=False)
+    statistics = [net.random(12), net.random(12), net.random(12)]
+    variance = net.const(np.abs(np.random.default_rng(0).standard_normal(12)).astype("float32"))
+    y = net.op("BatchNormalization", y, *statistics, variance)
+    graph = prepared(net.model(net.op("Relu", y)))
+    assert epilogues(graph) == ["bias+relu"]
+
+
+def test_dense_takes_bias_and_activation():
+    net = Net(2, 40)
+    y = net.op("Gemm", "x", net.random(40, 10), net.random(10))
+    graph = prepared(net.model(net.op("Relu", y)))
+    (node,) = graph.nodes
+    assert node.op == "tvmconv.dense"
+    assert [str(step) for step in node.attrs["epilogue"]] == ["bias", "relu"]
+
+
+def test_explicit_padding_becomes_the_convolutions():
+    net = Net(1, 16, 8, 8)
+    pads = net.const(np.array([0, 0, 1, 0, 0, 0, 2, 3]))
+    y = net.conv(net.op("Pad", "x", pads), 16, 16, k=3, pads=[1, 1, 1, 1])
+    graph = prepared(net.model(y))
+    workload = convs(graph)[0].attrs["workload"]
+    sides = (workload.pad_top, workload.pad_left, workload.pad_bottom, workload.pad_right)
+    assert sides == (2, 1, 3, 4)
+    assert other_ops(graph) == []

@@ -1,0 +1,167 @@
+"""``SubstituteConv2d`` inside somebody else's pipeline; the reference is TVM's own lowering."""
+
+from __future__ import annotations
+
+import doctest
+import warnings
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+import tvmconv.transform
+from tvmconv.errors import ConfigError, TargetError
+from tvmconv.transform import ScheduleOperators, SubstituteConv2d
+
+RNG = np.random.default_rng(0)
+
+
+def weight(*shape: int):
+    return relax.const((RNG.standard_normal(shape) * 0.1).astype("float32"))
+
+
+def tensor(name: str, *shape: int):
+    return relax.Var(name, relax.TensorType(shape, "float32"))
+
+
+def run(mod: tvm.IRModule, function: str, *inputs: np.ndarray) -> list[np.ndarray]:
+    executable = relax.build(mod, target="llvm")
+    result = relax.VirtualMachine(executable, tvm.cpu())[function](
+        *(tvm.runtime.tensor(value) for value in inputs)
+    )
+    return [result.numpy()] if hasattr(result, "numpy") else [part.numpy() for part in result]
+
+
+def assert_same(mod: tvm.IRModule, passed: tvm.IRModule, function: str, *shapes):
+    inputs = [RNG.standard_normal(shape).astype("float32") for shape in shapes]
+    for expected, actual in zip(
+        run(mod, function, *inputs), run(passed, function, *inputs), strict=True
+    ):
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+
+
+def calls(mod: tvm.IRModule) -> set[str]:
+    """Names of the Relax operators and functions that are called."""
+    found = set()
+
+    def visit(expr):
+        op = getattr(expr, "op", None)
+        if isinstance(op, tvm.ir.Op):
+            found.add(op.name if op.name != "relax.call_tir" else expr.args[0].name_hint)
+
+    for func in mod.functions.values():
+        if isinstance(func, relax.Function):
+            relax.analysis.post_order_visit(func, visit)
+    return found
+
+
+def two_functions() -> tvm.IRModule:
+    builder = relax.BlockBuilder()
+    x = tensor("x", 1, 16, 10, 10)
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit(relax.op.nn.conv2d(x, weight(24, 16, 3, 3), padding=1))
+            y = builder.emit(relax.op.add(y, weight(1, 24, 1, 1)))
+            first = builder.emit_output(relax.op.nn.relu(y))
+        with builder.dataflow():
+            z = builder.emit(relax.op.nn.conv2d(first, weight(24, 24, 3, 3), padding=1))
+            total = builder.emit_output(relax.op.add(z, first))
+            pooled = builder.emit_output(relax.op.nn.max_pool2d(z, (2, 2), (2, 2)))
+        builder.emit_func_output(relax.Tuple([total, pooled]))
+    s = tensor("s", 1, 8, 20)
+    with builder.function("signal", [s]):
+        with builder.dataflow():
+            y = builder.emit(relax.op.nn.conv1d(s, weight(16, 8, 5), padding=2))
+            result = builder.emit_output(relax.op.sigmoid(y))
+        builder.emit_func_output(result)
+    t = tensor("t", 3, 4)
+    with builder.function("unrelated", [t]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.nn.softmax(t))
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+def test_every_function_and_block_is_rewritten():
+    mod = two_functions()
+    passed = SubstituteConv2d("native", threads=1)(mod)
+    assert not calls(passed) & {"relax.nn.conv2d", "relax.nn.conv1d"}
+    assert "relax.nn.softmax" in calls(passed)
+    tvm.ir.assert_structural_equal(passed["unrelated"], mod["unrelated"])
+    assert_same(mod, passed, "main", (1, 16, 10, 10))
+    assert_same(mod, passed, "signal", (1, 8, 20))
+    assert_same(mod, passed, "unrelated", (3, 4))
+
+
+def test_fusion_and_scheduling_of_the_rest():
+    mod = two_functions()
+    transform = relax.transform
+    pipeline = [
+        SubstituteConv2d("native", threads=1),
+        transform.LegalizeOps(),
+        transform.AnnotateTIROpPattern(),
+        transform.FuseOps(),
+        transform.FuseTIR(),
+        ScheduleOperators("native", threads=1),
+    ]
+    passed = tvm.transform.Sequential(pipeline)(mod)
+    functions = [f for f in passed.functions.values() if isinstance(f, tvm.tirx.PrimFunc)]
+    assert all(func.attrs["tirx.is_scheduled"] for func in functions)
+    assert_same(mod, passed, "main", (1, 16, 10, 10))
+
+
+def test_weight_parameters_are_left_alone_with_a_warning():
+    builder = relax.BlockBuilder()
+    x, w = tensor("x", 1, 16, 8, 8), tensor("w", 16, 16, 3, 3)
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            y = builder.emit(relax.op.nn.conv2d(x, w, padding=1), "first")
+            y = builder.emit(relax.op.nn.conv2d(y, weight(16, 16, 1, 1)), "second")
+            result = builder.emit_output(relax.op.nn.relu(y))
+        builder.emit_func_output(result)
+    mod = builder.get()
+    with pytest.warns(UserWarning, match=r"left first alone.*BindParams"):
+        passed = SubstituteConv2d("native", threads=1)(mod)
+    assert "relax.nn.conv2d" in calls(passed)
+    assert_same(mod, passed, "main", (1, 16, 8, 8), (16, 16, 3, 3))
+    bound = relax.transform.BindParams("main", {"w": np.ones((16, 16, 3, 3), "float32")})(mod)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        passed = SubstituteConv2d("native", threads=1)(bound)
+    assert "relax.nn.conv2d" not in calls(passed)
+
+
+def test_symbolic_batch_is_left_alone():
+    builder = relax.BlockBuilder()
+    n = tvm.tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((n, 16, 8, 8), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit(relax.op.nn.conv2d(x, weight(16, 16, 3, 3), padding=1))
+            result = builder.emit_output(relax.op.nn.relu(y))
+        builder.emit_func_output(result)
+    mod = builder.get()
+    assert calls(SubstituteConv2d("native", threads=1)(mod)) == {"relax.nn.conv2d", "relax.nn.relu"}
+
+
+def test_half_precision_is_left_alone():
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((1, 16, 8, 8), "float16"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            w = relax.const(np.ones((16, 16, 1, 1), "float16"))
+            result = builder.emit_output(relax.op.nn.conv2d(x, w))
+        builder.emit_func_output(result)
+    assert calls(SubstituteConv2d("native", threads=1)(builder.get())) == {"relax.nn.conv2d"}
+
+
+def test_bad_arguments():
+    with pytest.raises(TargetError):
+        SubstituteConv2d("pentium")
+    with pytest.raises(ConfigError, match="winograt"):
+        SubstituteConv2d("native", algorithms=["winograt"])
+
+
+def test_docstring_example():
+    assert doctest.testmod(tvmconv.transform).failed == 0
