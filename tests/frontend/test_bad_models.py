@@ -132,6 +132,28 @@ def test_malformed_pooling(name: str, kind: str) -> None:
     refuse(make_model([node], {"x": (1, 3, 8, 8)}, ["y"]))
 
 
+@pytest.mark.parametrize(
+    ("operator", "attributes"),
+    [
+        ("LayerNormalization", {"axis": 2**63 - 1}),
+        ("LayerNormalization", {"axis": -5}),
+        ("Softmax", {"axis": 4}),
+        ("Concat", {"axis": -(2**63)}),
+        ("Flatten", {"axis": 5}),
+        ("Transpose", {"perm": [0, 1, 2, 2**40]}),
+        ("DepthToSpace", {"blocksize": 0}),
+        ("SpaceToDepth", {"blocksize": -2}),
+        ("Split", {"num_outputs": 0}),
+        ("LRN", {"size": 0}),
+    ],
+)
+def test_integers_out_of_range(operator: str, attributes: dict[str, Any]) -> None:
+    inputs = ["x", "s"] if operator == "LayerNormalization" else ["x"]
+    node = helper.make_node(operator, inputs, ["y"], "node1", **attributes)
+    model = make_model([node], {"x": (1, 4, 8, 8)}, ["y"], {"s": noise(8)}, opset=18)
+    refuse(model, "node1", operator, next(iter(attributes)))
+
+
 def test_malformed_transposed_convolution() -> None:
     for weight, attributes in (
         ((4, 2, 3, 3), {}),

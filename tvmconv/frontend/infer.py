@@ -14,6 +14,7 @@ import onnx
 from onnx import helper
 
 from tvmconv.errors import ModelError
+from tvmconv.frontend.attributes import check_attributes
 from tvmconv.frontend.checks import describe
 from tvmconv.frontend.fold import (
     as_tensor,
@@ -106,6 +107,7 @@ def _visit(graph: Graph, proto: onnx.NodeProto, name: str) -> None:
         part = shape[start : int(end)] if node.op == "Shape" else int(np.prod(shape))
         _set_constant(graph, node.outputs[0], np.asarray(part, np.int64))
         return
+    check_attributes(node, len(graph.shape(node.inputs[0])))
     window = _check_window(graph, node)
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     found = _infer(graph, node, proto, operands) if window is None else window
