@@ -141,7 +141,8 @@ def host_model() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return "unknown"
-    return next((ln.partition(":")[2].strip() for ln in lines if ln.startswith("model name")), "unknown")
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "unknown")
 
 
 def native_machine(mcpu: str | None = None) -> Machine:

@@ -30,9 +30,7 @@ class ScheduleModule(Protocol):
     def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
         """The analytic choice of knobs."""
 
-    def knobs(
-        self, workload: Conv2dWorkload, machine: Machine
-    ) -> dict[str, tuple[KnobValue, ...]]:
+    def knobs(self, workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
         """Every knob with the values worth trying; the tuner's search space."""
 
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:

@@ -41,9 +41,7 @@ class Algorithm(ABC):
         """Why this algorithm cannot compute the workload, as a clause; None if it can."""
 
     @abstractmethod
-    def compute(
-        self, workload: Conv2dWorkload, machine: Machine, config: Config
-    ) -> list[Any]:
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
         """Placeholders and output (``te.Tensor``) in argument order."""
 
     @abstractmethod
