@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmconv.schedules.x86 import dense, elementwise, lanes, lrn, reduction, rows
+from tvmconv.schedules.x86 import dense, elementwise, lanes, lrn, matmul, reduction, rows
 
 Rule = Callable[[Any, Any], Any]
 
@@ -14,6 +14,7 @@ RULES: tuple[Rule, ...] = (
     lanes.rule,
     lrn.rule,
     rows.rule,
+    matmul.rule,
     elementwise.rule,
     reduction.rule,
 )
