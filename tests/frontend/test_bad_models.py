@@ -145,6 +145,7 @@ def test_malformed_pooling(name: str, kind: str) -> None:
         ("SpaceToDepth", {"blocksize": -2}),
         ("Split", {"num_outputs": 0}),
         ("LRN", {"size": 0}),
+        ("Transpose", {"perm": [0, 1]}),
     ],
 )
 def test_integers_out_of_range(operator: str, attributes: dict[str, Any]) -> None:
@@ -152,6 +153,22 @@ def test_integers_out_of_range(operator: str, attributes: dict[str, Any]) -> Non
     node = helper.make_node(operator, inputs, ["y"], "node1", **attributes)
     model = make_model([node], {"x": (1, 4, 8, 8)}, ["y"], {"s": noise(8)}, opset=18)
     refuse(model, "node1", operator, next(iter(attributes)))
+
+
+def test_lists_of_the_wrong_length() -> None:
+    for operator, opset, attributes, lists in (
+        ("Split", 11, {"split": [1, 1, 1, 1]}, []),
+        ("Split", 13, {}, [[1, 1, 2]]),
+        ("Slice", 9, {"starts": [0], "ends": [1, 1]}, []),
+        ("Slice", 13, {}, [[0, 0], [1, 1], [0]]),
+        ("Pad", 10, {"pads": [1] * 7}, []),
+        ("Pad", 13, {}, [[1] * 9]),
+        ("Tile", 13, {}, [[2, 2]]),
+    ):
+        constants = {f"c{i}": np.array(v, np.int64) for i, v in enumerate(lists)}
+        node = helper.make_node(operator, ["x", *constants], ["y"], "node1", **attributes)
+        model = make_model([node], {"x": (1, 4, 8, 8)}, ["y"], constants, opset=opset)
+        refuse(model, "node1", operator, "values")
 
 
 def test_malformed_transposed_convolution() -> None:

@@ -6,7 +6,9 @@ outside the shape), so nothing beyond these ranges may reach it.
 
 from __future__ import annotations
 
-from tvmconv.frontend.graph import Node
+from collections.abc import Mapping
+
+from tvmconv.frontend.graph import Array, Node
 from tvmconv.frontend.limits import MAX_DIMENSION, MAX_RANK
 
 _REMEDY = "correct the model and export it again"
@@ -28,7 +30,53 @@ def check_attributes(node: Node, rank: int) -> None:
             isinstance(v, int) and -2 * MAX_RANK <= v < 2 * MAX_RANK for v in values
         ):
             raise node.error(f"{name}={str(values)[:80]} is out of range", _REMEDY)
+    _check_lengths(node, rank)
     for name in _POSITIVE:
         value = node.attrs.get(name, 1)
         if not isinstance(value, int) or not 1 <= value <= MAX_DIMENSION:
             raise node.error(f"{name}={value!r} must be an integer of 1 or more", _REMEDY)
+
+
+def _check_lengths(node: Node, rank: int) -> None:
+    lengths = {
+        "Pad": {"pads": 2 * rank, "paddings": 2 * rank},
+        "Split": {"split": len(node.outputs)},
+        "Transpose": {"perm": rank},
+        "Upsample": {"scales": rank},
+    }
+    if node.op == "Slice" and "starts" in node.attrs:
+        count = len(node.attrs["starts"])
+        lengths["Slice"] = {"ends": count, "axes": count}
+    for name, length in lengths.get(node.op, {}).items():
+        values = node.attrs.get(name)
+        if values is not None and (not isinstance(values, tuple) or len(values) != length):
+            raise node.error(f"{name}={str(values)[:80]} must have {length} values", _REMEDY)
+
+
+def check_list_operands(node: Node, rank: int, operands: Mapping[str, Array]) -> None:
+    """Check the lengths of constant operands that list one value an axis or an output."""
+
+    def size(index: int) -> int | None:
+        value = operands.get(node.input(index))
+        return None if value is None else int(value.size)
+
+    expected: dict[int, int] = {}
+    if node.op == "Split":
+        expected[1] = len(node.outputs)
+    elif node.op == "Tile":
+        expected[1] = rank
+    elif node.op == "Slice" and size(1) is not None:
+        expected = dict.fromkeys((2, 3, 4), size(1) or 0)
+    elif node.op == "Pad":
+        axes = size(3)
+        expected[1] = 2 * (rank if axes is None else axes)
+    elif node.op in ("Resize", "Upsample"):
+        axes = len(node.attrs.get("axes", ())) or rank
+        expected = {2: axes, 3: axes} if node.op == "Resize" and node.opset > 10 else {1: axes}
+    for index, length in expected.items():
+        actual = size(index)
+        optional = node.op == "Resize" and actual == 0
+        if actual is not None and actual != length and not optional:
+            raise node.error(
+                f"input {index} ({node.input(index)!r}) has {actual} values, not {length}", _REMEDY
+            )

@@ -14,7 +14,7 @@ import onnx
 from onnx import helper
 
 from tvmconv.errors import ModelError
-from tvmconv.frontend.attributes import check_attributes
+from tvmconv.frontend.attributes import check_attributes, check_list_operands
 from tvmconv.frontend.checks import describe
 from tvmconv.frontend.fold import (
     as_tensor,
@@ -110,6 +110,7 @@ def _visit(graph: Graph, proto: onnx.NodeProto, name: str) -> None:
     check_attributes(node, len(graph.shape(node.inputs[0])))
     window = _check_window(graph, node)
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
+    check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
     found = _infer(graph, node, proto, operands) if window is None else window
     present = [name for name in node.inputs if name]
     constant = len(operands) == len(set(present)) and bool(node.outputs) and all(node.outputs)
