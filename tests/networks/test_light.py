@@ -19,10 +19,10 @@ from tests.networks.compare import assert_close, assert_matches_onnxruntime, onn
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 NAMES = sorted(path.stem for path in LIGHT.glob("*.onnx"))
-# a quarter to half a gigabyte of fully connected weights to draw, pack and compile
-_SLOW = {"light_vgg19", "light_zfnet512", "light_bvlc_alexnet"}
+# hundreds of megabytes of fully connected weights, or hundreds of nodes like those of v1
+_LARGE = {"light_bvlc_alexnet", "light_inception_v2", "light_vgg19", "light_zfnet512"}
 marked = pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in _SLOW)) for n in NAMES]
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in _LARGE)) for n in NAMES]
 )
 
 
