@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmconv.schedules.x86 import dense, elementwise, lanes, lrn, matmul, reduction, rows
+from tvmconv.schedules.x86 import dense, elementwise, lanes, lrn, matmul, reduction, reorder, rows
 
 Rule = Callable[[Any, Any], Any]
 
@@ -13,6 +13,7 @@ RULES: tuple[Rule, ...] = (
     dense.rule,
     lanes.rule,
     lrn.rule,
+    reorder.rule,
     rows.rule,
     matmul.rule,
     elementwise.rule,
