@@ -46,11 +46,11 @@ def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[
         return []
     lanes = next(nest.loop_var for nest in tile if not is_unrolled(nest))
     loads.sort(key=lambda load: any(v.same_as(lanes) for v in variables(load.indices[-1])))
-    found = _input_line(loads[0], loop, tile, scope) if inputs else []
+    found = _input_line(*loads, loop, tile, scope) if inputs else []
     return found + (_weight_line(loads[1], loop, scope) if weights else [])
 
 
-def _input_line(load: Any, loop: Any, tile: list[Any], scope: Scope) -> list[Any]:
+def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope) -> list[Any]:
     """The tile's lines of the next channel block; after the last block, the next tile's."""
     from tvm import tirx
 
@@ -64,7 +64,7 @@ def _input_line(load: Any, loop: Any, tile: list[Any], scope: Scope) -> list[Any
     pixels = load.indices[-2]
     for outer, _ in reversed(scope.loops):
         inside = any(outer.same_as(v) for v in variables(pixels)) and scope.is_loop(outer)
-        if inside and not any(outer.same_as(v) for v in variables(load.indices[-1])):
+        if inside and not _uses(weight, outer):
             values[outer] = tirx.Select(more, outer, outer + 1)
             break
     used = [n for n in tile if is_unrolled(n) and _uses(load, n.loop_var)]

@@ -30,6 +30,8 @@ class Scope:
         Old variables of unrolled loops that must become constants.
     loops
         (old variable, extent) of the loops around the statement, outermost first.
+    first_column
+        Whether the statement belongs to the first kernel column, if to any.
     """
 
     values: dict[Any, Any] = field(default_factory=dict)
@@ -38,6 +40,7 @@ class Scope:
     pieces: dict[Any, tuple[list[Any], int]] = field(default_factory=dict)
     written_out: tuple[Any, ...] = ()
     loops: tuple[tuple[Any, int], ...] = ()
+    first_column: bool = True
 
     def inside(self, var: Any, new: Any, begin: int, end: int) -> Scope:
         """The scope of a loop's body, the loop over ``new`` in place of ``var``."""

@@ -20,6 +20,7 @@ marking loops; the function that it leaves is correct without it, only slower.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tvmconv.schedules.common.prefetch import prefetches
@@ -50,13 +51,15 @@ def mark_cases(schedule: Any, *loops: Any) -> None:
         schedule.annotate(loop, CASES, 1)
 
 
-def mark_taps(schedule: Any, *loops: Any) -> None:
-    """Name the reduction loops over kernel rows and columns.
+def mark_taps(schedule: Any, rows: Any, columns: Any = None) -> None:
+    """Name the reduction loops over kernel rows and, inside, columns.
 
-    Where a read's predicate fails, the read must contribute nothing to the reduction.
+    Where a read's predicate fails, the read must contribute nothing to the reduction. Columns
+    left out keep their predicates in the border copies.
     """
-    for loop in loops:
-        schedule.annotate(loop, TAPS, 1)
+    schedule.annotate(rows, TAPS, "rows")
+    if columns is not None:
+        schedule.annotate(columns, TAPS, "columns")
 
 
 def mark_parallel(schedule: Any, *loops: Any) -> None:
@@ -177,6 +180,7 @@ def _loop(loop: Any, scope: Scope) -> Any:
         ahead = []
         if PREFETCH in loop.annotations:
             inputs, weights = (bool(int(flag)) for flag in loop.annotations[PREFETCH])
+            inputs = inputs and within.first_column
             ahead = prefetches(loop, within, inputs=inputs, weights=weights)
             ahead = [within.rewrite(hint) for hint in ahead]
         body = _join([*ahead, _visit(loop.body, within)])
@@ -186,7 +190,6 @@ def _loop(loop: Any, scope: Scope) -> Any:
 
 def _taps(loop: Any, scope: Scope) -> Any:
     """A loop over kernel rows or columns: skip what lies outside, cut where that decides it."""
-    from tvm import tirx
 
     extent = int(loop.extent)
     if extent == 1:
@@ -200,18 +203,42 @@ def _taps(loop: Any, scope: Scope) -> Any:
         fixed = all(any(v.same_as(c) for c in (*constants, inner)) for v in names)
         if fixed and not within.defines(condition) and any(v.same_as(inner) for v in names):
             return _join([_tap_range(loop, scope, *ends) for ends in same_taps(loop, scope)])
-    body = _visit(loop.body, within.given(*guards))
-    if body is not None and guards:
-        body = tirx.IfThenElse(tirx.all(*_distinct(guards)), body, None)
-    return _for(inner, 0, extent, loop.kind, body, {})
+    return _tap_range(loop, scope, 0, extent, _distinct(guards), inner)
 
 
-def _tap_range(loop: Any, scope: Scope, begin: int, end: int) -> Any:
+def _tap_range(
+    loop: Any, scope: Scope, begin: int, end: int, guards: Any = (), inner: Any = None
+) -> Any:
+    """Some iterations of a loop over taps; the guards are over ``inner``."""
+    from tvm import tirx
+
+    columns = str(loop.annotations[TAPS]) == "columns"
+    if columns and begin == 0 and end > 1 and not guards and _fetches_input(loop):
+        # neighbouring columns read the same lines: the first one prefetches for all
+        return _join([_tap_range(loop, scope, 0, 1), _tap_range(loop, scope, 1, end)])
+    if columns and begin > 0:
+        scope = replace(scope, first_column=False)
     if end - begin == 1:
         return _visit(loop.body, scope.fixing(loop.loop_var, begin))
-    inner = fresh(loop.loop_var)
-    body = _visit(loop.body, scope.inside(loop.loop_var, inner, begin, end))
+    inner = fresh(loop.loop_var) if inner is None else inner
+    within = scope.inside(loop.loop_var, inner, begin, end)
+    body = _visit(loop.body, within.given(*guards))
+    if body is not None and guards:
+        body = tirx.IfThenElse(tirx.all(*guards), body, None)
     return _for(inner, begin, end, loop.kind, body, {})
+
+
+def _fetches_input(loop: Any) -> bool:
+    """Whether a loop holds one that prefetches the input."""
+    import tvm_ffi
+    from tvm import tirx
+
+    flags: list[Any] = []
+    tvm_ffi.structural_walk(
+        loop.body,
+        (tirx.For, lambda nest: flags.extend(list(nest.annotations.get(PREFETCH, ()))[:1])),
+    )
+    return any(int(flag) for flag in flags)
 
 
 def _parallel(loop: Any, scope: Scope) -> Any:

@@ -99,25 +99,25 @@ class TileModel:
         return min(self.tiles(), key=lambda t: (self.cycles(*t), t[1], -t[2]))
 
     def block(self, oc: int, oh: int, ow: int) -> int:
-        """Tile rows (tiles, in a flattened layer) that share one pass over all weights; 0: all.
+        """Tiles of a pixelwise layer that share one pass over all weights; 0: all.
 
         Bytes from behind L2 are fewest: without blocks the input is read once per group of
         output blocks unless it stays in L2, with blocks the weights are read once per block.
+        Larger kernels reuse rows from one tile row to the next and gained nothing from blocks.
         """
         w, half = self.shape, self.machine.l2_bytes // 2
-        count = -(-w.out_width // ow) if w.out_height == 1 else -(-w.out_height // oh)
-        groups = -(-self.out_blocks // oc)
+        if w.out_height > 1:
+            return 0
+        count, groups = -(-w.out_width // ow), -(-self.out_blocks // oc)
 
         def traffic(blocks: int) -> float:
-            share = self.input_bytes / blocks
-            reads = 1 if share <= half else groups
+            reads = 1 if self.input_bytes / blocks <= half else groups
             passes = blocks if self.weight_bytes > half else 1
-            tasks = w.batch * groups * blocks * (1 if w.out_height == 1 else count // blocks)
+            tasks = w.batch * groups * blocks
             idle = -(-tasks // self.machine.cores) * self.machine.cores / tasks
             return (self.input_bytes * reads + self.weight_bytes * passes) * idle
 
-        fewest = 4 if w.out_height == 1 else 2
-        blocks = min(range(1, max(1, count // fewest) + 1), key=traffic)
+        blocks = min(range(1, max(1, count // 4) + 1), key=traffic)
         return 0 if blocks == 1 else -(-count // blocks)
 
     def fetch_weights(self, config: Config) -> bool:
@@ -129,9 +129,11 @@ class TileModel:
 
     @cached_property
     def input_bytes(self) -> int:
-        """Bytes of one image."""
+        """Bytes of one image that the kernel reads; a stride may skip rows and columns."""
         w, machine = self.workload, self.machine
-        return 4 * machine.blocks(w.in_channels) * machine.lanes * w.in_height * w.in_width
+        rows = min(w.in_height, w.out_height * min(w.kernel_h, w.stride_h))
+        columns = min(w.in_width, w.out_width * min(w.kernel_w, w.stride_w))
+        return 4 * machine.blocks(w.in_channels) * machine.lanes * rows * columns
 
     @cached_property
     def weight_bytes(self) -> int:
