@@ -17,7 +17,14 @@ from tvmconv.report.host import host_header, pick_cpus
 def result(ours: float, theirs: float) -> BenchResult:
     entries = (
         Entry("peak", "ok", operations=2000, rounds=[[1e-6, 2e-6]]),
-        Entry("tvmconv direct", "ok", error=1e-7, operations=1000, rounds=[[ours], [2 * ours]]),
+        Entry(
+            "tvmconv direct",
+            "ok",
+            error=1e-7,
+            operations=1000,
+            rounds=[[ours], [2 * ours]],
+            foreign=[0.1, 0.9],
+        ),
         Entry("slow", "ok", error=1e-7, operations=1000, rounds=[[theirs, theirs]]),
         Entry("liar", "wrong", error=0.5, operations=1000, message="differs"),
         Entry("gone", "absent", message="no module"),
@@ -54,6 +61,7 @@ def test_rows_rates_and_ratios():
     notes = " ".join(report.notes)
     assert "25.0 % of peak, 2.000 x the best peer" in notes
     assert "gone absent: no module (2 cases)" in notes
+    assert "used up to 0.9 CPUs in 2 of 4 turns" in notes
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"kind": "bench", "schema": 99}', "nonsense"])

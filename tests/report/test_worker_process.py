@@ -79,7 +79,10 @@ def test_a_good_peer(worker: WorkerProcess, folder: Path):
     answer = prepare(worker, folder, "good")
     assert answer["error"] < 1e-12
     assert answer["info"] == "fake kernel"
-    samples = worker.ask(30, do="time", seconds=0.0, calls=5)["samples"]
+    timed = worker.ask(30, do="time", seconds=0.0, calls=5)
+    assert timed["wall_seconds"] >= sum(timed["samples"]) - 1e-6
+    assert timed["cpu_seconds"] >= 0
+    samples = timed["samples"]
     assert len(samples) == 5
     assert all(sample >= 0 for sample in samples)
     assert worker.ask(30, do="drop") == {}
@@ -147,6 +150,8 @@ def test_rounds_are_interleaved_and_failures_recorded(adapter: str, folder: Path
     good = result.entry("a")
     assert good is not None
     assert [len(samples) for samples in good.rounds] == [2, 2, 2]
+    assert len(good.foreign) == 3
+    assert min(good.foreign) >= 0
     assert good.gflops == pytest.approx(1000 / min(good.samples) * 1e-9)
     assert result.entry("c").error == pytest.approx(0.5)
     assert "exit code 3" in result.entry("e").message

@@ -5,7 +5,8 @@ Requests and answers::
     {"do": "hello"}                                   {"version": "1.2.3"}
     {"do": "prepare", "folder": F, "options": {...},  {"error": e, "info": s, "first_seconds": t,
      "write": PATH or null}                            "operations": n or null}
-    {"do": "time", "seconds": s, "calls": n}          {"samples": [seconds of every call]}
+    {"do": "time", "seconds": s, "calls": n}          {"samples": [seconds of every call],
+                                                       "wall_seconds": t, "cpu_seconds": t}
     {"do": "drop"}                                    {}
     anything that fails                               {"failure": "..."}, {"unsupported": "..."},
                                                       or {"absent": "..."} without the library
@@ -113,12 +114,17 @@ class Worker:
         """Time single calls for some seconds, and at least ``calls`` of them."""
         run, clock = self.session.run, time.perf_counter
         samples: list[float] = []
-        end = clock() + seconds
+        begin, busy = clock(), time.process_time()
+        end = begin + seconds
         while len(samples) < calls or (clock() < end and len(samples) < _MAX_SAMPLES):
             start = clock()
             run()
             samples.append(round(clock() - start, 9))
-        return {"samples": samples}
+        return {
+            "samples": samples,
+            "wall_seconds": clock() - begin,
+            "cpu_seconds": time.process_time() - busy,
+        }
 
     def drop(self) -> dict[str, Any]:
         """Free the prepared case."""

@@ -38,6 +38,10 @@ _SUMMARY = (
 )
 
 
+# clock ticks of 10 ms make smaller shares of a short turn meaningless
+_DISTURBED = 0.3
+
+
 def bench_report(result: BenchResult, earlier: BenchResult | None = None) -> Report:
     """The report of a run.
 
@@ -74,6 +78,7 @@ def bench_report(result: BenchResult, earlier: BenchResult | None = None) -> Rep
         notes=(
             *(f"{name}: {value}" for name, value in facts.items()),
             *_geomeans(result, summary),
+            *_disturbance(result),
             *_messages(result),
         ),
         data={
@@ -167,6 +172,18 @@ def _against(result: BenchResult, threads: int) -> Mapping[str, float]:
         for peer in case.ranked(own=False):
             ratios.setdefault(peer.label, []).append((peer.best or 1.0) / own[0].best)
     return {label: mean for label, values in ratios.items() if (mean := _geomean(values))}
+
+
+def _disturbance(result: BenchResult) -> list[str]:
+    """A warning where other programs ran beside the measurements."""
+    shares = [s for case in result.results for entry in case.entries for s in entry.foreign]
+    disturbed = [share for share in shares if share > _DISTURBED]
+    if not disturbed:
+        return []
+    return [
+        f"other programs used up to {max(disturbed):.1f} CPUs in {len(disturbed)} of "
+        f"{len(shares)} turns; trust the minimum, or repeat on a quiet machine"
+    ]
 
 
 def _messages(result: BenchResult) -> list[str]:

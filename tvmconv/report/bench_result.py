@@ -41,6 +41,8 @@ class Entry:
         Floating-point operations of one call.
     rounds
         Seconds of every call, one list a round.
+    foreign
+        CPUs that other programs used meanwhile, one number a round.
     """
 
     label: str
@@ -51,6 +53,7 @@ class Entry:
     error: float | None = None
     operations: int = 0
     rounds: list[list[float]] = field(default_factory=list)
+    foreign: list[float] = field(default_factory=list)
 
     @property
     def samples(self) -> list[float]:

@@ -11,6 +11,7 @@ from typing import Any
 from tvmconv.errors import TvmconvError
 from tvmconv.report.bench_result import OWN, PEAK, WRONG_ABOVE, CaseResult, Entry
 from tvmconv.report.cases import CaseInfo
+from tvmconv.report.host import busy_seconds
 from tvmconv.report.worker_process import Contender, WorkerError, WorkerProcess
 
 Tell = Callable[[str], None]
@@ -154,13 +155,20 @@ def write_reference(contender: Contender, folder: Path) -> None:
 def _time(worker: WorkerProcess, entry: Entry, first: float, seconds: float) -> Entry:
     calls = 1 if first > _SLOW_CALL else 2
     timeout = 60 + 20 * (seconds + calls * first)
+    busy = busy_seconds()
     try:
         answer = worker.ask(timeout, do="time", seconds=seconds, calls=calls)
     except WorkerError as error:
         return replace(entry, status="failed", message=str(error))
     if "samples" not in answer:
         return replace(entry, status="failed", message=_reason(answer))
-    return replace(entry, rounds=[*entry.rounds, answer["samples"]])
+    others = busy_seconds() - busy - answer["cpu_seconds"]
+    foreign = round(max(others, 0.0) / max(answer["wall_seconds"], 1e-3), 2)
+    return replace(
+        entry,
+        rounds=[*entry.rounds, answer["samples"]],
+        foreign=[*entry.foreign, foreign],
+    )
 
 
 def _drop(worker: WorkerProcess) -> None:

@@ -80,6 +80,16 @@ def _threads_per_core() -> int | None:
     return count
 
 
+def busy_seconds() -> float:
+    """CPU time that all programs of this machine have used; 0 where it is not told."""
+    fields = _read("/proc/stat").partition("\n")[0].split()[1:9]
+    if len(fields) < 8:
+        return 0.0
+    ticks = [int(field) for field in fields]
+    # without idle and input/output wait
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
+
+
 def pick_cpus(count: int) -> tuple[int, ...]:
     """CPUs for a measurement with ``count`` threads: different cores first, the last ones.
 

@@ -75,7 +75,8 @@ def _apply(
             alpha, beta = step.params
             return (x * alpha + beta).clip(0, 1)
         case "hardswish":
-            return x * (x / 6 + 0.5).clip(0, 1)
+            gate: Exact = (x / 6 + 0.5).clip(0, 1)
+            return x * gate
         case "silu":
             return x * _sigmoid(x)
         case "tanh":
