@@ -23,11 +23,16 @@ from tvmconv.workload import Conv2dWorkload
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
 _UNROLL_LIMIT = 320
+# multiply-adds of one output vector that take no longer than its store to L3
+_FEW_TAPS = 32
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """Two output blocks a tile where there are two, the widest balanced row beside them."""
-    oc = min(2, machine.blocks(workload.out_channels))
+    """Two output blocks a tile, four where storing costs more than computing; widest row."""
+    taps = workload.in_channels * workload.kernel_h * workload.kernel_w
+    # with few taps the stores are the limit: more blocks a tile read the image fewer times
+    most = 4 if taps <= _FEW_TAPS else 2
+    oc = min(most, machine.blocks(workload.out_channels))
     widest = _widest(machine, oc)
     tiles = -(-workload.out_width // widest)
     tile_w = -(-workload.out_width // tiles)
@@ -72,8 +77,12 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     wo, wi = schedule.split(w, [None, tile_w])
     schedule.reorder(n, kbo, band, ho, wo, r, s, ci, hi, wi, kbi, lane)
     mark_parallel(schedule, n, kbo, band)
-    mark_cases(schedule, kbo, ho, wo)
-    mark_taps(schedule, r)
+    mark_cases(schedule, kbo, wo)
+    if tile_h > 1:
+        mark_cases(schedule, ho)
+    # cut into ranges of one or two taps, a short row would be written out by the compiler, which
+    # then runs out of registers as above; there the predicates of the outermost pixels are cheaper
+    mark_taps(schedule, r, s if workload.kernel_w > 4 else None)
     register_tile(schedule, block, output, at=wo, reduction=r, tile=(hi, wi, kbi), lane=lane)
 
     # neighbouring taps of one channel share pixels: unrolled, the compiler would keep those
