@@ -40,7 +40,7 @@ def substitute(mod: Any, machine: Machine, algorithms: Sequence[str] | None) -> 
     return _schedule_opaque(visitor.builder_.get(), mod, machine)
 
 
-@mutator  # type: ignore[untyped-decorator]
+@mutator
 class _Substitution(PyExprMutator):  # type: ignore[misc]
     def __init__(self, mod: Any, machine: Machine, algorithms: Sequence[str] | None) -> None:
         super().__init__(mod)
