@@ -99,9 +99,18 @@ def vectorise(schedule: Any, loop: Any, lanes: int) -> Any:
         outer, inner = schedule.split(loop, [None, lanes])
     else:
         outer, inner = schedule.split(loop, [None, lanes])
-        schedule.annotate(outer, "pragma_loop_partition_hint", True)
+        mark_tail(schedule, outer, lanes, extent % lanes)
     schedule.vectorize(inner)
     return outer
+
+
+def mark_tail(schedule: Any, outer: Any, width: int, rest: int) -> None:
+    """Ask for a shorter last vector instead of a test of every element.
+
+    ``tvmconv.compile.tails`` does it once the blocks are gone; without it the code is right, but
+    scalar.
+    """
+    schedule.annotate(outer, "tvmconv.tail", [width, rest])
 
 
 def parallelise(schedule: Any, loops: list[Any], work: int, cores: int) -> Any:

@@ -9,6 +9,7 @@ from tvmconv.schedules.common.nest import (
     Block,
     blocks,
     inline_injective,
+    mark_tail,
     parallelise,
     vectorise,
 )
@@ -87,7 +88,7 @@ def _along_reduced(schedule: Any, block: Block, position: int, machine: Any) -> 
     step = next((lanes * u for u in (4, 2) if extent % (lanes * u) == 0), lanes)
     chunks, lane = schedule.split(block.loops[position], [None, step])
     if extent % step:
-        schedule.annotate(chunks, "pragma_loop_partition_hint", True)
+        mark_tail(schedule, chunks, step, extent % step)
     partial = schedule.rfactor(lane, block.kinds.count("S"))
     # the loops of the partial results stand in the old order, the split one as a pair
     loops = list(schedule.get_loops(partial))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.schedules.common.nest import blocks, has_operator, parallelise
+from tvmconv.schedules.common.nest import blocks, has_operator, mark_tail, parallelise
 
 # pixels moved together: four stores of 16 bytes per channel keep within the register file
 _PIXELS = 4
@@ -32,7 +32,7 @@ def rule(func: Any, machine: Any) -> Any:
     channel_block, channel = schedule.split(channel, [None, machine.lanes])
     chunk, pixel = schedule.split(schedule.fuse(h, w), [None, _PIXELS])
     if pixels % _PIXELS:
-        schedule.annotate(chunk, "pragma_loop_partition_hint", True)
+        mark_tail(schedule, chunk, _PIXELS, pixels % _PIXELS)
     schedule.reorder(n, channel_block, chunk, channel, pixel)
     schedule.unroll(channel)
     schedule.vectorize(pixel)

@@ -14,6 +14,7 @@ from tvmconv.compile.build import compile_graph
 from tvmconv.compile.intrinsics import vectorisable_math
 from tvmconv.compile.patterns import OPAQUE, OUT_ELEMENTWISE_FUSABLE, mark_patterns
 from tvmconv.compile.schedule import SCHEDULED, schedule_function, schedule_module
+from tvmconv.compile.tir import register
 from tvmconv.operators.pool import Window, max_pool
 from tvmconv.operators.softmax import softmax
 
@@ -84,7 +85,7 @@ def test_nested_intrinsics_are_all_replaced():
         lambda t: te.compute(t.shape, lambda i: tirx.tanh(tirx.exp(t[i])) + tirx.exp(t[i])), (64,)
     )
     scheduled = schedule_function(func, MACHINE)
-    library = tvm.tirx.build(scheduled, target=MACHINE.tvm_target())
+    library = tvm.tirx.build(scheduled, target=MACHINE.tvm_target(), pipeline=register())
     x = np.linspace(-3, 1, 64).astype(np.float32)
     y = tvm.runtime.empty((64,))
     library["main"](tvm.runtime.tensor(x), y)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.compile.tails import split_tails
 from tvmconv.compile.workspace import record_pass
 
 PIPELINE = "tvmconv"
@@ -41,6 +42,7 @@ def _lower() -> Any:
             low.LowerMatchBuffer(),
             low.StmtSimplify(),
             low.LowerOpaqueBlock(),
+            tir.prim_func_pass(_split_tails, opt_level=0, name="tvmconv.SplitTails"),
             tir.prim_func_pass(_share_lanes, opt_level=0, name="tvmconv.ShareLaneVariables"),
             tir.FlattenBuffer(),
             tir.NarrowDataType(32),
@@ -63,6 +65,10 @@ def _lower() -> Any:
         ],
         name="tvmconv.LowerFunctions",
     )
+
+
+def _split_tails(func: Any, _mod: Any, _context: Any) -> Any:
+    return split_tails(func)
 
 
 def _share_lanes(func: Any, _mod: Any, _context: Any) -> Any:

@@ -62,9 +62,12 @@ def lrn(data: Any, size: int, alpha: float, beta: float, bias: float) -> Any:
 
     def square(index: tuple[Any, ...], k: int) -> Any:
         channel = index[1] + (k - below)
-        value = data[(index[0], channel, *index[2:])]
-        inside = tirx.all(channel >= 0, channel < channels)
-        return tirx.if_then_else(inside, value * value, tirx.const(0, data.dtype))
+        # reading a neighbour in place of nothing costs less than a branch for each tap
+        existing = tirx.min(tirx.max(channel, 0), channels - 1)
+        value = data[(index[0], existing, *index[2:])]
+        # a factor, since LLVM would make a copy of the loop for every combination of conditions
+        inside = tirx.Cast(data.dtype, tirx.all(channel >= 0, channel < channels))
+        return value * value * inside
 
     def normalised(*index: Any) -> Any:
         window = tree([square(index, k) for k in range(size)], lambda p, q: p + q)
