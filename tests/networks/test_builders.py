@@ -36,7 +36,7 @@ SMALL = {
     "squeezenet1_1": {"image": 65, "width": 0.55},
     "googlenet": {"image": 64, "width": 0.3},
     "text_recognition": {"width": 0.2},
-    "detection": {"image": 64, "width": 0.3},
+    "detection": {"image": 64, "width": 0.25},
     "unet": {"image": (32, 40), "width": 0.3},
 }
 # seconds to draw the weights
