@@ -58,7 +58,9 @@ def rule(func: Any, machine: Any) -> Any:
     register_tile(
         schedule, product.rv, store, at=row_tiles, reduction=k, tile=(row, vector), lane=lane
     )
-    inline_injective(schedule)
+    # the padded rows stay in memory: inside of the tile their test would cost more than the sum
+    for producer in schedule.get_producers(packed):
+        schedule.compute_inline(producer)
     for block in blocks(schedule):
         if block.is_spatial and block.kinds:
             spatial_block(schedule, block, machine)
@@ -105,9 +107,10 @@ def _columns_operand(schedule: Any, block: Block) -> _Operand | None:
     uses = [set().union(*(variables(part) for part in parts)) for parts in indices]
     if not all(k in used for used in uses):
         return None
-    (index,) = [i for i, used in enumerate(uses) if n in used and m not in used] or [None]
-    if index is None or n in uses[1 - index]:
+    columns = [i for i, used in enumerate(uses) if n in used and m not in used]
+    if len(columns) != 1 or n in uses[1 - columns[0]]:
         return None
+    index = columns[0]
     axes = indices[index]
     column = [i for i, part in enumerate(axes) if part.same_as(n)]
     inner = [i for i, part in enumerate(axes) if part.same_as(k)]

@@ -113,3 +113,22 @@ def test_fusion_marks():
         "marked": 2,
         "plain": None,
     }
+
+
+def test_nested_polynomials_do_not_grow():
+    # a value bound inside of another once took the code generator minutes
+    func = prim_func(
+        lambda t: te.compute(
+            t.shape, lambda i: tirx.tanh(tirx.log(tirx.exp(tirx.sigmoid(t[i])) + 1.0))
+        ),
+        (64,),
+    )
+    library = tvm.tirx.build(
+        schedule_function(func, MACHINE), target=MACHINE.tvm_target(), pipeline=register()
+    )
+    x = np.linspace(-3, 3, 64).astype(np.float32)
+    y = tvm.runtime.empty((64,))
+    library["main"](tvm.runtime.tensor(x), y)
+    expected = np.tanh(np.log(np.exp(1 / (1 + np.exp(-x.astype(np.float64)))) + 1))
+    np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
+    assert len(library.inspect_source("s")) < 100_000

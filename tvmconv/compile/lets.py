@@ -1,0 +1,93 @@
+"""Values that an expression binds, kept in small stack buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def spill_lets(func: Any) -> Any:
+    """Turn ``Let`` expressions into stores to and loads from buffers of one vector.
+
+    TVM's code generator hands every bound value to its analyser, which replaces the names inside
+    of it: nested polynomials such as ``tanh(exp(x))`` grow a hundredfold at each level and take
+    seconds to minutes. A load is opaque to it, and LLVM puts the buffers back into registers.
+    Values below ``if_then_else`` stay, since the condition may guard a read.
+
+    Parameters
+    ----------
+    func
+        ``tirx.PrimFunc`` with flat buffers and vectorised loops.
+    """
+    import tvm_ffi
+    from tvm import tirx
+
+    changed = False
+
+    def rewrite(store: Any) -> Any:
+        nonlocal changed
+        if not _has_let(store.value) or _guards_let(store.value):
+            return store
+        changed = True
+        before: list[Any] = []
+        value = _spilled(store.value, before)
+        return tirx.SeqStmt([*before, tirx.BufferStore(store.buffer, value, store.indices)])
+
+    body = tvm_ffi.structural_map(func.body, (tirx.BufferStore, rewrite))
+    return func.with_body(body) if changed else func
+
+
+def _has_let(expression: Any) -> bool:
+    import tvm_ffi
+    from tvm import tirx
+
+    found = False
+
+    def look(_node: Any) -> None:
+        nonlocal found
+        found = True
+
+    tvm_ffi.structural_walk(expression, (tirx.Let, look))
+    return found
+
+
+def _guards_let(expression: Any) -> bool:
+    import tvm_ffi
+    from tvm import ir
+
+    found = False
+
+    def look(call: Any) -> None:
+        nonlocal found
+        if getattr(call.op, "name", "") == "tirx.if_then_else":
+            found = found or any(_has_let(argument) for argument in call.args)
+
+    tvm_ffi.structural_walk(expression, (ir.Call, look))
+    return found
+
+
+def _spilled(expression: Any, before: list[Any]) -> Any:
+    """The expression without ``Let``; the stores that it needs first go to ``before``."""
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    def lower(let: Any) -> Any:
+        node = let
+        while isinstance(node, tirx.Let):
+            value = _spilled(node.value, before)
+            dtype = node.var.ty.dtype
+            lanes = int(dtype.lanes)
+            buffer = tirx.decl_buffer((lanes,), str(dtype).split("x")[0], node.var.name)
+            zero, one = tirx.IntImm("int32", 0), tirx.IntImm("int32", 1)
+            place = [tirx.Ramp(zero, one, lanes) if lanes > 1 else zero]
+            before.append(tirx.AllocBuffer(buffer))
+            before.append(tirx.BufferStore(buffer, value, place))
+            load = tirx.BufferLoad(buffer, place)
+            var = node.var
+
+            def put(item: Any, var: Any = var, load: Any = load) -> Any:
+                return load if item.same_as(var) else item
+
+            node = tvm_ffi.structural_map(node.body, (ir.Var, put))
+        return node
+
+    return tvm_ffi.structural_map(expression, (tirx.Let, lower), order="pre")
