@@ -85,22 +85,21 @@ class Code:
     text: str
     register: str
 
-    def hot_loop(self) -> list[str]:
-        """Instructions of the innermost loop with the most multiply-adds."""
+    def loops(self) -> list[list[str]]:
+        """Instructions of every innermost loop; one branch inside is allowed."""
         lines = self.text.splitlines()
         labels = {line[:-1]: i for i, line in enumerate(lines) if re.fullmatch(r"\.L\w+:", line)}
-        loops = []
+        bodies = []
         for i, line in enumerate(lines):
             jump = re.match(r"\s+j\w+\s+(\.L\w+)", line)
             if jump and labels.get(jump[1], i) < i:
-                loops.append((labels[jump[1]], i))
-        inner = [
-            (a, b)
-            for a, b in loops
-            if not any((c, d) != (a, b) and a <= c and d <= b for c, d in loops)
-        ]
-        bodies = [[text.strip() for text in lines[a : b + 1]] for a, b in inner]
-        return max(bodies, key=lambda body: sum("vfmadd" in text for text in body))
+                bodies.append([text.strip() for text in lines[labels[jump[1]] : i + 1]])
+        return [body for body in bodies if _jumps(body) <= 2]
+
+    def hot_loop(self) -> list[str]:
+        """The loop without branches that has the most multiply-adds."""
+        straight = [body for body in self.loops() if _jumps(body) == 1]
+        return max(straight, key=self.multiply_adds)
 
     def multiply_adds(self, body: list[str]) -> int:
         """Packed multiply-adds on the machine's widest registers."""
@@ -115,6 +114,10 @@ class Code:
         """Vector stores to memory."""
         move = re.compile(rf"vmov\w+\s+%{self.register}\d+,\s*\S*\(")
         return [text for text in body if move.match(text)]
+
+
+def _jumps(body: list[str]) -> int:
+    return sum(text.startswith("j") for text in body)
 
 
 def generated_code(kernel: Kernel) -> Code:

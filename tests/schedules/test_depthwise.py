@@ -1,0 +1,74 @@
+"""Code that the depthwise schedule generates."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernels import V3, V4, generated_code, lowered_text
+from tvmconv.config import Config
+from tvmconv.errors import ConfigError
+from tvmconv.kernel import make_kernel
+from tvmconv.registry import schedule
+from tvmconv.workload import Conv2dWorkload
+
+each_machine = pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])
+
+
+@each_machine
+@pytest.mark.parametrize("stride", [1, 2])
+def test_hot_loop_is_one_tile_of_multiply_adds(machine, stride):
+    workload = Conv2dWorkload.parse(f"g32ic32ih56oc32kh3sh{stride}ph1+bias+relu")
+    kernel = make_kernel(workload, machine, "depthwise")
+    code = generated_code(kernel)
+    loop = code.hot_loop()
+    tile = kernel.config.int("tile_h") * kernel.config.int("tile_w")
+    # the first tap of each output may be a plain multiplication
+    assert 8 * tile <= code.multiply_adds(loop) <= 9 * tile
+    assert len(code.stores(loop)) == tile
+
+
+@each_machine
+def test_no_workspace(machine):
+    for problem in ("g32ic32ih56oc32kh3ph1", "g32ic32ih23oc32kh5sh2ph2", "g16ic16ih9oc16kh9ph4"):
+        kernel = make_kernel(Conv2dWorkload.parse(problem), machine, "depthwise")
+        assert "AllocWorkspace" not in generated_code(kernel).text
+        assert kernel.expression.workspace_bytes(kernel.workload, machine, kernel.config) == 0
+
+
+def test_nothing_spills_with_32_registers():
+    for problem in ("g32ic32ih56oc32kh3ph1+bias+relu", "g32ic32ih56oc32kh3sh2ph1+clip(0,6)"):
+        code = generated_code(make_kernel(Conv2dWorkload.parse(problem), V4, "depthwise"))
+        assert code.spills(code.hot_loop()) == []
+
+
+def test_interior_rows_carry_no_predicate():
+    kernel = make_kernel(Conv2dWorkload.parse("g16ic16ih32oc16kh3ph1"), V4, "depthwise")
+    assert "if_then_else" not in lowered_text(kernel)
+
+
+@each_machine
+def test_golden(machine, golden):
+    kernel = make_kernel(
+        Conv2dWorkload.parse("g16ic16ih8oc16kh3ph1+bias+relu"), machine, "depthwise"
+    )
+    golden(f"depthwise_{machine.isa}.txt", lowered_text(kernel))
+
+
+@each_machine
+def test_default_fits_and_every_knob_value_is_checked(machine):
+    module = schedule("depthwise", machine)
+    for problem in ("g32ic32ih112oc32kh3ph1", "g8ic8ih1iw1oc8kh1", "g64ic64ih7oc64kh7ph3"):
+        workload = Conv2dWorkload.parse(problem)
+        config = module.default_config(workload, machine)
+        module.check(workload, machine, config)
+        assert set(config) == set(module.knobs(workload, machine))
+        assert module.predicted_seconds(workload, machine, config) > 0
+    with pytest.raises(ConfigError, match="positive"):
+        module.check(workload, machine, Config.of(tile_h=0, tile_w=1, bands=1))
+
+
+def test_bands_feed_every_core():
+    workload = Conv2dWorkload.parse("g32ic32ih112oc32kh3ph1")
+    machine = V4.with_cores(8)
+    config = schedule("depthwise", machine).default_config(workload, machine)
+    assert machine.blocks(32) * config.int("bands") >= 4 * machine.cores

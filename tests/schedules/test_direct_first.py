@@ -1,0 +1,78 @@
+"""Code that the first-layer schedule generates."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernels import V3, V4, generated_code, lowered_text
+from tvmconv.config import Config
+from tvmconv.errors import ConfigError
+from tvmconv.kernel import make_kernel
+from tvmconv.registry import schedule
+from tvmconv.workload import Conv2dWorkload
+
+each_machine = pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])
+LAYERS = (
+    "ic3ih224oc64kh7sh2ph3:nchw+bias+relu",
+    "ic3ih224oc64kh3ph1:nchw+bias+relu",
+    "ic3ih224oc32kh3sh2ph1:nchw+clip(0,6)",
+    "ic3ih227oc96kh11sh4:nchw",
+)
+
+
+@each_machine
+@pytest.mark.parametrize("problem", LAYERS)
+def test_hot_loop_holds_its_accumulators_in_registers(machine, problem):
+    workload = Conv2dWorkload.parse(problem)
+    kernel = make_kernel(workload, machine, "direct_first")
+    code = generated_code(kernel)
+    tile = kernel.config.int("oc") * kernel.config.int("tile_h") * kernel.config.int("tile_w")
+    # whole taps of all three input channels; border tiles have loops of other sizes
+    sizes = [(code.multiply_adds(loop), loop) for loop in code.loops()]
+    interior = [loop for size, loop in sizes if size and size % (3 * tile) == 0]
+    # no accumulator goes through memory; a full register file may keep a few weights on the stack
+    assert min(len(code.spills(loop)) for loop in interior) <= tile // 3
+
+
+@each_machine
+@pytest.mark.parametrize("problem", LAYERS)
+def test_no_workspace(machine, problem):
+    kernel = make_kernel(Conv2dWorkload.parse(problem), machine, "direct_first")
+    assert "AllocWorkspace" not in generated_code(kernel).text
+    assert kernel.expression.workspace_bytes(kernel.workload, machine, kernel.config) == 0
+
+
+@each_machine
+def test_golden(machine, golden):
+    workload = Conv2dWorkload.parse("ic3ih12oc16kh3sh2ph1:nchw+bias+relu")
+    golden(
+        f"direct_first_{machine.isa}.txt",
+        lowered_text(make_kernel(workload, machine, "direct_first")),
+    )
+
+
+@each_machine
+@pytest.mark.parametrize("problem", [*LAYERS, "ic1ih1iw1oc1kh1:nchw", "ic15ih9oc40kh5ph2:nchw"])
+def test_default_fits_the_registers(machine, problem):
+    module = schedule("direct_first", machine)
+    workload = Conv2dWorkload.parse(problem)
+    config = module.default_config(workload, machine)
+    module.check(workload, machine, config)
+    assert set(config) == set(module.knobs(workload, machine))
+    assert module.predicted_seconds(workload, machine, config) > 0
+
+
+def test_knobs_must_be_positive():
+    workload = Conv2dWorkload.parse(LAYERS[0])
+    with pytest.raises(ConfigError, match="positive"):
+        schedule("direct_first", V4).check(
+            workload, V4, Config.of(oc=0, tile_h=1, tile_w=1, bands=1)
+        )
+
+
+def test_bands_feed_every_core():
+    workload = Conv2dWorkload.parse("ic3ih224oc32kh3sh2ph1:nchw")
+    machine = V4.with_cores(8)
+    config = schedule("direct_first", machine).default_config(workload, machine)
+    groups = -(-machine.blocks(32) // config.int("oc"))
+    assert groups * config.int("bands") >= 4 * machine.cores
