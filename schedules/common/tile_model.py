@@ -17,6 +17,9 @@ _L2_BYTES_PER_CYCLE = 48.0
 _L3_BYTES_PER_CYCLE = 10.0
 # Statements in unrolled border copies beyond which compiling takes too long
 _MOST_STATEMENTS = 2500
+# LLVM unrolls a loop over this many channels by itself, and then keeps pixels from one tap to
+# the next: tiles need a register to spare, and taps must not be written out around the loop
+_UNROLLED_BY_LLVM = 8
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,10 @@ class TileModel:
         return oh * ow * oc + oc + 1
 
     def tiles(self) -> list[tuple[int, int, int]]:
-        """Every tile that the register file holds."""
+        """Every tile that the register file holds, as a default may use it."""
         w, limit = self.shape, self.machine.vector_registers
+        if w.kernel_w > 1 and self.machine.lanes <= _UNROLLED_BY_LLVM:
+            limit -= 1
         return [
             (oc, oh, ow)
             for oc in range(1, min(self.out_blocks, 6) + 1)
@@ -87,8 +92,10 @@ class TileModel:
         return self.steps * (step + 0.25) + 40.0 + 2.0 * pixels * oc
 
     def _small(self, oc: int, oh: int, ow: int) -> bool:
-        """Whether a tile of several rows, whose border rows are unrolled too, compiles fast."""
+        """Whether a tile of several rows, whose border rows are unrolled too, compiles well."""
         w = self.shape
+        if w.has_padding and self.machine.lanes <= _UNROLLED_BY_LLVM:
+            return False
         copies = (3 if w.pad_left or w.pad_right else 1) * (3 if w.pad_top or w.pad_bottom else 1)
         copies *= 2 if self.out_blocks % oc else 1
         taps = w.kernel_h * w.kernel_w if copies > 1 else 1

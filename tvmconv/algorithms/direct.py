@@ -160,8 +160,11 @@ class Direct(Algorithm):
         return np.ascontiguousarray(rows.transpose(0, 3, 5, 6, 4, 1, 2))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Nothing is allocated beyond the register tile."""
-        return 0
+        """Nothing beyond the register tile; Algorithms 1 and 2 keep all sums in memory."""
+        if config["variant"] == "blocked":
+            return 0
+        shape = _blocked(workload, machine, workload.out_channels, output=True)
+        return 4 * int(np.prod(shape))
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Padded channels, and the zeros between groups, are multiplied too."""
