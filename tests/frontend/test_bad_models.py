@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
+from tests.frontend.bad_models import conv_model, refuse
 from tests.frontend.onnx_runner import make_model, noise
 from tvmconv.errors import ModelError
-from tvmconv.frontend import read_model, to_relax
-
-
-def conv_model(weight: Any = (4, 3, 3, 3), bias: Any = None, **attributes: Any) -> onnx.ModelProto:
-    constants = {"w": noise(*weight)}
-    inputs = ["x", "w"]
-    if bias is not None:
-        constants["b"] = noise(*bias)
-        inputs.append("b")
-    node = helper.make_node("Conv", inputs, ["y"], "conv1", **attributes)
-    return make_model([node], {"x": (1, 3, 8, 8)}, ["y"], constants)
-
-
-def refuse(model: Any, *words: str, **options: Any) -> str:
-    """The message of the error that a model must raise; it holds each of the words."""
-    with pytest.raises(ModelError) as caught:
-        to_relax(read_model(model, **options))
-    for word in words:
-        assert word in str(caught.value)
-    return str(caught.value)
+from tvmconv.frontend import read_model
 
 
 @pytest.mark.parametrize("size", [1, 5, 20, 100])
@@ -300,108 +282,3 @@ def test_batch_norm_statistics() -> None:
 
 def _value(name: str) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, [1])
-
-
-@pytest.fixture
-def external(tmp_path: Path) -> Iterator[tuple[Path, onnx.ModelProto]]:
-    """A folder with weights.bin, and a model whose weight points there."""
-    model = conv_model()
-    data = numpy_helper.to_array(model.graph.initializer[0]).tobytes()
-    folder = tmp_path / "model"
-    folder.mkdir()
-    (folder / "weights.bin").write_bytes(b"skip" + data)
-    (tmp_path / "outside.bin").write_bytes(b"skip" + data)
-    tensor = model.graph.initializer[0]
-    tensor.ClearField("raw_data")
-    tensor.data_location = TensorProto.EXTERNAL
-    point(model, location="weights.bin", offset="4", length=str(len(data)))
-    yield folder, model
-
-
-def point(model: onnx.ModelProto, **entries: str) -> None:
-    """Replace external data entries."""
-    tensor = model.graph.initializer[0]
-    merged = {e.key: e.value for e in tensor.external_data} | entries
-    del tensor.external_data[:]
-    for key, value in merged.items():
-        tensor.external_data.add(key=key, value=value)
-
-
-def save(folder: Path, model: onnx.ModelProto) -> Path:
-    path = folder / "net.onnx"
-    path.write_bytes(model.SerializeToString())
-    return path
-
-
-def test_external_data(external: tuple[Path, onnx.ModelProto]) -> None:
-    folder, model = external
-    loaded = read_model(save(folder, model))
-    np.testing.assert_array_equal(noise(4, 3, 3, 3), loaded.graph.constants["w"])
-    (folder / "deep").mkdir()
-    (folder / "weights.bin").rename(folder / "deep" / "w.bin")
-    point(model, location="deep/w.bin")
-    again = read_model(save(folder, model))
-    np.testing.assert_array_equal(noise(4, 3, 3, 3), again.graph.constants["w"])
-    before = again.sha256
-    data = bytearray((folder / "deep" / "w.bin").read_bytes())
-    data[10] ^= 1
-    (folder / "deep" / "w.bin").write_bytes(bytes(data))
-    assert before != read_model(save(folder, model)).sha256
-
-
-@pytest.mark.parametrize(
-    "location",
-    ["../outside.bin", "a/../../outside.bin", "", ".", "deep//w", "C:\\w.bin", "..\\w", "w\0.bin"],
-)
-def test_external_paths_that_escape(external: tuple[Path, onnx.ModelProto], location: str) -> None:
-    folder, model = external
-    point(model, location=location)
-    refuse(save(folder, model), "'w'")
-
-
-def test_external_absolute_path(external: tuple[Path, onnx.ModelProto]) -> None:
-    folder, model = external
-    point(model, location=str(folder.parent / "outside.bin"))
-    refuse(save(folder, model), "'w'", "relative path")
-
-
-def test_external_links(external: tuple[Path, onnx.ModelProto]) -> None:
-    folder, model = external
-    outside = folder.parent / "outside.bin"
-    (folder / "soft.bin").symlink_to(outside)
-    (folder / "hard.bin").hardlink_to(outside)
-    (folder / "folder").symlink_to(folder.parent)
-    os.mkfifo(folder / "pipe.bin")
-    for name, word in (
-        ("soft.bin", "symbolic link"),
-        ("hard.bin", "hard link"),
-        ("folder/outside.bin", "symbolic link"),
-        ("pipe.bin", "regular file"),
-        ("missing.bin", "cannot open"),
-    ):
-        point(model, location=name)
-        refuse(save(folder, model), "'w'", name, word)
-
-
-@pytest.mark.parametrize(
-    "entries",
-    [
-        {"offset": "5"},
-        {"offset": "-1"},
-        {"offset": "9" * 30},
-        {"offset": "four"},
-        {"length": "4"},
-        {"length": str(2**62)},
-        {"command": "rm"},
-    ],
-)
-def test_external_ranges(external: tuple[Path, onnx.ModelProto], entries: dict[str, str]) -> None:
-    folder, model = external
-    point(model, **entries)
-    refuse(save(folder, model), "'w'")
-
-
-def test_external_data_without_a_folder(external: tuple[Path, onnx.ModelProto]) -> None:
-    _, model = external
-    refuse(model, "'w'", "path")
-    refuse(model.SerializeToString(), "'w'", "path")
