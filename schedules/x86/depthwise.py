@@ -96,4 +96,5 @@ def _widest(machine: Machine) -> int:
 
 def _bands(workload: Conv2dWorkload, machine: Machine, tile_h: int) -> int:
     blocks = workload.batch * machine.blocks(workload.in_channels)
-    return row_bands(blocks, workload.out_height // tile_h, machine.cores)
+    bands: int = row_bands(blocks, workload.out_height // tile_h, machine.cores)
+    return bands

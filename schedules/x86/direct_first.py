@@ -117,4 +117,5 @@ def _widest(machine: Machine, oc: int) -> int:
 
 def _bands(workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int) -> int:
     groups = workload.batch * -(-machine.blocks(workload.out_channels) // oc)
-    return row_bands(groups, workload.out_height // tile_h, machine.cores)
+    bands: int = row_bands(groups, workload.out_height // tile_h, machine.cores)
+    return bands

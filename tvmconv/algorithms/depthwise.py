@@ -40,7 +40,7 @@ class Depthwise(Algorithm):
         from tvm import te
 
         from tvmconv.algorithms.epilogue import apply_epilogue
-        from tvmconv.algorithms.padding import product_inside
+        from tvmconv.algorithms.padding import inside_image
 
         w, c = workload, machine.lanes
         blocks = machine.blocks(w.in_channels)
@@ -56,7 +56,7 @@ class Depthwise(Algorithm):
             row = h * w.stride_h + r * w.dilation_h - w.pad_top
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
             product = data[n, b, row, column, lane] * weight[b, r, s, lane]
-            return te.sum(product_inside(product, row, column, w), axis=[r, s])
+            return te.sum(inside_image(product, row, column, w), axis=[r, s])
 
         total = te.compute(
             shape, tap, name="depthwiseconv2d", attrs={"tvmconv.algorithm": self.name}

@@ -41,7 +41,7 @@ class DirectFirst(Algorithm):
         from tvm import te
 
         from tvmconv.algorithms.epilogue import apply_epilogue
-        from tvmconv.algorithms.padding import product_inside
+        from tvmconv.algorithms.padding import inside_image
 
         w, c, oc = workload, machine.lanes, config.int("oc")
         blocks = machine.blocks(w.out_channels)
@@ -57,7 +57,7 @@ class DirectFirst(Algorithm):
         def tap(n: Any, b: Any, h: Any, x: Any, lane: Any) -> Any:
             row = h * w.stride_h + r * w.dilation_h - w.pad_top
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
-            pixel = product_inside(data[n, ci, row, column], row, column, w)
+            pixel = inside_image(data[n, ci, row, column], row, column, w)
             return te.sum(pixel * weight[b // oc, r, s, ci, b % oc, lane], axis=[r, s, ci])
 
         total = te.compute(shape, tap, name="conv2d", attrs={"tvmconv.algorithm": self.name})

@@ -1,4 +1,4 @@
-"""Implicit zero padding: a predicate on the product instead of a padded copy of the input."""
+"""Implicit zero padding: a predicate on what is read instead of a padded copy of the input."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 from tvmconv.workload import Conv2dWorkload
 
 
-def product_inside(product: Any, row: Any, column: Any, workload: Conv2dWorkload) -> Any:
-    """The product where its input position lies in the image, zero where it is padding.
+def inside_image(value: Any, row: Any, column: Any, workload: Conv2dWorkload) -> Any:
+    """The value where its input position lies in the image, zero where it is padding.
 
-    Selecting the product, not the input value, lets the multiply-add vanish where the predicate
-    is false at compile time: adding a constant zero folds, multiplying by one that was loaded
-    does not.
+    A multiply-add of zero vanishes where the predicate is false at compile time. Where it stays
+    undecided in the hot loop, select the product if one vector is read per multiply-add
+    (depthwise), and the input if one scalar feeds several (first layers).
 
     Parameters
     ----------
-    product
+    value
         float32 expression that reads the input at ``(row, column)``.
     row, column
         Input position; outside ``[0, H)`` or ``[0, W)`` in the padding.
@@ -38,5 +38,5 @@ def product_inside(product: Any, row: Any, column: Any, workload: Conv2dWorkload
     if rightmost >= w.in_width:
         bounds.append(column < w.in_width)
     if not bounds:
-        return product
-    return tirx.if_then_else(te.all(*bounds), product, tirx.const(0.0, w.dtype))
+        return value
+    return tirx.if_then_else(te.all(*bounds), value, tirx.const(0.0, w.dtype))
