@@ -46,7 +46,7 @@ def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[
         return []
     lanes = next(nest.loop_var for nest in tile if not is_unrolled(nest))
     loads.sort(key=lambda load: any(v.same_as(lanes) for v in variables(load.indices[-1])))
-    found = _input_line(*loads, loop, tile, scope) if inputs else []
+    found = _input_line(loads[0], loads[1], loop, tile, scope) if inputs else []
     return found + (_weight_line(loads[1], loop, scope) if weights else [])
 
 

@@ -23,11 +23,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tvmconv.schedules.common.accesses import cut_buffer, drop_decided
+from tvmconv.schedules.common.lower import without_blocks
+from tvmconv.schedules.common.marks import CASES, MARKS, PARALLEL, PREFETCH, TAPS
 from tvmconv.schedules.common.prefetch import prefetches
 from tvmconv.schedules.common.scope import (
     Scope,
-    cut_buffer,
-    drop_decided,
     fresh,
     is_unrolled,
     open_conditions,
@@ -36,42 +37,8 @@ from tvmconv.schedules.common.scope import (
 )
 from tvmconv.schedules.common.taps import same_taps
 
-CASES = "tvmconv.cases"
-TAPS = "tvmconv.taps"
-PARALLEL = "tvmconv.parallel"
-PREFETCH = "tvmconv.prefetch"
-_MARKS = (CASES, TAPS, PARALLEL, PREFETCH)
 # copies of one loop's body beyond which code size costs more than predicates
 _MOST_COPIES = 7
-
-
-def mark_cases(schedule: Any, *loops: Any) -> None:
-    """Let border iterations of these loops become separate code."""
-    for loop in loops:
-        schedule.annotate(loop, CASES, 1)
-
-
-def mark_taps(schedule: Any, rows: Any, columns: Any = None) -> None:
-    """Name the reduction loops over kernel rows and, inside, columns.
-
-    Where a read's predicate fails, the read must contribute nothing to the reduction. Columns
-    left out keep their predicates in the border copies.
-    """
-    schedule.annotate(rows, TAPS, "rows")
-    if columns is not None:
-        schedule.annotate(columns, TAPS, "columns")
-
-
-def mark_parallel(schedule: Any, *loops: Any) -> None:
-    """Fuse these perfectly nested outer loops into one parallel loop."""
-    for loop in loops:
-        schedule.annotate(loop, PARALLEL, 1)
-
-
-def mark_prefetch(schedule: Any, loop: Any, *, inputs: bool, weights: bool) -> None:
-    """Ask for the next inputs and weights in the innermost reduction loop."""
-    if inputs or weights:
-        schedule.annotate(loop, PREFETCH, [int(inputs), int(weights)])
 
 
 def specialise(func: Any) -> Any:
@@ -94,32 +61,12 @@ def specialise(func: Any) -> Any:
     marks: list[str] = []
     tvm_ffi.structural_walk(
         func.body,
-        (tirx.For, lambda loop: marks.extend(key for key in loop.annotations if key in _MARKS)),
+        (tirx.For, lambda loop: marks.extend(key for key in loop.annotations if key in MARKS)),
     )
     if not marks:
         return func
-    func = _without_blocks(func)
+    func = without_blocks(func)
     return func.with_body(_visit(func.body, Scope()))
-
-
-def _without_blocks(func: Any) -> Any:
-    """TVM's own lowering up to the point where blocks are gone and buffers are compact."""
-    from tvm import ir
-    from tvm.s_tir import transform as passes
-
-    lower = ir.transform.Sequential(
-        [
-            passes.CanonicalizeLoop(),
-            passes.LowerInitBlock(),
-            passes.PlanAndUpdateBufferAllocationLocation(),
-            passes.ConvertBlocksToOpaque(),
-            passes.CompactBufferAllocation(),
-            passes.LowerMatchBuffer(),
-            passes.StmtSimplify(),
-            passes.LowerOpaqueBlock(),
-        ]
-    )
-    return lower(ir.IRModule({"main": func}))["main"]
 
 
 def _visit(stmt: Any, scope: Scope) -> Any:
@@ -168,7 +115,7 @@ def _sequence(stmt: Any, scope: Scope) -> Any:
 def _loop(loop: Any, scope: Scope) -> Any:
     """A serial or tile loop: written out where unrolled, cut where marked."""
     var = loop.loop_var
-    annotations = {key: value for key, value in loop.annotations.items() if key not in _MARKS}
+    annotations = {key: value for key, value in loop.annotations.items() if key not in MARKS}
     cuts = _uniform(loop, scope) if is_unrolled(loop) else _cuts(loop, scope)
     parts = []
     for begin, end in cuts:

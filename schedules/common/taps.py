@@ -26,7 +26,7 @@ def _pixel_outcomes(stmt: Any, scope: Scope) -> tuple[int, ...]:
     if isinstance(stmt, tirx.SeqStmt):
         return tuple(known for part in stmt.seq for known in _pixel_outcomes(part, scope))
     if not isinstance(stmt, tirx.For):
-        return outcomes(stmt, scope)
+        return tuple(outcomes(stmt, scope))
     var, extent = stmt.loop_var, int(stmt.extent)
     if is_unrolled(stmt) and any(var.same_as(v) for v in _condition_variables(stmt.body)):
         steps = (_pixel_outcomes(stmt.body, scope.fixing(var, i)) for i in range(extent))

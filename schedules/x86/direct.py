@@ -16,13 +16,13 @@ from tvmconv.algorithms.direct import flattened
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
-from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.specialise import (
+from tvmconv.schedules.common.marks import (
     mark_cases,
     mark_parallel,
     mark_prefetch,
     mark_taps,
 )
+from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.tile_model import TileModel
 from tvmconv.workload import Conv2dWorkload
 
@@ -100,7 +100,7 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     tile = (h_tile, x_tile, kb_tile)
     if w.out_height == 1:
         cache, x_outer = _cache_block(schedule, x_outer, config)
-        parallel = (n, cache, kb_outer)
+        parallel: tuple[Any, ...] = (n, cache, kb_outer)
         schedule.reorder(*parallel, h_outer, x_outer, cb, r, s, c, *tile, lane)
     else:
         cache, h_outer = _cache_block(schedule, h_outer, config)
@@ -122,7 +122,7 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
 
 def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
     """Time of one call by :class:`TileModel`."""
-    return TileModel(workload, machine).seconds(config)
+    return float(TileModel(workload, machine).seconds(config))
 
 
 def _cache_block(schedule: Any, tiles: Any, config: Config) -> tuple[Any, Any]:

@@ -16,8 +16,8 @@ from typing import Any
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
+from tvmconv.schedules.common.marks import mark_cases, mark_parallel, mark_taps
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.specialise import mark_cases, mark_parallel, mark_taps
 from tvmconv.schedules.common.threads import row_bands
 from tvmconv.workload import Conv2dWorkload
 

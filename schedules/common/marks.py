@@ -1,0 +1,40 @@
+"""Marks by which a schedule asks for specialised loops; worked off in ``specialise``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CASES = "tvmconv.cases"
+TAPS = "tvmconv.taps"
+PARALLEL = "tvmconv.parallel"
+PREFETCH = "tvmconv.prefetch"
+MARKS = (CASES, TAPS, PARALLEL, PREFETCH)
+
+
+def mark_cases(schedule: Any, *loops: Any) -> None:
+    """Let border iterations of these loops become separate code."""
+    for loop in loops:
+        schedule.annotate(loop, CASES, 1)
+
+
+def mark_taps(schedule: Any, rows: Any, columns: Any = None) -> None:
+    """Name the reduction loops over kernel rows and, inside, columns.
+
+    Where a read's predicate fails, the read must contribute nothing to the reduction. Columns
+    left out keep their predicates in the border copies.
+    """
+    schedule.annotate(rows, TAPS, "rows")
+    if columns is not None:
+        schedule.annotate(columns, TAPS, "columns")
+
+
+def mark_parallel(schedule: Any, *loops: Any) -> None:
+    """Fuse these perfectly nested outer loops into one parallel loop."""
+    for loop in loops:
+        schedule.annotate(loop, PARALLEL, 1)
+
+
+def mark_prefetch(schedule: Any, loop: Any, *, inputs: bool, weights: bool) -> None:
+    """Ask for the next inputs and weights in the innermost reduction loop."""
+    if inputs or weights:
+        schedule.annotate(loop, PREFETCH, [int(inputs), int(weights)])
