@@ -81,3 +81,15 @@ def test_second_build_reuses_scheduled_kernels():
     tvmconv.build(model, threads=1)
     after = scheduled.cache_info()
     assert (after.misses, after.hits) == (before.misses, before.hits + 1)
+
+
+def test_schedule_that_fails_names_the_layer(monkeypatch):
+    import tvmconv.graph.emitter as emitter
+
+    def broken(kernel):
+        raise RuntimeError("loop is not there")
+
+    monkeypatch.setattr(emitter, "scheduled", broken)
+    net = tiny()
+    with pytest.raises(ConfigError, match=r"'conv0_0': direct .*mb1ic16.*loop is not there"):
+        tvmconv.build(net.model(net.conv("x", 16, 16)), threads=1)

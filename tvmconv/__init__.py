@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tvmconv.errors import TvmconvError
 
 if TYPE_CHECKING:
-    from tvmconv import transform
+    import tvmconv.transform as transform
     from tvmconv.building import build
     from tvmconv.runtime.module import CompiledModel, load
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from tvmconv.errors import ConfigError
 from tvmconv.graph.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Array, Node
@@ -38,10 +39,22 @@ def emit_conv(emitter: Emitter, node: Node) -> None:
         args.append(emitter.as_blocked(rest.pop(0)))
     n, channels, height, width = node.output.dims
     shape = (n, emitter.machine.blocks(channels), height, width, emitter.lanes)
-    call = relax.call_tir(emitter.kernel_function(kernel), args, relax.TensorType(shape, "float32"))
+    function = _function(emitter, kernel, node.layer)
+    call = relax.call_tir(function, args, relax.TensorType(shape, "float32"))
     operator = "depthwise_conv2d" if workload.is_depthwise else "conv2d"
     record = CallRecord(node.layer, operator, str(workload), workload.flops)
     emitter.set_blocked(node.output, emitter.bind(call, record))
+
+
+def _function(emitter: Emitter, kernel: Kernel, layer: str) -> Any:
+    """The kernel's function; whatever goes wrong while scheduling it, the layer is named."""
+    try:
+        return emitter.kernel_function(kernel)
+    except Exception as error:
+        raise ConfigError(
+            f"layer {layer!r}: {kernel.algorithm} ({kernel.config}) cannot be scheduled for "
+            f"{kernel.workload}: {error}; choose others with algorithms="
+        ) from error
 
 
 def emit_dense(emitter: Emitter, node: Node) -> None:
