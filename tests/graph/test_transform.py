@@ -111,6 +111,31 @@ def test_fusion_and_scheduling_of_the_rest():
     assert_same(mod, passed, "main", (1, 16, 10, 10))
 
 
+def test_clips_of_the_stock_importer():
+    from onnx import TensorProto, helper
+    from tvm.relax.frontend.onnx import from_onnx
+
+    values = {"w": (16, 16, 1, 1), "low": (), "high": ()}
+    fill = {"w": RNG.standard_normal(256) * 0.3, "low": [0.0], "high": [6.0]}
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"]),
+            helper.make_node("Clip", ["c", "low", "high"], ["y"]),
+        ],
+        "clip",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 16, 5, 5))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 16, 5, 5))],
+        [helper.make_tensor(n, TensorProto.FLOAT, shape, fill[n]) for n, shape in values.items()],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    mod = from_onnx(helper.make_model(graph, opset_imports=opset, ir_version=8))
+    passes = [relax.transform.LegalizeOps(), relax.transform.AnnotateTIROpPattern()]
+    passes += [relax.transform.FuseOps(), relax.transform.FuseTIR(), ScheduleOperators()]
+    passed = tvm.transform.Sequential([SubstituteConv2d(), *passes])(mod)
+    assert "relax.isnan" not in calls(passed)
+    assert_same(mod, passed, "main", (1, 16, 5, 5))
+
+
 def test_weight_parameters_are_left_alone_with_a_warning():
     builder = relax.BlockBuilder()
     x, w = tensor("x", 1, 16, 8, 8), tensor("w", 16, 16, 3, 3)

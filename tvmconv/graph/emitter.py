@@ -194,7 +194,7 @@ def constant_of(data: Array, dtype: str) -> Any:
     """A Relax constant of an array."""
     if dtype == "float32":
         return relax.const(as_float32(data), dtype)
-    return relax.const(np.ascontiguousarray(data), dtype)
+    return relax.const(np.asarray(data, order="C"), dtype)
 
 
 def block_channels(data: Array, lanes: int, fill: float = 0.0) -> Array:

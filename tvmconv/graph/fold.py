@@ -80,6 +80,10 @@ def _evaluate(op: str, node: Node, arrays: list[Array], shape: tuple[int, ...]) 
     if op == "concat" and sum(array.nbytes for array in arrays) < _MAX_GROWTH:
         axis = node.attrs.get("axis")
         return np.concatenate(arrays, axis=0 if axis is None else axis)
+    if op == "isnan":
+        return np.isnan(first)
+    if op == "where" and np.prod(shape) * first.itemsize < _MAX_GROWTH:
+        return np.where(first, arrays[1], arrays[2])
     if op == "astype":
         return first.astype(node.output.dtype)
     if op in _BINARY and len(arrays) == 2 and node.output.dtype == "float32":
@@ -96,7 +100,8 @@ def _evaluate(op: str, node: Node, arrays: list[Array], shape: tuple[int, ...]) 
 
 def as_float32(data: Array) -> Array:
     """Contiguous float32 copy (or the array itself where it is one)."""
-    return np.ascontiguousarray(data, dtype=np.float32)
+    # not ascontiguousarray: it would give a number without axes one
+    return np.asarray(data, dtype=np.float32, order="C")
 
 
 def scalar(value: Any) -> float | None:
