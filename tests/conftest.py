@@ -10,6 +10,11 @@ import pytest
 from hypothesis import settings
 
 from tvmconv.machine import MACHINES, host_features
+from tvmconv.runtime.threads import set_environment_defaults
+
+# A test may let TVM make the calling thread's pool. Left to itself TVM then binds that thread
+# to one CPU, and every later test of the process would have this one CPU only.
+set_environment_defaults()
 
 # Examples that compile a kernel take tenths of a second on a slow core, so a per-example
 # deadline would only measure the machine. CI repeats the same examples on every run.

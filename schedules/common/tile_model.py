@@ -136,11 +136,14 @@ class TileModel:
         return 0 if blocks == 1 else -(-count // blocks)
 
     def fetch_weights(self, config: Config) -> bool:
-        """Whether a group's weights are used by so few tiles that their arrival shows."""
-        oc, w = config.int("oc"), self.shape
-        group = self.steps * oc * self.machine.lanes * 4
-        tiles = -(-w.out_height // config.int("oh")) * -(-w.out_width // config.int("ow"))
-        return tiles <= 8 and 2 * group + self.input_bytes <= self.machine.l2_bytes
+        """Whether weights are used by so few tiles that their arrival shows.
+
+        Larger kernels reuse a weight panel in every tap's place, so only 1x1 gains.
+        """
+        w = self.shape
+        if w.kernel_h * w.kernel_w > 1 or self.weight_bytes <= self.machine.l1d_bytes:
+            return False
+        return -(-w.out_height // config.int("oh")) * -(-w.out_width // config.int("ow")) <= 64
 
     @cached_property
     def input_bytes(self) -> int:

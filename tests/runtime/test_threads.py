@@ -40,7 +40,11 @@ def in_fresh_process(code: str, *arguments: object) -> str:
         "x = np.ones((programs.BUSY_ROWS, programs.BUSY_LENGTH), 'float32')\n" + code
     )
     command = [sys.executable, "-c", lines, *map(str, arguments)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    own = ("TVM_BIND_THREADS", "TVM_THREAD_POOL_SPIN_COUNT")
+    environment = {name: value for name, value in os.environ.items() if name not in own}
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
 
