@@ -47,6 +47,13 @@ class ScheduleModule(Protocol):
         """Time of one call by the analytic model."""
 
 
+class OfferingModule(ScheduleModule, Protocol):
+    """A schedule whose configs differ in more than speed, for example in error or memory."""
+
+    def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+        """One good config for each choice worth deciding on, for example each tile size."""
+
+
 def algorithm(name: str) -> Algorithm:
     """The algorithm registered under a name."""
     module, _, attribute = ALGORITHMS[name].partition(":")
@@ -57,3 +64,13 @@ def schedule(name: str, machine: Machine) -> ScheduleModule | None:
     """The family's schedule of an algorithm, or None where there is none."""
     path = f"tvmconv.schedules.{machine.family}.{name}"
     return cast(ScheduleModule, import_module(path)) if find_spec(path) else None
+
+
+def offers(name: str, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+    """The configs of an algorithm that selection decides between: often its default alone."""
+    module = schedule(name, machine)
+    if module is None:
+        return ()
+    if hasattr(module, "offers"):
+        return cast(OfferingModule, module).offers(workload, machine)
+    return (module.default_config(workload, machine),)

@@ -8,7 +8,7 @@ from tvmconv import registry
 from tvmconv.decision import Decision
 from tvmconv.errors import ConfigError
 from tvmconv.machine import MACHINES
-from tvmconv.selection.select import candidate, check_algorithms, select
+from tvmconv.selection.select import candidates, check_algorithms, select
 from tvmconv.workload import Conv2dWorkload
 
 AVX512, AVX2 = MACHINES["x86-64-v4"], MACHINES["x86-64-v3"]
@@ -53,5 +53,5 @@ def test_unknown_algorithm_lists_the_known_ones():
 
 
 def test_packed_bytes_are_those_of_the_packed_weight():
-    offer = candidate(DENSE, AVX512, "direct")
+    (offer,) = candidates(DENSE, AVX512, "direct")
     assert offer.packed_weight_bytes == 4 * 64 * 64 * 9

@@ -65,5 +65,5 @@ class Algorithm(ABC):
         return workload.macs
 
     @abstractmethod
-    def error_estimate(self, workload: Conv2dWorkload) -> float:
+    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """Expected max|error| / max|reference| on normally distributed input."""

@@ -100,7 +100,7 @@ class Depthwise(Algorithm):
         padded = machine.blocks(workload.in_channels) * machine.lanes
         return workload.macs // workload.in_channels * padded
 
-    def error_estimate(self, workload: Conv2dWorkload) -> float:
+    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """Random-walk growth of rounding errors over one output's taps."""
         taps = workload.kernel_h * workload.kernel_w
         return UNIT_ROUNDOFF * float(np.sqrt(taps))

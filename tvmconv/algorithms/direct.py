@@ -172,7 +172,7 @@ class Direct(Algorithm):
         _, span, r, s, inner, _, lanes = self.packed_weight_shape(workload, machine, config)
         return pixels * machine.blocks(workload.out_channels) * lanes * span * inner * r * s
 
-    def error_estimate(self, workload: Conv2dWorkload) -> float:
+    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """Rounding of one sum over all taps, relative to the largest output."""
         taps = workload.in_channels // workload.groups * workload.kernel_h * workload.kernel_w
         return float(2.0**-24 * (2.0 + 0.35 * taps**0.5))

@@ -104,7 +104,7 @@ class DirectFirst(Algorithm):
         padded = machine.blocks(workload.out_channels) * machine.lanes
         return workload.macs // workload.out_channels * padded
 
-    def error_estimate(self, workload: Conv2dWorkload) -> float:
+    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """Random-walk growth of rounding errors over one output's products."""
         taps = workload.in_channels * workload.kernel_h * workload.kernel_w
         return float(2.0**-24 * (2.0 + 0.35 * taps**0.5))

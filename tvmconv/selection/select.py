@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -14,11 +15,11 @@ from tvmconv.workload import Conv2dWorkload
 
 
 @lru_cache(maxsize=4096)
-def candidate(workload: Conv2dWorkload, machine: Machine, name: str) -> Candidate:
-    """One algorithm's offer for a workload, with its schedule's default knobs.
+def candidates(workload: Conv2dWorkload, machine: Machine, name: str) -> tuple[Candidate, ...]:
+    """One algorithm's offers for a workload, each with its figures.
 
-    ``rejected`` holds the reason where the algorithm cannot compute the workload on the
-    machine; all figures are then 0.
+    Where the algorithm cannot compute the workload on the machine the only offer holds the
+    reason in ``rejected``; all its figures are 0.
     """
     algorithm = registry.algorithm(name)
     module = registry.schedule(name, machine)
@@ -26,19 +27,18 @@ def candidate(workload: Conv2dWorkload, machine: Machine, name: str) -> Candidat
     if module is None:
         reason = reason or f"it has no schedule for {machine.family}"
     if reason or module is None:
-        return Candidate(name, Config.of(), 0.0, 0, 0, 0.0, rejected=reason or "")
-    config = module.default_config(workload, machine)
-    shape = algorithm.packed_weight_shape(workload, machine, config)
-    packed = 4
-    for size in shape:
-        packed *= size
-    return Candidate(
-        algorithm=name,
-        config=config,
-        seconds=module.predicted_seconds(workload, machine, config),
-        workspace_bytes=algorithm.workspace_bytes(workload, machine, config),
-        packed_weight_bytes=packed,
-        error=algorithm.error_estimate(workload),
+        return (Candidate(name, Config.of(), 0.0, 0, 0, 0.0, rejected=reason or ""),)
+    return tuple(
+        Candidate(
+            algorithm=name,
+            config=config,
+            seconds=module.predicted_seconds(workload, machine, config),
+            workspace_bytes=algorithm.workspace_bytes(workload, machine, config),
+            packed_weight_bytes=4
+            * math.prod(algorithm.packed_weight_shape(workload, machine, config)),
+            error=algorithm.error_estimate(workload, machine, config),
+        )
+        for config in registry.offers(name, workload, machine)
     )
 
 
@@ -85,7 +85,7 @@ def select(
         If none of the allowed algorithms can compute the workload.
     """
     allowed = check_algorithms(algorithms)
-    offers = [candidate(workload, machine, name) for name in registry.ALGORITHMS]
+    offers = [o for name in registry.ALGORITHMS for o in candidates(workload, machine, name)]
     able = [o for o in offers if not o.rejected and o.algorithm in allowed]
     if not able:
         why = "; ".join(f"{o.algorithm}: {o.rejected or 'not in algorithms='}" for o in offers)
