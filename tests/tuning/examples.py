@@ -1,0 +1,51 @@
+"""Records that tests start from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tvmconv import registry
+from tvmconv.config import Config
+from tvmconv.machine import MACHINES, Machine
+from tvmconv.tuning.record import Record, machine_facts
+from tvmconv.workload import Conv2dWorkload
+
+V4 = replace(MACHINES["x86-64-v4"], cores=1)
+V3 = replace(MACHINES["x86-64-v3"], cores=1)
+DENSE = Conv2dWorkload.parse("mb1ic64ih14oc64kh3ph1+bias+relu")
+SMALL = Conv2dWorkload.parse("mb1ic32ih8oc32kh3ph1+bias+relu")
+DEPTHWISE = Conv2dWorkload.parse("g32mb1ic32ih8oc32kh3ph1+bias+clip(0,6)")
+
+
+def default(workload: Conv2dWorkload, machine: Machine, algorithm: str = "direct") -> Config:
+    module = registry.schedule(algorithm, machine)
+    assert module is not None
+    return module.default_config(workload, machine)
+
+
+def record(
+    workload: Conv2dWorkload = DENSE,
+    machine: Machine = V4,
+    algorithm: str = "direct",
+    knobs: dict[str, Any] | None = None,
+    seconds: float = 1e-4,
+    default_seconds: float = 2e-4,
+) -> Record:
+    start = default(workload, machine, algorithm)
+    config = start.replace(**knobs) if knobs else start
+    return Record(
+        workload=workload,
+        machine=machine_facts(machine),
+        algorithm=algorithm,
+        config=config,
+        samples=(seconds, seconds * 1.01, seconds * 0.99),
+        default_algorithm=algorithm,
+        default_config=start,
+        default_samples=(default_seconds, default_seconds * 1.02),
+        verification={"reference": "float64", "error": 2e-7, "limit": 1e-5},
+        device={"cpu": "Some Processor", "key": ""},
+        versions={"tvmconv": "0.1.0"},
+        date="2026-11-21T03:00:00+00:00",
+        tuner={"space": "knobs", "seed": 0, "trials": 64},
+    )
