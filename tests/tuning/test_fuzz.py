@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 
@@ -40,11 +41,13 @@ def _structural(data, generator):
     if kind < 0.15 and isinstance(parent, dict):
         del parent[path[-1]]
     elif kind < 0.3 and isinstance(parent, dict):
-        parent[generator.choice(["oc", "ow", "bands", "zzz", "v"])] = generator.choice(_VALUES)
+        parent[generator.choice(["oc", "ow", "bands", "zzz", "v"])] = copy.deepcopy(
+            generator.choice(_VALUES)
+        )
     elif kind < 0.5 and type(parent[path[-1]]) is int:
         parent[path[-1]] += generator.choice([-100, -2, -1, 1, 2, 3, 7, 1000])
     else:
-        parent[path[-1]] = generator.choice(_VALUES)
+        parent[path[-1]] = copy.deepcopy(generator.choice(_VALUES))
 
 
 def _mutant(generator):

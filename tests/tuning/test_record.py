@@ -7,7 +7,8 @@ import json
 import pytest
 
 from tests.tuning.examples import DEPTHWISE, V3, record
-from tvmconv.tuning.record import Record, RecordError, machine_key
+from tvmconv.tuning.fields import RecordError
+from tvmconv.tuning.record import Record, machine_key
 
 
 def test_provenance_survives_a_round_trip():
@@ -80,6 +81,7 @@ def _changed(**fields):
         (_changed(tuner={"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": 1}}}}}}}}), "nested"),
         (record().to_line().replace('"samples":[', '"samples":[NaN,', 1), "NaN"),
         (record().to_line().replace('"samples":[', '"samples":[Infinity,', 1), "Infinity"),
+        (record().to_line()[:-1] + ',"note":1e999}', "finite"),
         (record().to_line()[:-1] + ',"date":"twice"}', "twice"),
         (_changed(note="x" * 70000), "bytes"),
     ],

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tvmconv.errors import TvmconvError
-from tvmconv.tuning.record import MAX_LINE_BYTES, Record, RecordError
+from tvmconv.tuning.fields import RecordError
+from tvmconv.tuning.record import MAX_LINE_BYTES, Record
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 LOGGER = logging.getLogger("tvmconv.tuning")

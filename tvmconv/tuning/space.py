@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ class Space:
         Knob -> values worth trying; those of the schedule's own offers are always among them.
     starts
         The schedule's offers: where a search begins.
+    error_budget
+        Most max|error| / max|reference| that a config may be estimated at.
     """
 
     workload: Conv2dWorkload
@@ -37,6 +40,7 @@ class Space:
     algorithm: str
     values: Mapping[str, tuple[KnobValue, ...]]
     starts: tuple[Config, ...]
+    error_budget: float = math.inf
 
     @property
     def size(self) -> int:
@@ -47,14 +51,16 @@ class Space:
         return count
 
     def fits(self, config: Config) -> bool:
-        """Whether the schedule accepts a config."""
+        """Whether the schedule accepts a config, and it keeps the error budget."""
         module = registry.schedule(self.algorithm, self.machine)
         assert module is not None
         try:
             module.check(self.workload, self.machine, config)
         except ConfigError:
             return False
-        return True
+        algorithm = registry.algorithm(self.algorithm)
+        estimate = algorithm.error_estimate(self.workload, self.machine, config)
+        return estimate <= self.error_budget
 
     def sample(self, generator: random.Random) -> Config | None:
         """A random config that fits; None if none is found."""
@@ -91,8 +97,13 @@ class Space:
 
 
 @lru_cache(maxsize=256)
-def make_space(workload: Conv2dWorkload, machine: Machine, algorithm: str) -> Space:
-    """The space of an algorithm.
+def make_space(
+    workload: Conv2dWorkload,
+    machine: Machine,
+    algorithm: str,
+    error_budget: float = math.inf,
+) -> Space:
+    """The space of an algorithm; without ``starts`` if none of its offers keeps the error budget.
 
     Raises
     ------
@@ -115,7 +126,8 @@ def make_space(workload: Conv2dWorkload, machine: Machine, algorithm: str) -> Sp
         unique = dict.fromkeys((*listed, *(start[name] for start in starts)))
         whole = all(type(v) is int for v in unique)
         values[name] = tuple(sorted(unique)) if whole else tuple(unique)
-    return Space(workload, machine, algorithm, values, starts)
+    space = Space(workload, machine, algorithm, values, starts, error_budget)
+    return replace(space, starts=tuple(start for start in starts if space.fits(start)))
 
 
 def validate(workload: Conv2dWorkload, machine: Machine, algorithm: str, config: Config) -> None:
@@ -167,6 +179,16 @@ def record_machine(facts: Mapping[str, Any]) -> Machine:
     sizes = {name: facts[name] for name in ("l1d_bytes", "l2_bytes", "l3_bytes")}
     name = str(facts.get("name", base.name))
     return replace(base, name=name, mcpu=facts["mcpu"], cores=facts["cores"], **sizes)
+
+
+def error_class(record: Record) -> tuple[Any, ...]:
+    """What records must share to compete for one place: a faster, less exact one is another choice.
+
+    The record must have passed :func:`refusal`.
+    """
+    machine = record_machine(record.machine)
+    algorithm = registry.algorithm(record.algorithm)
+    return (*record.key, algorithm.error_estimate(record.workload, machine, record.config))
 
 
 def refusal(record: Record) -> str:

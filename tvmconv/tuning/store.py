@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tvmconv.errors import TvmconvError
 from tvmconv.tuning.record import Record
 
 
-def best(records: Iterable[Record]) -> tuple[Record, ...]:
-    """The best record of each workload, machine and algorithm, in order of first appearance.
+def best(
+    records: Iterable[Record], group: Callable[[Record], object] = lambda record: record.key
+) -> tuple[Record, ...]:
+    """The best record of each group, in order of first appearance.
 
+    Parameters
+    ----------
+    records
+        What competes.
+    group
+        By default workload, machine and algorithm.
+
+    Notes
+    -----
     Times of different runs are compared through the default measured beside each: a record's
     speed-up is free of the machine's drift. Equal defaults are required for that; otherwise the
     shorter time wins.
     """
     found: dict[object, Record] = {}
     for record in records:
-        other = found.get(record.key)
+        key = group(record)
+        other = found.get(key)
         if other is None or _better(record, other):
-            found[record.key] = record
+            found[key] = record
     return tuple(found.values())
 
 
@@ -40,7 +52,7 @@ def prune(records: Iterable[Record]) -> tuple[tuple[Record, ...], tuple[tuple[Re
     tuple
         What is kept, and what is dropped with the reason of each.
     """
-    from tvmconv.tuning.space import refusal
+    from tvmconv.tuning.space import error_class, refusal
 
     records = tuple(records)
     usable, dropped = [], []
@@ -49,7 +61,7 @@ def prune(records: Iterable[Record]) -> tuple[tuple[Record, ...], tuple[tuple[Re
             dropped.append((record, reason))
         else:
             usable.append(record)
-    kept = best(usable)
+    kept = best(usable, error_class)
     chosen = set(map(id, kept))
     dropped += [(r, "another record is better") for r in usable if id(r) not in chosen]
     return kept, tuple(dropped)

@@ -1,0 +1,161 @@
+"""Tuning from end to end: records that builds can use, resumption, killed runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.tuning.examples import DEPTHWISE, SMALL, V3
+from tvmconv.tuning.journal import Journal, Trial
+from tvmconv.tuning.logfile import read_log
+from tvmconv.tuning.measure import Final
+from tvmconv.tuning.pool import Pool
+from tvmconv.tuning.session import Task, collect, tune
+from tvmconv.tuning.settings import Settings
+from tvmconv.tuning.space import refusal
+
+ALGORITHMS = ("direct", "depthwise")
+QUICK = Settings(trials=12, batch=6, algorithms=ALGORITHMS, final=Final(rounds=8, seconds=1e-3))
+TASKS = (Task("dense", SMALL), Task("depthwise", DEPTHWISE))
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with Pool(workers=2) as one:
+        yield one
+
+
+def test_two_layers_from_end_to_end_and_again(tmp_path, pool):
+    log, seen = tmp_path / "a.jsonl", []
+    outcomes = tune(TASKS, V3, pool, log, QUICK, observe=seen.append)
+    assert {o.workload for o in outcomes} == {SMALL, DEPTHWISE}
+    assert all(0 < o.trials <= 12 for o in outcomes)
+    assert all(o.status in ("recorded", "no gain") for o in outcomes)
+    assert len(seen) >= sum(o.trials for o in outcomes)
+    if log.exists():
+        for record in read_log(log).records:
+            assert not refusal(record)
+            assert record.verification["error"] <= record.verification["limit"]
+            assert record.device["cpu"]
+            assert record.versions["TVM"].startswith("0.27")
+    again = tune(TASKS, V3, pool, log, QUICK)
+    assert [o.status for o in again] == ["done before"] * 2
+
+
+def test_a_run_goes_on_from_the_trials_of_one_that_was_cut(tmp_path, pool):
+    log = tmp_path / "a.jsonl"
+
+    class Cut(Exception):
+        pass
+
+    def cut(progress):
+        if progress.outcome.trials == 8:
+            raise Cut
+
+    with pytest.raises(Cut):
+        tune(TASKS[:1], V3, pool, log, QUICK, observe=cut)
+    (outcome,) = tune(TASKS[:1], V3, pool, log, QUICK)
+    assert outcome.trials == 12
+    assert outcome.remembered == 8
+    lines = [json.loads(line) for line in log.with_suffix(".trials").read_text().splitlines()]
+    configs = [json.dumps(line["config"]) for line in lines if "config" in line]
+    assert len(configs) == len(set(configs)) == 12
+
+
+def test_time_budget_ends_a_run_but_keeps_it_open(tmp_path, pool):
+    log = tmp_path / "a.jsonl"
+    tune(TASKS[:1], V3, pool, log, QUICK, time_budget=1e-3)
+    (outcome,) = tune(TASKS[:1], V3, pool, log, QUICK)
+    assert outcome.status != "done before"
+    assert outcome.trials == 12
+
+
+def test_journal_passes_over_broken_and_foreign_lines(tmp_path):
+    log = tmp_path / "a.jsonl"
+    journal = Journal(log, {"machine": 1})
+    (config,) = {t.config for t in _one_trial(journal)}
+    with journal.path.open("ab") as file:
+        file.write(b'{"v":1}\n[]\nnull\n\xff\n{"v":1,"workload":')
+    assert set(Journal(log, {"machine": 1}).trials(str(SMALL))) == {("direct", config)}
+    assert not Journal(log, {"machine": 2}).trials(str(SMALL))
+
+
+def _one_trial(journal):
+    from tests.tuning.examples import default
+
+    trials = [Trial("direct", default(SMALL, V3), "timed", 1e-4, 1e-7)]
+    journal.add(str(SMALL), trials)
+    return trials
+
+
+def test_suites_and_layers_give_each_workload_once(tmp_path):
+    suite = tmp_path / "mine.txt"
+    suite.write_text(f'{SMALL} n"a*2"\n{DEPTHWISE} n"b"\n')
+    tasks = collect(V3, suites=[str(suite)], layers=[str(SMALL)])
+    assert [(t.name, t.count) for t in tasks] == [("a", 3), ("b", 1)]
+
+
+COMMAND = [
+    sys.executable,
+    "-m",
+    "tvmconv",
+    "tune",
+    "--target",
+    "x86-64-v3",
+    "--threads",
+    "1",
+    "--algorithms",
+    ",".join(ALGORITHMS),
+]
+
+
+def kill_and_resume(tmp_path, moments, trials):
+    """Kill a run at each moment; every finished line stays, and the last run completes."""
+    log = tmp_path / "k.jsonl"
+    command = [*COMMAND, "--log", str(log), "--layer", str(SMALL), "--layer", str(DEPTHWISE)]
+    command += ["--trials-per-layer", str(trials)]
+    journal = log.with_suffix(".trials")
+    before: list[str] = []
+    for moment in moments:
+        run = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        time.sleep(moment)
+        children = psutil.Process(run.pid).children(recursive=True) if run.poll() is None else []
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+        _, alive = psutil.wait_procs(children, timeout=20)
+        assert not alive
+        lines = journal.read_text().splitlines() if journal.exists() else []
+        assert lines[: len(before)] == before
+        whole = log.read_text().splitlines() if log.exists() else []
+        assert not (log.exists() and read_log(log).skipped[:-1])
+        before = lines if not lines or lines[-1].endswith("}") else lines[:-1]
+        assert len(whole) <= 4
+    done = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True)
+    report = json.loads(done.stdout)
+    assert {row["status"] for row in report["workloads"]} <= {
+        "recorded",
+        "no gain",
+        "done before",
+    }
+    entries = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert sum("finished" in entry for entry in entries) == 2
+    keys = [json.dumps([e["workload"], e["config"]]) for e in entries if "config" in e]
+    assert len(keys) == len(set(keys))
+
+
+def test_killed_run_loses_nothing_and_goes_on(tmp_path):
+    kill_and_resume(tmp_path, [4.0], trials=10)
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_moments(tmp_path):
+    generator = random.Random(0)
+    kill_and_resume(tmp_path, [generator.uniform(0.5, 7) for _ in range(20)], trials=150)

@@ -1,0 +1,136 @@
+"""``tvmconv log``: review, join, check and clean tuning logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from tvmconv.cli import options
+from tvmconv.cli.output import emit, tell
+
+app = typer.Typer(help="Show, merge, prune, verify and export tuning logs.", no_args_is_help=True)
+
+Logs = Annotated[list[Path], typer.Argument(help="Tuning logs.", show_default=False)]
+OneLog = Annotated[Path, typer.Argument(help="A tuning log.", show_default=False)]
+Out = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--output", "-o", metavar="FILE", help="File to write instead."),
+]
+Match = Annotated[str, typer.Option(help="Only records whose workload or algorithm has this.")]
+
+
+@app.command("show")
+def show(logs: Logs, match: Match = "", as_json: options.Json = False) -> None:
+    """List the records of logs, and the lines that cannot be read."""
+    _show(logs, match, as_json, only_best=False)
+
+
+@app.command("best")
+def best(logs: Logs, match: Match = "", as_json: options.Json = False) -> None:
+    """List the best record of each workload, machine and algorithm."""
+    _show(logs, match, as_json, only_best=True)
+
+
+@app.command("merge")
+def merge(
+    logs: Logs,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Result.")],
+) -> None:
+    """Join logs; every record once. An existing output file takes part."""
+    from tvmconv.tuning import logfile, store
+
+    with logfile.locked(output):
+        sources = [output, *logs] if output.exists() else list(logs)
+        parts = [logfile.read_log(path).records for path in dict.fromkeys(sources)]
+        records = store.merge(parts)
+        logfile.rewrite(output, [record.to_line() for record in records])
+    tell(f"{output}: {len(records)} records of {len(sources)} logs")
+
+
+@app.command("prune")
+def prune(log: OneLog, output: Out = None, as_json: options.Json = False) -> None:
+    """Keep only the best records that this version's schedules accept."""
+    from tvmconv.report.tuning import prune_report
+    from tvmconv.tuning import logfile, store
+
+    with logfile.locked(log):
+        kept, dropped = store.prune(logfile.read_log(log).records)
+        logfile.rewrite(output or log, [record.to_line() for record in kept])
+    emit(prune_report(len(kept), dropped, output or log), as_json)
+
+
+@app.command("export")
+def export(logs: Logs, match: Match = "", output: Out = None) -> None:
+    """Write the best records of logs as one log, to share it; standard output by default."""
+    from tvmconv.tuning import logfile, store
+
+    kept, _ = store.prune(_records(logs, match))
+    lines = [record.to_line() for record in kept]
+    if output is None:
+        for line in lines:
+            typer.echo(line)
+        return
+    with logfile.locked(output):
+        logfile.rewrite(output, lines)
+    tell(f"{output}: {len(lines)} records")
+
+
+@app.command("verify")
+def verify(
+    log: OneLog,
+    match: Match = "",
+    output: Out = None,
+    target: options.Target = "native",
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check every record's output and measure its gain again on this machine.
+
+    With --output the records that are confirmed are appended to a log as this machine's own.
+    """
+    from tvmconv.report.tuning import verify_report
+    from tvmconv.target import resolve_machine
+    from tvmconv.tuning import logfile
+    from tvmconv.tuning.measure import Final
+    from tvmconv.tuning.pool import Pool
+    from tvmconv.tuning.session import check_host, host_provenance
+    from tvmconv.tuning.verify import verify as check
+
+    machine = resolve_machine(target, threads)
+    check_host(machine)
+    records = _records([log], match)
+    with Pool() as pool:
+        rows, confirmed = check(
+            records,
+            machine,
+            pool,
+            host_provenance,
+            Final(),
+            lambda row: tell(f"{row['workload']} {row['algorithm']}: {row['status']}"),
+        )
+    if output is not None:
+        logfile.append(output, [record.to_line() for record in confirmed])
+    emit(verify_report(rows, log), as_json)
+
+
+def _records(logs: list[Path], match: str) -> tuple[Any, ...]:
+    from tvmconv.tuning import logfile, store
+
+    records = store.merge([logfile.read_log(path).records for path in logs])
+    return store.for_workloads(records, match) if match else records
+
+
+def _show(logs: list[Path], match: str, as_json: bool, only_best: bool) -> None:
+    from tvmconv.report.tuning import records_report
+    from tvmconv.tuning import logfile, store
+
+    read = [logfile.read_log(path) for path in logs]
+    records = store.merge([part.records for part in read])
+    if match:
+        records = store.for_workloads(records, match)
+    if only_best:
+        records = store.best(records)
+    skipped = [line for part in read for line in part.skipped]
+    emit(records_report(", ".join(map(str, logs)), records, skipped), as_json)

@@ -1,0 +1,150 @@
+"""``tvmconv tune``: search faster kernels for the convolutions of models, suites and layers."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from tvmconv.cli import options
+from tvmconv.cli.output import emit, tell
+
+if TYPE_CHECKING:
+    from tvmconv.tuning.session import Observer, Progress
+
+
+def command(
+    models: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Argument(help="ONNX models.", show_default=False),
+    ] = None,
+    suite: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(help="A layer suite by name or a text file; may be repeated."),
+    ] = None,
+    layer: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(help="One layer as a problem string; may be repeated."),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(min=0, help="Candidates in all, shared evenly; 0 for no such limit.")
+    ] = 0,
+    trials_per_layer: Annotated[
+        int, typer.Option(min=1, help="Candidates measured for one workload at most.")
+    ] = 64,
+    time_budget: Annotated[
+        float, typer.Option(min=0, help="Seconds in all; 0 for no limit.")
+    ] = 0.0,
+    early_stop: Annotated[
+        int, typer.Option(min=0, help="End a workload after so many vain candidates; 0 never.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Same seed, same proposals.")] = 0,
+    error_budget: Annotated[
+        float, typer.Option(min=0, help="Most estimated relative error of a candidate.")
+    ] = 5e-6,
+    algorithms: Annotated[
+        str, typer.Option(help="Algorithms to try, e.g. direct,winograd; all by default.")
+    ] = "",
+    log: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Log to append to; the user's log by default."),
+    ] = None,
+    target: options.Target = "native",
+    threads: options.Threads = None,
+    shape: options.Shape = None,
+    as_json: options.Json = False,
+    save: options.Save = None,
+) -> None:
+    """Search faster kernels, verify them, and log those that beat the default.
+
+    Stop it at any time: the same command goes on where it was.
+
+    \b
+    Examples:
+      tvmconv tune resnet18.onnx --trials 2000
+      tvmconv tune --suite resnet50 --target x86-64-v3 --threads 1 --log mine.jsonl
+      tvmconv tune --layer mb1ic64ih56oc64kh3ph1+bias+relu --trials-per-layer 200
+    """
+    from tvmconv.errors import InputError
+    from tvmconv.report.tuning import tune_report
+    from tvmconv.selection.select import check_algorithms
+    from tvmconv.target import resolve_machine
+    from tvmconv.tuning.lookup import default_log
+    from tvmconv.tuning.pool import Pool
+    from tvmconv.tuning.session import check_host, collect, tune
+    from tvmconv.tuning.settings import Settings
+
+    if not (models or suite or layer):
+        raise InputError("nothing to tune; give a model, --suite NAME or --layer PROBLEM")
+    machine = resolve_machine(target, threads)
+    check_host(machine)
+    path = log or default_log(machine)
+    shapes = options.parse_shapes(shape)
+    tasks = collect(machine, models or [], suite or [], layer or [], shapes)
+    settings = Settings(
+        trials=trials_per_layer,
+        early_stop=early_stop,
+        seed=seed,
+        error_budget=error_budget,
+        algorithms=check_algorithms(algorithms.split(",")) if algorithms else (),
+    )
+    tell(f"{len(tasks)} workloads, log {path}")
+    start = time.monotonic()
+    with Pool() as pool, _live() as observe:
+        try:
+            outcomes = tune(
+                tasks,
+                machine,
+                pool,
+                path,
+                settings,
+                total_trials=trials,
+                time_budget=time_budget or math.inf,
+                observe=observe,
+            )
+        except KeyboardInterrupt:
+            tell("stopped; the same command goes on from here")
+            raise typer.Exit(130) from None
+    emit(tune_report(tasks, outcomes, path, time.monotonic() - start), as_json, save)
+
+
+@contextmanager
+def _live() -> Iterator[Observer]:
+    """A status line on a terminal, one line a workload elsewhere."""
+    import sys
+
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not sys.stderr.isatty():
+        yield _plain
+        return
+    with console.status("starting") as status:
+
+        def show(progress: Progress) -> None:
+            if progress.outcome.status in ("recorded", "done before"):
+                console.print(_line(progress), highlight=False)
+            status.update(_line(progress))
+
+        yield show
+
+
+def _plain(progress: Progress) -> None:
+    if progress.outcome.trials >= progress.trials or progress.outcome.status == "recorded":
+        tell(_line(progress))
+
+
+def _line(progress: Progress) -> str:
+    outcome = progress.outcome
+    best = f"{outcome.best_seconds * 1e3:.3f} ms {outcome.best}"
+    default = f"default {outcome.default_seconds * 1e3:.3f} ms {outcome.default}"
+    left = "" if math.isinf(progress.seconds_left) else f", {progress.seconds_left:.0f} s left"
+    return (
+        f"{progress.number + 1}/{progress.total} {progress.task.name}: "
+        f"trial {outcome.trials}/{progress.trials}, best {best}, {default}{left}"
+    )

@@ -1,0 +1,136 @@
+"""Reports of the tuner: what a run found, and what logs hold."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tvmconv.report.document import Column, Report, Table
+from tvmconv.tuning.logfile import Skipped
+from tvmconv.tuning.record import Record
+from tvmconv.tuning.session import Task
+from tvmconv.tuning.settings import Outcome
+
+_OUTCOMES = (
+    Column("layer", "layer"),
+    Column("workload", "workload"),
+    Column("status", "status"),
+    Column("algorithm", "best"),
+    Column("speedup", "speed-up", ".3f"),
+    Column("lower_bound", ">= (95 %)", ".3f"),
+    Column("trials", "trials"),
+    Column("remembered", "remembered"),
+    Column("failed", "failed"),
+    Column("seconds", "s", ".1f"),
+)
+_RECORDS = (
+    Column("workload", "workload"),
+    Column("isa", "isa"),
+    Column("threads", "threads"),
+    Column("algorithm", "algorithm"),
+    Column("config", "config"),
+    Column("milliseconds", "ms", ".4f"),
+    Column("speedup", "speed-up", ".3f"),
+    Column("error", "error", ".1e"),
+    Column("date", "date"),
+    Column("device", "device"),
+)
+_DROPPED = (Column("workload", "workload"), Column("algorithm", "algorithm"), Column("why", "why"))
+_CHECKED = (
+    Column("workload", "workload"),
+    Column("algorithm", "algorithm"),
+    Column("status", "status"),
+    Column("logged", "logged", ".3f"),
+    Column("speedup", "now", ".3f"),
+    Column("lower_bound", ">= (95 %)", ".3f"),
+    Column("error", "error", ".1e"),
+)
+
+
+def tune_report(
+    tasks: Sequence[Task], outcomes: Sequence[Outcome], log: Path, seconds: float
+) -> Report:
+    """What a tuning run found for each workload."""
+    names = {task.workload: task.name for task in tasks}
+    rows = [
+        {
+            "layer": names.get(outcome.workload, ""),
+            "workload": str(outcome.workload),
+            "status": outcome.status,
+            "algorithm": outcome.best,
+            "default": outcome.default,
+            "speedup": outcome.speedup if outcome.status == "recorded" else None,
+            "lower_bound": outcome.lower_bound if outcome.status == "recorded" else None,
+            "trials": outcome.trials,
+            "remembered": outcome.remembered,
+            "failed": sum(outcome.failures.values()),
+            "failures": dict(outcome.failures),
+            "seconds": outcome.seconds,
+        }
+        for outcome in outcomes
+    ]
+    measured = sum(o.trials - o.remembered for o in outcomes)
+    failures: Counter[str] = Counter()
+    for outcome in outcomes:
+        failures.update(outcome.failures)
+    gains = [o.speedup for o in outcomes if o.status == "recorded"]
+    facts: dict[str, Any] = {
+        "log": str(log),
+        "workloads": len(tasks),
+        "records": len(gains),
+        "trials": measured,
+        "trials_per_minute": 60 * measured / seconds if seconds > 0 else 0.0,
+        "failures": dict(failures),
+        "seconds": seconds,
+    }
+    if gains:
+        facts["geometric_mean_of_records"] = math.exp(sum(map(math.log, gains)) / len(gains))
+    title = f"{len(gains)} of {len(outcomes)} workloads improved"
+    return Report("tune", title, facts, (Table("workloads", "Workloads", _OUTCOMES, rows),))
+
+
+def records_report(
+    title: str, records: Sequence[Record], skipped: Sequence[Skipped] = ()
+) -> Report:
+    """Records as a table."""
+    rows = [_row(record) for record in records]
+    facts = {"records": len(records), "skipped_lines": len(skipped)}
+    table = Table("records", "Records", _RECORDS, rows)
+    return Report("log", title, facts, (table,), tuple(str(s) for s in skipped))
+
+
+def prune_report(kept: int, dropped: Sequence[tuple[Record, str]], path: Path) -> Report:
+    """What a prune dropped."""
+    rows = [
+        {"workload": str(r.workload), "algorithm": r.algorithm, "why": why} for r, why in dropped
+    ]
+    title = f"{path}: {kept} records kept, {len(dropped)} dropped"
+    tables = (Table("dropped", "Dropped", _DROPPED, rows),) if rows else ()
+    return Report("log", title, {"kept": kept, "dropped": len(dropped)}, tables)
+
+
+def verify_report(rows: Sequence[dict[str, Any]], path: Path) -> Report:
+    """What a log's records do on this machine."""
+    counts = Counter(str(row["status"]) for row in rows)
+    title = f"{path}: " + (", ".join(f"{n} {s}" for s, n in counts.items()) or "no record")
+    tables = (Table("records", "Records", _CHECKED, rows),)
+    return Report("log", title, {"counts": dict(counts)}, tables)
+
+
+def _row(record: Record) -> dict[str, Any]:
+    return {
+        "workload": str(record.workload),
+        "isa": record.machine["isa"],
+        "threads": record.machine["cores"],
+        "algorithm": record.algorithm,
+        "config": str(record.config),
+        "milliseconds": record.seconds * 1e3,
+        "speedup": record.speedup,
+        "error": record.error,
+        "date": record.date[:10],
+        "device": str(record.device.get("cpu", ""))[:40],
+        "record": record.to_json(),
+    }

@@ -1,0 +1,189 @@
+"""One candidate in its own process: build the kernel, verify its output, take times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.config import Config
+from tvmconv.kernel import Kernel, make_kernel
+from tvmconv.machine import Machine
+from tvmconv.workload import Conv2dWorkload
+
+Array = npt.NDArray[np.float32]
+
+# max|error| / max|reference| that any kernel may have, and how far above its own estimate
+_ERROR_FLOOR = 1e-5
+_ERROR_FACTOR = 4.0
+_POISON = np.float32(1e3)
+
+
+def warm_up() -> None:
+    """Import what every candidate needs, and compile one kernel so that LLVM is set up.
+
+    No kernel runs here: the pool of threads that a run makes would not survive a fork.
+    """
+    from tvmconv.runtime.threads import set_environment_defaults
+    from tvmconv.target import resolve_machine
+
+    set_environment_defaults()
+    machine = resolve_machine("native", 1)
+    workload = Conv2dWorkload.parse("mb1ic16ih4oc16kh1")
+    compile_kernel(make_kernel(workload, machine, "direct"))
+
+
+def compile_kernel(kernel: Kernel) -> Any:
+    """Machine code of a kernel, as in a built network."""
+    import tvm
+
+    from tvmconv.compile.tir import register
+
+    target = tvm.target.Target(kernel.machine.tvm_target())
+    return tvm.tirx.build(kernel.prim_func(), target=target, pipeline=register())
+
+
+def error_limit(kernel: Kernel) -> float:
+    """The max|error| / max|reference| beyond which a kernel is wrong."""
+    estimate = kernel.expression.error_estimate(kernel.workload, kernel.machine, kernel.config)
+    return max(_ERROR_FLOOR, _ERROR_FACTOR * estimate)
+
+
+class Operands:
+    """Seeded operands of a workload and its exact result, shared by all its candidates.
+
+    Parameters
+    ----------
+    workload
+        Problem string.
+    lanes
+        Channel block of the layout.
+    seed
+        Of the normally distributed values.
+    """
+
+    def __init__(self, workload: str, lanes: int, seed: int = 0) -> None:
+        from tvmconv.report.reference import convolution
+
+        w = self.workload = Conv2dWorkload.parse(workload)
+        generator = np.random.default_rng(seed)
+
+        def normal(*shape: int) -> Array:
+            return generator.standard_normal(shape, dtype=np.float32)
+
+        taps = w.in_channels // w.groups * w.kernel_h * w.kernel_w
+        data = normal(w.batch, w.in_channels, w.in_height, w.in_width)
+        weight = normal(w.out_channels, w.in_channels // w.groups, w.kernel_h, w.kernel_w)
+        weight /= np.float32(taps**0.5)
+        constants = {"weight": weight, "bias": normal(w.out_channels)}
+        inputs = {"data": data}
+        if w.has("add"):
+            inputs["residual"] = normal(w.batch, w.out_channels, w.out_height, w.out_width)
+        exact = convolution(w, inputs, constants)
+        self.scale = float(np.abs(exact).max()) or 1.0
+        self.expected = exact.astype(np.float32)
+        self.weight = weight
+        self.data = data if w.data_layout == "NCHW" else blocked(data, lanes, _POISON)
+        bias = blocked(constants["bias"].reshape(1, -1, 1, 1), lanes, np.float32(0))
+        self.bias = bias.reshape(-1, lanes)
+        self.residual = blocked(inputs["residual"], lanes, _POISON) if w.has("add") else None
+
+
+class Candidate:
+    """A built kernel that waits for orders.
+
+    Parameters
+    ----------
+    operands
+        Of its workload.
+    request
+        ``machine`` (the record's fields), ``algorithm`` and ``config``.
+
+    Raises
+    ------
+    Exception
+        Whatever schedule or compiler raise.
+    """
+
+    def __init__(self, operands: Operands, request: dict[str, Any]) -> None:
+        fields = {**request["machine"], "features": tuple(request["machine"]["features"])}
+        machine = Machine(**fields)
+        config = Config.from_json(request["config"])
+        start = time.perf_counter()
+        self.operands = operands
+        self.kernel = make_kernel(operands.workload, machine, request["algorithm"], config)
+        self.function = compile_kernel(self.kernel)["main"]
+        self.build_seconds = time.perf_counter() - start
+        self.tensors: list[Any] = []
+
+    def facts(self) -> dict[str, Any]:
+        """What is known before it runs."""
+        return {"build_seconds": self.build_seconds}
+
+    def obey(self, order: dict[str, Any]) -> dict[str, Any]:
+        """``verify``, or ``time`` (``samples`` of at least ``seconds`` each)."""
+        if order["do"] == "verify":
+            return self.verify()
+        return self.time(int(order["samples"]), float(order["seconds"]))
+
+    def verify(self) -> dict[str, Any]:
+        """Run once and compare with the exact result."""
+        import tvm
+
+        o, w, lanes = self.operands, self.kernel.workload, self.kernel.machine.lanes
+        arrays = [o.data, self.kernel.pack_weight(o.weight)]
+        arrays += [o.bias] if w.has("bias") else []
+        arrays += [o.residual] if o.residual is not None else []
+        shape = (w.batch, self.kernel.machine.blocks(w.out_channels), w.out_height, w.out_width)
+        arrays.append(np.full((*shape, lanes), np.nan, np.float32))
+        self.tensors = [tvm.runtime.tensor(np.ascontiguousarray(a, np.float32)) for a in arrays]
+        start = time.perf_counter()
+        self._call()
+        seconds = time.perf_counter() - start
+        output = self.tensors[-1].numpy()
+        plain = output.transpose(0, 1, 4, 2, 3).reshape(w.batch, -1, *shape[2:])
+        difference = np.abs(plain[:, : w.out_channels] - o.expected).max()
+        # lanes beyond the last channel may hold anything but NaN and infinity
+        finite = bool(np.isfinite(output).all())
+        error = float(difference) / o.scale if finite else float("inf")
+        limit = error_limit(self.kernel)
+        status = "correct" if error <= limit else "wrong"
+        return {
+            "status": status,
+            "error": error if finite else 1.0,
+            "limit": limit,
+            "seconds": seconds,
+        }
+
+    def time(self, samples: int, seconds: float) -> dict[str, Any]:
+        """Samples of the time of one call."""
+        self._call()
+        once = max(_elapsed(self._call, 1), 1e-7)
+        number = max(1, round(seconds / once))
+        taken = [_elapsed(self._call, number) / number for _ in range(samples)]
+        return {"status": "timed", "samples": taken}
+
+    def _call(self) -> None:
+        from tvmconv.runtime.threads import call
+
+        call(self.kernel.machine.cores, self.function, *self.tensors)
+
+
+def blocked(array: Array, lanes: int, fill: np.float32) -> Array:
+    """NCHW to NCHWc; surplus lanes hold ``fill``."""
+    n, channels, height, width = array.shape
+    blocks = -(-channels // lanes)
+    padded = np.full((n, blocks * lanes, height, width), fill, np.float32)
+    padded[:, :channels] = array
+    split = padded.reshape(n, blocks, lanes, height, width)
+    return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2))
+
+
+def _elapsed(call: Callable[[], None], number: int) -> float:
+    start = time.perf_counter()
+    for _ in range(number):
+        call()
+    return time.perf_counter() - start

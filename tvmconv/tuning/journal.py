@@ -1,0 +1,109 @@
+"""What a tuning run has measured so far, beside its log: the same command goes on from there.
+
+One JSON line a trial, appended as trials end. A search makes the same proposals from the same
+seed and times, so a run that was cut short repeats its steps from the journal, in no time, and
+measures only what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tvmconv.config import Config
+from tvmconv.errors import TvmconvError
+from tvmconv.tuning.logfile import append, read_lines
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One measured candidate.
+
+    ``status`` is ``timed``, or what it failed of (``hung``, ``crashed``, ``error``, ``wrong``);
+    ``seconds`` is infinite then.
+    """
+
+    algorithm: str
+    config: Config
+    status: str
+    seconds: float
+    error: float = 0.0
+
+
+class Journal:
+    """The trials of one log.
+
+    Parameters
+    ----------
+    log
+        The tuning log; the journal stands beside it with the suffix ``.trials``.
+    context
+        What a trial belongs to beside its workload: machine, versions.
+    """
+
+    def __init__(self, log: Path, context: Mapping[str, Any]) -> None:
+        self.path = log.with_suffix(".trials")
+        self._context = dict(context)
+        self._trials: dict[str, dict[tuple[str, Config], Trial]] = {}
+        self._finished: dict[str, list[dict[str, Any]]] = {}
+        if self.path.exists():
+            for _, line in read_lines(self.path):
+                self._take(line)
+
+    def trials(self, workload: str) -> dict[tuple[str, Config], Trial]:
+        """Trials of a workload by algorithm and config."""
+        return self._trials.get(workload, {})
+
+    def finished(self, workload: str, settings: Mapping[str, Any]) -> bool:
+        """Whether a run with these settings came to its end for a workload."""
+        return dict(settings) in self._finished.get(workload, [])
+
+    def add(self, workload: str, trials: Iterable[Trial]) -> None:
+        """Keep trials."""
+        lines = []
+        for trial in trials:
+            self._trials.setdefault(workload, {})[trial.algorithm, trial.config] = trial
+            data = {
+                "algorithm": trial.algorithm,
+                "config": trial.config.to_json(),
+                "status": trial.status,
+                "error": trial.error,
+            }
+            if math.isfinite(trial.seconds):
+                data["seconds"] = trial.seconds
+            lines.append(self._line(workload, data))
+        append(self.path, lines)
+
+    def finish(self, workload: str, settings: Mapping[str, Any]) -> None:
+        """Note that a workload is done."""
+        self._finished.setdefault(workload, []).append(dict(settings))
+        append(self.path, [self._line(workload, {"finished": dict(settings)})])
+
+    def _line(self, workload: str, data: Mapping[str, Any]) -> str:
+        entry = {"v": 1, "workload": workload, **data, "context": self._context}
+        return json.dumps(entry, separators=(",", ":"))
+
+    def _take(self, line: bytes) -> None:
+        """Read a line; one that a kill cut short, or of another context, is passed over."""
+        try:
+            data = json.loads(line)
+            if data["v"] != 1 or data["context"] != self._context:
+                return
+            workload = str(data["workload"])
+            if "finished" in data:
+                self._finished.setdefault(workload, []).append(data["finished"])
+                return
+            trial = Trial(
+                algorithm=str(data["algorithm"]),
+                config=Config.from_json(data["config"]),
+                status=str(data["status"]),
+                seconds=float(data.get("seconds", math.inf)),
+                error=float(data.get("error", 0.0)),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, TvmconvError):
+            return
+        self._trials.setdefault(workload, {})[trial.algorithm, trial.config] = trial

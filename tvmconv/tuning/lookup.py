@@ -1,0 +1,213 @@
+"""Which record a build uses: the search path, and the configs of one workload and machine.
+
+Nothing here imports TVM: a look-up costs a file's time stamp and a dictionary access.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from tvmconv.config import Config
+from tvmconv.errors import TvmconvError
+from tvmconv.machine import Machine
+from tvmconv.tuning.logfile import LOGGER, read_log
+from tvmconv.tuning.record import Record, is_near, machine_facts, machine_key
+from tvmconv.tuning.store import best
+from tvmconv.workload import Conv2dWorkload
+
+ENVIRONMENT = "TVMCONV_TUNING_LOGS"
+NEVER = "none"
+
+# predictions are good to about this: a config from elsewhere must not look slower than that
+_NEAR_TOLERANCE = 1.1
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A record's config as a candidate of one build.
+
+    Parameters
+    ----------
+    config
+        The knob values; they passed the schedule's check for the build's machine.
+    ratio
+        Measured time over that of the default measured beside it.
+    default_algorithm, default_config
+        That default: its predicted time multiplied by ``ratio`` is comparable with predictions.
+    source
+        The record in words, for ``explain``: file, date and gain, and whether it comes from a
+        near machine.
+    near
+        Measured on another machine with the same instruction set.
+    """
+
+    config: Config
+    ratio: float
+    default_algorithm: str
+    default_config: Config
+    source: str
+    near: bool
+
+
+def user_folder() -> Path:
+    """Where ``tvmconv tune`` writes by default and every build looks."""
+    from platformdirs import user_config_path
+
+    return user_config_path("tvmconv", appauthor=False) / "tuning_logs"
+
+
+def shipped_folder() -> Path:
+    """The logs that come with the package."""
+    found = find_spec("tvmconv.tuning_logs")
+    places = found.submodule_search_locations if found else None
+    return Path(places[0]) if places else Path(__file__).parent
+
+
+def default_log(machine: Machine) -> Path:
+    """The user's log of a target."""
+    return user_folder() / f"{machine.name}.jsonl"
+
+
+def search_path(log: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
+    """Log files in the order of preference.
+
+    Parameters
+    ----------
+    log
+        A file that goes first; ``"none"`` for no log at all.
+
+    Raises
+    ------
+    TvmconvError
+        If the given file does not exist.
+    """
+    if log is not None and os.fspath(log) == NEVER:
+        return ()
+    first = []
+    if log is not None:
+        if not Path(log).is_file():
+            raise TvmconvError(f"there is no tuning log {os.fspath(log)}; write it with tune --log")
+        first.append(Path(log).resolve())
+    given = os.environ.get(ENVIRONMENT)
+    places = [user_folder()] if given is None else [Path(p) for p in given.split(os.pathsep) if p]
+    if NEVER in (str(place) for place in places):
+        return tuple(first)
+    for place in (*places, shipped_folder()):
+        first += sorted(place.glob("*.jsonl")) if place.is_dir() else [place]
+    return tuple(dict.fromkeys(path for path in first if path.is_file()))
+
+
+def tuned(
+    workload: Conv2dWorkload, machine: Machine, algorithm: str, logs: Sequence[Path]
+) -> tuple[Tuned, ...]:
+    """Configs that logs hold for one algorithm, the best of the first log that has any.
+
+    A log's records of this very machine are preferred to those of a near one. More than one is
+    returned where a schedule's configs differ in their numerical error, one for each error.
+
+    Parameters
+    ----------
+    workload, machine, algorithm
+        What is looked up.
+    logs
+        From :func:`search_path`.
+    """
+    for near in (False, True):
+        for path in logs:
+            found = _from_log(path, workload, machine, algorithm, near)
+            if found:
+                return found
+    return ()
+
+
+def best_config(
+    workload: Conv2dWorkload, machine: Machine, algorithm: str, logs: Sequence[Path]
+) -> Tuned | None:
+    """The fastest of :func:`tuned`, or None."""
+    return min(tuned(workload, machine, algorithm, logs), key=lambda t: t.ratio, default=None)
+
+
+def _from_log(
+    path: Path, workload: Conv2dWorkload, machine: Machine, algorithm: str, near: bool
+) -> tuple[Tuned, ...]:
+    records = _index(path).get((str(workload), algorithm), ())
+    exact = machine_key(machine_facts(machine))
+    usable = []
+    for record in records:
+        same = machine_key(record.machine) == exact
+        if same == near or (near and not is_near(record.machine, machine)):
+            continue
+        if reason := _unusable(record, machine, near):
+            LOGGER.info("%s: record of %s not used: %s", path, workload, reason)
+            continue
+        usable.append(record)
+    if not usable:
+        return ()
+    from tvmconv.tuning.space import error_class
+
+    # near machines may be several: their records compete with each other
+    chosen = best(usable, lambda record: (record.algorithm, error_class(record)[-1]))
+    return tuple(_tuned(record, path, near) for record in chosen)
+
+
+def _unusable(record: Record, machine: Machine, near: bool) -> str:
+    from tvmconv import registry
+    from tvmconv.tuning.space import validate
+
+    if record.tuner.get("space", "knobs") != "knobs":
+        return "it is not of the knob space"
+    try:
+        validate(record.workload, machine, record.algorithm, record.config)
+        validate(record.workload, machine, record.default_algorithm, record.default_config)
+        module = registry.schedule(record.algorithm, machine)
+        if near and module is not None:
+            default = module.default_config(record.workload, machine)
+            taken = module.predicted_seconds(record.workload, machine, record.config)
+            if taken > _NEAR_TOLERANCE * module.predicted_seconds(
+                record.workload, machine, default
+            ):
+                return "it is of a near machine, and predicted to be slower on this one"
+    except TvmconvError as error:
+        return str(error)
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        return f"the schedule cannot read its knobs: {error!r}"
+    return ""
+
+
+def _tuned(record: Record, path: Path, near: bool) -> Tuned:
+    device = str(record.device.get("cpu") or record.machine["mcpu"])
+    place = f"near machine ({device})" if near else "this machine"
+    return Tuned(
+        config=record.config,
+        ratio=record.seconds / record.default_seconds,
+        default_algorithm=record.default_algorithm,
+        default_config=record.default_config,
+        source=(
+            f"log {path.name} {record.date[:10]}, {place}, "
+            f"{record.speedup:.2f} times faster than {record.default_algorithm}'s default"
+        ),
+        near=near,
+    )
+
+
+def _index(path: Path) -> dict[tuple[str, str], tuple[Record, ...]]:
+    try:
+        status = path.stat()
+    except OSError:
+        return {}
+    return _read(path, status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+@lru_cache(maxsize=32)
+def _read(
+    path: Path, mtime: int, size: int, inode: int
+) -> dict[tuple[str, str], tuple[Record, ...]]:
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in read_log(path).records:
+        found.setdefault((str(record.workload), record.algorithm), []).append(record)
+    return {key: tuple(records) for key, records in found.items()}

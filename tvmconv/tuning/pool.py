@@ -1,0 +1,244 @@
+"""The tuner's side of the candidates' processes: start them, give them turns, outlive them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvmconv.config import Config
+from tvmconv.errors import TvmconvError
+from tvmconv.machine import Machine
+from tvmconv.tuning.messages import pair, receive, send
+from tvmconv.workload import Conv2dWorkload
+
+Choice = tuple[str, Config]
+
+_START_SECONDS = 120.0
+_REFERENCE_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one candidate may use.
+
+    Parameters
+    ----------
+    build_seconds, run_seconds
+        Until its kernel is built, and until an order (verification, one turn of timing) is done.
+    memory_bytes
+        Beside what it shares with the others.
+    """
+
+    build_seconds: float = 30.0
+    run_seconds: float = 20.0
+    memory_bytes: int = 4 << 30
+
+
+class Failure(Exception):
+    """A candidate that came to nothing; ``kind`` is what the report counts."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(f"{kind}: {reason}")
+        self.kind = kind
+        self.reason = reason
+
+
+class Running:
+    """A candidate's process as the tuner sees it."""
+
+    def __init__(self, channel: socket.socket, config: Config, limits: Limits) -> None:
+        self.channel = channel
+        self.config = config
+        self.limits = limits
+        self.pid = 0
+
+    def answer(self, seconds: float, what: str) -> dict[str, Any]:
+        """The next message that says more than the process's number.
+
+        Raises
+        ------
+        Failure
+            If it does not come in time, tells of an error, or the process died.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            self.channel.settimeout(max(deadline - time.monotonic(), 0.001))
+            message = receive(self.channel)
+            if message is None:
+                late = time.monotonic() >= deadline
+                self.close()
+                kind = "hung" if late else "crashed"
+                raise Failure(kind, f"no answer in {seconds:g} s" if late else f"to {what}")
+            if "pid" in message:
+                self.pid = int(message["pid"])
+                if what == "start":
+                    return message
+                continue
+            if message.get("status") in ("error", "refused"):
+                self.close()
+                raise Failure(str(message["status"]), str(message.get("reason", "")))
+            return message
+
+    def order(self, what: str, **details: Any) -> dict[str, Any]:
+        """Give an order and wait for its result.
+
+        Raises
+        ------
+        Failure
+            As :meth:`answer`.
+        """
+        try:
+            send(self.channel, {"do": what, **details})
+        except OSError:
+            self.close()
+            raise Failure("crashed", f"before it could {what}") from None
+        return self.answer(self.limits.run_seconds, what)
+
+    def close(self) -> None:
+        """End the process."""
+        if self.pid:
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, signal.SIGKILL)
+            self.pid = 0
+        self.channel.close()
+
+
+class Pool:
+    """Starts candidates from a warm process, as many builds at a time as there are workers."""
+
+    def __init__(self, workers: int = 0, limits: Limits | None = None) -> None:
+        self.workers = workers or len(os.sched_getaffinity(0))
+        self.limits = limits or Limits()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """Process number of the warm process; 0 before it was needed."""
+        return self._process.pid if self._process else 0
+
+    def close(self) -> None:
+        """End the warm process and with it every candidate."""
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._control = self._process = None
+
+    def start(
+        self, workload: Conv2dWorkload, machine: Machine, algorithm: str, config: Config
+    ) -> Running:
+        """Let a candidate begin to build.
+
+        Raises
+        ------
+        TvmconvError
+            If the warm process cannot be started.
+        """
+        ours, theirs = pair()
+        request = {
+            "workload": str(workload),
+            "lanes": machine.lanes,
+            "machine": machine.to_json(),
+            "algorithm": algorithm,
+            "config": config.to_json(),
+            "memory_bytes": self.limits.memory_bytes,
+            "cpu_seconds": 4 * (self.limits.build_seconds + self.limits.run_seconds),
+        }
+        data = json.dumps(request).encode()
+        for attempt in (0, 1):
+            try:
+                socket.send_fds(self._warm(), [data], [theirs.fileno()])
+                break
+            except OSError as error:
+                self.close()
+                if attempt:
+                    raise TvmconvError(f"the measuring process ended: {error}") from None
+        theirs.close()
+        return Running(ours, config, self.limits)
+
+    def build(
+        self, workload: Conv2dWorkload, machine: Machine, choices: Sequence[Choice]
+    ) -> list[Running | Failure]:
+        """Build candidates in parallel; returns when all are built, in the order given.
+
+        Times taken while something else compiles would be wrong, hence the wait.
+        """
+        waiting = list(enumerate(choices))[::-1]
+        building: dict[int, tuple[Running, float]] = {}
+        done: dict[int, Running | Failure] = {}
+        try:
+            while waiting or building:
+                while waiting and len(building) < self.workers:
+                    number, (algorithm, config) = waiting.pop()
+                    running = self.start(workload, machine, algorithm, config)
+                    building[number] = (running, time.monotonic() + _REFERENCE_SECONDS)
+                self._wait(building)
+                for number, (running, deadline) in list(building.items()):
+                    found = self._progress(running, deadline)
+                    if isinstance(found, float):
+                        building[number] = (running, found)
+                    else:
+                        del building[number]
+                        done[number] = found
+        except BaseException:
+            for started in (*(r for r, _ in building.values()), *done.values()):
+                if isinstance(started, Running):
+                    started.close()
+            raise
+        return [done[number] for number in range(len(choices))]
+
+    def _wait(self, building: Mapping[int, tuple[Running, float]]) -> None:
+        """Until a candidate has told something or is overdue."""
+        channels = [running.channel for running, _ in building.values()]
+        left = min(deadline for _, deadline in building.values()) - time.monotonic()
+        select.select(channels, [], [], max(0.0, min(left, 1.0)))
+
+    def _progress(self, running: Running, deadline: float) -> Running | Failure | float:
+        """The candidate when it is built, its failure, or the time to which it may go on."""
+        readable, _, _ = select.select([running.channel], [], [], 0)
+        if not readable and time.monotonic() < deadline:
+            return deadline
+        try:
+            message = running.answer(
+                0.05 if readable else 0.001, "start" if not running.pid else "build"
+            )
+        except Failure as failure:
+            return failure
+        return running if "pid" not in message else time.monotonic() + self.limits.build_seconds
+
+    def _warm(self) -> socket.socket:
+        if self._control is not None and self._process is not None:
+            return self._control
+        ours, theirs = pair()
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tvmconv.tuning.zygote", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        theirs.close()
+        ours.settimeout(_START_SECONDS)
+        if receive(ours) is None:
+            raise TvmconvError("the measuring process did not start; does `import tvm` work here?")
+        self._control = ours
+        return ours

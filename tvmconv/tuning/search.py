@@ -1,0 +1,127 @@
+"""Evolutionary search over the knobs of one algorithm, guided by a learned cost model."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+
+from tvmconv.config import Config
+from tvmconv.tuning.cost_model import CostModel
+from tvmconv.tuning.space import Space
+
+_POPULATION = 96
+_GENERATIONS = 4
+_PARENTS = 16
+_RANDOM_SHARE = 0.1
+_FIRST_RANDOM_SHARE = 0.5
+_CROSSOVER = 0.3
+_NEIGHBOUR_SHARE = 0.4
+_LEADERS = 3
+
+
+class Search:
+    """Proposes configs and learns from their times.
+
+    Like MetaSchedule's evolutionary strategy: generations of mutations of the best, ranked by the
+    cost model, of which the best unseen ones are measured, with some random ones among them. With
+    the same seed and the same times it makes the same proposals.
+
+    Parameters
+    ----------
+    space
+        What to search.
+    seed
+        Of the random choices, together with workload and algorithm.
+    """
+
+    def __init__(self, space: Space, seed: int) -> None:
+        self.space = space
+        text = f"{seed}|{space.workload}|{space.machine.isa}|{space.machine.cores}"
+        digest = hashlib.sha256(f"{text}|{space.algorithm}".encode()).digest()
+        self._random = random.Random(digest)
+        self._model = CostModel(space)
+        self.times: dict[Config, float] = {}
+        self._proposed: set[Config] = set()
+
+    @property
+    def best(self) -> tuple[Config, float] | None:
+        """The fastest config so far and its seconds."""
+        good = [(t, str(c), c) for c, t in self.times.items() if math.isfinite(t)]
+        if not good:
+            return None
+        seconds, _, config = min(good)
+        return config, seconds
+
+    def propose(self, count: int) -> list[Config]:
+        """Configs to measure next, none twice; fewer than ``count`` where the space ends."""
+        first = [c for c in dict.fromkeys(self.space.starts) if c not in self._proposed]
+        chosen = first[:count]
+        self._proposed.update(chosen)
+        ranked = self._evolve() if len(chosen) < count else []
+        # the first batch also shows the model what the analytic one would never propose
+        quota = round((_RANDOM_SHARE if self.times else _FIRST_RANDOM_SHARE) * count)
+        neighbours = self._neighbours(round(_NEIGHBOUR_SHARE * count)) if self.times else []
+        for config in (*neighbours, *ranked):
+            if len(chosen) >= count - quota:
+                break
+            if config not in self._proposed:
+                chosen.append(config)
+                self._proposed.add(config)
+        misses = 0
+        while len(chosen) < count and misses < 8 * count:
+            config_or_none = self.space.sample(self._random)
+            if config_or_none is None or config_or_none in self._proposed:
+                misses += 1
+                continue
+            chosen.append(config_or_none)
+            self._proposed.add(config_or_none)
+        return chosen
+
+    def learn(self, times: dict[Config, float]) -> None:
+        """Take in measured seconds, infinite where a config failed."""
+        self.times.update(times)
+        self._model.fit(self.times)
+
+    def _evolve(self) -> list[Config]:
+        """Unmeasured configs, the most promising first."""
+        measured = sorted(self.times, key=lambda c: (self.times[c], str(c)))
+        population = measured[:_PARENTS] or list(self.space.starts)
+        population += self._some(_POPULATION - len(population))
+        seen: dict[Config, float] = {}
+        for generation in range(_GENERATIONS + 1):
+            fresh = [c for c in dict.fromkeys(population) if c not in seen]
+            seen.update(zip(fresh, self._model.scores(fresh), strict=True))
+            if generation == _GENERATIONS:
+                break
+            parents = sorted(dict.fromkeys(population), key=lambda c: (-seen[c], str(c)))
+            population = self._offspring(parents[: _POPULATION // 3])
+        unseen = [c for c in seen if c not in self._proposed]
+        return sorted(unseen, key=lambda c: (-seen[c], str(c)))
+
+    def _neighbours(self, count: int) -> list[Config]:
+        """Unmeasured neighbours of the few best: what a model of few samples cannot tell apart."""
+        best = sorted(self.times, key=lambda c: (self.times[c], str(c)))[:_LEADERS]
+        drawn = [
+            self.space.mutate(self._random.choice(best), self._random) for _ in range(8 * count)
+        ]
+        fresh = [c for c in dict.fromkeys(drawn) if c is not None and c not in self._proposed]
+        scores = dict(zip(fresh, self._model.scores(fresh), strict=True))
+        return sorted(fresh, key=lambda c: (-scores[c], str(c)))[:count]
+
+    def _offspring(self, parents: list[Config]) -> list[Config]:
+        children = []
+        for _ in range(_POPULATION):
+            one = self._random.choice(parents)
+            if self._random.random() < _CROSSOVER:
+                other = self._random.choice(parents)
+                child = self.space.cross(one, other, self._random)
+            else:
+                child = self.space.mutate(one, self._random)
+            if child is not None:
+                children.append(child)
+        return children or parents
+
+    def _some(self, count: int) -> list[Config]:
+        drawn = (self.space.sample(self._random) for _ in range(max(count, 0)))
+        return [config for config in drawn if config is not None]

@@ -1,0 +1,202 @@
+"""Tunes all distinct workloads of models, suites and layers: order, budgets, resumption."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvmconv.errors import TvmconvError
+from tvmconv.machine import Machine, host_features, host_model
+from tvmconv.tuning.cost_model import predicted
+from tvmconv.tuning.journal import Journal
+from tvmconv.tuning.record import machine_facts
+from tvmconv.tuning.settings import Outcome, Settings
+from tvmconv.tuning.space import make_space
+from tvmconv.workload import Conv2dWorkload
+
+if TYPE_CHECKING:
+    from tvmconv.tuning.measure import Builder
+
+
+@dataclass(frozen=True)
+class Task:
+    """A workload, what it is called, and how often it occurs."""
+
+    name: str
+    workload: Conv2dWorkload
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a session stands."""
+
+    task: Task
+    number: int
+    total: int
+    trials: int
+    outcome: Outcome
+    seconds_left: float
+
+
+Observer = Callable[[Progress], None]
+
+
+def collect(
+    machine: Machine,
+    models: Sequence[str | os.PathLike[str]] = (),
+    suites: Sequence[str] = (),
+    layers: Sequence[str] = (),
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> tuple[Task, ...]:
+    """The distinct convolution workloads of everything that is to be tuned.
+
+    Raises
+    ------
+    ModelError, WorkloadError, ConfigError
+        If something cannot be read, or no algorithm computes a layer.
+    """
+    from tvmconv import suites as library
+
+    found: dict[Conv2dWorkload, Task] = {}
+
+    def add(name: str, workload: Conv2dWorkload, count: int) -> None:
+        old = found.get(workload)
+        found[workload] = (
+            replace(old, count=old.count + count) if old else Task(name, workload, count)
+        )
+
+    for model in models:
+        for name, workload in _of_model(model, machine, shapes):
+            add(name, workload, 1)
+    for suite in suites:
+        for layer in library.load(suite):
+            add(layer.name, layer.workload, layer.count)
+    for text in layers:
+        layer = library.parse_layer(text)
+        add(layer.name, layer.workload, layer.count)
+    return tuple(found.values())
+
+
+def check_host(machine: Machine) -> None:
+    """Refuse to measure code that this processor cannot run.
+
+    Raises
+    ------
+    TvmconvError
+        Names what the processor lacks.
+    """
+    from tvmconv.runtime.features import required_features
+
+    if lacking := sorted(set(required_features(machine)) - host_features()):
+        raise TvmconvError(
+            f"{machine.name} needs {', '.join(lacking)}, which this processor lacks; "
+            "tune on a device of that kind with --rpc-tracker"
+        )
+
+
+def tune(
+    tasks: Sequence[Task],
+    machine: Machine,
+    builder: Builder,
+    log: Path,
+    settings: Settings,
+    *,
+    total_trials: int = 0,
+    time_budget: float = math.inf,
+    device: Mapping[str, Any] | None = None,
+    observe: Observer | None = None,
+) -> list[Outcome]:
+    """Tune workloads one after another, those that take most time first.
+
+    Parameters
+    ----------
+    tasks
+        From :func:`collect`.
+    machine
+        Target of the kernels.
+    builder
+        Where candidates run.
+    log
+        Where records are appended; trials are remembered beside it.
+    settings
+        For one workload.
+    total_trials
+        Shared evenly among the workloads; 0 for no limit beside that of ``settings``.
+    time_budget
+        Seconds; what a workload leaves unused goes to those after it.
+    device
+        Identity of what measures, for the records.
+    observe
+        Called after every trial.
+    """
+    from tvmconv.report.host import versions
+    from tvmconv.tuning.tuner import WorkloadTuner
+
+    known = versions()
+    journal = Journal(log, {"machine": machine_facts(machine), "versions": known})
+    if total_trials:
+        share = max(total_trials // max(len(tasks), 1), 1)
+        settings = replace(settings, trials=min(settings.trials, share))
+    start = time.monotonic()
+    outcomes: list[Outcome] = []
+
+    def provenance() -> dict[str, Any]:
+        return {**host_provenance(), **({"device": dict(device)} if device else {})}
+
+    ordered = sorted(tasks, key=lambda task: -_weight(task, machine))
+    for number, task in enumerate(ordered):
+        left = time_budget - (time.monotonic() - start)
+        if left <= 0:
+            break
+        tuner = WorkloadTuner(task.workload, machine, builder, settings, log, journal, provenance)
+        deadline = time.monotonic() + left / (len(ordered) - number)
+
+        def tell(outcome: Outcome, task: Task = task, number: int = number) -> None:
+            if observe is not None:
+                spent = time.monotonic() - start
+                observe(
+                    Progress(
+                        task, number, len(ordered), settings.trials, outcome, time_budget - spent
+                    )
+                )
+
+        outcomes.append(tuner.run(deadline, tell))
+    return outcomes
+
+
+def host_provenance() -> dict[str, Any]:
+    """Device, versions and date of a record that this process writes now."""
+    from tvmconv.report.host import versions
+
+    date = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return {"device": {"cpu": host_model()}, "versions": versions(), "date": date}
+
+
+def _of_model(
+    model: str | os.PathLike[str], machine: Machine, shapes: Mapping[str, Sequence[int]] | None
+) -> Iterable[tuple[str, Conv2dWorkload]]:
+    """Names and workloads of a model's convolutions, as a build sees them."""
+    from tvmconv.frontend import read_model, to_relax
+    from tvmconv.frontend.canonical import layer_name
+    from tvmconv.graph.layout import plan_layouts
+    from tvmconv.graph.lower import prepare
+    from tvmconv.graph.read import read_function
+
+    graph = read_function(to_relax(read_model(model, shapes))["main"], layer_name)
+    prepare(graph, machine)
+    plan = plan_layouts(graph, machine)
+    return [(decision.layer, decision.workload) for decision in plan.decisions.values()]
+
+
+def _weight(task: Task, machine: Machine) -> float:
+    from tvmconv.tuning.tuner import untuned_choice
+
+    algorithm, config = untuned_choice(task.workload, machine)
+    return task.count * predicted(make_space(task.workload, machine, algorithm), config)

@@ -1,0 +1,70 @@
+"""How much to search, and what came of it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvmconv.tuning.measure import Final
+from tvmconv.workload import Conv2dWorkload
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much to search.
+
+    Parameters
+    ----------
+    trials
+        Candidates measured for one workload at most.
+    early_stop
+        End a workload after so many trials without a better one; 0 never.
+    seed
+        Same seed, same proposals.
+    algorithms
+        Names to choose from, by default all.
+    error_budget
+        Most estimated max|error| / max|reference| of a candidate.
+    batch
+        Candidates that are built before they are measured.
+    final
+        The measurement that decides.
+    """
+
+    trials: int = 64
+    early_stop: int = 0
+    seed: int = 0
+    algorithms: tuple[str, ...] = ()
+    error_budget: float = 5e-6
+    batch: int = 16
+    final: Final = field(default_factory=Final)
+
+    def to_json(self) -> dict[str, Any]:
+        """What decides whether a finished workload counts as finished for another run."""
+        return {
+            "trials": self.trials,
+            "early_stop": self.early_stop,
+            "seed": self.seed,
+            "algorithms": list(self.algorithms),
+            "error_budget": self.error_budget,
+        }
+
+
+@dataclass
+class Outcome:
+    """What came of one workload."""
+
+    workload: Conv2dWorkload
+    status: str = "no gain"
+    trials: int = 0
+    remembered: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    default: str = ""
+    default_seconds: float = math.inf
+    best: str = ""
+    best_seconds: float = math.inf
+    speedup: float = 1.0
+    lower_bound: float = 1.0
+    seconds: float = 0.0

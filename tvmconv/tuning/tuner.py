@@ -1,0 +1,270 @@
+"""Tunes one workload: search, interleaved measurement beside the default, record."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tvmconv import registry
+from tvmconv.config import Config
+from tvmconv.errors import ConfigError
+from tvmconv.machine import Machine
+from tvmconv.tuning.cost_model import predicted
+from tvmconv.tuning.journal import Journal, Trial
+from tvmconv.tuning.logfile import append
+from tvmconv.tuning.measure import Builder, Measured, gain, interleaved, is_better, trials
+from tvmconv.tuning.pool import Choice
+from tvmconv.tuning.record import Record, machine_facts
+from tvmconv.tuning.search import Search
+from tvmconv.tuning.settings import Outcome, Settings
+from tvmconv.tuning.space import make_space
+from tvmconv.workload import Conv2dWorkload
+
+# algorithms predicted slower than the best by more than this are not tried
+_WORTH = 3.0
+# algorithms measured slower than the best by more than this get no further trials
+_HOPELESS = 1.5
+_FINALISTS = 3
+
+
+Observer = Callable[[Outcome], None]
+
+
+class WorkloadTuner:
+    """One workload on one machine.
+
+    Parameters
+    ----------
+    workload, machine
+        What to tune.
+    builder
+        Where candidates run.
+    settings
+        How much.
+    log
+        Where the record goes.
+    journal
+        Where trials are remembered.
+    provenance
+        ``device``, ``versions`` and a function for the date, for the record.
+    """
+
+    def __init__(
+        self,
+        workload: Conv2dWorkload,
+        machine: Machine,
+        builder: Builder,
+        settings: Settings,
+        log: Path,
+        journal: Journal,
+        provenance: Callable[[], Mapping[str, Any]],
+    ) -> None:
+        self.workload = workload
+        self.machine = machine
+        self.builder = builder
+        self.settings = settings
+        self.log = log
+        self.journal = journal
+        self.provenance = provenance
+        self.default = untuned_choice(workload, machine, settings.error_budget, settings.algorithms)
+        self.searches = _searches(workload, machine, settings)
+        self.outcome = Outcome(workload, default=self.default[0])
+
+    def run(self, deadline: float = math.inf, observe: Observer | None = None) -> Outcome:
+        """Search until the trials, the space or the time end; then decide.
+
+        Parameters
+        ----------
+        deadline
+            On ``time.monotonic``'s scale.
+        observe
+            Called after every trial.
+        """
+        start = time.monotonic()
+        name = str(self.workload)
+        done = self.journal.finished(name, self.settings.to_json())
+        if done:
+            self.outcome.status = "done before"
+            return self.outcome
+        complete = True
+        for batch in self._batches():
+            if time.monotonic() > deadline:
+                complete = False
+                break
+            self._measure(batch, observe)
+            self.outcome.seconds = time.monotonic() - start
+        self._decide()
+        if complete:
+            self.journal.finish(name, self.settings.to_json())
+        self.outcome.seconds = time.monotonic() - start
+        if observe is not None:
+            observe(self.outcome)
+        return self.outcome
+
+    def _batches(self) -> Iterator[tuple[Search, list[Config]]]:
+        """Proposals: every algorithm first, then the best, now and then its rivals."""
+        left = self.settings.trials
+        stale, turn, best = 0, 0, math.inf
+        open_searches = list(self.searches)
+        while left > 0 and open_searches:
+            search = _next_search(open_searches, turn)
+            proposed = search.propose(min(self.settings.batch, left))
+            turn += 1
+            if not proposed:
+                open_searches.remove(search)
+                continue
+            yield search, proposed
+            left -= len(proposed)
+            if self.outcome.best_seconds < best:
+                best, stale = self.outcome.best_seconds, 0
+            else:
+                stale += len(proposed)
+            if 0 < self.settings.early_stop <= stale:
+                return
+
+    def _measure(self, batch: tuple[Search, list[Config]], observe: Observer | None) -> None:
+        search, configs = batch
+        name, known = str(self.workload), self.journal.trials(str(self.workload))
+        choices: list[Choice] = [(search.space.algorithm, config) for config in configs]
+        results: dict[Config, float] = {}
+        for choice in choices:
+            if trial := known.get(choice):
+                self.outcome.remembered += 1
+                results[choice[1]] = self._take(trial, observe)
+        fresh = [choice for choice in choices if choice not in known]
+        if fresh:
+            best = self.outcome.best_seconds
+            for trial in trials(self.builder, self.workload, self.machine, fresh, best):
+                self.journal.add(name, [trial])
+                results[trial.config] = self._take(trial, observe)
+        # in the order of the proposals, whatever was remembered: the model sees the same
+        search.learn({config: results[config] for config in configs})
+
+    def _take(self, trial: Trial, observe: Observer | None) -> float:
+        self.outcome.trials += 1
+        if trial.status != "timed":
+            self.outcome.failures[trial.status] += 1
+        if (trial.algorithm, trial.config) == self.default:
+            self.outcome.default_seconds = trial.seconds
+        if trial.seconds < self.outcome.best_seconds:
+            self.outcome.best_seconds = trial.seconds
+            self.outcome.best = trial.algorithm
+        if observe is not None:
+            observe(self.outcome)
+        return trial.seconds
+
+    def _finalists(self) -> list[Choice]:
+        """The best of every algorithm that is near the lead, then the next best of all."""
+        ranked = sorted(
+            (seconds, search.space.algorithm, str(config), config)
+            for search in self.searches
+            for config, seconds in search.times.items()
+            if seconds < _HOPELESS * self.outcome.best_seconds
+        )
+        firsts = {name: config for _, name, _, config in reversed(ranked)}
+        chosen: list[Choice] = list(firsts.items())
+        chosen += [(name, config) for _, name, _, config in ranked]
+        unique = [c for c in dict.fromkeys(chosen) if c != self.default]
+        return unique[: max(_FINALISTS, len(firsts))]
+
+    def _decide(self) -> None:
+        """Measure the finalists beside the default and log the best of each algorithm."""
+        finalists = self._finalists()
+        if not finalists:
+            return
+        choices = [self.default, *finalists]
+        default, *others = interleaved(
+            self.builder, self.workload, self.machine, choices, self.settings.final
+        )
+        good = [m for m in others if isinstance(m, Measured)]
+        for failed in (m for m in (default, *others) if not isinstance(m, Measured)):
+            self.outcome.failures[failed.kind] += 1
+        if not isinstance(default, Measured) or not good:
+            self.outcome.status = "not measured"
+            return
+        winners: dict[str, Measured] = {}
+        for measured in good:
+            if is_better(default.samples, measured.samples):
+                other = winners.get(measured.algorithm)
+                if other is None or _ratio(default, measured) > _ratio(default, other):
+                    winners[measured.algorithm] = measured
+        append(self.log, [self._record(default, winner).to_line() for winner in winners.values()])
+        if winners:
+            first = max(winners.values(), key=lambda m: _ratio(default, m))
+            self.outcome.status = "recorded"
+            self.outcome.best = first.algorithm
+            self.outcome.speedup, self.outcome.lower_bound = gain(default.samples, first.samples)
+
+    def _record(self, default: Measured, winner: Measured) -> Record:
+        return Record(
+            workload=self.workload,
+            machine=machine_facts(self.machine),
+            algorithm=winner.algorithm,
+            config=winner.config,
+            samples=winner.samples,
+            default_algorithm=default.algorithm,
+            default_config=default.config,
+            default_samples=default.samples,
+            verification={
+                "reference": "float64",
+                "error": winner.error,
+                "limit": winner.limit,
+            },
+            tuner={"space": "knobs", "seed": self.settings.seed, "trials": self.outcome.trials},
+            **self.provenance(),
+        )
+
+
+def untuned_choice(
+    workload: Conv2dWorkload,
+    machine: Machine,
+    error_budget: float = math.inf,
+    algorithms: tuple[str, ...] = (),
+) -> Choice:
+    """What a build without any log would take.
+
+    Raises
+    ------
+    ConfigError
+        If no algorithm computes the workload.
+    """
+    from tvmconv.selection.select import select
+
+    chosen = select(workload, machine, algorithms=algorithms or None).chosen
+    return chosen.algorithm, chosen.config
+
+
+def _searches(workload: Conv2dWorkload, machine: Machine, settings: Settings) -> list[Search]:
+    """One search for each algorithm that is predicted within reach of the best."""
+    spaces, least = [], {}
+    for name in settings.algorithms or tuple(registry.ALGORITHMS):
+        try:
+            space = make_space(workload, machine, name, settings.error_budget)
+        except ConfigError:
+            continue
+        if space.starts:
+            spaces.append(space)
+            least[name] = min(predicted(space, start) for start in space.starts)
+    bound = _WORTH * min(least.values(), default=math.inf)
+    return [Search(space, settings.seed) for space in spaces if least[space.algorithm] <= bound]
+
+
+def _next_search(searches: list[Search], turn: int) -> Search:
+    fresh = [search for search in searches if not search.times]
+    if fresh:
+        return fresh[0]
+
+    def seconds(search: Search) -> float:
+        return search.best[1] if search.best else math.inf
+
+    ranked = sorted(searches, key=seconds)
+    near = [s for s in ranked if seconds(s) <= _HOPELESS * seconds(ranked[0])] or ranked[:1]
+    # two turns of three for the leader
+    return near[0] if turn % 3 else near[turn // 3 % len(near)]
+
+
+def _ratio(default: Measured, other: Measured) -> float:
+    return gain(default.samples, other.samples)[0]

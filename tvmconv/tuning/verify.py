@@ -1,0 +1,100 @@
+"""Checks a log on this machine: every record's output and its gain, measured again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from tvmconv.machine import Machine
+from tvmconv.tuning.measure import Builder, Final, Measured, gain, interleaved, is_better
+from tvmconv.tuning.record import Record, is_near, machine_facts
+from tvmconv.tuning.space import refusal
+from tvmconv.tuning.tuner import untuned_choice
+
+
+def verify(
+    records: Iterable[Record],
+    machine: Machine,
+    builder: Builder,
+    provenance: Callable[[], dict[str, Any]],
+    final: Final,
+    tell: Callable[[dict[str, Any]], None] | None = None,
+) -> tuple[list[dict[str, Any]], list[Record]]:
+    """Re-measure records beside this version's untuned choice.
+
+    Parameters
+    ----------
+    records
+        What to check; those of machines with another instruction set or thread count are
+        listed as ``foreign``.
+    machine
+        This machine.
+    builder
+        Where candidates run.
+    provenance
+        Device, versions and date of the new records.
+    final
+        The interleaved measurement.
+    tell
+        Called with each row.
+
+    Returns
+    -------
+    tuple
+        A row for each record (``status`` is ``confirmed``, ``no gain``, ``refused``, ``foreign``
+        or how it failed), and new records of this machine for those that are confirmed.
+    """
+    rows, confirmed = [], []
+    for record in records:
+        row, fresh = _check(record, machine, builder, provenance, final)
+        rows.append(row)
+        if fresh is not None:
+            confirmed.append(fresh)
+        if tell is not None:
+            tell(row)
+    return rows, confirmed
+
+
+def _check(
+    record: Record,
+    machine: Machine,
+    builder: Builder,
+    provenance: Callable[[], dict[str, Any]],
+    final: Final,
+) -> tuple[dict[str, Any], Record | None]:
+    row: dict[str, Any] = {
+        "workload": str(record.workload),
+        "algorithm": record.algorithm,
+        "logged": record.speedup,
+    }
+    if not is_near(record.machine, machine):
+        return {**row, "status": "foreign"}, None
+    facts = machine_facts(machine)
+    if reason := refusal(record) or refusal(replace(record, machine=facts)):
+        return {**row, "status": "refused", "why": reason}, None
+    # the preset or native record of this build, whatever the log called its machine
+    default = untuned_choice(record.workload, machine)
+    choice = (record.algorithm, record.config)
+    if choice == default:
+        return {**row, "status": "is the default now"}, None
+    base, tuned = interleaved(builder, record.workload, machine, [default, choice], final)
+    if not isinstance(tuned, Measured):
+        return {**row, "status": tuned.kind, "why": tuned.reason}, None
+    if not isinstance(base, Measured):
+        return {**row, "status": f"default {base.kind}", "why": base.reason}, None
+    speedup, bound = gain(base.samples, tuned.samples)
+    row |= {"speedup": speedup, "lower_bound": bound, "error": tuned.error}
+    if not is_better(base.samples, tuned.samples):
+        return {**row, "status": "no gain"}, None
+    fresh = replace(
+        record,
+        machine=facts,
+        samples=tuned.samples,
+        default_algorithm=base.algorithm,
+        default_config=base.config,
+        default_samples=base.samples,
+        verification={"reference": "float64", "error": tuned.error, "limit": tuned.limit},
+        **provenance(),
+    )
+    return {**row, "status": "confirmed"}, fresh
