@@ -23,7 +23,7 @@ from tvmconv.tuning.settings import Settings
 from tvmconv.tuning.space import refusal
 
 ALGORITHMS = ("direct", "depthwise")
-QUICK = Settings(trials=12, batch=6, algorithms=ALGORITHMS, final=Final(rounds=8, seconds=1e-3))
+QUICK = Settings(trials=8, batch=4, algorithms=ALGORITHMS, final=Final(rounds=8, seconds=1e-3))
 TASKS = (Task("dense", SMALL), Task("depthwise", DEPTHWISE))
 
 
@@ -37,7 +37,7 @@ def test_two_layers_from_end_to_end_and_again(tmp_path, pool):
     log, seen = tmp_path / "a.jsonl", []
     outcomes = tune(TASKS, V3, pool, log, QUICK, observe=seen.append)
     assert {o.workload for o in outcomes} == {SMALL, DEPTHWISE}
-    assert all(0 < o.trials <= 12 for o in outcomes)
+    assert all(0 < o.trials <= 8 for o in outcomes)
     assert all(o.status in ("recorded", "no gain") for o in outcomes)
     assert len(seen) >= sum(o.trials for o in outcomes)
     if log.exists():
@@ -57,17 +57,17 @@ def test_a_run_goes_on_from_the_trials_of_one_that_was_cut(tmp_path, pool):
         pass
 
     def cut(progress):
-        if progress.outcome.trials == 8:
+        if progress.outcome.trials == 4:
             raise Cut
 
     with pytest.raises(Cut):
         tune(TASKS[:1], V3, pool, log, QUICK, observe=cut)
     (outcome,) = tune(TASKS[:1], V3, pool, log, QUICK)
-    assert outcome.trials == 12
-    assert outcome.remembered == 8
+    assert outcome.trials == 8
+    assert outcome.remembered == 4
     lines = [json.loads(line) for line in log.with_suffix(".trials").read_text().splitlines()]
     configs = [json.dumps(line["config"]) for line in lines if "config" in line]
-    assert len(configs) == len(set(configs)) == 12
+    assert len(configs) == len(set(configs)) == 8
 
 
 def test_time_budget_ends_a_run_but_keeps_it_open(tmp_path, pool):
@@ -75,7 +75,7 @@ def test_time_budget_ends_a_run_but_keeps_it_open(tmp_path, pool):
     tune(TASKS[:1], V3, pool, log, QUICK, time_budget=1e-3)
     (outcome,) = tune(TASKS[:1], V3, pool, log, QUICK)
     assert outcome.status != "done before"
-    assert outcome.trials == 12
+    assert outcome.trials == 8
 
 
 def test_journal_passes_over_broken_and_foreign_lines(tmp_path):
@@ -152,7 +152,7 @@ def kill_and_resume(tmp_path, moments, trials):
 
 
 def test_killed_run_loses_nothing_and_goes_on(tmp_path):
-    kill_and_resume(tmp_path, [4.0], trials=10)
+    kill_and_resume(tmp_path, [4.0], trials=8)
 
 
 @pytest.mark.slow

@@ -1,0 +1,123 @@
+"""Which record a build is given: search path, this machine before near ones, refused configs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from tests.tuning.examples import DENSE, SMALL, V3, V4, default, record
+from tvmconv.config import Config
+from tvmconv.errors import TvmconvError
+from tvmconv.tuning.logfile import append
+from tvmconv.tuning.lookup import ENVIRONMENT, best_config, search_path, tuned
+from tvmconv.tuning.record import machine_facts
+
+
+@pytest.fixture
+def write(tmp_path):
+    def make(name, *records):
+        path = tmp_path / name
+        append(path, [r.to_line() for r in records])
+        return path
+
+    return make
+
+
+def test_the_fastest_of_this_machine_is_found(write):
+    slow, fast = record(knobs={"ow": 7}), record(knobs={"ow": 4}, seconds=8e-5)
+    log = write("a.jsonl", slow, fast, record(SMALL), record(machine=V3))
+    found = best_config(DENSE, V4, "direct", [log])
+    assert found.config == fast.config
+    assert found.ratio == pytest.approx(fast.seconds / fast.default_seconds)
+    assert found.default_config == default(DENSE, V4)
+    assert not found.near
+    assert "a.jsonl 2026-11-21" in found.source
+    assert "this machine" in found.source
+    assert best_config(DENSE, V4, "depthwise", [log]) is None
+    assert best_config(DENSE, replace(V4, cores=2), "direct", [log]) is None
+
+
+def test_the_first_log_goes_before_later_ones(write):
+    mine = write("mine.jsonl", record(knobs={"ow": 7}, seconds=1.5e-4))
+    shipped = write("shipped.jsonl", record(knobs={"ow": 4}, seconds=5e-5))
+    assert best_config(DENSE, V4, "direct", [mine, shipped]).config["ow"] == 7
+    assert best_config(DENSE, V4, "direct", [shipped, mine]).config["ow"] == 4
+
+
+def test_a_near_machine_is_used_last_and_marked(write):
+    other = replace(V4, l2_bytes=2 << 20, l3_bytes=64 << 20, mcpu="sapphirerapids")
+    near = write("near.jsonl", record(machine=other, knobs={"ow": 7}))
+    found = best_config(DENSE, V4, "direct", [near])
+    assert found.near
+    assert "near machine (Some Processor)" in found.source
+    own = write("own.jsonl", record(knobs={"ow": 4}))
+    assert not best_config(DENSE, V4, "direct", [near, own]).near
+
+
+def test_a_near_record_that_looks_slower_here_is_refused(write):
+    other = replace(V4, l2_bytes=2 << 20)
+    # one pixel a tile leaves the multiply-add units idle on every machine
+    log = write("near.jsonl", record(machine=other, knobs={"oc": 1, "ow": 1}))
+    assert best_config(DENSE, V4, "direct", [log]) is None
+    exact = write("own.jsonl", record(knobs={"oc": 1, "ow": 1}))
+    assert best_config(DENSE, V4, "direct", [exact]) is not None
+
+
+def test_another_instruction_set_is_never_near(write):
+    log = write("a.jsonl", record(machine=V3))
+    assert tuned(DENSE, V4, "direct", [log]) == ()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [Config.of(gone=1), default(DENSE, V4).replace(oc=9), default(DENSE, V4).replace(ow=31, oh=4)],
+)
+def test_configs_that_break_a_limit_are_refused(write, config):
+    log = write("a.jsonl", replace(record(), config=config))
+    assert tuned(DENSE, V4, "direct", [log]) == ()
+
+
+def test_a_hostile_default_is_refused(write):
+    log = write("a.jsonl", replace(record(), default_config=Config.of(oc=0)))
+    assert tuned(DENSE, V4, "direct", [log]) == ()
+
+
+def test_a_log_that_changed_is_read_again(write, tmp_path):
+    log = write("a.jsonl", record(knobs={"ow": 7}))
+    assert best_config(DENSE, V4, "direct", [log]).config["ow"] == 7
+    append(log, [record(knobs={"ow": 4}, seconds=5e-5).to_line()])
+    assert best_config(DENSE, V4, "direct", [log]).config["ow"] == 4
+
+
+def test_search_path(tmp_path, monkeypatch):
+    folder, mine = tmp_path / "logs", tmp_path / "mine.jsonl"
+    append(folder / "b.jsonl", [record().to_line()])
+    append(mine, [record().to_line()])
+    monkeypatch.setenv(ENVIRONMENT, str(folder))
+    path = search_path(mine)
+    assert path[:2] == (mine, folder / "b.jsonl")
+    assert search_path()[0] == folder / "b.jsonl"
+    assert search_path("none") == ()
+    monkeypatch.setenv(ENVIRONMENT, "none")
+    assert search_path() == ()
+    assert search_path(mine) == (mine,)
+    with pytest.raises(TvmconvError, match=r"absent\.jsonl"):
+        search_path(tmp_path / "absent.jsonl")
+
+
+def test_look_up_loads_no_compiler(write):
+    log = write("a.jsonl", record(knobs={"ow": 7}))
+    facts = json.dumps({**V4.to_json(), **machine_facts(V4)})
+    code = (
+        "import json, sys\nfrom pathlib import Path\nfrom tvmconv.machine import Machine\n"
+        "from tvmconv.workload import Conv2dWorkload\nfrom tvmconv.tuning import lookup\n"
+        "fields = json.loads(sys.argv[2])\nfields['features'] = tuple(fields['features'])\n"
+        "work = Conv2dWorkload.parse(sys.argv[3])\n"
+        "assert lookup.best_config(work, Machine(**fields), 'direct', [Path(sys.argv[1])])\n"
+        "assert not {'tvm', 'onnx', 'xgboost'} & set(sys.modules), 'heavy'\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(log), facts, str(DENSE)], check=True)
