@@ -53,7 +53,7 @@ def test_stages_of_progress_come_in_order_and_finish():
 def test_algorithms_allow_list_names_the_layer_it_cannot_compute():
     net = tiny()
     model = net.model(net.conv("x", 16, 16))
-    with pytest.raises(ConfigError, match=r"conv0_0.*no algorithm computes mb1ic16"):
+    with pytest.raises(ConfigError, match=r"conv0_0.*no allowed algorithm computes mb1ic16"):
         tvmconv.build(model, threads=1, algorithms=["depthwise"])
     with pytest.raises(ConfigError, match="unknown"):
         tvmconv.build(model, threads=1, algorithms=["fft"])

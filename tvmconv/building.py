@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import onnx
 
     from tvmconv.runtime.module import CompiledModel
+    from tvmconv.selection.policy import Callback
 
 Progress = Callable[[str, int, int], None]
 
@@ -27,6 +28,10 @@ def build(
     shapes: Mapping[str, Sequence[int]] | None = None,
     threads: int | None = None,
     algorithms: Sequence[str] | None = None,
+    error_budget: float | None = None,
+    memory_budget: int | None = None,
+    overrides: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    choose: Callback | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel:
     """Compile an ONNX model for one machine.
@@ -43,7 +48,18 @@ def build(
     threads
         Threads that the kernels are partitioned for; by default all CPUs of this process.
     algorithms
-        Convolution algorithms to choose from; by default all.
+        Convolution algorithms to choose from; by default all. ``"-winograd"`` leaves one out.
+    error_budget
+        Largest estimated error of a layer, as max|error| / max|reference| against float64; by
+        default 5e-6. 3e-5 admits larger Winograd tiles, 0 the most accurate algorithm only.
+    memory_budget
+        Most bytes of workspace that a layer may use; 0 leaves algorithms without any.
+    overrides
+        A JSON file, or the mapping it would hold, that names the algorithm of single layers:
+        ``{"layer1.*": {"algorithm": "direct"}}``.
+    choose
+        Called as ``choose(layer, workload, candidates)`` for every convolution; returns one of
+        the candidates, or None to leave the choice alone.
     progress
         Called as ``progress(stage, done, total)`` while building.
 
@@ -72,11 +88,13 @@ def build(
     from tvmconv.graph.lower import lower
     from tvmconv.runtime.module import CompiledModel
     from tvmconv.runtime.threads import prepare
-    from tvmconv.selection.select import check_algorithms
+    from tvmconv.selection.overrides import read_overrides
+    from tvmconv.selection.policy import make_policy
 
     report = progress or _silent
     machine = resolve_machine(target, threads)
-    check_algorithms(algorithms)
+    chosen = read_overrides(overrides) if overrides is not None else ()
+    policy = make_policy(algorithms, error_budget, memory_budget, chosen, choose)
     # constant folding would make this thread's pool with fewer workers, for good
     prepare(machine.cores)
     report("read the model", 0, 1)
@@ -85,7 +103,7 @@ def build(
     report("import", 0, 1)
     module = to_relax(loaded)
     report("import", 1, 1)
-    lowered = lower(module, machine, algorithms=algorithms, progress=report)
+    lowered = lower(module, machine, policy=policy, progress=report)
     report("generate code", 0, 1)
     executable = compile_graph(lowered, machine)
     compiled = CompiledModel.from_executable(

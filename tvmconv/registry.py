@@ -21,6 +21,7 @@ ALGORITHMS: dict[str, str] = {
     "depthwise": "tvmconv.algorithms.depthwise:Depthwise",
     "direct": "tvmconv.algorithms.direct:Direct",
     "direct_first": "tvmconv.algorithms.direct_first:DirectFirst",
+    "winograd": "tvmconv.algorithms.winograd:Winograd",
 }
 
 

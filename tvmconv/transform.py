@@ -7,7 +7,8 @@ from typing import Any
 
 import tvm
 
-from tvmconv.selection.select import check_algorithms
+from tvmconv.selection.overrides import read_overrides
+from tvmconv.selection.policy import make_policy
 from tvmconv.target import resolve_machine
 
 __all__ = ["ScheduleOperators", "SubstituteConv2d"]
@@ -17,6 +18,10 @@ def SubstituteConv2d(
     target: Any = "native",
     threads: int | None = None,
     algorithms: Sequence[str] | None = None,
+    *,
+    error_budget: float | None = None,
+    memory_budget: int | None = None,
+    overrides: Any = None,
 ) -> Any:
     """Replace convolutions by tvmconv's kernels.
 
@@ -35,6 +40,8 @@ def SubstituteConv2d(
         Threads that the kernels are partitioned for; by default all CPUs of this process.
     algorithms
         Convolution algorithms to choose from; by default all.
+    error_budget, memory_budget, overrides
+        As for :func:`tvmconv.build`.
 
     Returns
     -------
@@ -77,12 +84,13 @@ def SubstituteConv2d(
     144.0
     """
     machine = resolve_machine(target, threads)
-    allowed = check_algorithms(algorithms)
+    chosen = read_overrides(overrides) if overrides is not None else ()
+    policy = make_policy(algorithms, error_budget, memory_budget, chosen)
 
     def transform(mod: Any, context: Any) -> Any:
         from tvmconv.graph.substitute import substitute
 
-        return substitute(mod, machine, allowed)
+        return substitute(mod, machine, policy)
 
     return tvm.transform.module_pass(transform, opt_level=0, name="tvmconv.SubstituteConv2d")
 

@@ -8,11 +8,12 @@ from tvmconv import registry
 from tvmconv.decision import Decision
 from tvmconv.errors import ConfigError
 from tvmconv.machine import MACHINES
-from tvmconv.selection.select import candidates, check_algorithms, select
+from tvmconv.selection.policy import check_algorithms, make_policy
+from tvmconv.selection.select import candidates, select
 from tvmconv.workload import Conv2dWorkload
 
 AVX512, AVX2 = MACHINES["x86-64-v4"], MACHINES["x86-64-v3"]
-DENSE = Conv2dWorkload.parse("mb1ic64ih14oc64kh3ph1+bias+relu")
+DENSE = Conv2dWorkload.parse("mb1ic64ih14oc64kh3ph1sh2+bias+relu")
 DEPTHWISE = Conv2dWorkload.parse("g64mb1ic64ih14oc64kh3ph1+bias+relu")
 FIRST = Conv2dWorkload.parse("mb1ic3ih32oc64kh3ph1:nchw+bias")
 
@@ -44,7 +45,7 @@ def test_decision_survives_json():
 
 def test_allow_list_that_cannot_compute_the_layer_names_it():
     with pytest.raises(ConfigError, match=r"'features\.3'.*direct: not in algorithms="):
-        select(DENSE, AVX512, layer="features.3", algorithms=["depthwise"])
+        select(DENSE, AVX512, layer="features.3", policy=make_policy(["depthwise"]))
 
 
 def test_unknown_algorithm_lists_the_known_ones():

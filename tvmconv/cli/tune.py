@@ -15,6 +15,8 @@ from tvmconv.cli import options
 from tvmconv.cli.output import emit, tell
 
 if TYPE_CHECKING:
+    from tvmconv.tuning.measure import Measurer
+    from tvmconv.tuning.pool import Pool
     from tvmconv.tuning.session import Observer, Progress
 
 
@@ -54,6 +56,17 @@ def command(
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="FILE", help="Log to append to; the user's log by default."),
     ] = None,
+    rpc_tracker: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Measure on devices of TVM's RPC tracker; for trusted networks only.",
+        ),
+    ] = "",
+    rpc_key: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(metavar="KEY", help="Key of the devices at the tracker; may be repeated."),
+    ] = None,
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
@@ -69,10 +82,11 @@ def command(
       tvmconv tune resnet18.onnx --trials 2000
       tvmconv tune --suite resnet50 --target x86-64-v3 --threads 1 --log mine.jsonl
       tvmconv tune --layer mb1ic64ih56oc64kh3ph1+bias+relu --trials-per-layer 200
+      tvmconv tune net.onnx --target x86-64-v3 --rpc-tracker 127.0.0.1:9190 --rpc-key lab
     """
     from tvmconv.errors import InputError
     from tvmconv.report.tuning import tune_report
-    from tvmconv.selection.select import check_algorithms
+    from tvmconv.selection.policy import check_algorithms
     from tvmconv.target import resolve_machine
     from tvmconv.tuning.lookup import default_log
     from tvmconv.tuning.pool import Pool
@@ -82,7 +96,8 @@ def command(
     if not (models or suite or layer):
         raise InputError("nothing to tune; give a model, --suite NAME or --layer PROBLEM")
     machine = resolve_machine(target, threads)
-    check_host(machine)
+    if not rpc_tracker:
+        check_host(machine)
     path = log or default_log(machine)
     shapes = options.parse_shapes(shape)
     tasks = collect(machine, models or [], suite or [], layer or [], shapes)
@@ -96,11 +111,12 @@ def command(
     tell(f"{len(tasks)} workloads, log {path}")
     start = time.monotonic()
     with Pool() as pool, _live() as observe:
+        measurer = _measurer(pool, rpc_tracker, rpc_key or [])
         try:
             outcomes = tune(
                 tasks,
                 machine,
-                pool,
+                measurer,
                 path,
                 settings,
                 total_trials=trials,
@@ -111,6 +127,27 @@ def command(
             tell("stopped; the same command goes on from here")
             raise typer.Exit(130) from None
     emit(tune_report(tasks, outcomes, path, time.monotonic() - start), as_json, save)
+
+
+def _measurer(pool: Pool, tracker: str, keys: list[str]) -> Measurer:
+    """This machine, or the devices of a tracker."""
+    from tvmconv.errors import InputError
+    from tvmconv.tuning.measure import LocalMeasurer
+    from tvmconv.tuning.remote import RemoteMeasurer, is_loopback, parse_address
+
+    if not tracker:
+        if keys:
+            raise InputError("--rpc-key needs --rpc-tracker HOST:PORT")
+        return LocalMeasurer(pool)
+    if not keys:
+        raise InputError("--rpc-tracker needs --rpc-key KEY")
+    host, port = parse_address(tracker)
+    if not is_loopback(host):
+        tell(
+            f"warning: TVM's RPC to {host} is neither encrypted nor authenticated; "
+            "whoever reaches its ports can run code: use it on trusted networks only"
+        )
+    return RemoteMeasurer(pool, host, port, keys)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ once, where it is first needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tvmconv.decision import Decision
@@ -17,6 +17,7 @@ from tvmconv.graph.blockable import can_block
 from tvmconv.graph.ir import Graph, Node, Value
 from tvmconv.graph.match import CONV
 from tvmconv.machine import Machine
+from tvmconv.selection.policy import Policy
 from tvmconv.selection.select import select
 from tvmconv.workload import Conv2dWorkload
 
@@ -40,7 +41,7 @@ def plan_layouts(
     graph: Graph,
     machine: Machine,
     *,
-    algorithms: Sequence[str] | None = None,
+    policy: Policy | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Plan:
     """Walk the graph once and decide.
@@ -51,8 +52,8 @@ def plan_layouts(
         After :func:`~tvmconv.graph.match.fuse_layers`.
     machine
         Gives the block size and the cost of each algorithm.
-    algorithms
-        Allowed algorithm names.
+    policy
+        What may be chosen; see :class:`~tvmconv.selection.policy.Policy`.
     progress
         Called with (convolutions decided, convolutions in all).
 
@@ -68,7 +69,7 @@ def plan_layouts(
     for node in graph.nodes:
         if node.op == CONV:
             source = node.args[0]
-            plan.decisions[node] = _decide(node, source in in_blocks, machine, algorithms)
+            plan.decisions[node] = _decide(node, source in in_blocks, machine, policy)
             if plan.decisions[node].workload.data_layout == "NCHWc":
                 in_blocks.add(source)
             if progress:
@@ -111,9 +112,7 @@ def _size(value: Value) -> int:
     return size
 
 
-def _decide(
-    node: Node, is_blocked: bool, machine: Machine, algorithms: Sequence[str] | None
-) -> Decision:
+def _decide(node: Node, is_blocked: bool, machine: Machine, policy: Policy | None) -> Decision:
     """Blocked input, or plain input for a first layer where that costs less."""
     workload: Conv2dWorkload = node.attrs["workload"]
     options = [workload]
@@ -123,7 +122,7 @@ def _decide(
     problem: ConfigError | None = None
     for option in options:
         try:
-            decision = select(option, machine, layer=node.layer, algorithms=algorithms)
+            decision = select(option, machine, layer=node.layer, policy=policy)
         except ConfigError as error:
             problem = problem or error
             continue

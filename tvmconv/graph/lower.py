@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,10 +16,12 @@ from tvmconv.graph.emit import emit_graph
 from tvmconv.graph.emitter import CallRecord, Emitter
 from tvmconv.graph.ir import Graph
 from tvmconv.graph.layout import Plan, plan_layouts
-from tvmconv.graph.match import fuse_layers
+from tvmconv.graph.match import CONV, fuse_layers
 from tvmconv.graph.normalise import normalise
 from tvmconv.graph.read import read_function, type_of
 from tvmconv.machine import Machine
+from tvmconv.selection.overrides import check_used
+from tvmconv.selection.policy import Policy
 
 # stage name, done, total
 Progress = Callable[[str, int, int], None]
@@ -55,7 +57,7 @@ def lower(
     mod: Any,
     machine: Machine,
     *,
-    algorithms: Sequence[str] | None = None,
+    policy: Policy | None = None,
     progress: Progress | None = None,
 ) -> LoweredGraph:
     """Choose, place and fuse kernels for the function ``main``.
@@ -66,8 +68,8 @@ def lower(
         As :func:`tvmconv.frontend.to_relax` makes it: static shapes, weights as constants.
     machine
         Target of the kernels.
-    algorithms
-        Allowed convolution algorithms, by default all.
+    policy
+        What may be chosen for convolutions; by default everything within the default budgets.
     progress
         Called with a stage's name, the steps done and the steps in all.
 
@@ -78,8 +80,10 @@ def lower(
     """
     graph = read_function(mod["main"], layer_name)
     prepare(graph, machine)
+    if policy is not None and policy.overrides:
+        check_used(policy.overrides, [node.layer for node in graph.nodes if node.op == CONV])
     plan = plan_layouts(
-        graph, machine, algorithms=algorithms, progress=_stage("choose algorithms", progress)
+        graph, machine, policy=policy, progress=_stage("choose algorithms", progress)
     )
     builder = relax.BlockBuilder()
     emitter = Emitter(builder, machine, plan)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import tvm
@@ -19,15 +18,16 @@ from tvmconv.graph.normalise import normalise
 from tvmconv.graph.read import is_readable, read_bindings, value_of
 from tvmconv.kernel import Kernel
 from tvmconv.machine import Machine
+from tvmconv.selection.policy import Policy
 
 
-def substitute(mod: Any, machine: Machine, algorithms: Sequence[str] | None) -> Any:
+def substitute(mod: Any, machine: Machine, policy: Policy | None) -> Any:
     """Rewrite every dataflow block that holds a convolution with constant weights.
 
     Convolution kernels and other functions that must not be merged with their neighbours come
     out scheduled; element-wise functions do not.
     """
-    visitor = _Substitution(mod, machine, algorithms)
+    visitor = _Substitution(mod, machine, policy)
     for var, func in mod.functions_items():
         if isinstance(func, relax.Function) and not (func.attrs and func.attrs.get("Primitive")):
             visitor.builder_.update_func(var, visitor.visit_expr(func))
@@ -42,10 +42,10 @@ def substitute(mod: Any, machine: Machine, algorithms: Sequence[str] | None) -> 
 
 @mutator
 class _Substitution(PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: Any, machine: Machine, algorithms: Sequence[str] | None) -> None:
+    def __init__(self, mod: Any, machine: Machine, policy: Policy | None) -> None:
         super().__init__(mod)
         self.machine = machine
-        self.algorithms = algorithms
+        self.policy = policy
         self.kernels: dict[Kernel, Any] = {}
         self.skipped: list[str] = []
 
@@ -74,7 +74,7 @@ class _Substitution(PyExprMutator):  # type: ignore[misc]
         return self._emit(graph, [self.visit_expr(var) for var in free], results, outputs)
 
     def _emit(self, graph: Graph, inputs: list[Any], results: list[Any], outputs: list[Any]) -> Any:
-        plan = plan_layouts(graph, self.machine, algorithms=self.algorithms)
+        plan = plan_layouts(graph, self.machine, policy=self.policy)
         self.builder_._begin_dataflow_block()
         emitter = Emitter(self.builder_, self.machine, plan, self.kernels)
         remaining = emit_graph(emitter, graph, inputs)

@@ -15,7 +15,7 @@ from tvmconv.machine import Machine
 from tvmconv.tuning.cost_model import predicted
 from tvmconv.tuning.journal import Journal, Trial
 from tvmconv.tuning.logfile import append
-from tvmconv.tuning.measure import Builder, Measured, gain, interleaved, is_better, trials
+from tvmconv.tuning.measure import Measured, Measurer, gain, is_better
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.record import Record, machine_facts
 from tvmconv.tuning.search import Search
@@ -40,7 +40,7 @@ class WorkloadTuner:
     ----------
     workload, machine
         What to tune.
-    builder
+    measurer
         Where candidates run.
     settings
         How much.
@@ -49,14 +49,14 @@ class WorkloadTuner:
     journal
         Where trials are remembered.
     provenance
-        ``device``, ``versions`` and a function for the date, for the record.
+        Returns ``versions`` and ``date`` of a record.
     """
 
     def __init__(
         self,
         workload: Conv2dWorkload,
         machine: Machine,
-        builder: Builder,
+        measurer: Measurer,
         settings: Settings,
         log: Path,
         journal: Journal,
@@ -64,7 +64,7 @@ class WorkloadTuner:
     ) -> None:
         self.workload = workload
         self.machine = machine
-        self.builder = builder
+        self.measurer = measurer
         self.settings = settings
         self.log = log
         self.journal = journal
@@ -137,7 +137,7 @@ class WorkloadTuner:
         fresh = [choice for choice in choices if choice not in known]
         if fresh:
             best = self.outcome.best_seconds
-            for trial in trials(self.builder, self.workload, self.machine, fresh, best):
+            for trial in self.measurer.trials(self.workload, self.machine, fresh, best):
                 self.journal.add(name, [trial])
                 results[trial.config] = self._take(trial, observe)
         # in the order of the proposals, whatever was remembered: the model sees the same
@@ -176,8 +176,8 @@ class WorkloadTuner:
         if not finalists:
             return
         choices = [self.default, *finalists]
-        default, *others = interleaved(
-            self.builder, self.workload, self.machine, choices, self.settings.final
+        default, *others = self.measurer.interleaved(
+            self.workload, self.machine, choices, self.settings.final
         )
         good = [m for m in others if isinstance(m, Measured)]
         for failed in (m for m in (default, *others) if not isinstance(m, Measured)):
@@ -214,6 +214,7 @@ class WorkloadTuner:
                 "limit": winner.limit,
             },
             tuner={"space": "knobs", "seed": self.settings.seed, "trials": self.outcome.trials},
+            device=self.measurer.identity(),
             **self.provenance(),
         )
 
@@ -221,7 +222,7 @@ class WorkloadTuner:
 def untuned_choice(
     workload: Conv2dWorkload,
     machine: Machine,
-    error_budget: float = math.inf,
+    error_budget: float | None = None,
     algorithms: tuple[str, ...] = (),
 ) -> Choice:
     """What a build without any log would take.
@@ -231,9 +232,10 @@ def untuned_choice(
     ConfigError
         If no algorithm computes the workload.
     """
+    from tvmconv.selection.policy import make_policy
     from tvmconv.selection.select import select
 
-    chosen = select(workload, machine, algorithms=algorithms or None).chosen
+    chosen = select(workload, machine, policy=make_policy(algorithms or None)).chosen
     return chosen.algorithm, chosen.config
 
 

@@ -1,0 +1,167 @@
+"""The analytic choice of Winograd's tiles, regions and register tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from tvmconv.algorithms.winograd import Tiling, tiling
+from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS
+from tvmconv.config import Config, KnobValue
+from tvmconv.errors import ConfigError
+from tvmconv.machine import Machine
+from tvmconv.workload import Conv2dWorkload
+
+_HERTZ = 2.4e9
+# Fits to measured calls, docs/winograd.md. Bytes per cycle from L3 and from memory, read; a write
+# costs more, because the line is read first.
+_L3_BYTES, _MEMORY_BYTES, _WRITE_COST = 9.5, 4.6, 1.5
+# share of the traffic's time that computing does not hide
+_STREAM_SHOWN, _SCRATCH_SHOWN = 0.5, 0.8
+# cycles of the products over those of their multiplications, with weights in L1 and beyond
+_PRODUCT_COST, _PRODUCT_COST_L2 = 1.12, 1.2
+# cycles of one arithmetic instruction of a transform, loads and stores included
+_TRANSFORM_COST = 0.9
+_CALL_CYCLES = 4000
+
+
+@dataclass(frozen=True)
+class WinogradModel:
+    """Costs of one workload on one machine, in cycles of one core."""
+
+    workload: Conv2dWorkload
+    machine: Machine
+
+    def registers(self, rt: int, kr: int) -> int:
+        """Vector registers of a register tile; AVX-512 reads the pixel inside the FMA."""
+        return rt * kr + kr + (2 if self.machine.lanes >= 16 else 1)
+
+    @cached_property
+    def tile_sizes(self) -> tuple[tuple[int, int], ...]:
+        """Tiles with distinct numbers of tiles: a larger tile that saves nothing is left out."""
+        w = self.workload
+        heights = _useful(w.out_height, w.kernel_h)
+        widths = _useful(w.out_width, w.kernel_w)
+        return tuple((h, x) for h in heights for x in widths if abs(h - x) <= 2 or 1 in (h, x))
+
+    def check_tile(self, config: Config) -> None:
+        """Raise :class:`ConfigError` for a tile outside the known points."""
+        w = self.workload
+        for name, kernel in (("mh", w.kernel_h), ("mw", w.kernel_w)):
+            size = config.int(name)
+            if size < 1 or size + kernel - 1 > MOST_PRODUCTS:
+                raise ConfigError(
+                    f"{name}={size} of {w} must lie between 1 and {MOST_PRODUCTS - kernel + 1}"
+                )
+
+    def knobs(self) -> dict[str, tuple[KnobValue, ...]]:
+        """Every knob with the values worth trying."""
+        w = self.workload
+        rows = {Tiling(w, mh, mw).rows for mh, mw in self.tile_sizes}
+        columns = {Tiling(w, mh, mw).columns for mh, mw in self.tile_sizes}
+        blocks = self.machine.blocks(w.out_channels)
+        return {
+            "mh": tuple(sorted({mh for mh, _ in self.tile_sizes})),
+            "mw": tuple(sorted({mw for _, mw in self.tile_sizes})),
+            "fused": (0, 1),
+            "rh": tuple(sorted({d for count in rows for d in _divisors(count)})),
+            "rw": tuple(sorted({d for count in columns for d in _divisors(count)})),
+            "rt": tuple(range(1, self.machine.vector_registers)),
+            "kr": tuple(d for d in _divisors(blocks) if d <= 4),
+        }
+
+    def offers(self) -> tuple[Config, ...]:
+        """The best config of every tile size."""
+        return tuple(min(self._configs(mh, mw), key=self.seconds) for mh, mw in self.tile_sizes)
+
+    def best(self) -> Config:
+        """The config with the least predicted time."""
+        return min(self.offers(), key=self.seconds)
+
+    def _configs(self, mh: int, mw: int) -> Iterator[Config]:
+        tiles = Tiling(self.workload, mh, mw)
+        blocks = self.machine.blocks(self.workload.out_channels)
+        regions = [(1, rh, tiles.columns) for rh in _divisors(tiles.rows)]
+        regions += [(1, 1, rw) for rw in _divisors(tiles.columns)[:-1] if rw >= 8]
+        for fused, rh, rw in [*regions, (0, 1, tiles.columns)]:
+            count = rh * rw if fused else tiles.count
+            for kr in (d for d in _divisors(blocks) if d <= 4):
+                limit = (self.machine.vector_registers - self.registers(0, kr)) // kr
+                fitting = [d for d in _divisors(count) if d <= limit]
+                for rt in fitting[-2:]:
+                    yield Config.of(mh=mh, mw=mw, fused=fused, rh=rh, rw=rw, rt=rt, kr=kr)
+
+    def parts(self, config: Config) -> dict[str, float]:
+        """Seconds on one core of each part of a call, by name."""
+        w, machine, tiles = self.workload, self.machine, tiling(self.workload, config)
+        rt, kr, lanes = config.int("rt"), config.int("kr"), machine.lanes
+        in_blocks, out_blocks = machine.blocks(w.in_channels), machine.blocks(w.out_channels)
+        alive = region_tiles(tiles, config)
+        regions = tiles.count // alive
+        # two multiply-add units with four cycles' latency, two loads a cycle
+        step = max(rt * kr / 2, 4.0, (rt + kr) / 2)
+        steps = tiles.products * out_blocks // kr * (tiles.count // rt) * in_blocks * lanes
+        panel = 4 * lanes * kr * in_blocks * lanes
+        cost = _PRODUCT_COST if panel <= machine.l1d_bytes // 2 else _PRODUCT_COST_L2
+        product = steps * (step * cost + 12 / (in_blocks * lanes))
+        tall, wide = tiles.vertical.n, tiles.horizontal.n
+        work_in = tall * wide * (tall + wide) * 0.4 + 2 * tiles.products
+        work_out = wide * tall * tiles.mh * 0.4 + tiles.mh * wide * tiles.mw * 0.4 + tiles.products
+        transforms = tiles.count * (in_blocks * work_in + out_blocks * work_out) * _TRANSFORM_COST
+        weights = 4 * tiles.products * in_blocks * out_blocks * lanes**2
+        scratch = 4 * tiles.products * lanes * (in_blocks + out_blocks) * alive
+        image = 4 * lanes * (in_blocks * w.in_height * w.in_width)
+        image += 4 * lanes * out_blocks * w.out_height * w.out_width * 2
+        stream = weights / _MEMORY_BYTES
+        if weights + scratch > 0.9 * machine.l2_bytes:
+            stream += (regions - 1) * weights / self._rate(weights + scratch)
+        spilled = max(0.0, scratch - 0.6 * machine.l2_bytes)
+        spill = regions * spilled * (1 + _WRITE_COST) / self._rate(weights + scratch)
+        passed = w.batch * image / _L3_BYTES if image > machine.l2_bytes // 2 else 0.0
+        shown = _SCRATCH_SHOWN * (spill + passed) + transforms
+        return {
+            "products": product / _HERTZ,
+            "transforms": transforms / _HERTZ,
+            "weights": max(_STREAM_SHOWN * stream, stream - product - shown) / _HERTZ,
+            "activations": _SCRATCH_SHOWN * passed / _HERTZ,
+            "workspace": _SCRATCH_SHOWN * spill / _HERTZ,
+            "call": _CALL_CYCLES * (1 if config.int("fused") else 3) / _HERTZ,
+        }
+
+    def _rate(self, working_set: float) -> float:
+        """Bytes per cycle of a stream from behind L2."""
+        share = self.machine.l3_bytes / 4
+        beyond = min(max((working_set - share) / share, 0.0), 1.0)
+        return _L3_BYTES + (_MEMORY_BYTES - _L3_BYTES) * beyond
+
+    def seconds(self, config: Config) -> float:
+        """Time of one call on the machine's cores."""
+        parts, cores = self.parts(config), self.machine.cores
+        fixed = parts.pop("call") / (1 if cores > 1 else 4)
+        tiles = tiling(self.workload, config)
+        tasks = tiles.count // region_tiles(tiles, config)
+        if not config.int("fused"):
+            tasks = tiles.products * self.machine.blocks(self.workload.out_channels)
+        idle = -(-tasks // cores) * cores / tasks
+        return sum(parts.values()) * idle / cores + fixed
+
+
+def region_tiles(tiles: Tiling, config: Config) -> int:
+    """Tiles whose transformed values are alive at a time."""
+    return config.int("rh") * config.int("rw") if config.int("fused") else tiles.count
+
+
+def _useful(extent: int, kernel: int) -> list[int]:
+    """Tile sizes for one axis, from 2, each covering the axis in fewer tiles than the last."""
+    if kernel == 1:
+        return [1]
+    sizes: list[int] = []
+    for size in range(2, MOST_PRODUCTS - kernel + 2):
+        if not sizes or -(-extent // size) < -(-extent // sizes[-1]):
+            sizes.append(size)
+    return sizes or [1]
+
+
+def _divisors(count: int) -> list[int]:
+    return [d for d in range(1, count + 1) if count % d == 0]

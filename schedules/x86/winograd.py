@@ -1,0 +1,137 @@
+"""Winograd convolution on x86: AVX2 and AVX-512.
+
+Fused (``fused=1``): a region of ``rh`` rows of ``rw`` tiles goes through all stages while it lies
+in L2; regions are parallel. Staged (``fused=0``): each stage is one parallel loop over the whole
+batch, for planes with fewer regions than threads, or weights that should be read once only.
+
+The products are register tiles of ``rt`` tiles by ``kr`` output blocks (see ``microkernel``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.algorithms.winograd import tiling
+from tvmconv.config import Config, KnobValue
+from tvmconv.errors import ConfigError
+from tvmconv.machine import Machine
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.winograd_model import WinogradModel, region_tiles
+from tvmconv.workload import Conv2dWorkload
+
+
+def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
+    """The tile size with the least predicted time."""
+    config: Config = WinogradModel(workload, machine).best()
+    return config
+
+
+def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+    """The best config of every tile size: they differ in error and memory."""
+    configs: tuple[Config, ...] = WinogradModel(workload, machine).offers()
+    return configs
+
+
+def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
+    """Every knob with the values worth trying.
+
+    ``mh``, ``mw``: output tile. ``fused``, ``rh``, ``rw``: see the module; they divide the rows
+    and columns of tiles, and a region of several rows has whole rows. ``rt``, ``kr``: register
+    tile; they divide the tiles of a region and the output blocks.
+    """
+    space: dict[str, tuple[KnobValue, ...]] = WinogradModel(workload, machine).knobs()
+    return space
+
+
+def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Tiles divide what they tile, and the register tile fits."""
+    WinogradModel(workload, machine).check_tile(config)
+    tiles = tiling(workload, config)
+    rh, rw, rt, kr = (config.int(name) for name in ("rh", "rw", "rt", "kr"))
+    if min(rh, rw, rt, kr) < 1 or config.int("fused") not in (0, 1):
+        raise ConfigError(f"rh, rw, rt, kr of {workload} must be 1 or more, fused 0 or 1: {config}")
+    if tiles.rows % rh or tiles.columns % rw or (rh > 1 and rw < tiles.columns):
+        raise ConfigError(
+            f"rh={rh} rw={rw} must divide the {tiles.rows}x{tiles.columns} tiles of {workload} "
+            "into whole rows, or parts of one row"
+        )
+    region = region_tiles(tiles, config)
+    if region % rt or machine.blocks(workload.out_channels) % kr:
+        raise ConfigError(
+            f"rt={rt} must divide the {region} tiles of a region of {workload}, and kr={kr} its "
+            f"{machine.blocks(workload.out_channels)} output blocks"
+        )
+    needed = WinogradModel(workload, machine).registers(rt, kr)
+    if needed > machine.vector_registers:
+        raise ConfigError(
+            f"register tile rt={rt} kr={kr} needs {needed} vector registers, "
+            f"{machine.name} has {machine.vector_registers}; take a smaller tile"
+        )
+
+
+def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Schedule the blocks of :class:`tvmconv.algorithms.winograd.Winograd` in place."""
+    tiles, fused = tiling(workload, config), bool(config.int("fused"))
+    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+    n, kb, h, x, lane = schedule.get_loops(output)
+    th, i = schedule.split(h, [None, tiles.mh])
+    tw, j = schedule.split(x, [None, tiles.mw])
+    region = None
+    if fused:
+        regions, th = schedule.split(th, [None, config.int("rh")])
+        parts, tw = schedule.split(tw, [None, config.int("rw")])
+        schedule.reorder(n, regions, parts, kb, th, tw, i, j, lane)
+        region = schedule.fuse(n, regions, parts)
+        schedule.parallel(region)
+    else:
+        schedule.reorder(kb, n, th, tw, i, j, lane)
+        schedule.parallel(kb)
+    for loop in (i, j):
+        schedule.unroll(loop)
+    schedule.vectorize(lane)
+    _one_tile(schedule, schedule.get_sblock("rows"), tw)
+    _products(schedule, block, region, config)
+    _input(schedule, region)
+
+
+def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """Time of one call by :class:`WinogradModel`."""
+    return float(WinogradModel(workload, machine).seconds(config))
+
+
+def _one_tile(schedule: Any, block: Any, at: Any) -> None:
+    """First pass of a transform: one tile's values in registers, or on the stack."""
+    schedule.compute_at(block, at, preserve_unit_loops=True)
+    schedule.set_scope(block, 0, "local")
+    row, column, lane = schedule.get_loops(block)[-3:]
+    schedule.reorder(column, row, lane)
+    for loop in (column, row):
+        schedule.unroll(loop)
+    schedule.vectorize(lane)
+
+
+def _products(schedule: Any, block: Any, region: Any, config: Config) -> None:
+    if region is not None:
+        schedule.compute_at(block, region, preserve_unit_loops=True)
+    p, kb, t, lane, cb, c = schedule.get_loops(block)[-6:]
+    outer, t_tile = schedule.split(t, [None, config.int("rt")])
+    group, kb_tile = schedule.split(kb, [None, config.int("kr")])
+    schedule.reorder(p, group, outer, cb, c, t_tile, kb_tile, lane)
+    if region is None:
+        p = schedule.fuse(p, group)
+        schedule.parallel(p)
+    store = schedule.cache_write(block, 0, "local")
+    register_tile(schedule, block, store, at=outer, reduction=cb, tile=(t_tile, kb_tile), lane=lane)
+
+
+def _input(schedule: Any, region: Any) -> None:
+    block = schedule.get_sblock("transform")
+    if region is not None:
+        schedule.compute_at(block, region, preserve_unit_loops=True)
+    p, cb, t, lane = schedule.get_loops(block)[-4:]
+    schedule.reorder(cb, t, p, lane)
+    if region is None:
+        schedule.parallel(cb)
+    schedule.unroll(p)
+    schedule.vectorize(lane)
+    _one_tile(schedule, schedule.get_sblock("columns"), t)

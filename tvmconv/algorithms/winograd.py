@@ -1,0 +1,227 @@
+"""Winograd convolution F(mh x mw, R x S) on channel-blocked layouts.
+
+Lavin and Gray (2016); stages and data flow of Wang et al. (2020), section 3, with lanes along
+channels instead of products: every stage then works on the blocked layout of the activations.
+
+1. Filters are transformed and packed when the model is built, in float64.
+2. ``columns``, ``transform``: ``V = B^T d B`` of every input tile; padding is a predicate.
+3. ``conv2d``: for each of the ``n_h * n_w`` products a matrix product over the input channels.
+4. ``rows``, ``output``: ``A^T M A``, the epilogue, and only the pixels that exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS, Transforms, transforms
+from tvmconv.config import Config
+from tvmconv.machine import Machine
+from tvmconv.workload import Conv2dWorkload
+
+# growth of the error by the transforms of one axis, by products; fitted to measurements against
+# float64 (docs/winograd.md)
+_AMPLIFICATION = {1: 0.8, 2: 0.9, 3: 1.0, 4: 1.1, 5: 1.3, 6: 1.4, 7: 4.2, 8: 6.0}
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Tiles of a workload's output: F(mh, R) down the columns and F(mw, S) along the rows."""
+
+    workload: Conv2dWorkload
+    mh: int
+    mw: int
+
+    @property
+    def vertical(self) -> Transforms:
+        """Matrices for columns of a tile."""
+        return transforms(self.mh, self.workload.kernel_h)
+
+    @property
+    def horizontal(self) -> Transforms:
+        """Matrices for rows of a tile."""
+        return transforms(self.mw, self.workload.kernel_w)
+
+    @property
+    def products(self) -> int:
+        """Multiplications per tile and pair of channels."""
+        return self.vertical.n * self.horizontal.n
+
+    @property
+    def rows(self) -> int:
+        """Rows of tiles in an image."""
+        return -(-self.workload.out_height // self.mh)
+
+    @property
+    def columns(self) -> int:
+        """Tiles in a row."""
+        return -(-self.workload.out_width // self.mw)
+
+    @property
+    def count(self) -> int:
+        """Tiles of the whole batch."""
+        return self.workload.batch * self.rows * self.columns
+
+
+def tiling(workload: Conv2dWorkload, config: Config) -> Tiling:
+    """The tiles that a config asks for."""
+    return Tiling(workload, config.int("mh"), config.int("mw"))
+
+
+class Winograd(Algorithm):
+    """Dense convolution of stride 1 with at most 8 products per axis.
+
+    Knobs read by the expression: ``mh``, ``mw``, the output tile; ``kr``, the output blocks that
+    one register tile covers: weights are packed in groups of that many blocks. ``fused``,
+    ``rh`` and ``rw`` decide how much workspace the schedule needs.
+    """
+
+    name = "winograd"
+    blocks = ("columns", "transform", "conv2d", "rows", "output")
+
+    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """Strides, dilation, groups and 1x1 kernels leave nothing to save."""
+        w = workload
+        if w.dtype != "float32":
+            return f"it computes in float32, not {w.dtype}"
+        if w.data_layout != "NCHWc":
+            return "it reads channel-blocked input, not plain NCHW"
+        if (w.stride_h, w.stride_w) != (1, 1):
+            return f"its tiles overlap only at stride 1, not {w.stride_h}x{w.stride_w}"
+        if (w.dilation_h, w.dilation_w) != (1, 1):
+            return f"it needs dense kernels, not dilation {w.dilation_h}x{w.dilation_w}"
+        if w.groups != 1:
+            return f"{w.groups} groups leave too few channels for its products"
+        if w.kernel_h * w.kernel_w == 1:
+            return "a 1x1 kernel has no products to save"
+        if max(w.kernel_h, w.kernel_w) >= MOST_PRODUCTS:
+            return f"a {w.kernel_h}x{w.kernel_w} kernel needs more than {MOST_PRODUCTS} points"
+        return None
+
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
+        """See the base class and the module; tiles are numbered across the whole batch."""
+        from tvm import te, tirx
+
+        from tvmconv.algorithms.epilogue import apply_epilogue
+        from tvmconv.algorithms.winograd_rows import choose, input_rows, output_rows
+
+        w, lanes, tiles, kr = workload, machine.lanes, tiling(workload, config), config.int("kr")
+        in_blocks, out_blocks = machine.blocks(w.in_channels), machine.blocks(w.out_channels)
+        tall, wide = tiles.vertical, tiles.horizontal
+        shape_out = (w.batch, out_blocks, w.out_height, w.out_width, lanes)
+        data = te.placeholder((w.batch, in_blocks, w.in_height, w.in_width, lanes), name="data")
+        packed = self.packed_weight_shape(workload, machine, config)
+        weight = te.placeholder(packed, name="weight")
+        arguments = [data, weight]
+        bias = te.placeholder((out_blocks, lanes), name="bias") if w.has("bias") else None
+        residual = te.placeholder(shape_out, name="residual") if w.has("add") else None
+        arguments += [tensor for tensor in (bias, residual) if tensor is not None]
+
+        def read(cb: Any, t: Any, i: Any, j: Any, c: Any) -> Any:
+            y = t // tiles.columns % tiles.rows * tiles.mh + i - w.pad_top
+            x = t % tiles.columns * tiles.mw + j - w.pad_left
+            inside = []
+            if w.pad_top:
+                inside.append(y >= 0)
+            if (tiles.rows - 1) * tiles.mh + tall.n - w.pad_top > w.in_height:
+                inside.append(y < w.in_height)
+            if w.pad_left:
+                inside.append(x >= 0)
+            if (tiles.columns - 1) * tiles.mw + wide.n - w.pad_left > w.in_width:
+                inside.append(x < w.in_width)
+            value = data[t // (tiles.columns * tiles.rows), cb, y, x, c]
+            return tirx.if_then_else(tirx.all(*inside), value, 0.0) if inside else value
+
+        columns = te.compute(
+            (in_blocks, tiles.count, tall.n, wide.n, lanes),
+            lambda cb, t, p, j, c: choose(
+                p, input_rows(tall, [read(cb, t, i, j, c) for i in range(tall.n)])
+            ),
+            name="columns",
+        )
+        transformed = te.compute(
+            (tiles.products, in_blocks, tiles.count, lanes),
+            lambda p, cb, t, c: choose(
+                p % wide.n,
+                input_rows(wide, [columns[cb, t, p // wide.n, j, c] for j in range(wide.n)]),
+            ),
+            name="transform",
+        )
+        cb = te.reduce_axis((0, in_blocks), "cb")
+        c = te.reduce_axis((0, lanes), "c")
+        product = te.compute(
+            (tiles.products, out_blocks, tiles.count, lanes),
+            lambda p, kb, t, k: te.sum(
+                transformed[p, cb, t, c] * weight[p, kb // kr, cb, c, kb % kr, k], axis=[cb, c]
+            ),
+            name="conv2d",
+            attrs={"tvmconv.algorithm": self.name},
+        )
+        rows = te.compute(
+            (out_blocks, tiles.count, tiles.mh, wide.n, lanes),
+            lambda kb, t, i, q, k: choose(
+                i,
+                output_rows(tall, [product[p * wide.n + q, kb, t, k] for p in range(tall.n)]),
+            ),
+            name="rows",
+        )
+
+        def finish(n: Any, kb: Any, h: Any, x: Any, k: Any) -> Any:
+            t = (n * tiles.rows + h // tiles.mh) * tiles.columns + x // tiles.mw
+            values = [rows[kb, t, h % tiles.mh, q, k] for q in range(wide.n)]
+            return apply_epilogue(
+                choose(x % tiles.mw, output_rows(wide, values)),
+                w.epilogue,
+                bias[kb, k] if bias is not None else None,
+                residual[n, kb, h, x, k] if residual is not None else None,
+            )
+
+        output = te.compute(shape_out, finish, name="output")
+        return [*arguments, output]
+
+    def packed_weight_shape(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> tuple[int, ...]:
+        """``(n_h * n_w, K/(kr*k), C/c, c, kr, k)``, ``k`` and ``c`` the machine's lanes."""
+        kr, lanes = config.int("kr"), machine.lanes
+        groups = -(-machine.blocks(workload.out_channels) // kr)
+        blocks = machine.blocks(workload.in_channels)
+        return (tiling(workload, config).products, groups, blocks, lanes, kr, lanes)
+
+    def pack_weight(
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> FloatArray:
+        """``U = G g G^T`` of an OIHW weight, computed in float64 and rounded once."""
+        tiles, shape = tiling(workload, config), self.packed_weight_shape(workload, machine, config)
+        products, groups, blocks, lanes, kr, _ = shape
+        padded = np.zeros((groups * kr * lanes, blocks * lanes, *weight.shape[2:]))
+        padded[: workload.out_channels, : workload.in_channels] = weight
+        tall, wide = tiles.vertical.filter_matrix(), tiles.horizontal.filter_matrix()
+        result = np.empty(shape, np.float32)
+        for p in range(products):
+            tap = np.outer(tall[p // wide.shape[0]], wide[p % wide.shape[0]])
+            plane = np.tensordot(padded, tap, 2).reshape(groups, kr, lanes, blocks, lanes)
+            result[p] = plane.transpose(0, 3, 4, 1, 2)
+        return result
+
+    def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """Transformed input and products: of one region on each core, or of all tiles."""
+        tiles = tiling(workload, config)
+        blocks = machine.blocks(workload.in_channels) + machine.blocks(workload.out_channels)
+        alive = config.int("rh") * config.int("rw") if config.int("fused") else tiles.count
+        return 4 * tiles.products * blocks * alive * machine.lanes
+
+    def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """Those of the products; transforms use additions and constants."""
+        tiles = tiling(workload, config)
+        blocks = machine.blocks(workload.in_channels) * machine.blocks(workload.out_channels)
+        return tiles.products * tiles.count * blocks * machine.lanes**2
+
+    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+        """Rounding of the products' sums, amplified by the transforms of both axes."""
+        tiles = tiling(workload, config)
+        grown = _AMPLIFICATION[tiles.vertical.n] * _AMPLIFICATION[tiles.horizontal.n]
+        return float(2.0**-24 * grown * (3.4 + workload.in_channels / 48))

@@ -1,0 +1,154 @@
+"""The transform matrices of Winograd convolution F(m, r), by Cook-Toom interpolation.
+
+An output of ``m`` values by a filter of ``r`` taps needs ``n = m + r - 1`` products: the product of
+two polynomials is evaluated at ``n - 1`` points and at infinity, and interpolated. Everything is
+computed in rational arithmetic. Points may share one irrational scale; it multiplies every entry
+by a known power of itself, and the powers cancel in the result.
+
+Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2016), equation 7; Wang et al.,
+"Optimizing Winograd-Based Fast Convolution Algorithm on Phytium Multi-Core CPUs" (2020),
+equation 3, whose P and Q are G and B here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+Rational = tuple[tuple[Fraction, ...], ...]
+
+_HALF = Fraction(1, 2)
+# products -> (points, squared scale). Chosen for the least error on normally distributed data
+# among sets whose transforms need few multiplications; docs/winograd.md has the figures.
+_POINTS: dict[int, tuple[tuple[Fraction, ...], Fraction]] = {
+    1: ((), Fraction(1)),
+    2: ((Fraction(0),), Fraction(1)),
+    3: ((Fraction(0), Fraction(1)), Fraction(1)),
+    4: ((Fraction(0), Fraction(1), Fraction(-1)), Fraction(1)),
+    5: ((Fraction(1), Fraction(-1), _HALF, -_HALF), Fraction(1)),
+    6: (tuple(Fraction(p) for p in (0, 1, -1, 2, -2)), _HALF),
+    7: (tuple(Fraction(p, 15) for p in (15, -15, 25, -25, 6, -6)), Fraction(1)),
+    8: ((*(Fraction(p) for p in (0, 1, -1, 2, -2)), _HALF, -_HALF), Fraction(1)),
+}
+MOST_PRODUCTS = max(_POINTS)
+
+
+@dataclass(frozen=True)
+class Transforms:
+    """The matrices of F(m, r): ``y = A^T [(G g) * (B^T d)]``.
+
+    ``exact`` entries are multiplied by ``scale ** power``; the powers follow from the position and
+    are those of the properties below. ``pairs`` maps a row of ``B^T`` to the row of the opposite
+    point: even and odd parts of such rows are the same but for a sign.
+
+    Parameters
+    ----------
+    m, r
+        Outputs and taps.
+    at, g, bt
+        Rational parts, of shapes (m, n), (n, r) and (n, n) with n = m + r - 1.
+    scale_squared
+        Square of the factor by which all points are multiplied.
+    pairs
+        Rows of opposite points, each pair once, the positive point first.
+    """
+
+    m: int
+    r: int
+    at: Rational
+    g: Rational
+    bt: Rational
+    scale_squared: Fraction
+    pairs: tuple[tuple[int, int], ...]
+
+    @property
+    def n(self) -> int:
+        """Products, and inputs, of one tile."""
+        return self.m + self.r - 1
+
+    def at_power(self, i: int, p: int) -> int:
+        """Power of the scale in ``A^T[i][p]``."""
+        return i if p < self.n - 1 else 0
+
+    def g_power(self, p: int, k: int) -> int:
+        """Power of the scale in ``G[p][k]``."""
+        return k - (self.n - 2) if p < self.n - 1 else 0
+
+    def bt_power(self, p: int, j: int) -> int:
+        """Power of the scale in ``B^T[p][j]``."""
+        return self.n - 2 - j if p < self.n - 1 else self.n - 1 - j
+
+    def _scaled(self, value: Fraction, power: int) -> float:
+        exact = value * self.scale_squared ** (power // 2)
+        return float(exact) * (float(self.scale_squared) ** 0.5 if power % 2 else 1.0)
+
+    def output_matrix(self) -> npt.NDArray[np.float64]:
+        """``A^T``, shape (m, n)."""
+        return np.array(
+            [
+                [self._scaled(v, self.at_power(i, p)) for p, v in enumerate(row)]
+                for i, row in enumerate(self.at)
+            ]
+        ).reshape(self.m, self.n)
+
+    def filter_matrix(self) -> npt.NDArray[np.float64]:
+        """``G``, shape (n, r)."""
+        return np.array(
+            [
+                [self._scaled(v, self.g_power(p, k)) for k, v in enumerate(row)]
+                for p, row in enumerate(self.g)
+            ]
+        ).reshape(self.n, self.r)
+
+    def input_matrix(self) -> npt.NDArray[np.float64]:
+        """``B^T``, shape (n, n)."""
+        return np.array(
+            [
+                [self._scaled(v, self.bt_power(p, j)) for j, v in enumerate(row)]
+                for p, row in enumerate(self.bt)
+            ]
+        ).reshape(self.n, self.n)
+
+
+@lru_cache(maxsize=64)
+def transforms(m: int, r: int) -> Transforms:
+    """The matrices of F(m, r).
+
+    Parameters
+    ----------
+    m, r
+        Outputs of a tile and taps of the filter, each 1 or more, with at most
+        :data:`MOST_PRODUCTS` products ``m + r - 1``.
+    """
+    n = m + r - 1
+    points, scale_squared = _POINTS[n]
+    bt, g = [], []
+    for p, point in enumerate(points):
+        others = [q for i, q in enumerate(points) if i != p]
+        norm = Fraction(1)
+        for other in others:
+            norm *= point - other
+        bt.append((*_polynomial(others), Fraction(0)))
+        g.append(tuple(point**k / norm for k in range(r)))
+    bt.append(tuple(_polynomial(points)))
+    g.append(tuple(Fraction(int(k == r - 1)) for k in range(r)))
+    at = tuple((*(point**i for point in points), Fraction(int(i == m - 1))) for i in range(m))
+    pairs = tuple(
+        (p, points.index(-point))
+        for p, point in enumerate(points)
+        if point > 0 and -point in points
+    )
+    return Transforms(m, r, at, tuple(g), tuple(bt), scale_squared, pairs)
+
+
+def _polynomial(roots: list[Fraction] | tuple[Fraction, ...]) -> list[Fraction]:
+    """Coefficients of the product of (x - root), lowest power first."""
+    result = [Fraction(1)]
+    for root in roots:
+        shifted = [Fraction(0), *result]
+        result = [a - root * b for a, b in zip(shifted, [*result, Fraction(0)], strict=True)]
+    return result

@@ -1,0 +1,82 @@
+"""Winograd's one-dimensional transforms as straight-line expressions.
+
+Multiplications by 0 and 1 are left out. Rows that belong to opposite points +p and -p share
+their even and odd parts: one is the sum, the other the difference (Wang et al. 2020, section 3.3).
+The parts are written identically in both rows, so that the compiler computes them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmconv.algorithms.winograd_matrices import Transforms
+
+
+def input_rows(transforms: Transforms, values: Sequence[Any]) -> list[Any]:
+    """The n products of ``B^T`` and a column of n values."""
+    matrix = transforms.input_matrix()
+    partner = {p: q for pair in transforms.pairs for p, q in (pair, pair[::-1])}
+    positive = {p for p, _ in transforms.pairs}
+    rows = []
+    for p in range(transforms.n):
+        if p not in partner:
+            rows.append(_combine(matrix[p], values))
+            continue
+        first = p if p in positive else partner[p]
+        # the opposite point negates every second coefficient of one parity
+        even = (matrix[first] + matrix[partner[first]]) / 2
+        odd = (matrix[first] - matrix[partner[first]]) / 2
+        total, rest = _combine(even, values), _combine(odd, values)
+        rows.append(total + rest if p == first else total - rest)
+    return rows
+
+
+def output_rows(transforms: Transforms, values: Sequence[Any]) -> list[Any]:
+    """The m products of ``A^T`` and a column of n values."""
+    matrix = transforms.output_matrix()
+    second = {q for _, q in transforms.pairs}
+    partner = dict(transforms.pairs)
+    rows = []
+    for i in range(transforms.m):
+        factors, terms = [], []
+        for p in range(transforms.n):
+            if p in second or matrix[i][p] == 0:
+                continue
+            term = values[p]
+            if p in partner:
+                other = values[partner[p]]
+                term = term - other if i % 2 else term + other
+            factors.append(float(matrix[i][p]))
+            terms.append(term)
+        rows.append(_combine(factors, terms))
+    return rows
+
+
+def choose(index: Any, expressions: Sequence[Any]) -> Any:
+    """The expression of a number; once the index is unrolled nothing but that remains."""
+    from tvm import tirx
+
+    result = expressions[-1]
+    for i in range(len(expressions) - 2, -1, -1):
+        result = tirx.if_then_else(index == i, expressions[i], result)
+    return result
+
+
+def _combine(factors: Sequence[float], values: Sequence[Any]) -> Any:
+    """The sum of products, those with factor 1 first so that the rest are fused additions."""
+    from tvm import tirx
+
+    terms = [(float(f), v) for f, v in zip(factors, values, strict=True) if f != 0]
+    terms.sort(key=lambda term: abs(term[0]) != 1)
+    result = None
+    for factor, value in terms:
+        if result is None:
+            result = value if factor == 1 else value * tirx.const(factor, "float32")
+        elif factor == 1:
+            result = result + value
+        elif factor == -1:
+            result = result - value
+        else:
+            result = result + value * tirx.const(factor, "float32")
+    return result
