@@ -15,6 +15,7 @@ V4 = replace(MACHINES["x86-64-v4"], cores=1)
 V3 = replace(MACHINES["x86-64-v3"], cores=1)
 DENSE = Conv2dWorkload.parse("mb1ic64ih14oc64kh3ph1+bias+relu")
 SMALL = Conv2dWorkload.parse("mb1ic32ih8oc32kh3ph1+bias+relu")
+POINTWISE = Conv2dWorkload.parse("mb1ic32ih8oc32kh1+bias+relu")
 DEPTHWISE = Conv2dWorkload.parse("g32mb1ic32ih8oc32kh3ph1+bias+clip(0,6)")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.tuning.examples import SMALL, V3, default
 from tvmconv.tuning.candidate import Candidate, Operands
-from tvmconv.tuning.measure import Final, Measured, gain, interleaved, is_better, trials
+from tvmconv.tuning.measure import Final, LocalMeasurer, Measured, gain, is_better
 from tvmconv.tuning.pool import Failure, Limits, Pool, Running
 
 GOOD = default(SMALL, V3)
@@ -25,11 +25,11 @@ def pool():
 
 
 def request(config=GOOD):
-    return {"machine": V3.to_json(), "algorithm": "direct", "config": config.to_json()}
+    return {"machine": V3.to_json(), "choices": [["direct", config.to_json()]]}
 
 
 def test_a_good_candidate_is_verified_and_timed(pool):
-    (trial,) = trials(pool, SMALL, V3, [("direct", GOOD)])
+    (trial,) = LocalMeasurer(pool).trials(SMALL, V3, [("direct", GOOD)])
     assert trial.status == "timed"
     assert 0 < trial.seconds < 1
     assert 0 < trial.error < 1e-5
@@ -38,7 +38,11 @@ def test_a_good_candidate_is_verified_and_timed(pool):
 def test_a_broken_config_costs_only_itself(pool):
     broken = GOOD.replace(oc=9, ow=30)
     choices = [("direct", broken), ("direct", GOOD), ("nonsense", GOOD)]
-    assert [t.status for t in trials(pool, SMALL, V3, choices)] == ["error", "timed", "error"]
+    assert [t.status for t in LocalMeasurer(pool).trials(SMALL, V3, choices)] == [
+        "error",
+        "timed",
+        "error",
+    ]
 
 
 def test_a_crash_costs_only_itself(pool):
@@ -62,7 +66,7 @@ def test_a_hang_is_ended():
 
 def test_memory_beyond_the_limit_costs_only_the_candidate():
     with Pool(workers=1, limits=Limits(memory_bytes=1 << 16)) as pool:
-        (trial,) = trials(pool, SMALL, V3, [("direct", GOOD)])
+        (trial,) = LocalMeasurer(pool).trials(SMALL, V3, [("direct", GOOD)])
         assert trial.status in ("error", "crashed")
 
 
@@ -70,7 +74,11 @@ def test_a_new_process_replaces_one_that_was_killed(pool):
     assert isinstance(pool.build(SMALL, V3, [("direct", GOOD)])[0], Running)
     os.kill(pool.pid, signal.SIGKILL)
     time.sleep(0.2)
-    results = [t.status for _ in range(2) for t in trials(pool, SMALL, V3, [("direct", GOOD)])]
+    results = [
+        t.status
+        for _ in range(2)
+        for t in LocalMeasurer(pool).trials(SMALL, V3, [("direct", GOOD)])
+    ]
     assert results[-1] == "timed"
 
 
@@ -83,7 +91,9 @@ def test_a_wrong_result_is_seen():
 
 def test_interleaved_samples_come_in_turns(pool):
     choices = [("direct", GOOD), ("direct", GOOD.replace(ow=2)), ("nonsense", GOOD)]
-    first, second, third = interleaved(pool, SMALL, V3, choices, Final(rounds=5, seconds=1e-4))
+    first, second, third = LocalMeasurer(pool).interleaved(
+        SMALL, V3, choices, Final(rounds=5, seconds=1e-4)
+    )
     assert isinstance(first, Measured)
     assert isinstance(second, Measured)
     assert isinstance(third, Failure)

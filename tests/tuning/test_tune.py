@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -13,10 +11,10 @@ import time
 import psutil
 import pytest
 
-from tests.tuning.examples import DEPTHWISE, SMALL, V3
+from tests.tuning.examples import DEPTHWISE, POINTWISE, SMALL, V3
 from tvmconv.tuning.journal import Journal, Trial
 from tvmconv.tuning.logfile import read_log
-from tvmconv.tuning.measure import Final
+from tvmconv.tuning.measure import Final, LocalMeasurer
 from tvmconv.tuning.pool import Pool
 from tvmconv.tuning.session import Task, collect, tune
 from tvmconv.tuning.settings import Settings
@@ -24,19 +22,19 @@ from tvmconv.tuning.space import refusal
 
 ALGORITHMS = ("direct", "depthwise")
 QUICK = Settings(trials=8, batch=4, algorithms=ALGORITHMS, final=Final(rounds=8, seconds=1e-3))
-TASKS = (Task("dense", SMALL), Task("depthwise", DEPTHWISE))
+TASKS = (Task("pointwise", POINTWISE), Task("depthwise", DEPTHWISE))
 
 
 @pytest.fixture(scope="module")
-def pool():
+def measurer():
     with Pool(workers=2) as one:
-        yield one
+        yield LocalMeasurer(one)
 
 
-def test_two_layers_from_end_to_end_and_again(tmp_path, pool):
+def test_two_layers_from_end_to_end_and_again(tmp_path, measurer):
     log, seen = tmp_path / "a.jsonl", []
-    outcomes = tune(TASKS, V3, pool, log, QUICK, observe=seen.append)
-    assert {o.workload for o in outcomes} == {SMALL, DEPTHWISE}
+    outcomes = tune(TASKS, V3, measurer, log, QUICK, observe=seen.append)
+    assert {o.workload for o in outcomes} == {POINTWISE, DEPTHWISE}
     assert all(0 < o.trials <= 8 for o in outcomes)
     assert all(o.status in ("recorded", "no gain") for o in outcomes)
     assert len(seen) >= sum(o.trials for o in outcomes)
@@ -46,11 +44,11 @@ def test_two_layers_from_end_to_end_and_again(tmp_path, pool):
             assert record.verification["error"] <= record.verification["limit"]
             assert record.device["cpu"]
             assert record.versions["TVM"].startswith("0.27")
-    again = tune(TASKS, V3, pool, log, QUICK)
+    again = tune(TASKS, V3, measurer, log, QUICK)
     assert [o.status for o in again] == ["done before"] * 2
 
 
-def test_a_run_goes_on_from_the_trials_of_one_that_was_cut(tmp_path, pool):
+def test_a_run_goes_on_from_the_trials_of_one_that_was_cut(tmp_path, measurer):
     log = tmp_path / "a.jsonl"
 
     class Cut(Exception):
@@ -61,8 +59,8 @@ def test_a_run_goes_on_from_the_trials_of_one_that_was_cut(tmp_path, pool):
             raise Cut
 
     with pytest.raises(Cut):
-        tune(TASKS[:1], V3, pool, log, QUICK, observe=cut)
-    (outcome,) = tune(TASKS[:1], V3, pool, log, QUICK)
+        tune(TASKS[:1], V3, measurer, log, QUICK, observe=cut)
+    (outcome,) = tune(TASKS[:1], V3, measurer, log, QUICK)
     assert outcome.trials == 8
     assert outcome.remembered == 4
     lines = [json.loads(line) for line in log.with_suffix(".trials").read_text().splitlines()]
@@ -70,10 +68,10 @@ def test_a_run_goes_on_from_the_trials_of_one_that_was_cut(tmp_path, pool):
     assert len(configs) == len(set(configs)) == 8
 
 
-def test_time_budget_ends_a_run_but_keeps_it_open(tmp_path, pool):
+def test_time_budget_ends_a_run_but_keeps_it_open(tmp_path, measurer):
     log = tmp_path / "a.jsonl"
-    tune(TASKS[:1], V3, pool, log, QUICK, time_budget=1e-3)
-    (outcome,) = tune(TASKS[:1], V3, pool, log, QUICK)
+    tune(TASKS[:1], V3, measurer, log, QUICK, time_budget=1e-3)
+    (outcome,) = tune(TASKS[:1], V3, measurer, log, QUICK)
     assert outcome.status != "done before"
     assert outcome.trials == 8
 
@@ -117,18 +115,30 @@ COMMAND = [
 ]
 
 
+def wait(moment, journal):
+    """For a time in seconds, or, where it is a whole number, for so many trials."""
+    if isinstance(moment, float):
+        time.sleep(moment)
+        return
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if journal.exists() and journal.read_bytes().count(b"\n") >= moment:
+            return
+        time.sleep(0.05)
+
+
 def kill_and_resume(tmp_path, moments, trials):
     """Kill a run at each moment; every finished line stays, and the last run completes."""
     log = tmp_path / "k.jsonl"
-    command = [*COMMAND, "--log", str(log), "--layer", str(SMALL), "--layer", str(DEPTHWISE)]
+    command = [*COMMAND, "--log", str(log), "--layer", str(POINTWISE), "--layer", str(DEPTHWISE)]
     command += ["--trials-per-layer", str(trials)]
     journal = log.with_suffix(".trials")
     before: list[str] = []
     for moment in moments:
         run = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        time.sleep(moment)
+        wait(moment, journal)
         children = psutil.Process(run.pid).children(recursive=True) if run.poll() is None else []
-        os.kill(run.pid, signal.SIGKILL)
+        run.kill()
         run.wait()
         _, alive = psutil.wait_procs(children, timeout=20)
         assert not alive
@@ -152,7 +162,7 @@ def kill_and_resume(tmp_path, moments, trials):
 
 
 def test_killed_run_loses_nothing_and_goes_on(tmp_path):
-    kill_and_resume(tmp_path, [4.0], trials=8)
+    kill_and_resume(tmp_path, [5], trials=8)
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ def verify(
     from tvmconv.report.tuning import verify_report
     from tvmconv.target import resolve_machine
     from tvmconv.tuning import logfile
-    from tvmconv.tuning.measure import Final
+    from tvmconv.tuning.measure import Final, LocalMeasurer
     from tvmconv.tuning.pool import Pool
     from tvmconv.tuning.session import check_host, host_provenance
     from tvmconv.tuning.verify import verify as check
@@ -105,7 +105,7 @@ def verify(
         rows, confirmed = check(
             records,
             machine,
-            pool,
+            LocalMeasurer(pool),
             host_provenance,
             Final(),
             lambda row: tell(f"{row['workload']} {row['algorithm']}: {row['status']}"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from tvmconv.config import Config
 from tvmconv.kernel import Kernel, make_kernel
 from tvmconv.machine import Machine
+from tvmconv.tuning.place import make_place
 from tvmconv.workload import Conv2dWorkload
 
 Array = npt.NDArray[np.float32]
@@ -93,14 +93,15 @@ class Operands:
 
 
 class Candidate:
-    """A built kernel that waits for orders.
+    """Built kernels of one workload that wait for orders; usually one.
 
     Parameters
     ----------
     operands
-        Of its workload.
+        Of their workload.
     request
-        ``machine`` (the record's fields), ``algorithm`` and ``config``.
+        ``machine`` (the record's fields), ``choices`` (pairs of algorithm and config), and
+        ``remote`` where they run on a device of a tracker.
 
     Raises
     ------
@@ -111,65 +112,70 @@ class Candidate:
     def __init__(self, operands: Operands, request: dict[str, Any]) -> None:
         fields = {**request["machine"], "features": tuple(request["machine"]["features"])}
         machine = Machine(**fields)
-        config = Config.from_json(request["config"])
         start = time.perf_counter()
         self.operands = operands
-        self.kernel = make_kernel(operands.workload, machine, request["algorithm"], config)
-        self.function = compile_kernel(self.kernel)["main"]
+        self.kernels = [
+            make_kernel(operands.workload, machine, algorithm, Config.from_json(config))
+            for algorithm, config in request["choices"]
+        ]
+        modules = [compile_kernel(kernel) for kernel in self.kernels]
         self.build_seconds = time.perf_counter() - start
-        self.tensors: list[Any] = []
+        self.place = make_place(request.get("remote"), modules, machine.cores)
+        self.tensors: dict[int, list[Any]] = {}
 
     def facts(self) -> dict[str, Any]:
         """What is known before it runs."""
         return {"build_seconds": self.build_seconds}
 
     def obey(self, order: dict[str, Any]) -> dict[str, Any]:
-        """``verify``, or ``time`` (``samples`` of at least ``seconds`` each)."""
+        """``verify``, ``time`` (``samples`` of at least ``seconds`` each) or ``interleave``."""
         if order["do"] == "verify":
             return self.verify()
-        return self.time(int(order["samples"]), float(order["seconds"]))
+        if order["do"] == "time":
+            samples = self._time(0, int(order["samples"]), float(order["seconds"]))
+            return {"status": "timed", "samples": samples}
+        return self.interleave(int(order["rounds"]), float(order["seconds"]))
 
-    def verify(self) -> dict[str, Any]:
-        """Run once and compare with the exact result."""
-        import tvm
-
-        o, w, lanes = self.operands, self.kernel.workload, self.kernel.machine.lanes
-        arrays = [o.data, self.kernel.pack_weight(o.weight)]
+    def verify(self, number: int = 0) -> dict[str, Any]:
+        """Run a kernel once and compare with the exact result."""
+        o, kernel = self.operands, self.kernels[number]
+        w, machine = kernel.workload, kernel.machine
+        arrays = [o.data, kernel.pack_weight(o.weight)]
         arrays += [o.bias] if w.has("bias") else []
         arrays += [o.residual] if o.residual is not None else []
-        shape = (w.batch, self.kernel.machine.blocks(w.out_channels), w.out_height, w.out_width)
-        arrays.append(np.full((*shape, lanes), np.nan, np.float32))
-        self.tensors = [tvm.runtime.tensor(np.ascontiguousarray(a, np.float32)) for a in arrays]
+        shape = (w.batch, machine.blocks(w.out_channels), w.out_height, w.out_width)
+        arrays.append(np.full((*shape, machine.lanes), np.nan, np.float32))
+        tensors = self.tensors[number] = self.place.tensors(arrays)
         start = time.perf_counter()
-        self._call()
+        self.place.call(number, tensors)
         seconds = time.perf_counter() - start
-        output = self.tensors[-1].numpy()
+        output = tensors[-1].numpy()
         plain = output.transpose(0, 1, 4, 2, 3).reshape(w.batch, -1, *shape[2:])
         difference = np.abs(plain[:, : w.out_channels] - o.expected).max()
         # lanes beyond the last channel may hold anything but NaN and infinity
         finite = bool(np.isfinite(output).all())
-        error = float(difference) / o.scale if finite else float("inf")
-        limit = error_limit(self.kernel)
-        status = "correct" if error <= limit else "wrong"
+        error = float(difference) / o.scale if finite else 1.0
+        limit = error_limit(kernel)
+        correct = finite and error <= limit
         return {
-            "status": status,
-            "error": error if finite else 1.0,
+            "status": "correct" if correct else "wrong",
+            "error": error,
             "limit": limit,
             "seconds": seconds,
         }
 
-    def time(self, samples: int, seconds: float) -> dict[str, Any]:
-        """Samples of the time of one call."""
-        self._call()
-        once = max(_elapsed(self._call, 1), 1e-7)
-        number = max(1, round(seconds / once))
-        taken = [_elapsed(self._call, number) / number for _ in range(samples)]
-        return {"status": "timed", "samples": taken}
+    def interleave(self, rounds: int, seconds: float) -> dict[str, Any]:
+        """Verify all kernels, then take one sample of each in every round."""
+        checks = [self.verify(number) for number in range(len(self.kernels))]
+        samples: list[list[float]] = [[] for _ in self.kernels]
+        for _ in range(rounds):
+            for number, check in enumerate(checks):
+                if check["status"] == "correct":
+                    samples[number] += self._time(number, 1, seconds)
+        return {"status": "interleaved", "checks": checks, "samples": samples}
 
-    def _call(self) -> None:
-        from tvmconv.runtime.threads import call
-
-        call(self.kernel.machine.cores, self.function, *self.tensors)
+    def _time(self, number: int, samples: int, seconds: float) -> list[float]:
+        return self.place.time(number, self.tensors[number], samples, seconds)
 
 
 def blocked(array: Array, lanes: int, fill: np.float32) -> Array:
@@ -180,10 +186,3 @@ def blocked(array: Array, lanes: int, fill: np.float32) -> Array:
     padded[:, :channels] = array
     split = padded.reshape(n, blocks, lanes, height, width)
     return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2))
-
-
-def _elapsed(call: Callable[[], None], number: int) -> float:
-    start = time.perf_counter()
-    for _ in range(number):
-        call()
-    return time.perf_counter() - start

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Protocol
+from typing import Any, Protocol
 
 from tvmconv.config import Config
-from tvmconv.machine import Machine
+from tvmconv.machine import Machine, host_model
 from tvmconv.tuning.journal import Trial
-from tvmconv.tuning.pool import Choice, Failure, Running
+from tvmconv.tuning.pool import Choice, Failure, Pool, Running
 from tvmconv.workload import Conv2dWorkload
 
 # a candidate whose first call takes this much longer than the best is not timed further
 _OUTCLASSED = 5.0
+# a first call includes page faults and the start of the threads
+_ALWAYS_TIMED = 5e-3
 _SMALLEST_GAIN = 0.01
 _Z95 = 1.96
-
-
-class Builder(Protocol):
-    """Where candidates are built and run: this machine's pool, or devices of a tracker."""
-
-    def build(
-        self, workload: Conv2dWorkload, machine: Machine, choices: Sequence[Choice]
-    ) -> list[Running | Failure]:
-        """Built candidates in the order given."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +38,6 @@ class Final:
     seconds: float = 0.008
 
 
-_QUICK = Quick()
-_FINAL = Final()
-
-
 @dataclass(frozen=True)
 class Measured:
     """One kernel of an interleaved measurement."""
@@ -60,39 +49,98 @@ class Measured:
     limit: float
 
 
-def trials(
-    builder: Builder,
-    workload: Conv2dWorkload,
-    machine: Machine,
-    choices: Sequence[Choice],
-    best: float = math.inf,
-    quick: Quick = _QUICK,
-) -> Iterator[Trial]:
-    """Measure candidates one after another; every one gets a result.
+class Measurer(Protocol):
+    """Where candidates are measured: this machine, or devices of a tracker."""
 
-    Parameters
-    ----------
-    builder
-        Where they run.
-    workload, machine, choices
-        What they are.
-    best
-        Seconds of the best so far; what is far slower gets one sample only.
-    quick
-        Samples of the others.
-    """
-    built = builder.build(workload, machine, choices)
-    try:
-        for choice, candidate in zip(choices, built, strict=True):
-            trial = _trial(choice, candidate, best, quick)
-            if trial.status == "timed":
-                best = min(best, trial.seconds)
-            yield trial
-    finally:
-        _close(built)
+    def trials(
+        self,
+        workload: Conv2dWorkload,
+        machine: Machine,
+        choices: Sequence[Choice],
+        best: float = math.inf,
+    ) -> Iterator[Trial]:
+        """Quick measurements, every choice with a result, in order.
+
+        ``best`` is the seconds of the best so far; what is far slower gets one sample only.
+        """
+
+    def interleaved(
+        self,
+        workload: Conv2dWorkload,
+        machine: Machine,
+        choices: Sequence[Choice],
+        final: Final,
+    ) -> list[Measured | Failure]:
+        """Samples of several kernels in turns, so that drift and noise meet all alike."""
+
+    def identity(self) -> dict[str, str]:
+        """What measured last, for the records."""
 
 
-def _trial(choice: Choice, built: Running | Failure, best: float, quick: Quick) -> Trial:
+class LocalMeasurer:
+    """This machine: candidates are built in parallel and then measured one at a time."""
+
+    def __init__(self, pool: Pool, quick: Quick | None = None) -> None:
+        self.pool = pool
+        self.quick = quick or Quick()
+
+    def identity(self) -> dict[str, str]:
+        """The processor's name."""
+        return {"cpu": host_model()}
+
+    def trials(
+        self,
+        workload: Conv2dWorkload,
+        machine: Machine,
+        choices: Sequence[Choice],
+        best: float = math.inf,
+    ) -> Iterator[Trial]:
+        """See :class:`Measurer`."""
+        built = self.pool.build(workload, machine, choices)
+        try:
+            for choice, candidate in zip(choices, built, strict=True):
+                trial = quick_trial(choice, candidate, best, self.quick)
+                if trial.status == "timed":
+                    best = min(best, trial.seconds)
+                yield trial
+        finally:
+            _close(built)
+
+    def interleaved(
+        self,
+        workload: Conv2dWorkload,
+        machine: Machine,
+        choices: Sequence[Choice],
+        final: Final,
+    ) -> list[Measured | Failure]:
+        """See :class:`Measurer`."""
+        built = self.pool.build(workload, machine, choices)
+        results: dict[int, Failure] = {n: b for n, b in enumerate(built) if isinstance(b, Failure)}
+        samples: dict[int, list[float]] = {n: [] for n in range(len(choices))}
+        checks: dict[int, tuple[float, float]] = {}
+        try:
+            for turn in range(-1, final.rounds):
+                for number, running in enumerate(built):
+                    if number in results or isinstance(running, Failure):
+                        continue
+                    try:
+                        if turn < 0:
+                            checks[number] = _checked(running.order("verify"))
+                        else:
+                            timed = running.order("time", samples=1, seconds=final.seconds)
+                            samples[number] += timed["samples"]
+                    except Failure as failure:
+                        results[number] = failure
+        finally:
+            _close(built)
+        return [
+            results.get(n) or Measured(*choice, tuple(samples[n]), *checks[n])
+            for n, choice in enumerate(choices)
+        ]
+
+
+def quick_trial(choice: Choice, built: Running | Failure, best: float, quick: Quick) -> Trial:
+    """Verify and time one candidate, and end its process."""
     algorithm, config = choice
     if isinstance(built, Failure):
         return Trial(algorithm, config, built.kind, math.inf)
@@ -102,7 +150,7 @@ def _trial(choice: Choice, built: Running | Failure, best: float, quick: Quick) 
         if checked["status"] != "correct":
             return Trial(algorithm, config, "wrong", math.inf, error)
         seconds = float(checked["seconds"])
-        if seconds < max(_OUTCLASSED * best, 1e-3):
+        if seconds < max(_OUTCLASSED * best, _ALWAYS_TIMED):
             timed = built.order("time", samples=quick.samples, seconds=quick.seconds)
             seconds = min(float(s) for s in timed["samples"])
         return Trial(algorithm, config, "timed", seconds, error)
@@ -112,42 +160,10 @@ def _trial(choice: Choice, built: Running | Failure, best: float, quick: Quick) 
         built.close()
 
 
-def interleaved(
-    builder: Builder,
-    workload: Conv2dWorkload,
-    machine: Machine,
-    choices: Sequence[Choice],
-    final: Final = _FINAL,
-) -> list[Measured | Failure]:
-    """Samples of several kernels in turns, so that drift and noise meet all alike."""
-    built = builder.build(workload, machine, choices)
-    failures: dict[int, Failure] = {}
-    samples: dict[int, list[float]] = {n: [] for n in range(len(choices))}
-    checks: dict[int, tuple[float, float]] = {}
-    try:
-        for turn in range(-1, final.rounds):
-            for number, running in enumerate(built):
-                if isinstance(running, Failure):
-                    failures[number] = running
-                if number in failures or isinstance(running, Failure):
-                    continue
-                try:
-                    if turn < 0:
-                        checked = running.order("verify")
-                        if checked["status"] != "correct":
-                            raise Failure("wrong", f"error {checked['error']:.3g}")
-                        checks[number] = (float(checked["error"]), float(checked["limit"]))
-                        continue
-                    timed = running.order("time", samples=1, seconds=final.seconds)
-                    samples[number] += timed["samples"]
-                except Failure as failure:
-                    failures[number] = failure
-    finally:
-        _close(built)
-    return [
-        failures.get(n) or Measured(*choice, tuple(samples[n]), *checks[n])
-        for n, choice in enumerate(choices)
-    ]
+def _checked(answer: Mapping[str, Any]) -> tuple[float, float]:
+    if answer["status"] != "correct":
+        raise Failure("wrong", f"error {answer['error']:.3g}")
+    return float(answer["error"]), float(answer["limit"])
 
 
 def _close(built: Sequence[Running | Failure]) -> None:

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,9 +57,8 @@ class Failure(Exception):
 class Running:
     """A candidate's process as the tuner sees it."""
 
-    def __init__(self, channel: socket.socket, config: Config, limits: Limits) -> None:
+    def __init__(self, channel: socket.socket, limits: Limits) -> None:
         self.channel = channel
-        self.config = config
         self.limits = limits
         self.pid = 0
 
@@ -121,6 +121,8 @@ class Pool:
         self.limits = limits or Limits()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        # remote devices are served by threads
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Pool:
         return self
@@ -143,9 +145,13 @@ class Pool:
         self._control = self._process = None
 
     def start(
-        self, workload: Conv2dWorkload, machine: Machine, algorithm: str, config: Config
+        self,
+        workload: Conv2dWorkload,
+        machine: Machine,
+        choices: Sequence[Choice],
+        remote: Mapping[str, Any] | None = None,
     ) -> Running:
-        """Let a candidate begin to build.
+        """Let a process begin to build kernels; ``remote`` names the device they will run on.
 
         Raises
         ------
@@ -157,22 +163,23 @@ class Pool:
             "workload": str(workload),
             "lanes": machine.lanes,
             "machine": machine.to_json(),
-            "algorithm": algorithm,
-            "config": config.to_json(),
+            "choices": [[algorithm, config.to_json()] for algorithm, config in choices],
+            "remote": dict(remote) if remote else None,
             "memory_bytes": self.limits.memory_bytes,
             "cpu_seconds": 4 * (self.limits.build_seconds + self.limits.run_seconds),
         }
         data = json.dumps(request).encode()
-        for attempt in (0, 1):
-            try:
-                socket.send_fds(self._warm(), [data], [theirs.fileno()])
-                break
-            except OSError as error:
-                self.close()
-                if attempt:
-                    raise TvmconvError(f"the measuring process ended: {error}") from None
+        with self._lock:
+            for attempt in (0, 1):
+                try:
+                    socket.send_fds(self._warm(), [data], [theirs.fileno()])
+                    break
+                except OSError as error:
+                    self.close()
+                    if attempt:
+                        raise TvmconvError(f"the measuring process ended: {error}") from None
         theirs.close()
-        return Running(ours, config, self.limits)
+        return Running(ours, self.limits)
 
     def build(
         self, workload: Conv2dWorkload, machine: Machine, choices: Sequence[Choice]
@@ -187,8 +194,8 @@ class Pool:
         try:
             while waiting or building:
                 while waiting and len(building) < self.workers:
-                    number, (algorithm, config) = waiting.pop()
-                    running = self.start(workload, machine, algorithm, config)
+                    number, choice = waiting.pop()
+                    running = self.start(workload, machine, [choice])
                     building[number] = (running, time.monotonic() + _REFERENCE_SECONDS)
                 self._wait(building)
                 for number, (running, deadline) in list(building.items()):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.errors import TvmconvError
-from tvmconv.machine import Machine, host_features, host_model
+from tvmconv.machine import Machine, host_features
 from tvmconv.tuning.cost_model import predicted
 from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.record import machine_facts
@@ -21,7 +21,7 @@ from tvmconv.tuning.space import make_space
 from tvmconv.workload import Conv2dWorkload
 
 if TYPE_CHECKING:
-    from tvmconv.tuning.measure import Builder
+    from tvmconv.tuning.measure import Measurer
 
 
 @dataclass(frozen=True)
@@ -104,13 +104,12 @@ def check_host(machine: Machine) -> None:
 def tune(
     tasks: Sequence[Task],
     machine: Machine,
-    builder: Builder,
+    measurer: Measurer,
     log: Path,
     settings: Settings,
     *,
     total_trials: int = 0,
     time_budget: float = math.inf,
-    device: Mapping[str, Any] | None = None,
     observe: Observer | None = None,
 ) -> list[Outcome]:
     """Tune workloads one after another, those that take most time first.
@@ -121,7 +120,7 @@ def tune(
         From :func:`collect`.
     machine
         Target of the kernels.
-    builder
+    measurer
         Where candidates run.
     log
         Where records are appended; trials are remembered beside it.
@@ -131,8 +130,6 @@ def tune(
         Shared evenly among the workloads; 0 for no limit beside that of ``settings``.
     time_budget
         Seconds; what a workload leaves unused goes to those after it.
-    device
-        Identity of what measures, for the records.
     observe
         Called after every trial.
     """
@@ -147,15 +144,14 @@ def tune(
     start = time.monotonic()
     outcomes: list[Outcome] = []
 
-    def provenance() -> dict[str, Any]:
-        return {**host_provenance(), **({"device": dict(device)} if device else {})}
-
     ordered = sorted(tasks, key=lambda task: -_weight(task, machine))
     for number, task in enumerate(ordered):
         left = time_budget - (time.monotonic() - start)
         if left <= 0:
             break
-        tuner = WorkloadTuner(task.workload, machine, builder, settings, log, journal, provenance)
+        tuner = WorkloadTuner(
+            task.workload, machine, measurer, settings, log, journal, host_provenance
+        )
         deadline = time.monotonic() + left / (len(ordered) - number)
 
         def tell(outcome: Outcome, task: Task = task, number: int = number) -> None:
@@ -172,11 +168,11 @@ def tune(
 
 
 def host_provenance() -> dict[str, Any]:
-    """Device, versions and date of a record that this process writes now."""
+    """Versions and date of a record that this process writes now."""
     from tvmconv.report.host import versions
 
     date = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return {"device": {"cpu": host_model()}, "versions": versions(), "date": date}
+    return {"versions": versions(), "date": date}
 
 
 def _of_model(

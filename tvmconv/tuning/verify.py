@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tvmconv.machine import Machine
-from tvmconv.tuning.measure import Builder, Final, Measured, gain, interleaved, is_better
+from tvmconv.tuning.measure import Final, Measured, Measurer, gain, is_better
 from tvmconv.tuning.record import Record, is_near, machine_facts
 from tvmconv.tuning.space import refusal
 from tvmconv.tuning.tuner import untuned_choice
@@ -16,7 +16,7 @@ from tvmconv.tuning.tuner import untuned_choice
 def verify(
     records: Iterable[Record],
     machine: Machine,
-    builder: Builder,
+    measurer: Measurer,
     provenance: Callable[[], dict[str, Any]],
     final: Final,
     tell: Callable[[dict[str, Any]], None] | None = None,
@@ -30,10 +30,10 @@ def verify(
         listed as ``foreign``.
     machine
         This machine.
-    builder
+    measurer
         Where candidates run.
     provenance
-        Device, versions and date of the new records.
+        Versions and date of the new records.
     final
         The interleaved measurement.
     tell
@@ -47,7 +47,7 @@ def verify(
     """
     rows, confirmed = [], []
     for record in records:
-        row, fresh = _check(record, machine, builder, provenance, final)
+        row, fresh = _check(record, machine, measurer, provenance, final)
         rows.append(row)
         if fresh is not None:
             confirmed.append(fresh)
@@ -59,7 +59,7 @@ def verify(
 def _check(
     record: Record,
     machine: Machine,
-    builder: Builder,
+    measurer: Measurer,
     provenance: Callable[[], dict[str, Any]],
     final: Final,
 ) -> tuple[dict[str, Any], Record | None]:
@@ -78,7 +78,7 @@ def _check(
     choice = (record.algorithm, record.config)
     if choice == default:
         return {**row, "status": "is the default now"}, None
-    base, tuned = interleaved(builder, record.workload, machine, [default, choice], final)
+    base, tuned = measurer.interleaved(record.workload, machine, [default, choice], final)
     if not isinstance(tuned, Measured):
         return {**row, "status": tuned.kind, "why": tuned.reason}, None
     if not isinstance(base, Measured):
@@ -95,6 +95,7 @@ def _check(
         default_config=base.config,
         default_samples=base.samples,
         verification={"reference": "float64", "error": tuned.error, "limit": tuned.limit},
+        device=measurer.identity(),
         **provenance(),
     )
     return {**row, "status": "confirmed"}, fresh

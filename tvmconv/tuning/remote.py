@@ -1,0 +1,245 @@
+"""Measuring on the devices of TVM's RPC tracker, all in parallel, and outliving any of them."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import math
+import queue
+import socket
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tvmconv.errors import TvmconvError
+from tvmconv.machine import Machine
+from tvmconv.tuning.journal import Trial
+from tvmconv.tuning.measure import Final, Measured, Quick, quick_trial
+from tvmconv.tuning.pool import Choice, Failure, Pool, Running
+from tvmconv.workload import Conv2dWorkload
+
+LOGGER = logging.getLogger("tvmconv.tuning")
+_HANGS = 2
+_TRACKER_SECONDS = 5.0
+_DEVICE_FAULTS = ("hung", "crashed", "error")
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """``host:port``.
+
+    Raises
+    ------
+    TvmconvError
+        If it is something else.
+    """
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise TvmconvError(f"cannot read --rpc-tracker {text!r}; write host:port")
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address stays on this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class RemoteMeasurer:
+    """Devices of a tracker under one or several keys; devices of all keys must be alike.
+
+    A device that disappears, or hangs twice in a row, is given no more candidates, and the one
+    it had goes to another.
+
+    Parameters
+    ----------
+    pool
+        Builds the candidates, on this machine.
+    host, port
+        Of the tracker. TVM's RPC is neither encrypted nor authenticated: for trusted networks.
+    keys
+        Of the devices.
+    quick
+        How long the search measures a candidate.
+    """
+
+    def __init__(
+        self, pool: Pool, host: str, port: int, keys: Sequence[str], quick: Quick | None = None
+    ) -> None:
+        self.pool = pool
+        self.address = (host, port)
+        self.keys = list(dict.fromkeys(keys))
+        self.quick = quick or Quick()
+        self.lost: list[str] = []
+        self.measured: Counter[str] = Counter()
+        self._hangs: Counter[str] = Counter()
+        self._last = ""
+        counts = self._devices()
+        if missing := [key for key in self.keys if not counts.get(key)]:
+            raise TvmconvError(
+                f"the tracker {host}:{port} has no device under {', '.join(missing)}; "
+                f"it has {', '.join(sorted(counts)) or 'none'}"
+            )
+        self._slots: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._count = 0
+        for key in self.keys:
+            for _ in range(counts[key]):
+                self._slots.put(key)
+                self._count += 1
+
+    def identity(self) -> dict[str, str]:
+        """The key of the device that measured last."""
+        return {"cpu": "remote", "key": self._last}
+
+    def trials(
+        self,
+        workload: Conv2dWorkload,
+        machine: Machine,
+        choices: Sequence[Choice],
+        best: float = math.inf,
+    ) -> Iterator[Trial]:
+        """See :class:`~tvmconv.tuning.measure.Measurer`; as many at a time as there are devices.
+
+        Raises
+        ------
+        TvmconvError
+            If no device is left.
+        """
+        with ThreadPoolExecutor(max(self._count, 1)) as threads:
+            yield from threads.map(
+                lambda choice: self._one(workload, machine, choice, best), choices
+            )
+
+    def interleaved(
+        self,
+        workload: Conv2dWorkload,
+        machine: Machine,
+        choices: Sequence[Choice],
+        final: Final,
+    ) -> list[Measured | Failure]:
+        """See :class:`~tvmconv.tuning.measure.Measurer`; all on one device.
+
+        Raises
+        ------
+        TvmconvError
+            If no device is left.
+        """
+        while True:
+            key = self._take()
+            try:
+                running = self._build(workload, machine, choices, key)
+                answer = running.order("interleave", rounds=final.rounds, seconds=final.seconds)
+                running.close()
+            except Failure as failure:
+                if not self._release(key, failure.kind):
+                    continue
+                return [failure for _ in choices]
+            self._release(key, "")
+            self._last = key
+            return [
+                Measured(*choice, tuple(samples), float(check["error"]), float(check["limit"]))
+                if check["status"] == "correct"
+                else Failure("wrong", f"error {check['error']:.3g}")
+                for choice, samples, check in zip(
+                    choices, answer["samples"], answer["checks"], strict=True
+                )
+            ]
+
+    def _one(
+        self, workload: Conv2dWorkload, machine: Machine, choice: Choice, best: float
+    ) -> Trial:
+        """One candidate on the next free device, on another one if that is lost."""
+        while True:
+            key = self._take()
+            built: Running | Failure
+            try:
+                built = self._build(workload, machine, [choice], key)
+            except Failure as failure:
+                built = failure
+            built_here = isinstance(built, Running)
+            trial = quick_trial(choice, built, best, self.quick)
+            # a candidate that cannot be built says nothing about the device
+            fault = trial.status if built_here and trial.status in _DEVICE_FAULTS else ""
+            if self._release(key, fault):
+                self.measured[key] += 1
+                return trial
+
+    def _build(
+        self, workload: Conv2dWorkload, machine: Machine, choices: Sequence[Choice], key: str
+    ) -> Running:
+        limits = self.pool.limits
+        remote = {
+            "host": self.address[0],
+            "port": self.address[1],
+            "key": key,
+            "session_seconds": 2 * limits.run_seconds,
+        }
+        running = self.pool.start(workload, machine, choices, remote)
+        running.answer(limits.build_seconds * len(choices) + limits.run_seconds, "build")
+        return running
+
+    def _take(self) -> str:
+        """The key of a free device; waits for one.
+
+        Raises
+        ------
+        TvmconvError
+            If no device is left.
+        """
+        while True:
+            try:
+                key = self._slots.get(timeout=0.2)
+                if self._devices().get(key):
+                    return key
+                self._lose(key, "the tracker no longer knows it")
+            except queue.Empty:
+                if self._count == 0:
+                    raise TvmconvError(
+                        f"no device is left; lost: {', '.join(self.lost)}. "
+                        "Start one and give the same command to go on"
+                    ) from None
+
+    def _release(self, key: str, fault: str) -> bool:
+        """Free a device; False if it turns out to be lost, and its candidate has no result."""
+        if not fault:
+            self._hangs[key] = 0
+            self._slots.put(key)
+            return True
+        self._hangs[key] += fault == "hung"
+        if self._hangs[key] < _HANGS and self._devices().get(key):
+            self._slots.put(key)
+            return fault != "hung"
+        self._lose(key, fault)
+        return False
+
+    def _lose(self, key: str, why: str) -> None:
+        self._count -= 1
+        self.lost.append(key)
+        LOGGER.warning("device %s is lost (%s); going on with %d", key, why, self._count)
+
+    def _devices(self) -> dict[str, int]:
+        """Devices that the tracker knows, by key.
+
+        Raises
+        ------
+        TvmconvError
+            If the tracker cannot be reached.
+        """
+        host, port = self.address
+        try:
+            socket.create_connection((host, port), _TRACKER_SECONDS).close()
+            return _count_devices(host, port)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise TvmconvError(f"cannot reach the RPC tracker {host}:{port}: {error}") from None
+
+
+def _count_devices(host: str, port: int) -> dict[str, int]:
+    from tvm import rpc
+
+    tracker = rpc.connect_tracker(host, port)
+    summary: dict[str, Any] = tracker.summary()
+    tracker.close()
+    keys = [str(info["key"]).removeprefix("server:") for info in summary["server_info"]]
+    return dict(Counter(keys))
