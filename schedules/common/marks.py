@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.compile.streams import STREAM
+
 CASES = "tvmconv.cases"
 TAPS = "tvmconv.taps"
 PARALLEL = "tvmconv.parallel"
@@ -38,3 +40,8 @@ def mark_prefetch(schedule: Any, loop: Any, *, inputs: bool, weights: bool) -> N
     """Ask for the next inputs and weights in the innermost reduction loop."""
     if inputs or weights:
         schedule.annotate(loop, PREFETCH, [int(inputs), int(weights)])
+
+
+def mark_stream(schedule: Any, loop: Any, distance: int) -> None:
+    """Prefetch the vector operand of an innermost reduction loop, so many bytes ahead."""
+    schedule.annotate(loop, STREAM, distance)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.compile.lets import spill_lets
+from tvmconv.compile.stack import keep_on_stack
+from tvmconv.compile.streams import prefetch_streams
 from tvmconv.compile.tails import split_tails
 from tvmconv.compile.workspace import record_pass
 
@@ -45,6 +47,7 @@ def _lower() -> Any:
             low.StmtSimplify(),
             low.LowerOpaqueBlock(),
             tir.prim_func_pass(_split_tails, opt_level=0, name="tvmconv.SplitTails"),
+            tir.prim_func_pass(_prefetch_streams, opt_level=0, name="tvmconv.PrefetchStreams"),
             tir.prim_func_pass(_share_lanes, opt_level=0, name="tvmconv.ShareLaneVariables"),
             tir.FlattenBuffer(),
             tir.NarrowDataType(32),
@@ -59,6 +62,7 @@ def _lower() -> Any:
             tir.RemoveNoOp(),
             low.RewriteUnsafeSelect(),
             tir.prim_func_pass(_spill_lets, opt_level=0, name="tvmconv.SpillLets"),
+            tir.prim_func_pass(_keep_on_stack, opt_level=0, name="tvmconv.KeepOnStack"),
             record_pass(),
             tir.VerifyMemory(),
             tir.AnnotateEntryFunc(),
@@ -71,6 +75,14 @@ def _lower() -> Any:
 
 def _spill_lets(func: Any, _mod: Any, _context: Any) -> Any:
     return spill_lets(func)
+
+
+def _prefetch_streams(func: Any, _mod: Any, _context: Any) -> Any:
+    return prefetch_streams(func)
+
+
+def _keep_on_stack(func: Any, _mod: Any, _context: Any) -> Any:
+    return keep_on_stack(func)
 
 
 def _split_tails(func: Any, _mod: Any, _context: Any) -> Any:

@@ -6,6 +6,8 @@ from contextvars import ContextVar
 from math import prod
 from typing import Any
 
+from tvmconv.compile.stack import ON_STACK
+
 # TVM's kMaxStackAlloca: larger buffers come from the workspace pool
 _STACK_LIMIT = 1024
 
@@ -32,7 +34,7 @@ def workspace_bytes(func: Any) -> int:
         nonlocal total
         buffer = node.buffer
         size = prod(int(extent) for extent in buffer.shape) * _item_bytes(str(buffer.dtype))
-        if size > _STACK_LIMIT:
+        if size > _STACK_LIMIT and ON_STACK not in node.annotations:
             total += size
 
     tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, look))

@@ -1,0 +1,96 @@
+"""A register tile's values on the stack, and the prefetch of the stream it multiplies with."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te
+from tvm.s_tir import Schedule
+
+from tests.kernels import V3, V4
+from tvmconv.compile.streams import STREAM
+from tvmconv.compile.tir import register
+from tvmconv.compile.workspace import RECORD
+
+ROWS, DEPTH = 14, 40
+
+
+def product(machine, *, scope, vectors, distance=0):
+    """``data @ weight`` with all rows and columns in one tile of accumulators, built."""
+    lanes = machine.lanes
+    data = te.placeholder((ROWS, DEPTH), name="data")
+    weight = te.placeholder((DEPTH, vectors, lanes), name="weight")
+    c = te.reduce_axis((0, DEPTH), "c")
+    result = te.compute(
+        (ROWS, vectors, lanes),
+        lambda t, v, k: te.sum(data[t, c] * weight[c, v, k], axis=c),
+        name="product",
+    )
+    schedule = Schedule(te.create_prim_func([data, weight, result]))
+    block = schedule.get_sblock("product")
+    store = schedule.cache_write(block, 0, scope)
+    t, v, k, c = schedule.get_loops(block)
+    schedule.reorder(c, t, v, k)
+    schedule.vectorize(k)
+    for loop in (t, v):
+        schedule.unroll(loop)
+    for each in (schedule.decompose_reduction(block, c), store):
+        *outer, last = schedule.get_loops(each)
+        schedule.vectorize(last)
+        for loop in outer:
+            schedule.unroll(loop)
+    if distance:
+        schedule.annotate(c, STREAM, distance)
+    sizes: dict[str, int] = {}
+    token = RECORD.set(sizes)
+    try:
+        built = tvm.tirx.build(
+            schedule.mod["main"].with_attr("global_symbol", "main"),
+            target=machine.tvm_target(),
+            pipeline=register(),
+        )
+    finally:
+        RECORD.reset(token)
+    return built, sum(sizes.values())
+
+
+@pytest.mark.parametrize("machine", [V3, V4])
+def test_a_tile_of_local_scope_stays_off_the_workspace_pool(machine):
+    vectors = 2 * 16 // machine.lanes
+    built, size = product(machine, scope="local", vectors=vectors)
+    assert 4 * ROWS * vectors * machine.lanes > 1024
+    assert size == 0
+    assert "AllocWorkspace" not in built.inspect_source("s")
+
+
+def test_other_buffers_are_taken_from_the_pool_and_counted():
+    built, size = product(V3, scope="global", vectors=4)
+    assert size == 4 * ROWS * 4 * V3.lanes
+    assert "AllocWorkspace" in built.inspect_source("s")
+
+
+@pytest.mark.parametrize("vectors, lines", [(1, 1), (2, 1), (3, 2), (4, 2)])
+def test_one_prefetch_for_each_line_of_a_step(vectors, lines):
+    built, _ = product(V3, scope="local", vectors=vectors, distance=4096)
+    found = re.findall(r"prefetcht0\s+(-?\d+)\(", built.inspect_source("s"))
+    assert len(found) % lines == 0 and found
+    plain, _ = product(V3, scope="local", vectors=vectors)
+    assert "prefetcht0" not in plain.inspect_source("s")
+
+
+def test_prefetches_change_no_result():
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((ROWS, DEPTH)), rng.standard_normal((DEPTH, 2, V3.lanes))]
+    tensors = [tvm.runtime.tensor(a.astype(np.float32)) for a in arrays]
+    results = []
+    for distance in (0, 4096):
+        built, _ = product(V3, scope="local", vectors=2, distance=distance)
+        out = tvm.runtime.tensor(np.full((ROWS, 2, V3.lanes), np.nan, np.float32))
+        built["main"](*tensors, out)
+        results.append(out.numpy())
+    expected = np.einsum("tc,cvk->tvk", *arrays)
+    assert np.abs(results[0] - expected).max() < 1e-5
+    assert np.array_equal(results[0], results[1])

@@ -1,0 +1,41 @@
+"""Buffers of one register tile on the stack instead of in the workspace pool."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+# TVM's name of the annotation by which its code generator allocates on the stack
+ON_STACK = "disable_lower_builtin"
+# A tile's values: a few times the register file. Larger buffers stay in the pool.
+_MOST_BYTES = 16 * 1024
+
+
+def keep_on_stack(func: Any) -> Any:
+    """Mark every small buffer of scope ``local``.
+
+    TVM takes buffers of 1 KiB and more from the workspace pool. For the values of one tile that
+    means two calls per tile, and values behind a heap pointer that LLVM may not keep in registers.
+
+    Parameters
+    ----------
+    func
+        ``tirx.PrimFunc`` after storage was planned.
+    """
+    import tvm_ffi
+    from tvm import tirx
+
+    found = False
+
+    def mark(node: Any) -> Any:
+        nonlocal found
+        buffer = node.buffer
+        if buffer.scope() != "local" or ON_STACK in node.annotations:
+            return node
+        if 4 * prod(int(extent) for extent in buffer.shape) > _MOST_BYTES:
+            return node
+        found = True
+        return tirx.AllocBuffer(buffer, {**node.annotations, ON_STACK: tirx.IntImm("bool", 1)})
+
+    body = tvm_ffi.structural_map(func.body, (tirx.AllocBuffer, mark))
+    return func.with_body(body) if found else func
