@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import onnx
 
     from tvmconv.runtime.module import CompiledModel
-    from tvmconv.selection.policy import Callback
+    from tvmconv.selection.policy import Overrides
 
 Progress = Callable[[str, int, int], None]
 
@@ -30,8 +30,7 @@ def build(
     algorithms: Sequence[str] | None = None,
     error_budget: float | None = None,
     memory_budget: int | None = None,
-    overrides: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-    choose: Callback | None = None,
+    overrides: Overrides | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel:
     """Compile an ONNX model for one machine.
@@ -50,16 +49,19 @@ def build(
     algorithms
         Convolution algorithms to choose from; by default all. ``"-winograd"`` leaves one out.
     error_budget
-        Largest estimated error of a layer, as max|error| / max|reference| against float64; by
-        default 5e-6. 3e-5 admits larger Winograd tiles, 0 the most accurate algorithm only.
+        Largest estimated error of a layer, as max|error| / max|reference| against float64 on
+        normally distributed input; by default 5e-6. 3e-5 admits larger Winograd tiles. Where
+        no algorithm keeps it, as with 0, one that sums plain products (direct) is taken.
     memory_budget
-        Most bytes of workspace that a layer may use; 0 leaves algorithms without any.
+        Most bytes of workspace of a call; 0 leaves algorithms without any. Layers run one after
+        the other and share it, so it bounds every layer by itself. Packed weights are not
+        counted.
     overrides
         A JSON file, or the mapping it would hold, that names the algorithm of single layers:
-        ``{"layer1.*": {"algorithm": "direct"}}``.
-    choose
-        Called as ``choose(layer, workload, candidates)`` for every convolution; returns one of
-        the candidates, or None to leave the choice alone.
+        ``{"layer1.*": {"algorithm": "direct"}}``. Or a function, called as
+        ``function(layer, workload, candidates)`` for every convolution, which returns one of
+        the candidates, or None to leave the choice alone. Both go before ``algorithms`` and
+        ``error_budget``, but not before ``memory_budget``.
     progress
         Called as ``progress(stage, done, total)`` while building.
 
@@ -75,7 +77,8 @@ def build(
     TargetError
         If the target is unknown.
     ConfigError
-        If no allowed algorithm computes a layer; names it.
+        If nothing that is allowed computes a layer, or an override is not understood or matches
+        no layer; names it.
 
     Examples
     --------
@@ -88,13 +91,11 @@ def build(
     from tvmconv.graph.lower import lower
     from tvmconv.runtime.module import CompiledModel
     from tvmconv.runtime.threads import prepare
-    from tvmconv.selection.overrides import read_overrides
     from tvmconv.selection.policy import make_policy
 
     report = progress or _silent
     machine = resolve_machine(target, threads)
-    chosen = read_overrides(overrides) if overrides is not None else ()
-    policy = make_policy(algorithms, error_budget, memory_budget, chosen, choose)
+    policy = make_policy(algorithms, error_budget, memory_budget, overrides)
     # constant folding would make this thread's pool with fewer workers, for good
     prepare(machine.cores)
     report("read the model", 0, 1)

@@ -9,6 +9,9 @@ from typing import Any
 from tvmconv.config import Config
 from tvmconv.workload import Conv2dWorkload
 
+# why a candidate was not taken; "" is the chosen one
+CAUSES = ("", "unsupported", "disallowed", "memory", "error", "slower", "overridden")
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -17,7 +20,8 @@ class Candidate:
     ``seconds`` is the predicted (or logged) time of one call on the machine's cores,
     ``error`` an estimate of max|error| / max|reference| against fp64, ``source`` says where the
     config came from (``default`` or the log record), ``rejected`` why it was not taken; empty
-    for the chosen one.
+    for the chosen one. ``cause`` is the same for programs, one of :data:`CAUSES`. ``parts`` splits
+    ``seconds`` by what they are spent on, where the schedule can tell.
     """
 
     algorithm: str
@@ -28,6 +32,8 @@ class Candidate:
     error: float
     source: str = "default"
     rejected: str = ""
+    cause: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -40,6 +46,8 @@ class Candidate:
             "error": self.error,
             "source": self.source,
             "rejected": self.rejected,
+            "cause": self.cause,
+            "parts": dict(self.parts),
         }
 
     @classmethod

@@ -55,6 +55,21 @@ class OfferingModule(ScheduleModule, Protocol):
         """One good config for each choice worth deciding on, for example each tile size."""
 
 
+class ExplainingModule(ScheduleModule, Protocol):
+    """A schedule whose cost model can say what the time is spent on."""
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """Seconds by part; their sum is ``predicted_seconds``.
+
+        Parts common to several algorithms have common names: ``arithmetic`` (multiply-adds and
+        what the core does beside them), ``transforms``, ``packing``, ``weights``,
+        ``activations`` and ``workspace`` (waiting for these bytes), ``memory`` (all bytes
+        together), ``call``.
+        """
+
+
 def algorithm(name: str) -> Algorithm:
     """The algorithm registered under a name."""
     module, _, attribute = ALGORITHMS[name].partition(":")
@@ -75,3 +90,13 @@ def offers(name: str, workload: Conv2dWorkload, machine: Machine) -> tuple[Confi
     if hasattr(module, "offers"):
         return cast(OfferingModule, module).offers(workload, machine)
     return (module.default_config(workload, machine),)
+
+
+def explain_cost(
+    name: str, workload: Conv2dWorkload, machine: Machine, config: Config
+) -> dict[str, float]:
+    """Predicted seconds by part of the model; empty where the schedule cannot tell."""
+    module = schedule(name, machine)
+    if not hasattr(module, "explain_cost"):
+        return {}
+    return cast(ExplainingModule, module).explain_cost(workload, machine, config)

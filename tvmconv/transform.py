@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tvm
 
-from tvmconv.selection.overrides import read_overrides
 from tvmconv.selection.policy import make_policy
 from tvmconv.target import resolve_machine
+
+if TYPE_CHECKING:
+    from tvmconv.selection.policy import Overrides
 
 __all__ = ["ScheduleOperators", "SubstituteConv2d"]
 
@@ -21,7 +23,7 @@ def SubstituteConv2d(
     *,
     error_budget: float | None = None,
     memory_budget: int | None = None,
-    overrides: Any = None,
+    overrides: Overrides | None = None,
 ) -> Any:
     """Replace convolutions by tvmconv's kernels.
 
@@ -84,8 +86,7 @@ def SubstituteConv2d(
     144.0
     """
     machine = resolve_machine(target, threads)
-    chosen = read_overrides(overrides) if overrides is not None else ()
-    policy = make_policy(algorithms, error_budget, memory_budget, chosen)
+    policy = make_policy(algorithms, error_budget, memory_budget, overrides)
 
     def transform(mod: Any, context: Any) -> Any:
         from tvmconv.graph.substitute import substitute

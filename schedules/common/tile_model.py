@@ -158,14 +158,18 @@ class TileModel:
         """Bytes of the packed weights."""
         return 4 * self.steps * self.out_blocks * self.machine.lanes
 
-    def seconds(self, config: Config) -> float:
-        """Cycles, or the bytes from behind L2 if they take longer, divided among the cores."""
+    def parts(self, config: Config) -> dict[str, float]:
+        """Seconds of arithmetic, and those by which the bytes from behind L2 take longer."""
         w, machine = self.workload, self.machine
-        cycles = self.cycles(*(config.int(name) for name in ("oc", "oh", "ow")))
+        cycles = self.cycles(*(config.int(name) for name in ("oc", "oh", "ow"))) / machine.cores
         written = 4 * machine.lanes * self.out_blocks * w.out_height * w.out_width
         moved = w.batch * (self.input_bytes + 2 * written) + self.weight_bytes
         outside = moved / _L3_BYTES_PER_CYCLE if moved > machine.l2_bytes else 0.0
-        return max(cycles / machine.cores, outside) / _HERTZ
+        return {"arithmetic": cycles / _HERTZ, "memory": max(0.0, outside - cycles) / _HERTZ}
+
+    def seconds(self, config: Config) -> float:
+        """Cycles divided among the cores, or the bytes from behind L2 if they take longer."""
+        return sum(self.parts(config).values())
 
 
 def pieces(extent: int, tile: int) -> list[tuple[int, int]]:

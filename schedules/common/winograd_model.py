@@ -121,7 +121,7 @@ class WinogradModel:
         passed = w.batch * image / _L3_BYTES if image > machine.l2_bytes // 2 else 0.0
         shown = _SCRATCH_SHOWN * (spill + passed) + transforms
         return {
-            "products": product / _HERTZ,
+            "arithmetic": product / _HERTZ,
             "transforms": transforms / _HERTZ,
             "weights": max(_STREAM_SHOWN * stream, stream - product - shown) / _HERTZ,
             "activations": _SCRATCH_SHOWN * passed / _HERTZ,
@@ -135,8 +135,8 @@ class WinogradModel:
         beyond = min(max((working_set - share) / share, 0.0), 1.0)
         return _L3_BYTES + (_MEMORY_BYTES - _L3_BYTES) * beyond
 
-    def seconds(self, config: Config) -> float:
-        """Time of one call on the machine's cores."""
+    def shares(self, config: Config) -> dict[str, float]:
+        """Seconds of each part of a call on the machine's cores, idle ones counted."""
         parts, cores = self.parts(config), self.machine.cores
         fixed = parts.pop("call") / (1 if cores > 1 else 4)
         tiles = tiling(self.workload, config)
@@ -144,7 +144,11 @@ class WinogradModel:
         if not config.int("fused"):
             tasks = tiles.products * self.machine.blocks(self.workload.out_channels)
         idle = -(-tasks // cores) * cores / tasks
-        return sum(parts.values()) * idle / cores + fixed
+        return {name: value * idle / cores for name, value in parts.items()} | {"call": fixed}
+
+    def seconds(self, config: Config) -> float:
+        """Time of one call on the machine's cores."""
+        return sum(self.shares(config).values())
 
 
 def region_tiles(tiles: Tiling, config: Config) -> int:

@@ -125,6 +125,12 @@ def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config
     return float(TileModel(workload, machine).seconds(config))
 
 
+def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
+    """The parts of that time."""
+    parts: dict[str, float] = TileModel(workload, machine).parts(config)
+    return parts
+
+
 def _cache_block(schedule: Any, tiles: Any, config: Config) -> tuple[Any, Any]:
     """Split a loop over tile rows (or tiles) into cache blocks."""
     count = int(schedule.get(tiles).extent)

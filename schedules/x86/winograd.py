@@ -105,6 +105,12 @@ def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config
     return float(WinogradModel(workload, machine).seconds(config))
 
 
+def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
+    """The parts of that time."""
+    parts: dict[str, float] = WinogradModel(workload, machine).shares(config)
+    return parts
+
+
 def _one_tile(schedule: Any, block: Any, at: Any) -> None:
     """First pass of a transform: one tile's values in registers, or on the stack."""
     schedule.compute_at(block, at, preserve_unit_loops=True)

@@ -1,11 +1,13 @@
-"""Decisions for single layers."""
+"""Decisions for single layers: candidates, budgets, reasons."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from tvmconv import registry
-from tvmconv.decision import Decision
+from tvmconv.decision import CAUSES, Decision
 from tvmconv.errors import ConfigError
 from tvmconv.machine import MACHINES
 from tvmconv.selection.policy import check_algorithms, make_policy
@@ -13,9 +15,15 @@ from tvmconv.selection.select import candidates, select
 from tvmconv.workload import Conv2dWorkload
 
 AVX512, AVX2 = MACHINES["x86-64-v4"], MACHINES["x86-64-v3"]
-DENSE = Conv2dWorkload.parse("mb1ic64ih14oc64kh3ph1sh2+bias+relu")
+STRIDED = Conv2dWorkload.parse("mb1ic64ih14oc64kh3ph1sh2+bias+relu")
+DENSE = Conv2dWorkload.parse("mb1ic64ih56oc64kh3ph1+bias+relu")
 DEPTHWISE = Conv2dWorkload.parse("g64mb1ic64ih14oc64kh3ph1+bias+relu")
 FIRST = Conv2dWorkload.parse("mb1ic3ih32oc64kh3ph1:nchw+bias")
+PLAIN = ["direct", "depthwise", "direct_first"]
+
+
+def choose(workload=DENSE, layer="conv1", **arguments) -> Decision:
+    return select(workload, AVX512, layer=layer, policy=make_policy(**arguments))
 
 
 @pytest.mark.parametrize("machine", [AVX512, AVX2], ids=lambda m: m.name)
@@ -23,29 +31,35 @@ FIRST = Conv2dWorkload.parse("mb1ic3ih32oc64kh3ph1:nchw+bias")
     ("workload", "name"), [(DENSE, "direct"), (DEPTHWISE, "depthwise"), (FIRST, "direct_first")]
 )
 def test_algorithm_of_each_kind_of_layer(workload, name, machine):
-    decision = select(workload, machine, layer="conv1")
+    decision = select(workload, machine, layer="conv1", policy=make_policy(PLAIN))
     assert (decision.layer, decision.chosen.algorithm) == ("conv1", name)
     assert decision.chosen.seconds > 0
     assert decision.chosen.workspace_bytes == 0
     assert decision.reason
 
 
-def test_every_other_algorithm_is_listed_with_its_reason():
-    decision = select(DENSE, AVX512)
+@pytest.mark.parametrize("workload", [STRIDED, DENSE, DEPTHWISE, FIRST], ids=str)
+def test_every_other_algorithm_is_listed_with_its_reason(workload):
+    decision = select(workload, AVX512)
     names = {decision.chosen.algorithm, *(c.algorithm for c in decision.rejected)}
     assert names == set(registry.ALGORITHMS)
-    assert all(c.rejected for c in decision.rejected)
-    assert "depthwise" in next(c.rejected for c in decision.rejected if c.algorithm == "depthwise")
+    assert all(c.rejected and c.cause in CAUSES[1:] for c in decision.rejected)
+    assert (decision.chosen.rejected, decision.chosen.cause) == ("", "")
+    assert all(
+        o.seconds >= decision.chosen.seconds for o in decision.rejected if o.cause == "slower"
+    )
 
 
 def test_decision_survives_json():
-    decision = select(DENSE, AVX512, layer="a/b")
-    assert Decision.from_json(decision.to_json()) == decision
+    decision = choose(layer="a/b")
+    again = Decision.from_json(decision.to_json())
+    assert again == decision
+    assert again.chosen.parts == decision.chosen.parts
 
 
 def test_allow_list_that_cannot_compute_the_layer_names_it():
     with pytest.raises(ConfigError, match=r"'features\.3'.*direct: not in algorithms="):
-        select(DENSE, AVX512, layer="features.3", policy=make_policy(["depthwise"]))
+        choose(layer="features.3", algorithms=["depthwise"])
 
 
 def test_unknown_algorithm_lists_the_known_ones():
@@ -53,6 +67,93 @@ def test_unknown_algorithm_lists_the_known_ones():
         check_algorithms(["winogard"])
 
 
+def test_an_algorithm_can_be_left_out():
+    assert "winograd" not in check_algorithms(["-winograd"])
+    assert check_algorithms(["direct", "winograd", "-winograd"]) == ("direct",)
+    decision = choose(algorithms=["-winograd"])
+    assert decision.chosen.algorithm != "winograd"
+    assert {o.cause for o in decision.rejected if o.algorithm == "winograd"} == {"disallowed"}
+
+
 def test_packed_bytes_are_those_of_the_packed_weight():
     (offer,) = candidates(DENSE, AVX512, "direct")
     assert offer.packed_weight_bytes == 4 * 64 * 64 * 9
+
+
+@pytest.mark.parametrize("machine", [AVX512, AVX2, replace(AVX512, cores=4)], ids=str)
+@pytest.mark.parametrize("name", registry.ALGORITHMS)
+def test_parts_of_the_cost_add_up(name, machine):
+    for workload in (DENSE, DEPTHWISE, FIRST, STRIDED):
+        for offer in candidates(workload, machine, name):
+            if offer.parts:
+                assert sum(offer.parts.values()) == pytest.approx(offer.seconds)
+
+
+def test_smaller_error_budgets_take_smaller_tiles_and_then_plain_sums():
+    errors = sorted({o.error for o in candidates(DENSE, AVX512, "winograd")})
+    seconds = []
+    for budget in reversed(errors):
+        chosen = choose(algorithms=["winograd", "direct"], error_budget=budget).chosen
+        assert chosen.error <= budget
+        seconds.append(chosen.seconds)
+    assert seconds == sorted(seconds)
+    decision = choose(algorithms=["winograd", "direct"], error_budget=0)
+    assert decision.chosen.algorithm == "direct"
+    assert "kept though its error estimate" in decision.reason
+
+
+def test_candidates_beyond_the_error_budget_say_so():
+    offers = candidates(DENSE, AVX512, "winograd")
+    budget = sorted(o.error for o in offers)[len(offers) // 2]
+    decision = choose(error_budget=budget)
+    beyond = [o for o in decision.rejected if o.error > budget]
+    assert beyond
+    assert all(o.cause == "error" and "exceeds the budget" in o.rejected for o in beyond)
+
+
+def test_faster_candidates_beyond_the_budget_are_named_in_the_reason():
+    (direct,) = candidates(DENSE, AVX512, "direct")
+    fastest = min(candidates(DENSE, AVX512, "winograd"), key=lambda o: o.seconds)
+    assert fastest.seconds < direct.seconds
+    decision = choose(algorithms=["direct", "winograd"], error_budget=1e-9)
+    assert decision.chosen.algorithm == "direct"
+    reason = choose(algorithms=["direct", "winograd"], error_budget=direct.error).reason
+    assert "least predicted time" in reason or "only one" in reason
+
+
+def test_memory_budget_bounds_the_workspace():
+    free = choose(algorithms=["winograd", "direct"]).chosen
+    assert free.workspace_bytes > 0
+    offers = candidates(DENSE, AVX512, "winograd")
+    for budget in sorted({0, *(o.workspace_bytes for o in offers)}):
+        decision = choose(algorithms=["winograd", "direct"], memory_budget=budget)
+        chosen = decision.chosen
+        assert chosen.workspace_bytes <= budget
+        allowed = [
+            o for o in (*offers, *candidates(DENSE, AVX512, "direct"))
+            if o.workspace_bytes <= budget and o.error <= 5e-6
+        ]  # fmt: skip
+        assert chosen.seconds == min(o.seconds for o in allowed)
+        assert all("workspace" in o.rejected for o in decision.rejected if o.cause == "memory")
+
+
+def test_impossible_memory_budget_names_layer_and_least_bytes():
+    least = min(o.workspace_bytes for o in candidates(DENSE, AVX512, "winograd"))
+    with pytest.raises(ConfigError, match=rf"'layer2'.* {least} bytes of workspace"):
+        choose(layer="layer2", algorithms=["winograd"], memory_budget=least - 1)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"error_budget": -1},
+        {"error_budget": float("nan")},
+        {"memory_budget": -1},
+        {"memory_budget": 1.5},
+        {"algorithms": ["fft"]},
+    ],
+)
+def test_bad_arguments_are_named(arguments):
+    (name,) = arguments
+    with pytest.raises(ConfigError, match=name):
+        make_policy(**arguments)

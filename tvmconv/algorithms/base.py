@@ -35,6 +35,8 @@ class Algorithm(ABC):
 
     name: str
     blocks: tuple[str, ...] = ()
+    # every product is of an input value and a weight: what is left where no error budget is kept
+    sums_products: bool = True
 
     @abstractmethod
     def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:

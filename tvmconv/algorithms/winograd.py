@@ -81,6 +81,7 @@ class Winograd(Algorithm):
 
     name = "winograd"
     blocks = ("columns", "transform", "conv2d", "rows", "output")
+    sums_products = False
 
     def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Strides, dilation, groups and 1x1 kernels leave nothing to save."""

@@ -18,6 +18,11 @@ def command(
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
+    algorithms: options.Algorithms = None,
+    no_winograd: options.NoWinograd = False,
+    memory_budget: options.MemoryBudget = None,
+    error_budget: options.ErrorBudget = None,
+    override: options.OverrideFile = None,
     as_json: options.Json = False,
     save: options.Save = None,
 ) -> None:
@@ -28,6 +33,7 @@ def command(
       tvmconv compile resnet18.onnx -o resnet18.so
       tvmconv compile net.onnx -o net.so --shape input:1x3x224x224 --threads 2
       tvmconv compile net.onnx -o net.so --target x86-64-v3
+      tvmconv compile net.onnx -o net.so --memory-budget 4MiB --error-budget 3e-5
     """
     from tvmconv.cli.opening import open_model
     from tvmconv.errors import InputError
@@ -35,8 +41,9 @@ def command(
 
     if model.suffix == ".so":
         raise InputError(f"{model} is built already; compile takes an ONNX model")
+    choices = options.parse_choices(algorithms, no_winograd, memory_budget, error_budget, override)
     started = time.perf_counter()
-    compiled = open_model(model, target, threads, shape)
+    compiled = open_model(model, target, threads, shape, choices)
     compiled.save(output)
     seconds = time.perf_counter() - started
     emit(compile_report(compiled, output, seconds), as_json, save)

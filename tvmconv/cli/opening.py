@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tvmconv.cli.options import parse_shapes
+from tvmconv.cli.options import Choices, parse_shapes
 from tvmconv.cli.output import progress
 from tvmconv.errors import InputError
 
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def open_model(
-    path: Path, target: str, threads: int | None, shapes: list[str] | None
+    path: Path,
+    target: str,
+    threads: int | None,
+    shapes: list[str] | None,
+    choices: Choices | None = None,
 ) -> CompiledModel:
     """Load a saved module, or build an ONNX model with progress on the terminal.
 
@@ -28,8 +32,19 @@ def open_model(
     if path.suffix == ".so":
         if shapes or target != "native":
             raise InputError(f"{path} is built already; --shape and --target need an ONNX model")
+        if choices is not None and choices.given:
+            raise InputError(f"{path} is built already; choosing algorithms needs an ONNX model")
         return tvmconv.load(path, threads=threads)
+    choices = choices or Choices()
     with progress() as callback:
         return tvmconv.build(
-            path, target, shapes=parse_shapes(shapes), threads=threads, progress=callback
+            path,
+            target,
+            shapes=parse_shapes(shapes),
+            threads=threads,
+            algorithms=choices.algorithms,
+            memory_budget=choices.memory_budget,
+            error_budget=choices.error_budget,
+            overrides=choices.overrides,
+            progress=callback,
         )

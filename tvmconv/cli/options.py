@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -39,6 +41,98 @@ Save = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option(metavar="FILE", help="Also write the JSON to a file.", show_default=False),
 ]
+Algorithms = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        metavar="NAME,...",
+        help="Convolution algorithms to choose from; -NAME leaves one out. All by default.",
+        show_default=False,
+    ),
+]
+NoWinograd = Annotated[
+    bool, typer.Option("--no-winograd", help="The same as --algorithms=-winograd.")
+]
+MemoryBudget = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        metavar="64MiB",
+        help="Most workspace of a call; 0 leaves algorithms without any.",
+        show_default=False,
+    ),
+]
+ErrorBudget = Annotated[
+    Optional[float],  # noqa: UP045
+    typer.Option(
+        metavar="5e-6",
+        help="Largest estimated error of a layer, relative to its largest output.",
+        show_default=False,
+    ),
+]
+OverrideFile = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(
+        "--override",
+        metavar="FILE",
+        help="JSON file that names the algorithm of single layers.",
+        show_default=False,
+    ),
+]
+
+_BYTES = {"": 1, "b": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
+_BYTES |= {"kb": 1000, "mb": 1000**2, "gb": 1000**3}
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the command line allows; the arguments of ``build`` that steer the selection."""
+
+    algorithms: tuple[str, ...] | None = None
+    memory_budget: int | None = None
+    error_budget: float | None = None
+    overrides: Path | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether anything differs from the defaults."""
+        return self != Choices()
+
+
+def parse_choices(
+    algorithms: str | None,
+    no_winograd: bool,
+    memory_budget: str | None,
+    error_budget: float | None,
+    override: Path | None,
+) -> Choices:
+    """The selection options as arguments of ``build``.
+
+    Raises
+    ------
+    InputError
+        If the memory budget is no size.
+    """
+    names = [name.strip() for name in algorithms.split(",")] if algorithms else []
+    names += ["-winograd"] if no_winograd else []
+    return Choices(
+        tuple(names) or None,
+        byte_count(memory_budget, "--memory-budget") if memory_budget is not None else None,
+        error_budget,
+        override,
+    )
+
+
+def byte_count(text: str, option: str) -> int:
+    """A size such as ``64MiB``, ``1.5 MB`` or ``4096``.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", text.strip().lower())
+    if not match or match[2] not in _BYTES:
+        raise InputError(f"cannot read {option} {text!r}; write bytes, or a size such as 64MiB")
+    return int(float(match[1]) * _BYTES[match[2]])
 
 
 def parse_shapes(items: list[str] | None) -> dict[str, tuple[int, ...]] | None:

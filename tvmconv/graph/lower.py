@@ -80,7 +80,7 @@ def lower(
     """
     graph = read_function(mod["main"], layer_name)
     prepare(graph, machine)
-    if policy is not None and policy.overrides:
+    if policy is not None:
         check_used(policy.overrides, [node.layer for node in graph.nodes if node.op == CONV])
     plan = plan_layouts(
         graph, machine, policy=policy, progress=_stage("choose algorithms", progress)

@@ -18,6 +18,7 @@ from tvmconv.graph.normalise import normalise
 from tvmconv.graph.read import is_readable, read_bindings, value_of
 from tvmconv.kernel import Kernel
 from tvmconv.machine import Machine
+from tvmconv.selection.overrides import check_used
 from tvmconv.selection.policy import Policy
 
 
@@ -31,6 +32,8 @@ def substitute(mod: Any, machine: Machine, policy: Policy | None) -> Any:
     for var, func in mod.functions_items():
         if isinstance(func, relax.Function) and not (func.attrs and func.attrs.get("Primitive")):
             visitor.builder_.update_func(var, visitor.visit_expr(func))
+    if policy is not None:
+        check_used(policy.overrides, visitor.layers)
     if visitor.skipped:
         warnings.warn(
             f"SubstituteConv2d left {', '.join(visitor.skipped)} alone: the weight is no constant "
@@ -48,6 +51,7 @@ class _Substitution(PyExprMutator):  # type: ignore[misc]
         self.policy = policy
         self.kernels: dict[Kernel, Any] = {}
         self.skipped: list[str] = []
+        self.layers: list[str] = []
 
     def visit_dataflow_block_(self, block: Any) -> Any:
         """Rewrite a block, or leave it where nothing in it can be replaced."""
@@ -69,6 +73,7 @@ class _Substitution(PyExprMutator):  # type: ignore[misc]
             return super().visit_dataflow_block_(block)
         normalise(graph, self.machine.lanes)
         fuse_layers(graph)
+        self.layers += [node.layer for node in graph.nodes if node.op == CONV]
         if not any(node.op == CONV for node in graph.nodes):
             return super().visit_dataflow_block_(block)
         return self._emit(graph, [self.visit_expr(var) for var in free], results, outputs)

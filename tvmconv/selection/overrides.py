@@ -1,8 +1,8 @@
 """Choices for single layers, from a JSON file.
 
 ``{"layer1.*": {"algorithm": "direct"}, "conv5": {"algorithm": "winograd", "knobs": {"mh": 2}}}``:
-keys are layer names or shell patterns, the first that matches counts; knobs replace those of the
-candidate that would be chosen.
+keys are layer names or shell patterns, the first that matches counts. Knobs choose among the
+algorithm's offers and replace the values of the one that agrees with most of them.
 """
 
 from __future__ import annotations
@@ -19,18 +19,36 @@ from tvmconv import registry
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 
+_FORM = '{"algorithm": NAME, "knobs": {KNOB: VALUE}}, knobs being optional'
+
 
 @dataclass(frozen=True)
 class Override:
-    """The algorithm, and perhaps some knobs, of the layers whose name matches a pattern."""
+    """The algorithm, and perhaps some knobs, of the layers whose name matches a pattern.
+
+    Parameters
+    ----------
+    pattern
+        A layer's name, or a shell pattern (``*``, ``?``, ``[...]``).
+    algorithm
+        A registered name.
+    knobs
+        Values to fix.
+    source
+        File that asks for it, for messages.
+    """
 
     pattern: str
     algorithm: str
     knobs: Config = field(default_factory=Config.of)
+    source: str = "overrides"
 
     def matches(self, layer: str) -> bool:
         """Whether the pattern is the layer's name or matches it."""
         return layer == self.pattern or fnmatchcase(layer, self.pattern)
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.pattern!r}"
 
 
 def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Override, ...]:
@@ -42,26 +60,36 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[
         If the file cannot be read or an entry is not understood; names file, layer and value.
     """
     if isinstance(source, Mapping):
-        data: Any = source
-        name = "overrides"
+        name, data = "overrides", dict(source)
     else:
         name = os.fspath(source)
         try:
-            data = json.loads(Path(source).read_text())
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot read overrides from {name}: {error}") from error
-    if not isinstance(data, Mapping):
+            data = json.loads(Path(source).read_text(), object_pairs_hook=_unique)
+        except OSError as error:
+            raise ConfigError(f"cannot read overrides from {name}: {error.strerror}") from None
+        except ValueError as error:
+            raise ConfigError(f"{name} must be a JSON object of layer names: {error}") from None
+    if not isinstance(data, dict):
         raise ConfigError(f"{name} must hold an object of layer names, not {type(data).__name__}")
     return tuple(_override(name, layer, entry) for layer, entry in data.items())
 
 
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object without repeated keys: the second would silently win."""
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise ValueError(f"{key!r} stands there twice")
+        result[key] = value
+    return result
+
+
 def _override(name: str, layer: str, entry: Any) -> Override:
     if not isinstance(entry, Mapping) or not isinstance(entry.get("algorithm"), str):
-        raise ConfigError(
-            f'{name}: {layer!r} must be {{"algorithm": NAME, "knobs": {{...}}}}, not {entry!r}'
-        )
+        raise ConfigError(f"{name}: {layer!r} must be {_FORM}; it is {entry!r}")
     if unknown := set(entry) - {"algorithm", "knobs"}:
-        raise ConfigError(f"{name}: {layer!r} has unknown entries {', '.join(sorted(unknown))}")
+        text = ", ".join(map(repr, sorted(unknown)))
+        raise ConfigError(f"{name}: {layer!r} has unknown entries {text}; write {_FORM}")
     algorithm, knobs = entry["algorithm"], entry.get("knobs", {})
     if algorithm not in registry.ALGORITHMS:
         known = ", ".join(registry.ALGORITHMS)
@@ -69,17 +97,17 @@ def _override(name: str, layer: str, entry: Any) -> Override:
     if not isinstance(knobs, Mapping):
         raise ConfigError(f"{name}: knobs of {layer!r} must be an object, not {knobs!r}")
     try:
-        return Override(layer, algorithm, Config.from_json(knobs))
+        return Override(layer, algorithm, Config.from_json(knobs), name)
     except ConfigError as error:
         raise ConfigError(f"{name}: {layer!r}: {error}") from error
 
 
 def check_used(overrides: Iterable[Override], layers: Iterable[str]) -> None:
     """Raise :class:`ConfigError` for an override that matches no convolution."""
-    known = list(layers)
+    known = list(dict.fromkeys(layers))
     for override in overrides:
         if not any(override.matches(layer) for layer in known):
             shown = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "")
             raise ConfigError(
-                f"override {override.pattern!r} matches no convolution; the layers are {shown}"
+                f"{override} matches no convolution; mend or remove it, the layers are {shown}"
             )

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tvmconv import registry
 from tvmconv.errors import ConfigError
+from tvmconv.selection.overrides import Override, read_overrides
 
 if TYPE_CHECKING:
     from tvmconv.decision import Candidate
-    from tvmconv.selection.overrides import Override
     from tvmconv.workload import Conv2dWorkload
 
     Callback = Callable[[str, Conv2dWorkload, tuple[Candidate, ...]], Candidate | None]
+    Overrides = str | os.PathLike[str] | Mapping[str, Any] | Callback
 
 # about what ncnn's Winograd shows; admits F(4, 3) with well chosen points
 DEFAULT_ERROR_BUDGET = 5e-6
@@ -31,15 +33,17 @@ class Policy:
         Names to choose from.
     error_budget
         Largest estimate of max|error| / max|reference| against float64 on normally distributed
-        input. Where no candidate keeps it, the most accurate is taken, and its reason says so.
+        input. Where no candidate keeps it, the fastest of those that sum plain products (direct,
+        say) is taken, and its reason says so.
     memory_budget
         Most bytes of workspace of one call. Layers run one after the other and share their
         workspace, so the fastest combination is the fastest candidate of every layer within it.
     overrides
-        Choices by layer name, from a file.
+        Choices by layer name; the first that matches counts, whatever the error budget and the
+        list of algorithms say.
     choose
-        Called with the layer's name, its workload and the allowed candidates; returns one of
-        them, or None to leave the choice alone.
+        Called with the layer's name, its workload and the candidates that the list of algorithms
+        and the memory budget allow; returns one of them, or None to leave the choice alone.
     """
 
     algorithms: tuple[str, ...]
@@ -53,22 +57,26 @@ def make_policy(
     algorithms: Sequence[str] | None = None,
     error_budget: float | None = None,
     memory_budget: int | None = None,
-    overrides: tuple[Override, ...] = (),
-    choose: Callback | None = None,
+    overrides: Overrides | None = None,
 ) -> Policy:
     """A policy from a user's arguments; everything left out has its default.
 
     Raises
     ------
     ConfigError
-        If a name is not registered, or a budget is not a non-negative number.
+        If a name is not registered, a budget is not a non-negative number, or the overrides
+        cannot be read.
     """
     budget = DEFAULT_ERROR_BUDGET if error_budget is None else float(error_budget)
     if not isfinite(budget) or budget < 0:
         raise ConfigError(f"error_budget={error_budget} must be a number of 0 or more, e.g. 5e-6")
-    if memory_budget is not None and memory_budget < 0:
-        raise ConfigError(f"memory_budget={memory_budget} must be 0 or more bytes")
-    return Policy(check_algorithms(algorithms), budget, memory_budget, overrides, choose)
+    if memory_budget is not None and (not isinstance(memory_budget, int) or memory_budget < 0):
+        raise ConfigError(f"memory_budget={memory_budget!r} must be a whole number of bytes, or 0")
+    names = check_algorithms(algorithms)
+    if callable(overrides):
+        return Policy(names, budget, memory_budget, choose=overrides)
+    entries = () if overrides is None else read_overrides(overrides)
+    return Policy(names, budget, memory_budget, entries)
 
 
 def check_algorithms(algorithms: Sequence[str] | None) -> tuple[str, ...]:

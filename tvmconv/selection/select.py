@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import lru_cache
 
 from tvmconv import registry
@@ -13,6 +13,7 @@ from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
 from tvmconv.selection.overrides import Override
 from tvmconv.selection.policy import Policy, make_policy
+from tvmconv.selection.reasons import impossible, outdone, preferred, refuse
 from tvmconv.workload import Conv2dWorkload
 
 
@@ -28,7 +29,7 @@ def candidates(workload: Conv2dWorkload, machine: Machine, name: str) -> tuple[C
     if registry.schedule(name, machine) is None:
         reason = reason or f"it has no schedule for {machine.family}"
     if reason:
-        return (Candidate(name, Config.of(), 0.0, 0, 0, 0.0, rejected=reason),)
+        return (Candidate(name, Config.of(), 0.0, 0, 0, 0.0, rejected=reason, cause="unsupported"),)
     offers = registry.offers(name, workload, machine)
     return tuple(make_candidate(workload, machine, name, config) for config in offers)
 
@@ -36,9 +37,17 @@ def candidates(workload: Conv2dWorkload, machine: Machine, name: str) -> tuple[C
 def make_candidate(
     workload: Conv2dWorkload, machine: Machine, name: str, config: Config, source: str = "default"
 ) -> Candidate:
-    """A config of an algorithm with its predicted time, bytes and error."""
+    """A config of an algorithm with its predicted time, bytes and error.
+
+    Raises
+    ------
+    ConfigError
+        If the config breaks a limit of the machine.
+    """
     algorithm, module = registry.algorithm(name), registry.schedule(name, machine)
-    assert module is not None
+    if module is None:
+        raise ConfigError(f"{name} has no schedule for {machine.family} ({workload})")
+    module.check(workload, machine, config)
     return Candidate(
         algorithm=name,
         config=config,
@@ -47,6 +56,7 @@ def make_candidate(
         packed_weight_bytes=4 * math.prod(algorithm.packed_weight_shape(workload, machine, config)),
         error=algorithm.error_estimate(workload, machine, config),
         source=source,
+        parts=registry.explain_cost(name, workload, machine, config),
     )
 
 
@@ -76,95 +86,100 @@ def select(
         If nothing that the policy allows computes the workload.
     """
     policy = policy or make_policy()
-    offers = [o for name in registry.ALGORITHMS for o in candidates(workload, machine, name)]
-    offers = [_refuse(o, policy) for o in offers]
-    forced = next((o for o in policy.overrides if o.matches(layer)), None)
-    if forced is not None:
-        return _forced(forced, workload, machine, layer, offers)
+    offers = [
+        refuse(offer, policy)
+        for name in registry.ALGORITHMS
+        for offer in candidates(workload, machine, name)
+    ]
+    override = next((o for o in policy.overrides if o.matches(layer)), None)
+    if override is not None:
+        chosen = _overridden(override, workload, machine, layer, policy)
+        return _decision(layer, workload, chosen, f"asked for by {override}", offers, policy)
     able = [o for o in offers if not o.rejected]
     if not able:
-        raise ConfigError(_impossible(workload, layer, offers))
-    exact = [o for o in able if o.error <= policy.error_budget]
-    least = min(o.error for o in able)
-    pool = exact or [o for o in able if o.error == least]
+        raise ConfigError(impossible(workload, layer, offers))
+    pool = [o for o in able if o.error <= policy.error_budget] or _fallback(able)
     chosen = min(pool, key=lambda offer: offer.seconds)
-    reason = _reason(chosen, pool)
-    if not exact:
-        reason = f"none keeps the error budget {policy.error_budget:.1e}; the most accurate"
+    reason = preferred(chosen, able, policy)
     if policy.choose is not None:
         picked = policy.choose(layer, workload, tuple(able))
         if picked is not None and picked != chosen:
-            chosen, reason = picked, "chosen by the caller"
-    others = [o for o in offers if o != chosen]
-    rejected = tuple(_outdone(o, chosen, policy) for o in others)
-    return Decision(layer, workload, chosen, reason, rejected)
+            chosen = _picked(picked, workload, machine, layer, policy)
+            reason = "chosen by the caller's function"
+    return _decision(layer, workload, chosen, reason, offers, policy)
 
 
-def _refuse(offer: Candidate, policy: Policy) -> Candidate:
-    """The offer with the reason why the policy forbids it, if it does; errors are judged later."""
-    if offer.rejected:
-        return offer
-    if offer.algorithm not in policy.algorithms:
-        return replace(offer, rejected="not in algorithms=")
-    budget = policy.memory_budget
-    if budget is not None and offer.workspace_bytes > budget:
-        text = f"workspace {offer.workspace_bytes} B exceeds the budget {budget} B"
-        return replace(offer, rejected=text)
-    return offer
+def _fallback(able: Sequence[Candidate]) -> list[Candidate]:
+    """What is taken where nothing keeps the error budget: sums of the products, as defined."""
+    sums = [o for o in able if registry.algorithm(o.algorithm).sums_products]
+    least = min(o.error for o in able)
+    return sums or [o for o in able if o.error == least]
 
 
-def _outdone(offer: Candidate, chosen: Candidate, policy: Policy) -> Candidate:
-    if offer.rejected:
-        return offer
-    if offer.error > max(policy.error_budget, chosen.error):
-        text = f"error estimate {offer.error:.1e} exceeds the budget {policy.error_budget:.1e}"
-        return replace(offer, rejected=text)
-    ratio = offer.seconds / chosen.seconds
-    text = f"slower: predicted {offer.seconds * 1e3:.3f} ms, {ratio:.2f} times the chosen"
-    if ratio < 1:
-        text = "not what was asked for"
-    return replace(offer, rejected=text)
-
-
-def _forced(
-    override: Override,
-    workload: Conv2dWorkload,
-    machine: Machine,
+def _decision(
     layer: str,
-    offers: list[Candidate],
+    workload: Conv2dWorkload,
+    chosen: Candidate,
+    reason: str,
+    offers: Sequence[Candidate],
+    policy: Policy,
 ) -> Decision:
-    """The override's algorithm with its knobs, whatever the budgets say."""
-    name = override.algorithm
-    problem = next((o.rejected for o in candidates(workload, machine, name) if o.rejected), "")
-    if problem:
-        raise ConfigError(f"layer {layer!r}: override asks for {name}, but {problem} ({workload})")
-    base = min(candidates(workload, machine, name), key=lambda offer: offer.seconds).config
+    others = [o for o in offers if (o.algorithm, o.config) != (chosen.algorithm, chosen.config)]
+    return Decision(
+        layer, workload, chosen, reason, tuple(outdone(o, chosen, policy) for o in others)
+    )
+
+
+def _overridden(
+    override: Override, workload: Conv2dWorkload, machine: Machine, layer: str, policy: Policy
+) -> Candidate:
+    """The override's algorithm: its fastest offer that has the knobs, or the nearest to them."""
+    name, knobs = override.algorithm, override.knobs
+    offers = candidates(workload, machine, name)
+    if problem := next((o.rejected for o in offers if o.rejected), ""):
+        raise ConfigError(f"layer {layer!r}: {override} asks for {name}, but {problem}")
+
+    def distance(offer: Candidate) -> tuple[int, float]:
+        return sum(offer.config.get(k) != v for k, v in knobs.items()), offer.seconds
+
+    base = min(offers, key=distance)
+    if not knobs and base.error > policy.error_budget:
+        within = [o for o in offers if o.error <= policy.error_budget]
+        base = min(within or offers, key=distance)
     try:
-        config = base.replace(**override.knobs)
-        module = registry.schedule(name, machine)
-        assert module is not None
-        module.check(workload, machine, config)
+        config = base.config.replace(**knobs)
+        chosen = make_candidate(workload, machine, name, config, source="override")
     except ConfigError as error:
-        raise ConfigError(f"layer {layer!r}: override of {name}: {error}") from error
-    chosen = make_candidate(workload, machine, name, config, source="override")
-    rejected = tuple(
-        o if o.rejected else replace(o, rejected="overridden")
-        for o in offers
-        if (o.algorithm, o.config) != (name, config)
-    )
-    return Decision(layer, workload, chosen, f"override {override.pattern!r}", rejected)
+        raise ConfigError(f"layer {layer!r}: {override}: {error}") from error
+    return _in_memory(chosen, layer, str(override), policy)
 
 
-def _reason(chosen: Candidate, pool: list[Candidate]) -> str:
-    if len(pool) == 1:
-        return "the only one allowed that computes this layer"
-    second = min((o for o in pool if o is not chosen), key=lambda o: o.seconds)
-    return (
-        f"least predicted time: {chosen.seconds * 1e3:.3f} ms, "
-        f"{second.seconds / chosen.seconds:.2f} times faster than {second.algorithm}"
-    )
+def _picked(
+    picked: Candidate, workload: Conv2dWorkload, machine: Machine, layer: str, policy: Policy
+) -> Candidate:
+    """A callback's choice with its own figures: the callback may have changed the config."""
+    if not isinstance(picked, Candidate) or picked.algorithm not in registry.ALGORITHMS:
+        raise ConfigError(
+            f"layer {layer!r}: the function in overrides= must return a candidate or None, "
+            f"not {picked!r}"
+        )
+    name = picked.algorithm
+    if problem := registry.algorithm(name).unsupported(workload, machine):
+        raise ConfigError(f"layer {layer!r}: overrides= returned {name}, but {problem}")
+    try:
+        chosen = make_candidate(workload, machine, name, picked.config, source="override")
+    except ConfigError as error:
+        raise ConfigError(f"layer {layer!r}: overrides= returned {name}: {error}") from error
+    return _in_memory(chosen, layer, "overrides=", policy)
 
 
-def _impossible(workload: Conv2dWorkload, layer: str, offers: list[Candidate]) -> str:
-    why = "; ".join(dict.fromkeys(f"{o.algorithm}: {o.rejected}" for o in offers))
-    return f"layer {layer!r}: no allowed algorithm computes {workload} ({why})"
+def _in_memory(chosen: Candidate, layer: str, who: str, policy: Policy) -> Candidate:
+    """The candidate, unless it breaks the memory budget, which nothing may."""
+    budget = policy.memory_budget
+    if budget is not None and chosen.workspace_bytes > budget:
+        raise ConfigError(
+            f"layer {layer!r}: {who} asks for {chosen.algorithm}, which needs "
+            f"{chosen.workspace_bytes} bytes of workspace; memory_budget is {budget}: "
+            "raise it or ask for another algorithm"
+        )
+    return chosen

@@ -1,0 +1,113 @@
+"""Why a candidate was taken or not, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tvmconv.decision import Candidate
+from tvmconv.selection.policy import Policy
+from tvmconv.workload import Conv2dWorkload
+
+# a part of the model is named where it makes at least this share of a difference in time
+_NAMED_SHARE = 0.15
+
+
+def refuse(offer: Candidate, policy: Policy) -> Candidate:
+    """The offer, marked where the policy forbids it whatever the others cost; errors come later."""
+    if offer.rejected:
+        return offer
+    if offer.algorithm not in policy.algorithms:
+        return replace(offer, rejected="not in algorithms=", cause="disallowed")
+    budget = policy.memory_budget
+    if budget is not None and offer.workspace_bytes > budget:
+        text = f"workspace {offer.workspace_bytes} B exceeds the budget {budget} B"
+        return replace(offer, rejected=text, cause="memory")
+    return offer
+
+
+def outdone(offer: Candidate, chosen: Candidate, policy: Policy) -> Candidate:
+    """An offer that another one was preferred to, with the reason."""
+    if offer.rejected:
+        return offer
+    if offer.error > policy.error_budget:
+        return replace(offer, rejected=beyond_error(offer, policy), cause="error")
+    ratio = offer.seconds / chosen.seconds
+    if ratio < 1:
+        return replace(offer, rejected="another one was asked for", cause="overridden")
+    text = f"slower: predicted {offer.seconds * 1e3:.3f} ms, {ratio:.2f} times the chosen"
+    return replace(offer, rejected=text + differing(offer, chosen), cause="slower")
+
+
+def preferred(chosen: Candidate, able: Sequence[Candidate], policy: Policy) -> str:
+    """Why the chosen one of those that could have been taken was."""
+    if chosen.error > policy.error_budget:
+        return (
+            f"kept though its {beyond_error(chosen, policy)}: no candidate keeps it, and there is "
+            "no plainer sum of products"
+        )
+    within = [o for o in able if o.error <= policy.error_budget and o is not chosen]
+    beyond = [o for o in able if o.error > policy.error_budget and o.seconds < chosen.seconds]
+    if within:
+        second = min(within, key=lambda o: o.seconds)
+        text = (
+            f"least predicted time: {chosen.seconds * 1e3:.3f} ms, "
+            f"{second.seconds / chosen.seconds:.2f} times faster than "
+            f"{name(second, chosen)}{differing(second, chosen)}"
+        )
+    else:
+        text = "the only one allowed that computes this layer"
+        if len(able) > 1:
+            text = f"the only one within the error budget {number(policy.error_budget)}"
+    if beyond:
+        best = min(beyond, key=lambda o: o.seconds)
+        text += (
+            f"; {name(best, chosen)} would be {chosen.seconds / best.seconds:.2f} times faster, "
+            f"but its {beyond_error(best, policy)}"
+        )
+    return text
+
+
+def impossible(workload: Conv2dWorkload, layer: str, offers: Sequence[Candidate]) -> str:
+    """The message where nothing is left to choose."""
+    large = [o for o in offers if o.cause == "memory"]
+    if large:
+        least = min(large, key=lambda o: o.workspace_bytes)
+        return (
+            f"layer {layer!r} needs at least {least.workspace_bytes} bytes of workspace "
+            f"({least.algorithm}), more than memory_budget allows; raise it, or allow an "
+            f"algorithm without workspace in algorithms= ({workload})"
+        )
+    why = "; ".join(dict.fromkeys(f"{o.algorithm}: {o.rejected}" for o in offers))
+    return f"layer {layer!r}: no allowed algorithm computes {workload} ({why})"
+
+
+def beyond_error(offer: Candidate, policy: Policy) -> str:
+    """The sentence about an estimate beyond the budget."""
+    return f"error estimate {number(offer.error)} exceeds the budget {number(policy.error_budget)}"
+
+
+def differing(slower: Candidate, faster: Candidate) -> str:
+    """The parts of the cost model that make the difference, with their milliseconds."""
+    if not slower.parts or not faster.parts:
+        return ""
+    gap = slower.seconds - faster.seconds
+    names = dict.fromkeys([*slower.parts, *faster.parts])
+    gaps = {part: slower.parts.get(part, 0.0) - faster.parts.get(part, 0.0) for part in names}
+    named = [(part, g) for part, g in gaps.items() if g and abs(g) >= _NAMED_SHARE * gap]
+    named.sort(key=lambda item: -item[1])
+    text = ", ".join(f"{part} {g * 1e3:+.3f} ms" for part, g in named)
+    return f" ({text})" if text else ""
+
+
+def name(offer: Candidate, beside: Candidate) -> str:
+    """The algorithm, with its config where the other one is of the same."""
+    if offer.algorithm != beside.algorithm:
+        return offer.algorithm
+    knobs = {k: v for k, v in offer.config.items() if beside.config.get(k) != v}
+    return f"{offer.algorithm} with " + " ".join(f"{k}={v}" for k, v in knobs.items())
+
+
+def number(value: float) -> str:
+    """A small number, ``5e-6`` rather than ``5e-06``."""
+    return f"{value:.2g}".replace("e-0", "e-")
