@@ -1,0 +1,122 @@
+"""The code that Winograd kernels become: registers, workspace, vectorised transforms."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.kernels import V3, V4, compile_kernel, generated_code, lowered_text
+from tvmconv.compile.workspace import RECORD
+from tvmconv.kernel import make_kernel
+from tvmconv.registry import offers, schedule
+from tvmconv.workload import Conv2dWorkload
+
+PROBLEMS = [
+    "ic64ih56oc64kh3ph1+bias+relu",
+    "ic256ih14oc256kh3ph1",
+    "ic96ih24oc256kh5",
+]
+MACHINES = [pytest.param(V3, id="avx2"), pytest.param(V4, id="avx512")]
+each_machine = pytest.mark.parametrize("machine", MACHINES)
+each_problem = pytest.mark.parametrize("problem", PROBLEMS)
+
+
+def allocated(kernel):
+    """Bytes that the lowered function takes from the workspace pool, by name."""
+    sizes: dict[str, int] = {}
+    token = RECORD.set(sizes)
+    try:
+        compile_kernel(kernel)
+    finally:
+        RECORD.reset(token)
+    return sum(sizes.values())
+
+
+def product_loops(code, tile):
+    """The loops without branches that hold whole register tiles and nothing else."""
+    found = []
+    for body in code.loops():
+        if sum(text.startswith("j") for text in body) > 1:
+            continue
+        count = code.multiply_adds(body)
+        broadcasts = [text for text in body if "vbroadcastss" in text or "{1to" in text]
+        if (
+            broadcasts
+            and count
+            and count % tile == 0
+            and not re.search(r"vmulps|vaddps", str(body))
+        ):
+            found.append(body)
+    return found
+
+
+@each_machine
+@each_problem
+def test_accumulators_stay_in_registers(machine, problem):
+    kernel = make_kernel(Conv2dWorkload.parse(problem), machine, "winograd")
+    code = generated_code(kernel)
+    loops = product_loops(code, kernel.config.int("rt") * kernel.config.int("kr"))
+    assert loops
+    for body in loops:
+        assert not code.spills(body)
+        assert not code.stores(body)
+
+
+@pytest.mark.parametrize(
+    "problem, fetched", [("ic256ih14oc256kh3ph1", True), ("ic64ih56oc64kh3ph1", False)]
+)
+def test_weights_that_few_tiles_use_are_prefetched(problem, fetched):
+    workload = Conv2dWorkload.parse(problem)
+    config = schedule("winograd", V3).default_config(workload, V3)
+    uses = config.int("rh") * config.int("rw") // config.int("rt")
+    code = generated_code(make_kernel(workload, V3, "winograd", config))
+    assert ("prefetcht0" in code.text) == (uses <= 4) == fetched
+
+
+@each_machine
+@each_problem
+def test_the_transforms_are_vectors(machine, problem):
+    """No scalar arithmetic anywhere: neither in the transforms nor in the epilogue."""
+    text = generated_code(make_kernel(Conv2dWorkload.parse(problem), machine, "winograd")).text
+    assert not re.search(r"\s(vmulss|vaddss|vsubss|vfn?madd\w+ss|vfmsub\w+ss)\s", text)
+
+
+@each_machine
+@each_problem
+def test_workspace_is_what_is_said(machine, problem):
+    workload = Conv2dWorkload.parse(problem)
+    for config in offers("winograd", workload, machine)[::6]:
+        kernel = make_kernel(workload, machine, "winograd", config)
+        expected = kernel.expression.workspace_bytes(workload, machine, config)
+        assert allocated(kernel) == expected, config
+
+
+@each_machine
+def test_every_offer_obeys_the_machine(machine):
+    module = schedule("winograd", machine)
+    for problem in PROBLEMS:
+        workload = Conv2dWorkload.parse(problem)
+        knobs = module.knobs(workload, machine)
+        for config in module.offers(workload, machine):
+            module.check(workload, machine, config)
+            assert module.predicted_seconds(workload, machine, config) > 0
+            assert all(config[name] in values for name, values in knobs.items()), config
+
+
+def test_each_coefficient_is_one_vector_operation():
+    """F(4x4, 3x3): zeros and ones of the matrices cost no multiplication."""
+    workload = Conv2dWorkload.parse("ic16ih16oc16kh3")
+    config = schedule("winograd", V4).default_config(workload, V4)
+    config = config.replace(mh=4, mw=4, rh=1, rw=4, rt=1, kr=1)
+    text = lowered_text(make_kernel(workload, V4, "winograd", config))
+    assert not re.search(r"\* T\.float32\((0|1)(\.0)?\)", text)
+
+
+@each_machine
+def test_lowered_form(golden, machine):
+    workload = Conv2dWorkload.parse("ic32ih12oc32kh3ph1+bias+relu")
+    config = schedule("winograd", machine).default_config(workload, machine)
+    config = config.replace(mh=4, mw=4, fused=1, rh=1, rw=3, rt=3, kr=2)
+    kernel = make_kernel(workload, machine, "winograd", config)
+    golden(f"winograd-{machine.isa}.txt", lowered_text(kernel))
