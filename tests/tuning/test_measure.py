@@ -83,7 +83,7 @@ def test_a_new_process_replaces_one_that_was_killed(pool):
 
 
 def test_a_wrong_result_is_seen():
-    candidate = Candidate(Operands(str(SMALL), V3.lanes), request())
+    candidate = Candidate.build(Operands(str(SMALL), V3.lanes), request())
     assert candidate.verify()["status"] == "correct"
     candidate.operands.expected[0, 3, 1, 1] += 0.01
     assert candidate.verify()["status"] == "wrong"

@@ -52,6 +52,10 @@ def command(
     algorithms: Annotated[
         str, typer.Option(help="Algorithms to try, e.g. direct,winograd; all by default.")
     ] = "",
+    space: Annotated[
+        str,
+        typer.Option(help="knobs of the schedules, or auto: MetaSchedule's rules, to compare."),
+    ] = "knobs",
     log: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="FILE", help="Log to append to; the user's log by default."),
@@ -82,6 +86,7 @@ def command(
       tvmconv tune resnet18.onnx --trials 2000
       tvmconv tune --suite resnet50 --target x86-64-v3 --threads 1 --log mine.jsonl
       tvmconv tune --layer mb1ic64ih56oc64kh3ph1+bias+relu --trials-per-layer 200
+      tvmconv tune --suite dnn12 --space auto --json
       tvmconv tune net.onnx --target x86-64-v3 --rpc-tracker 127.0.0.1:9190 --rpc-key lab
     """
     from tvmconv.errors import InputError
@@ -95,6 +100,10 @@ def command(
 
     if not (models or suite or layer):
         raise InputError("nothing to tune; give a model, --suite NAME or --layer PROBLEM")
+    if space not in ("knobs", "auto"):
+        raise InputError(f"--space {space!r} is unknown; use knobs or auto")
+    if space == "auto" and rpc_tracker:
+        raise InputError("--space auto measures on this machine; leave out --rpc-tracker")
     machine = resolve_machine(target, threads)
     if not rpc_tracker:
         check_host(machine)
@@ -121,6 +130,7 @@ def command(
                 settings,
                 total_trials=trials,
                 time_budget=time_budget or math.inf,
+                space=space,
                 observe=observe,
             )
         except KeyboardInterrupt:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tvmconv.config import Config
 from tvmconv.kernel import Kernel, make_kernel
 from tvmconv.machine import Machine
-from tvmconv.tuning.place import make_place
+from tvmconv.tuning.place import Place, make_place
 from tvmconv.workload import Conv2dWorkload
 
 Array = npt.NDArray[np.float32]
@@ -38,12 +38,17 @@ def warm_up() -> None:
 
 def compile_kernel(kernel: Kernel) -> Any:
     """Machine code of a kernel, as in a built network."""
+    return compile_function(kernel.prim_func(), kernel.machine)
+
+
+def compile_function(function: Any, machine: Machine) -> Any:
+    """Machine code of a scheduled function, by the passes of a built network."""
     import tvm
 
     from tvmconv.compile.tir import register
 
-    target = tvm.target.Target(kernel.machine.tvm_target())
-    return tvm.tirx.build(kernel.prim_func(), target=target, pipeline=register())
+    target = tvm.target.Target(machine.tvm_target())
+    return tvm.tirx.build(function, target=target, pipeline=register())
 
 
 def error_limit(kernel: Kernel) -> float:
@@ -99,29 +104,51 @@ class Candidate:
     ----------
     operands
         Of their workload.
-    request
-        ``machine`` (the record's fields), ``choices`` (pairs of algorithm and config), and
-        ``remote`` where they run on a device of a tracker.
-
-    Raises
-    ------
-    Exception
-        Whatever schedule or compiler raise.
+    kernels
+        How to pack weights for each, and what error each may have.
+    place
+        Where their machine code runs.
+    build_seconds
+        What making them took.
     """
 
-    def __init__(self, operands: Operands, request: dict[str, Any]) -> None:
+    def __init__(
+        self, operands: Operands, kernels: list[Kernel], place: Place, build_seconds: float = 0.0
+    ) -> None:
+        self.operands = operands
+        self.kernels = kernels
+        self.place = place
+        self.build_seconds = build_seconds
+        self.tensors: dict[int, list[Any]] = {}
+
+    @classmethod
+    def build(cls, operands: Operands, request: dict[str, Any]) -> Candidate:
+        """Compile what a request asks for.
+
+        Parameters
+        ----------
+        operands
+            Of the workload.
+        request
+            ``machine`` (the record's fields), ``choices`` (pairs of algorithm and config), and
+            ``remote`` where they run on a device of a tracker.
+
+        Raises
+        ------
+        Exception
+            Whatever schedule or compiler raise.
+        """
         fields = {**request["machine"], "features": tuple(request["machine"]["features"])}
         machine = Machine(**fields)
         start = time.perf_counter()
-        self.operands = operands
-        self.kernels = [
+        kernels = [
             make_kernel(operands.workload, machine, algorithm, Config.from_json(config))
             for algorithm, config in request["choices"]
         ]
-        modules = [compile_kernel(kernel) for kernel in self.kernels]
-        self.build_seconds = time.perf_counter() - start
-        self.place = make_place(request.get("remote"), modules, machine.cores)
-        self.tensors: dict[int, list[Any]] = {}
+        modules = [compile_kernel(kernel) for kernel in kernels]
+        seconds = time.perf_counter() - start
+        place = make_place(request.get("remote"), modules, machine.cores)
+        return cls(operands, kernels, place, seconds)
 
     def facts(self) -> dict[str, Any]:
         """What is known before it runs."""

@@ -110,6 +110,7 @@ def tune(
     *,
     total_trials: int = 0,
     time_budget: float = math.inf,
+    space: str = "knobs",
     observe: Observer | None = None,
 ) -> list[Outcome]:
     """Tune workloads one after another, those that take most time first.
@@ -130,10 +131,14 @@ def tune(
         Shared evenly among the workloads; 0 for no limit beside that of ``settings``.
     time_budget
         Seconds; what a workload leaves unused goes to those after it.
+    space
+        ``knobs`` of the schedules, or ``auto``: MetaSchedule's rules, on this machine, for
+        comparison.
     observe
         Called after every trial.
     """
     from tvmconv.report.host import versions
+    from tvmconv.tuning.compare import tune_auto
     from tvmconv.tuning.tuner import WorkloadTuner
 
     known = versions()
@@ -149,9 +154,6 @@ def tune(
         left = time_budget - (time.monotonic() - start)
         if left <= 0:
             break
-        tuner = WorkloadTuner(
-            task.workload, machine, measurer, settings, log, journal, host_provenance
-        )
         deadline = time.monotonic() + left / (len(ordered) - number)
 
         def tell(outcome: Outcome, task: Task = task, number: int = number) -> None:
@@ -163,6 +165,15 @@ def tune(
                     )
                 )
 
+        if space == "auto":
+            outcomes.append(
+                tune_auto(task.workload, machine, settings, log, journal, host_provenance)
+            )
+            tell(outcomes[-1])
+            continue
+        tuner = WorkloadTuner(
+            task.workload, machine, measurer, settings, log, journal, host_provenance
+        )
         outcomes.append(tuner.run(deadline, tell))
     return outcomes
 

@@ -191,12 +191,12 @@ class WorkloadTuner:
                 other = winners.get(measured.algorithm)
                 if other is None or _ratio(default, measured) > _ratio(default, other):
                     winners[measured.algorithm] = measured
+        first = max(winners.values() or good, key=lambda m: _ratio(default, m))
+        self.outcome.best = first.algorithm
+        self.outcome.speedup, self.outcome.lower_bound = gain(default.samples, first.samples)
         append(self.log, [self._record(default, winner).to_line() for winner in winners.values()])
         if winners:
-            first = max(winners.values(), key=lambda m: _ratio(default, m))
             self.outcome.status = "recorded"
-            self.outcome.best = first.algorithm
-            self.outcome.speedup, self.outcome.lower_bound = gain(default.samples, first.samples)
 
     def _record(self, default: Measured, winner: Measured) -> Record:
         return Record(

@@ -61,7 +61,7 @@ def _candidate(channel: socket.socket, operands: Any, request: dict[str, Any]) -
         send(channel, {"pid": os.getpid()})
         from tvmconv.tuning.candidate import Candidate
 
-        candidate = Candidate(operands, request)
+        candidate = Candidate.build(operands, request)
         send(channel, {"status": "built", **candidate.facts()})
         while (order := receive(channel)) is not None:
             send(channel, candidate.obey(order))

@@ -1,0 +1,177 @@
+"""``--space auto``: MetaSchedule's own sketch rules on our tensor expression.
+
+Runs in a process of its own, ``python -m tvmconv.tuning.auto``: a request on standard input, the
+measured result on standard output. The winner is verified and measured in turns with tvmconv's
+default like any other candidate. Its schedule is a trace of TVM's, not a set of knobs, so it is
+reported and logged for comparison, and no build uses it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import types
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tvmconv.config import Config
+from tvmconv.kernel import Kernel, make_kernel
+from tvmconv.machine import Machine
+from tvmconv.tuning.pool import Choice
+from tvmconv.workload import Conv2dWorkload
+
+_INTRINSICS = "tvm.s_tir.tensor_intrin"
+_BATCH = 32
+_BUILD_SECONDS = 60.0
+_SECONDS_A_TRIAL = 30.0
+
+
+def run(
+    workload: Conv2dWorkload,
+    machine: Machine,
+    expression: Choice,
+    default: Choice,
+    trials: int,
+    seed: int,
+    rounds: int,
+    seconds: float,
+) -> dict[str, Any]:
+    """Tune one workload by MetaSchedule and measure its best beside the default.
+
+    Parameters
+    ----------
+    workload, machine
+        What to tune.
+    expression
+        Algorithm and config whose tensor expression is scheduled.
+    default
+        What it is compared with.
+    trials, seed
+        Of MetaSchedule's evolutionary search.
+    rounds, seconds
+        Of the interleaved measurement.
+
+    Returns
+    -------
+    dict
+        ``checks`` and ``samples`` of the default and of the result, in this order, and
+        ``trials`` measured; or ``failed`` with the reason.
+    """
+    request = {
+        "workload": str(workload),
+        "machine": machine.to_json(),
+        "expression": [expression[0], expression[1].to_json()],
+        "default": [default[0], default[1].to_json()],
+        "trials": trials,
+        "seed": seed,
+        "rounds": rounds,
+        "seconds": seconds,
+    }
+    environment = {**os.environ, "TVM_NUM_THREADS": str(machine.cores)}
+    try:
+        finished = subprocess.run(
+            [sys.executable, "-m", "tvmconv.tuning.auto"],
+            input=json.dumps(request).encode(),
+            capture_output=True,
+            env=environment,
+            timeout=_SECONDS_A_TRIAL * (trials + 10),
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"failed": "hung"}
+    last = finished.stdout.strip().splitlines()[-1:] or [b""]
+    try:
+        answer: dict[str, Any] = json.loads(last[0])
+    except ValueError:
+        text = finished.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        return {"failed": f"crashed: {' '.join(text)[:300]}"}
+    return answer
+
+
+def load_cpu_intrinsics() -> None:
+    """Register the tensor intrinsics of CPUs only; those of GPUs take over ten seconds.
+
+    Must come before anything that makes a tuning context, in every process that does.
+    """
+    if _INTRINSICS in sys.modules:
+        return
+    import tvm.s_tir
+
+    folder = Path(tvm.s_tir.__file__).parent / "tensor_intrin"
+    package = types.ModuleType(_INTRINSICS)
+    package.__path__ = [str(folder)]
+    package.__package__ = _INTRINSICS
+    sys.modules[_INTRINSICS] = package
+    tvm.s_tir.tensor_intrin = package
+    for name in ("x86", "arm_cpu"):
+        import_module(f"{_INTRINSICS}.{name}")
+
+
+def main() -> None:
+    """Serve one request."""
+    from tvmconv.tuning.candidate import Candidate, Operands, compile_function, compile_kernel
+    from tvmconv.tuning.place import make_place
+
+    request = json.loads(sys.stdin.read())
+    fields = {**request["machine"], "features": tuple(request["machine"]["features"])}
+    machine = Machine(**fields)
+    workload = Conv2dWorkload.parse(request["workload"])
+    expression, default = (
+        make_kernel(workload, machine, name, Config.from_json(config))
+        for name, config in (request["expression"], request["default"])
+    )
+    # MetaSchedule writes its tables to standard output
+    with contextlib.redirect_stdout(sys.stderr):
+        function, measured = _tune(expression, int(request["trials"]), int(request["seed"]))
+    if function is None:
+        answer: dict[str, Any] = {"failed": "no candidate could be built and run"}
+    else:
+        modules = [compile_kernel(default), compile_function(function, machine)]
+        place = make_place(None, modules, machine.cores)
+        both = Candidate(Operands(str(workload), machine.lanes), [default, expression], place)
+        answer = both.interleave(int(request["rounds"]), float(request["seconds"]))
+    sys.stdout.write("\n" + json.dumps({**answer, "trials": measured}) + "\n")
+
+
+def _tune(kernel: Kernel, trials: int, seed: int) -> tuple[Any, int]:
+    """The best scheduled function, and how many candidates ran."""
+    load_cpu_intrinsics()
+    import tvm
+    from tvm.s_tir import meta_schedule as ms
+
+    target = tvm.target.Target(kernel.machine.tvm_target())
+    module = tvm.IRModule({"main": kernel.unscheduled()})
+    logging.getLogger("tvm").setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        database = ms.tune_tir(
+            mod=module,
+            target=target,
+            work_dir=folder,
+            max_trials_global=trials,
+            num_trials_per_iter=min(_BATCH, trials),
+            num_tuning_cores=len(os.sched_getaffinity(0)),
+            strategy="evolutionary",
+            cost_model="xgb",
+            builder=ms.builder.LocalBuilder(
+                max_workers=len(os.sched_getaffinity(0)),
+                timeout_sec=_BUILD_SECONDS,
+                initializer=load_cpu_intrinsics,
+            ),
+            runner=ms.runner.LocalRunner(
+                evaluator_config=ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=20)
+            ),
+            seed=seed,
+        )
+        ran = sum(bool(record.run_secs) for record in database.get_all_tuning_records())
+        schedule = ms.tir_integration.compile_tir(database, module, target)
+    return (schedule.mod["main"] if schedule is not None else None), ran
+
+
+if __name__ == "__main__":
+    main()
