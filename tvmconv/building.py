@@ -31,6 +31,7 @@ def build(
     error_budget: float | None = None,
     memory_budget: int | None = None,
     overrides: Overrides | None = None,
+    log: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel:
     """Compile an ONNX model for one machine.
@@ -62,6 +63,9 @@ def build(
         ``function(layer, workload, candidates)`` for every convolution, which returns one of
         the candidates, or None to leave the choice alone. Both go before ``algorithms`` and
         ``error_budget``, but not before ``memory_budget``.
+    log
+        Tuning log whose records go before those of the user's and the shipped logs; ``"none"``
+        builds without any.
     progress
         Called as ``progress(stage, done, total)`` while building.
 
@@ -92,10 +96,11 @@ def build(
     from tvmconv.runtime.module import CompiledModel
     from tvmconv.runtime.threads import prepare
     from tvmconv.selection.policy import make_policy
+    from tvmconv.tuning.lookup import search_path
 
     report = progress or _silent
     machine = resolve_machine(target, threads)
-    policy = make_policy(algorithms, error_budget, memory_budget, overrides)
+    policy = make_policy(algorithms, error_budget, memory_budget, overrides, search_path(log))
     # constant folding would make this thread's pool with fewer workers, for good
     prepare(machine.cores)
     report("read the model", 0, 1)

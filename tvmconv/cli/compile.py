@@ -23,6 +23,7 @@ def command(
     memory_budget: options.MemoryBudget = None,
     error_budget: options.ErrorBudget = None,
     override: options.OverrideFile = None,
+    log: options.TuningLog = None,
     as_json: options.Json = False,
     save: options.Save = None,
 ) -> None:
@@ -41,7 +42,9 @@ def command(
 
     if model.suffix == ".so":
         raise InputError(f"{model} is built already; compile takes an ONNX model")
-    choices = options.parse_choices(algorithms, no_winograd, memory_budget, error_budget, override)
+    choices = options.parse_choices(
+        algorithms, no_winograd, memory_budget, error_budget, override, log
+    )
     started = time.perf_counter()
     compiled = open_model(model, target, threads, shape, choices)
     compiled.save(output)

@@ -46,5 +46,6 @@ def open_model(
             memory_budget=choices.memory_budget,
             error_budget=choices.error_budget,
             overrides=choices.overrides,
+            log=choices.log,
             progress=callback,
         )

@@ -81,6 +81,16 @@ OverrideFile = Annotated[
 _BYTES = {"": 1, "b": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
 _BYTES |= {"kb": 1000, "mb": 1000**2, "gb": 1000**3}
 
+TuningLog = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--log",
+        metavar="FILE",
+        help="Tuning log that goes before the user's and the shipped ones; none for no log.",
+        show_default=False,
+    ),
+]
+
 
 @dataclass(frozen=True)
 class Choices:
@@ -90,6 +100,7 @@ class Choices:
     memory_budget: int | None = None
     error_budget: float | None = None
     overrides: Path | None = None
+    log: str | None = None
 
     @property
     def given(self) -> bool:
@@ -103,6 +114,7 @@ def parse_choices(
     memory_budget: str | None,
     error_budget: float | None,
     override: Path | None,
+    log: str | None = None,
 ) -> Choices:
     """The selection options as arguments of ``build``.
 
@@ -118,6 +130,7 @@ def parse_choices(
         byte_count(memory_budget, "--memory-budget") if memory_budget is not None else None,
         error_budget,
         override,
+        log,
     )
 
 

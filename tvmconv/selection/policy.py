@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmconv import registry
@@ -41,6 +42,8 @@ class Policy:
     overrides
         Choices by layer name; the first that matches counts, whatever the error budget and the
         list of algorithms say.
+    logs
+        Tuning logs in the order of preference; their records take part beside the defaults.
     choose
         Called with the layer's name, its workload and the candidates that the list of algorithms
         and the memory budget allow; returns one of them, or None to leave the choice alone.
@@ -51,6 +54,7 @@ class Policy:
     memory_budget: int | None = None
     overrides: tuple[Override, ...] = ()
     choose: Callback | None = None
+    logs: tuple[Path, ...] = ()
 
 
 def make_policy(
@@ -58,6 +62,7 @@ def make_policy(
     error_budget: float | None = None,
     memory_budget: int | None = None,
     overrides: Overrides | None = None,
+    logs: Sequence[Path] = (),
 ) -> Policy:
     """A policy from a user's arguments; everything left out has its default.
 
@@ -74,9 +79,9 @@ def make_policy(
         raise ConfigError(f"memory_budget={memory_budget!r} must be a whole number of bytes, or 0")
     names = check_algorithms(algorithms)
     if callable(overrides):
-        return Policy(names, budget, memory_budget, choose=overrides)
+        return Policy(names, budget, memory_budget, choose=overrides, logs=tuple(logs))
     entries = () if overrides is None else read_overrides(overrides)
-    return Policy(names, budget, memory_budget, entries)
+    return Policy(names, budget, memory_budget, entries, logs=tuple(logs))
 
 
 def check_algorithms(algorithms: Sequence[str] | None) -> tuple[str, ...]:

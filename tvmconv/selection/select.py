@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from tvmconv import registry
@@ -60,6 +61,30 @@ def make_candidate(
     )
 
 
+def offers_of(
+    workload: Conv2dWorkload, machine: Machine, name: str, policy: Policy
+) -> tuple[Candidate, ...]:
+    """An algorithm's candidates: its own offers, and the configs that tuning logs hold.
+
+    A record's time is the predicted time of the default that was measured beside it, scaled by
+    what the record gained over that: comparable with the predictions of all other candidates.
+    """
+    offers = candidates(workload, machine, name)
+    if not policy.logs or offers[0].rejected:
+        return offers
+    from tvmconv.tuning.lookup import tuned
+
+    logged = {}
+    for found in tuned(workload, machine, name, policy.logs):
+        candidate = make_candidate(workload, machine, name, found.config, found.source)
+        base = make_candidate(
+            workload, machine, found.default_algorithm, found.default_config
+        ).seconds
+        # the model's parts do not add up to a measured time
+        logged[found.config] = replace(candidate, seconds=base * found.ratio, parts={})
+    return (*(o for o in offers if o.config not in logged), *logged.values())
+
+
 def select(
     workload: Conv2dWorkload,
     machine: Machine,
@@ -89,7 +114,7 @@ def select(
     offers = [
         refuse(offer, policy)
         for name in registry.ALGORITHMS
-        for offer in candidates(workload, machine, name)
+        for offer in offers_of(workload, machine, name, policy)
     ]
     override = next((o for o in policy.overrides if o.matches(layer)), None)
     if override is not None:
@@ -135,7 +160,7 @@ def _overridden(
 ) -> Candidate:
     """The override's algorithm: its fastest offer that has the knobs, or the nearest to them."""
     name, knobs = override.algorithm, override.knobs
-    offers = candidates(workload, machine, name)
+    offers = offers_of(workload, machine, name, policy)
     if problem := next((o.rejected for o in offers if o.rejected), ""):
         raise ConfigError(f"layer {layer!r}: {override} asks for {name}, but {problem}")
 

@@ -235,7 +235,7 @@ def untuned_choice(
     from tvmconv.selection.policy import make_policy
     from tvmconv.selection.select import select
 
-    chosen = select(workload, machine, policy=make_policy(algorithms or None)).chosen
+    chosen = select(workload, machine, policy=make_policy(algorithms or None, error_budget)).chosen
     return chosen.algorithm, chosen.config
 
 
