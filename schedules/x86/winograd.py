@@ -15,14 +15,13 @@ from tvmconv.algorithms.winograd import tiling
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
-from tvmconv.schedules.common.marks import mark_stream
+from tvmconv.schedules.common.marks import mark_panel, mark_stream
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.winograd_model import WinogradModel, region_tiles
 from tvmconv.workload import Conv2dWorkload
 
-# Weights used by no more register tiles than this are prefetched so many bytes ahead: about the
-# latency of memory at the rate of the products.
-_MOST_USES = 4
+# Weights that one register tile alone uses are prefetched so many bytes ahead: about the latency
+# of memory at the rate of the products.
 _AHEAD = 4096
 
 
@@ -132,8 +131,10 @@ def _products(schedule: Any, block: Any, region: Any, config: Config) -> None:
     if region is None:
         p = schedule.fuse(p, group)
         schedule.parallel(p)
-    if int(schedule.get(outer).extent) <= _MOST_USES:
+    if int(schedule.get(outer).extent) == 1:
         mark_stream(schedule, c, _AHEAD)
+    else:
+        mark_panel(schedule, outer)
     store = schedule.cache_write(block, 0, "local")
     register_tile(schedule, block, store, at=outer, reduction=cb, tile=(t_tile, kb_tile), lane=lane)
 

@@ -1,0 +1,105 @@
+"""im2win convolution on x86: AVX2 and AVX-512.
+
+Loops, outermost first (Algorithm 6 of the thesis, with lanes on output channels instead of the
+reduction, which needs no horizontal sums and no minimum kernel height):
+
+1. image, region of output rows: parallel; the region's strips are written, then
+2. group of output blocks: its weights stay in cache while they pass over the region;
+3. tile of rows and columns;
+4. input block, kernel column, kernel row, channel of the block: the reduction, one run of memory;
+5. row, column and output block of the register tile, unrolled; lanes, one vector.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.algorithms.im2win import columns
+from tvmconv.config import Config, KnobValue
+from tvmconv.errors import ConfigError
+from tvmconv.machine import Machine
+from tvmconv.schedules.common.marks import mark_cases, mark_parallel
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.tile_model import TileModel
+from tvmconv.workload import Conv2dWorkload
+
+_HERTZ = 2.5e9
+# cycles of copying one vector into a strip, and of reading it back from L2
+_COPY_CYCLES = 3.0
+
+
+def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
+    """The cheapest tile of one row, and regions whose strips fit half of L2."""
+    model = TileModel(workload, machine)
+    oc, oh, ow = min(model.tiles(), key=lambda tile: (model.cycles(*tile), tile[1], -tile[2]))
+    strip = 4 * columns(workload) * workload.kernel_h * machine.blocks(workload.in_channels)
+    rows = max(1, machine.l2_bytes // 2 // (strip * machine.lanes))
+    tasks = -(-4 * machine.cores // workload.batch) if machine.cores > 1 else 1
+    rows = min(rows, max(1, workload.out_height // tasks))
+    return Config.of(oc=oc, oh=oh, ow=ow, rows=_even(workload.out_height, max(rows, oh)))
+
+
+def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
+    """Every knob with the values worth trying.
+
+    ``oc``, ``oh``, ``ow``: the register tile in output blocks, rows and columns. ``rows``: output
+    rows of a region; they divide the rows of the output.
+    """
+    blocks, height = machine.blocks(workload.out_channels), workload.out_height
+    return {
+        "oc": tuple(range(1, min(blocks, 6) + 1)),
+        "oh": tuple(range(1, min(height, 4) + 1)),
+        "ow": tuple(range(1, min(workload.out_width, machine.vector_registers) + 1)),
+        "rows": tuple(d for d in range(1, height + 1) if height % d == 0),
+    }
+
+
+def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """The register tile fits, and regions divide the image."""
+    oc, oh, ow, rows = (config.int(name) for name in ("oc", "oh", "ow", "rows"))
+    if min(oc, oh, ow, rows) < 1 or workload.out_height % rows:
+        raise ConfigError(
+            f"oc, oh and ow of {workload} must be 1 or more, and rows={rows} must divide its "
+            f"{workload.out_height} output rows: {config}"
+        )
+    registers = TileModel(workload, machine).registers(oc, oh, ow)
+    if registers > machine.vector_registers:
+        raise ConfigError(
+            f"tile oc={oc} oh={oh} ow={ow} of {workload} needs {registers} vector registers, "
+            f"{machine.name} has {machine.vector_registers}; take a smaller tile"
+        )
+
+
+def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Schedule the blocks of :class:`tvmconv.algorithms.im2win.Im2win` in place."""
+    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+    n, kb, m, x, lane, cb, v, u, c = schedule.get_loops(block)
+    region, row = schedule.split(m, [None, config.int("rows")])
+    group, kb_tile = schedule.split(kb, [None, config.int("oc")])
+    row, row_tile = schedule.split(row, [None, config.int("oh")])
+    x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
+    tile = (row_tile, x_tile, kb_tile)
+    schedule.reorder(n, region, group, row, x_outer, cb, v, u, c, *tile, lane)
+    windows = schedule.get_sblock("windows")
+    schedule.compute_at(windows, region, preserve_unit_loops=True)
+    schedule.vectorize(schedule.get_loops(windows)[-1])
+    mark_parallel(schedule, n, region)
+    mark_cases(schedule, group, x_outer)
+    if config.int("oh") > 1:
+        mark_cases(schedule, row)
+    register_tile(schedule, block, output, at=x_outer, reduction=cb, tile=tile, lane=lane)
+
+
+def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """The products of :class:`TileModel`, and the copy into strips."""
+    w = workload
+    vectors = w.batch * w.out_height * columns(w) * w.kernel_h * machine.blocks(w.in_channels)
+    regions = w.batch * w.out_height // config.int("rows")
+    idle = -(-regions // machine.cores) * machine.cores / regions
+    products: float = TileModel(w, machine).seconds(config)
+    return (products + _COPY_CYCLES * vectors / machine.cores / _HERTZ) * idle
+
+
+def _even(extent: int, most: int) -> int:
+    """The largest divisor of an extent that is at most ``most``."""
+    return max(d for d in range(1, max(1, most) + 1) if extent % d == 0)

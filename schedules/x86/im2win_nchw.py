@@ -1,0 +1,96 @@
+"""The ladder of the im2win thesis on x86: every level adds one step to the one before.
+
+========  ================================================================================
+base      Algorithm 3: the plain loop nest, serial
+reorder   Algorithm 5: output blocks outermost, reduction outside the output columns
+vector    lanes, here output channels (the source's lanes on the reduction need kernels of
+          eight rows and a horizontal sum per output)
+unroll    the loops over a window, up to 25 elements
+register  Algorithm 6: a tile of columns accumulates in registers over the whole reduction
+cache     output blocks outside images and rows: their weights stay in cache
+parallel  output blocks and images over the threads
+========  ================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.config import Config, KnobValue
+from tvmconv.errors import ConfigError
+from tvmconv.machine import Machine
+from tvmconv.schedules.common.marks import mark_cases
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.workload import Conv2dWorkload
+
+LEVELS = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel")
+# multiply-adds per cycle and lane that each level reached on the twelve layers, docs/im2win.md
+_RATES = (0.06, 0.06, 0.25, 0.3, 1.2, 1.2, 1.2)
+_HERTZ = 2.5e9
+_MOST_UNROLLED = 25
+
+
+def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
+    """The last level, with as many columns as fit the registers and the width."""
+    most = min(machine.vector_registers - 3, 14, workload.out_width)
+    tiles = -(-workload.out_width // most)
+    return Config.of(level="parallel", ow=-(-workload.out_width // tiles))
+
+
+def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
+    """``level``: see the module; ``ow``: columns of the register tile."""
+    most = min(workload.out_width, machine.vector_registers - 2)
+    return {"level": LEVELS, "ow": tuple(range(1, most + 1))}
+
+
+def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """The level is known, and the register tile fits."""
+    if config["level"] not in LEVELS:
+        raise ConfigError(f"level={config['level']!r} must be one of {', '.join(LEVELS)}")
+    if not 1 <= config.int("ow") <= machine.vector_registers - 2:
+        raise ConfigError(
+            f"ow={config.int('ow')} of {workload} must lie between 1 and "
+            f"{machine.vector_registers - 2}, the vector registers of {machine.name} less two"
+        )
+
+
+def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Schedule the blocks of :class:`tvmconv.algorithms.im2win_nchw.Im2winNchw` in place."""
+    level = LEVELS.index(str(config["level"]))
+    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+    n, kb, m, x, lane, c, v, u = schedule.get_loops(block)
+    if level >= LEVELS.index("register"):
+        _registers(schedule, block, output, config, level)
+        return
+    if level == 0:
+        schedule.reorder(n, kb, lane, m, x, c, v, u)
+        return
+    schedule.reorder(kb, n, m, c, x, v, u, lane)
+    if level >= LEVELS.index("vector"):
+        schedule.vectorize(lane)
+        schedule.vectorize(schedule.get_loops(output)[-1])
+    if level >= LEVELS.index("unroll") and workload.kernel_h * workload.kernel_w <= _MOST_UNROLLED:
+        schedule.unroll(v)
+        schedule.unroll(u)
+
+
+def _registers(schedule: Any, block: Any, output: Any, config: Config, level: int) -> None:
+    n, kb, m, x, lane, c, v, u = schedule.get_loops(block)
+    x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
+    outer = (kb, n, m) if level >= LEVELS.index("cache") else (n, m, kb)
+    schedule.reorder(*outer, x_outer, c, v, u, x_tile, lane)
+    if level == LEVELS.index("parallel"):
+        schedule.parallel(schedule.fuse(kb, n))
+        image, channel, *_ = schedule.get_loops(schedule.get_sblock("windows"))
+        schedule.parallel(schedule.fuse(image, channel))
+    mark_cases(schedule, x_outer)
+    register_tile(schedule, block, output, at=x_outer, reduction=c, tile=(x_tile,), lane=lane)
+
+
+def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """By the level's measured rate."""
+    level = str(config["level"])
+    padded = machine.blocks(workload.out_channels) * machine.lanes
+    steps = workload.macs / workload.out_channels * padded / machine.lanes
+    cores = machine.cores if level == "parallel" else 1
+    return steps / _RATES[LEVELS.index(level)] / cores / _HERTZ

@@ -1,0 +1,140 @@
+"""im2win convolution on channel-blocked layouts.
+
+Lu, "Performance optimization of convolutional neural networks based on tensor algebra" (2023),
+section 2.2: every output row gets the strip of input rows that its windows touch, stored column
+by column, ``X[n, c, m, k * Hf + u] = I[n, c, m * s + u, k]`` (equation 2-2 with its stride). A
+window is then one contiguous run, and nothing is copied more than ``Hf / s`` times. Here ``c`` is a
+block of channels, padding is written into the strips, and strips of one region of rows exist at a
+time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.direct import Direct, first_block, input_span
+from tvmconv.config import Config
+from tvmconv.machine import Machine
+from tvmconv.workload import Conv2dWorkload
+
+
+class Im2win(Algorithm):
+    """Dense and grouped convolution through windows that lie in one piece.
+
+    Knobs read by the expression: ``oc``, the output blocks of a register tile, by which weights
+    are grouped; ``rows``, the output rows whose strips exist at a time (0: all).
+    """
+
+    name = "im2win"
+    blocks = ("windows", "conv2d", "output")
+
+    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """Reads blocked input, as :class:`~tvmconv.algorithms.direct.Direct` does."""
+        if workload.dtype != "float32":
+            return f"it computes in float32, not {workload.dtype}"
+        if workload.data_layout != "NCHWc":
+            return "it reads channel-blocked input, not plain NCHW"
+        if workload.is_depthwise:
+            return "a depthwise layer would multiply by zeros; use the depthwise algorithm"
+        return None
+
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
+        """See the base class; block ``windows`` is the transform."""
+        from tvm import te, tirx
+
+        from tvmconv.algorithms.epilogue import apply_epilogue
+
+        w, lanes, oc = workload, machine.lanes, config.int("oc")
+        out_blocks = machine.blocks(w.out_channels)
+        in_blocks = machine.blocks(w.in_channels)
+        shape_out = (w.batch, out_blocks, w.out_height, w.out_width, lanes)
+        data = te.placeholder((w.batch, in_blocks, w.in_height, w.in_width, lanes), name="data")
+        packed = self.packed_weight_shape(workload, machine, config)
+        weight = te.placeholder(packed, name="weight")
+        arguments = [data, weight]
+        bias = te.placeholder((out_blocks, lanes), name="bias") if w.has("bias") else None
+        residual = te.placeholder(shape_out, name="residual") if w.has("add") else None
+        arguments += [tensor for tensor in (bias, residual) if tensor is not None]
+
+        def transform(n: Any, cb: Any, m: Any, k: Any, u: Any, c: Any) -> Any:
+            y = m * w.stride_h + u * w.dilation_h - w.pad_top
+            x = k - w.pad_left
+            inside = []
+            if w.pad_top:
+                inside.append(y >= 0)
+            if w.pad_bottom:
+                inside.append(y < w.in_height)
+            if w.pad_left:
+                inside.append(x >= 0)
+            if w.pad_right:
+                inside.append(x < w.in_width)
+            value = data[n, cb, y, x, c]
+            return tirx.if_then_else(tirx.all(*inside), value, 0.0) if inside else value
+
+        strips = (w.batch, in_blocks, w.out_height, columns(w), w.kernel_h, lanes)
+        windows = te.compute(strips, transform, name="windows")
+        span = input_span(workload, machine)
+        cb = te.reduce_axis((0, span), "cb")
+        v = te.reduce_axis((0, w.kernel_w), "v")
+        u = te.reduce_axis((0, w.kernel_h), "u")
+        c = te.reduce_axis((0, packed[4]), "c")
+
+        def multiply(n: Any, kb: Any, m: Any, x: Any, k: Any) -> Any:
+            block = first_block(workload, machine, kb) + cb
+            value = windows[n, block, m, x * w.stride_w + v * w.dilation_w, u, c]
+            return te.sum(value * weight[kb // oc, cb, v, u, c, kb % oc, k], axis=[cb, v, u, c])
+
+        total = te.compute(
+            shape_out, multiply, name="conv2d", attrs={"tvmconv.algorithm": self.name}
+        )
+        output = te.compute(
+            shape_out,
+            lambda n, kb, m, x, k: apply_epilogue(
+                total[n, kb, m, x, k],
+                w.epilogue,
+                bias[kb, k] if bias is not None else None,
+                residual[n, kb, m, x, k] if residual is not None else None,
+            ),
+            name="output",
+        )
+        return [*arguments, output]
+
+    def packed_weight_shape(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> tuple[int, ...]:
+        """``(K/(oc*k), C/c, S, R, c, oc, k)``: kernel columns before rows, as in a window."""
+        groups, span, r, s, inner, oc, lanes = Direct().packed_weight_shape(
+            workload, machine, config
+        )
+        return (groups, span, s, r, inner, oc, lanes)
+
+    def pack_weight(
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> FloatArray:
+        """Re-order an OIHW weight into :meth:`packed_weight_shape`."""
+        packed = Direct().pack_weight(weight, workload, machine, config)
+        return np.ascontiguousarray(packed.transpose(0, 1, 3, 2, 4, 5, 6))
+
+    def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """Strips of the regions that are alive at a time, one on each core."""
+        rows = config.int("rows") or workload.out_height
+        regions = workload.batch * -(-workload.out_height // rows)
+        strip = machine.blocks(workload.in_channels) * columns(workload) * workload.kernel_h
+        return 4 * strip * rows * machine.lanes * min(machine.cores, regions)
+
+    def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """As many as direct convolution."""
+        return Direct().multiplies(workload, machine, config)
+
+    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+        """That of direct convolution: the same products in another order."""
+        return Direct().error_estimate(workload, machine, config)
+
+
+def columns(workload: Conv2dWorkload) -> int:
+    """Columns of a strip: those that some window touches, padding included."""
+    w = workload
+    return (w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1
