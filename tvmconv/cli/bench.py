@@ -13,6 +13,7 @@ from tvmconv.cli.output import emit, tell, write_text
 
 if TYPE_CHECKING:
     from tvmconv.report.bench_result import BenchResult
+    from tvmconv.report.document import Report
 
 
 def command(
@@ -54,6 +55,13 @@ def command(
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="FILE", help="Write the table as CSV."),
     ] = None,
+    check_model: Annotated[
+        bool,
+        typer.Option(
+            "--check-model",
+            help="Measure our own candidates instead, and show where the cost model errs.",
+        ),
+    ] = False,
     list_names: Annotated[bool, typer.Option("--list", help="List suites and peers.")] = False,
     as_json: options.Json = False,
     save: options.Save = None,
@@ -65,6 +73,7 @@ def command(
       tvmconv bench resnet18.onnx --peers onnxruntime,openvino --threads 1,2
       tvmconv bench --suite resnet50 --save today.json --compare yesterday.json
       tvmconv bench --layer mb1ic64ih56oc64kh3ph1 --peers onednn
+      tvmconv bench --suite resnet18 --check-model --rounds 3 --seconds 0.05
       tvmconv bench --list
     """
     from tvmconv.errors import InputError
@@ -75,6 +84,12 @@ def command(
         return
     if not (models or suite or layer):
         raise InputError("nothing to measure; give a model, --suite NAME or --layer PROBLEM")
+    if check_model:
+        if models:
+            raise InputError("--check-model measures layers; give --suite NAME or --layer PROBLEM")
+        counts = options.integers(threads, "--threads")
+        emit(_check_model(suite or [], layer or [], target, counts, rounds, seconds), as_json, save)
+        return
     plan = benches.make_plan(
         models=models or [],
         suites=suite or [],
@@ -98,3 +113,26 @@ def command(
     if csv is not None:
         write_text(csv, report.tables[0].to_csv())
     emit(report, as_json, save)
+
+
+def _check_model(
+    suites: list[str],
+    problems: list[str],
+    target: str,
+    threads: tuple[int, ...],
+    rounds: int,
+    seconds: float,
+) -> Report:
+    from tvmconv import suites as layer_suites
+    from tvmconv.errors import InputError
+    from tvmconv.report.check_model import check_model_report
+    from tvmconv.runtime.threads import prepare
+    from tvmconv.target import resolve_machine
+
+    if len(threads) != 1:
+        raise InputError("--check-model takes one number of --threads")
+    layers = [layer for name in suites for layer in layer_suites.load(name)]
+    layers += [layer_suites.parse_layer(problem) for problem in problems]
+    machine = resolve_machine(target, threads[0])
+    prepare(machine.cores)
+    return check_model_report(layers, machine, rounds=rounds, seconds=seconds, tell=tell)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
 from tvmconv.cli import options
-from tvmconv.cli.output import emit
+from tvmconv.cli.output import emit, progress, tell, write_text
+
+if TYPE_CHECKING:
+    from tvmconv.runtime.module import CompiledModel
 
 
 def command(
@@ -11,17 +19,74 @@ def command(
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
+    algorithms: options.Algorithms = None,
+    no_winograd: options.NoWinograd = False,
+    memory_budget: options.MemoryBudget = None,
+    error_budget: options.ErrorBudget = None,
+    override: options.OverrideFile = None,
+    log: options.TuningLog = None,
+    measure_error: Annotated[
+        bool,
+        typer.Option(
+            "--measure-error",
+            help="Run every layer's kernel with the model's weights and compare with float64.",
+        ),
+    ] = False,
+    measure: Annotated[
+        bool,
+        typer.Option("--measure", help="Also time every layer, and probe the machine's peak."),
+    ] = False,
+    html: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Write one HTML page with charts.", show_default=False),
+    ] = None,
     as_json: options.Json = False,
     save: options.Save = None,
 ) -> None:
-    """Show the decision for every layer, the rejected candidates and the memory plan.
+    """Show the decision for every layer, all candidates with figures and reasons, and the memory.
 
     \b
     Examples:
       tvmconv explain resnet18.so
       tvmconv explain resnet18.onnx --target x86-64-v3 --json
+      tvmconv explain resnet18.onnx --error-budget 3e-5 --measure-error
+      tvmconv explain resnet18.onnx --measure --html resnet18.html
     """
     from tvmconv.cli.opening import open_model
+    from tvmconv.errors import InputError
     from tvmconv.report.explain import explain_report
 
-    emit(explain_report(open_model(model, target, threads, shape)), as_json, save)
+    if measure_error and model.suffix == ".so":
+        raise InputError(f"{model} holds packed weights; --measure-error needs the ONNX model")
+    if html is not None:
+        from tvmconv.report.charts import require_charts
+
+        require_charts()
+    choices = options.parse_choices(
+        algorithms, no_winograd, memory_budget, error_budget, override, log
+    )
+    opened = open_model(model, target, threads, shape, choices)
+    arguments: dict[str, Any] = _times(opened) if measure else {}
+    if measure_error:
+        from tvmconv.report.measured_error import measure_errors
+
+        with progress() as callback:
+            shapes = options.parse_shapes(shape)
+            arguments["errors"] = measure_errors(model, opened, shapes, callback)
+    report = explain_report(opened, **arguments)
+    if html is not None:
+        from tvmconv.report.explain_page import explain_page
+        from tvmconv.selection.policy import make_policy
+
+        budget = make_policy(error_budget=error_budget).error_budget
+        write_text(html, explain_page(report, opened.machine, budget))
+        tell(f"wrote {html}")
+    emit(report, as_json, save)
+
+
+def _times(model: CompiledModel) -> dict[str, Any]:
+    from tvmconv.report.peak import measure_peak
+
+    peak = measure_peak(model.machine, model.threads)
+    times = {(k.call.layer, k.call.kernel): k.seconds for k in model.profile(repeat=10)}
+    return {"seconds": times, "peak": (peak.gflops, peak.read_gbs)}

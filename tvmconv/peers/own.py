@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from .case import Array, Case, Session, Unsupported
 
 
@@ -35,56 +33,20 @@ def _model(case: Case, threads: int) -> Session:
 
 
 def _layer(case: Case, threads: int) -> Session:
-    import tvm
-
+    from tvmconv.config import Config
     from tvmconv.errors import ConfigError
     from tvmconv.kernel import make_kernel
-    from tvmconv.runtime.threads import call
+    from tvmconv.report.kernel_run import KernelRun
     from tvmconv.target import resolve_machine
     from tvmconv.workload import Conv2dWorkload
 
     workload = Conv2dWorkload.parse(case.options["workload"])
     machine = resolve_machine(case.options.get("target", "native"), threads)
+    knobs = case.options.get("config")
     try:
-        kernel = make_kernel(workload, machine, case.options["algorithm"])
+        config = None if knobs is None else Config.from_json(knobs)
+        kernel = make_kernel(workload, machine, case.options["algorithm"], config)
     except ConfigError as error:
         raise Unsupported(str(error)) from None
-    library = tvm.tirx.build(
-        tvm.IRModule({"main": kernel.prim_func()}), target=tvm.target.Target(machine.tvm_target())
-    )
-    lanes = machine.lanes
-    data = case.inputs["data"]
-    values = [data if workload.data_layout == "NCHW" else _blocked(data, lanes)]
-    values.append(kernel.pack_weight(case.constants["weight"]))
-    if workload.has("bias"):
-        bias = case.constants["bias"][None, :, None, None]
-        values.append(_blocked(bias, lanes).reshape(-1, lanes))
-    if workload.has("add"):
-        values.append(_blocked(case.inputs["residual"], lanes))
-    arguments = [tvm.runtime.tensor(np.ascontiguousarray(v, "float32")) for v in values]
-    shape = (
-        workload.batch,
-        machine.blocks(workload.out_channels),
-        workload.out_height,
-        workload.out_width,
-        lanes,
-    )
-    result = tvm.runtime.empty(shape, "float32")
-    function = library["main"]
-
-    def outputs() -> dict[str, Array]:
-        plain = result.numpy().transpose(0, 1, 4, 2, 3).reshape(shape[0], -1, *shape[2:4])
-        return {case.outputs[0]: plain[:, : workload.out_channels]}
-
-    def run() -> None:
-        call(threads, function, *arguments, result)
-
-    return Session(run, outputs, info=str(kernel.config))
-
-
-def _blocked(array: Array, lanes: int) -> Array:
-    """NCHW to NCHWc, the last block filled with zeros."""
-    n, c, h, w = array.shape
-    blocks = -(-c // lanes)
-    padded = np.pad(array, ((0, 0), (0, blocks * lanes - c), (0, 0), (0, 0)))
-    return padded.reshape(n, blocks, lanes, h, w).transpose(0, 1, 3, 4, 2)
+    run = KernelRun(kernel, case.inputs, case.constants, threads)
+    return Session(run, lambda: {case.outputs[0]: run.output()}, info=str(kernel.config))

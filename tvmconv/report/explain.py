@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.decision import Candidate, Decision
@@ -11,54 +12,93 @@ from tvmconv.report.summary import bytes_text, memory_table, model_facts
 if TYPE_CHECKING:
     from tvmconv.runtime.module import CompiledModel
 
-_CHOSEN = (
+_DECISIONS = (
     Column("layer", "layer"),
     Column("workload", "problem"),
     Column("algorithm", "algorithm"),
     Column("config", "schedule"),
     Column("source", "from"),
     Column("predicted_seconds", "predicted ms", ".3f", 1e3),
-    Column("workspace_bytes", "workspace B"),
+    Column("workspace", "workspace"),
     Column("packed_weight", "weights"),
-    Column("error_estimate", "error est.", ".0e"),
+    Column("error_estimate", "error est.", ".1e"),
     Column("reason", "reason"),
 )
-_REJECTED = (
-    Column("layer", "layer"),
+_MEASURED_ERROR = Column("error_measured", "error meas.", ".1e")
+_MEASURED_TIME = Column("seconds", "measured ms", ".3f", 1e3)
+_CANDIDATES = (
+    Column("layers", "layers"),
     Column("algorithm", "algorithm"),
     Column("config", "schedule"),
     Column("predicted_seconds", "predicted ms", ".3f", 1e3),
-    Column("rejected", "why not"),
+    Column("workspace", "workspace"),
+    Column("packed_weight", "weights"),
+    Column("error_estimate", "error est.", ".1e"),
+    Column("verdict", "chosen, or why not"),
 )
 
 
-def explain_report(model: CompiledModel) -> Report:
-    """The report of every decision; nothing is recomputed for it.
+def explain_report(
+    model: CompiledModel,
+    errors: Sequence[float] | None = None,
+    seconds: Mapping[tuple[str, str], float] | None = None,
+    peak: tuple[float, float] | None = None,
+) -> Report:
+    """The report of every decision; nothing is chosen again for it.
 
     Parameters
     ----------
     model
         Built or loaded.
+    errors
+        Measured error of every decision; see :func:`~tvmconv.report.measured_error.measure_errors`.
+    seconds
+        Measured time of a call by (layer, kernel).
+    peak
+        Measured multiply-add peak in GFLOP/s and memory read bandwidth in GB/s.
 
     Returns
     -------
     Report
-        Tables ``layers``, ``rejected`` and ``memory``; ``str()`` of it is the terminal view.
+        Tables ``layers``, ``candidates`` and ``memory``; ``str()`` of it is the terminal view.
     """
     decisions = model.decisions
-    rejected = [
-        {"layer": d.layer, **_candidate(c), "rejected": c.rejected}
-        for d in decisions
-        for c in d.rejected
-    ]
-    tables = [Table("layers", "Decisions", _CHOSEN, [_decision(d) for d in decisions])]
-    if rejected:
-        tables.append(Table("rejected", "Considered and not taken", _REJECTED, rejected))
+    rows = [_decision(d) for d in decisions]
+    columns = list(_DECISIONS)
+    if seconds is not None:
+        columns.insert(6, _MEASURED_TIME)
+        for row, d in zip(rows, decisions, strict=True):
+            row["seconds"] = seconds.get((d.layer, d.kernel))
+    if errors is not None:
+        columns.insert(columns.index(_DECISIONS[8]) + 1, _MEASURED_ERROR)
+        for row, error in zip(rows, errors, strict=True):
+            row["error_measured"] = error
+    facts = {
+        **model_facts(model),
+        "convolutions": len(decisions),
+        "predicted_convolution_seconds": sum(d.chosen.seconds for d in decisions),
+        "peak_workspace_bytes": max((d.chosen.workspace_bytes for d in decisions), default=0),
+        "packed_weight_bytes": sum(d.chosen.packed_weight_bytes for d in decisions),
+        "largest_error_estimate": max((d.chosen.error for d in decisions), default=0.0),
+    }
+    if errors:
+        facts["largest_error_measured"] = max(errors)
+    if peak is not None:
+        facts |= {"peak_gflops": peak[0], "memory_read_gbs": peak[1]}
+    considered = [row for group in _alike(decisions) for row in _considered(group)]
     return Report(
         kind="explain",
         title=f"{model.name}: {len(decisions)} convolutions",
-        facts={**model_facts(model), "convolutions": len(decisions)},
-        tables=(*tables, memory_table(model)),
+        facts=facts,
+        tables=(
+            Table("layers", "Decisions", tuple(columns), rows),
+            Table("candidates", "All candidates, by layer", _CANDIDATES, considered),
+            memory_table(model),
+        ),
+        notes=(
+            "Errors are max|error| / max|reference| against float64 on normally distributed "
+            "input. Layers share one workspace: its peak is the largest.",
+        ),
         data={"calls": [call.to_json() for call in model.calls]},
     )
 
@@ -73,16 +113,53 @@ def _decision(decision: Decision) -> dict[str, Any]:
     }
 
 
+def _alike(decisions: Sequence[Decision]) -> list[list[Decision]]:
+    """Decisions that differ in nothing but the layer, together."""
+    groups: list[list[Decision]] = []
+    for decision in decisions:
+        for group in groups:
+            first = group[0]
+            if (first.workload, first.chosen, first.reason, first.rejected) == (
+                decision.workload,
+                decision.chosen,
+                decision.reason,
+                decision.rejected,
+            ):
+                group.append(decision)
+                break
+        else:
+            groups.append([decision])
+    return groups
+
+
+def _considered(group: list[Decision]) -> list[dict[str, Any]]:
+    """The chosen candidate, then the others by time, those that cannot compute the layer last."""
+    decision = group[0]
+    others = sorted(decision.rejected, key=lambda o: (o.cause == "unsupported", o.seconds))
+    layers = ", ".join(d.layer for d in group)
+    names = {"layers": layers, "count": len(group), "workload": str(decision.workload)}
+    taken = {**names, **_candidate(decision.chosen), "cause": "", "verdict": "chosen"}
+    return [
+        taken,
+        *({**names, **_candidate(o), "cause": o.cause, "verdict": o.rejected} for o in others),
+    ]
+
+
 def _candidate(candidate: Candidate) -> dict[str, Any]:
-    # an algorithm that cannot compute the layer was never predicted
-    predicted = candidate.seconds if 0 < candidate.seconds < float("inf") else None
-    return {
+    plain = {
         "algorithm": candidate.algorithm,
         "config": str(candidate.config),
         "knobs": candidate.config.to_json(),
         "source": candidate.source,
-        "predicted_seconds": predicted,
+    }
+    if candidate.cause == "unsupported":
+        return plain
+    return {
+        **plain,
+        "predicted_seconds": candidate.seconds,
+        "parts": dict(candidate.parts),
         "workspace_bytes": candidate.workspace_bytes,
+        "workspace": bytes_text(candidate.workspace_bytes),
         "packed_weight_bytes": candidate.packed_weight_bytes,
         "packed_weight": bytes_text(candidate.packed_weight_bytes),
         "error_estimate": candidate.error,

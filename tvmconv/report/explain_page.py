@@ -1,0 +1,270 @@
+"""``explain`` as one HTML page that needs no network: charts, each with its table, and all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from statistics import median
+from typing import Any
+
+from tvmconv.machine import Machine
+from tvmconv.report import charts
+from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.explain_frontier import memory_frontier
+
+# the clock and the bandwidth behind L2 that the cost models count in
+_NOMINAL_HERTZ = 2.5e9
+_NOMINAL_GBS = 25.0
+
+_STYLE = """
+body { font: 16px/1.5 sans-serif; color: #222; background: #fff; max-width: 72rem;
+  margin: 0 auto; padding: 1rem; }
+figure { margin: 2rem 0; } svg { width: 100%; height: auto; }
+table { border-collapse: collapse; font-size: 0.85rem; margin: 0.5rem 0; }
+th, td { border: 1px solid #bbb; padding: 0.2rem 0.5rem; text-align: left; vertical-align: top; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
+.scroll { overflow-x: auto; } summary { cursor: pointer; } dt { font-weight: bold; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; } dd { margin: 0; }
+"""
+
+
+def explain_page(report: Report, machine: Machine, error_budget: float) -> str:
+    """The page of an explain report.
+
+    Parameters
+    ----------
+    report
+        Of :func:`~tvmconv.report.explain.explain_report`.
+    machine
+        The target; gives the nominal roof where none was measured.
+    error_budget
+        Drawn into the chart of errors.
+
+    Raises
+    ------
+    TvmconvError
+        If the drawing package is not installed; says what to install.
+    """
+    layers, candidates = report.tables[0], report.tables[1]
+    figures = [
+        _times(layers, candidates),
+        _roofline(layers, report, machine),
+        _memory(candidates, layers),
+        _errors(candidates, layers, error_budget),
+    ]
+    facts = "".join(
+        f"<dt>{escape(name.replace('_', ' '))}</dt><dd>{escape(_fact(value))}</dd>"
+        for name, value in report.facts.items()
+    )
+    tables = "".join(_details(table) for table in report.tables)
+    notes = "".join(f"<p>{escape(note)}</p>" for note in report.notes)
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(report.title)}</title><style>{_STYLE}</style></head>\n"
+        f"<body><main><h1>{escape(report.title)}</h1><dl>{facts}</dl>\n"
+        f"{''.join(figures)}<h2>All figures</h2>{tables}{notes}</main></body></html>\n"
+    )
+
+
+def _figure(heading: str, drawing: str, caption: str, table: Table) -> str:
+    name = escape(heading)
+    drawing = drawing.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)
+    return (
+        f"<section><h2>{name}</h2><figure>{drawing}<figcaption>{escape(caption)}</figcaption>"
+        f"</figure>{_details(table)}</section>\n"
+    )
+
+
+def _details(table: Table) -> str:
+    heads = "".join(f'<th scope="col">{escape(c.title)}</th>' for c in table.columns)
+    body = "".join(
+        "<tr>" + "".join(_cell(column, row) for column in table.columns) + "</tr>"
+        for row in table.rows
+    )
+    return (
+        f"<details><summary>Table: {escape(table.title)}</summary><div class='scroll'>"
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div></details>"
+    )
+
+
+def _cell(column: Column, row: Mapping[str, Any]) -> str:
+    kind = ' class="number"' if isinstance(row.get(column.key), int | float) else ""
+    return f"<td{kind}>{escape(column.text(row))}</td>"
+
+
+def _times(layers: Table, candidates: Table) -> str:
+    direct: dict[str, float] = {}
+    for row in candidates.rows:
+        if row["algorithm"] != "winograd" and "predicted_seconds" in row:
+            best = direct.get(row["workload"], float("inf"))
+            direct[row["workload"]] = min(best, row["predicted_seconds"])
+    rows = [
+        {
+            "layer": row["layer"],
+            "algorithm": row["algorithm"],
+            "chosen": row["predicted_seconds"] * 1e3,
+            "plain": direct[row["workload"]] * 1e3 if row["workload"] in direct else None,
+            "measured": row["seconds"] * 1e3 if row.get("seconds") else None,
+        }
+        for row in layers.rows
+    ]
+    columns = [
+        Column("layer", "layer"),
+        Column("algorithm", "algorithm"),
+        Column("chosen", "chosen, predicted ms", ".3f"),
+        Column("plain", "best without Winograd, predicted ms", ".3f"),
+        Column("measured", "chosen, measured ms", ".3f"),
+    ]
+    keys = ("chosen", "plain", "measured")
+    series = {
+        column.title: [row[column.key] for row in rows]
+        for column in columns
+        if column.key in keys and any(row[column.key] is not None for row in rows)
+    }
+    drawing = charts.bars([row["layer"] for row in rows], series, title="Time per layer", unit="ms")
+    caption = "Milliseconds of one call of every convolution, in execution order from the top."
+    return _figure("Time per layer", drawing, caption, Table("t", "time", tuple(columns), rows))
+
+
+def _roofline(layers: Table, report: Report, machine: Machine) -> str:
+    measured = "peak_gflops" in report.facts
+    peak = 2e-9 * machine.lanes * machine.fma_units * machine.cores * _NOMINAL_HERTZ
+    bandwidth = _NOMINAL_GBS
+    if measured:
+        peak, bandwidth = report.facts["peak_gflops"], report.facts["memory_read_gbs"]
+    calls = {(c["layer"], c["kernel"]): c for c in report.data["calls"]}
+    rows = []
+    for row in layers.rows:
+        call = calls.get((row["layer"], row["kernel"]))
+        if call is None or not call["bytes"]:
+            continue
+        seconds = row.get("seconds") or row["predicted_seconds"]
+        rows.append(
+            {
+                "layer": row["layer"],
+                "algorithm": row["algorithm"],
+                "intensity": call["flops"] / call["bytes"],
+                "gflops": call["flops"] / seconds * 1e-9,
+            }
+        )
+    dots: dict[str, list[tuple[float, float, str]]] = {}
+    for row in rows:
+        point = (row["intensity"], row["gflops"], row["layer"])
+        dots.setdefault(row["algorithm"], []).append(point)
+    ends = [row["intensity"] for row in rows] or [1.0]
+    ridge = peak / bandwidth
+    low, high = min(*ends, ridge / 10), max(*ends, ridge * 10)
+    roof = [
+        (low, low * bandwidth, f"{bandwidth:.1f} GB/s"),
+        (ridge, peak, f"{peak:.0f} GFLOP/s"),
+        (high, peak, f"{peak:.0f} GFLOP/s"),
+    ]
+    drawing = charts.scatter(
+        dots,
+        {"roof": roof},
+        title="Roofline",
+        x="nominal operations per byte of arguments",
+        y="GFLOP/s, effective",
+        logarithmic=(True, True),
+    )
+    origin = "measured on this machine" if measured else "nominal; --measure probes the machine"
+    caption = (
+        f"Roof: {peak:.0f} GFLOP/s and {bandwidth:.1f} GB/s ({origin}). Operations are those of "
+        "the direct algorithm, so Winograd layers may lie above the roof, and layers whose data "
+        "stay in the caches above its slope."
+    )
+    columns = (
+        Column("layer", "layer"),
+        Column("algorithm", "algorithm"),
+        Column("intensity", "operations per byte", ".1f"),
+        Column("gflops", "GFLOP/s", ".1f"),
+    )
+    return _figure("Roofline", drawing, caption, Table("r", "roofline", columns, rows))
+
+
+def _memory(candidates: Table, layers: Table) -> str:
+    rows = memory_frontier(candidates.rows)
+    steps: list[tuple[float, float, str]] = []
+    for row in rows:
+        mib, ms = row["workspace_bytes"] / 2**20, row["predicted_seconds"] * 1e3
+        if steps:
+            steps.append((mib, steps[-1][1], ""))
+        steps.append((mib, ms, "memory_budget"))
+    peak = max((row["workspace_bytes"] for row in layers.rows), default=0)
+    total = sum(row["predicted_seconds"] for row in layers.rows)
+    chosen = [(peak / 2**20, total * 1e3, "this model")]
+    drawing = charts.scatter(
+        {"this model": chosen, "budgets worth setting": [s for s in steps if s[2]]},
+        {"fastest under the budget": steps},
+        title="Speed against memory",
+        x="workspace at its peak, MiB",
+        y="all convolutions, predicted ms",
+    )
+    caption = (
+        "The least predicted time of all convolutions under every memory budget, within the "
+        "error budget; the workspace is shared, so its peak is the largest of any layer."
+    )
+    columns = (
+        Column("workspace_bytes", "memory_budget, bytes"),
+        Column("predicted_seconds", "predicted ms", ".3f", 1e3),
+        Column("packed_weight_bytes", "packed weights, bytes"),
+    )
+    return _figure("Speed against memory", drawing, caption, Table("m", "budgets", columns, rows))
+
+
+def _errors(candidates: Table, layers: Table, budget: float) -> str:
+    groups: dict[str, list[float]] = {}
+    for row in candidates.rows:
+        if "error_estimate" in row:
+            groups.setdefault(_tile(row), []).append(row["error_estimate"])
+    measured: dict[str, list[float]] = {}
+    for row in layers.rows:
+        if "error_measured" in row:
+            measured.setdefault(_tile(row), []).append(row["error_measured"])
+    names = sorted(groups, key=lambda name: median(groups[name]))
+    rows: list[dict[str, Any]] = [
+        {
+            "tile": name,
+            "least": min(groups[name]),
+            "median": median(groups[name]),
+            "largest": max(groups[name]),
+            "measured": max(measured[name]) if name in measured else None,
+            "layers": len(groups[name]),
+        }
+        for name in names
+    ]
+    titles = {"least": "least estimate", "median": "median", "largest": "largest estimate"}
+    series: dict[str, Sequence[float | None]] = {
+        title: [row[key] for row in rows] for key, title in titles.items()
+    }
+    if measured:
+        series["largest measured"] = [row["measured"] for row in rows]
+    series["error budget"] = [budget] * len(rows)
+    drawing = charts.categories(
+        names, series, title="Error against tile", x="algorithm and output tile", y="relative error"
+    )
+    caption = (
+        "max|error| / max|reference| against float64 of every candidate, over the layers that "
+        "could use it."
+    )
+    columns = (
+        Column("tile", "algorithm and tile"),
+        *(Column(key, title, ".1e") for key, title in titles.items()),
+        Column("measured", "largest measured", ".1e"),
+        Column("layers", "problems"),
+    )
+    return _figure("Error against tile", drawing, caption, Table("e", "errors", columns, rows))
+
+
+def _tile(row: Mapping[str, Any]) -> str:
+    knobs = row["knobs"]
+    if "mh" in knobs and "mw" in knobs:
+        return f"{row['algorithm']} {knobs['mh']}x{knobs['mw']}"
+    return str(row["algorithm"])
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -1,0 +1,112 @@
+"""One compiled convolution kernel with its arguments, for measurements of single layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.kernel import Kernel
+from tvmconv.workload import Conv2dWorkload
+
+Array = npt.NDArray[Any]
+
+
+class KernelRun:
+    """A kernel, compiled as it would be in a network, ready to be called.
+
+    Parameters
+    ----------
+    kernel
+        What to compile.
+    inputs
+        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one.
+    constants
+        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it; float32.
+    threads
+        Threads of a call.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        inputs: Mapping[str, Array],
+        constants: Mapping[str, Array],
+        threads: int,
+    ) -> None:
+        import tvm
+
+        from tvmconv.compile.tir import register
+
+        self.kernel, self.threads = kernel, threads
+        w, lanes = kernel.workload, kernel.machine.lanes
+        target = tvm.target.Target(kernel.machine.tvm_target())
+        module = tvm.IRModule({"main": kernel.prim_func()})
+        self._function = tvm.tirx.build(module, target=target, pipeline=register())["main"]
+        data = inputs["data"]
+        values = [data if w.data_layout == "NCHW" else _blocked(data, lanes)]
+        values.append(kernel.pack_weight(constants["weight"]))
+        if w.has("bias"):
+            bias = constants["bias"].reshape(1, -1, 1, 1)
+            values.append(_blocked(bias, lanes).reshape(-1, lanes))
+        if w.has("add"):
+            values.append(_blocked(inputs["residual"], lanes))
+        blocks = kernel.machine.blocks(w.out_channels)
+        shape = (w.batch, blocks, w.out_height, w.out_width, lanes)
+        self._result = tvm.runtime.empty(shape, "float32")
+        tensors = [tvm.runtime.tensor(np.ascontiguousarray(v, np.float32)) for v in values]
+        self._arguments = (*tensors, self._result)
+
+    def __call__(self) -> None:
+        """Run the kernel once."""
+        from tvmconv.runtime.threads import call
+
+        call(self.threads, self._function, *self._arguments)
+
+    def output(self) -> Array:
+        """Result of the last call, (N, K, OH, OW), float32."""
+        blocked = self._result.numpy()
+        n, _, height, width, _ = blocked.shape
+        plain = blocked.transpose(0, 1, 4, 2, 3).reshape(n, -1, height, width)
+        result: Array = plain[:, : self.kernel.workload.out_channels]
+        return result
+
+
+def random_operands(
+    workload: Conv2dWorkload, seed: int = 0
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Normally distributed inputs and constants of a workload, as :class:`KernelRun` takes them.
+
+    Weights are scaled so that outputs have a variance of one.
+    """
+    w, generator = workload, np.random.default_rng(seed)
+
+    def normal(*shape: int) -> Array:
+        return generator.standard_normal(shape, dtype=np.float32)
+
+    taps = w.in_channels // w.groups * w.kernel_h * w.kernel_w
+    weight = normal(w.out_channels, w.in_channels // w.groups, w.kernel_h, w.kernel_w)
+    inputs = {"data": normal(w.batch, w.in_channels, w.in_height, w.in_width)}
+    if w.has("add"):
+        inputs["residual"] = normal(w.batch, w.out_channels, w.out_height, w.out_width)
+    constants = {"weight": weight / np.float32(np.sqrt(taps))}
+    if w.has("bias"):
+        constants["bias"] = normal(w.out_channels)
+    return inputs, constants
+
+
+def relative_error(actual: Array, exact: Array) -> float:
+    """max|actual - exact| / max|exact|."""
+    scale = float(np.abs(exact).max()) or 1.0
+    return float(np.abs(actual.astype(np.float64) - exact).max()) / scale
+
+
+def _blocked(array: Array, lanes: int) -> Array:
+    """NCHW to NCHWc, the last block filled with zeros."""
+    n, channels, height, width = array.shape
+    blocks = -(-channels // lanes)
+    fill = ((0, 0), (0, blocks * lanes - channels), (0, 0), (0, 0))
+    split = np.pad(array, fill).reshape(n, blocks, lanes, height, width)
+    return split.transpose(0, 1, 3, 4, 2)
