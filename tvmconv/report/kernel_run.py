@@ -65,6 +65,15 @@ class KernelRun:
 
         call(self.threads, self._function, *self._arguments)
 
+    def touch_activations(self) -> None:
+        """Bring input, residual and output into the caches, as the previous layer would."""
+        data, *_, result = self._arguments
+        tensors = [data, result]
+        if self.kernel.workload.has("add"):
+            tensors.append(self._arguments[-2])
+        for tensor in tensors:
+            np.from_dlpack(tensor).sum()
+
     def output(self) -> Array:
         """Result of the last call, (N, K, OH, OW), float32."""
         blocked = self._result.numpy()
