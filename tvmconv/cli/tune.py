@@ -104,6 +104,8 @@ def command(
         raise InputError(f"--space {space!r} is unknown; use knobs or auto")
     if space == "auto" and rpc_tracker:
         raise InputError("--space auto measures on this machine; leave out --rpc-tracker")
+    if bool(rpc_tracker) != bool(rpc_key):
+        raise InputError("--rpc-tracker HOST:PORT and --rpc-key KEY go together")
     machine = resolve_machine(target, threads)
     if not rpc_tracker:
         check_host(machine)
@@ -141,16 +143,11 @@ def command(
 
 def _measurer(pool: Pool, tracker: str, keys: list[str]) -> Measurer:
     """This machine, or the devices of a tracker."""
-    from tvmconv.errors import InputError
     from tvmconv.tuning.measure import LocalMeasurer
     from tvmconv.tuning.remote import RemoteMeasurer, is_loopback, parse_address
 
     if not tracker:
-        if keys:
-            raise InputError("--rpc-key needs --rpc-tracker HOST:PORT")
         return LocalMeasurer(pool)
-    if not keys:
-        raise InputError("--rpc-tracker needs --rpc-key KEY")
     host, port = parse_address(tracker)
     if not is_loopback(host):
         tell(

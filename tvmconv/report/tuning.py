@@ -108,7 +108,7 @@ def prune_report(kept: int, dropped: Sequence[tuple[Record, str]], path: Path) -
         {"workload": str(r.workload), "algorithm": r.algorithm, "why": why} for r, why in dropped
     ]
     title = f"{path}: {kept} records kept, {len(dropped)} dropped"
-    tables = (Table("dropped", "Dropped", _DROPPED, rows),) if rows else ()
+    tables = (Table("dropped_records", "Dropped", _DROPPED, rows),) if rows else ()
     return Report("log", title, {"kept": kept, "dropped": len(dropped)}, tables)
 
 

@@ -7,7 +7,7 @@ import math
 import random
 
 from tvmconv.config import Config
-from tvmconv.tuning.cost_model import CostModel
+from tvmconv.tuning.cost_model import CostModel, predicted
 from tvmconv.tuning.space import Space
 
 _POPULATION = 96
@@ -42,6 +42,7 @@ class Search:
         self._random = random.Random(digest)
         self._model = CostModel(space)
         self.times: dict[Config, float] = {}
+        self._starts = sorted(space.starts, key=lambda c: (predicted(space, c), str(c)))
         self._proposed: set[Config] = set()
 
     @property
@@ -55,7 +56,7 @@ class Search:
 
     def propose(self, count: int) -> list[Config]:
         """Configs to measure next, none twice; fewer than ``count`` where the space ends."""
-        first = [c for c in dict.fromkeys(self.space.starts) if c not in self._proposed]
+        first = [c for c in dict.fromkeys(self._starts) if c not in self._proposed]
         chosen = first[:count]
         self._proposed.update(chosen)
         ranked = self._evolve() if len(chosen) < count else []
@@ -86,7 +87,7 @@ class Search:
     def _evolve(self) -> list[Config]:
         """Unmeasured configs, the most promising first."""
         measured = sorted(self.times, key=lambda c: (self.times[c], str(c)))
-        population = measured[:_PARENTS] or list(self.space.starts)
+        population = measured[:_PARENTS] or list(self._starts)
         population += self._some(_POPULATION - len(population))
         seen: dict[Config, float] = {}
         for generation in range(_GENERATIONS + 1):

@@ -28,6 +28,8 @@ _WORTH = 3.0
 # algorithms measured slower than the best by more than this get no further trials
 _HOPELESS = 1.5
 _FINALISTS = 3
+# candidates that an algorithm gets to show that it can compete with the predicted best
+_FIRST_LOOK = 4
 
 
 Observer = Callable[[Outcome], None]
@@ -111,7 +113,10 @@ class WorkloadTuner:
         open_searches = list(self.searches)
         while left > 0 and open_searches:
             search = _next_search(open_searches, turn)
-            proposed = search.propose(min(self.settings.batch, left))
+            size = self.settings.batch
+            if not search.times and search is not self.searches[0]:
+                size = min(size, _FIRST_LOOK)
+            proposed = search.propose(min(size, left))
             turn += 1
             if not proposed:
                 open_searches.remove(search)
@@ -240,7 +245,7 @@ def untuned_choice(
 
 
 def _searches(workload: Conv2dWorkload, machine: Machine, settings: Settings) -> list[Search]:
-    """One search for each algorithm that is predicted within reach of the best."""
+    """Searches of the algorithms that are predicted within reach of the best, which is first."""
     spaces, least = [], {}
     for name in settings.algorithms or tuple(registry.ALGORITHMS):
         try:
@@ -251,7 +256,9 @@ def _searches(workload: Conv2dWorkload, machine: Machine, settings: Settings) ->
             spaces.append(space)
             least[name] = min(predicted(space, start) for start in space.starts)
     bound = _WORTH * min(least.values(), default=math.inf)
-    return [Search(space, settings.seed) for space in spaces if least[space.algorithm] <= bound]
+    worth = [space for space in spaces if least[space.algorithm] <= bound]
+    worth.sort(key=lambda space: least[space.algorithm])
+    return [Search(space, settings.seed) for space in worth]
 
 
 def _next_search(searches: list[Search], turn: int) -> Search:
