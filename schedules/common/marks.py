@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.compile.streams import STREAM
+from tvmconv.compile.streams import PANEL, STREAM
 
 CASES = "tvmconv.cases"
 TAPS = "tvmconv.taps"
@@ -45,3 +45,8 @@ def mark_prefetch(schedule: Any, loop: Any, *, inputs: bool, weights: bool) -> N
 def mark_stream(schedule: Any, loop: Any, distance: int) -> None:
     """Prefetch the vector operand of an innermost reduction loop, so many bytes ahead."""
     schedule.annotate(loop, STREAM, distance)
+
+
+def mark_panel(schedule: Any, tiles: Any) -> None:
+    """Prefetch the next panel of the vector operand in this loop over the tiles that use one."""
+    schedule.annotate(tiles, PANEL, 1)

@@ -11,15 +11,15 @@ from tvm import te
 from tvm.s_tir import Schedule
 
 from tests.kernels import V3, V4
-from tvmconv.compile.streams import STREAM
+from tvmconv.compile.streams import PANEL, STREAM
 from tvmconv.compile.tir import register
 from tvmconv.compile.workspace import RECORD
 
 ROWS, DEPTH = 14, 40
 
 
-def product(machine, *, scope, vectors, distance=0):
-    """``data @ weight`` with all rows and columns in one tile of accumulators, built."""
+def product(machine, *, scope, vectors, distance=0, tiles=1):
+    """``data @ weight`` with all columns and a share of the rows in one tile, built."""
     lanes = machine.lanes
     data = te.placeholder((ROWS, DEPTH), name="data")
     weight = te.placeholder((DEPTH, vectors, lanes), name="weight")
@@ -32,16 +32,20 @@ def product(machine, *, scope, vectors, distance=0):
     schedule = Schedule(te.create_prim_func([data, weight, result]))
     block = schedule.get_sblock("product")
     store = schedule.cache_write(block, 0, scope)
-    t, v, k, c = schedule.get_loops(block)
-    schedule.reorder(c, t, v, k)
+    rows, v, k, c = schedule.get_loops(block)
+    outer, t = schedule.split(rows, [tiles, None])
+    schedule.reorder(outer, c, t, v, k)
+    schedule.reverse_compute_at(store, outer)
     schedule.vectorize(k)
     for loop in (t, v):
         schedule.unroll(loop)
     for each in (schedule.decompose_reduction(block, c), store):
-        *outer, last = schedule.get_loops(each)
+        *inner, last = schedule.get_loops(each)[1:]
         schedule.vectorize(last)
-        for loop in outer:
+        for loop in inner:
             schedule.unroll(loop)
+    if tiles > 1:
+        schedule.annotate(outer, PANEL, 1)
     if distance:
         schedule.annotate(c, STREAM, distance)
     sizes: dict[str, int] = {}
@@ -81,16 +85,21 @@ def test_one_prefetch_for_each_line_of_a_step(vectors, lines):
     assert "prefetcht0" not in plain.inspect_source("s")
 
 
+def test_tiles_share_the_prefetch_of_the_next_panel():
+    built, _ = product(V3, scope="local", vectors=2, tiles=7)
+    assert set(re.findall(r"prefetch\w+", built.inspect_source("s"))) == {"prefetcht1"}
+
+
 def test_prefetches_change_no_result():
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal((ROWS, DEPTH)), rng.standard_normal((DEPTH, 2, V3.lanes))]
     tensors = [tvm.runtime.tensor(a.astype(np.float32)) for a in arrays]
     results = []
-    for distance in (0, 4096):
-        built, _ = product(V3, scope="local", vectors=2, distance=distance)
+    for options in ({}, {"distance": 4096}, {"tiles": 7}):
+        built, _ = product(V3, scope="local", vectors=2, **options)
         out = tvm.runtime.tensor(np.full((ROWS, 2, V3.lanes), np.nan, np.float32))
         built["main"](*tensors, out)
         results.append(out.numpy())
     expected = np.einsum("tc,cvk->tvk", *arrays)
     assert np.abs(results[0] - expected).max() < 1e-5
-    assert np.array_equal(results[0], results[1])
+    assert all(np.array_equal(result, results[0]) for result in results)

@@ -63,15 +63,14 @@ def test_accumulators_stay_in_registers(machine, problem):
         assert not code.stores(body)
 
 
-@pytest.mark.parametrize(
-    "problem, fetched", [("ic256ih14oc256kh3ph1", True), ("ic64ih56oc64kh3ph1", False)]
-)
-def test_weights_that_few_tiles_use_are_prefetched(problem, fetched):
-    workload = Conv2dWorkload.parse(problem)
+@pytest.mark.parametrize("rt, hint", [(8, "prefetcht0"), (4, "prefetcht1")])
+def test_weights_are_prefetched(rt, hint):
+    """Ahead of the only tile that uses them, or a panel ahead by each of several tiles."""
+    workload = Conv2dWorkload.parse("ic64ih16iw32oc16kh3ph1")
     config = schedule("winograd", V3).default_config(workload, V3)
-    uses = config.int("rh") * config.int("rw") // config.int("rt")
+    config = config.replace(mh=4, mw=4, fused=1, rh=1, rw=8, rt=rt, kr=1)
     code = generated_code(make_kernel(workload, V3, "winograd", config))
-    assert ("prefetcht0" in code.text) == (uses <= 4) == fetched
+    assert set(re.findall(r"prefetch\w+", code.text)) == {hint}
 
 
 @each_machine
