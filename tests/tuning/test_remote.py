@@ -85,24 +85,24 @@ def pool():
 
 def test_two_devices_share_the_work_and_one_may_disappear(lab, pool, tmp_path):
     measurer = RemoteMeasurer(pool, "127.0.0.1", lab.port, ["left", "right"], QUICK)
-    choices = [("direct", GOOD.replace(ow=ow)) for ow in (1, 2, 3, 4)]
+    choices = [("direct", GOOD.replace(ow=ow)) for ow in (2, 3, 4)]
     trials = list(measurer.trials(SMALL, V3, choices))
-    assert [t.status for t in trials] == ["timed"] * 4
+    assert [t.status for t in trials] == ["timed"] * 3
     assert [t.config for t in trials] == [config for _, config in choices]
     assert set(measurer.measured) == {"left", "right"}
 
     lab.end(lab.devices["left"])
     trials = list(measurer.trials(SMALL, V3, choices))
-    assert [t.status for t in trials] == ["timed"] * 4
+    assert [t.status for t in trials] == ["timed"] * 3
     results = measurer.interleaved(SMALL, V3, choices[:2], Final(rounds=3, seconds=1e-3))
     assert all(isinstance(r, Measured) and len(r.samples) == 3 for r in results)
     assert measurer.identity()["key"] == "right"
     assert measurer.lost in ([], ["left"])
 
     log = tmp_path / "a.jsonl"
-    settings = Settings(trials=4, batch=4, algorithms=("direct",), final=Final(4, 1e-3))
+    settings = Settings(trials=2, batch=2, algorithms=("direct",), final=Final(4, 1e-3))
     (outcome,) = tune([Task("small", SMALL)], V3, measurer, log, settings)
-    assert outcome.trials == 4
+    assert outcome.trials == 2
     if log.exists():
         assert {r.device["key"] for r in read_log(log).records} == {"right"}
 
