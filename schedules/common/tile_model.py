@@ -15,6 +15,8 @@ _HERTZ = 2.5e9
 # Sustained bytes per cycle of one core from its L2 and from what lies behind it.
 _L2_BYTES_PER_CYCLE = 48.0
 _L3_BYTES_PER_CYCLE = 10.0
+# Bytes of weights per cycle that a kernel waits for them to come from memory, prefetches counted.
+_MEMORY_BYTES_PER_CYCLE = 8.5
 # Statements in unrolled border copies beyond which compiling takes too long
 _MOST_STATEMENTS = 2500
 # LLVM unrolls a loop over this many channels by itself, and then keeps pixels from one tap to
@@ -77,10 +79,11 @@ class TileModel:
         for count_k, k in pieces(self.out_blocks, oc):
             for count_h, h in pieces(w.out_height, oh):
                 for count_x, x in pieces(w.out_width, ow):
-                    total += count_k * count_h * count_x * self._tile(k, h * x)
+                    total += count_k * count_h * count_x * self.tile_cycles(k, h * x)
         return w.batch * total
 
-    def _tile(self, oc: int, pixels: int) -> float:
+    def tile_cycles(self, oc: int, pixels: int) -> float:
+        """Cycles of one register tile over the whole reduction."""
         machine = self.machine
         # A broadcast shared by one multiply-add only is fused into it, and such a loop
         # sustains about seven eighths of the load ports.
@@ -158,17 +161,26 @@ class TileModel:
         """Bytes of the packed weights."""
         return 4 * self.steps * self.out_blocks * self.machine.lanes
 
+    @property
+    def weight_seconds(self) -> float:
+        """Time of waiting for weights; in a network they come from memory."""
+        return self.weight_bytes / _MEMORY_BYTES_PER_CYCLE / self.machine.cores / _HERTZ
+
     def parts(self, config: Config) -> dict[str, float]:
-        """Seconds of arithmetic, and those by which the bytes from behind L2 take longer."""
+        """Seconds of arithmetic, of waiting for weights, and by which activations take longer."""
         w, machine = self.workload, self.machine
         cycles = self.cycles(*(config.int(name) for name in ("oc", "oh", "ow"))) / machine.cores
         written = 4 * machine.lanes * self.out_blocks * w.out_height * w.out_width
-        moved = w.batch * (self.input_bytes + 2 * written) + self.weight_bytes
+        moved = w.batch * (self.input_bytes + 2 * written)
         outside = moved / _L3_BYTES_PER_CYCLE if moved > machine.l2_bytes else 0.0
-        return {"arithmetic": cycles / _HERTZ, "memory": max(0.0, outside - cycles) / _HERTZ}
+        return {
+            "arithmetic": cycles / _HERTZ,
+            "activations": max(0.0, outside - cycles) / _HERTZ,
+            "weights": self.weight_seconds,
+        }
 
     def seconds(self, config: Config) -> float:
-        """Cycles divided among the cores, or the bytes from behind L2 if they take longer."""
+        """Time of one call on the machine's cores."""
         return sum(self.parts(config).values())
 
 

@@ -19,10 +19,14 @@ _HERTZ = 2.4e9
 _L3_BYTES, _MEMORY_BYTES, _WRITE_COST = 9.5, 4.6, 1.5
 # share of the traffic's time that computing does not hide
 _STREAM_SHOWN, _SCRATCH_SHOWN = 0.5, 0.8
-# cycles of the products over those of their multiplications, with weights in L1 and beyond
-_PRODUCT_COST, _PRODUCT_COST_L2 = 1.12, 1.2
-# cycles of one arithmetic instruction of a transform, loads and stores included
-_TRANSFORM_COST = 0.9
+# cycles of the products over those of their multiplications; the share added where the weights
+# of a panel come from L2 is this over the tiles that use them
+_PRODUCT_COST, _L2_SHOWN = 1.01, 1.0
+# a pixel that one multiply-add only uses is loaded by it, which the load ports do not quite sustain
+_SINGLE_USE_COST = 1.08
+# cycles of one arithmetic instruction of a transform, loads and stores included; more for each
+# axis with so many values that the sums of a whole row no longer stay in registers
+_TRANSFORM_COST, _LONG_TRANSFORM_COST, _LONG = 1.35, 0.9, 7
 _CALL_CYCLES = 4000
 
 
@@ -100,15 +104,20 @@ class WinogradModel:
         alive = region_tiles(tiles, config)
         regions = tiles.count // alive
         # two multiply-add units with four cycles' latency, two loads a cycle
-        step = max(rt * kr / 2, 4.0, (rt + kr) / 2)
+        loads = (rt + kr) / 2 * (_SINGLE_USE_COST if kr == 1 else 1.0)
+        step = max(rt * kr / 2, 4.0, loads)
         steps = tiles.products * out_blocks // kr * (tiles.count // rt) * in_blocks * lanes
         panel = 4 * lanes * kr * in_blocks * lanes
-        cost = _PRODUCT_COST if panel <= machine.l1d_bytes // 2 else _PRODUCT_COST_L2
+        cost = _PRODUCT_COST
+        if panel > machine.l1d_bytes // 2:
+            cost *= 1 + _L2_SHOWN / rt
         product = steps * (step * cost + 12 / (in_blocks * lanes))
         tall, wide = tiles.vertical.n, tiles.horizontal.n
         work_in = tall * wide * (tall + wide) * 0.4 + 2 * tiles.products
         work_out = wide * tall * tiles.mh * 0.4 + tiles.mh * wide * tiles.mw * 0.4 + tiles.products
-        transforms = tiles.count * (in_blocks * work_in + out_blocks * work_out) * _TRANSFORM_COST
+        long = (tall >= _LONG) + (wide >= _LONG)
+        transforms = tiles.count * (in_blocks * work_in + out_blocks * work_out)
+        transforms *= _TRANSFORM_COST + _LONG_TRANSFORM_COST * long
         weights = 4 * tiles.products * in_blocks * out_blocks * lanes**2
         scratch = 4 * tiles.products * lanes * (in_blocks + out_blocks) * alive
         image = 4 * lanes * (in_blocks * w.in_height * w.in_width)
