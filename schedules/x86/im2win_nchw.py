@@ -25,7 +25,7 @@ from tvmconv.workload import Conv2dWorkload
 
 LEVELS = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel")
 # multiply-adds per cycle and lane that each level reached on the twelve layers, docs/im2win.md
-_RATES = (0.06, 0.06, 0.25, 0.3, 1.2, 1.2, 1.2)
+_RATES = (0.02, 0.18, 0.45, 0.5, 1.1, 1.1, 1.1)
 _HERTZ = 2.5e9
 _MOST_UNROLLED = 25
 

@@ -1,0 +1,154 @@
+"""im2col with a packed matrix product on x86: AVX2 and AVX-512.
+
+The five loops of GEBP around the register tile, outermost first:
+
+1. ``mc``: a block of panels, packed when it is reached; parallel, with the image;
+2. ``kc``: a part of the reduction (0: all of it, the sums then never leave the registers);
+3. ``nc``: groups of ``nr`` output channels; packed weights of one group stay in L1;
+4. panels of the block;
+5. channel block, taps, channel: the reduction; ``mr`` pixels by ``nr`` channels in registers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.algorithms.im2col import depth_blocks
+from tvmconv.config import Config, KnobValue
+from tvmconv.errors import ConfigError
+from tvmconv.machine import Machine
+from tvmconv.schedules.common.marks import mark_cases
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.tile_model import TileModel
+from tvmconv.workload import Conv2dWorkload
+
+_HERTZ = 2.5e9
+# cycles of gathering a vector, or one element of plain input, into a panel and reading it back
+_GATHER_CYCLES, _ELEMENT_CYCLES = 12.0, 12.0
+
+
+def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
+    """The largest register tile, and blocks of panels that fill half of L2."""
+    blocks = machine.blocks(workload.out_channels)
+    oc = min(2, blocks)
+    mr = (machine.vector_registers - oc - 2) // oc
+    pixels = workload.out_height * workload.out_width
+    panels = -(-pixels // min(mr, pixels))
+    mr = -(-pixels // panels)
+    panels = -(-pixels // mr)
+    block = max(1, machine.l2_bytes // 2 // _panel_bytes(workload, machine, mr))
+    tasks = -(-4 * machine.cores // workload.batch) if machine.cores > 1 else 1
+    mc = _even(panels, min(block, max(1, panels // tasks)))
+    return Config.of(mr=mr, oc=oc, mc=mc, kc=0)
+
+
+def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
+    """Every knob with the values worth trying.
+
+    ``mr``: pixels of a panel. ``oc``: output blocks of the register tile. ``mc``: panels of a
+    block, a divisor of their number; 0 packs all of them first, the classic im2col buffer.
+    ``kc``: channel blocks (channels, from plain input) of a part of the reduction, a divisor of
+    their number; 0 for all.
+    """
+    pixels = workload.out_height * workload.out_width
+    counts = {-(-pixels // mr) for mr in range(1, machine.vector_registers)}
+    depth = depth_blocks(workload, machine)
+    return {
+        "mr": tuple(range(1, min(pixels, machine.vector_registers - 2) + 1)),
+        "oc": tuple(range(1, min(machine.blocks(workload.out_channels), 6) + 1)),
+        "mc": (0, *sorted({d for count in counts for d in _divisors(count)})),
+        "kc": (0, *(d for d in _divisors(depth) if d < depth)),
+    }
+
+
+def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """The register tile fits, and blocks divide what they block."""
+    mr, oc, mc, kc = (config.int(name) for name in ("mr", "oc", "mc", "kc"))
+    if min(mr, oc) < 1 or min(mc, kc) < 0:
+        raise ConfigError(f"mr, oc of {workload} must be 1 or more, mc, kc 0 or more: {config}")
+    panels = -(-workload.out_height * workload.out_width // mr)
+    depth = depth_blocks(workload, machine)
+    if (mc and panels % mc) or (kc and depth % kc):
+        raise ConfigError(
+            f"mc={mc} must divide the {panels} panels of {workload}, and kc={kc} its {depth} "
+            "channel blocks"
+        )
+    needed = mr * oc + oc + 1
+    if needed > machine.vector_registers:
+        raise ConfigError(
+            f"tile mr={mr} oc={oc} of {workload} needs {needed} vector registers, "
+            f"{machine.name} has {machine.vector_registers}; take a smaller tile"
+        )
+
+
+def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Schedule the blocks of :class:`tvmconv.algorithms.im2col.Im2col` in place."""
+    schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
+    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+    mr, oc, mc, kc = (config.int(name) for name in ("mr", "oc", "mc", "kc"))
+    n, kb, p, lane, cb, r, s, c = schedule.get_loops(block)
+    panel, pixel = schedule.split(p, [None, mr])
+    panels = int(schedule.get(panel).extent)
+    row, panel = schedule.split(panel, [None, mc or panels])
+    group, kb_tile = schedule.split(kb, [None, oc])
+    tile, part = (pixel, kb_tile), cb
+    if kc:
+        part, cb = schedule.split(cb, [None, kc])
+        schedule.reorder(n, row, part, group, panel, cb, r, s, c, *tile, lane)
+    else:
+        schedule.reorder(n, row, group, panel, cb, r, s, c, *tile, lane)
+    outer = schedule.fuse(n, row)
+    schedule.parallel(outer)
+    pack = schedule.get_sblock("pack")
+    if mc:
+        schedule.compute_at(pack, part if kc else outer, preserve_unit_loops=True)
+    else:
+        image, first, *_ = schedule.get_loops(pack)
+        schedule.parallel(schedule.fuse(image, first))
+    if workload.data_layout == "NCHWc":
+        schedule.vectorize(schedule.get_loops(pack)[-1])
+    mark_cases(schedule, group)
+    if not kc:
+        mark_cases(schedule, panel)
+        register_tile(schedule, block, output, at=panel, reduction=cb, tile=tile, lane=lane)
+        return
+    schedule.reverse_compute_at(output, outer, preserve_unit_loops=True)
+    for loop in tile:
+        schedule.unroll(loop)
+    schedule.vectorize(lane)
+    start = schedule.decompose_reduction(block, part)
+    for companion in (start, output):
+        schedule.vectorize(schedule.get_loops(companion)[-1])
+
+
+def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """The products of :class:`TileModel` over pixels of one row, and the gathering of panels."""
+    w, mr, oc = workload, config.int("mr"), config.int("oc")
+    model = TileModel(w, machine)
+    panels = -(-w.out_height * w.out_width // mr)
+    groups = -(-machine.blocks(w.out_channels) // oc)
+    products = w.batch * panels * groups * model.tile_cycles(oc, mr)
+    each = _GATHER_CYCLES * machine.blocks(w.in_channels)
+    if w.data_layout == "NCHW":
+        each = _ELEMENT_CYCLES * w.in_channels
+    gathered = w.batch * panels * mr * w.kernel_h * w.kernel_w * each
+    tasks = w.batch * (panels // (config.int("mc") or panels))
+    idle = -(-tasks // machine.cores) * machine.cores / tasks
+    seconds = (products + gathered) * idle / machine.cores / _HERTZ
+    return float(seconds + model.weight_seconds)
+
+
+def _panel_bytes(workload: Conv2dWorkload, machine: Machine, mr: int) -> int:
+    w = workload
+    plain = w.data_layout == "NCHW"
+    channels = w.in_channels if plain else machine.blocks(w.in_channels) * machine.lanes
+    return 4 * mr * channels * w.kernel_h * w.kernel_w
+
+
+def _even(extent: int, most: int) -> int:
+    """The largest divisor of an extent that is at most ``most``."""
+    return max(d for d in _divisors(extent) if d <= max(1, most))
+
+
+def _divisors(count: int) -> list[int]:
+    return [d for d in range(1, count + 1) if count % d == 0]

@@ -1,0 +1,167 @@
+"""im2col convolution as a packed matrix product.
+
+The five-loop product of Goto and van de Geijn (GEBP) as FTEngine uses it (Wang et al., "FTEngine",
+section on convolution): pixels are the rows, output channels the columns, and channels times taps
+the reduction of one matrix product. The input matrix is never stored as such: it is gathered
+straight into packed panels of ``mr`` pixels, ``A[p / mr][channel block, tap][p mod mr][channel]``,
+for a block of ``mc`` panels and ``kc`` channel blocks at a time, or all at once (``mc=0``), which
+is the classic im2col buffer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.direct import Direct, first_block, input_span
+from tvmconv.config import Config
+from tvmconv.machine import Machine
+from tvmconv.workload import Conv2dWorkload
+
+
+class Im2col(Algorithm):
+    """Convolution by one matrix product, from blocked or plain input.
+
+    From blocked input a panel's innermost axis is the channel block (windows as columns); from
+    plain NCHW input it has one element, so that pixels are contiguous (taps as columns).
+
+    Knobs read by the expression: ``mr``, the pixels of a panel; ``oc``, the output blocks of a
+    register tile (``nr = oc * lanes``), by which weights are packed; ``mc``, ``kc``: see the
+    module.
+    """
+
+    name = "im2col"
+    blocks = ("pack", "conv2d", "output")
+
+    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """Depthwise layers are matrix-vector products at best."""
+        if workload.dtype != "float32":
+            return f"it computes in float32, not {workload.dtype}"
+        if workload.is_depthwise:
+            return "a depthwise layer would multiply by zeros; use the depthwise algorithm"
+        if workload.data_layout == "NCHW" and workload.groups > 1:
+            return f"from plain NCHW it has no groups; this layer has {workload.groups}"
+        return None
+
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
+        """See the base class; pixels are numbered over the image, and padded to whole panels."""
+        from tvm import te, tirx
+
+        from tvmconv.algorithms.epilogue import apply_epilogue
+
+        w, lanes = workload, machine.lanes
+        mr, oc = config.int("mr"), config.int("oc")
+        plain = w.data_layout == "NCHW"
+        pixels, out_blocks = w.out_height * w.out_width, machine.blocks(w.out_channels)
+        in_blocks = w.in_channels if plain else machine.blocks(w.in_channels)
+        shape_in = (w.batch, in_blocks, w.in_height, w.in_width, *(() if plain else (lanes,)))
+        shape_out = (w.batch, out_blocks, w.out_height, w.out_width, lanes)
+        data = te.placeholder(shape_in, name="data")
+        packed = self.packed_weight_shape(w, machine, config)
+        weight = te.placeholder(packed, name="weight")
+        arguments = [data, weight]
+        bias = te.placeholder((out_blocks, lanes), name="bias") if w.has("bias") else None
+        residual = te.placeholder(shape_out, name="residual") if w.has("add") else None
+        arguments += [tensor for tensor in (bias, residual) if tensor is not None]
+        panels = -(-pixels // mr)
+
+        def gather(n: Any, t: Any, cb: Any, r: Any, s: Any, i: Any, c: Any) -> Any:
+            p = t * mr + i
+            y = p // w.out_width * w.stride_h + r * w.dilation_h - w.pad_top
+            x = p % w.out_width * w.stride_w + s * w.dilation_w - w.pad_left
+            inside = [p < pixels] if pixels % mr else []
+            if w.has_padding:
+                inside += [y >= 0, y < w.in_height, x >= 0, x < w.in_width]
+            value = data[(n, cb, y, x, *(() if plain else (c,)))]
+            return tirx.if_then_else(tirx.all(*inside), value, 0.0) if inside else value
+
+        shape = (w.batch, panels, in_blocks, w.kernel_h, w.kernel_w, mr, 1 if plain else lanes)
+        panel = te.compute(shape, gather, name="pack")
+        cb = te.reduce_axis((0, packed[1]), "cb")
+        r = te.reduce_axis((0, w.kernel_h), "r")
+        s = te.reduce_axis((0, w.kernel_w), "s")
+        c = te.reduce_axis((0, packed[4]), "c")
+
+        def multiply(n: Any, kb: Any, p: Any, k: Any) -> Any:
+            block = (0 if plain else first_block(workload, machine, kb)) + cb
+            value = panel[n, p // mr, block, r, s, p % mr, c]
+            return te.sum(value * weight[kb // oc, cb, r, s, c, kb % oc, k], axis=[cb, r, s, c])
+
+        total = te.compute(
+            (w.batch, out_blocks, panels * mr, lanes),
+            multiply,
+            name="conv2d",
+            attrs={"tvmconv.algorithm": self.name},
+        )
+
+        def finish(n: Any, kb: Any, p: Any, k: Any) -> Any:
+            place = (n, kb, p // w.out_width, p % w.out_width, k)
+            return apply_epilogue(
+                total[n, kb, p, k],
+                w.epilogue,
+                bias[kb, k] if bias is not None else None,
+                residual[place] if residual is not None else None,
+            )
+
+        rows = te.compute((w.batch, out_blocks, pixels, lanes), finish, name="output")
+        output = te.compute(
+            shape_out, lambda n, kb, h, x, k: rows[n, kb, h * w.out_width + x, k], name="unflatten"
+        )
+        return [*arguments, output]
+
+    def packed_weight_shape(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> tuple[int, ...]:
+        """``(K/nr, C/c, R, S, c, oc, k)`` with ``nr = oc * k``; ``c`` is 1 for plain input."""
+        if workload.data_layout == "NCHWc":
+            return Direct().packed_weight_shape(workload, machine, config)
+        oc = config.int("oc")
+        groups = -(-machine.blocks(workload.out_channels) // oc)
+        taps = (workload.kernel_h, workload.kernel_w)
+        return (groups, workload.in_channels, *taps, 1, oc, machine.lanes)
+
+    def pack_weight(
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> FloatArray:
+        """Re-order an OIHW weight into :meth:`packed_weight_shape`."""
+        if workload.data_layout == "NCHWc":
+            return Direct().pack_weight(weight, workload, machine, config)
+        groups, channels, r, s, _, oc, lanes = self.packed_weight_shape(workload, machine, config)
+        padded = np.zeros((groups * oc * lanes, channels, r, s), np.float32)
+        padded[: workload.out_channels] = weight
+        split = padded.reshape(groups, oc, lanes, channels, r, s, 1)
+        return np.ascontiguousarray(split.transpose(0, 3, 4, 5, 6, 1, 2))
+
+    def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """Panels of one block on each core, or of all pixels; with ``kc`` also the sums."""
+        w, lanes, mr = workload, machine.lanes, config.int("mr")
+        plain = w.data_layout == "NCHW"
+        panels = -(-w.out_height * w.out_width // mr)
+        mc, kc = config.int("mc"), config.int("kc")
+        channels = w.in_channels if plain else machine.blocks(w.in_channels) * lanes
+        alive = w.batch * panels if mc == 0 else mc * min(machine.cores, w.batch * (panels // mc))
+        depth = channels * w.kernel_h * w.kernel_w
+        if kc and mc:
+            depth = kc * (1 if plain else lanes) * w.kernel_h * w.kernel_w
+        sums = machine.blocks(w.out_channels) * lanes if kc else 0
+        return 4 * mr * alive * (depth + sums)
+
+    def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """Padded channels and pixels are multiplied too."""
+        mr = config.int("mr")
+        groups, span, r, s, inner, oc, lanes = self.packed_weight_shape(workload, machine, config)
+        pixels = -(-workload.out_height * workload.out_width // mr) * mr
+        return workload.batch * pixels * groups * oc * lanes * span * inner * r * s
+
+    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+        """That of direct convolution: the same products in another order."""
+        return Direct().error_estimate(workload, machine, config)
+
+
+def depth_blocks(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Extent of the reduction's outermost axis, of which ``kc`` takes a part."""
+    if workload.data_layout == "NCHW":
+        return workload.in_channels
+    return input_span(workload, machine)
