@@ -17,8 +17,11 @@ _HERTZ = 2.4e9
 # Fits to measured calls, docs/winograd.md. Bytes per cycle from L3 and from memory, read; a write
 # costs more, because the line is read first.
 _L3_BYTES, _MEMORY_BYTES, _WRITE_COST = 9.5, 4.6, 1.5
-# share of the traffic's time that computing does not hide
-_STREAM_SHOWN, _SCRATCH_SHOWN = 0.5, 0.8
+# share of the traffic's time that computing does not hide: weights from memory, weights that later
+# regions read again while prefetches run, and transformed values
+_STREAM_SHOWN, _AGAIN_SHOWN, _SCRATCH_SHOWN = 0.5, 0.2, 1.2
+# cycles where every multiply-add loads its own pixel, over those where two or more share it
+_UNSHARED_COST = 1.15
 # cycles of the products over those of their multiplications; the share added where the weights
 # of a panel come from L2 is this over the tiles that use them
 _PRODUCT_COST, _L2_SHOWN = 1.01, 1.0
@@ -122,17 +125,18 @@ class WinogradModel:
         scratch = 4 * tiles.products * lanes * (in_blocks + out_blocks) * alive
         image = 4 * lanes * (in_blocks * w.in_height * w.in_width)
         image += 4 * lanes * out_blocks * w.out_height * w.out_width * 2
-        stream = weights / _MEMORY_BYTES
+        stream, again = weights / _MEMORY_BYTES, 0.0
         if weights + scratch > 0.9 * machine.l2_bytes:
-            stream += (regions - 1) * weights / self._rate(weights + scratch)
+            again = (regions - 1) * weights / self._rate(weights + scratch)
         spilled = max(0.0, scratch - 0.6 * machine.l2_bytes)
         spill = regions * spilled * (1 + _WRITE_COST) / self._rate(weights + scratch)
         passed = w.batch * image / _L3_BYTES if image > machine.l2_bytes // 2 else 0.0
         shown = _SCRATCH_SHOWN * (spill + passed) + transforms
+        waited = _STREAM_SHOWN * stream + _AGAIN_SHOWN * again
         return {
             "arithmetic": product / _HERTZ,
             "transforms": transforms / _HERTZ,
-            "weights": max(_STREAM_SHOWN * stream, stream - product - shown) / _HERTZ,
+            "weights": max(waited, stream + again - product - shown) / _HERTZ,
             "activations": _SCRATCH_SHOWN * passed / _HERTZ,
             "workspace": _SCRATCH_SHOWN * spill / _HERTZ,
             "call": _CALL_CYCLES * (1 if config.int("fused") else 3) / _HERTZ,
