@@ -166,16 +166,21 @@ class TileModel:
         """Time of waiting for weights; in a network they come from memory."""
         return self.weight_bytes / _MEMORY_BYTES_PER_CYCLE / self.machine.cores / _HERTZ
 
+    @property
+    def activation_seconds(self) -> float:
+        """Time of the bytes of input and output from behind L2; the cores share the way."""
+        w = self.workload
+        written = 4 * self.machine.lanes * self.out_blocks * w.out_height * w.out_width
+        moved = w.batch * (self.input_bytes + 2 * written)
+        return moved / _L3_BYTES_PER_CYCLE / _HERTZ if moved > self.machine.l2_bytes else 0.0
+
     def parts(self, config: Config) -> dict[str, float]:
         """Seconds of arithmetic, of waiting for weights, and by which activations take longer."""
-        w, machine = self.workload, self.machine
-        cycles = self.cycles(*(config.int(name) for name in ("oc", "oh", "ow"))) / machine.cores
-        written = 4 * machine.lanes * self.out_blocks * w.out_height * w.out_width
-        moved = w.batch * (self.input_bytes + 2 * written)
-        outside = moved / _L3_BYTES_PER_CYCLE if moved > machine.l2_bytes else 0.0
+        tile = (config.int(name) for name in ("oc", "oh", "ow"))
+        arithmetic = self.cycles(*tile) / self.machine.cores / _HERTZ
         return {
-            "arithmetic": cycles / _HERTZ,
-            "activations": max(0.0, outside - cycles) / _HERTZ,
+            "arithmetic": arithmetic,
+            "activations": max(0.0, self.activation_seconds - arithmetic),
             "weights": self.weight_seconds,
         }
 

@@ -22,6 +22,8 @@ from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.tile_model import TileModel
 from tvmconv.workload import Conv2dWorkload
 
+# panels are written and read again between the image and the products
+_SLOWER_STREAM = 1.25
 _HERTZ = 2.5e9
 # cycles of gathering a vector, or one element of plain input, into a panel and reading it back
 _GATHER_CYCLES, _ELEMENT_CYCLES = 12.0, 12.0
@@ -135,7 +137,7 @@ def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config
     tasks = w.batch * (panels // (config.int("mc") or panels))
     idle = -(-tasks // machine.cores) * machine.cores / tasks
     seconds = (products + gathered) * idle / machine.cores / _HERTZ
-    return float(seconds + model.weight_seconds)
+    return float(max(seconds, model.activation_seconds * _SLOWER_STREAM) + model.weight_seconds)
 
 
 def _panel_bytes(workload: Conv2dWorkload, machine: Machine, mr: int) -> int:
