@@ -230,7 +230,8 @@ def check_model_report(
         ),
         notes=(
             f"Candidates predicted to take more than {_MEASURED_WITHIN} times the least "
-            "prediction are not measured. Cold weights lie in memory before a call, as in a network.",
+            "prediction are not measured. Cold weights lie in memory before a call, as in a "
+            "network.",
         ),
     )
 
