@@ -72,12 +72,20 @@ def test_profile_names_the_layers(built: CompiledModel) -> None:
     assert all(k.gflops > 0 for k in profile if k.call.workload)
 
 
-def test_memory_report_counts_packed_weights(built: CompiledModel) -> None:
+def test_memory_report_counts_packed_weights() -> None:
     weights = 4 * (24 * 3 * 9 + 24 + 24 * 24 * 9)
+    built = tvmconv.build(convolutions(), memory_budget=0)
     assert weights <= built.memory.constant_bytes <= 3 * weights
     assert built.memory.output_bytes == 4 * (24 * 400 + 24)
     assert built.memory.arena_bytes > built.memory.output_bytes
     assert built.memory.workspace_bytes == 0
+
+
+def test_memory_report_counts_the_largest_workspace(built: CompiledModel) -> None:
+    algorithms = [decision.chosen.workspace_bytes for decision in built.decisions]
+    assert built.memory.workspace_bytes >= max(algorithms)
+    forced = tvmconv.build(convolutions(), overrides={"second": {"algorithm": "winograd"}})
+    assert forced.memory.workspace_bytes >= forced.decisions[1].chosen.workspace_bytes > 0
 
 
 def test_threads_do_not_change_the_result(built: CompiledModel, tmp_path: Path) -> None:

@@ -35,7 +35,13 @@ def record_executable(
         arena_bytes=peak_storage(str(executable.mod["stats"]()), str(executable.mod["as_text"]())),
         output_bytes=sum(_bytes(info) for info in outputs),
         constant_bytes=constant_bytes(lowered.mod) if lowered is not None else 0,
-        workspace_bytes=max((d.chosen.workspace_bytes for d in decisions), default=0),
+        workspace_bytes=max(
+            [
+                0,
+                *(d.chosen.workspace_bytes for d in decisions),
+                *getattr(executable, "workspace_bytes", {}).values(),
+            ]
+        ),
         padding_bytes=lowered.padding_overhead_bytes if lowered is not None else 0,
     )
     return Manifest(
