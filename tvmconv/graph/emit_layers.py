@@ -31,7 +31,9 @@ def emit_conv(emitter: Emitter, node: Node) -> None:
     args = [emitter.as_blocked(data) if blocked else emitter.as_plain(data)]
     packed = kernel.pack_weight(as_float32(weight.data))
     args.append(constant_of(packed, "float32"))
-    emitter.padding_bytes += max(0, packed.nbytes - 4 * weight.data.size)
+    # transformed weights are larger without being padded
+    if kernel.expression.sums_products:
+        emitter.padding_bytes += max(0, packed.nbytes - 4 * weight.data.size)
     if workload.has("bias"):
         bias = rest.pop(0).data
         args.append(constant_of(_block_vector(bias, emitter.lanes), "float32"))
