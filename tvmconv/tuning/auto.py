@@ -133,7 +133,7 @@ def main() -> None:
         answer: dict[str, Any] = {"failed": "no candidate could be built and run"}
     else:
         modules = [compile_kernel(default), compile_function(function, machine)]
-        place = make_place(None, modules, machine.cores)
+        place = make_place(None, modules, machine)
         both = Candidate(Operands(str(workload), machine.lanes), [default, expression], place)
         answer = both.interleave(int(request["rounds"]), float(request["seconds"]))
     sys.stdout.write("\n" + json.dumps({**answer, "trials": measured}) + "\n")

@@ -147,7 +147,7 @@ class Candidate:
         ]
         modules = [compile_kernel(kernel) for kernel in kernels]
         seconds = time.perf_counter() - start
-        place = make_place(request.get("remote"), modules, machine.cores)
+        place = make_place(request.get("remote"), modules, machine)
         return cls(operands, kernels, place, seconds)
 
     def facts(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tvmconv.machine import Machine, host_model
 from tvmconv.tuning import auto
 from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.logfile import append
-from tvmconv.tuning.measure import gain, is_better
+from tvmconv.tuning.measure import WEIGHTS, gain, is_better
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.record import Record, machine_facts
 from tvmconv.tuning.settings import Outcome, Settings
@@ -93,7 +93,12 @@ def tune_auto(
                 "limit": checks[1]["limit"],
             },
             device={"cpu": host_model()},
-            tuner={"space": "auto", "seed": settings.seed, "trials": outcome.trials},
+            tuner={
+                "space": "auto",
+                "seed": settings.seed,
+                "trials": outcome.trials,
+                "weights": WEIGHTS,
+            },
             **provenance(),
         )
         append(log, [record.to_line()])

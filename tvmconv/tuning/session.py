@@ -15,6 +15,7 @@ from tvmconv.errors import TvmconvError
 from tvmconv.machine import Machine, host_features
 from tvmconv.tuning.cost_model import predicted
 from tvmconv.tuning.journal import Journal
+from tvmconv.tuning.measure import WEIGHTS
 from tvmconv.tuning.record import machine_facts
 from tvmconv.tuning.settings import Outcome, Settings
 from tvmconv.tuning.space import make_space
@@ -142,7 +143,8 @@ def tune(
     from tvmconv.tuning.tuner import WorkloadTuner
 
     known = versions()
-    journal = Journal(log, {"machine": machine_facts(machine), "versions": known})
+    context = {"machine": machine_facts(machine), "versions": known, "weights": WEIGHTS}
+    journal = Journal(log, context)
     if total_trials:
         share = max(total_trials // max(len(tasks), 1), 1)
         settings = replace(settings, trials=min(settings.trials, share))

@@ -15,7 +15,7 @@ from tvmconv.machine import Machine
 from tvmconv.tuning.cost_model import predicted
 from tvmconv.tuning.journal import Journal, Trial
 from tvmconv.tuning.logfile import append
-from tvmconv.tuning.measure import Measured, Measurer, gain, is_better
+from tvmconv.tuning.measure import WEIGHTS, Measured, Measurer, gain, is_better
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.record import Record, machine_facts
 from tvmconv.tuning.search import Search
@@ -218,7 +218,12 @@ class WorkloadTuner:
                 "error": winner.error,
                 "limit": winner.limit,
             },
-            tuner={"space": "knobs", "seed": self.settings.seed, "trials": self.outcome.trials},
+            tuner={
+                "space": "knobs",
+                "seed": self.settings.seed,
+                "trials": self.outcome.trials,
+                "weights": WEIGHTS,
+            },
             device=self.measurer.identity(),
             **self.provenance(),
         )
