@@ -41,6 +41,18 @@ def test_the_fastest_of_this_machine_is_found(write):
     assert best_config(DENSE, replace(V4, cores=2), "direct", [log]) is None
 
 
+def test_another_epilogue_serves_where_the_very_workload_has_no_record(write):
+    other = write("other.jsonl", record(knobs={"ow": 7}))
+    plain = DENSE.with_epilogue()
+    found = best_config(plain, V4, "direct", [other])
+    assert found.config["ow"] == 7
+    assert "epilogue +bias+relu" in found.source
+    own = write("own.jsonl", record(plain, knobs={"ow": 4}))
+    assert best_config(plain, V4, "direct", [other, own]).config["ow"] == 4
+    assert "epilogue" not in best_config(plain, V4, "direct", [other, own]).source
+    assert "epilogue empty" in best_config(DENSE, V4, "direct", [own]).source
+
+
 def test_the_first_log_goes_before_later_ones(write):
     mine = write("mine.jsonl", record(knobs={"ow": 7}, seconds=1.5e-4))
     shipped = write("shipped.jsonl", record(knobs={"ow": 4}, seconds=5e-5))

@@ -107,8 +107,10 @@ def tuned(
 ) -> tuple[Tuned, ...]:
     """Configs that logs hold for one algorithm, the best of the first log that has any.
 
-    A log's records of this very machine are preferred to those of a near one. More than one is
-    returned where a schedule's configs differ in their numerical error, one for each error.
+    A log's records of this very machine are preferred to those of a near one, and on either
+    those of this very workload to those of the same convolution with another epilogue, which
+    hardly changes what is fast. More than one is returned where a schedule's configs differ in
+    their numerical error, one for each error.
 
     Parameters
     ----------
@@ -118,10 +120,12 @@ def tuned(
         From :func:`search_path`.
     """
     for near in (False, True):
-        for path in logs:
-            found = _from_log(path, workload, machine, algorithm, near)
-            if found:
-                return found
+        for exact in (True, False):
+            for path in logs:
+                records = _index(path).get((str(workload.with_epilogue()), algorithm), ())
+                alike = [r for r in records if (r.workload == workload) == exact]
+                if found := _usable_of(alike, path, workload, machine, near):
+                    return found
     return ()
 
 
@@ -132,10 +136,13 @@ def best_config(
     return min(tuned(workload, machine, algorithm, logs), key=lambda t: t.ratio, default=None)
 
 
-def _from_log(
-    path: Path, workload: Conv2dWorkload, machine: Machine, algorithm: str, near: bool
+def _usable_of(
+    records: Sequence[Record],
+    path: Path,
+    workload: Conv2dWorkload,
+    machine: Machine,
+    near: bool,
 ) -> tuple[Tuned, ...]:
-    records = _index(path).get((str(workload), algorithm), ())
     exact = machine_key(machine_facts(machine))
     usable = []
     for record in records:
@@ -152,7 +159,7 @@ def _from_log(
 
     # near machines may be several: their records compete with each other
     chosen = best(usable, lambda record: (record.algorithm, error_class(record)[-1]))
-    return tuple(_tuned(record, path, near) for record in chosen)
+    return tuple(_tuned(record, path, workload, near) for record in chosen)
 
 
 def _unusable(record: Record, machine: Machine, near: bool) -> str:
@@ -179,9 +186,12 @@ def _unusable(record: Record, machine: Machine, near: bool) -> str:
     return ""
 
 
-def _tuned(record: Record, path: Path, near: bool) -> Tuned:
+def _tuned(record: Record, path: Path, workload: Conv2dWorkload, near: bool) -> Tuned:
     device = str(record.device.get("cpu") or record.machine["mcpu"])
     place = f"near machine ({device})" if near else "this machine"
+    if record.workload != workload:
+        steps = "".join(f"+{step}" for step in record.workload.epilogue)
+        place += f", epilogue {steps or 'empty'}"
     return Tuned(
         config=record.config,
         ratio=record.seconds / record.default_seconds,
@@ -209,5 +219,6 @@ def _read(
 ) -> dict[tuple[str, str], tuple[Record, ...]]:
     found: dict[tuple[str, str], list[Record]] = {}
     for record in read_log(path).records:
-        found.setdefault((str(record.workload), record.algorithm), []).append(record)
+        plain = str(record.workload.with_epilogue())
+        found.setdefault((plain, record.algorithm), []).append(record)
     return {key: tuple(records) for key, records in found.items()}
