@@ -153,6 +153,15 @@ def test_compile_takes_overrides(folder: Path):
     assert {"algorithm": "winograd", "layers": 1} in report["algorithms"]
 
 
+def test_builds_take_a_log_and_finished_modules_do_not(folder: Path, library: Path):
+    words = (folder / "small.onnx", "--shape", "input:1x3x21x20", "--threads", 1)
+    assert data_of("run", *words, "--log", "none")["values"]
+    for verb in ("run", "profile", "explain"):
+        absent = invoke(verb, *words, "--log", folder / "absent.jsonl")
+        assert "absent.jsonl" in absent.stderr
+        assert "--log" in invoke(verb, library, "--log", "none").stderr
+
+
 def test_check_model_of_a_layer():
     words = ("bench", "--layer", "ic16ih8oc16kh1", "--check-model", "--rounds", 1)
     report = data_of(*words, "--seconds", 0.001)

@@ -33,7 +33,9 @@ def open_model(
         if shapes or target != "native":
             raise InputError(f"{path} is built already; --shape and --target need an ONNX model")
         if choices is not None and choices.given:
-            raise InputError(f"{path} is built already; choosing algorithms needs an ONNX model")
+            raise InputError(
+                f"{path} is built already; choosing algorithms and --log need an ONNX model"
+            )
         return tvmconv.load(path, threads=threads)
     choices = choices or Choices()
     with progress() as callback:

@@ -28,6 +28,7 @@ def command(
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
+    log: options.TuningLog = None,
     as_json: options.Json = False,
     save: options.Save = None,
 ) -> None:
@@ -42,7 +43,7 @@ def command(
     from tvmconv.report.layers import chrome_trace_events, profile_report
     from tvmconv.report.running import make_inputs, read_inputs
 
-    compiled = open_model(model, target, threads, shape)
+    compiled = open_model(model, target, threads, shape, options.Choices(log=log))
     values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
     report = profile_report(compiled, values, repeat)
     if chrome_trace is not None:

@@ -30,6 +30,7 @@ def command(
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
+    log: options.TuningLog = None,
     as_json: options.Json = False,
     save: options.Save = None,
 ) -> None:
@@ -48,7 +49,7 @@ def command(
     original = onnx or (None if model.suffix == ".so" else model)
     if compare_onnxruntime and original is None:
         raise InputError(f"--compare-onnxruntime needs the ONNX model of {model}: add --onnx FILE")
-    compiled = open_model(model, target, threads, shape)
+    compiled = open_model(model, target, threads, shape, options.Choices(log=log))
     values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
     reference = original if compare_onnxruntime else None
     emit(run_report(compiled, values, repeat, output, reference), as_json, save)
