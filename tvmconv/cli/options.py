@@ -90,6 +90,15 @@ TuningLog = Annotated[
         show_default=False,
     ),
 ]
+PeerPython = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option(
+        "--peer-python",
+        metavar="[PEER=]PATH",
+        envvar="TVMCONV_PEER_PYTHON",
+        help="Python of the environment that holds the peers, or one peer; may be repeated.",
+    ),
+]
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from tvmconv.cli import options
+from tvmconv.cli.live import Live
 from tvmconv.cli.output import emit, tell
 
 if TYPE_CHECKING:
     from tvmconv.tuning.measure import Measurer
+    from tvmconv.tuning.peer_times import PeerTimes
     from tvmconv.tuning.pool import Pool
-    from tvmconv.tuning.session import Observer, Progress
 
 
 def command(
@@ -60,6 +60,10 @@ def command(
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="FILE", help="Log to append to; the user's log by default."),
     ] = None,
+    peers: Annotated[
+        str, typer.Option(help="Libraries to show beside the best, e.g. onednn,openvino, or all.")
+    ] = "none",
+    peer_python: options.PeerPython = None,
     rpc_tracker: Annotated[
         str,
         typer.Option(
@@ -87,6 +91,7 @@ def command(
       tvmconv tune --suite resnet50 --target x86-64-v3 --threads 1 --log mine.jsonl
       tvmconv tune --layer mb1ic64ih56oc64kh3ph1+bias+relu --trials-per-layer 200
       tvmconv tune --suite dnn12 --space auto --json
+      tvmconv tune --suite vgg16 --peers onednn,openvino --time-budget 3600
       tvmconv tune net.onnx --target x86-64-v3 --rpc-tracker 127.0.0.1:9190 --rpc-key lab
     """
     from tvmconv.errors import InputError
@@ -104,6 +109,8 @@ def command(
         raise InputError(f"--space {space!r} is unknown; use knobs or auto")
     if space == "auto" and rpc_tracker:
         raise InputError("--space auto measures on this machine; leave out --rpc-tracker")
+    if rpc_tracker and peers != "none":
+        raise InputError("--peers run on this machine; leave out --rpc-tracker")
     if bool(rpc_tracker) != bool(rpc_key):
         raise InputError("--rpc-tracker HOST:PORT and --rpc-key KEY go together")
     machine = resolve_machine(target, threads)
@@ -121,7 +128,12 @@ def command(
     )
     tell(f"{len(tasks)} workloads, log {path}")
     start = time.monotonic()
-    with Pool() as pool, _live() as observe:
+    with ExitStack() as stack:
+        pool = stack.enter_context(Pool())
+        rivals = _peer_times(peers, peer_python or [], machine.cores)
+        if rivals is not None:
+            stack.enter_context(rivals)
+        observe = stack.enter_context(Live())
         measurer = _measurer(pool, rpc_tracker, rpc_key or [])
         try:
             outcomes = tune(
@@ -133,12 +145,26 @@ def command(
                 total_trials=trials,
                 time_budget=time_budget or math.inf,
                 space=space,
+                peers=rivals,
                 observe=observe,
             )
         except KeyboardInterrupt:
             tell("stopped; the same command goes on from here")
             raise typer.Exit(130) from None
-    emit(tune_report(tasks, outcomes, path, time.monotonic() - start), as_json, save)
+    missing = rivals.failures if rivals is not None else {}
+    report = tune_report(tasks, outcomes, path, time.monotonic() - start, missing)
+    emit(report, as_json, save)
+
+
+def _peer_times(peers: str, pythons: list[str], threads: int) -> PeerTimes | None:
+    """The peers by their names on the command line."""
+    if peers == "none":
+        return None
+    from tvmconv.report.bench import make_plan
+    from tvmconv.tuning.peer_times import PeerTimes
+
+    plan = make_plan(peers=peers, peer_python=pythons)
+    return PeerTimes(plan.peers, {name: plan.python(name) for name in plan.peers}, threads)
 
 
 def _measurer(pool: Pool, tracker: str, keys: list[str]) -> Measurer:
@@ -155,40 +181,3 @@ def _measurer(pool: Pool, tracker: str, keys: list[str]) -> Measurer:
             "whoever reaches its ports can run code: use it on trusted networks only"
         )
     return RemoteMeasurer(pool, host, port, keys)
-
-
-@contextmanager
-def _live() -> Iterator[Observer]:
-    """A status line on a terminal, one line a workload elsewhere."""
-    import sys
-
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not sys.stderr.isatty():
-        yield _plain
-        return
-    with console.status("starting") as status:
-
-        def show(progress: Progress) -> None:
-            if progress.outcome.status in ("recorded", "done before"):
-                console.print(_line(progress), highlight=False)
-            status.update(_line(progress))
-
-        yield show
-
-
-def _plain(progress: Progress) -> None:
-    if progress.outcome.trials >= progress.trials or progress.outcome.status == "recorded":
-        tell(_line(progress))
-
-
-def _line(progress: Progress) -> str:
-    outcome = progress.outcome
-    best = f"{outcome.best_seconds * 1e3:.3f} ms {outcome.best}"
-    default = f"default {outcome.default_seconds * 1e3:.3f} ms {outcome.default}"
-    left = "" if math.isinf(progress.seconds_left) else f", {progress.seconds_left:.0f} s left"
-    return (
-        f"{progress.number + 1}/{progress.total} {progress.task.name}: "
-        f"trial {outcome.trials}/{progress.trials}, best {best}, {default}{left}"
-    )

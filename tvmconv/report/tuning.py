@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,16 @@ _OUTCOMES = (
     Column("algorithm", "best"),
     Column("speedup", "speed-up", ".3f"),
     Column("lower_bound", ">= (95 %)", ".3f"),
+    Column("milliseconds", "ms", ".4f"),
     Column("trials", "trials"),
     Column("remembered", "remembered"),
     Column("failed", "failed"),
     Column("seconds", "s", ".1f"),
+)
+_PEERS = (
+    Column("peer", "best peer"),
+    Column("peer_milliseconds", "ms", ".4f"),
+    Column("over_peer", "x peer", ".3f"),
 )
 _RECORDS = (
     Column("workload", "workload"),
@@ -51,9 +57,25 @@ _CHECKED = (
 
 
 def tune_report(
-    tasks: Sequence[Task], outcomes: Sequence[Outcome], log: Path, seconds: float
+    tasks: Sequence[Task],
+    outcomes: Sequence[Outcome],
+    log: Path,
+    seconds: float,
+    missing: Mapping[str, str] | None = None,
 ) -> Report:
-    """What a tuning run found for each workload."""
+    """What a tuning run found for each workload.
+
+    Parameters
+    ----------
+    tasks, outcomes
+        What was tuned, and what came of it.
+    log
+        Where the records are.
+    seconds
+        What all took.
+    missing
+        Peer to the reason why it was not measured.
+    """
     names = {task.workload: task.name for task in tasks}
     rows = [
         {
@@ -64,6 +86,10 @@ def tune_report(
             "default": outcome.default,
             "speedup": outcome.speedup if math.isfinite(outcome.best_seconds) else None,
             "lower_bound": outcome.lower_bound if math.isfinite(outcome.best_seconds) else None,
+            "milliseconds": _milliseconds(outcome.best_seconds),
+            "peer": outcome.peer,
+            "peer_milliseconds": _milliseconds(outcome.peer_seconds),
+            "over_peer": outcome.over_peer,
             "trials": outcome.trials,
             "remembered": outcome.remembered,
             "failed": sum(outcome.failures.values()),
@@ -72,7 +98,7 @@ def tune_report(
         }
         for outcome in outcomes
     ]
-    measured = sum(o.trials - o.remembered for o in outcomes)
+    measured = sum(o.fresh for o in outcomes)
     failures: Counter[str] = Counter()
     for outcome in outcomes:
         failures.update(outcome.failures)
@@ -89,7 +115,13 @@ def tune_report(
     if gains:
         facts["geometric_mean_of_records"] = math.exp(sum(map(math.log, gains)) / len(gains))
     title = f"{len(gains)} of {len(outcomes)} workloads improved"
-    return Report("tune", title, facts, (Table("workloads", "Workloads", _OUTCOMES, rows),))
+    ratios = [o.over_peer for o in outcomes if o.over_peer is not None]
+    columns: tuple[Column, ...] = _OUTCOMES
+    if ratios:
+        columns = (*_OUTCOMES[:7], *_PEERS, *_OUTCOMES[7:])
+        facts["geometric_mean_over_best_peer"] = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    notes = tuple(f"{peer} not measured: {why}" for peer, why in (missing or {}).items())
+    return Report("tune", title, facts, (Table("workloads", "Workloads", columns, rows),), notes)
 
 
 def records_report(
@@ -118,6 +150,10 @@ def verify_report(rows: Sequence[dict[str, Any]], path: Path) -> Report:
     title = f"{path}: " + (", ".join(f"{n} {s}" for s, n in counts.items()) or "no record")
     tables = (Table("records", "Records", _CHECKED, rows),)
     return Report("log", title, {"counts": dict(counts)}, tables)
+
+
+def _milliseconds(seconds: float) -> float | None:
+    return seconds * 1e3 if math.isfinite(seconds) else None
 
 
 def _row(record: Record) -> dict[str, Any]:

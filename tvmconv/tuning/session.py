@@ -23,6 +23,7 @@ from tvmconv.workload import Conv2dWorkload
 
 if TYPE_CHECKING:
     from tvmconv.tuning.measure import Measurer
+    from tvmconv.tuning.peer_times import PeerTimes
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,29 @@ class Task:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a session stands."""
+    """Where a session stands.
+
+    Parameters
+    ----------
+    task, number, total
+        The workload, and which of how many it is, from 0.
+    trials
+        Candidates of one workload at most.
+    outcome
+        Of the workload so far.
+    trials_left
+        Of this and all further workloads, at most.
+    seconds_left
+        What they take at the speed so far, or until the time budget ends; infinite where nothing
+        has been measured yet.
+    """
 
     task: Task
     number: int
     total: int
     trials: int
     outcome: Outcome
+    trials_left: int
     seconds_left: float
 
 
@@ -112,6 +129,7 @@ def tune(
     total_trials: int = 0,
     time_budget: float = math.inf,
     space: str = "knobs",
+    peers: PeerTimes | None = None,
     observe: Observer | None = None,
 ) -> list[Outcome]:
     """Tune workloads one after another, those that take most time first.
@@ -135,6 +153,8 @@ def tune(
     space
         ``knobs`` of the schedules, or ``auto``: MetaSchedule's rules, on this machine, for
         comparison.
+    peers
+        Other libraries to show beside the best.
     observe
         Called after every trial.
     """
@@ -158,25 +178,36 @@ def tune(
             break
         deadline = time.monotonic() + left / (len(ordered) - number)
 
-        def tell(outcome: Outcome, task: Task = task, number: int = number) -> None:
+        peer = ("", math.inf)
+        if peers is not None and not journal.finished(str(task.workload), settings.to_json(space)):
+            peer = peers.best(task.workload)
+
+        def tell(
+            outcome: Outcome,
+            task: Task = task,
+            number: int = number,
+            peer: tuple[str, float] = peer,
+        ) -> None:
+            outcome.peer, outcome.peer_seconds = peer
             if observe is not None:
                 spent = time.monotonic() - start
-                observe(
-                    Progress(
-                        task, number, len(ordered), settings.trials, outcome, time_budget - spent
-                    )
-                )
+                later = settings.trials * (len(ordered) - number - 1)
+                left = later + (0 if outcome.done else settings.trials - outcome.trials)
+                measured = outcome.fresh + sum(o.fresh for o in outcomes if o is not outcome)
+                seconds = spent / measured * left if measured else math.inf if left else 0.0
+                seconds = min(seconds, max(time_budget - spent, 0.0))
+                total = len(ordered)
+                observe(Progress(task, number, total, settings.trials, outcome, left, seconds))
 
         if space == "auto":
-            outcomes.append(
-                tune_auto(task.workload, machine, settings, log, journal, host_provenance)
+            outcome = tune_auto(task.workload, machine, settings, log, journal, host_provenance)
+            tell(outcome)
+        else:
+            tuner = WorkloadTuner(
+                task.workload, machine, measurer, settings, log, journal, host_provenance
             )
-            tell(outcomes[-1])
-            continue
-        tuner = WorkloadTuner(
-            task.workload, machine, measurer, settings, log, journal, host_provenance
-        )
-        outcomes.append(tuner.run(deadline, tell))
+            outcome = tuner.run(deadline, tell)
+        outcomes.append(outcome)
     return outcomes
 
 

@@ -41,20 +41,26 @@ class Settings:
     batch: int = 16
     final: Final = field(default_factory=Final)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, space: str = "knobs") -> dict[str, Any]:
         """What decides whether a finished workload counts as finished for another run."""
-        return {
+        decides = {
             "trials": self.trials,
             "early_stop": self.early_stop,
             "seed": self.seed,
             "algorithms": list(self.algorithms),
             "error_budget": self.error_budget,
         }
+        return decides if space == "knobs" else {**decides, "space": space}
 
 
 @dataclass
 class Outcome:
-    """What came of one workload."""
+    """What came of one workload.
+
+    ``best_seconds`` and ``default_seconds`` are times of the search; ``speedup`` and
+    ``lower_bound`` are of the final measurement in turns. ``peer`` is the fastest other library
+    where some were asked for.
+    """
 
     workload: Conv2dWorkload
     status: str = "no gain"
@@ -68,3 +74,17 @@ class Outcome:
     speedup: float = 1.0
     lower_bound: float = 1.0
     seconds: float = 0.0
+    peer: str = ""
+    peer_seconds: float = math.inf
+    done: bool = False
+
+    @property
+    def fresh(self) -> int:
+        """Trials that this run measured."""
+        return self.trials - self.remembered
+
+    @property
+    def over_peer(self) -> float | None:
+        """How many times faster than the best peer; None where either is unknown."""
+        known = math.isfinite(self.peer_seconds) and math.isfinite(self.best_seconds)
+        return self.peer_seconds / self.best_seconds if known else None

@@ -89,7 +89,9 @@ class WorkloadTuner:
         name = str(self.workload)
         done = self.journal.finished(name, self.settings.to_json())
         if done:
-            self.outcome.status = "done before"
+            self.outcome.status, self.outcome.done = "done before", True
+            if observe is not None:
+                observe(self.outcome)
             return self.outcome
         complete = True
         for batch in self._batches():
@@ -101,7 +103,7 @@ class WorkloadTuner:
         self._decide()
         if complete:
             self.journal.finish(name, self.settings.to_json())
-        self.outcome.seconds = time.monotonic() - start
+        self.outcome.seconds, self.outcome.done = time.monotonic() - start, True
         if observe is not None:
             observe(self.outcome)
         return self.outcome

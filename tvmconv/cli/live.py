@@ -1,0 +1,78 @@
+"""What ``tune`` shows while it runs.
+
+Everything is written between two measurements, by the thread that ordered them: a spinner of its
+own would wake up while a candidate is timed.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from tvmconv.cli.output import tell
+
+if TYPE_CHECKING:
+    from tvmconv.tuning.session import Progress
+
+_SECONDS_BETWEEN = 0.2
+_CLEAR = "\r\x1b[2K"
+
+
+class Live:
+    """A status line on a terminal, which becomes one line a workload; elsewhere only those."""
+
+    def __init__(self) -> None:
+        self.terminal = sys.stderr.isatty()
+        self._next = 0.0
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.terminal:
+            sys.stderr.write(_CLEAR)
+
+    def __call__(self, progress: Progress) -> None:
+        """Take in what is known after a trial."""
+        if progress.outcome.done:
+            if self.terminal:
+                sys.stderr.write(_CLEAR)
+            tell(line(progress))
+            self._next = 0.0
+        elif self.terminal and time.monotonic() >= self._next:
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write(_CLEAR + line(progress)[:width])
+            sys.stderr.flush()
+            self._next = time.monotonic() + _SECONDS_BETWEEN
+
+
+def line(progress: Progress) -> str:
+    """Workload, best so far against the default and the best peer, trials and time left."""
+    outcome = progress.outcome
+    parts = [f"{progress.number + 1}/{progress.total} {progress.task.name}:"]
+    if outcome.done:
+        parts.append(f"{outcome.status},")
+        if outcome.status in ("recorded", "no gain"):
+            parts.append(f"{outcome.speedup:.3f} x default after {outcome.trials} trials,")
+    else:
+        parts.append(f"trial {outcome.trials}/{progress.trials},")
+    if math.isfinite(outcome.best_seconds):
+        parts.append(f"best {outcome.best_seconds * 1e3:.4g} ms {outcome.best},")
+    if math.isfinite(outcome.default_seconds):
+        parts.append(f"default {outcome.default_seconds * 1e3:.4g} ms {outcome.default},")
+    if outcome.over_peer is not None:
+        parts.append(f"{outcome.over_peer:.2f} x {outcome.peer},")
+    parts.append(f"{progress.trials_left} trials left")
+    if math.isfinite(progress.seconds_left):
+        parts[-1] += f", {duration(progress.seconds_left)}"
+    return " ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """``45 s``, ``12 min`` or ``3.4 h``."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
