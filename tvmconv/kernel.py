@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,10 +39,15 @@ class Kernel:
         tensors = self.expression.compute(self.workload, self.machine, self.config)
         return te.create_prim_func(tensors).with_attr("global_symbol", symbol)
 
-    def prim_func(self, symbol: str = "main") -> Any:
-        """The scheduled ``tirx.PrimFunc``, marked so that no later pass schedules it again."""
+    def prim_func(self, symbol: str = "main", omit: Collection[str] = ()) -> Any:
+        """The scheduled ``tirx.PrimFunc``, marked so that no later pass schedules it again.
+
+        ``omit`` names blocks whose work is left out, for measurements of the others; see
+        :func:`tvmconv.compile.partial.without_blocks`.
+        """
         from tvm.s_tir import Schedule
 
+        from tvmconv.compile.partial import without_blocks
         from tvmconv.schedules.common.specialise import specialise
 
         module = registry.schedule(self.algorithm, self.machine)
@@ -52,7 +58,10 @@ class Kernel:
         module.check(self.workload, self.machine, self.config)
         schedule = Schedule(self.unscheduled())
         module.apply(schedule, self.workload, self.machine, self.config)
-        func = specialise(schedule.mod["main"]).with_attr("global_symbol", symbol)
+        scheduled = schedule.mod["main"]
+        if omit:
+            scheduled = without_blocks(scheduled, omit)
+        func = specialise(scheduled).with_attr("global_symbol", symbol)
         return func.with_attr("tirx.is_scheduled", True)
 
 

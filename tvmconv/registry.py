@@ -51,6 +51,12 @@ class ScheduleModule(Protocol):
         """Time of one call by the analytic model."""
 
 
+class SteppedModule(ScheduleModule, Protocol):
+    """A schedule with forms beside the one for use, for ablations."""
+
+    STEPS: tuple[dict[str, KnobValue], ...]
+
+
 class OfferingModule(ScheduleModule, Protocol):
     """A schedule whose configs differ in more than speed, for example in error or memory."""
 
@@ -103,3 +109,21 @@ def explain_cost(
     if not hasattr(module, "explain_cost"):
         return {}
     return cast(ExplainingModule, module).explain_cost(workload, machine, config)
+
+
+def knob_values(
+    name: str, workload: Conv2dWorkload, machine: Machine
+) -> dict[str, tuple[KnobValue, ...]]:
+    """Every knob of an algorithm with its values, those that only :func:`steps` use included."""
+    module = schedule(name, machine)
+    values = dict(module.knobs(workload, machine)) if module else {}
+    for step in steps(name, machine):
+        for knob, value in step.items():
+            known = values.get(knob, ())
+            values[knob] = known if value in known else (*known, value)
+    return values
+
+
+def steps(name: str, machine: Machine) -> tuple[dict[str, KnobValue], ...]:
+    """The forms of an algorithm that its source compares, as knobs; see a schedule's ``STEPS``."""
+    return tuple(getattr(schedule(name, machine), "STEPS", ({},)))

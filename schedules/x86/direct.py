@@ -27,6 +27,8 @@ from tvmconv.schedules.common.tile_model import TileModel
 from tvmconv.workload import Conv2dWorkload
 
 _VARIANTS = ("blocked", "reordered", "naive")
+# Algorithms 1, 2 and 3 of the source
+STEPS = tuple({"variant": variant} for variant in reversed(_VARIANTS))
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:

@@ -27,6 +27,8 @@ _SLOWER_STREAM = 1.25
 _HERTZ = 2.5e9
 # cycles of gathering a vector, or one element of plain input, into a panel and reading it back
 _GATHER_CYCLES, _ELEMENT_CYCLES = 12.0, 12.0
+# panels per tile, and the whole buffer first
+STEPS: tuple[dict[str, KnobValue], ...] = ({}, {"mc": 0})
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:

@@ -24,6 +24,7 @@ from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.workload import Conv2dWorkload
 
 LEVELS = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel")
+STEPS = tuple({"level": level} for level in LEVELS)
 # multiply-adds per cycle and lane that each level reached on the twelve layers, docs/im2win.md
 _RATES = (0.02, 0.18, 0.45, 0.5, 1.1, 1.1, 1.1)
 _HERTZ = 2.5e9

@@ -23,6 +23,7 @@ from tvmconv.workload import Conv2dWorkload
 # Weights that one register tile alone uses are prefetched so many bytes ahead: about the latency
 # of memory at the rate of the products.
 _AHEAD = 4096
+STEPS = tuple({"mh": m, "mw": m} for m in range(2, 7))
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:

@@ -18,6 +18,7 @@ from tvmconv.peers import OWN, PEERS
 from tvmconv.report.bench import make_plan
 from tvmconv.report.bench_run import write_reference
 from tvmconv.report.cases import write_layer_case, write_model_case
+from tvmconv.report.variants import Variant
 from tvmconv.report.worker_process import Contender, WorkerProcess
 from tvmconv.workload import Conv2dWorkload
 
@@ -104,10 +105,11 @@ def test_symbolic_shapes_reach_the_peers(workers, tmp_path):
 def test_own_kernels(text, algorithm, tmp_path):
     write_layer_case(tmp_path, Conv2dWorkload.parse(text))
     worker = WorkerProcess(Contender("tvmconv", OWN["tvmconv"].module, sys.executable), 1)
-    options = {"workload": text, "algorithm": algorithm, "target": "native"}
+    options = {"workload": text, "variant": Variant(algorithm).to_json(), "target": "native"}
     try:
         assert check(worker, tmp_path, "tvmconv", options.items()) is None
-        options["algorithm"] = "depthwise" if algorithm != "depthwise" else "direct"
+        other = "depthwise" if algorithm != "depthwise" else "direct"
+        options["variant"] = Variant(other).to_json()
         assert "cannot compute" in check(worker, tmp_path, "tvmconv", options.items())
     finally:
         worker.close()

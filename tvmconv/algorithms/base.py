@@ -35,6 +35,8 @@ class Algorithm(ABC):
 
     name: str
     blocks: tuple[str, ...] = ()
+    # names of the stages that can be timed apart, in order, with the blocks of each
+    stages: tuple[tuple[str, tuple[str, ...]], ...] = ()
     # every product is of an input value and a weight: what is left where no error budget is kept
     sums_products: bool = True
 

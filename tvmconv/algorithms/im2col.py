@@ -34,6 +34,7 @@ class Im2col(Algorithm):
 
     name = "im2col"
     blocks = ("pack", "conv2d", "output")
+    stages = (("packing", ("pack",)), ("product", ("conv2d", "output")))
 
     def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Depthwise layers are matrix-vector products at best."""

@@ -30,6 +30,7 @@ class Im2win(Algorithm):
 
     name = "im2win"
     blocks = ("windows", "conv2d", "output")
+    stages = (("window transform", ("windows",)), ("product", ("conv2d", "output")))
 
     def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Reads blocked input, as :class:`~tvmconv.algorithms.direct.Direct` does."""

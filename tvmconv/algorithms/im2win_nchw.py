@@ -24,6 +24,7 @@ class Im2winNchw(Algorithm):
 
     name = "im2win_nchw"
     blocks = ("windows", "conv2d", "output")
+    stages = (("window transform", ("windows",)), ("product", ("conv2d", "output")))
 
     def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Only what the source treats, with padding and dilation added."""

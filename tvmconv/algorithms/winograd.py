@@ -81,6 +81,11 @@ class Winograd(Algorithm):
 
     name = "winograd"
     blocks = ("columns", "transform", "conv2d", "rows", "output")
+    stages = (
+        ("input transform", ("columns", "transform")),
+        ("products", ("conv2d",)),
+        ("output transform", ("rows", "output")),
+    )
     sums_products = False
 
     def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:

@@ -40,6 +40,19 @@ def command(
             help="Python of the environment that holds the peers, or one peer; may be repeated.",
         ),
     ] = None,
+    algorithms: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME[:KNOB=VALUE...],...",
+            help="Our rows: names, -NAME, all, NAME:steps for the steps of its source, or with "
+            "knobs, e.g. winograd:mh=2/4:mw=4 or im2win_nchw:level=all.",
+            show_default="every algorithm that computes the layer",
+        ),
+    ] = "",
+    batch: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="Batch size of all layers, in place of their own."),
+    ] = None,
     target: options.Target = "native",
     threads: Annotated[str, typer.Option(help="Thread counts, e.g. 1,2.")] = "1",
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds.")] = 5,
@@ -47,6 +60,30 @@ def command(
         float, typer.Option(min=0.001, help="Time for one peer in one round.")
     ] = 0.2,
     shape: options.Shape = None,
+    stages: Annotated[
+        bool, typer.Option("--stages", help="Time transforms, packing and products apart.")
+    ] = False,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Also call with everything in memory, as in a network.")
+    ] = False,
+    memory: Annotated[
+        bool,
+        typer.Option(
+            "--memory", help="Bytes of each method, and what each process needs for a call."
+        ),
+    ] = False,
+    against: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Rows to compare all others with; im2col and direct by default.",
+            show_default=False,
+        ),
+    ] = "",
+    show: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Print a --save file again; measures nothing."),
+    ] = None,
     compare: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="FILE", help="Earlier --save file; adds a ratio for every row."),
@@ -73,6 +110,9 @@ def command(
       tvmconv bench resnet18.onnx --peers onnxruntime,openvino --threads 1,2
       tvmconv bench --suite resnet50 --save today.json --compare yesterday.json
       tvmconv bench --layer mb1ic64ih56oc64kh3ph1 --peers onednn
+      tvmconv bench --layer ic64ih56oc64kh3ph1 --algorithms all:steps --stages --cold
+      tvmconv bench --suite dnn12 --batch 16 --algorithms im2win,im2col:mc=0 --memory
+      tvmconv bench --show today.json --csv today.csv
       tvmconv bench --suite resnet18 --check-model --rounds 3 --seconds 0.05
       tvmconv bench --list
     """
@@ -80,9 +120,11 @@ def command(
     from tvmconv.report import bench as benches
 
     if list_names:
-        emit(benches.list_report(peer_python or []), as_json, save)
+        from tvmconv.report.bench_list import list_report
+
+        emit(list_report(peer_python or []), as_json, save)
         return
-    if not (models or suite or layer):
+    if show is None and not (models or suite or layer):
         raise InputError("nothing to measure; give a model, --suite NAME or --layer PROBLEM")
     if check_model:
         if models:
@@ -90,26 +132,34 @@ def command(
         counts = options.integers(threads, "--threads")
         emit(_check_model(suite or [], layer or [], target, counts, rounds, seconds), as_json, save)
         return
-    plan = benches.make_plan(
-        models=models or [],
-        suites=suite or [],
-        layers=layer or [],
-        peers=peers,
-        target=target,
-        threads=options.integers(threads, "--threads"),
-        rounds=rounds,
-        seconds=seconds,
-        shapes=options.parse_shapes(shape) or {},
-        peer_python=peer_python or [],
-    )
     earlier = benches.read_saved(compare) if compare else None
+    if show is not None:
+        result = benches.read_saved(show)
+    else:
+        plan = benches.make_plan(
+            models=models or [],
+            suites=suite or [],
+            layers=layer or [],
+            peers=peers,
+            target=target,
+            threads=options.integers(threads, "--threads"),
+            rounds=rounds,
+            seconds=seconds,
+            shapes=options.parse_shapes(shape) or {},
+            peer_python=peer_python or [],
+            algorithms=algorithms,
+            batch=batch,
+            stages=stages,
+            cold=cold,
+            memory=memory,
+        )
 
-    def checkpoint(result: BenchResult) -> None:
-        if save is not None:
-            write_text(save, json.dumps(result.to_json()))
+        def checkpoint(result: BenchResult) -> None:
+            if save is not None:
+                write_text(save, json.dumps(result.to_json()))
 
-    result = benches.run_plan(plan, tell, checkpoint)
-    report = benches.bench_report(result, earlier)
+        result = benches.run_plan(plan, tell, checkpoint)
+    report = benches.bench_report(result, earlier, against=against)
     if csv is not None:
         write_text(csv, report.tables[0].to_csv())
     emit(report, as_json, save)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -92,12 +92,22 @@ class Session:
         What the peer chose, where it can tell (kernel names, layouts).
     operations
         Floating-point operations of one call, where they are not the case's.
+    facts
+        More about it as plain data; see :class:`tvmconv.report.bench_result.Entry`.
+    stages
+        Names of the stages in order, each with a call that ends after it; the last stage ends
+        with ``run``.
+    warm
+        Brings inputs and outputs into the caches, as the layer before would leave them.
     """
 
     run: Callable[[], object]
     outputs: Callable[[], dict[str, Array]]
     info: str = ""
     operations: int | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    stages: Mapping[str, Callable[[], object]] = field(default_factory=dict)
+    warm: Callable[[], object] | None = None
 
 
 def read_case(folder: Path, options: Mapping[str, Any]) -> Case:

@@ -22,7 +22,11 @@ def _model(case: Case, threads: int) -> Session:
 
     shapes = {name: tuple(value.shape) for name, value in case.inputs.items()}
     model = tvmconv.build(
-        case.onnx, case.options.get("target", "native"), shapes=shapes, threads=threads
+        case.onnx,
+        case.options.get("target", "native"),
+        shapes=shapes,
+        threads=threads,
+        algorithms=case.options.get("algorithms"),
     )
     call = model.bind(dict(case.inputs))
 
@@ -33,20 +37,26 @@ def _model(case: Case, threads: int) -> Session:
 
 
 def _layer(case: Case, threads: int) -> Session:
-    from tvmconv.config import Config
     from tvmconv.errors import ConfigError
-    from tvmconv.kernel import make_kernel
     from tvmconv.report.kernel_run import KernelRun
+    from tvmconv.report.variants import Variant
     from tvmconv.target import resolve_machine
     from tvmconv.workload import Conv2dWorkload
 
     workload = Conv2dWorkload.parse(case.options["workload"])
     machine = resolve_machine(case.options.get("target", "native"), threads)
-    knobs = case.options.get("config")
     try:
-        config = None if knobs is None else Config.from_json(knobs)
-        kernel = make_kernel(workload, machine, case.options["algorithm"], config)
+        kernel = Variant.from_json(case.options["variant"]).kernel(workload, machine)
     except ConfigError as error:
         raise Unsupported(str(error)) from None
     run = KernelRun(kernel, case.inputs, case.constants, threads)
-    return Session(run, lambda: {case.outputs[0]: run.output()}, info=str(kernel.config))
+    # a session that held the case would keep its inputs beside the kernel's own
+    name = case.outputs[0]
+    return Session(
+        run,
+        lambda: {name: run.output()},
+        info=str(kernel.config),
+        facts=run.facts(),
+        stages=run.stages() if case.options.get("stages") else {},
+        warm=run.touch_activations,
+    )

@@ -4,14 +4,18 @@ Requests and answers::
 
     {"do": "hello"}                                   {"version": "1.2.3"}
     {"do": "prepare", "folder": F, "options": {...},  {"error": e, "info": s, "first_seconds": t,
-     "write": PATH or null}                            "operations": n or null}
-    {"do": "time", "seconds": s, "calls": n}          {"samples": [seconds of every call],
-                                                       "wall_seconds": t, "cpu_seconds": t}
-    {"do": "drop"}                                    {}
+     "write": PATH or null, "slot": NAME}              "operations": n or null, "facts": {...},
+                                                       "stages": [...], "warms": bool}
+    {"do": "time", "seconds": s, "calls": n,          {"samples": [seconds of calls],
+     "slot": NAME, "stage": NAME or null,              "wall_seconds": t, "cpu_seconds": t}
+     "cache_bytes": n, "warm": bool}
+    {"do": "drop", "slot": NAME}                      {}
     anything that fails                               {"failure": "..."}, {"unsupported": "..."},
                                                       or {"absent": "..."} without the library
 
 ``write`` stores the outputs instead of comparing them: the peer that computes the reference.
+A process can hold several prepared cases, one a slot. With ``cache_bytes`` everything is evicted
+from caches of that size before each call; ``warm`` then brings back the activations.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ from typing import Any
 
 _PACKAGE = "tvmconv_peers"
 _MAX_SAMPLES = 1000
+# of so many calls the saved ones are evenly taken in the order of their times
+_KEPT_SAMPLES = 65
 
 
 def load_adapter(name: str) -> ModuleType:
@@ -59,7 +65,8 @@ class Worker:
     def __init__(self, adapter: ModuleType, threads: int) -> None:
         self.adapter = adapter
         self.threads = threads
-        self.session: Any = None
+        self.sessions: dict[str, Any] = {}
+        self.evict: Any = None
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """One answer; an adapter's exception becomes a ``failure``."""
@@ -84,15 +91,20 @@ class Worker:
         """The library's version."""
         return {"version": str(self.adapter.version())}
 
-    def prepare(self, folder: str, options: dict[str, Any], write: str | None) -> dict[str, Any]:
+    def prepare(
+        self, folder: str, options: dict[str, Any], write: str | None, slot: str = ""
+    ) -> dict[str, Any]:
         """Build a case and check its outputs against the reference."""
         import numpy as np
 
         case_module = importlib.import_module(f"{_PACKAGE}.case")
-        self.drop()
+        memory = importlib.import_module(f"{_PACKAGE}.memory")
+        self.drop(slot)
         path = Path(folder)
         session = self.adapter.prepare(case_module.read_case(path, options), self.threads)
+        growth = memory.Growth() if options.get("memory") else None
         session.run()
+        facts = {**session.facts, "call_bytes": growth.peak()} if growth else session.facts
         outputs = session.outputs()
         error = None
         if write:
@@ -102,35 +114,72 @@ class Worker:
         start = time.perf_counter()
         session.run()
         first = time.perf_counter() - start
-        self.session = session
+        self.sessions[slot] = session
         return {
             "error": error,
             "info": session.info,
             "first_seconds": first,
             "operations": session.operations,
+            "facts": dict(facts),
+            "stages": list(session.stages),
+            "warms": session.warm is not None,
         }
 
-    def time(self, seconds: float, calls: int) -> dict[str, Any]:
+    def time(
+        self,
+        seconds: float,
+        calls: int,
+        slot: str = "",
+        stage: str | None = None,
+        cache_bytes: int = 0,
+        warm: bool = False,
+    ) -> dict[str, Any]:
         """Time single calls for some seconds, and at least ``calls`` of them."""
-        run, clock = self.session.run, time.perf_counter
+        if slot not in self.sessions:
+            raise RuntimeError("the process ended after this was prepared")
+        session = self.sessions[slot]
+        run = session.stages[stage] if stage else session.run
+        one = self._cold(run, session.warm if warm else None, cache_bytes)
+        clock = time.perf_counter
         samples: list[float] = []
         begin, busy = clock(), time.process_time()
         end = begin + seconds
         while len(samples) < calls or (clock() < end and len(samples) < _MAX_SAMPLES):
-            start = clock()
-            run()
-            samples.append(round(clock() - start, 9))
+            samples.append(round(one(), 9))
         return {
-            "samples": samples,
+            "samples": _thinned(samples),
             "wall_seconds": clock() - begin,
             "cpu_seconds": time.process_time() - busy,
         }
 
-    def drop(self) -> dict[str, Any]:
-        """Free the prepared case."""
-        self.session = None
+    def _cold(self, run: Any, warm: Any, cache_bytes: int) -> Callable[[], float]:
+        """One timed call, warm or after an eviction."""
+        if cache_bytes:
+            cold = importlib.import_module(f"{_PACKAGE}.cold")
+            self.evict = self.evict or cold.Eviction(cache_bytes)
+            return lambda: float(cold.cold_call(run, self.evict, warm))
+        clock = time.perf_counter
+
+        def one() -> float:
+            start = clock()
+            run()
+            return clock() - start
+
+        return one
+
+    def drop(self, slot: str = "") -> dict[str, Any]:
+        """Free a prepared case."""
+        self.sessions.pop(slot, None)
         gc.collect()
         return {}
+
+
+def _thinned(samples: list[float]) -> list[float]:
+    """The samples, or of many the least, the largest and evenly ranked ones between them."""
+    if len(samples) <= _KEPT_SAMPLES:
+        return samples
+    ranked, last = sorted(samples), _KEPT_SAMPLES - 1
+    return [ranked[round(i * (len(ranked) - 1) / last)] for i in range(_KEPT_SAMPLES)]
 
 
 def main() -> None:

@@ -6,20 +6,24 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvmconv import peers as peer_table
 from tvmconv import suites as suite_files
 from tvmconv.errors import InputError
+from tvmconv.report.bench_lane import Extras
 from tvmconv.report.bench_report import bench_report
 from tvmconv.report.bench_result import OWN, PEAK, BenchResult, CaseResult, read_saved
-from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.host import host_header, pick_cpus
 from tvmconv.report.worker_process import Contender
 
-__all__ = ["Plan", "bench_report", "list_report", "make_plan", "read_saved", "run_plan"]
+if TYPE_CHECKING:
+    from tvmconv.report.bench_run import Field
+    from tvmconv.report.variants import Variant
+
+__all__ = ["Plan", "bench_report", "make_plan", "read_saved", "run_plan"]
 
 _ALIASES = {"ort": "onnxruntime", "ov": "openvino", "xnnpack": "litert", "dnnl": "onednn"}
 
@@ -46,6 +50,11 @@ class Plan:
         Interleaved rounds, and time for one contender in one round.
     shapes
         Input shapes of the models.
+    algorithms
+        What our rows are, as ``--algorithms`` writes it; empty for every algorithm that computes
+        one of the layers.
+    extras
+        What is measured beside warm calls.
     """
 
     models: tuple[Path, ...]
@@ -57,6 +66,8 @@ class Plan:
     rounds: int = 5
     seconds: float = 0.2
     shapes: Mapping[str, tuple[int, ...]] | None = None
+    algorithms: str = ""
+    extras: Extras = field(default_factory=Extras)
 
     def python(self, peer: str) -> str:
         """The interpreter that runs a peer."""
@@ -75,6 +86,11 @@ def make_plan(
     seconds: float = 0.2,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     peer_python: Sequence[str] = (),
+    algorithms: str = "",
+    batch: int | None = None,
+    stages: bool = False,
+    cold: bool = False,
+    memory: bool = False,
 ) -> Plan:
     """Check the user's words and turn them into a plan.
 
@@ -92,6 +108,12 @@ def make_plan(
         ``all``, ``none``, or names separated by commas.
     peer_python
         ``PATH`` for all peers, or ``PEER=PATH`` for one.
+    algorithms
+        What our rows are; see :func:`tvmconv.report.variants.parse_variants`.
+    batch
+        Batch size of every layer, in place of its own.
+    stages, cold, memory
+        What to measure beside warm calls; see :class:`Extras`.
 
     Raises
     ------
@@ -103,6 +125,8 @@ def make_plan(
             raise InputError(f"{path} does not exist")
     found = [layer for suite in suites for layer in suite_files.load(suite)]
     found += [suite_files.parse_layer(text) for text in layers]
+    if batch is not None:
+        found = [suite_files.with_batch(layer, batch) for layer in found]
     return Plan(
         models=tuple(models),
         layers=tuple(found),
@@ -113,7 +137,15 @@ def make_plan(
         rounds=rounds,
         seconds=seconds,
         shapes=shapes or None,
+        algorithms=algorithms,
+        extras=Extras(stages, _last_cache(target) if cold else 0, memory),
     )
+
+
+def _last_cache(target: str) -> int:
+    from tvmconv.target import resolve_machine
+
+    return resolve_machine(target).l3_bytes
 
 
 def _peer_names(text: str) -> tuple[str, ...]:
@@ -148,11 +180,13 @@ def _contenders(plan: Plan, models: bool) -> list[Contender]:
     found = [Contender(PEAK, peer_table.OWN[PEAK].module, sys.executable, (target,))]
     own = peer_table.OWN[OWN].module
     if models:
-        found.append(Contender(OWN, own, sys.executable, (target,)))
+        names = [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
+        found.append(Contender(OWN, own, sys.executable, (target, ("algorithms", names))))
     else:
-        for name in _algorithms(plan):
-            options = (target, ("algorithm", name))
-            found.append(Contender(f"{OWN} {name}", own, sys.executable, options))
+        for variant in _variants(plan):
+            options = (target, ("variant", variant.to_json()))
+            group = f"{OWN} {variant.algorithm}"
+            found.append(Contender(f"{OWN} {variant}", own, sys.executable, options, group))
     for name in plan.peers:
         peer = peer_table.PEERS[name]
         if peer.models if models else peer.layers:
@@ -160,19 +194,12 @@ def _contenders(plan: Plan, models: bool) -> list[Contender]:
     return found
 
 
-def _algorithms(plan: Plan) -> list[str]:
-    """The algorithms that compute at least one of the layers; each gets a process of its own."""
-    from tvmconv import registry
+def _variants(plan: Plan) -> tuple[Variant, ...]:
+    from tvmconv.report.variants import parse_variants
     from tvmconv.target import resolve_machine
 
     machine = resolve_machine(plan.target)
-    workloads = [layer.workload for layer in plan.layers]
-    return [
-        name
-        for name in sorted(registry.ALGORITHMS)
-        if registry.schedule(name, machine) is not None
-        and any(registry.algorithm(name).unsupported(w, machine) is None for w in workloads)
-    ]
+    return parse_variants(plan.algorithms, [layer.workload for layer in plan.layers], machine)
 
 
 def run_plan(
@@ -205,6 +232,10 @@ def run_plan(
         "rounds": plan.rounds,
         "seconds": plan.seconds,
         "peers": list(plan.peers),
+        "algorithms": plan.algorithms,
+        "stages": plan.extras.stages,
+        "cold_cache_bytes": plan.extras.cold_bytes,
+        "memory": plan.extras.memory,
     }
     results: list[CaseResult] = []
     for threads in plan.threads:
@@ -212,7 +243,8 @@ def run_plan(
             cases = plan.models if models else plan.layers
             if not cases:
                 continue
-            with Field(_contenders(plan, models), threads, pick_cpus(threads)) as contest:
+            contenders = _contenders(plan, models)
+            with Field(contenders, threads, pick_cpus(threads), plan.extras) as contest:
                 contest.hello()
                 for case in cases:
                     result = _measure(plan, contest, case)
@@ -222,10 +254,14 @@ def run_plan(
     return BenchResult(header, settings, tuple(results))
 
 
-def _measure(plan: Plan, contest: Any, case: Path | suite_files.Layer) -> CaseResult:
+def _measure(plan: Plan, contest: Field, case: Path | suite_files.Layer) -> CaseResult:
     from tvmconv.report.bench_run import write_reference
+    from tvmconv.report.case_memory import too_large
     from tvmconv.report.cases import write_layer_case, write_model_case
 
+    if not isinstance(case, Path) and (reason := too_large(case.workload, len(contest.workers))):
+        w, threads = case.workload, contest.threads
+        return CaseResult(case.name, "layer", str(w), w.flops, case.count, threads, (), reason)
     with tempfile.TemporaryDirectory(prefix="tvmconv-bench-") as name:
         folder = Path(name)
         options: dict[str, Any] = {}
@@ -238,44 +274,4 @@ def _measure(plan: Plan, contest: Any, case: Path | suite_files.Layer) -> CaseRe
         else:
             info = write_layer_case(folder, case.workload, case.name, case.count)
             options["workload"] = str(case.workload)
-        result: CaseResult = contest.measure(folder, info, plan.rounds, plan.seconds, options)
-        return result
-
-
-def list_report(peer_python: Sequence[str] = ()) -> Report:
-    """The suites, and the peers with what is installed of them."""
-    from tvmconv.report.bench_run import Field
-
-    suites = [
-        {"suite": name, "layers": len(suite_files.load(name))} for name in suite_files.names()
-    ]
-    plan = make_plan(peer_python=peer_python)
-    contenders = [
-        Contender(name, peer.module, plan.python(name)) for name, peer in peer_table.PEERS.items()
-    ]
-    with Field(contenders, 1, ()) as contest:
-        contest.hello()
-        versions, absent = contest.versions, contest.absent
-    peers = [
-        {
-            "peer": name,
-            "package": peer.distribution,
-            "version": versions.get(name, "absent"),
-            "measures": " and ".join(
-                word for word, on in (("models", peer.models), ("layers", peer.layers)) if on
-            ),
-            "message": absent.get(name, ""),
-        }
-        for name, peer in peer_table.PEERS.items()
-    ]
-    keys = ("peer", "package", "version", "measures", "message")
-    return Report(
-        kind="bench-list",
-        title="What bench can measure",
-        tables=(
-            Table(
-                "suites", "Suites", (Column("suite", "suite"), Column("layers", "layers")), suites
-            ),
-            Table("peers", "Peers", tuple(Column(key, key) for key in keys), peers),
-        ),
-    )
+        return contest.measure(folder, info, plan.rounds, plan.seconds, options)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import exp, log
 from typing import Any
 
+from tvmconv.report.bench_memory import memory_tables
 from tvmconv.report.bench_result import PEAK, BenchResult, CaseResult, Entry
+from tvmconv.report.bench_tables import further_tables, geomean
 from tvmconv.report.document import Column, Report, Table
 
 _MEASURED = (
@@ -42,7 +43,9 @@ _SUMMARY = (
 _DISTURBED = 0.3
 
 
-def bench_report(result: BenchResult, earlier: BenchResult | None = None) -> Report:
+def bench_report(
+    result: BenchResult, earlier: BenchResult | None = None, against: str = ""
+) -> Report:
     """The report of a run.
 
     Parameters
@@ -51,6 +54,13 @@ def bench_report(result: BenchResult, earlier: BenchResult | None = None) -> Rep
         The run.
     earlier
         A saved run; rows that it has too get its time and the ratio earlier / now.
+    against
+        Names of rows to compare the others with, separated by commas.
+
+    Raises
+    ------
+    InputError
+        If ``against`` names no row.
     """
     saved = _index(earlier.results) if earlier else {}
     rows = [
@@ -68,6 +78,9 @@ def bench_report(result: BenchResult, earlier: BenchResult | None = None) -> Rep
         "load_at_start": load[0],
     }
     tables = [Table("measurements", "Measured", _MEASURED + (_SAVED if earlier else ()), rows)]
+    tables += further_tables(result, against)
+    if result.settings.get("memory"):
+        tables += memory_tables(result)
     if summary:
         tables.append(Table("summary", "tvmconv against the best peer", _SUMMARY, summary))
     return Report(
@@ -139,19 +152,14 @@ def _summary_row(case: CaseResult) -> dict[str, Any] | None:
     return row
 
 
-def _geomean(values: Iterable[float]) -> float | None:
-    logs = [log(value) for value in values]
-    return exp(sum(logs) / len(logs)) if logs else None
-
-
 def _geomeans(result: BenchResult, summary: list[dict[str, Any]]) -> list[str]:
     notes = []
     for threads in sorted({case.threads for case in result.results}):
         rows = [row for row in summary if row["threads"] == threads]
         if len(rows) < 2:
             continue
-        speedup = _geomean(row["speedup"] for row in rows if row.get("speedup"))
-        share = _geomean(row["peak_share"] for row in rows if row.get("peak_share"))
+        speedup = geomean(row["speedup"] for row in rows if row.get("speedup"))
+        share = geomean(row["peak_share"] for row in rows if row.get("peak_share"))
         parts = [f"{threads} thread(s), geometric mean over {len(rows)} cases:"]
         if share:
             parts.append(f"{share * 100:.1f} % of peak")
@@ -171,7 +179,7 @@ def _against(result: BenchResult, threads: int) -> Mapping[str, float]:
             continue
         for peer in case.ranked(own=False):
             ratios.setdefault(peer.label, []).append((peer.best or 1.0) / own[0].best)
-    return {label: mean for label, values in ratios.items() if (mean := _geomean(values))}
+    return {label: mean for label, values in ratios.items() if (mean := geomean(values))}
 
 
 def _disturbance(result: BenchResult) -> list[str]:
@@ -190,6 +198,8 @@ def _messages(result: BenchResult) -> list[str]:
     """Each reason why something was not measured, once, with the number of cases."""
     counts: dict[str, int] = {}
     for case in result.results:
+        if case.skipped:
+            counts[f"{case.name} {case.skipped}"] = 1
         for entry in case.entries:
             if entry.message:
                 text = f"{entry.label} {entry.status}: {entry.message}"

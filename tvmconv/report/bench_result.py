@@ -43,6 +43,18 @@ class Entry:
         Seconds of every call, one list a round.
     foreign
         CPUs that other programs used meanwhile, one number a round.
+    facts
+        Of our kernels: ``multiplies`` of a call, ``workspace_bytes``, ``packed_weight_bytes``,
+        ``pack_seconds`` of packing the weights once, ``knobs``, ``data_layout``. With
+        ``--memory``, of every contender: ``call_bytes``, by which the process grew in the
+        first call (output and buffers); None where it cannot tell.
+    stages
+        Stage -> seconds of calls that end after it, the least of each round; the last stage ends
+        with the whole call.
+    cold
+        Seconds of calls with everything in memory, one list a round.
+    cold_weights
+        The same with inputs and outputs brought back into the caches.
     """
 
     label: str
@@ -54,6 +66,10 @@ class Entry:
     operations: int = 0
     rounds: list[list[float]] = field(default_factory=list)
     foreign: list[float] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    stages: dict[str, list[float]] = field(default_factory=dict)
+    cold: list[list[float]] = field(default_factory=list)
+    cold_weights: list[list[float]] = field(default_factory=list)
 
     @property
     def samples(self) -> list[float]:
@@ -75,10 +91,40 @@ class Entry:
         """Rate of the fastest call in 1e9 nominal operations per second."""
         return self.operations / self.best * 1e-9 if self.best and self.operations else None
 
+    @property
+    def real_gflops(self) -> float | None:
+        """Rate of the multiply-adds really executed, two operations each."""
+        multiplies = self.facts.get("multiplies")
+        return 2e-9 * multiplies / self.best if self.best and multiplies else None
+
+    @property
+    def cold_best(self) -> float | None:
+        """Fastest call with everything in memory."""
+        return min((s for samples in self.cold for s in samples), default=None)
+
+    @property
+    def cold_weights_best(self) -> float | None:
+        """Fastest call with weights in memory and activations in the caches."""
+        return min((s for samples in self.cold_weights for s in samples), default=None)
+
+    @property
+    def stage_seconds(self) -> dict[str, float]:
+        """Seconds of each stage: what a call takes longer that ends after it."""
+        seconds: dict[str, float] = {}
+        before = 0.0
+        for name, samples in self.stages.items():
+            after = min(samples, default=before)
+            seconds[name] = max(after - before, 0.0)
+            before = max(after, before)
+        return seconds
+
 
 @dataclass(frozen=True)
 class CaseResult:
-    """All contenders on one case at one thread count; ``count`` is a layer's multiplicity."""
+    """All contenders on one case at one thread count; ``count`` is a layer's multiplicity.
+
+    ``skipped`` says why nothing was measured.
+    """
 
     name: str
     kind: str
@@ -87,6 +133,7 @@ class CaseResult:
     count: int
     threads: int
     entries: tuple[Entry, ...]
+    skipped: str = ""
 
     def entry(self, label: str) -> Entry | None:
         """The contender of this name."""

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.errors import TvmconvError
+from tvmconv.report.bench_lane import HELLO_SECONDS, Extras, Lane, reason
 from tvmconv.report.bench_result import OWN, PEAK, WRONG_ABOVE, CaseResult, Entry
 from tvmconv.report.cases import CaseInfo
-from tvmconv.report.host import busy_seconds
 from tvmconv.report.worker_process import Contender, WorkerError, WorkerProcess
 
 Tell = Callable[[str], None]
 
-_HELLO_SECONDS = 120.0
 _PREPARE_SECONDS = 900.0
-_SLOW_CALL = 1.0
 
 
 class Field:
@@ -32,14 +30,29 @@ class Field:
         Threads of every worker.
     cpus
         CPUs that every worker may use.
+    extras
+        What is measured beside warm calls.
     """
 
-    def __init__(self, contenders: Sequence[Contender], threads: int, cpus: Sequence[int]) -> None:
-        self.threads = threads
+    def __init__(
+        self,
+        contenders: Sequence[Contender],
+        threads: int,
+        cpus: Sequence[int],
+        extras: Extras | None = None,
+    ) -> None:
+        self.threads, self.cpus, self.extras = threads, cpus, extras or Extras()
         self._stack = ExitStack()
-        self.workers = [WorkerProcess(c, threads, cpus) for c in contenders]
-        for worker in self.workers:
-            self._stack.callback(worker.close)
+        self.workers: list[Lane] = []
+        groups: dict[str, WorkerProcess] = {}
+        for contender in contenders:
+            process = groups.get(contender.group) if contender.group else None
+            if process is None:
+                process = WorkerProcess(contender, threads, cpus)
+                self._stack.callback(process.close)
+            if contender.group:
+                groups[contender.group] = process
+            self.workers.append(Lane(contender, process))
         self.versions: dict[str, str] = {}
         self.absent: dict[str, str] = {}
 
@@ -51,42 +64,41 @@ class Field:
 
     def hello(self) -> None:
         """Ask every worker for its library's version; those without are absent."""
-        for worker in self.workers:
-            label = worker.contender.label
+        for lane in self.workers:
+            label = lane.contender.label
             try:
-                answer = worker.ask(_HELLO_SECONDS, do="hello")
+                answer = lane.process.ask(HELLO_SECONDS, do="hello")
             except WorkerError as error:
                 self.absent[label] = str(error)
                 continue
             if "version" in answer:
                 self.versions[label] = str(answer["version"])
             else:
-                self.absent[label] = _reason(answer)
-                worker.close()
+                self.absent[label] = reason(answer)
+                lane.process.close()
 
     def measure(
         self, folder: Path, info: CaseInfo, rounds: int, seconds: float, options: Mapping[str, Any]
     ) -> CaseResult:
         """Prepare, check and time one case with every contender."""
         entries: dict[str, Entry] = {}
-        live: list[tuple[WorkerProcess, float]] = []
-        for worker in self.workers:
-            entry, first = self._prepare(worker, folder, info, options)
-            if entry.status == "unsupported" and entry.label.startswith(f"{OWN} "):
+        live: list[Lane] = []
+        for lane in self.workers:
+            entry = self._prepare(lane, folder, info, options)
+            if entry.status == "unsupported" and not lane.named and lane.label.startswith(OWN):
                 # most layers suit one or two of our algorithms; the others are no result
                 continue
-            entries[worker.contender.label] = entry
+            entries[lane.label] = entry
             if entry.status == "ok":
-                live.append((worker, first))
+                live.append(lane)
         for number in range(rounds):
             # the order is reversed each round, so that no contender always runs on a core that
             # another one has just heated
-            for worker, first in live if number % 2 == 0 else reversed(live):
-                label = worker.contender.label
-                if entries[label].status == "ok":
-                    entries[label] = _time(worker, entries[label], first, seconds)
-        for worker, _ in live:
-            _drop(worker)
+            for lane in live if number % 2 == 0 else reversed(live):
+                if entries[lane.label].status == "ok":
+                    entries[lane.label] = lane.turn(entries[lane.label], seconds, self.extras)
+        for lane in live:
+            lane.drop()
         return CaseResult(
             info.name,
             info.kind,
@@ -98,32 +110,53 @@ class Field:
         )
 
     def _prepare(
-        self, worker: WorkerProcess, folder: Path, info: CaseInfo, options: Mapping[str, Any]
-    ) -> tuple[Entry, float]:
-        label = worker.contender.label
+        self, lane: Lane, folder: Path, info: CaseInfo, options: Mapping[str, Any]
+    ) -> Entry:
+        label = lane.label
         entry = Entry(label, "ok", self.versions.get(label, ""), operations=info.flops)
         if label in self.absent:
-            return replace(entry, status="absent", message=self.absent[label]), 0.0
-        merged = {**options, **dict(worker.contender.options)}
+            return replace(entry, status="absent", message=self.absent[label])
+        request = {
+            "do": "prepare",
+            "folder": str(folder),
+            "options": {**options, "stages": self.extras.stages, **dict(lane.contender.options)},
+            "write": None,
+            "slot": label,
+        }
         try:
-            answer = worker.ask(
-                _PREPARE_SECONDS, do="prepare", folder=str(folder), options=merged, write=None
-            )
+            answer = lane.process.ask(_PREPARE_SECONDS, **request)
         except WorkerError as error:
-            return replace(entry, status="failed", message=str(error)), 0.0
+            return replace(entry, status="failed", message=str(error))
         if "first_seconds" not in answer:
             status = "unsupported" if "unsupported" in answer else "failed"
-            return replace(entry, status=status, message=_reason(answer)), 0.0
+            return replace(entry, status=status, message=reason(answer))
+        lane.first, lane.stages = float(answer["first_seconds"]), answer["stages"]
+        lane.warms = bool(answer["warms"])
         entry = replace(
             entry,
             info=str(answer["info"]),
             error=answer["error"],
             operations=answer["operations"] or info.flops,
+            facts=answer["facts"],
         )
         if entry.error is not None and not entry.error <= WRONG_ABOVE:
             message = f"the outputs differ from the reference by {entry.error:.1e}"
-            return replace(entry, status="wrong", message=message), 0.0
-        return entry, float(answer["first_seconds"])
+            return replace(entry, status="wrong", message=message)
+        if self.extras.memory and label != PEAK:
+            return replace(entry, facts=entry.facts | self._growth(lane, request))
+        return entry
+
+    def _growth(self, lane: Lane, request: dict[str, Any]) -> dict[str, Any]:
+        """``call_bytes`` of a fresh process; nothing where it fails."""
+        worker = WorkerProcess(lane.contender, self.threads, self.cpus)
+        request = {**request, "options": {**request["options"], "memory": True, "stages": False}}
+        try:
+            answer = worker.ask(_PREPARE_SECONDS, **request)
+        except WorkerError:
+            return {}
+        finally:
+            worker.close()
+        return {"call_bytes": answer.get("facts", {}).get("call_bytes")}
 
 
 def write_reference(contender: Contender, folder: Path) -> None:
@@ -140,7 +173,7 @@ def write_reference(contender: Contender, folder: Path) -> None:
         answer = worker.ask(
             _PREPARE_SECONDS, do="prepare", folder=str(folder), options={}, write=path
         )
-        problem = "" if "first_seconds" in answer else _reason(answer)
+        problem = "" if "first_seconds" in answer else reason(answer)
     except WorkerError as error:
         problem = str(error)
     finally:
@@ -152,41 +185,10 @@ def write_reference(contender: Contender, folder: Path) -> None:
         )
 
 
-def _time(worker: WorkerProcess, entry: Entry, first: float, seconds: float) -> Entry:
-    calls = 1 if first > _SLOW_CALL else 2
-    timeout = 60 + 20 * (seconds + calls * first)
-    busy = busy_seconds()
-    try:
-        answer = worker.ask(timeout, do="time", seconds=seconds, calls=calls)
-    except WorkerError as error:
-        return replace(entry, status="failed", message=str(error))
-    if "samples" not in answer:
-        return replace(entry, status="failed", message=_reason(answer))
-    others = busy_seconds() - busy - answer["cpu_seconds"]
-    foreign = round(max(others, 0.0) / max(answer["wall_seconds"], 1e-3), 2)
-    return replace(
-        entry,
-        rounds=[*entry.rounds, answer["samples"]],
-        foreign=[*entry.foreign, foreign],
-    )
-
-
-def _drop(worker: WorkerProcess) -> None:
-    try:
-        worker.ask(_HELLO_SECONDS, do="drop")
-    except WorkerError:
-        worker.close()
-
-
-def _reason(answer: Mapping[str, Any]) -> str:
-    for key in ("absent", "unsupported", "failure"):
-        if key in answer:
-            return str(answer[key])
-    return f"unexpected answer {answer!r}"
-
-
 def describe(result: CaseResult) -> str:
     """One line of progress."""
+    if result.skipped:
+        return f"{result.name} ({result.threads} thread(s)): {result.skipped}"
     parts = []
     for entry in result.entries:
         if entry.status != "ok":

@@ -175,7 +175,7 @@ def write_model_case(
     value_shapes = {name: list(info.shape) for name, info in graph.types.items()}
     outputs = [t.name for t in loaded.outputs]
     _write(folder, onnx_path, nodes, value_shapes, graph.constants, inputs, outputs)
-    return CaseInfo(loaded.name, "model", str(path), flops)
+    return CaseInfo(loaded.name, "model", path.name, flops)
 
 
 def _resolved(node: Any, graph: Any) -> tuple[dict[str, Any], int]:

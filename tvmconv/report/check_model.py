@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from tvmconv.decision import Candidate
 from tvmconv.kernel import Kernel
 from tvmconv.machine import Machine
+from tvmconv.peers.cold import Eviction, cold_call
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.kernel_run import KernelRun, random_operands, relative_error
 from tvmconv.selection.policy import Policy, make_policy
@@ -24,8 +22,6 @@ from tvmconv.suites import Layer
 _MEASURED_WITHIN = 2.5
 # outputs of two candidates that differ by more than this are not the same convolution
 _DIFFERENT = 1e-3
-# reading this many times the last-level cache leaves nothing else in it
-_EVICTING = 2
 _COLD_CALLS = 2
 
 _LAYERS = (
@@ -118,7 +114,7 @@ def check_layer(
         for o in offers
     ]
     best, cold = ([float("inf")] * len(runs) for _ in range(2))
-    evicting = np.ones(max(_EVICTING * machine.l3_bytes, 2**26) // 4, np.float32)
+    evict = Eviction(machine.l3_bytes)
     for run, offer in zip(runs, offers, strict=True):
         run()
         error = relative_error(run.output(), runs[0].output())
@@ -128,19 +124,9 @@ def check_layer(
         order = range(len(runs)) if number % 2 == 0 else reversed(range(len(runs)))
         for i in order:
             best[i] = min(best[i], _least(runs[i], seconds))
-            cold[i] = min(cold[i], _cold(runs[i], evicting))
+            for _ in range(_COLD_CALLS):
+                cold[i] = min(cold[i], cold_call(runs[i], evict, runs[i].touch_activations))
     return tuple(map(Measured, offers, best, cold))
-
-
-def _cold(run: KernelRun, evicting: npt.NDArray[np.float32]) -> float:
-    best = float("inf")
-    for _ in range(_COLD_CALLS):
-        evicting.sum()
-        run.touch_activations()
-        start = perf_counter()
-        run()
-        best = min(best, perf_counter() - start)
-    return best
 
 
 def _least(run: Callable[[], None], seconds: float) -> float:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -38,16 +41,14 @@ class KernelRun:
     ) -> None:
         import tvm
 
-        from tvmconv.compile.tir import register
-
         self.kernel, self.threads = kernel, threads
         w, lanes = kernel.workload, kernel.machine.lanes
-        target = tvm.target.Target(kernel.machine.tvm_target())
-        module = tvm.IRModule({"main": kernel.prim_func()})
-        self._function = tvm.tirx.build(module, target=target, pipeline=register())["main"]
+        self._function = self._compiled()
         data = inputs["data"]
         values = [data if w.data_layout == "NCHW" else _blocked(data, lanes)]
+        start = perf_counter()
         values.append(kernel.pack_weight(constants["weight"]))
+        self._pack_seconds = perf_counter() - start
         if w.has("bias"):
             bias = constants["bias"].reshape(1, -1, 1, 1)
             values.append(_blocked(bias, lanes).reshape(-1, lanes))
@@ -58,6 +59,49 @@ class KernelRun:
         self._result = tvm.runtime.empty(shape, "float32")
         tensors = [tvm.runtime.tensor(np.ascontiguousarray(v, np.float32)) for v in values]
         self._arguments = (*tensors, self._result)
+
+    def _compiled(self, omit: Collection[str] = ()) -> Any:
+        import tvm
+
+        from tvmconv.compile.tir import register
+
+        target = tvm.target.Target(self.kernel.machine.tvm_target())
+        module = tvm.IRModule({"main": self.kernel.prim_func(omit=omit)})
+        return tvm.tirx.build(module, target=target, pipeline=register())["main"]
+
+    def stages(self) -> dict[str, Callable[[], None]]:
+        """The algorithm's stages in order, each with a call that ends after it.
+
+        Stages of fused kernels alternate region by region; such a call then leaves out the later
+        stages of every region. The last stage's call is the kernel itself.
+        """
+        from tvmconv.runtime.threads import call
+
+        stages = self.kernel.expression.stages
+        calls: dict[str, Callable[[], None]] = {}
+        for number, (name, _) in enumerate(stages, 1):
+            later = [block for _, blocks in stages[number:] for block in blocks]
+            function = self._compiled(later) if later else self._function
+            calls[name] = partial(call, self.threads, function, *self._arguments)
+        return calls
+
+    def facts(self) -> dict[str, Any]:
+        """What is known of the kernel beside its time, as plain data.
+
+        ``multiplies`` of one call, those on padded channels among them; ``workspace_bytes`` and
+        ``packed_weight_bytes``; ``pack_seconds``, the time of packing the weights once; ``knobs``
+        and ``data_layout``.
+        """
+        kernel = self.kernel
+        w, machine, config = kernel.workload, kernel.machine, kernel.config
+        return {
+            "multiplies": kernel.expression.multiplies(w, machine, config),
+            "workspace_bytes": kernel.expression.workspace_bytes(w, machine, config),
+            "packed_weight_bytes": 4 * math.prod(self._arguments[1].shape),
+            "pack_seconds": self._pack_seconds,
+            "knobs": config.to_json(),
+            "data_layout": w.data_layout,
+        }
 
     def __call__(self) -> None:
         """Run the kernel once."""

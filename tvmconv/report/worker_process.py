@@ -26,12 +26,16 @@ class WorkerError(Exception):
 
 @dataclass(frozen=True)
 class Contender:
-    """One column of a bench: an adapter, the interpreter that runs it, and its options."""
+    """One column of a bench: an adapter, the interpreter that runs it, and its options.
+
+    Those of one ``group`` share a process; without a group it has one of its own.
+    """
 
     label: str
     adapter: str
     python: str
-    options: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
+    group: str = ""
 
 
 class WorkerProcess:

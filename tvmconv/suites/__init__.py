@@ -7,7 +7,7 @@ that the network holds ``COUNT`` times. ``#`` begins a comment.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tvmconv.errors import WorkloadError
@@ -28,6 +28,19 @@ class Layer:
 def names() -> tuple[str, ...]:
     """The suites that ship with the package."""
     return tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.txt")))
+
+
+def with_batch(layer: Layer, batch: int) -> Layer:
+    """The layer at another batch size, which its name then tells.
+
+    Raises
+    ------
+    WorkloadError
+        If the batch is no positive number.
+    """
+    workload = replace(layer.workload, batch=batch)
+    name = str(workload) if layer.name == str(layer.workload) else f"{layer.name} mb{batch}"
+    return Layer(name, workload, layer.count)
 
 
 def parse_layer(line: str) -> Layer:

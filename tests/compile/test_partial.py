@@ -1,0 +1,76 @@
+"""Kernels that stop after a stage: the stages that stay, and only they."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm_ffi
+from tvm import ir
+
+from tvmconv.config import Config
+from tvmconv.kernel import Kernel, make_kernel
+from tvmconv.report.kernel_run import KernelRun, random_operands
+from tvmconv.target import resolve_machine
+from tvmconv.workload import Conv2dWorkload
+
+LAYER = Conv2dWorkload.parse("ic32ih12oc48kh3+bias+relu")
+PADDED = Conv2dWorkload.parse("ic32ih12oc48kh3ph1+bias")
+
+
+def buffers_read(kernel: Kernel, omit: list[str]) -> set[str]:
+    names: set[str] = set()
+    body = kernel.prim_func(omit=omit).body
+    tvm_ffi.structural_walk(body, (ir.expr.TensorLoad, lambda load: names.add(load.source.name)))
+    return names
+
+
+@pytest.mark.parametrize("algorithm", ["winograd", "im2win", "im2col"])
+def test_later_stages_are_gone(algorithm):
+    kernel = make_kernel(PADDED, resolve_machine("native", 1), algorithm)
+    stages = kernel.expression.stages
+    named = [block for _, blocks in stages for block in blocks]
+    assert set(named) == set(kernel.expression.blocks)
+    whole = buffers_read(kernel, [])
+    assert {"data", "weight", "bias"} <= whole
+    first = buffers_read(kernel, named[len(stages[0][1]) :])
+    assert "data" in first
+    assert not {"weight", "bias"} & first
+
+
+def test_the_product_stage_reads_weights_but_no_bias():
+    kernel = make_kernel(PADDED, resolve_machine("native", 1), "winograd")
+    names = buffers_read(kernel, ["rows", "output"])
+    assert {"data", "weight"} <= names
+    assert "bias" not in names
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "knobs", "stage"),
+    [("im2win", {"rows": 10}, "window transform"), ("im2col", {"mc": 0}, "packing")],
+)
+def test_what_is_left_computes_the_same_values(algorithm, knobs, stage):
+    machine = resolve_machine("native", 1)
+    default = make_kernel(LAYER, machine, algorithm).config
+    kernel = Kernel(LAYER, machine, algorithm, default.replace(**knobs))
+    inputs, constants = random_operands(LAYER)
+    run = KernelRun(kernel, inputs, constants, 1)
+    run()
+    expected = run.output().copy()
+    calls = run.stages()
+    assert next(iter(calls)) == stage
+    calls[stage]()
+    # the one element that is kept of the buffer is the first window's first
+    np.testing.assert_array_equal(run.output()[0, 0, 0, 0], inputs["data"][0, 0, 0, 0])
+    calls["product"]()
+    np.testing.assert_array_equal(run.output(), expected)
+
+
+def test_facts_of_a_kernel():
+    machine = resolve_machine("native", 1)
+    kernel = make_kernel(PADDED, machine, "winograd")
+    inputs, constants = random_operands(PADDED)
+    facts = KernelRun(kernel, inputs, constants, 1).facts()
+    assert facts["packed_weight_bytes"] == kernel.pack_weight(constants["weight"]).nbytes
+    assert 0 < facts["multiplies"] < PADDED.macs
+    assert facts["pack_seconds"] > 0
+    assert Config.from_json(facts["knobs"]) == kernel.config

@@ -1,0 +1,84 @@
+"""What --algorithms can name, and the kernels that come of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvmconv.errors import ConfigError, InputError
+from tvmconv.machine import MACHINES
+from tvmconv.report.variants import Variant, parse_variants
+from tvmconv.workload import Conv2dWorkload
+
+V3, V4 = MACHINES["x86-64-v3"], MACHINES["x86-64-v4"]
+BLOCKED = Conv2dWorkload.parse("ic64ih28oc64kh3ph1")
+FIRST = Conv2dWorkload.parse("ic3ih32oc16kh7sh2:nchw")
+DEPTHWISE = Conv2dWorkload.parse("g32ic32ih14oc32kh3ph1")
+
+
+def names(text: str, *workloads: Conv2dWorkload) -> list[str]:
+    return [str(v) for v in parse_variants(text, workloads or (BLOCKED,), V4)]
+
+
+def test_default_is_what_computes_the_layers_as_they_are():
+    assert {"direct", "im2col", "im2win", "winograd"} <= set(names(""))
+    assert "im2win_nchw" not in names("")
+    assert "depthwise" in names("", BLOCKED, DEPTHWISE)
+
+
+def test_all_reads_the_other_layout_where_it_must():
+    assert {"direct", "direct_first", "im2win_nchw", "winograd"} <= set(names("all"))
+    (variant,) = parse_variants("im2win_nchw", [BLOCKED], V4)
+    assert variant.kernel(BLOCKED, V4).workload.data_layout == "NCHW"
+    assert variant.kernel(FIRST, V4).workload == FIRST
+
+
+def test_steps_of_a_source():
+    levels = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel")
+    assert names("im2win_nchw:steps") == [f"im2win_nchw:level={level}" for level in levels]
+    assert names("im2win_nchw:steps") == names("im2win_nchw:level=all")
+    forms = [f"direct:variant={form}" for form in ("naive", "reordered", "blocked")]
+    assert names("direct:steps,im2col:steps") == [*forms, "im2col", "im2col:mc=0"]
+    assert set(names("direct:steps")) <= set(names("all:steps"))
+
+
+def test_values_combine_and_names_can_be_left_out():
+    assert names("winograd:mh=2/4:mw=3") == ["winograd:mh=2:mw=3", "winograd:mh=4:mw=3"]
+    assert names("im2col:mc=0:layout=nchw/nchwc") == [
+        "im2col:mc=0:layout=nchw",
+        "im2col:mc=0:layout=nchwc",
+    ]
+    assert set(names("all")) - set(names("all,-winograd")) == {"winograd"}
+    assert "im2col" not in names("-im2col")
+
+
+@pytest.mark.parametrize("machine", [V3, V4], ids=str)
+def test_knobs_are_completed_by_the_nearest_offer(machine):
+    kernel = Variant("winograd", (("mh", 6), ("mw", 6))).kernel(BLOCKED, machine)
+    assert (kernel.config["mh"], kernel.config["mw"]) == (6, 6)
+    assert kernel.config["rt"]
+    assert Variant("im2col", (("mc", 0),)).kernel(BLOCKED, machine).config["mc"] == 0
+
+
+def test_variants_survive_the_way_to_a_worker():
+    variant = Variant("winograd", (("mh", 2), ("fused", 0)), "NCHWc", adapts=True, named=True)
+    assert Variant.from_json(variant.to_json()) == variant
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("nope", InputError, "unknown algorithm 'nope'.*there are depthwise, direct"),
+        ("-nope", InputError, "unknown algorithm 'nope'"),
+        ("direct:oc", InputError, "cannot read 'oc' of direct"),
+        ("im2col:layout=nhwc", InputError, "layout=nhwc must be one of nchw, nchwc"),
+        ("winograd:foo=all", InputError, "no knob 'foo'; it has mh, mw"),
+        ("winograd:foo=2", ConfigError, "unknown knob.* foo; this schedule has"),
+        ("winograd:mh=9", ConfigError, r"mh=9 .* \(values: mh: 2, 3, 4, 5, 6\)"),
+        ("direct:oc=40", ConfigError, r"vector registers.*\(values: oc: 1, 2, 3, 4\)"),
+        ("im2win_nchw:level=best", ConfigError, "values: level: base, reorder, vector"),
+        ("depthwise", ConfigError, "cannot compute"),
+    ],
+)
+def test_errors_name_knob_and_legal_values(text, error, message):
+    with pytest.raises(error, match=message):
+        parse_variants(text, [BLOCKED], V4)

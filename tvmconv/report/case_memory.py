@@ -1,0 +1,85 @@
+"""Bytes of a layer: what a bench of it needs, and what each method keeps beside its tensors."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tvmconv.workload import Conv2dWorkload
+
+_GIB = 1024**3
+
+
+@dataclass(frozen=True)
+class LayerBytes:
+    """Float32 bytes of a layer's tensors, and of the buffers that two methods need for them.
+
+    Plain tensors without the padding to channel blocks. ``im2col`` is the whole matrix
+    ``N Ho Wo x Ci Hf Wf`` of a batch; ``im2win`` the window tensor ``N x Ci x Ho x Wi Hf``
+    (equations 2-5 and 2-4 of the im2win thesis, with the padding's columns counted).
+    """
+
+    input: int
+    filter: int
+    output: int
+    im2col: int
+    im2win: int
+
+
+def layer_bytes(workload: Conv2dWorkload) -> LayerBytes:
+    """The bytes of a workload."""
+    w = workload
+    pixels = w.batch * w.out_height * w.out_width
+    width = w.in_width + w.pad_left + w.pad_right
+    return LayerBytes(
+        input=4 * w.batch * w.in_channels * w.in_height * w.in_width,
+        filter=4 * w.out_channels * (w.in_channels // w.groups) * w.kernel_h * w.kernel_w,
+        output=4 * pixels * w.out_channels,
+        im2col=4 * pixels * w.in_channels * w.kernel_h * w.kernel_w,
+        im2win=4 * w.batch * w.in_channels * w.out_height * width * w.kernel_h,
+    )
+
+
+def too_large(workload: Conv2dWorkload, contenders: int, available: int | None = None) -> str:
+    """Why a layer cannot be measured in this machine's memory; empty if it can.
+
+    Every contender holds input, output and weights twice (its own layouts, and what it was given),
+    one at a time its buffers and the comparison in float64.
+
+    Parameters
+    ----------
+    workload
+        The layer.
+    contenders
+        Processes and kernels that are prepared at the same time.
+    available
+        Bytes; what the system has to give by default.
+    """
+    size = layer_bytes(workload)
+    each = 2 * (size.input + size.output + size.filter)
+    needed = contenders * each + size.im2col + 3 * size.input + 7 * size.output
+    available = available_bytes() if available is None else available
+    if needed <= available:
+        return ""
+    return (
+        f"skipped: {contenders} contenders need about {needed / _GIB:.1f} GiB, and "
+        f"{available / _GIB:.1f} GiB are available; name fewer with --peers and --algorithms, or "
+        "take a smaller --batch"
+    )
+
+
+def available_bytes() -> int:
+    """Memory that new processes can have, within the control group's limit."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")]
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            limits = [int(value.split()[0]) * 1024]
+    try:
+        most = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+        limits += [int(most) - used] if most.isdecimal() else []
+    except (OSError, ValueError):
+        pass
+    return max(min(limits), 0)
