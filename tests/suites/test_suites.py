@@ -50,6 +50,39 @@ def test_dnn12_is_the_unpadded_benchmark():
     assert not any(layer.workload.has_padding for layer in layers)
 
 
+def test_ftengine_has_the_operations_that_its_tables_give():
+    layers = {layer.name: layer.workload for layer in suites.load("ftengine")}
+    printed = (0.211, 0.896, 0.299, 0.449, 0.299, 0.173, 3.699, 1.850, 3.699, 1.850, 3.699,
+               1.850, 3.699, 0.925)  # fmt: skip
+    assert list(layers) == [f"A{i}" for i in range(1, 6)] + [f"V{i}" for i in range(1, 10)]
+    assert [w.flops * 1e-9 for w in layers.values()] == pytest.approx(printed, abs=6e-4)
+
+
+def test_winograd16_has_the_tiles_that_its_source_counts():
+    workloads = [layer.workload for layer in suites.load("winograd16")]
+    assert all((w.kernel_h, w.stride_h, w.pad_top) == (3, 1, 1) for w in workloads)
+    tiles = [(-(-w.out_height // 4)) ** 2 for w in workloads]
+    printed = [3136, 3136, 784, 784, 196, 196, 49, 49, 16, 16, 16, 16, 196, 49, 16, 4]
+    assert tiles == printed
+
+
+def test_quantised_winograd_has_the_products_that_its_source_counts():
+    layers = suites.load("quantised_winograd")
+    products = [(((w.out_height + 1) // 2) ** 2, w.in_channels, w.out_channels)
+                for w in (layer.workload for layer in layers)]  # fmt: skip
+    assert products[:3] == [(12544, 3, 64), (12544, 64, 64), (3136, 64, 128)]
+    assert products[-4:] == [(784, 64, 64), (196, 128, 128), (49, 256, 256), (16, 512, 512)]
+    assert [layer.count for layer in layers] == [1, 1, 1, 1, 1, 3, 1, 3, 4, 4, 3, 3, 3]
+
+
+def test_another_batch_is_part_of_the_name():
+    layer = suites.with_batch(suites.load("dnn12")[3], 128)
+    assert (layer.name, layer.workload.batch) == ("conv4 mb128", 128)
+    assert layer.workload.flops == pytest.approx(610.4e9, rel=1e-3)
+    bare = suites.with_batch(suites.parse_layer("ic8ih9oc8kh3"), 2)
+    assert bare.name == str(bare.workload)
+
+
 def test_a_file_of_ones_own(tmp_path: Path):
     path = tmp_path / "mine.txt"
     path.write_text('# two layers\nic8ih9oc8kh3ph1 n"first*3"\n\nmb2ic8ih9oc8kh1+relu  # bare\n')
