@@ -10,7 +10,7 @@ import pytest
 from tvmconv.errors import InputError, WorkloadError
 from tvmconv.report.bench import make_plan
 from tvmconv.report.bench_report import bench_report
-from tvmconv.report.bench_result import BenchResult, CaseResult, Entry, read_saved
+from tvmconv.report.bench_result import BenchResult, CaseResult, Entry, joined, read_saved
 from tvmconv.report.host import host_header, pick_cpus
 
 
@@ -43,6 +43,14 @@ def test_saved_results_round_trip(tmp_path: Path):
     path = tmp_path / "saved.json"
     path.write_text(json.dumps(bench_report(result(2e-6, 4e-6)).to_json()))
     assert read_saved(path) == result(2e-6, 4e-6)
+
+
+def test_saved_results_are_joined_of_one_processor_only():
+    both = joined([result(2e-6, 4e-6), result(3e-6, 4e-6)])
+    assert [case.name for case in both.results] == ["a", "b", "a", "b"]
+    other = BenchResult({"cpu": "another"}, {}, ())
+    with pytest.raises(InputError, match="different processors: test and another"):
+        joined([result(2e-6, 4e-6), other])
 
 
 def test_rows_rates_and_ratios():

@@ -48,7 +48,7 @@ def test_values_combine_and_names_can_be_left_out():
         "im2col:mc=0:layout=nchwc",
     ]
     assert set(names("all")) - set(names("all,-winograd")) == {"winograd"}
-    assert "im2col" not in names("-im2col")
+    assert set(names("")) - set(names("-im2col")) == {"im2col"}
 
 
 @pytest.mark.parametrize("machine", [V3, V4], ids=str)

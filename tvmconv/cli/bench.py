@@ -81,8 +81,8 @@ def command(
         ),
     ] = "",
     show: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE", help="Print a --save file again; measures nothing."),
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Print --save files again, joined; measures nothing."),
     ] = None,
     compare: Annotated[
         Optional[Path],  # noqa: UP045
@@ -112,19 +112,20 @@ def command(
       tvmconv bench --layer mb1ic64ih56oc64kh3ph1 --peers onednn
       tvmconv bench --layer ic64ih56oc64kh3ph1 --algorithms all:steps --stages --cold
       tvmconv bench --suite dnn12 --batch 16 --algorithms im2win,im2col:mc=0 --memory
-      tvmconv bench --show today.json --csv today.csv
+      tvmconv bench --show a.json --show b.json --csv both.csv
       tvmconv bench --suite resnet18 --check-model --rounds 3 --seconds 0.05
       tvmconv bench --list
     """
     from tvmconv.errors import InputError
     from tvmconv.report import bench as benches
+    from tvmconv.report.bench_result import joined
 
     if list_names:
         from tvmconv.report.bench_list import list_report
 
         emit(list_report(peer_python or []), as_json, save)
         return
-    if show is None and not (models or suite or layer):
+    if not (show or models or suite or layer):
         raise InputError("nothing to measure; give a model, --suite NAME or --layer PROBLEM")
     if check_model:
         if models:
@@ -133,8 +134,8 @@ def command(
         emit(_check_model(suite or [], layer or [], target, counts, rounds, seconds), as_json, save)
         return
     earlier = benches.read_saved(compare) if compare else None
-    if show is not None:
-        result = benches.read_saved(show)
+    if show:
+        result = joined([benches.read_saved(path) for path in show])
     else:
         plan = benches.make_plan(
             models=models or [],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -184,6 +184,24 @@ class BenchResult:
             entries = tuple(Entry(**entry) for entry in item["entries"])
             results.append(CaseResult(**{**item, "entries": entries}))
         return cls(data["machine"], data["settings"], tuple(results))
+
+
+def joined(results: Sequence[BenchResult]) -> BenchResult:
+    """Several runs of one machine as one; header and settings are those of the first.
+
+    Raises
+    ------
+    InputError
+        If they come from different processors.
+    """
+    first = results[0]
+    if others := {str(r.machine.get("cpu")) for r in results} - {str(first.machine.get("cpu"))}:
+        raise InputError(
+            f"cannot join results of different processors: {first.machine.get('cpu')} and "
+            f"{', '.join(sorted(others))}"
+        )
+    cases = tuple(case for result in results for case in result.results)
+    return BenchResult(first.machine, first.settings, cases)
 
 
 def read_saved(path: Path) -> BenchResult:

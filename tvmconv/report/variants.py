@@ -143,13 +143,13 @@ def parse_variants(
         If a named form computes none of the layers.
     """
     if not text:
-        return _able((Variant(name) for name in sorted(registry.ALGORITHMS)), workloads, machine)
+        return _able(_default(), workloads, machine)
     found: list[Variant] = []
     for word in text.split(","):
         name, *modifiers = word.strip().split(":")
         if name.startswith("-"):
             _check_name(name[1:])
-            found = [v for v in found or _everything() if v.algorithm != name[1:]]
+            found = [v for v in found or _default() if v.algorithm != name[1:]]
             continue
         if name != "all":
             _check_name(name)
@@ -164,8 +164,8 @@ def parse_variants(
     return _able(variants, workloads, machine)
 
 
-def _everything() -> list[Variant]:
-    return [Variant(name, adapts=True) for name in sorted(registry.ALGORITHMS)]
+def _default() -> list[Variant]:
+    return [Variant(name) for name in sorted(registry.ALGORITHMS)]
 
 
 def _check_name(name: str) -> None:
