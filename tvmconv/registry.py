@@ -22,6 +22,7 @@ ALGORITHMS: dict[str, str] = {
     "direct": "tvmconv.algorithms.direct:Direct",
     "direct_first": "tvmconv.algorithms.direct_first:DirectFirst",
     "winograd": "tvmconv.algorithms.winograd:Winograd",
+    "winograd_eta": "tvmconv.algorithms.winograd_eta:WinogradEta",
     "im2col": "tvmconv.algorithms.im2col:Im2col",
     "im2win": "tvmconv.algorithms.im2win:Im2win",
     "im2win_nchw": "tvmconv.algorithms.im2win_nchw:Im2winNchw",

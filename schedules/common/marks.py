@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.compile.streams import PANEL, STREAM
+from tvmconv.compile.transposes import TRANSPOSE
 
 CASES = "tvmconv.cases"
 TAPS = "tvmconv.taps"
@@ -50,3 +51,8 @@ def mark_stream(schedule: Any, loop: Any, distance: int) -> None:
 def mark_panel(schedule: Any, tiles: Any) -> None:
     """Prefetch the next panel of the vector operand in this loop over the tiles that use one."""
     schedule.annotate(tiles, PANEL, 1)
+
+
+def mark_transpose(schedule: Any, loop: Any) -> None:
+    """Copy vectors along this loop to vectors along the vectorised one inside, or the reverse."""
+    schedule.annotate(loop, TRANSPOSE, 1)

@@ -64,11 +64,11 @@ def choose(index: Any, expressions: Sequence[Any]) -> Any:
 
 
 def _combine(factors: Sequence[float], values: Sequence[Any]) -> Any:
-    """The sum of products, those with factor 1 first so that the rest are fused additions."""
+    """The sum of products, those with factor 1, then -1, first: the rest are fused additions."""
     from tvm import tirx
 
     terms = [(float(f), v) for f, v in zip(factors, values, strict=True) if f != 0]
-    terms.sort(key=lambda term: abs(term[0]) != 1)
+    terms.sort(key=lambda term: {1.0: 0, -1.0: 1}.get(term[0], 2))
     result = None
     for factor, value in terms:
         if result is None:

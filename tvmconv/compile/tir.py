@@ -13,6 +13,7 @@ from tvmconv.compile.lets import spill_lets
 from tvmconv.compile.stack import keep_on_stack
 from tvmconv.compile.streams import prefetch_streams
 from tvmconv.compile.tails import split_tails
+from tvmconv.compile.transposes import transpose_copies
 from tvmconv.compile.workspace import record_pass
 
 PIPELINE = "tvmconv"
@@ -48,6 +49,7 @@ def _lower() -> Any:
             low.LowerOpaqueBlock(),
             tir.prim_func_pass(_split_tails, opt_level=0, name="tvmconv.SplitTails"),
             tir.prim_func_pass(_prefetch_streams, opt_level=0, name="tvmconv.PrefetchStreams"),
+            tir.prim_func_pass(_transpose_copies, opt_level=0, name="tvmconv.TransposeCopies"),
             tir.prim_func_pass(_share_lanes, opt_level=0, name="tvmconv.ShareLaneVariables"),
             tir.FlattenBuffer(),
             tir.NarrowDataType(32),
@@ -79,6 +81,10 @@ def _spill_lets(func: Any, _mod: Any, _context: Any) -> Any:
 
 def _prefetch_streams(func: Any, _mod: Any, _context: Any) -> Any:
     return prefetch_streams(func)
+
+
+def _transpose_copies(func: Any, _mod: Any, _context: Any) -> Any:
+    return transpose_copies(func)
 
 
 def _keep_on_stack(func: Any, _mod: Any, _context: Any) -> Any:

@@ -1,0 +1,156 @@
+"""The code of Winograd along eta: registers, vectors, order of loops, workspace."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+
+import pytest
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm.tirx import BufferStore, For, ForKind, Ramp
+
+from tests.kernels import V3, V4, compile_kernel, generated_code, lowered_text
+from tvmconv.algorithms.winograd_packing import Packing
+from tvmconv.compile.transposes import transpose_copies
+from tvmconv.compile.workspace import RECORD
+from tvmconv.config import Config
+from tvmconv.kernel import make_kernel
+from tvmconv.registry import offers, schedule
+from tvmconv.schedules.common.lower import without_blocks
+from tvmconv.workload import Conv2dWorkload
+
+MACHINES = [pytest.param(V3, id="avx2"), pytest.param(V4, id="avx512")]
+each_machine = pytest.mark.parametrize("machine", MACHINES)
+# 4 images: all extents of the product's loops differ, so that their order shows
+WORKLOAD = Conv2dWorkload.parse("mb4ic48ih20oc80kh3ph1+bias+relu")
+
+
+def kernel(machine, **knobs):
+    config = schedule("winograd_eta", machine).default_config(WORKLOAD, machine)
+    return make_kernel(WORKLOAD, machine, "winograd_eta", config.replace(**knobs))
+
+
+def lowered(kernel):
+    """Loops and stores, copies already turned into transposed squares."""
+    return transpose_copies(without_blocks(kernel.prim_func()))
+
+
+def adds(store):
+    return store.buffer.name.startswith("conv2d") and isinstance(store.value, tirx.Add)
+
+
+def accesses(func, kind):
+    found = []
+    tvm_ffi.structural_walk(func.body, (kind, found.append))
+    return found
+
+
+@each_machine
+@pytest.mark.parametrize("prefetch", [0, 1])
+def test_the_register_block_stays_in_registers(machine, prefetch):
+    """No store, spill or broadcast in the loop over C_l1; prefetches where asked for."""
+    built = kernel(machine, prefetch=prefetch)
+    code, config = generated_code(built), built.config
+    tile = config.int("br") * config.int("kr")
+    bodies = []
+    for body in code.loops():
+        count, straight = code.multiply_adds(body), sum(t.startswith("j") for t in body) == 1
+        others = re.search(r"vmulps|vaddps|vsubps", str(body))
+        if straight and count and count % tile == 0 and not others:
+            bodies.append(body)
+    assert bodies
+    for body in bodies:
+        assert not code.spills(body)
+        assert not code.stores(body)
+        assert not [t for t in body if "broadcast" in t or "{1to" in t]
+        assert any("prefetch" in t for t in body) == bool(prefetch)
+    assert not re.search(r"sgemm|cblas", code.text)
+
+
+@each_machine
+def test_the_transforms_are_vectors(machine):
+    text = generated_code(kernel(machine)).text
+    assert not re.search(r"\s(vmulss|vaddss|vsubss|vfn?madd\w+ss|vfmsub\w+ss)\s", text)
+
+
+@each_machine
+@pytest.mark.parametrize(("m", "s"), [(4, 4), (6, 8)])
+def test_d_and_u_are_touched_by_whole_vectors(machine, m, s):
+    """A vector of S values for every S products of a channel: 9 for F(4x4) with S = 4."""
+    func = lowered(kernel(machine, m=m, s=s))
+    stores = [n.indices[-1] for n in accesses(func, BufferStore) if n.buffer.name == "transform"]
+    loads = [n.indices[-1] for n in accesses(func, TensorLoad) if n.source.name == "sums"]
+    # the product itself reads and writes U; it does so in loops over S, here still not vectors
+    loads = [index for index in loads if isinstance(index, Ramp)]
+    vectors = -(-((m + 2) ** 2) // s)
+    if machine.lanes > s:
+        # an unrolled loop over eta holds every square of a vector of channels once
+        assert len(stores) == len(loads) == machine.lanes
+    for index in (*stores, *loads):
+        assert (int(index.lanes), int(index.stride)) == (s, 1)
+    assert Packing(WORKLOAD, machine, kernel(machine, m=m, s=s).config).eta == vectors
+
+
+def test_loops_have_the_order_of_the_source():
+    """eta, cs, then (ks, bs, mu) in parallel, then kf, and channels innermost."""
+    built = kernel(V4, m=6, s=16, br=4, kr=4, cl1=16, kl2=16, tiles=0)
+    loops = accesses(without_blocks(built.prim_func()), For)
+    nest = [loop for loop in loops if any(adds(n) for n in accesses(loop, BufferStore))]
+    nest.sort(key=lambda loop: -len(accesses(loop, For)))
+    extents = [int(loop.extent) for loop in nest]
+    # 4 vectors of products; 3 blocks of channels; 5 of outputs, 1 of samples, 16 tiles; 4 of K_r
+    assert extents == [4, 3, 5 * 1 * 16, 4, 16, 4, 4, 16]
+    kinds = [int(loop.kind) == ForKind.PARALLEL for loop in nest]
+    assert kinds == [False, False, True, *[False] * 5]
+
+
+def test_coefficients_of_zero_and_one_cost_no_multiplication():
+    for m in (4, 6):
+        text = lowered_text(kernel(V4, m=m))
+        assert not re.search(r"\* T\.float32\(-?(0|1)(\.0)?\)", text)
+        assert re.search(r"\* T\.float32\(", text)
+
+
+@pytest.mark.parametrize(("machine", "m"), [(V3, 4), (V4, 6)], ids=["avx2", "avx512"])
+def test_no_memory_but_d_and_u(machine, m):
+    """The transforms write and read the packed order: there is no pass or buffer between."""
+    built = kernel(machine, m=m)
+    sizes: dict[str, int] = {}
+    token = RECORD.set(sizes)
+    try:
+        compile_kernel(built)
+    finally:
+        RECORD.reset(token)
+    expected = built.expression.workspace_bytes(WORKLOAD, machine, built.config)
+    assert sum(sizes.values()) == expected
+    pack = Packing(WORKLOAD, machine, built.config)
+    written = {n.buffer.name for n in accesses(lowered(built), BufferStore)}
+    assert written >= {"transform", "sums", "output"}
+    assert expected == 4 * (prod(pack.input_shape()) + prod(pack.output_shape()))
+
+
+@each_machine
+def test_nothing_is_predicted_to_beat_the_channel_lanes(machine):
+    """Automatic selection leaves this variant to those who ask for it."""
+    for problem in ("ic64ih56oc64kh3ph1", "ic256ih14oc256kh3ph1", "mb4ic512ih28oc512kh3ph1"):
+        workload = Conv2dWorkload.parse(problem)
+        seconds = {
+            name: min(
+                schedule(name, machine).predicted_seconds(workload, machine, config)
+                for config in offers(name, workload, machine)
+            )
+            for name in ("winograd", "winograd_eta")
+        }
+        assert seconds["winograd_eta"] > seconds["winograd"]
+
+
+@each_machine
+def test_lowered_form(golden, machine):
+    config = Config.of(m=4, s=8, br=2, kr=2, cl1=16, kl2=16, tiles=1, outer_eta=0, prefetch=1)
+    workload = Conv2dWorkload.parse("ic32ih12oc32kh3ph1+bias+relu")
+    golden(
+        f"winograd-eta-{machine.isa}.txt",
+        lowered_text(make_kernel(workload, machine, "winograd_eta", config)),
+    )

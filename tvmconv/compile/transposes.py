@@ -1,0 +1,200 @@
+"""Blocks of values that change from vectors along one loop to vectors along another.
+
+A copy whose source is contiguous along one loop and whose destination is along the other would
+be gathered or scattered one element at a time. Here squares of it are loaded as vectors,
+transposed in registers, and stored as vectors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# annotation that schedules put on the outer of the two loops; the inner one is vectorised
+TRANSPOSE = "tvmconv.transpose"
+# values of a 128-bit part of a register, within which x86 interleaves
+_PART = 4
+
+
+def transpose_copies(func: Any) -> Any:
+    """Work off every marked pair of loops whose body is one copy.
+
+    Parameters
+    ----------
+    func
+        ``tirx.PrimFunc`` without blocks, buffers not yet flattened.
+    """
+    import tvm_ffi
+    from tvm import tirx
+
+    found = False
+
+    def look(loop: Any) -> Any:
+        nonlocal found
+        if TRANSPOSE not in loop.annotations:
+            return loop
+        found = True
+        kept = {key: value for key, value in loop.annotations.items() if key != TRANSPOSE}
+        plain = tirx.For(
+            loop.loop_var, loop.min, loop.extent, loop.kind, loop.body, annotations=kept
+        )
+        return _moved(plain) or plain
+
+    body = tvm_ffi.structural_map(func.body, (tirx.For, look))
+    return func.with_body(body) if found else func
+
+
+def _moved(outer: Any) -> Any:
+    """The loops as transposed squares; None where they are not what is expected."""
+    from tvm import ir, tirx
+
+    inner = outer.body
+    if not isinstance(inner, tirx.For) or not isinstance(inner.body, tirx.BufferStore):
+        return None
+    store = inner.body
+    load = store.value
+    if not isinstance(load, ir.TensorLoad):
+        return None
+    loops = (outer, inner)
+    extents = [int(loop.extent) for loop in loops]
+    along, across = _contiguous(load.indices, loops), _contiguous(store.indices, loops)
+    side = min(extents)
+    if (
+        along is None
+        or across != 1 - along
+        or side < _PART
+        or side & (side - 1)
+        or max(extents) % side
+    ):
+        return None
+    statements: list[Any] = []
+    for first in range(0, extents[0], side):
+        for second in range(0, extents[1], side):
+            statements += _square(store, loops, (first, second), along, side)
+    return tirx.SeqStmt(statements)
+
+
+def _contiguous(indices: Any, loops: tuple[Any, Any]) -> int | None:
+    """Which loop walks the last index element by element, and no other index."""
+    from tvm import sym
+
+    analyzer = sym.Analyzer()
+    found = None
+    for number, loop in enumerate(loops):
+        var = loop.loop_var
+        analyzer.bind(var, _range(loop))
+        step = analyzer.simplify(_at(indices[-1], {var: 1}) - _at(indices[-1], {var: 0}))
+        fixed = all(
+            _same(analyzer, _at(index, {var: 0}), _at(index, {var: int(loop.extent) - 1}))
+            for index in indices[:-1]
+        )
+        last = analyzer.simplify(
+            _at(indices[-1], {var: int(loop.extent) - 1}) - _at(indices[-1], {var: 0})
+        )
+        if fixed and _is(step, 1) and _is(last, int(loop.extent) - 1):
+            found = number
+    return found
+
+
+def _square(
+    store: Any, loops: tuple[Any, Any], first: tuple[int, int], along: int, side: int
+) -> list[Any]:
+    """Statements that move one square; ``along`` is the loop of the source's vectors."""
+    from tvm import tirx
+
+    load, statements = store.value, []
+    names = [loop.loop_var for loop in loops]
+    dtype = str(load.source.dtype)
+
+    def vector(indices: Any, line: int, direction: int) -> list[Any]:
+        place = {
+            names[direction]: first[direction],
+            names[1 - direction]: first[1 - direction] + line,
+        }
+        *outer, last = [_at(index, place) for index in indices]
+        return [*outer, tirx.Ramp(last, tirx.IntImm(str(last.ty.dtype), 1), side)]
+
+    def keep(value: Any) -> Any:
+        """A value in a buffer of its own: LLVM puts it back into a register."""
+        buffer = tirx.decl_buffer((side,), dtype, "square", scope="local")
+        zero, one = tirx.IntImm("int32", 0), tirx.IntImm("int32", 1)
+        ramp = [tirx.Ramp(zero, one, side)]
+        statements.append(tirx.AllocBuffer(buffer))
+        statements.append(tirx.BufferStore(buffer, value, ramp))
+        return tirx.BufferLoad(buffer, ramp)
+
+    rows = [
+        keep(tirx.BufferLoad(load.source, vector(load.indices, line, along)))
+        for line in range(side)
+    ]
+    for line, row in enumerate(_transposed(rows, keep)):
+        statements.append(
+            tirx.BufferStore(store.buffer, row, vector(store.indices, line, 1 - along))
+        )
+    return statements
+
+
+def _transposed(rows: list[Any], keep: Any) -> list[Any]:
+    """The columns of a square: interleaved within parts of four, then whole parts exchanged."""
+    side = len(rows)
+    low = _picks(side, lambda lane: (lane % 2, lane // _PART * _PART + lane % _PART // 2))
+    high = _picks(side, lambda lane: (lane % 2, lane // _PART * _PART + 2 + lane % _PART // 2))
+    left = _picks(side, lambda lane: (lane % _PART // 2, lane // _PART * _PART + lane % 2))
+    right = _picks(side, lambda lane: (lane % _PART // 2, lane // _PART * _PART + 2 + lane % 2))
+    # parts[column within a part][row group]
+    parts: list[list[Any]] = [[] for _ in range(_PART)]
+    for first in range(0, side, _PART):
+        a, b, c, d = rows[first : first + _PART]
+        ab, cd = keep(_shuffle(a, b, low)), keep(_shuffle(c, d, low))
+        parts[0].append(keep(_shuffle(ab, cd, left)))
+        parts[1].append(keep(_shuffle(ab, cd, right)))
+        ab, cd = keep(_shuffle(a, b, high)), keep(_shuffle(c, d, high))
+        parts[2].append(keep(_shuffle(ab, cd, left)))
+        parts[3].append(keep(_shuffle(ab, cd, right)))
+    distance = _PART
+    while distance < side:
+        lower = [(lane & ~distance) + side * (lane & distance != 0) for lane in range(side)]
+        upper = [(lane | distance) + side * (lane & distance != 0) for lane in range(side)]
+        step = distance // _PART
+        for group in parts:
+            for i in (i for i in range(side // _PART) if not i & step):
+                pair = group[i], group[i + step]
+                group[i] = keep(_shuffle(*pair, lower))
+                group[i + step] = keep(_shuffle(*pair, upper))
+        distance *= 2
+    return [parts[column % _PART][column // _PART] for column in range(side)]
+
+
+def _picks(side: int, source: Any) -> list[int]:
+    """Indices into two joined vectors, from (which vector, which lane) of every lane."""
+    pairs = [source(lane) for lane in range(side)]
+    return [which * side + lane for which, lane in pairs]
+
+
+def _shuffle(a: Any, b: Any, picks: list[int]) -> Any:
+    from tvm import tirx
+
+    return tirx.Shuffle([a, b], picks)
+
+
+def _at(index: Any, values: dict[Any, int]) -> Any:
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    table = {var: tirx.IntImm(str(var.ty.dtype), value) for var, value in values.items()}
+    return tvm_ffi.structural_map(index, (ir.Var, lambda var: table.get(var, var)))
+
+
+def _range(loop: Any) -> Any:
+    from tvm import ir
+
+    return ir.Range.from_min_extent(loop.min, loop.extent)
+
+
+def _same(analyzer: Any, a: Any, b: Any) -> bool:
+    return _is(analyzer.simplify(a - b), 0)
+
+
+def _is(value: Any, number: int) -> bool:
+    from tvm import tirx
+
+    return isinstance(value, tirx.IntImm) and int(value) == number
