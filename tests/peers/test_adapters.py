@@ -75,6 +75,14 @@ def test_layers(workers, name, tmp_path):
     assert len(refused) <= (2 if name == "onednn" else 0), refused
 
 
+def test_torch_without_onednn_is_im2col(workers, tmp_path):
+    write_layer_case(tmp_path, Conv2dWorkload.parse("ic16ih14oc32kh3ph1"))
+    worker = worker_of(workers, "torch_im2col")
+    answer = worker.ask(300, do="prepare", folder=str(tmp_path), options={}, write=None)
+    assert "slow_conv2d" in answer["info"]
+    assert "mkldnn" not in answer["info"]
+
+
 @pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if peer.models])
 def test_small_network(workers, name, tmp_path):
     worker = worker_of(workers, name)

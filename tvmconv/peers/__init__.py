@@ -43,6 +43,7 @@ PEERS: dict[str, Peer] = {
         Peer("onnxruntime", "ort", "onnxruntime", "onnxruntime"),
         Peer("openvino", "openvino_cpu", "openvino", "openvino"),
         Peer("torch", "torch_jit", "torch", "torch"),
+        Peer("torch_im2col", "torch_im2col", "torch", "torch", models=False),
         Peer("onednn", "onednn_direct", "onednn", "", models=False),
         Peer("litert", "litert_xnnpack", "ai-edge-litert", "ai_edge_litert"),
         Peer("ncnn", "ncnn_cpu", "ncnn", "ncnn"),

@@ -24,7 +24,7 @@ def prepare(case: Case, threads: int) -> Session:
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
     values = [torch.from_numpy(value) for value in case.inputs.values()]
-    module = _module(case).eval()
+    module = module_of(case).eval()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         traced = torch.jit.freeze(torch.jit.trace(module, values))
@@ -41,7 +41,8 @@ def prepare(case: Case, threads: int) -> Session:
     return Session(run, outputs)
 
 
-def _module(case: Case) -> Any:
+def module_of(case: Case) -> Any:
+    """The case as a ``torch.nn.Module`` that holds its constants."""
     import torch
 
     unknown = {node.op for node in case.nodes} - set(_OPERATORS)
