@@ -7,6 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from tvmconv.schedules.common.memo import Memo, is_select, variables
+
+__all__ = ["Scope", "fresh", "is_select", "is_unrolled", "open_conditions", "outcomes", "variables"]
+
 
 @dataclass(frozen=True, eq=False)
 class Scope:
@@ -28,6 +32,8 @@ class Scope:
         (old variable, extent) of the loops around the statement, outermost first.
     first_column
         Whether the statement belongs to the first kernel column, if to any.
+    memo
+        Shared by all scopes of a function.
     """
 
     values: dict[Any, Any] = field(default_factory=dict)
@@ -37,19 +43,32 @@ class Scope:
     written_out: tuple[Any, ...] = ()
     loops: tuple[tuple[Any, int], ...] = ()
     first_column: bool = True
+    memo: Memo = field(default_factory=Memo)
 
     def inside(self, var: Any, new: Any, begin: int, end: int) -> Scope:
         """The scope of a loop's body, the loop over ``new`` in place of ``var``."""
-        ranges = (*self.ranges, (new, begin, end))
-        return replace(self, values={**self.values, var: new}, ranges=ranges)
+        scope = self._with(var, new, (begin, end))
+        scope.__dict__["ranges"] = (*self.ranges, (new, begin, end))
+        return scope
 
     def fixing(self, var: Any, value: int) -> Scope:
         """The scope with a variable replaced by a constant."""
         from tvm import tirx
 
-        scope = replace(self, values={**self.values, var: tirx.IntImm(var.ty.dtype, value)})
-        # ranges are the same, and with them the analyzer, which is slow to set up
-        scope.__dict__["analyzer"] = self.analyzer
+        scope = self._with(var, tirx.IntImm(var.ty.dtype, value), value)
+        if "analyzer" in self.__dict__:
+            # ranges are the same, and with them the analyzer, which is slow to set up
+            scope.__dict__["analyzer"] = self.analyzer
+        return scope
+
+    def _with(self, var: Any, value: Any, known: int | tuple[int, int]) -> Scope:
+        """A copy with one more variable; thousands of them are made, most are never asked."""
+        scope = object.__new__(Scope)
+        scope.__dict__.update(self.__dict__)
+        scope.__dict__.pop("analyzer", None)
+        scope.__dict__.pop("_values", None)
+        scope.__dict__["values"] = {**self.values, var: value}
+        scope.__dict__["_known"] = {**self._known, hash(var): known}
         return scope
 
     def around(self, loop: Any) -> Scope:
@@ -90,25 +109,73 @@ class Scope:
         import tvm_ffi
         from tvm import ir
 
-        return tvm_ffi.structural_map(
-            expression, (ir.Var, lambda var: self.values.get(var, var)), order="post"
-        )
+        return tvm_ffi.structural_map(expression, (ir.Var, self._value), order="post")
 
     def undecided(self, condition: Any) -> list[Any] | None:
         """The conjuncts that do not follow from the scope; None if one is false."""
+        parts = []
+        for part in self.memo.conjuncts(condition):
+            known = self._outcome(part)
+            if not known:
+                return None
+            if known < 0:
+                parts.append(self.rewrite(part))
+        return parts
+
+    def outcome(self, condition: Any) -> int:
+        """What is known of a condition: 1 true, 0 false, -1 undecided."""
+        found = 1
+        for part in self.memo.conjuncts(condition):
+            known = self._outcome(part)
+            if not known:
+                return 0
+            found = min(found, known)
+        return found
+
+    def _outcome(self, part: Any) -> int:
+        """Of one conjunct; the same question is asked in many scopes."""
+        known = self._known
+        key = (hash(part), *[known.get(handle) for handle in self.memo.handles(part)])
+        if self.assumed:
+            # assumptions are about variables, not their ranges
+            news = [self._value(var) for var in self.memo.variables(part)]
+            self.memo.keep(*news, *self.assumed)
+            key = (*key, *map(hash, news), *map(hash, self.assumed))
+        found: int | None = self.memo.outcomes.get(key)
+        if found is None:
+            found = self.memo.outcomes[key] = self._decide(self.rewrite(part))
+        return found
+
+    def _decide(self, part: Any) -> int:
+        """Of one conjunct over new variables."""
         from tvm import tirx
 
-        parts = []
-        for part in _conjuncts(self.rewrite(condition)):
-            if any(_same(part, known) for known in self.assumed):
-                continue
-            simple = self.analyzer.simplify(part)
-            if isinstance(simple, tirx.IntImm):
-                if not int(simple):
-                    return None
-                continue
-            parts.append(part)
-        return parts
+        if any(_same(part, known) for known in self.assumed):
+            return 1
+        simple = self.analyzer.simplify(part)
+        return int(bool(int(simple))) if isinstance(simple, tirx.IntImm) else -1
+
+    @cached_property
+    def _known(self) -> dict[int, int | tuple[int, int]]:
+        """Handle of an old variable -> the constant or the range that stands for it."""
+        from tvm import tirx
+
+        bounds = {hash(var): (begin, end) for var, begin, end in self.ranges}
+        known: dict[int, int | tuple[int, int]] = {}
+        for var, value in self.values.items():
+            if isinstance(value, tirx.IntImm):
+                known[hash(var)] = int(value)
+            elif hash(value) in bounds:
+                known[hash(var)] = bounds[hash(value)]
+        return known
+
+    def _value(self, var: Any) -> Any:
+        return self._values.get(hash(var), var)
+
+    @cached_property
+    def _values(self) -> dict[int, Any]:
+        # comparing variables takes longer than a look-up by handle
+        return {hash(var): value for var, value in self.values.items()}
 
 
 def open_conditions(
@@ -118,17 +185,16 @@ def open_conditions(
 
     Each comes with those of its inner variables that unrolling turns into constants.
     """
-    import tvm_ffi
-    from tvm import ir, tirx
+    from tvm import tirx
 
     if isinstance(stmt, tirx.SeqStmt):
         for part in stmt.seq:
             yield from open_conditions(part, scope, constants)
     elif isinstance(stmt, tirx.For):
-        inner = fresh(stmt.loop_var)
+        var = stmt.loop_var
         if is_unrolled(stmt) or "tvmconv.taps" in stmt.annotations:
-            constants = (*constants, inner)
-        within = scope.inside(stmt.loop_var, inner, 0, int(stmt.extent))
+            constants = (*constants, var)
+        within = scope.inside(var, var, 0, int(stmt.extent))
         yield from open_conditions(stmt.body, within, constants)
     elif isinstance(stmt, tirx.IfThenElse):
         for part in scope.undecided(stmt.condition) or ():
@@ -137,33 +203,14 @@ def open_conditions(
             if case is not None:
                 yield from open_conditions(case, scope, constants)
     else:
-        conditions: list[Any] = []
-
-        def look(call: Any) -> None:
-            if is_select(call):
-                conditions.append(call.args[0])
-
-        tvm_ffi.structural_walk(stmt, (ir.Call, look))
-        for condition in conditions:
+        for condition in scope.memo.selects(stmt):
             for part in scope.undecided(condition) or ():
                 yield part, constants
 
 
 def outcomes(stmt: Any, scope: Scope) -> tuple[int, ...]:
     """What is known of each condition in a statement: 1 true, 0 false, -1 undecided."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    found: list[int] = []
-
-    def look(node: Any) -> None:
-        if isinstance(node, tirx.IfThenElse) or is_select(node):
-            condition = node.condition if isinstance(node, tirx.IfThenElse) else node.args[0]
-            undecided = scope.undecided(condition)
-            found.append(0 if undecided is None else -1 if undecided else 1)
-
-    tvm_ffi.structural_walk(stmt, ((tirx.IfThenElse, ir.Call), look))
-    return tuple(found)
+    return tuple(scope.outcome(condition) for condition in scope.memo.conditions(stmt))
 
 
 def is_unrolled(loop: Any) -> bool:
@@ -173,36 +220,11 @@ def is_unrolled(loop: Any) -> bool:
     return int(loop.kind) == int(tirx.ForKind.UNROLLED)
 
 
-def variables(expression: Any) -> list[Any]:
-    """The variables of an expression, with repetitions."""
-    import tvm_ffi
-    from tvm import ir
-
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expression, (ir.Var, found.append))
-    return found
-
-
 def fresh(var: Any) -> Any:
     """A new variable (or buffer) of the same name and type."""
     from tvm import ir
 
     return ir.Var(var.name, var.ty)
-
-
-def is_select(call: Any) -> bool:
-    """Whether a call is ``if_then_else``."""
-    from tvm import ir
-
-    return isinstance(call.op, ir.Op) and call.op.name.endswith("if_then_else")
-
-
-def _conjuncts(condition: Any) -> list[Any]:
-    from tvm import tirx
-
-    if isinstance(condition, tirx.And):
-        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
-    return [condition]
 
 
 def _same(left: Any, right: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.schedules.common.scope import Scope, fresh, is_select, is_unrolled, outcomes, variables
+from tvmconv.schedules.common.scope import Scope, is_unrolled, outcomes
 
 
 def same_taps(loop: Any, scope: Scope) -> list[tuple[int, int]]:
@@ -28,24 +28,9 @@ def _pixel_outcomes(stmt: Any, scope: Scope) -> tuple[int, ...]:
     if not isinstance(stmt, tirx.For):
         return tuple(outcomes(stmt, scope))
     var, extent = stmt.loop_var, int(stmt.extent)
-    if is_unrolled(stmt) and any(var.same_as(v) for v in _condition_variables(stmt.body)):
+    memo = scope.memo
+    used = (v for condition in memo.conditions(stmt.body) for v in memo.variables(condition))
+    if is_unrolled(stmt) and any(var.same_as(v) for v in used):
         steps = (_pixel_outcomes(stmt.body, scope.fixing(var, i)) for i in range(extent))
         return tuple(known for step in steps for known in step)
-    return _pixel_outcomes(stmt.body, scope.inside(var, fresh(var), 0, extent))
-
-
-def _condition_variables(stmt: Any) -> list[Any]:
-    """The variables, with repetitions, of all conditions in a statement."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    found: list[Any] = []
-
-    def look(node: Any) -> None:
-        if isinstance(node, tirx.IfThenElse):
-            found.extend(variables(node.condition))
-        elif is_select(node):
-            found.extend(variables(node.args[0]))
-
-    tvm_ffi.structural_walk(stmt, ((tirx.IfThenElse, ir.Call), look))
-    return found
+    return _pixel_outcomes(stmt.body, scope.inside(var, var, 0, extent))
