@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -130,8 +131,13 @@ def test_bytes_are_those_that_the_thesis_counts():
 
 def test_layers_that_do_not_fit_are_skipped_with_advice():
     workload = Conv2dWorkload.parse("mb128ic64ih224oc64kh7sh2")
-    assert too_large(workload, 8, available=2**50) == ""
-    assert "name fewer with --peers" in too_large(workload, 8, available=2**30)
+    names = ["peak", "tvmconv im2win", "tvmconv im2col:mc=0", "torch"]
+    assert too_large(workload, names, available=2**50) == ""
+    advice = "4 contenders need about .* GiB, and 1.0 GiB are available; name fewer with --peers"
+    assert re.search(advice, too_large(workload, names, available=2**30))
+    # the matrix alone takes 17.8 GiB, which direct convolution does not need
+    assert too_large(workload, ["peak", "torch"], available=20 * 2**30)
+    assert too_large(workload, ["peak", "tvmconv direct"], available=20 * 2**30) == ""
     skipped = CaseResult("big", "layer", str(workload), 1, 1, 1, (), "skipped: 8 contenders")
     assert "big skipped: 8 contenders" in " ".join(tables(skipped)["notes"])
 

@@ -259,7 +259,8 @@ def _measure(plan: Plan, contest: Field, case: Path | suite_files.Layer) -> Case
     from tvmconv.report.case_memory import too_large
     from tvmconv.report.cases import write_layer_case, write_model_case
 
-    if not isinstance(case, Path) and (reason := too_large(case.workload, len(contest.workers))):
+    labels = [lane.label for lane in contest.workers]
+    if not isinstance(case, Path) and (reason := too_large(case.workload, labels)):
         w, threads = case.workload, contest.threads
         return CaseResult(case.name, "layer", str(w), w.flops, case.count, threads, (), reason)
     with tempfile.TemporaryDirectory(prefix="tvmconv-bench-") as name:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tvmconv.report.bench_result import OWN, PEAK
 from tvmconv.workload import Conv2dWorkload
 
 _GIB = 1024**3
@@ -41,7 +43,7 @@ def layer_bytes(workload: Conv2dWorkload) -> LayerBytes:
     )
 
 
-def too_large(workload: Conv2dWorkload, contenders: int, available: int | None = None) -> str:
+def too_large(workload: Conv2dWorkload, labels: Sequence[str], available: int | None = None) -> str:
     """Why a layer cannot be measured in this machine's memory; empty if it can.
 
     Every contender holds input, output and weights twice (its own layouts, and what it was given),
@@ -51,19 +53,23 @@ def too_large(workload: Conv2dWorkload, contenders: int, available: int | None =
     ----------
     workload
         The layer.
-    contenders
-        Processes and kernels that are prepared at the same time.
+    labels
+        Names of the contenders, which are prepared at the same time. Those whose name holds
+        ``im2win`` or ``im2col`` may need its buffer, and other libraries that of im2col.
     available
         Bytes; what the system has to give by default.
     """
     size = layer_bytes(workload)
     each = 2 * (size.input + size.output + size.filter)
-    needed = contenders * each + size.im2col + 3 * size.input + 7 * size.output
+    lowers = any("im2col" in name or not name.startswith((OWN, PEAK)) for name in labels)
+    windows = size.im2win if any("im2win" in name for name in labels) else 0
+    buffer = size.im2col if lowers else windows
+    needed = len(labels) * each + buffer + 3 * size.input + 7 * size.output
     available = available_bytes() if available is None else available
     if needed <= available:
         return ""
     return (
-        f"skipped: {contenders} contenders need about {needed / _GIB:.1f} GiB, and "
+        f"skipped: {len(labels)} contenders need about {needed / _GIB:.1f} GiB, and "
         f"{available / _GIB:.1f} GiB are available; name fewer with --peers and --algorithms, or "
         "take a smaller --batch"
     )
