@@ -20,6 +20,7 @@ Array = npt.NDArray[np.float32]
 _ERROR_FLOOR = 1e-5
 _ERROR_FACTOR = 4.0
 _POISON = np.float32(1e3)
+_DRAFT_LEVEL = 1
 
 
 def warm_up() -> None:
@@ -36,18 +37,23 @@ def warm_up() -> None:
     compile_kernel(make_kernel(workload, machine, "direct"))
 
 
-def compile_kernel(kernel: Kernel) -> Any:
-    """Machine code of a kernel, as in a built network."""
-    return compile_function(kernel.prim_func(), kernel.machine)
+def compile_kernel(kernel: Kernel, draft: bool = False) -> Any:
+    """Machine code of a kernel, as in a built network or as a draft."""
+    return compile_function(kernel.prim_func(), kernel.machine, draft)
 
 
-def compile_function(function: Any, machine: Machine) -> Any:
-    """Machine code of a scheduled function, by the passes of a built network."""
+def compile_function(function: Any, machine: Machine, draft: bool = False) -> Any:
+    """Machine code of a scheduled function, by the passes of a built network.
+
+    A draft is made with fewer of LLVM's. Schedules leave it vector code without anything to
+    hoist or to unroll, so that kernels run as fast within two hundredths.
+    """
     import tvm
 
     from tvmconv.compile.tir import register
 
-    target = tvm.target.Target(machine.tvm_target())
+    options = {**machine.tvm_target(), **({"opt-level": _DRAFT_LEVEL} if draft else {})}
+    target = tvm.target.Target(options)
     return tvm.tirx.build(function, target=target, pipeline=register())
 
 
@@ -130,8 +136,8 @@ class Candidate:
         operands
             Of the workload.
         request
-            ``machine`` (the record's fields), ``choices`` (pairs of algorithm and config), and
-            ``remote`` where they run on a device of a tracker.
+            ``machine`` (the record's fields), ``choices`` (pairs of algorithm and config),
+            ``remote`` where they run on a device of a tracker, and whether a ``draft`` will do.
 
         Raises
         ------
@@ -145,22 +151,36 @@ class Candidate:
             make_kernel(operands.workload, machine, algorithm, Config.from_json(config))
             for algorithm, config in request["choices"]
         ]
-        modules = [compile_kernel(kernel) for kernel in kernels]
+        modules = [compile_kernel(kernel, bool(request.get("draft"))) for kernel in kernels]
         seconds = time.perf_counter() - start
         place = make_place(request.get("remote"), modules, machine)
         return cls(operands, kernels, place, seconds)
 
     def facts(self) -> dict[str, Any]:
-        """What is known before it runs."""
-        return {"build_seconds": self.build_seconds}
+        """What is known before anything is timed.
+
+        A kernel of this machine is verified at once, while others are built; of a device nothing
+        is asked before its turn.
+        """
+        facts: dict[str, Any] = {"build_seconds": self.build_seconds}
+        if not self.place.shared:
+            facts["check"] = self.verify()
+        return facts
 
     def obey(self, order: dict[str, Any]) -> dict[str, Any]:
-        """``verify``, ``time`` (``samples`` of at least ``seconds`` each) or ``interleave``."""
+        """``verify``, ``time`` (``samples`` of at least ``seconds`` each) or ``interleave``.
+
+        Of a kernel that takes longer than ``most`` seconds one sample is enough.
+        """
         if order["do"] == "verify":
             return self.verify()
         if order["do"] == "time":
-            samples = self._time(0, int(order["samples"]), float(order["seconds"]))
-            return {"status": "timed", "samples": samples}
+            count, seconds = int(order["samples"]), float(order["seconds"])
+            if (most := order.get("most")) is not None:
+                (once,) = self._time(0, 1, 0.0)
+                if once > float(most):
+                    return {"status": "timed", "samples": [once]}
+            return {"status": "timed", "samples": self._time(0, count, seconds)}
         return self.interleave(int(order["rounds"]), float(order["seconds"]))
 
     def verify(self, number: int = 0) -> dict[str, Any]:

@@ -29,7 +29,12 @@ _FLUSH = "cache_flush_cpu_non_first_arg"
 
 
 class Place(Protocol):
-    """Memory, calls and times of one device; kernels go by their number."""
+    """Memory, calls and times of one device; kernels go by their number.
+
+    ``shared`` tells of devices that others may ask for too: they are to be used in turn only.
+    """
+
+    shared: bool
 
     def tensors(self, arrays: Sequence[npt.NDArray[Any]]) -> list[Any]:
         """Copies of float32 arrays on the device."""
@@ -65,6 +70,8 @@ class Local:
     cache_bytes
         Size of the last-level cache.
     """
+
+    shared = False
 
     def __init__(self, modules: Sequence[Any], threads: int, cache_bytes: int) -> None:
         self._functions = [module["main"] for module in modules]
@@ -117,6 +124,8 @@ class _Ring:
 
 class Remote:
     """A device of TVM's RPC tracker; it is asked for when the first tensor is made."""
+
+    shared = True
 
     def __init__(self, remote: Mapping[str, Any], modules: Sequence[Any], threads: int) -> None:
         self._remote = remote

@@ -61,6 +61,8 @@ class Running:
         self.channel = channel
         self.limits = limits
         self.pid = 0
+        # the result of the verification, where that came with the build
+        self.check: dict[str, Any] | None = None
 
     def answer(self, seconds: float, what: str) -> dict[str, Any]:
         """The next message that says more than the process's number.
@@ -87,6 +89,7 @@ class Running:
             if message.get("status") in ("error", "refused"):
                 self.close()
                 raise Failure(str(message["status"]), str(message.get("reason", "")))
+            self.check = message.get("check", self.check)
             return message
 
     def order(self, what: str, **details: Any) -> dict[str, Any]:
@@ -150,8 +153,18 @@ class Pool:
         machine: Machine,
         choices: Sequence[Choice],
         remote: Mapping[str, Any] | None = None,
+        draft: bool = False,
     ) -> Running:
-        """Let a process begin to build kernels; ``remote`` names the device they will run on.
+        """Let a process begin to build kernels.
+
+        Parameters
+        ----------
+        workload, machine, choices
+            What is built.
+        remote
+            The device that they will run on, where it is not this machine.
+        draft
+            With less of LLVM's work: good enough to tell which of many are good.
 
         Raises
         ------
@@ -165,6 +178,7 @@ class Pool:
             "machine": machine.to_json(),
             "choices": [[algorithm, config.to_json()] for algorithm, config in choices],
             "remote": dict(remote) if remote else None,
+            "draft": draft,
             "memory_bytes": self.limits.memory_bytes,
             "cpu_seconds": 4 * (self.limits.build_seconds + self.limits.run_seconds),
         }
@@ -182,9 +196,13 @@ class Pool:
         return Running(ours, self.limits)
 
     def build(
-        self, workload: Conv2dWorkload, machine: Machine, choices: Sequence[Choice]
+        self,
+        workload: Conv2dWorkload,
+        machine: Machine,
+        choices: Sequence[Choice],
+        draft: bool = False,
     ) -> list[Running | Failure]:
-        """Build candidates in parallel; returns when all are built, in the order given.
+        """Build and verify candidates in parallel; returns when all are, in the order given.
 
         Times taken while something else compiles would be wrong, hence the wait.
         """
@@ -195,7 +213,7 @@ class Pool:
             while waiting or building:
                 while waiting and len(building) < self.workers:
                     number, choice = waiting.pop()
-                    running = self.start(workload, machine, [choice])
+                    running = self.start(workload, machine, [choice], draft=draft)
                     building[number] = (running, time.monotonic() + _REFERENCE_SECONDS)
                 self._wait(building)
                 for number, (running, deadline) in list(building.items()):

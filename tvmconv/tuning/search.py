@@ -18,6 +18,7 @@ _FIRST_RANDOM_SHARE = 0.5
 _CROSSOVER = 0.3
 _NEIGHBOUR_SHARE = 0.4
 _LEADERS = 3
+_TOURNAMENT = 4
 
 
 class Search:
@@ -71,7 +72,7 @@ class Search:
                 self._proposed.add(config)
         misses = 0
         while len(chosen) < count and misses < 8 * count:
-            config_or_none = self.space.sample(self._random)
+            config_or_none = self._promising()
             if config_or_none is None or config_or_none in self._proposed:
                 misses += 1
                 continue
@@ -122,6 +123,15 @@ class Search:
             if child is not None:
                 children.append(child)
         return children or parents
+
+    def _promising(self) -> Config | None:
+        """The best predicted of a few random configs: most of a space is far from any good.
+
+        Slow configs cost most, too: much code to compile for little use of the registers.
+        """
+        drawn = self._some(_TOURNAMENT)
+        scores = dict(zip(drawn, self._model.scores(drawn), strict=True))
+        return max(drawn, key=lambda c: (scores[c], str(c)), default=None)
 
     def _some(self, count: int) -> list[Config]:
         drawn = (self.space.sample(self._random) for _ in range(max(count, 0)))
