@@ -21,6 +21,8 @@ from tvmconv.workload import Conv2dWorkload
 
 # Panels of G come from L2: about its latency at the rate of the products
 _AHEAD = 1024
+# both tiles of the source, with eta behind the tiles and in front of them
+STEPS = tuple({"m": m, "outer_eta": outer} for m in (4, 6) for outer in (0, 1))
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:

@@ -24,7 +24,7 @@ def buffers_read(kernel: Kernel, omit: list[str]) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("algorithm", ["winograd", "im2win", "im2col"])
+@pytest.mark.parametrize("algorithm", ["winograd", "winograd_eta", "im2win", "im2col"])
 def test_later_stages_are_gone(algorithm):
     kernel = make_kernel(PADDED, resolve_machine("native", 1), algorithm)
     stages = kernel.expression.stages

@@ -17,6 +17,8 @@ from tvmconv.report.worker_process import Contender, WorkerError, WorkerProcess
 Tell = Callable[[str], None]
 
 _PREPARE_SECONDS = 900.0
+# every buffer of 64 KiB or more is new memory to the system, not a part of what was freed before
+_FRESH_PAGES = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 
 
 class Field:
@@ -148,7 +150,7 @@ class Field:
 
     def _growth(self, lane: Lane, request: dict[str, Any]) -> dict[str, Any]:
         """``call_bytes`` of a fresh process; nothing where it fails."""
-        worker = WorkerProcess(lane.contender, self.threads, self.cpus)
+        worker = WorkerProcess(lane.contender, self.threads, self.cpus, _FRESH_PAGES)
         request = {**request, "options": {**request["options"], "memory": True, "stages": False}}
         try:
             answer = worker.ask(_PREPARE_SECONDS, **request)

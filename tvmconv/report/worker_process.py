@@ -9,7 +9,7 @@ import selectors
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,15 @@ class WorkerProcess:
     A peer's spinning thread pool would otherwise disturb the one that is being measured.
     """
 
-    def __init__(self, contender: Contender, threads: int, cpus: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        contender: Contender,
+        threads: int,
+        cpus: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.contender = contender
+        self.environment = environment or {}
         self.threads = threads
         self.cpus = cpus
         self.process: subprocess.Popen[bytes] | None = None
@@ -84,7 +91,7 @@ class WorkerProcess:
 
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(self.threads))}
-        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+        environment |= {"PYTHONDONTWRITEBYTECODE": "1", **self.environment}
         self.process = subprocess.Popen(
             [self.contender.python, str(_WORKER), self.contender.adapter, str(self.threads)],
             stdin=subprocess.PIPE,
