@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.compile.results import RESULT
 from tvmconv.compile.streams import PANEL, STREAM
 from tvmconv.compile.transposes import TRANSPOSE
 
@@ -56,3 +57,8 @@ def mark_panel(schedule: Any, tiles: Any) -> None:
 def mark_transpose(schedule: Any, loop: Any) -> None:
     """Copy vectors along this loop to vectors along the vectorised one inside, or the reverse."""
     schedule.annotate(loop, TRANSPOSE, 1)
+
+
+def mark_result(schedule: Any, tiles: Any) -> None:
+    """Prefetch what each tile of this loop will write before its reduction starts."""
+    schedule.annotate(tiles, RESULT, 1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.compile.lets import spill_lets
+from tvmconv.compile.results import prefetch_results
 from tvmconv.compile.stack import keep_on_stack
 from tvmconv.compile.streams import prefetch_streams
 from tvmconv.compile.tails import split_tails
@@ -49,6 +50,7 @@ def _lower() -> Any:
             low.LowerOpaqueBlock(),
             tir.prim_func_pass(_split_tails, opt_level=0, name="tvmconv.SplitTails"),
             tir.prim_func_pass(_prefetch_streams, opt_level=0, name="tvmconv.PrefetchStreams"),
+            tir.prim_func_pass(_prefetch_results, opt_level=0, name="tvmconv.PrefetchResults"),
             tir.prim_func_pass(_transpose_copies, opt_level=0, name="tvmconv.TransposeCopies"),
             tir.prim_func_pass(_share_lanes, opt_level=0, name="tvmconv.ShareLaneVariables"),
             tir.FlattenBuffer(),
@@ -85,6 +87,10 @@ def _prefetch_streams(func: Any, _mod: Any, _context: Any) -> Any:
 
 def _transpose_copies(func: Any, _mod: Any, _context: Any) -> Any:
     return transpose_copies(func)
+
+
+def _prefetch_results(func: Any, _mod: Any, _context: Any) -> Any:
+    return prefetch_results(func)
 
 
 def _keep_on_stack(func: Any, _mod: Any, _context: Any) -> Any:

@@ -57,19 +57,17 @@ def _moved(outer: Any) -> Any:
     loops = (outer, inner)
     extents = [int(loop.extent) for loop in loops]
     along, across = _contiguous(load.indices, loops), _contiguous(store.indices, loops)
-    side = min(extents)
-    if (
-        along is None
-        or across != 1 - along
-        or side < _PART
-        or side & (side - 1)
-        or max(extents) % side
-    ):
+    if along is None or across != 1 - along:
+        return None
+    # any number of rows becomes a square with lines to spare; their vectors have a whole length
+    side = extents[along] if extents[1 - along] % extents[along] else min(extents)
+    if side < _PART or side & (side - 1) or extents[along] % side:
         return None
     statements: list[Any] = []
     for first in range(0, extents[0], side):
         for second in range(0, extents[1], side):
-            statements += _square(store, loops, (first, second), along, side)
+            lines = min(side, extents[1 - along] - (second, first)[along])
+            statements += _square(store, loops, (first, second), along, side, lines)
     return tirx.SeqStmt(statements)
 
 
@@ -96,22 +94,22 @@ def _contiguous(indices: Any, loops: tuple[Any, Any]) -> int | None:
 
 
 def _square(
-    store: Any, loops: tuple[Any, Any], first: tuple[int, int], along: int, side: int
+    store: Any, loops: tuple[Any, Any], first: tuple[int, int], along: int, side: int, lines: int
 ) -> list[Any]:
-    """Statements that move one square; ``along`` is the loop of the source's vectors."""
+    """Statements that move one square; ``along`` is the loop of the source's ``lines`` vectors."""
     from tvm import tirx
 
     load, statements = store.value, []
     names = [loop.loop_var for loop in loops]
     dtype = str(load.source.dtype)
 
-    def vector(indices: Any, line: int, direction: int) -> list[Any]:
+    def vector(indices: Any, line: int, direction: int, length: int) -> list[Any]:
         place = {
             names[direction]: first[direction],
             names[1 - direction]: first[1 - direction] + line,
         }
         *outer, last = [_at(index, place) for index in indices]
-        return [*outer, tirx.Ramp(last, tirx.IntImm(str(last.ty.dtype), 1), side)]
+        return [*outer, tirx.Ramp(last, tirx.IntImm(str(last.ty.dtype), 1), length)]
 
     def keep(value: Any) -> Any:
         """A value in a buffer of its own: LLVM puts it back into a register."""
@@ -123,12 +121,14 @@ def _square(
         return tirx.BufferLoad(buffer, ramp)
 
     rows = [
-        keep(tirx.BufferLoad(load.source, vector(load.indices, line, along)))
-        for line in range(side)
+        keep(tirx.BufferLoad(load.source, vector(load.indices, line, along, side)))
+        for line in range(lines)
     ]
+    rows += [tirx.Broadcast(tirx.FloatImm(dtype, 0.0), side)] * (side - lines)
     for line, row in enumerate(_transposed(rows, keep)):
+        used = row if lines == side else tirx.Shuffle([row], list(range(lines)))
         statements.append(
-            tirx.BufferStore(store.buffer, row, vector(store.indices, line, 1 - along))
+            tirx.BufferStore(store.buffer, used, vector(store.indices, line, 1 - along, lines))
         )
     return statements
 

@@ -25,8 +25,8 @@ class Peer:
     import_name
         The module whose presence means that the peer can be used; empty where the adapter finds
         its library itself.
-    models, layers
-        Whether it takes part in benches of whole models and of single layers.
+    models, layers, products
+        Whether it takes part in benches of whole models, single layers and matrix products.
     """
 
     name: str
@@ -35,19 +35,21 @@ class Peer:
     import_name: str
     models: bool = True
     layers: bool = True
+    products: bool = False
 
 
 PEERS: dict[str, Peer] = {
     peer.name: peer
     for peer in (
-        Peer("onnxruntime", "ort", "onnxruntime", "onnxruntime"),
+        Peer("onnxruntime", "ort", "onnxruntime", "onnxruntime", products=True),
         Peer("openvino", "openvino_cpu", "openvino", "openvino"),
-        Peer("torch", "torch_jit", "torch", "torch"),
+        Peer("torch", "torch_jit", "torch", "torch", products=True),
         Peer("torch_im2col", "torch_im2col", "torch", "torch", models=False),
-        Peer("onednn", "onednn_direct", "onednn", "", models=False),
+        Peer("onednn", "onednn_direct", "onednn", "", models=False, products=True),
         Peer("litert", "litert_xnnpack", "ai-edge-litert", "ai_edge_litert"),
         Peer("ncnn", "ncnn_cpu", "ncnn", "ncnn"),
         Peer("mnn", "mnn_cpu", "MNN", "MNN"),
+        Peer("openblas", "openblas", "numpy", "numpy", models=False, layers=False, products=True),
     )
 }
 # Adapters that need tvmconv itself; they run in its own environment.

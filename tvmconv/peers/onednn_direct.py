@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,10 @@ def version() -> str:
 
 def prepare(case: Case, threads: int) -> Session:
     """Weights and data re-ordered once, outside the call; threads follow the CPU affinity."""
+    if len(case.nodes) == 1 and case.nodes[0].op == "MatMul":
+        from .onednn_matmul import prepare as prepare_product
+
+        return prepare_product(case, Engine())
     if len(case.nodes) != 1 or case.nodes[0].op != "Conv":
         raise Unsupported("one convolution without epilogue only")
     node = case.nodes[0]
@@ -78,7 +83,7 @@ def prepare(case: Case, threads: int) -> Session:
     groups = a["group"]
     if groups > 1:
         weight = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
-    engine = _Engine()
+    engine = Engine()
     shape = case.shapes[node.output]
     bias = case.constant(node.input(2)) if node.input(2) else None
     descriptors = [engine.any_layout(s) for s in (data.shape, weight.shape, shape)]
@@ -106,7 +111,7 @@ def prepare(case: Case, threads: int) -> Session:
     memories = [(_SRC, source), (_WEIGHTS, kernel), (_DST, result)]
     if bias is not None:
         memories.append((_BIAS, engine.packed(bias, bias_descriptor)))
-    arguments = (_Argument * len(memories))(*(_Argument(*pair) for pair in memories))
+    arguments = arguments_of(memories)
 
     def run() -> None:
         engine.execute(primitive, arguments)
@@ -121,7 +126,12 @@ def prepare(case: Case, threads: int) -> Session:
     return Session(run, outputs, info=(info.value or b"").decode())
 
 
-class _Engine:
+def arguments_of(memories: Sequence[tuple[int, ctypes.c_void_p]]) -> Any:
+    """``dnnl_exec_arg_t[]`` from pairs of an argument's number and its memory."""
+    return (_Argument * len(memories))(*(_Argument(*pair) for pair in memories))
+
+
+class Engine:
     """The CPU engine and stream, and the few calls that a convolution needs."""
 
     def __init__(self) -> None:

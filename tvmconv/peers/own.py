@@ -13,7 +13,9 @@ def version() -> str:
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """A layer where the options name a workload and an algorithm, else the whole model."""
+    """A product or a layer where the options name a workload, else the whole model."""
+    if "product" in case.options:
+        return _product(case, threads)
     return _layer(case, threads) if "workload" in case.options else _model(case, threads)
 
 
@@ -60,3 +62,16 @@ def _layer(case: Case, threads: int) -> Session:
         stages=run.stages() if case.options.get("stages") else {},
         warm=run.touch_activations,
     )
+
+
+def _product(case: Case, threads: int) -> Session:
+    from tvmconv.gemm import GemmWorkload
+    from tvmconv.report.gemm_run import GemmRun
+    from tvmconv.target import resolve_machine
+
+    machine = resolve_machine(case.options.get("target", "native"), threads)
+    workload = GemmWorkload.parse(case.options["product"])
+    prepacked = bool(case.options.get("prepacked"))
+    run = GemmRun(workload, machine, case.inputs, threads, prepacked=prepacked)
+    name = case.outputs[0]
+    return Session(run, lambda: {name: run.output()}, info=str(run.kernel.config))

@@ -36,8 +36,8 @@ class Plan:
     ----------
     models
         ONNX files.
-    layers
-        Layers of suites and of the command line.
+    layers, products
+        Convolutions and matrix products of suites and of the command line.
     peers
         Names from :data:`tvmconv.peers.PEERS`, in column order.
     pythons
@@ -68,6 +68,7 @@ class Plan:
     shapes: Mapping[str, tuple[int, ...]] | None = None
     algorithms: str = ""
     extras: Extras = field(default_factory=Extras)
+    products: tuple[suite_files.Product, ...] = ()
 
     def python(self, peer: str) -> str:
         """The interpreter that runs a peer."""
@@ -123,9 +124,13 @@ def make_plan(
     for path in models:
         if not path.is_file():
             raise InputError(f"{path} does not exist")
-    found = [layer for suite in suites for layer in suite_files.load(suite)]
-    found += [suite_files.parse_layer(text) for text in layers]
+    problems = [problem for suite in suites for problem in suite_files.load_problems(suite)]
+    problems += [suite_files.parse_problem(text) for text in layers]
+    found = [problem for problem in problems if isinstance(problem, suite_files.Layer)]
+    products = tuple(p for p in problems if isinstance(p, suite_files.Product))
     if batch is not None:
+        if products:
+            raise InputError(f"--batch is for convolutions; {products[0].workload} has no batch")
         found = [suite_files.with_batch(layer, batch) for layer in found]
     return Plan(
         models=tuple(models),
@@ -139,6 +144,7 @@ def make_plan(
         shapes=shapes or None,
         algorithms=algorithms,
         extras=Extras(stages, _last_cache(target) if cold else 0, memory),
+        products=products,
     )
 
 
@@ -174,12 +180,16 @@ def _pythons(items: Sequence[str]) -> dict[str, str]:
     return pythons
 
 
-def _contenders(plan: Plan, models: bool) -> list[Contender]:
-    """The columns for models or for layers; ours and the peak first."""
+def _contenders(plan: Plan, kind: str) -> list[Contender]:
+    """The columns for models, layers or products; ours and the peak first."""
     target = ("target", plan.target)
     found = [Contender(PEAK, peer_table.OWN[PEAK].module, sys.executable, (target,))]
     own = peer_table.OWN[OWN].module
-    if models:
+    if kind == "products":
+        for label, prepacked in (("gemm", False), ("gemm, B packed before", True)):
+            form = (target, ("prepacked", prepacked))
+            found.append(Contender(f"{OWN} {label}", own, sys.executable, form, f"{OWN} gemm"))
+    elif kind == "models":
         names = [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
         found.append(Contender(OWN, own, sys.executable, (target, ("algorithms", names))))
     else:
@@ -189,7 +199,7 @@ def _contenders(plan: Plan, models: bool) -> list[Contender]:
             found.append(Contender(f"{OWN} {variant}", own, sys.executable, options, group))
     for name in plan.peers:
         peer = peer_table.PEERS[name]
-        if peer.models if models else peer.layers:
+        if getattr(peer, kind):
             found.append(Contender(name, peer.module, plan.python(name)))
     return found
 
@@ -239,11 +249,11 @@ def run_plan(
     }
     results: list[CaseResult] = []
     for threads in plan.threads:
-        for models in (False, True):
-            cases = plan.models if models else plan.layers
+        for kind in ("layers", "products", "models"):
+            cases = getattr(plan, kind)
             if not cases:
                 continue
-            contenders = _contenders(plan, models)
+            contenders = _contenders(plan, kind)
             with Field(contenders, threads, pick_cpus(threads), plan.extras) as contest:
                 contest.hello()
                 for case in cases:
@@ -254,15 +264,19 @@ def run_plan(
     return BenchResult(header, settings, tuple(results))
 
 
-def _measure(plan: Plan, contest: Field, case: Path | suite_files.Layer) -> CaseResult:
+def _measure(
+    plan: Plan, contest: Field, case: Path | suite_files.Layer | suite_files.Product
+) -> CaseResult:
     from tvmconv.report.bench_run import write_reference
     from tvmconv.report.case_memory import too_large
     from tvmconv.report.cases import write_layer_case, write_model_case
+    from tvmconv.report.gemm_run import write_gemm_case
 
     labels = [lane.label for lane in contest.workers]
     if not isinstance(case, Path) and (reason := too_large(case.workload, labels)):
         w, threads = case.workload, contest.threads
-        return CaseResult(case.name, "layer", str(w), w.flops, case.count, threads, (), reason)
+        kind = "layer" if isinstance(case, suite_files.Layer) else "product"
+        return CaseResult(case.name, kind, str(w), w.flops, case.count, threads, (), reason)
     with tempfile.TemporaryDirectory(prefix="tvmconv-bench-") as name:
         folder = Path(name)
         options: dict[str, Any] = {}
@@ -272,6 +286,9 @@ def _measure(plan: Plan, contest: Field, case: Path | suite_files.Layer) -> Case
             write_reference(
                 Contender("reference", reference.module, plan.python("onnxruntime")), folder
             )
+        elif isinstance(case, suite_files.Product):
+            info = write_gemm_case(folder, case.workload, case.name, case.count)
+            options["product"] = str(case.workload)
         else:
             info = write_layer_case(folder, case.workload, case.name, case.count)
             options["workload"] = str(case.workload)

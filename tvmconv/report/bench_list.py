@@ -16,7 +16,8 @@ def list_report(peer_python: Sequence[str] = ()) -> Report:
     from tvmconv.report.bench_run import Field
 
     suites = [
-        {"suite": name, "layers": len(suite_files.load(name))} for name in suite_files.names()
+        {"suite": name, "layers": len(suite_files.load_problems(name))}
+        for name in suite_files.names()
     ]
     plan = make_plan(peer_python=peer_python)
     contenders = [
@@ -31,7 +32,7 @@ def list_report(peer_python: Sequence[str] = ()) -> Report:
             "package": peer.distribution,
             "version": versions.get(name, "absent"),
             "measures": " and ".join(
-                word for word, on in (("models", peer.models), ("layers", peer.layers)) if on
+                kind for kind in ("models", "layers", "products") if getattr(peer, kind)
             ),
             "message": absent.get(name, ""),
         }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tvmconv.gemm import GemmWorkload
 from tvmconv.report.bench_result import OWN, PEAK
 from tvmconv.workload import Conv2dWorkload
 
@@ -43,8 +44,10 @@ def layer_bytes(workload: Conv2dWorkload) -> LayerBytes:
     )
 
 
-def too_large(workload: Conv2dWorkload, labels: Sequence[str], available: int | None = None) -> str:
-    """Why a layer cannot be measured in this machine's memory; empty if it can.
+def too_large(
+    workload: Conv2dWorkload | GemmWorkload, labels: Sequence[str], available: int | None = None
+) -> str:
+    """Why a layer or product cannot be measured in this machine's memory; empty if it can.
 
     Every contender holds input, output and weights twice (its own layouts, and what it was given),
     one at a time its buffers and the comparison in float64.
@@ -52,26 +55,33 @@ def too_large(workload: Conv2dWorkload, labels: Sequence[str], available: int | 
     Parameters
     ----------
     workload
-        The layer.
+        The layer, or a product, of which every contender holds the matrices twice.
     labels
         Names of the contenders, which are prepared at the same time. Those whose name holds
         ``im2win`` or ``im2col`` may need its buffer, and other libraries that of im2col.
     available
         Bytes; what the system has to give by default.
     """
+    if isinstance(workload, GemmWorkload):
+        needed = 2 * len(labels) * workload.tensor_bytes + 24 * workload.m * workload.n
+        return _refusal(len(labels), needed, available, "name fewer with --peers")
     size = layer_bytes(workload)
     each = 2 * (size.input + size.output + size.filter)
     lowers = any("im2col" in name or not name.startswith((OWN, PEAK)) for name in labels)
     windows = size.im2win if any("im2win" in name for name in labels) else 0
     buffer = size.im2col if lowers else windows
     needed = len(labels) * each + buffer + 3 * size.input + 7 * size.output
+    remedy = "name fewer with --peers and --algorithms, or take a smaller --batch"
+    return _refusal(len(labels), needed, available, remedy)
+
+
+def _refusal(contenders: int, needed: int, available: int | None, remedy: str) -> str:
     available = available_bytes() if available is None else available
     if needed <= available:
         return ""
     return (
-        f"skipped: {len(labels)} contenders need about {needed / _GIB:.1f} GiB, and "
-        f"{available / _GIB:.1f} GiB are available; name fewer with --peers and --algorithms, or "
-        "take a smaller --batch"
+        f"skipped: {contenders} contenders need about {needed / _GIB:.1f} GiB, and "
+        f"{available / _GIB:.1f} GiB are available; {remedy}"
     )
 
 

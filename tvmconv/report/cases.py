@@ -74,7 +74,7 @@ def write_layer_case(
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, folder / "model.onnx")
     reference = {output: convolution(w, inputs, constants)}
-    _write(folder, folder / "model.onnx", nodes, shapes, constants, inputs, [output])
+    write_case(folder, folder / "model.onnx", nodes, shapes, constants, inputs, [output])
     np.savez(folder / "reference.npz", **reference)  # type: ignore[arg-type]
     return CaseInfo(name or str(w), "layer", str(w), w.flops, count)
 
@@ -174,7 +174,7 @@ def write_model_case(
         )
     value_shapes = {name: list(info.shape) for name, info in graph.types.items()}
     outputs = [t.name for t in loaded.outputs]
-    _write(folder, onnx_path, nodes, value_shapes, graph.constants, inputs, outputs)
+    write_case(folder, onnx_path, nodes, value_shapes, graph.constants, inputs, outputs)
     return CaseInfo(loaded.name, "model", path.name, flops)
 
 
@@ -217,7 +217,7 @@ def _plain(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _write(
+def write_case(
     folder: Path,
     onnx_path: Path,
     nodes: list[dict[str, Any]],
@@ -226,6 +226,7 @@ def _write(
     inputs: Mapping[str, FloatArray],
     outputs: list[str],
 ) -> None:
+    """The files of a case folder except the ONNX file and the reference."""
     data = {
         "onnx": str(onnx_path),
         "nodes": nodes,

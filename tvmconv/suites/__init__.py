@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tvmconv.errors import WorkloadError
+from tvmconv.gemm import PREFIX, GemmWorkload
 from tvmconv.workload import Conv2dWorkload
 
 _LINE = re.compile(r'(?P<problem>\S+)(?:\s+n"(?P<name>[^"*]+)(?:\*(?P<count>[1-9]\d*))?")?')
@@ -22,6 +23,15 @@ class Layer:
 
     name: str
     workload: Conv2dWorkload
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Product:
+    """One line of a suite of matrix products, which only benches read."""
+
+    name: str
+    workload: GemmWorkload
     count: int = 1
 
 
@@ -44,6 +54,11 @@ def with_batch(layer: Layer, batch: int) -> Layer:
 
 
 def parse_layer(line: str) -> Layer:
+    """Read the line of a convolution, as :func:`parse_problem` does."""
+    return _convolution(parse_problem(line))
+
+
+def parse_problem(line: str) -> Layer | Product:
     """Read one line; a bare problem string is its own name.
 
     Raises
@@ -54,11 +69,29 @@ def parse_layer(line: str) -> Layer:
     match = _LINE.fullmatch(line.strip())
     if not match:
         raise WorkloadError(f'cannot read the layer {line!r}; write PROBLEM n"NAME*COUNT"')
-    workload = Conv2dWorkload.parse(match["problem"])
-    return Layer(match["name"] or str(workload), workload, int(match["count"] or 1))
+    name, problem, count = match["name"], match["problem"], int(match["count"] or 1)
+    if problem.startswith(PREFIX):
+        product = GemmWorkload.parse(problem)
+        return Product(name or str(product), product, count)
+    workload = Conv2dWorkload.parse(problem)
+    return Layer(name or str(workload), workload, count)
+
+
+def _convolution(problem: Layer | Product) -> Layer:
+    if isinstance(problem, Product):
+        raise WorkloadError(
+            f"{problem.workload} is a matrix product, which only 'tvmconv bench' measures; "
+            "name convolutions here"
+        )
+    return problem
 
 
 def load(suite: str) -> tuple[Layer, ...]:
+    """The convolutions of a suite, as :func:`load_problems` reads it."""
+    return tuple(_convolution(problem) for problem in load_problems(suite))
+
+
+def load_problems(suite: str) -> tuple[Layer | Product, ...]:
     """The layers of a suite that ships with the package, or of a text file.
 
     Parameters
@@ -80,13 +113,13 @@ def load(suite: str) -> tuple[Layer, ...]:
         raise WorkloadError(
             f"there is no suite {suite!r}; use one of {known}, or a text file of problem strings"
         ) from None
-    layers = []
+    layers: list[Layer | Product] = []
     for number, line in enumerate(lines, 1):
         text = line.partition("#")[0].strip()
         if not text:
             continue
         try:
-            layers.append(parse_layer(text))
+            layers.append(parse_problem(text))
         except WorkloadError as error:
             raise WorkloadError(f"{path.name} line {number}: {error}") from None
     if not layers:

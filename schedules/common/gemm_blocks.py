@@ -1,0 +1,62 @@
+"""Block sizes of the packed matrix product from registers and caches."""
+
+from __future__ import annotations
+
+from tvmconv.config import Config
+from tvmconv.gemm import GemmWorkload
+from tvmconv.machine import Machine
+
+# inner steps of a part of the reduction
+_STEPS = 512
+
+
+def half_cache(machine: Machine, mr: int, nr: int) -> dict[str, int]:
+    """Block sizes of the source's rule: each block fills half of its cache.
+
+    A sliver of B in L1, a block of A in a core's L2, a panel of B in L3. Counted in floats; the
+    source counts vectors by mistake (section 4.2.2).
+    """
+    l1, l2, l3 = (b // 8 for b in (machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes))
+    kc = l1 // nr
+    return {"kc": kc, "mc": max(1, l2 // kc // mr) * mr, "nc": max(1, l3 // kc // nr) * nr}
+
+
+def default_config(workload: GemmWorkload, machine: Machine) -> Config:
+    """Two vectors by as many rows as the registers hold, and blocks that fill half of L2 and L3.
+
+    Both slivers of a tile come from L2, which it hides, so that ``kc`` may be larger than half
+    of L1 allows: C then moves less often. Where M has fewer blocks than there are threads, the
+    blocks become smaller, then the columns are split as well.
+    """
+    w, lanes = workload, machine.lanes
+    nr = lanes * min(2, -(-w.n // lanes))
+    most = (machine.vector_registers - nr // lanes - 1) // (nr // lanes)
+    mr = min(range(max(1, most - 2), most + 1), key=lambda r: (-(-w.m // r) * (r + 0.5), -r))
+    mr = min(mr, w.m)
+    parts = -(-w.k // _STEPS)
+    kc = _rounded(-(-w.k // parts), lanes) if w.k > lanes else w.k
+    slivers, columns = -(-w.m // mr), -(-w.n // nr)
+    block = max(1, machine.l2_bytes // 8 // (kc * mr))
+    if machine.cores > 1:
+        block = min(block, -(-slivers // machine.cores))
+    block = -(-slivers // -(-slivers // block))
+    panel = max(1, machine.l3_bytes // 8 // (kc * nr))
+    panel = -(-columns // -(-columns // panel))
+    tasks = min(-(-machine.cores // -(-slivers // block)), panel)
+    return Config.of(
+        mr=mr,
+        nr=nr,
+        kc=kc,
+        mc=block * mr,
+        nc=panel * nr,
+        unroll=1,
+        ahead=1024,
+        fetch=1,
+        tasks=tasks,
+        parallel="m",
+        prepacked=False,
+    )
+
+
+def _rounded(extent: int, step: int) -> int:
+    return -(-extent // step) * step

@@ -1,0 +1,176 @@
+"""Packed matrix products against float64, and their panels against the index formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.kernels import REGISTER, V3, V4, Code
+from tvmconv.algorithms.gemm import compute, pack_b
+from tvmconv.compile.tir import register
+from tvmconv.errors import ConfigError, WorkloadError
+from tvmconv.gemm import GemmKernel, GemmWorkload, make_gemm
+from tvmconv.report.gemm_run import GemmRun, exact, random_operands
+from tvmconv.schedules.common.gemm_blocks import default_config, half_cache
+from tvmconv.schedules.x86.gemm import knobs
+
+MACHINES = [
+    pytest.param(V3, id="avx2"),
+    pytest.param(V4, id="avx512", marks=pytest.mark.avx512),
+]
+each_machine = pytest.mark.parametrize("machine", MACHINES)
+
+
+def relative_error(text, machine, **values):
+    workload = GemmWorkload.parse(text)
+    config = default_config(workload, machine).replace(**values)
+    inputs = random_operands(workload)
+    run = GemmRun(workload, machine, inputs, machine.cores, config, bool(config["prepacked"]))
+    run()
+    expected = exact(workload, inputs)
+    return np.abs(run.output() - expected).max() / np.abs(expected).max()
+
+
+@each_machine
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("gemm:m70n64k96", {}),
+        ("gemm:m45n77k100", {"kc": 32, "mc": 28, "nc": 32, "nr": 16}),
+        ("gemm:m45n50k70:alpha0.5:beta-2", {"kc": 36, "mc": 28, "nc": 32, "unroll": 4}),
+        ("gemm:m61n40k33:beta1", {"prepacked": True}),
+        ("gemm:m1n1k1", {}),
+        ("gemm:m40n33k64", {"fetch": 0, "ahead": 0}),
+    ],
+)
+def test_products_of_any_size(machine, text, values):
+    assert relative_error(text, machine, **values) < 1e-6
+
+
+@each_machine
+@pytest.mark.parametrize("values", [{}, {"tasks": 2}, {"parallel": "n", "nc": 32}])
+def test_three_threads(machine, values):
+    assert relative_error("gemm:m50n70k40", machine.with_cores(3), **values) < 1e-6
+
+
+def test_fewer_blocks_than_threads_split_rows_then_columns():
+    workload = GemmWorkload.parse("gemm:m26n1024k256")
+    blocks = [default_config(workload, V4.with_cores(cores)) for cores in (1, 2, 8)]
+    assert [(c["mc"] // c["mr"], c["tasks"]) for c in blocks] == [(2, 1), (1, 1), (1, 4)]
+
+
+@pytest.mark.slow
+@each_machine
+def test_the_default_beyond_one_block(machine):
+    assert relative_error("gemm:m1030n1034k1100", machine) < 1e-6
+
+
+def test_panels_are_where_the_formulas_say():
+    """A[(i/mr) mr kc + k mr + i mod mr], B[(j/nr) nr kc + k nr + j mod nr], zeros behind."""
+    workload = GemmWorkload.parse("gemm:m20n40k32")
+    kernel = make_gemm(workload, V4, mr=6, nr=16, kc=32, mc=24, nc=48)
+    inputs = random_operands(workload)
+    panels = panels_of(kernel, inputs)
+    for name, width, count in (("pack_a", 6, 20), ("pack_b", 16, 40)):
+        matrix = inputs["a"] if name == "pack_a" else inputs["b"].T
+        flat = panels[name].reshape(-1)
+        assert flat.size == -(-count // width) * width * 32
+        expected = np.zeros_like(flat)
+        for i, k in np.ndindex(count, 32):
+            expected[i // width * width * 32 + k * width + i % width] = matrix[i, k]
+        np.testing.assert_array_equal(flat, expected)
+    np.testing.assert_array_equal(pack_b(inputs["b"], kernel.config), panels["pack_b"])
+
+
+def panels_of(kernel: GemmKernel, inputs):
+    """What the expression's packing blocks hold."""
+    from tvm import te
+
+    a, b, output = compute(kernel.workload, kernel.machine, kernel.config)
+    found = {}
+
+    def visit(tensor):
+        found[tensor.op.name] = tensor
+        for source in tensor.op.input_tensors:
+            visit(source)
+
+    visit(output)
+    packed = [found["pack_a"], found["pack_b"]]
+    module = tvm.tirx.build(te.create_prim_func([a, b, *packed]), target="llvm")
+    results = [tvm.runtime.empty([int(n) for n in tensor.shape], "float32") for tensor in packed]
+    module["main"](tvm.runtime.tensor(inputs["a"]), tvm.runtime.tensor(inputs["b"]), *results)
+    names = ("pack_a", "pack_b")
+    return {name: result.numpy() for name, result in zip(names, results, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("machine", "mr", "nr", "unroll"),
+    [(V4, 14, 32, 1), (V4, 12, 32, 4), (V4, 9, 48, 1), (V3, 6, 16, 1), (V3, 4, 24, 1)],
+)
+def test_sums_stay_in_registers(machine, mr, nr, unroll):
+    """Source's checklist: no spills, no accumulator in memory, B vectors shared by all rows."""
+    workload = GemmWorkload(4 * mr, 4 * nr, 64)
+    kernel = make_gemm(workload, machine, mr=mr, nr=nr, mc=2 * mr, nc=4 * nr, unroll=unroll)
+    module = tvm.tirx.build(kernel.prim_func(), target=machine.tvm_target(), pipeline=register())
+    code = Code(module.inspect_source("s"), REGISTER[machine.isa])
+    body = code.hot_loop()
+    vectors = nr // machine.lanes
+    assert code.multiply_adds(body) == unroll * mr * vectors
+    assert not code.spills(body)
+    assert not code.stores(body)
+    assert sum("vbroadcastss" in text for text in body) <= unroll * mr
+
+
+def test_the_rule_counts_floats():
+    assert half_cache(V4, 14, 32) == {"kc": 128, "mc": 1022, "nc": 16384}
+
+
+@pytest.mark.parametrize("machine", [V3, V4])
+def test_the_space_holds_the_block_sizes_of_the_source(machine):
+    values = knobs(GemmWorkload(1024, 1024, 1024), machine)
+    for mc, kc, nc in ((128, 128, 4096), (144, 128, 4096), (160, 128, 4096), (256, 1024, 8192)):
+        assert {mc, 168} <= set(values["mc"])
+        assert kc in values["kc"]
+        assert nc in values["nc"]
+    assert {12, 14} <= set(values["mr"])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"mr": 15},
+        {"mr": 6, "nr": 80},
+        {"mr": 0},
+        {"nr": 24},
+        {"kc": 65, "unroll": 2},
+        {"parallel": "k"},
+        {"ahead": -1},
+        {"mc": 2},
+        {"nc": 16},
+    ],
+)
+def test_impossible_knobs_are_refused(values):
+    with pytest.raises(ConfigError, match=r"must|smaller"):
+        make_gemm(GemmWorkload(64, 64, 64), V4, **values)
+
+
+def test_unknown_knobs_are_refused():
+    with pytest.raises(ConfigError, match="unknown knob"):
+        make_gemm(GemmWorkload(64, 64, 64), V4, oc=2)
+
+
+@pytest.mark.parametrize("text", ["gemm:m1n2k3", "gemm:m64n48k32:alpha0.5:beta-1"])
+def test_text_round_trips(text):
+    assert str(GemmWorkload.parse(text)) == text
+    assert GemmWorkload.parse("gemm:m2n3k4").flops == 48
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["gemm:", "gemm:m1n2", "gemm:n1m2k3", "gemm:m0n1k1", "gemm:m1n1k99999999", "m1n1k1",
+     "gemm:m1n1k1:alphax", "gemm:m1n1k1:alphainf", "gemm:m1n1k1:beta"],
+)  # fmt: skip
+def test_other_texts_are_refused(text):
+    with pytest.raises(WorkloadError):
+        GemmWorkload.parse(text)

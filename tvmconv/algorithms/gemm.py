@@ -1,0 +1,84 @@
+"""The packed matrix product of Goto and van de Geijn as a tensor expression.
+
+FTEngine (Tan 2023, sections 4.2.2 and 4.2.3): both operands are copied into slivers in the order
+in which the register tile reads them, row i of A and column j of B at
+
+    ``A[(i / mr) mr kc + k mr + i mod mr]`` and ``B[(j / nr) nr kc + k nr + j mod nr]``
+
+within a block of ``kc`` inner steps; partial slivers are filled with zeros. The source is
+column-major, which exchanges the operands; here C is row-major, so that vectors run along n.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvmconv.algorithms.base import FloatArray
+from tvmconv.config import Config
+from tvmconv.gemm import GemmWorkload
+from tvmconv.machine import Machine
+
+
+def compute(workload: GemmWorkload, machine: Machine, config: Config) -> list[Any]:
+    """Arguments and result of ``C = alpha A B + beta C``.
+
+    Blocks: ``pack_a``, ``pack_b`` (unless B comes packed), ``product``, the sums over one block
+    of ``kc`` steps, and ``output``, which adds them up in C.
+    """
+    from tvm import te, tirx
+
+    m, n, k = workload.m, workload.n, workload.k
+    mr, nr, kc, lanes = config.int("mr"), config.int("nr"), config.int("kc"), machine.lanes
+    parts, rows, columns = -(-k // kc), -(-m // mr), -(-n // nr)
+    a = te.placeholder((m, k), name="a")
+    prepacked = bool(config["prepacked"])
+    b = te.placeholder((parts, columns, kc, nr) if prepacked else (k, n), name="b")
+
+    def inside(value: Any, *limits: tuple[Any, int, int]) -> Any:
+        """The value, or 0 where an index is beyond its limit."""
+        tests = [index < limit for index, limit, extent in limits if extent > limit]
+        return tirx.if_then_else(tirx.all(*tests), value, 0.0) if tests else value
+
+    def sliver_a(p: Any, s: Any, x: Any, i: Any) -> Any:
+        row, step = s * mr + i, p * kc + x
+        return inside(a[row, step], (row, m, rows * mr), (step, k, parts * kc))
+
+    def sliver_b(p: Any, s: Any, x: Any, j: Any) -> Any:
+        column, step = s * nr + j, p * kc + x
+        return inside(b[step, column], (column, n, columns * nr), (step, k, parts * kc))
+
+    packed_a = te.compute((parts, rows, kc, mr), sliver_a, name="pack_a")
+    packed_b = b if prepacked else te.compute((parts, columns, kc, nr), sliver_b, name="pack_b")
+    x = te.reduce_axis((0, kc), "x")
+    vectors = nr // lanes
+
+    def multiply(p: Any, i: Any, v: Any, j: Any) -> Any:
+        right = packed_b[p, v // vectors, x, v % vectors * lanes + j]
+        return te.sum(packed_a[p, i // mr, x, i % mr] * right, axis=[x])
+
+    product = te.compute((parts, rows * mr, columns * vectors, lanes), multiply, name="product")
+    p = te.reduce_axis((0, parts), "p")
+    c = te.placeholder((m, n), name="c") if workload.beta else None
+    alpha, beta = (tirx.const(f, "float32") for f in (workload.alpha, workload.beta))
+
+    def finish(i: Any, j: Any) -> Any:
+        value = product[p, i, j // lanes, j % lanes]
+        value = value if workload.alpha == 1 else value * alpha
+        if c is not None:
+            value = value + tirx.if_then_else(p == 0, beta * c[i, j], 0.0)
+        return te.sum(value, axis=[p])
+
+    output = te.compute((m, n), finish, name="output", attrs={"tvmconv.algorithm": "gemm"})
+    return [a, b, *([c] if c is not None else []), output]
+
+
+def pack_b(matrix: FloatArray, config: Config) -> FloatArray:
+    """``(k, n)`` to ``(k / kc, n / nr, kc, nr)``, the last block and sliver filled with zeros."""
+    kc, nr = config.int("kc"), config.int("nr")
+    k, n = matrix.shape
+    parts, columns = -(-k // kc), -(-n // nr)
+    padded = np.zeros((parts * kc, columns * nr), np.float32)
+    padded[:k, :n] = matrix
+    return np.ascontiguousarray(padded.reshape(parts, kc, columns, nr).transpose(0, 2, 1, 3))
