@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
 
 from tvmconv.algorithms.direct import flattened, input_span
 from tvmconv.config import Config
@@ -16,7 +17,7 @@ _HERTZ = 2.5e9
 _L2_BYTES_PER_CYCLE = 48.0
 _L3_BYTES_PER_CYCLE = 10.0
 # Bytes of weights per cycle that a kernel waits for them to come from memory, prefetches counted.
-_MEMORY_BYTES_PER_CYCLE = 8.5
+_MEMORY_BYTES_PER_CYCLE = 5.2
 # Statements in unrolled border copies beyond which compiling takes too long
 _MOST_STATEMENTS = 2500
 # LLVM unrolls a loop over this many channels by itself, and then keeps pixels from one tap to
@@ -122,11 +123,13 @@ class TileModel:
         Bytes from behind L2 are fewest: without blocks the input is read once per group of
         output blocks unless it stays in L2, with blocks the weights are read once per block.
         Larger kernels reuse rows from one tile row to the next and gained nothing from blocks.
+        Of a pixelwise layer with a stride, which is not modelled in one row, tile rows count.
         """
         w, half = self.shape, self.machine.l2_bytes // 2
-        if w.out_height > 1:
+        if w.kernel_h * w.kernel_w > 1:
             return 0
-        count, groups = -(-w.out_width // ow), -(-self.out_blocks // oc)
+        tiles = w.out_width / ow if w.out_height == 1 else w.out_height / oh
+        count, groups = ceil(tiles), -(-self.out_blocks // oc)
 
         def traffic(blocks: int) -> float:
             reads = 1 if self.input_bytes / blocks <= half else groups
@@ -141,9 +144,13 @@ class TileModel:
     def fetch_weights(self, config: Config) -> bool:
         """Whether weights are used by so few tiles that their arrival shows.
 
-        Larger kernels reuse a weight panel in every tap's place, so only 1x1 gains.
+        Larger kernels reuse a weight panel in every tap's place, so only 1x1 gains. With AVX2 a
+        prefetch shares few multiply-adds, and costs more than it hides (2 % on ResNet-50's, up
+        to a half where a tile fills the registers).
         """
         w = self.shape
+        if self.machine.lanes <= _UNROLLED_BY_LLVM:
+            return False
         if w.kernel_h * w.kernel_w > 1 or self.weight_bytes <= self.machine.l1d_bytes:
             return False
         return -(-w.out_height // config.int("oh")) * -(-w.out_width // config.int("ow")) <= 64

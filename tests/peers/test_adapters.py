@@ -14,10 +14,12 @@ import onnx
 import pytest
 
 from tests.small_network import small_network
+from tvmconv.gemm import GemmWorkload
 from tvmconv.peers import OWN, PEERS
 from tvmconv.report.bench import make_plan
 from tvmconv.report.bench_run import write_reference
 from tvmconv.report.cases import write_layer_case, write_model_case
+from tvmconv.report.gemm_run import write_gemm_case
 from tvmconv.report.variants import Variant
 from tvmconv.report.worker_process import Contender, WorkerProcess
 from tvmconv.workload import Conv2dWorkload
@@ -62,7 +64,7 @@ def check(worker: WorkerProcess, folder: Path, name: str, options=()):
     return None
 
 
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if peer.layers])
 def test_layers(workers, name, tmp_path):
     worker = worker_of(workers, name)
     refused = []
@@ -73,6 +75,12 @@ def test_layers(workers, name, tmp_path):
         if reason := check(worker, folder, name):
             refused.append(reason)
     assert len(refused) <= (2 if name == "onednn" else 0), refused
+
+
+@pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if peer.products])
+def test_products(workers, name, tmp_path):
+    write_gemm_case(tmp_path, GemmWorkload.parse("gemm:m33n50k20"))
+    assert check(worker_of(workers, name), tmp_path, name) is None
 
 
 def test_torch_without_onednn_is_im2col(workers, tmp_path):

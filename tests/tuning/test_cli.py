@@ -84,7 +84,7 @@ def test_verify_measures_again(tmp_path):
     [
         ((), "nothing to tune"),
         (("--layer", "mb1"), "cannot read|lacks"),
-        (("--layer", POINTWISE, "--space", "magic"), "knobs or auto"),
+        (("--layer", POINTWISE, "--space", "magic"), "knobs, auto or both"),
         (("--layer", POINTWISE, "--algorithms", "magic"), "magic"),
         (("--layer", POINTWISE, "--rpc-key", "lab"), "--rpc-tracker"),
         (("--layer", POINTWISE, "--rpc-tracker", "x"), "--rpc-key"),

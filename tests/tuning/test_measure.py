@@ -28,6 +28,14 @@ def request(config=GOOD):
     return {"machine": V3.to_json(), "choices": [["direct", config.to_json()]]}
 
 
+def await_end(pid):
+    """Wait for a process whose parent may not have asked for its exit status yet."""
+    deadline = time.monotonic() + 10
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_a_good_candidate_is_verified_and_timed(pool):
     (trial,) = LocalMeasurer(pool).trials(SMALL, V3, [("direct", GOOD)])
     assert trial.status == "timed"
@@ -48,6 +56,7 @@ def test_a_broken_config_costs_only_itself(pool):
 def test_a_crash_costs_only_itself(pool):
     running, other = pool.build(SMALL, V3, [("direct", GOOD), ("direct", GOOD)])
     os.kill(running.pid, signal.SIGSEGV)
+    await_end(running.pid)
     with pytest.raises(Failure, match="crashed"):
         running.order("verify")
     assert other.order("verify")["status"] == "correct"

@@ -54,7 +54,9 @@ def command(
     ] = "",
     space: Annotated[
         str,
-        typer.Option(help="knobs of the schedules, or auto: MetaSchedule's rules, to compare."),
+        typer.Option(
+            help="knobs of the schedules; auto: MetaSchedule's rules; both: compare the two."
+        ),
     ] = "knobs",
     log: Annotated[
         Optional[Path],  # noqa: UP045
@@ -90,7 +92,7 @@ def command(
       tvmconv tune resnet18.onnx --trials 2000
       tvmconv tune --suite resnet50 --target x86-64-v3 --threads 1 --log mine.jsonl
       tvmconv tune --layer mb1ic64ih56oc64kh3ph1+bias+relu --trials-per-layer 200
-      tvmconv tune --suite dnn12 --space auto --json
+      tvmconv tune --suite dnn12 --space both --trials-per-layer 32
       tvmconv tune --suite vgg16 --peers onednn,openvino --time-budget 3600
       tvmconv tune net.onnx --target x86-64-v3 --rpc-tracker 127.0.0.1:9190 --rpc-key lab
     """
@@ -105,10 +107,10 @@ def command(
 
     if not (models or suite or layer):
         raise InputError("nothing to tune; give a model, --suite NAME or --layer PROBLEM")
-    if space not in ("knobs", "auto"):
-        raise InputError(f"--space {space!r} is unknown; use knobs or auto")
-    if space == "auto" and rpc_tracker:
-        raise InputError("--space auto measures on this machine; leave out --rpc-tracker")
+    if space not in ("knobs", "auto", "both"):
+        raise InputError(f"--space {space!r} is unknown; use knobs, auto or both")
+    if space != "knobs" and rpc_tracker:
+        raise InputError(f"--space {space} measures on this machine; leave out --rpc-tracker")
     if rpc_tracker and peers != "none":
         raise InputError("--peers run on this machine; leave out --rpc-tracker")
     if bool(rpc_tracker) != bool(rpc_key):

@@ -13,6 +13,7 @@ from tvmconv.tuning.logfile import Skipped
 from tvmconv.tuning.record import Record
 from tvmconv.tuning.session import Task
 from tvmconv.tuning.settings import Outcome
+from tvmconv.workload import Conv2dWorkload
 
 _OUTCOMES = (
     Column("layer", "layer"),
@@ -31,6 +32,18 @@ _PEERS = (
     Column("peer", "best peer"),
     Column("peer_milliseconds", "ms", ".4f"),
     Column("over_peer", "x peer", ".3f"),
+)
+_SPACES = (
+    Column("layer", "layer"),
+    Column("default_milliseconds", "default ms", ".4f"),
+    Column("knobs_milliseconds", "knobs ms", ".4f"),
+    Column("auto_milliseconds", "auto ms", ".4f"),
+    Column("knobs", "knobs"),
+    Column("ratio", "x auto", ".3f"),
+    Column("lower_bound", ">= (95 %)", ".3f"),
+    Column("trials", "trials"),
+    Column("auto_trials", "auto trials"),
+    Column("failed", "failed"),
 )
 _RECORDS = (
     Column("workload", "workload"),
@@ -121,7 +134,39 @@ def tune_report(
         columns = (*_OUTCOMES[:7], *_PEERS, *_OUTCOMES[7:])
         facts["geometric_mean_over_best_peer"] = math.exp(sum(map(math.log, ratios)) / len(ratios))
     notes = tuple(f"{peer} not measured: {why}" for peer, why in (missing or {}).items())
-    return Report("tune", title, facts, (Table("workloads", "Workloads", columns, rows),), notes)
+    tables = [Table("workloads", "Workloads", columns, rows)]
+    if spaces := _spaces(outcomes, names):
+        tables.append(Table("spaces", "Knobs against auto, in turns", _SPACES, spaces))
+    return Report("tune", title, facts, tuple(tables), notes)
+
+
+def _spaces(
+    outcomes: Sequence[Outcome], names: Mapping[Conv2dWorkload, str]
+) -> list[dict[str, Any]]:
+    rows = []
+    for outcome in outcomes:
+        if (found := outcome.comparison) is None:
+            continue
+        times = {
+            f"{name}_milliseconds": _milliseconds(getattr(found, f"{name}_seconds") or math.inf)
+            for name in ("default", "knobs", "auto")
+        }
+        ratio = {} if found.failed else {"ratio": found.ratio, "lower_bound": found.lower_bound}
+        rows.append(
+            {
+                "layer": names.get(outcome.workload, ""),
+                "workload": str(outcome.workload),
+                **times,
+                "default": found.default,
+                "knobs": found.knobs,
+                "auto": found.auto,
+                **ratio,
+                "trials": found.knobs_trials,
+                "auto_trials": found.auto_trials,
+                "failed": found.failed,
+            }
+        )
+    return rows
 
 
 def records_report(

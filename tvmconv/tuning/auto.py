@@ -24,6 +24,7 @@ from tvmconv.config import Config
 from tvmconv.kernel import Kernel, make_kernel
 from tvmconv.machine import Machine
 from tvmconv.tuning.pool import Choice
+from tvmconv.tuning.settings import Settings
 from tvmconv.workload import Conv2dWorkload
 
 _INTRINSICS = "tvm.s_tir.tensor_intrin"
@@ -37,12 +38,10 @@ def run(
     machine: Machine,
     expression: Choice,
     default: Choice,
-    trials: int,
-    seed: int,
-    rounds: int,
-    seconds: float,
+    settings: Settings,
+    rival: Choice | None = None,
 ) -> dict[str, Any]:
-    """Tune one workload by MetaSchedule and measure its best beside the default.
+    """Tune one workload by MetaSchedule and measure its best beside others, in turns.
 
     Parameters
     ----------
@@ -52,26 +51,27 @@ def run(
         Algorithm and config whose tensor expression is scheduled.
     default
         What it is compared with.
-    trials, seed
-        Of MetaSchedule's evolutionary search.
-    rounds, seconds
-        Of the interleaved measurement.
+    settings
+        Trials and seed of MetaSchedule's evolutionary search, and the measurement.
+    rival
+        Another config of a schedule to measure.
 
     Returns
     -------
     dict
-        ``checks`` and ``samples`` of the default and of the result, in this order, and
-        ``trials`` measured; or ``failed`` with the reason.
+        ``checks`` and ``samples`` of the default, of the result and of the rival, in this order,
+        and ``trials`` measured; or ``failed`` with the reason.
     """
     request = {
         "workload": str(workload),
         "machine": machine.to_json(),
         "expression": [expression[0], expression[1].to_json()],
         "default": [default[0], default[1].to_json()],
-        "trials": trials,
-        "seed": seed,
-        "rounds": rounds,
-        "seconds": seconds,
+        "rival": [rival[0], rival[1].to_json()] if rival else None,
+        "trials": settings.trials,
+        "seed": settings.seed,
+        "rounds": settings.final.rounds,
+        "seconds": settings.final.seconds,
     }
     environment = {**os.environ, "TVM_NUM_THREADS": str(machine.cores)}
     try:
@@ -80,7 +80,7 @@ def run(
             input=json.dumps(request).encode(),
             capture_output=True,
             env=environment,
-            timeout=_SECONDS_A_TRIAL * (trials + 10),
+            timeout=_SECONDS_A_TRIAL * (settings.trials + 10),
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -126,16 +126,21 @@ def main() -> None:
         make_kernel(workload, machine, name, Config.from_json(config))
         for name, config in (request["expression"], request["default"])
     )
+    kernels = [default, expression]
+    if request["rival"]:
+        name, config = request["rival"]
+        kernels.append(make_kernel(workload, machine, name, Config.from_json(config)))
     # MetaSchedule writes its tables to standard output
     with contextlib.redirect_stdout(sys.stderr):
         function, measured = _tune(expression, int(request["trials"]), int(request["seed"]))
     if function is None:
         answer: dict[str, Any] = {"failed": "no candidate could be built and run"}
     else:
-        modules = [compile_kernel(default), compile_function(function, machine)]
+        modules = [compile_kernel(kernel) for kernel in kernels if kernel is not expression]
+        modules.insert(1, compile_function(function, machine))
         place = make_place(None, modules, machine)
-        both = Candidate(Operands(str(workload), machine.lanes), [default, expression], place)
-        answer = both.interleave(int(request["rounds"]), float(request["seconds"]))
+        together = Candidate(Operands(str(workload), machine.lanes), kernels, place)
+        answer = together.interleave(int(request["rounds"]), float(request["seconds"]))
     sys.stdout.write("\n" + json.dumps({**answer, "trials": measured}) + "\n")
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine, host_model
 from tvmconv.tuning import auto
 from tvmconv.tuning.journal import Journal
-from tvmconv.tuning.logfile import append
+from tvmconv.tuning.logfile import append, read_log
 from tvmconv.tuning.measure import WEIGHTS, gain, is_better
 from tvmconv.tuning.pool import Choice
-from tvmconv.tuning.record import Record, machine_facts
-from tvmconv.tuning.settings import Outcome, Settings
-from tvmconv.tuning.space import make_space
+from tvmconv.tuning.record import Record, machine_facts, machine_key
+from tvmconv.tuning.settings import Comparison, Outcome, Settings
+from tvmconv.tuning.space import make_space, refusal
 from tvmconv.tuning.tuner import untuned_choice
 from tvmconv.workload import Conv2dWorkload
 
@@ -59,10 +61,7 @@ def tune_auto(
         machine,
         expression,
         default,
-        settings.trials,
-        settings.seed,
-        settings.final.rounds,
-        settings.final.seconds,
+        settings,
     )
     outcome.seconds = time.monotonic() - start
     outcome.trials = int(answer.get("trials", 0))
@@ -105,6 +104,72 @@ def tune_auto(
         append(log, [record.to_line()])
     journal.finish(str(workload), key)
     return outcome
+
+
+def compare_spaces(
+    workload: Conv2dWorkload, machine: Machine, settings: Settings, log: Path, journal: Journal
+) -> Comparison:
+    """Tune a workload in the auto space and measure what both spaces came to, in turns.
+
+    Parameters
+    ----------
+    workload, machine
+        What was tuned in the knob space.
+    settings
+        Of that.
+    log, journal
+        Where its record is, and where the comparison is remembered.
+    """
+    name, key = str(workload), settings.to_json("both")
+    if known := journal.result(name, key):
+        return Comparison(**known)
+    default = untuned_choice(workload, machine, settings.error_budget, settings.algorithms)
+    knobs = _recorded(workload, machine, log) or default
+    expression = _expression(workload, machine)
+    start = Comparison(
+        _text(default),
+        _text(knobs),
+        _text(expression),
+        knobs_trials=len(journal.trials(name)),
+    )
+    answer = auto.run(workload, machine, expression, default, settings, knobs)
+    if "failed" in answer:
+        return replace(start, failed=str(answer["failed"]))
+    base, tuned, best = answer["samples"]
+    if not (base and tuned and best):
+        return replace(start, auto_trials=int(answer["trials"]), failed="wrong result")
+    ratio, bound = gain(tuned, best)
+    found = replace(
+        start,
+        default_seconds=median(base),
+        knobs_seconds=median(best),
+        auto_seconds=median(tuned),
+        ratio=ratio,
+        lower_bound=bound,
+        auto_trials=int(answer["trials"]),
+    )
+    journal.keep(name, key, asdict(found))
+    return found
+
+
+def _text(choice: Choice) -> str:
+    return f"{choice[0]} {choice[1]}"
+
+
+def _recorded(workload: Conv2dWorkload, machine: Machine, log: Path) -> Choice | None:
+    """The best record of the knob space that this log holds for this machine."""
+    if not log.exists():
+        return None
+    key = machine_key(machine_facts(machine))
+    records = [
+        record
+        for record in read_log(log, warn=False).records
+        if record.workload == workload
+        and machine_key(record.machine) == key
+        and not refusal(record)
+    ]
+    best = max(records, key=lambda record: record.speedup, default=None)
+    return (best.algorithm, best.config) if best else None
 
 
 def _expression(workload: Conv2dWorkload, machine: Machine) -> Choice:

@@ -50,6 +50,7 @@ class Journal:
         self._context = dict(context)
         self._trials: dict[str, dict[tuple[str, Config], Trial]] = {}
         self._finished: dict[str, list[dict[str, Any]]] = {}
+        self._results: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
         if self.path.exists():
             for _, line in read_lines(self.path):
                 self._take(line)
@@ -83,6 +84,17 @@ class Journal:
         self._finished.setdefault(workload, []).append(dict(settings))
         append(self.path, [self._line(workload, {"finished": dict(settings)})])
 
+    def result(self, workload: str, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What :meth:`keep` was given for a workload with these settings."""
+        known = self._results.get(workload, [])
+        return next((result for key, result in known if key == dict(settings)), None)
+
+    def keep(self, workload: str, settings: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        """Remember the result of a comparison."""
+        self._results.setdefault(workload, []).append((dict(settings), dict(result)))
+        data = {"compared": dict(settings), "result": dict(result)}
+        append(self.path, [self._line(workload, data)])
+
     def _line(self, workload: str, data: Mapping[str, Any]) -> str:
         entry = {"v": 1, "workload": workload, **data, "context": self._context}
         return json.dumps(entry, separators=(",", ":"))
@@ -96,6 +108,10 @@ class Journal:
             workload = str(data["workload"])
             if "finished" in data:
                 self._finished.setdefault(workload, []).append(data["finished"])
+                return
+            if "compared" in data:
+                pair = (dict(data["compared"]), dict(data["result"]))
+                self._results.setdefault(workload, []).append(pair)
                 return
             trial = Trial(
                 algorithm=str(data["algorithm"]),

@@ -151,15 +151,15 @@ def tune(
     time_budget
         Seconds; what a workload leaves unused goes to those after it.
     space
-        ``knobs`` of the schedules, or ``auto``: MetaSchedule's rules, on this machine, for
-        comparison.
+        ``knobs`` of the schedules; ``auto``: MetaSchedule's rules, on this machine; or ``both``
+        for comparison.
     peers
         Other libraries to show beside the best.
     observe
         Called after every trial.
     """
     from tvmconv.report.host import versions
-    from tvmconv.tuning.compare import tune_auto
+    from tvmconv.tuning.compare import compare_spaces, tune_auto
     from tvmconv.tuning.tuner import WorkloadTuner
 
     known = versions()
@@ -179,7 +179,9 @@ def tune(
         deadline = time.monotonic() + left / (len(ordered) - number)
 
         peer = ("", math.inf)
-        if peers is not None and not journal.finished(str(task.workload), settings.to_json(space)):
+        if peers is not None and not journal.finished(
+            str(task.workload), settings.to_json("auto" if space == "auto" else "knobs")
+        ):
             peer = peers.best(task.workload)
 
         def tell(
@@ -207,6 +209,8 @@ def tune(
                 task.workload, machine, measurer, settings, log, journal, host_provenance
             )
             outcome = tuner.run(deadline, tell)
+            if space == "both":
+                outcome.comparison = compare_spaces(task.workload, machine, settings, log, journal)
         outcomes.append(outcome)
     return outcomes
 

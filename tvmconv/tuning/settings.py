@@ -53,6 +53,38 @@ class Settings:
         return decides if space == "knobs" else {**decides, "space": space}
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """The winners of the two spaces after as many trials, measured in turns.
+
+    Parameters
+    ----------
+    default, knobs, auto
+        Algorithm and config; ``knobs`` is the default where no record was written, and of
+        ``auto`` it is what the tensor expression depends on.
+    default_seconds, knobs_seconds, auto_seconds
+        Medians.
+    ratio, lower_bound
+        How many times faster ``knobs`` is than ``auto``, and the 95 % bound of that.
+    knobs_trials, auto_trials
+        Candidates that were measured.
+    failed
+        Why there is no result of ``auto``.
+    """
+
+    default: str
+    knobs: str
+    auto: str
+    default_seconds: float = 0.0
+    knobs_seconds: float = 0.0
+    auto_seconds: float = 0.0
+    ratio: float = 0.0
+    lower_bound: float = 0.0
+    knobs_trials: int = 0
+    auto_trials: int = 0
+    failed: str = ""
+
+
 @dataclass
 class Outcome:
     """What came of one workload.
@@ -77,6 +109,7 @@ class Outcome:
     peer: str = ""
     peer_seconds: float = math.inf
     done: bool = False
+    comparison: Comparison | None = None
 
     @property
     def fresh(self) -> int:
