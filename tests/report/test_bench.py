@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tvmconv.errors import InputError, WorkloadError
+from tvmconv.errors import InputError, TvmconvError, WorkloadError
 from tvmconv.report.bench import make_plan
 from tvmconv.report.bench_report import bench_report
 from tvmconv.report.bench_result import BenchResult, CaseResult, Entry, joined, read_saved
@@ -101,6 +101,7 @@ def test_plan_words():
         ({"models": [Path("nope.onnx")]}, InputError, "does not exist"),
         ({"peer_python": ["/nonexistent/python"]}, InputError, "not an executable"),
         ({"peer_python": ["caffe=/bin/sh"]}, InputError, "unknown peer"),
+        ({"log": "none.jsonl"}, TvmconvError, "no tuning log none.jsonl"),
     ],
 )
 def test_plan_errors(words, error, message):

@@ -94,6 +94,18 @@ def test_wins_and_losses_against_a_row():
         tables(case("a", 1), against="caffe")
 
 
+def test_cold_weights_are_compared_where_both_have_them():
+    assert "against_cold_weights" not in tables(case("a", 1), against="winograd")
+    entries = (
+        entry("tvmconv untuned", 4e-6, cold_weights=[[6e-6]]),
+        entry("tvmconv tuned", 5e-6, cold_weights=[[3e-6]]),
+        entry("torch", 1e-6),
+    )
+    both = CaseResult("a", "layer", PROBLEM, 1000, 1, 1, entries)
+    (row,) = tables(both, against="untuned")["against_cold_weights"]
+    assert (row["contender"], row["min"]) == ("tvmconv tuned", pytest.approx(2))
+
+
 def test_memory_of_methods_against_im2col():
     data = tables(case("a", 1))
     rows = {row["method"]: row for row in data["memory"]}

@@ -60,6 +60,15 @@ def command(
         float, typer.Option(min=0.001, help="Time for one peer in one round.")
     ] = 0.2,
     shape: options.Shape = None,
+    log: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="FILE",
+            help="Builds with this tuning log beside builds without any; of layers, what a build"
+            " takes for them.",
+            show_default=False,
+        ),
+    ] = None,
     stages: Annotated[
         bool, typer.Option("--stages", help="Time transforms, packing and products apart.")
     ] = False,
@@ -112,6 +121,7 @@ def command(
       tvmconv bench --layer mb1ic64ih56oc64kh3ph1 --peers onednn
       tvmconv bench --layer ic64ih56oc64kh3ph1 --algorithms all:steps --stages --cold
       tvmconv bench --suite dnn12 --batch 16 --algorithms im2win,im2col:mc=0 --memory
+      tvmconv bench resnet18.onnx --log mine.jsonl --peers none
       tvmconv bench --show a.json --show b.json --csv both.csv
       tvmconv bench --suite resnet18 --check-model --rounds 3 --seconds 0.05
       tvmconv bench --list
@@ -153,6 +163,7 @@ def command(
             stages=stages,
             cold=cold,
             memory=memory,
+            log=log,
         )
 
         def checkpoint(result: BenchResult) -> None:

@@ -29,6 +29,7 @@ def _model(case: Case, threads: int) -> Session:
         shapes=shapes,
         threads=threads,
         algorithms=case.options.get("algorithms"),
+        log=case.options.get("log"),
     )
     call = model.bind(dict(case.inputs))
 
@@ -41,14 +42,17 @@ def _model(case: Case, threads: int) -> Session:
 def _layer(case: Case, threads: int) -> Session:
     from tvmconv.errors import ConfigError
     from tvmconv.report.kernel_run import KernelRun
-    from tvmconv.report.variants import Variant
+    from tvmconv.report.variants import Variant, chosen_kernel
     from tvmconv.target import resolve_machine
     from tvmconv.workload import Conv2dWorkload
 
     workload = Conv2dWorkload.parse(case.options["workload"])
     machine = resolve_machine(case.options.get("target", "native"), threads)
     try:
-        kernel = Variant.from_json(case.options["variant"]).kernel(workload, machine)
+        if "variant" in case.options:
+            kernel = Variant.from_json(case.options["variant"]).kernel(workload, machine)
+        else:
+            kernel = chosen_kernel(workload, machine, case.options["log"])
     except ConfigError as error:
         raise Unsupported(str(error)) from None
     run = KernelRun(kernel, case.inputs, case.constants, threads)
@@ -57,7 +61,7 @@ def _layer(case: Case, threads: int) -> Session:
     return Session(
         run,
         lambda: {name: run.output()},
-        info=str(kernel.config),
+        info=f"{kernel.algorithm} {kernel.config}",
         facts=run.facts(),
         stages=run.stages() if case.options.get("stages") else {},
         warm=run.touch_activations,

@@ -15,13 +15,13 @@ from tvmconv import suites as suite_files
 from tvmconv.errors import InputError
 from tvmconv.report.bench_lane import Extras
 from tvmconv.report.bench_report import bench_report
-from tvmconv.report.bench_result import OWN, PEAK, BenchResult, CaseResult, read_saved
+from tvmconv.report.bench_result import BenchResult, CaseResult, read_saved
+from tvmconv.report.contenders import contenders
 from tvmconv.report.host import host_header, pick_cpus
 from tvmconv.report.worker_process import Contender
 
 if TYPE_CHECKING:
     from tvmconv.report.bench_run import Field
-    from tvmconv.report.variants import Variant
 
 __all__ = ["Plan", "bench_report", "make_plan", "read_saved", "run_plan"]
 
@@ -55,6 +55,9 @@ class Plan:
         one of the layers.
     extras
         What is measured beside warm calls.
+    log
+        Tuning log as of ``tvmconv.build``; where one is named, what builds take with it and
+        without any is measured side by side.
     """
 
     models: tuple[Path, ...]
@@ -69,6 +72,7 @@ class Plan:
     algorithms: str = ""
     extras: Extras = field(default_factory=Extras)
     products: tuple[suite_files.Product, ...] = ()
+    log: str | None = None
 
     def python(self, peer: str) -> str:
         """The interpreter that runs a peer."""
@@ -92,6 +96,7 @@ def make_plan(
     stages: bool = False,
     cold: bool = False,
     memory: bool = False,
+    log: str | None = None,
 ) -> Plan:
     """Check the user's words and turn them into a plan.
 
@@ -115,12 +120,16 @@ def make_plan(
         Batch size of every layer, in place of its own.
     stages, cold, memory
         What to measure beside warm calls; see :class:`Extras`.
+    log
+        As of :class:`Plan`.
 
     Raises
     ------
     InputError, WorkloadError
         If a peer, suite, layer or file does not exist.
     """
+    from tvmconv.tuning.lookup import search_path
+
     for path in models:
         if not path.is_file():
             raise InputError(f"{path} does not exist")
@@ -132,6 +141,8 @@ def make_plan(
         if products:
             raise InputError(f"--batch is for convolutions; {products[0].workload} has no batch")
         found = [suite_files.with_batch(layer, batch) for layer in found]
+    # a log that does not exist is told before anything is measured
+    search_path(log)
     return Plan(
         models=tuple(models),
         layers=tuple(found),
@@ -145,6 +156,7 @@ def make_plan(
         algorithms=algorithms,
         extras=Extras(stages, _last_cache(target) if cold else 0, memory),
         products=products,
+        log=log,
     )
 
 
@@ -178,38 +190,6 @@ def _pythons(items: Sequence[str]) -> dict[str, str]:
             raise InputError(f"--peer-python {path!r} is not an executable file")
         pythons[peer] = path
     return pythons
-
-
-def _contenders(plan: Plan, kind: str) -> list[Contender]:
-    """The columns for models, layers or products; ours and the peak first."""
-    target = ("target", plan.target)
-    found = [Contender(PEAK, peer_table.OWN[PEAK].module, sys.executable, (target,))]
-    own = peer_table.OWN[OWN].module
-    if kind == "products":
-        for label, prepacked in (("gemm", False), ("gemm, B packed before", True)):
-            form = (target, ("prepacked", prepacked))
-            found.append(Contender(f"{OWN} {label}", own, sys.executable, form, f"{OWN} gemm"))
-    elif kind == "models":
-        names = [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
-        found.append(Contender(OWN, own, sys.executable, (target, ("algorithms", names))))
-    else:
-        for variant in _variants(plan):
-            options = (target, ("variant", variant.to_json()))
-            group = f"{OWN} {variant.algorithm}"
-            found.append(Contender(f"{OWN} {variant}", own, sys.executable, options, group))
-    for name in plan.peers:
-        peer = peer_table.PEERS[name]
-        if getattr(peer, kind):
-            found.append(Contender(name, peer.module, plan.python(name)))
-    return found
-
-
-def _variants(plan: Plan) -> tuple[Variant, ...]:
-    from tvmconv.report.variants import parse_variants
-    from tvmconv.target import resolve_machine
-
-    machine = resolve_machine(plan.target)
-    return parse_variants(plan.algorithms, [layer.workload for layer in plan.layers], machine)
 
 
 def run_plan(
@@ -246,6 +226,7 @@ def run_plan(
         "stages": plan.extras.stages,
         "cold_cache_bytes": plan.extras.cold_bytes,
         "memory": plan.extras.memory,
+        "log": plan.log,
     }
     results: list[CaseResult] = []
     for threads in plan.threads:
@@ -253,8 +234,7 @@ def run_plan(
             cases = getattr(plan, kind)
             if not cases:
                 continue
-            contenders = _contenders(plan, kind)
-            with Field(contenders, threads, pick_cpus(threads), plan.extras) as contest:
+            with Field(contenders(plan, kind), threads, pick_cpus(threads), plan.extras) as contest:
                 contest.hello()
                 for case in cases:
                     result = _measure(plan, contest, case)

@@ -12,7 +12,7 @@ from tvmconv.report.document import Column, Table
 
 _MIB = 2.0**-20
 # what the sources compare with: the whole im2col buffer, or else its panels, and direct
-_BASELINES = (("im2col:mc=0", "im2col"), ("direct", "direct:variant=blocked"))
+_BASELINES = (("untuned",), ("im2col:mc=0", "im2col"), ("direct", "direct:variant=blocked"))
 
 _KERNELS = (
     Column("case", "case"),
@@ -59,10 +59,10 @@ _AGAINST = (
     Column("cases", "cases"),
     Column("won", "faster"),
     Column("lost", "slower"),
-    Column("min", "least ratio", ".2f"),
-    Column("mean", "mean ratio", ".2f"),
-    Column("geomean", "geometric mean", ".2f"),
-    Column("max", "largest ratio", ".2f"),
+    Column("min", "least ratio", ".3f"),
+    Column("mean", "mean ratio", ".3f"),
+    Column("geomean", "geometric mean", ".3f"),
+    Column("max", "largest ratio", ".3f"),
 )
 
 
@@ -91,6 +91,16 @@ def further_tables(result: BenchResult, against: str = "") -> list[Table]:
             "Times of a baseline over those of a row: above 1 the row is faster",
             _AGAINST,
             [row for label in _baselines(result, against) for row in _against(result, label)],
+        ),
+        Table(
+            "against_cold_weights",
+            "The same with weights in memory, as in a network",
+            _AGAINST,
+            [
+                row
+                for label in _baselines(result, against)
+                for row in _against(result, label, "cold_weights_best")
+            ],
         ),
     ]
     return [table for table in tables if table.rows]
@@ -213,15 +223,15 @@ def _baselines(result: BenchResult, against: str) -> list[str]:
     return found
 
 
-def _against(result: BenchResult, baseline: str) -> list[dict[str, Any]]:
-    """Every row against one, over the cases that both have."""
+def _against(result: BenchResult, baseline: str, figure: str = "best") -> list[dict[str, Any]]:
+    """Every row against one by a figure of theirs, over the cases where both have it."""
     ratios: dict[tuple[str, int], list[float]] = {}
     for case in result.results:
-        entries = {entry.label: entry for entry in _good(case)}
-        base = entries.pop(baseline, None)
-        for entry in entries.values() if base else ():
-            ratio = (base.best or 0.0) / (entry.best or 1.0) if base else 0.0
-            ratios.setdefault((entry.label, case.threads), []).append(ratio)
+        found = {entry.label: getattr(entry, figure) for entry in _good(case)}
+        base = found.pop(baseline, None)
+        for label, seconds in found.items():
+            if base and seconds:
+                ratios.setdefault((label, case.threads), []).append(base / seconds)
     return [
         {
             "baseline": baseline,

@@ -122,6 +122,24 @@ class Variant:
         return Kernel(workload, machine, self.algorithm, config)
 
 
+def chosen_kernel(workload: Conv2dWorkload, machine: Machine, log: str | None) -> Kernel:
+    """The kernel that a build would take for a layer.
+
+    Parameters
+    ----------
+    workload, machine
+        The layer, and where it runs.
+    log
+        As of ``tvmconv.build``.
+    """
+    from tvmconv.selection.policy import make_policy
+    from tvmconv.selection.select import select
+    from tvmconv.tuning.lookup import search_path
+
+    chosen = select(workload, machine, policy=make_policy(logs=search_path(log))).chosen
+    return Kernel(workload, machine, chosen.algorithm, chosen.config)
+
+
 def _listed(values: Sequence[KnobValue]) -> str:
     shown = ", ".join(str(value) for value in values[:12])
     return f"{shown}, ..., {values[-1]}" if len(values) > 12 else shown
