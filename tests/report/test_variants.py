@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tuning import examples
 from tvmconv.errors import ConfigError, InputError
 from tvmconv.machine import MACHINES
-from tvmconv.report.variants import Variant, parse_variants
+from tvmconv.report.variants import Variant, chosen_kernel, parse_variants
+from tvmconv.selection.select import select
+from tvmconv.tuning import logfile
 from tvmconv.workload import Conv2dWorkload
 
 V3, V4 = MACHINES["x86-64-v3"], MACHINES["x86-64-v4"]
@@ -57,6 +60,20 @@ def test_knobs_are_completed_by_the_nearest_offer(machine):
     assert (kernel.config["mh"], kernel.config["mw"]) == (6, 6)
     assert kernel.config["rt"]
     assert Variant("im2col", (("mc", 0),)).kernel(BLOCKED, machine).config["mc"] == 0
+
+
+def test_a_log_changes_what_a_build_takes(tmp_path):
+    untuned = chosen_kernel(examples.SMALL, examples.V3, "none")
+    chosen = select(examples.SMALL, examples.V3).chosen
+    assert (untuned.algorithm, untuned.config) == (chosen.algorithm, chosen.config)
+    better = examples.default(examples.SMALL, examples.V3).replace(ow=2)
+    log = tmp_path / "log.jsonl"
+    record = examples.record(
+        examples.SMALL, examples.V3, knobs={"ow": 2}, seconds=1e-6, default_seconds=1.0
+    )
+    logfile.append(log, [record.to_line()])
+    tuned = chosen_kernel(examples.SMALL, examples.V3, str(log))
+    assert (tuned.algorithm, tuned.config) == ("direct", better)
 
 
 def test_variants_survive_the_way_to_a_worker():
