@@ -6,8 +6,10 @@ from tvmconv.config import Config
 from tvmconv.gemm import GemmWorkload
 from tvmconv.machine import Machine
 
-# inner steps of a part of the reduction
-_STEPS = 512
+# most inner steps of a part of the reduction
+_STEPS = 1024
+# what a tile takes beside its rows' multiply-adds, in rows
+_TILE_ROWS = 2
 
 
 def half_cache(machine: Machine, mr: int, nr: int) -> dict[str, int]:
@@ -25,18 +27,21 @@ def default_config(workload: GemmWorkload, machine: Machine) -> Config:
     """Two vectors by as many rows as the registers hold, and blocks that fill half of L2 and L3.
 
     Both slivers of a tile come from L2, which it hides, so that ``kc`` may be larger than half
-    of L1 allows: C then moves less often. Where M has fewer blocks than there are threads, the
+    of L1 allows: C, whose way to memory is what the multiply-adds hide least, then moves less
+    often. Two slivers of B, one in use and one on its way, take up to a quarter of L2; a block
+    of A takes what they leave of its half. Where M has fewer blocks than there are threads, the
     blocks become smaller, then the columns are split as well.
     """
     w, lanes = workload, machine.lanes
     nr = lanes * min(2, -(-w.n // lanes))
     most = (machine.vector_registers - nr // lanes - 1) // (nr // lanes)
-    mr = min(range(max(1, most - 2), most + 1), key=lambda r: (-(-w.m // r) * (r + 0.5), -r))
+    mr = min(range(max(1, most - 2), most + 1), key=lambda r: (-(-w.m // r) * (r + _TILE_ROWS), -r))
     mr = min(mr, w.m)
-    parts = -(-w.k // _STEPS)
+    floats = machine.l2_bytes // 8
+    parts = -(-w.k // max(lanes, min(_STEPS, floats // (4 * nr))))
     kc = _rounded(-(-w.k // parts), lanes) if w.k > lanes else w.k
     slivers, columns = -(-w.m // mr), -(-w.n // nr)
-    block = max(1, machine.l2_bytes // 8 // (kc * mr))
+    block = max(1, (floats - 2 * kc * nr) // (kc * mr))
     if machine.cores > 1:
         block = min(block, -(-slivers // machine.cores))
     block = -(-slivers // -(-slivers // block))

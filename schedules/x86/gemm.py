@@ -45,7 +45,7 @@ def knobs(workload: GemmWorkload, machine: Machine) -> dict[str, tuple[KnobValue
     return {
         **tile,
         "kc": tuple(sorted({128, 256, 384, 512, 1024, rule["kc"]})),
-        "mc": tuple(sorted({128, 144, 160, 168, 256, 336, rule["mc"]})),
+        "mc": tuple(sorted({56, 128, 144, 160, 168, 256, 336, rule["mc"]})),
         "nc": tuple(sorted({2048, 4096, 8192, rule["nc"]})),
         "unroll": (1, 2, 4),
         "ahead": (0, 512, 1024, 2048, 4096),
