@@ -228,13 +228,13 @@ def test_u_has_the_index_map_of_the_source(m, outer):
     workload = replace(Conv2dWorkload.parse(RAGGED), epilogue=())
     knobs = config(m, 8, tiles=0, outer_eta=outer)
     arrays, pack = conv_arrays(workload), Packing(workload, V3, knobs)
-    packed = WinogradEta().pack_weight(arrays.weight, workload, V3, knobs)
+    algorithm = WinogradEta()
+    packed = algorithm.pack_weight(arrays.weight, workload, V3, knobs)
     blocked = block(arrays.data, V3.lanes)
     data = te.placeholder(blocked.shape, name="data")
     weight = te.placeholder(packed.shape, name="weight")
-    found = stage(
-        [data, weight, _product(pack, weight, _input(pack, data), "eta")], blocked, packed
-    )
+    sums = _product(algorithm, pack, weight, _input(pack, data))
+    found = stage([data, weight, sums], blocked, packed)
     matrices = source_transforms(m)
     expected = tile_products(workload, m, arrays, matrices)
     b, k, mu, phi, gamma = np.indices(expected.shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,14 @@ class Algorithm(ABC):
     @abstractmethod
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
         """Placeholders and output (``te.Tensor``) in argument order."""
+
+    def reduction(
+        self, shape: tuple[int, ...], value: Callable[..., Any], name: str = "conv2d"
+    ) -> Any:
+        """The main reduction as a block that carries the algorithm's name."""
+        from tvm import te
+
+        return te.compute(shape, value, name=name, attrs={"tvmconv.algorithm": self.name})
 
     @abstractmethod
     def packed_weight_shape(

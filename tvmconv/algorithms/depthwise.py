@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
+from tvmconv.algorithms.padding import inside_image
 from tvmconv.config import Config
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
@@ -39,40 +41,19 @@ class Depthwise(Algorithm):
         """Data, weight, [bias], [residual], output."""
         from tvm import te
 
-        from tvmconv.algorithms.epilogue import apply_epilogue
-        from tvmconv.algorithms.padding import inside_image
-
-        w, c = workload, machine.lanes
-        blocks = machine.blocks(w.in_channels)
-        shape = (w.batch, blocks, w.out_height, w.out_width, c)
-        data = te.placeholder((w.batch, blocks, w.in_height, w.in_width, c), name="data")
-        weight = te.placeholder((blocks, w.kernel_h, w.kernel_w, c), name="weight")
-        bias = te.placeholder((blocks, c), name="bias") if w.has("bias") else None
-        residual = te.placeholder(shape, name="residual") if w.has("add") else None
+        w = workload
+        given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
         r = te.reduce_axis((0, w.kernel_h), name="r")
         s = te.reduce_axis((0, w.kernel_w), name="s")
 
         def tap(n: Any, b: Any, h: Any, x: Any, lane: Any) -> Any:
             row = h * w.stride_h + r * w.dilation_h - w.pad_top
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
-            product = data[n, b, row, column, lane] * weight[b, r, s, lane]
+            product = given.data[n, b, row, column, lane] * given.weight[b, r, s, lane]
             return te.sum(inside_image(product, row, column, w), axis=[r, s])
 
-        total = te.compute(
-            shape, tap, name="depthwiseconv2d", attrs={"tvmconv.algorithm": self.name}
-        )
-
-        def finish(n: Any, b: Any, h: Any, x: Any, lane: Any) -> Any:
-            return apply_epilogue(
-                total[n, b, h, x, lane],
-                w.epilogue,
-                bias[b, lane] if bias is not None else None,
-                residual[n, b, h, x, lane] if residual is not None else None,
-            )
-
-        output = te.compute(shape, finish, name="output")
-        optional = [tensor for tensor in (bias, residual) if tensor is not None]
-        return [data, weight, *optional, output]
+        total = self.reduction(output_shape(w, machine), tap, "depthwiseconv2d")
+        return given.arguments(given.output(total))
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
@@ -85,11 +66,8 @@ class Depthwise(Algorithm):
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
         """OIHW with I = 1 to ``(C/c, R, S, c)``, surplus channels zero."""
-        blocks, height, width, lanes = self.packed_weight_shape(workload, machine, config)
-        padded = np.zeros((blocks * lanes, height, width), np.float32)
-        padded[: workload.out_channels] = weight[:, 0]
-        packed = padded.reshape(blocks, lanes, height, width).transpose(0, 2, 3, 1)
-        return np.ascontiguousarray(packed)
+        split = split_outputs(weight[:, 0], machine.blocks(workload.out_channels), machine.lanes)
+        return np.ascontiguousarray(split.transpose(0, 2, 3, 1))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """None: the accumulators live in registers."""

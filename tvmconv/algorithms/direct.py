@@ -8,11 +8,14 @@ kernel reads them. Padding is a predicate on the input read, never a padded copy
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.operands import Operands, output_shape
+from tvmconv.algorithms.padding import inside_image
 from tvmconv.config import Config
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
@@ -56,35 +59,12 @@ class Direct(Algorithm):
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
         """See the base class; blocks ``conv2d`` (reduction) and ``output``."""
-        from tvm import te, tirx
+        from tvm import te
 
-        from tvmconv.algorithms.epilogue import apply_epilogue
-
-        w, lanes, oc = flattened(workload), machine.lanes, config.int("oc")
+        w, oc = flattened(workload), config.int("oc")
         flat = w != workload
-        shape_in = _blocked(workload, machine, workload.in_channels, output=False)
-        shape_out = _blocked(workload, machine, workload.out_channels, output=True)
-        data = te.placeholder(shape_in, name="data")
         packed = self.packed_weight_shape(workload, machine, config)
-        weight = te.placeholder(packed, name="weight")
-        arguments = [data, weight]
-        bias = te.placeholder((shape_out[1], lanes), name="bias") if w.has("bias") else None
-        residual = te.placeholder(shape_out, name="residual") if w.has("add") else None
-        arguments += [tensor for tensor in (bias, residual) if tensor is not None]
-
-        def read(n: Any, block: Any, y: Any, x: Any, c: Any) -> Any:
-            inside = []
-            if w.pad_top:
-                inside.append(y >= 0)
-            if w.pad_bottom:
-                inside.append(y < w.in_height)
-            if w.pad_left:
-                inside.append(x >= 0)
-            if w.pad_right:
-                inside.append(x < w.in_width)
-            value = data[(n, block, *_pixel(flat, workload.in_width, y, x), c)]
-            return tirx.if_then_else(tirx.all(*inside), value, 0.0) if inside else value
-
+        given = Operands.of(workload, machine, packed)
         span = input_span(workload, machine)
         cb = te.reduce_axis((0, span), "cb")
         r = te.reduce_axis((0, w.kernel_h), "r")
@@ -92,38 +72,31 @@ class Direct(Algorithm):
         c = te.reduce_axis((0, packed[4]), "c")
 
         def multiply(n: Any, kb: Any, h: Any, x: Any, k: Any) -> Any:
-            value = read(
-                n,
-                first_block(workload, machine, kb) + cb,
-                h * w.stride_h + r * w.dilation_h - w.pad_top,
-                x * w.stride_w + s * w.dilation_w - w.pad_left,
-                c,
-            )
-            return te.sum(value * weight[kb // oc, cb, r, s, c, kb % oc, k], axis=[cb, r, s, c])
+            block = first_block(workload, machine, kb) + cb
+            y = h * w.stride_h + r * w.dilation_h - w.pad_top
+            column = x * w.stride_w + s * w.dilation_w - w.pad_left
+            # the plane itself keeps its rows
+            width = workload.in_width
+            pixel = (column // width, column % width) if flat else (y, column)
+            value = inside_image(given.data[(n, block, *pixel, c)], y, column, w)
+            tap = given.weight[kb // oc, cb, r, s, c, kb % oc, k]
+            return te.sum(value * tap, axis=[cb, r, s, c])
 
-        tile_shape = (w.batch, shape_out[1], w.out_height, w.out_width, lanes)
-        total = te.compute(
-            tile_shape, multiply, name="conv2d", attrs={"tvmconv.algorithm": self.name}
-        )
+        total = self.reduction(output_shape(w, machine), multiply)
+        if not flat:
+            return given.arguments(given.output(total))
 
         def finish(n: Any, kb: Any, h: Any, x: Any, k: Any) -> Any:
-            pixel = _pixel(flat, workload.out_width, h, x)
-            return apply_epilogue(
-                total[n, kb, h, x, k],
-                w.epilogue,
-                bias[kb, k] if bias is not None else None,
-                residual[(n, kb, *pixel, k)] if residual is not None else None,
-            )
+            place = (n, kb, x // workload.out_width, x % workload.out_width, k)
+            return given.finished(total[n, kb, h, x, k], place)
 
-        output = te.compute(tile_shape, finish, name="output")
-        if flat:
-            rows = output
-            output = te.compute(
-                shape_out,
-                lambda n, kb, h, x, k: rows[n, kb, 0, h * workload.out_width + x, k],
-                name="unflatten",
-            )
-        return [*arguments, output]
+        rows = te.compute(output_shape(w, machine), finish, name="output")
+        output = te.compute(
+            output_shape(workload, machine),
+            lambda n, kb, h, x, k: rows[n, kb, 0, h * workload.out_width + x, k],
+            name="unflatten",
+        )
+        return given.arguments(output)
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
@@ -163,8 +136,7 @@ class Direct(Algorithm):
         """Nothing beyond the register tile; Algorithms 1 and 2 keep all sums in memory."""
         if config["variant"] == "blocked":
             return 0
-        shape = _blocked(workload, machine, workload.out_channels, output=True)
-        return 4 * int(np.prod(shape))
+        return 4 * prod(output_shape(workload, machine))
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Padded channels, and the zeros between groups, are multiplied too."""
@@ -215,17 +187,3 @@ def _channels_read(workload: Conv2dWorkload, lanes: int, block: int) -> tuple[in
     last = min((block + 1) * lanes, workload.out_channels) - 1
     first_group, last_group = block * lanes // per_group_out, last // per_group_out
     return first_group * per_group_in, (last_group + 1) * per_group_in
-
-
-def _blocked(
-    workload: Conv2dWorkload, machine: Machine, channels: int, *, output: bool
-) -> tuple[int, ...]:
-    """Shape of the input or output activation."""
-    height = workload.out_height if output else workload.in_height
-    width = workload.out_width if output else workload.in_width
-    return (workload.batch, machine.blocks(channels), height, width, machine.lanes)
-
-
-def _pixel(flat: bool, width: int, y: Any, x: Any) -> tuple[Any, Any]:
-    """Row and column in a tensor of this width; ``flat`` says that ``x`` counts all pixels."""
-    return (x // width, x % width) if flat else (y, x)

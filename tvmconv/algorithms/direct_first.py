@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.direct import Direct
+from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
+from tvmconv.algorithms.padding import inside_image
 from tvmconv.config import Config
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
@@ -40,16 +43,8 @@ class DirectFirst(Algorithm):
         """Data, weight, [bias], [residual], output."""
         from tvm import te
 
-        from tvmconv.algorithms.epilogue import apply_epilogue
-        from tvmconv.algorithms.padding import inside_image
-
-        w, c, oc = workload, machine.lanes, config.int("oc")
-        blocks = machine.blocks(w.out_channels)
-        shape = (w.batch, blocks, w.out_height, w.out_width, c)
-        data = te.placeholder((w.batch, w.in_channels, w.in_height, w.in_width), name="data")
-        weight = te.placeholder(self.packed_weight_shape(w, machine, config), name="weight")
-        bias = te.placeholder((blocks, c), name="bias") if w.has("bias") else None
-        residual = te.placeholder(shape, name="residual") if w.has("add") else None
+        w, oc = workload, config.int("oc")
+        given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
         ci = te.reduce_axis((0, w.in_channels), name="ci")
         r = te.reduce_axis((0, w.kernel_h), name="r")
         s = te.reduce_axis((0, w.kernel_w), name="s")
@@ -57,22 +52,11 @@ class DirectFirst(Algorithm):
         def tap(n: Any, b: Any, h: Any, x: Any, lane: Any) -> Any:
             row = h * w.stride_h + r * w.dilation_h - w.pad_top
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
-            pixel = inside_image(data[n, ci, row, column], row, column, w)
-            return te.sum(pixel * weight[b // oc, r, s, ci, b % oc, lane], axis=[r, s, ci])
+            pixel = inside_image(given.data[n, ci, row, column], row, column, w)
+            return te.sum(pixel * given.weight[b // oc, r, s, ci, b % oc, lane], axis=[r, s, ci])
 
-        total = te.compute(shape, tap, name="conv2d", attrs={"tvmconv.algorithm": self.name})
-
-        def finish(n: Any, b: Any, h: Any, x: Any, lane: Any) -> Any:
-            return apply_epilogue(
-                total[n, b, h, x, lane],
-                w.epilogue,
-                bias[b, lane] if bias is not None else None,
-                residual[n, b, h, x, lane] if residual is not None else None,
-            )
-
-        output = te.compute(shape, finish, name="output")
-        optional = [tensor for tensor in (bias, residual) if tensor is not None]
-        return [data, weight, *optional, output]
+        total = self.reduction(output_shape(w, machine), tap)
+        return given.arguments(given.output(total))
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
@@ -87,13 +71,9 @@ class DirectFirst(Algorithm):
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
         """OIHW to :meth:`packed_weight_shape`, surplus output channels zero."""
-        groups, height, width, channels, oc, lanes = self.packed_weight_shape(
-            workload, machine, config
-        )
-        padded = np.zeros((groups * oc * lanes, channels, height, width), np.float32)
-        padded[: workload.out_channels] = weight
-        rows = padded.reshape(groups, oc, lanes, channels, height, width)
-        return np.ascontiguousarray(rows.transpose(0, 4, 5, 3, 1, 2))
+        groups, *_, oc, lanes = self.packed_weight_shape(workload, machine, config)
+        split = split_outputs(weight, groups, oc, lanes)
+        return np.ascontiguousarray(split.transpose(0, 4, 5, 3, 1, 2))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """None: the accumulators live in registers."""
@@ -105,6 +85,5 @@ class DirectFirst(Algorithm):
         return workload.macs // workload.out_channels * padded
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """Random-walk growth of rounding errors over one output's products."""
-        taps = workload.in_channels * workload.kernel_h * workload.kernel_w
-        return float(2.0**-24 * (2.0 + 0.35 * taps**0.5))
+        """As of :class:`~tvmconv.algorithms.direct.Direct`: the same sums."""
+        return Direct().error_estimate(workload, machine, config)

@@ -16,6 +16,8 @@ import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray
 from tvmconv.algorithms.direct import Direct, first_block, input_span
+from tvmconv.algorithms.operands import Operands, input_shape, output_shape, split_outputs
+from tvmconv.algorithms.padding import zero_unless
 from tvmconv.config import Config
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
@@ -48,24 +50,15 @@ class Im2col(Algorithm):
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
         """See the base class; pixels are numbered over the image, and padded to whole panels."""
-        from tvm import te, tirx
-
-        from tvmconv.algorithms.epilogue import apply_epilogue
+        from tvm import te
 
         w, lanes = workload, machine.lanes
         mr, oc = config.int("mr"), config.int("oc")
         plain = w.data_layout == "NCHW"
-        pixels, out_blocks = w.out_height * w.out_width, machine.blocks(w.out_channels)
-        in_blocks = w.in_channels if plain else machine.blocks(w.in_channels)
-        shape_in = (w.batch, in_blocks, w.in_height, w.in_width, *(() if plain else (lanes,)))
-        shape_out = (w.batch, out_blocks, w.out_height, w.out_width, lanes)
-        data = te.placeholder(shape_in, name="data")
         packed = self.packed_weight_shape(w, machine, config)
-        weight = te.placeholder(packed, name="weight")
-        arguments = [data, weight]
-        bias = te.placeholder((out_blocks, lanes), name="bias") if w.has("bias") else None
-        residual = te.placeholder(shape_out, name="residual") if w.has("add") else None
-        arguments += [tensor for tensor in (bias, residual) if tensor is not None]
+        given = Operands.of(w, machine, packed)
+        in_blocks, out_blocks = input_shape(w, machine)[1], machine.blocks(w.out_channels)
+        pixels = w.out_height * w.out_width
         panels = -(-pixels // mr)
 
         def gather(n: Any, t: Any, cb: Any, r: Any, s: Any, i: Any, c: Any) -> Any:
@@ -75,8 +68,7 @@ class Im2col(Algorithm):
             inside = [p < pixels] if pixels % mr else []
             if w.has_padding:
                 inside += [y >= 0, y < w.in_height, x >= 0, x < w.in_width]
-            value = data[(n, cb, y, x, *(() if plain else (c,)))]
-            return tirx.if_then_else(tirx.all(*inside), value, 0.0) if inside else value
+            return zero_unless(inside, given.data[(n, cb, y, x, *(() if plain else (c,)))])
 
         shape = (w.batch, panels, in_blocks, w.kernel_h, w.kernel_w, mr, 1 if plain else lanes)
         panel = te.compute(shape, gather, name="pack")
@@ -88,29 +80,21 @@ class Im2col(Algorithm):
         def multiply(n: Any, kb: Any, p: Any, k: Any) -> Any:
             block = (0 if plain else first_block(workload, machine, kb)) + cb
             value = panel[n, p // mr, block, r, s, p % mr, c]
-            return te.sum(value * weight[kb // oc, cb, r, s, c, kb % oc, k], axis=[cb, r, s, c])
+            tap = given.weight[kb // oc, cb, r, s, c, kb % oc, k]
+            return te.sum(value * tap, axis=[cb, r, s, c])
 
-        total = te.compute(
-            (w.batch, out_blocks, panels * mr, lanes),
-            multiply,
-            name="conv2d",
-            attrs={"tvmconv.algorithm": self.name},
-        )
+        total = self.reduction((w.batch, out_blocks, panels * mr, lanes), multiply)
 
         def finish(n: Any, kb: Any, p: Any, k: Any) -> Any:
-            place = (n, kb, p // w.out_width, p % w.out_width, k)
-            return apply_epilogue(
-                total[n, kb, p, k],
-                w.epilogue,
-                bias[kb, k] if bias is not None else None,
-                residual[place] if residual is not None else None,
-            )
+            return given.finished(total[n, kb, p, k], (n, kb, p // w.out_width, p % w.out_width, k))
 
         rows = te.compute((w.batch, out_blocks, pixels, lanes), finish, name="output")
         output = te.compute(
-            shape_out, lambda n, kb, h, x, k: rows[n, kb, h * w.out_width + x, k], name="unflatten"
+            output_shape(w, machine),
+            lambda n, kb, h, x, k: rows[n, kb, h * w.out_width + x, k],
+            name="unflatten",
         )
-        return [*arguments, output]
+        return given.arguments(output)
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
@@ -129,10 +113,8 @@ class Im2col(Algorithm):
         """Re-order an OIHW weight into :meth:`packed_weight_shape`."""
         if workload.data_layout == "NCHWc":
             return Direct().pack_weight(weight, workload, machine, config)
-        groups, channels, r, s, _, oc, lanes = self.packed_weight_shape(workload, machine, config)
-        padded = np.zeros((groups * oc * lanes, channels, r, s), np.float32)
-        padded[: workload.out_channels] = weight
-        split = padded.reshape(groups, oc, lanes, channels, r, s, 1)
+        groups, *_, oc, lanes = self.packed_weight_shape(workload, machine, config)
+        split = split_outputs(weight[..., None], groups, oc, lanes)
         return np.ascontiguousarray(split.transpose(0, 3, 4, 5, 6, 1, 2))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:

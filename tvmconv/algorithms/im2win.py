@@ -16,6 +16,8 @@ import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray
 from tvmconv.algorithms.direct import Direct, first_block, input_span
+from tvmconv.algorithms.operands import Operands, output_shape
+from tvmconv.algorithms.padding import inside_image
 from tvmconv.config import Config
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
@@ -34,46 +36,21 @@ class Im2win(Algorithm):
 
     def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Reads blocked input, as :class:`~tvmconv.algorithms.direct.Direct` does."""
-        if workload.dtype != "float32":
-            return f"it computes in float32, not {workload.dtype}"
-        if workload.data_layout != "NCHWc":
-            return "it reads channel-blocked input, not plain NCHW"
-        if workload.is_depthwise:
-            return "a depthwise layer would multiply by zeros; use the depthwise algorithm"
-        return None
+        return Direct().unsupported(workload, machine)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
         """See the base class; block ``windows`` is the transform."""
-        from tvm import te, tirx
-
-        from tvmconv.algorithms.epilogue import apply_epilogue
+        from tvm import te
 
         w, lanes, oc = workload, machine.lanes, config.int("oc")
-        out_blocks = machine.blocks(w.out_channels)
         in_blocks = machine.blocks(w.in_channels)
-        shape_out = (w.batch, out_blocks, w.out_height, w.out_width, lanes)
-        data = te.placeholder((w.batch, in_blocks, w.in_height, w.in_width, lanes), name="data")
         packed = self.packed_weight_shape(workload, machine, config)
-        weight = te.placeholder(packed, name="weight")
-        arguments = [data, weight]
-        bias = te.placeholder((out_blocks, lanes), name="bias") if w.has("bias") else None
-        residual = te.placeholder(shape_out, name="residual") if w.has("add") else None
-        arguments += [tensor for tensor in (bias, residual) if tensor is not None]
+        given = Operands.of(w, machine, packed)
 
         def transform(n: Any, cb: Any, m: Any, k: Any, u: Any, c: Any) -> Any:
             y = m * w.stride_h + u * w.dilation_h - w.pad_top
             x = k - w.pad_left
-            inside = []
-            if w.pad_top:
-                inside.append(y >= 0)
-            if w.pad_bottom:
-                inside.append(y < w.in_height)
-            if w.pad_left:
-                inside.append(x >= 0)
-            if w.pad_right:
-                inside.append(x < w.in_width)
-            value = data[n, cb, y, x, c]
-            return tirx.if_then_else(tirx.all(*inside), value, 0.0) if inside else value
+            return inside_image(given.data[n, cb, y, x, c], y, x, w)
 
         strips = (w.batch, in_blocks, w.out_height, columns(w), w.kernel_h, lanes)
         windows = te.compute(strips, transform, name="windows")
@@ -86,22 +63,11 @@ class Im2win(Algorithm):
         def multiply(n: Any, kb: Any, m: Any, x: Any, k: Any) -> Any:
             block = first_block(workload, machine, kb) + cb
             value = windows[n, block, m, x * w.stride_w + v * w.dilation_w, u, c]
-            return te.sum(value * weight[kb // oc, cb, v, u, c, kb % oc, k], axis=[cb, v, u, c])
+            tap = given.weight[kb // oc, cb, v, u, c, kb % oc, k]
+            return te.sum(value * tap, axis=[cb, v, u, c])
 
-        total = te.compute(
-            shape_out, multiply, name="conv2d", attrs={"tvmconv.algorithm": self.name}
-        )
-        output = te.compute(
-            shape_out,
-            lambda n, kb, m, x, k: apply_epilogue(
-                total[n, kb, m, x, k],
-                w.epilogue,
-                bias[kb, k] if bias is not None else None,
-                residual[n, kb, m, x, k] if residual is not None else None,
-            ),
-            name="output",
-        )
-        return [*arguments, output]
+        total = self.reduction(output_shape(w, machine), multiply)
+        return given.arguments(given.output(total))
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config

@@ -14,6 +14,8 @@ import numpy as np
 from tvmconv.algorithms.base import Algorithm, FloatArray
 from tvmconv.algorithms.direct import Direct
 from tvmconv.algorithms.im2win import columns
+from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
+from tvmconv.algorithms.padding import inside_image
 from tvmconv.config import Config
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
@@ -38,53 +40,28 @@ class Im2winNchw(Algorithm):
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
         """See the base class; block ``windows`` is the transform."""
-        from tvm import te, tirx
+        from tvm import te
 
-        from tvmconv.algorithms.epilogue import apply_epilogue
-
-        w, lanes = workload, machine.lanes
-        blocks = machine.blocks(w.out_channels)
-        shape_out = (w.batch, blocks, w.out_height, w.out_width, lanes)
-        data = te.placeholder((w.batch, w.in_channels, w.in_height, w.in_width), name="data")
-        weight = te.placeholder(self.packed_weight_shape(w, machine, config), name="weight")
-        arguments = [data, weight]
-        bias = te.placeholder((blocks, lanes), name="bias") if w.has("bias") else None
-        residual = te.placeholder(shape_out, name="residual") if w.has("add") else None
-        arguments += [tensor for tensor in (bias, residual) if tensor is not None]
+        w = workload
+        given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
 
         def transform(n: Any, c: Any, m: Any, k: Any, u: Any) -> Any:
             y = m * w.stride_h + u * w.dilation_h - w.pad_top
             x = k - w.pad_left
-            if not w.has_padding:
-                return data[n, c, y, x]
-            inside = tirx.all(y >= 0, y < w.in_height, x >= 0, x < w.in_width)
-            return tirx.if_then_else(inside, data[n, c, y, x], 0.0)
+            return inside_image(given.data[n, c, y, x], y, x, w)
 
         strips = (w.batch, w.in_channels, w.out_height, columns(w), w.kernel_h)
         windows = te.compute(strips, transform, name="windows")
         c = te.reduce_axis((0, w.in_channels), "c")
         v = te.reduce_axis((0, w.kernel_w), "v")
         u = te.reduce_axis((0, w.kernel_h), "u")
-        total = te.compute(
-            shape_out,
-            lambda n, kb, m, x, k: te.sum(
-                windows[n, c, m, x * w.stride_w + v * w.dilation_w, u] * weight[kb, c, v, u, k],
-                axis=[c, v, u],
-            ),
-            name="conv2d",
-            attrs={"tvmconv.algorithm": self.name},
-        )
-        output = te.compute(
-            shape_out,
-            lambda n, kb, m, x, k: apply_epilogue(
-                total[n, kb, m, x, k],
-                w.epilogue,
-                bias[kb, k] if bias is not None else None,
-                residual[n, kb, m, x, k] if residual is not None else None,
-            ),
-            name="output",
-        )
-        return [*arguments, output]
+
+        def multiply(n: Any, kb: Any, m: Any, x: Any, k: Any) -> Any:
+            value = windows[n, c, m, x * w.stride_w + v * w.dilation_w, u]
+            return te.sum(value * given.weight[kb, c, v, u, k], axis=[c, v, u])
+
+        total = self.reduction(output_shape(w, machine), multiply)
+        return given.arguments(given.output(total))
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
@@ -98,10 +75,7 @@ class Im2winNchw(Algorithm):
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
         """Re-order an OIHW weight into :meth:`packed_weight_shape`."""
-        blocks, channels, s, r, lanes = self.packed_weight_shape(workload, machine, config)
-        padded = np.zeros((blocks * lanes, channels, r, s), np.float32)
-        padded[: workload.out_channels] = weight
-        split = padded.reshape(blocks, lanes, channels, r, s)
+        split = split_outputs(weight, machine.blocks(workload.out_channels), machine.lanes)
         return np.ascontiguousarray(split.transpose(0, 2, 4, 3, 1))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:

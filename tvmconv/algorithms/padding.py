@@ -2,9 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvmconv.workload import Conv2dWorkload
+
+
+def zero_unless(tests: Sequence[Any], value: Any) -> Any:
+    """The value where all tests hold, zero elsewhere; the value itself where there are none."""
+    from tvm import tirx
+
+    return tirx.if_then_else(tirx.all(*tests), value, 0.0) if tests else value
+
+
+def image_tests(
+    workload: Conv2dWorkload, row: Any, column: Any, lowest: int, rightmost: int
+) -> list[Any]:
+    """Whether an input position lies in the image, without the tests that cannot fail.
+
+    Parameters
+    ----------
+    workload
+        The convolution.
+    row, column
+        Input position; outside ``[0, H)`` or ``[0, W)`` in the padding.
+    lowest, rightmost
+        The largest row and column that are ever read.
+    """
+    tests = []
+    if workload.pad_top:
+        tests.append(row >= 0)
+    if lowest >= workload.in_height:
+        tests.append(row < workload.in_height)
+    if workload.pad_left:
+        tests.append(column >= 0)
+    if rightmost >= workload.in_width:
+        tests.append(column < workload.in_width)
+    return tests
 
 
 def inside_image(value: Any, row: Any, column: Any, workload: Conv2dWorkload) -> Any:
@@ -19,24 +53,11 @@ def inside_image(value: Any, row: Any, column: Any, workload: Conv2dWorkload) ->
     value
         float32 expression that reads the input at ``(row, column)``.
     row, column
-        Input position; outside ``[0, H)`` or ``[0, W)`` in the padding.
+        Input position of one tap of a window.
     workload
-        The convolution. Bounds that no output can cross are left out.
+        The convolution.
     """
-    from tvm import te, tirx
-
     w = workload
-    lowest_row = (w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h - w.pad_top
+    lowest = (w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h - w.pad_top
     rightmost = (w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w - w.pad_left
-    bounds = []
-    if w.pad_top:
-        bounds.append(row >= 0)
-    if lowest_row >= w.in_height:
-        bounds.append(row < w.in_height)
-    if w.pad_left:
-        bounds.append(column >= 0)
-    if rightmost >= w.in_width:
-        bounds.append(column < w.in_width)
-    if not bounds:
-        return value
-    return tirx.if_then_else(te.all(*bounds), value, tirx.const(0.0, w.dtype))
+    return zero_unless(image_tests(w, row, column, lowest, rightmost), value)

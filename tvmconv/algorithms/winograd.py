@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.operands import Operands
+from tvmconv.algorithms.padding import image_tests, zero_unless
 from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS, Transforms, transforms
 from tvmconv.config import Config
 from tvmconv.machine import Machine
@@ -109,37 +111,22 @@ class Winograd(Algorithm):
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
         """See the base class and the module; tiles are numbered across the whole batch."""
-        from tvm import te, tirx
+        from tvm import te
 
-        from tvmconv.algorithms.epilogue import apply_epilogue
         from tvmconv.algorithms.winograd_rows import choose, input_rows, output_rows
 
         w, lanes, tiles, kr = workload, machine.lanes, tiling(workload, config), config.int("kr")
         in_blocks, out_blocks = machine.blocks(w.in_channels), machine.blocks(w.out_channels)
         tall, wide = tiles.vertical, tiles.horizontal
-        shape_out = (w.batch, out_blocks, w.out_height, w.out_width, lanes)
-        data = te.placeholder((w.batch, in_blocks, w.in_height, w.in_width, lanes), name="data")
-        packed = self.packed_weight_shape(workload, machine, config)
-        weight = te.placeholder(packed, name="weight")
-        arguments = [data, weight]
-        bias = te.placeholder((out_blocks, lanes), name="bias") if w.has("bias") else None
-        residual = te.placeholder(shape_out, name="residual") if w.has("add") else None
-        arguments += [tensor for tensor in (bias, residual) if tensor is not None]
+        given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
+        lowest = (tiles.rows - 1) * tiles.mh + tall.n - 1 - w.pad_top
+        rightmost = (tiles.columns - 1) * tiles.mw + wide.n - 1 - w.pad_left
 
         def read(cb: Any, t: Any, i: Any, j: Any, c: Any) -> Any:
             y = t // tiles.columns % tiles.rows * tiles.mh + i - w.pad_top
             x = t % tiles.columns * tiles.mw + j - w.pad_left
-            inside = []
-            if w.pad_top:
-                inside.append(y >= 0)
-            if (tiles.rows - 1) * tiles.mh + tall.n - w.pad_top > w.in_height:
-                inside.append(y < w.in_height)
-            if w.pad_left:
-                inside.append(x >= 0)
-            if (tiles.columns - 1) * tiles.mw + wide.n - w.pad_left > w.in_width:
-                inside.append(x < w.in_width)
-            value = data[t // (tiles.columns * tiles.rows), cb, y, x, c]
-            return tirx.if_then_else(tirx.all(*inside), value, 0.0) if inside else value
+            value = given.data[t // (tiles.columns * tiles.rows), cb, y, x, c]
+            return zero_unless(image_tests(w, y, x, lowest, rightmost), value)
 
         columns = te.compute(
             (in_blocks, tiles.count, tall.n, wide.n, lanes),
@@ -158,13 +145,12 @@ class Winograd(Algorithm):
         )
         cb = te.reduce_axis((0, in_blocks), "cb")
         c = te.reduce_axis((0, lanes), "c")
-        product = te.compute(
+        product = self.reduction(
             (tiles.products, out_blocks, tiles.count, lanes),
             lambda p, kb, t, k: te.sum(
-                transformed[p, cb, t, c] * weight[p, kb // kr, cb, c, kb % kr, k], axis=[cb, c]
+                transformed[p, cb, t, c] * given.weight[p, kb // kr, cb, c, kb % kr, k],
+                axis=[cb, c],
             ),
-            name="conv2d",
-            attrs={"tvmconv.algorithm": self.name},
         )
         rows = te.compute(
             (out_blocks, tiles.count, tiles.mh, wide.n, lanes),
@@ -175,18 +161,12 @@ class Winograd(Algorithm):
             name="rows",
         )
 
-        def finish(n: Any, kb: Any, h: Any, x: Any, k: Any) -> Any:
+        def total(n: Any, kb: Any, h: Any, x: Any, k: Any) -> Any:
             t = (n * tiles.rows + h // tiles.mh) * tiles.columns + x // tiles.mw
             values = [rows[kb, t, h % tiles.mh, q, k] for q in range(wide.n)]
-            return apply_epilogue(
-                choose(x % tiles.mw, output_rows(wide, values)),
-                w.epilogue,
-                bias[kb, k] if bias is not None else None,
-                residual[n, kb, h, x, k] if residual is not None else None,
-            )
+            return choose(x % tiles.mw, output_rows(wide, values))
 
-        output = te.compute(shape_out, finish, name="output")
-        return [*arguments, output]
+        return given.arguments(given.output(total))
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config

@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.operands import Operands
+from tvmconv.algorithms.padding import image_tests, zero_unless
 from tvmconv.algorithms.winograd_packing import TAPS, Packing, source_transforms
 from tvmconv.config import Config
 from tvmconv.machine import Machine
@@ -59,22 +61,10 @@ class WinogradEta(Algorithm):
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
         """See the base class and the module."""
-        from tvm import te
-
-        w, lanes, pack = workload, machine.lanes, Packing(workload, machine, config)
-        blocks = machine.blocks(w.out_channels)
-        shape_out = (w.batch, blocks, w.out_height, w.out_width, lanes)
-        shape_in: tuple[int, ...] = (w.batch, w.in_channels, w.in_height, w.in_width)
-        if w.data_layout != "NCHW":
-            shape_in = (w.batch, machine.blocks(w.in_channels), *shape_in[2:], lanes)
-        data = te.placeholder(shape_in, name="data")
-        weight = te.placeholder(pack.weight_shape(), name="weight")
-        arguments = [data, weight]
-        bias = te.placeholder((blocks, lanes), name="bias") if w.has("bias") else None
-        residual = te.placeholder(shape_out, name="residual") if w.has("add") else None
-        arguments += [tensor for tensor in (bias, residual) if tensor is not None]
-        sums = _product(pack, weight, _input(pack, data), self.name)
-        return [*arguments, _output(pack, sums, bias, residual)]
+        pack = Packing(workload, machine, config)
+        given = Operands.of(workload, machine, pack.weight_shape())
+        sums = _product(self, pack, given.weight, _input(pack, given.data))
+        return given.arguments(_output(pack, sums, given))
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
@@ -150,42 +140,35 @@ def _read(data: Any, pack: Packing, cb: Any, place: Any, pixel: Any, c: Any) -> 
 
     w, lanes, m = pack.workload, pack.machine.lanes, pack.config.int("m")
     (rows, columns), (i, j) = pack.tiles, pixel
-    n, t, inside = pack.source(*place)
+    n, t, tests = pack.source(*place)
     y, x = t // columns * m + i - w.pad_top, t % columns * m + j - w.pad_left
     present = pack.machine.blocks(w.in_channels)
     if present * lanes % pack.config.int("cl1"):
-        inside.append(cb < present)
-    if w.pad_top:
-        inside.append(y >= 0)
-    if (rows - 1) * m + pack.delta - w.pad_top > w.in_height:
-        inside.append(y < w.in_height)
-    if w.pad_left:
-        inside.append(x >= 0)
-    if (columns - 1) * m + pack.delta - w.pad_left > w.in_width:
-        inside.append(x < w.in_width)
+        tests.append(cb < present)
+    lowest = (rows - 1) * m + pack.delta - 1 - w.pad_top
+    rightmost = (columns - 1) * m + pack.delta - 1 - w.pad_left
+    tests += image_tests(w, y, x, lowest, rightmost)
     if w.data_layout == "NCHW":
         # lanes beyond the last channel repeat it: their weights are zero
         channel = cb * lanes + c
         value = data[n, tirx.min(channel, w.in_channels - 1), y, x]
     else:
         value = data[n, cb, y, x, c]
-    return tirx.if_then_else(tirx.all(*inside), value, 0.0) if inside else value
+    return zero_unless(tests, value)
 
 
-def _product(pack: Packing, weight: Any, packed: Any, name: str) -> Any:
+def _product(algorithm: Algorithm, pack: Packing, weight: Any, packed: Any) -> Any:
     """U of D and G."""
     from tvm import te
 
     cl1, br, kr, s = (pack.config.int(knob) for knob in ("cl1", "br", "kr", "s"))
     cf = te.reduce_axis((0, cl1), "cf")
     # equation 11
-    product = te.compute(
+    product = algorithm.reduction(
         (pack.eta, pack.channels, pack.groups, *pack.positions, br, kr, s),
         lambda e, cc, kg, q, mu, bf, k, i: te.sum(
             weight[e, cc, kg, cf, k, i] * packed[e, cc, q, mu, cf, bf, i], axis=cf
         ),
-        name="conv2d",
-        attrs={"tvmconv.algorithm": name},
     )
     cs = te.reduce_axis((0, pack.channels), "cs")
 
@@ -197,11 +180,10 @@ def _product(pack: Packing, weight: Any, packed: Any, name: str) -> Any:
     return te.compute(pack.output_shape(), add, name="sums")
 
 
-def _output(pack: Packing, sums: Any, bias: Any, residual: Any) -> Any:
+def _output(pack: Packing, sums: Any, given: Operands) -> Any:
     """The convolution's output of U."""
     from tvm import te
 
-    from tvmconv.algorithms.epilogue import apply_epilogue
     from tvmconv.algorithms.winograd_rows import choose, output_rows
 
     w, lanes, delta = pack.workload, pack.machine.lanes, pack.delta
@@ -222,16 +204,10 @@ def _output(pack: Packing, sums: Any, bias: Any, residual: Any) -> Any:
 
     rows = te.compute((blocks, w.batch, count, m, delta, lanes), row, name="rows")
 
-    def finish(n: Any, kb: Any, h: Any, x: Any, k: Any) -> Any:
+    def total(n: Any, kb: Any, h: Any, x: Any, k: Any) -> Any:
         t = h // m * tile_columns + x // m
         # equation 10: the first pass went along the rows of the tile, not of its transpose
         values = [rows[kb, n, t, x % m, g, k] for g in range(delta)]
-        return apply_epilogue(
-            choose(h % m, output_rows(matrices, values)),
-            w.epilogue,
-            bias[kb, k] if bias is not None else None,
-            residual[n, kb, h, x, k] if residual is not None else None,
-        )
+        return choose(h % m, output_rows(matrices, values))
 
-    shape = (w.batch, blocks, w.out_height, w.out_width, lanes)
-    return te.compute(shape, finish, name="output")
+    return given.output(total)

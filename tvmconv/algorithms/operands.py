@@ -1,0 +1,100 @@
+"""What every convolution's expression has around its own blocks: arguments and the last block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tvmconv.algorithms.base import FloatArray
+from tvmconv.machine import Machine
+from tvmconv.workload import Conv2dWorkload
+
+
+def input_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
+    """``(N, C/c, H, W, c)``, or ``(N, C, H, W)`` where the layout is ``NCHW``."""
+    w = workload
+    if w.data_layout == "NCHW":
+        return (w.batch, w.in_channels, w.in_height, w.in_width)
+    return (w.batch, machine.blocks(w.in_channels), w.in_height, w.in_width, machine.lanes)
+
+
+def output_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
+    """``(N, K/c, OH, OW, c)``."""
+    w = workload
+    return (w.batch, machine.blocks(w.out_channels), w.out_height, w.out_width, machine.lanes)
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Placeholders (``te.Tensor``) of one convolution, and what becomes of its sums.
+
+    Parameters
+    ----------
+    workload, machine
+        What is computed, and where.
+    data, weight
+        The input and the packed weight.
+    bias, residual
+        None where the epilogue has no such step.
+    """
+
+    workload: Conv2dWorkload
+    machine: Machine
+    data: Any
+    weight: Any
+    bias: Any
+    residual: Any
+
+    @classmethod
+    def of(
+        cls, workload: Conv2dWorkload, machine: Machine, packed_weight: tuple[int, ...]
+    ) -> Operands:
+        """Placeholders for a weight of this packed shape."""
+        from tvm import te
+
+        w, shape = workload, output_shape(workload, machine)
+        return cls(
+            w,
+            machine,
+            te.placeholder(input_shape(w, machine), name="data"),
+            te.placeholder(packed_weight, name="weight"),
+            te.placeholder((shape[1], shape[4]), name="bias") if w.has("bias") else None,
+            te.placeholder(shape, name="residual") if w.has("add") else None,
+        )
+
+    def finished(self, value: Any, place: tuple[Any, ...]) -> Any:
+        """The epilogue of one sum that belongs at ``place``, an index of the output."""
+        from tvmconv.algorithms.epilogue import apply_epilogue
+
+        return apply_epilogue(
+            value,
+            self.workload.epilogue,
+            self.bias[place[1], place[4]] if self.bias is not None else None,
+            self.residual[place] if self.residual is not None else None,
+        )
+
+    def output(self, sums: Callable[..., Any]) -> Any:
+        """Block ``output``: the epilogue of ``sums`` at every index of the output."""
+        from tvm import te
+
+        return te.compute(
+            output_shape(self.workload, self.machine),
+            lambda n, kb, h, x, k: self.finished(sums(n, kb, h, x, k), (n, kb, h, x, k)),
+            name="output",
+        )
+
+    def arguments(self, output: Any) -> list[Any]:
+        """All tensors in argument order."""
+        optional = [tensor for tensor in (self.bias, self.residual) if tensor is not None]
+        return [self.data, self.weight, *optional, output]
+
+
+def split_outputs(weight: FloatArray, *split: int) -> FloatArray:
+    """``(K, ...)`` to ``(*split, ...)``, zeros behind the last output channel."""
+    padded = np.zeros((prod(split), *weight.shape[1:]), np.float32)
+    padded[: weight.shape[0]] = weight
+    return padded.reshape(*split, *weight.shape[1:])
