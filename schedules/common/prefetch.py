@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.compile.rewrite import TO_L1, TO_L2, prefetch, substitute
 from tvmconv.schedules.common.scope import Scope, is_unrolled, variables
-
-_TO_L1, _TO_L2 = 3, 2
 
 
 def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[Any]:
@@ -77,7 +76,7 @@ def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope
         for nest in reversed(used):
             values[nest.loop_var] = rest % int(nest.extent) if nest is not used[0] else rest
             rest = rest // int(nest.extent)
-        result.append(_prefetch(load, values, _TO_L1))
+        result.append(prefetch(substitute(load, values), TO_L1))
     return result
 
 
@@ -106,7 +105,7 @@ def _weight_line(load: Any, loop: Any, scope: Scope) -> list[Any]:
         share = index * vectors // tiles + number if tiles > 1 else number
         line = share * steps + position
         indices = [load.indices[0] + 1, *_digits(line, [*shape[1:-2], vectors]), 0]
-        result.append(_prefetch(tirx.BufferLoad(load.source, indices), {}, _TO_L2))
+        result.append(prefetch(tirx.BufferLoad(load.source, indices), TO_L2))
     return result
 
 
@@ -117,22 +116,6 @@ def _digits(number: Any, extents: list[int]) -> list[Any]:
         digits.insert(0, number % extent)
         number = number // extent
     return [number, *digits]
-
-
-def _prefetch(load: Any, values: dict[Any, Any], locality: int) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    load = tvm_ffi.structural_map(load, (ir.Var, lambda v: _value(v, values)))
-    address = tirx.address_of(load)
-    return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", address, 0, locality, 1))
-
-
-def _value(var: Any, values: dict[Any, Any]) -> Any:
-    from tvm import tirx
-
-    value = values.get(var, var)
-    return tirx.IntImm(var.ty.dtype, value) if isinstance(value, int) else value
 
 
 def _uses(load: Any, var: Any) -> bool:

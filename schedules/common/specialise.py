@@ -23,8 +23,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tvmconv.compile.blocks import lower_blocks
+from tvmconv.compile.rewrite import substitute
 from tvmconv.schedules.common.accesses import cut_buffer, drop_decided
-from tvmconv.schedules.common.lower import without_blocks
 from tvmconv.schedules.common.marks import CASES, MARKS, PARALLEL, PREFETCH, TAPS
 from tvmconv.schedules.common.prefetch import prefetches
 from tvmconv.schedules.common.scope import (
@@ -65,7 +66,7 @@ def specialise(func: Any) -> Any:
     )
     if not marks:
         return func
-    func = without_blocks(func)
+    func = lower_blocks(func)
     return func.with_body(_visit(func.body, Scope()))
 
 
@@ -223,7 +224,7 @@ def _parallel(loop: Any, scope: Scope) -> Any:
         extent = int(nest.extent)
         place[inner] = rest if nest is loop else rest % extent
         rest = rest // extent
-    body = _substitute(body, place)
+    body = substitute(body, place)
     kind = tirx.ForKind.PARALLEL if total > 1 else tirx.ForKind.SERIAL
     return _for(fused, 0, total, kind, body, {})
 
@@ -267,13 +268,6 @@ def _uniform(loop: Any, scope: Scope) -> list[tuple[int, int]]:
     known = [outcomes(loop.body, scope.fixing(var, i)) for i in range(extent)]
     starts = [i for i in range(extent) if i == 0 or known[i] != known[i - 1]]
     return list(zip(starts, [*starts[1:], extent], strict=True))
-
-
-def _substitute(stmt: Any, values: dict[Any, Any]) -> Any:
-    import tvm_ffi
-    from tvm import ir
-
-    return tvm_ffi.structural_map(stmt, (ir.Var, lambda var: values.get(var, var)))
 
 
 def _distinct(conditions: list[Any]) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.compile.rewrite import substitute
 from tvmconv.schedules.common.nest import (
     PARALLEL_ELEMENTS,
     Block,
@@ -74,13 +75,13 @@ def _permutations(schedule: Any, block: Block, func: Any, machine: Any) -> Any:
         lane = tirx.Ramp(first, tirx.IntImm(str(n.ty.dtype), 1), lanes)
         place = [n, tirx.IntImm(str(n.ty.dtype), index), h, w, lane]
         column = ir.Var("column", w.ty)
-        body = _substitute(tirx.BufferStore(store.buffer, vector, place), {w: column})
+        body = substitute(tirx.BufferStore(store.buffer, vector, place), {w: column})
         rows.append(tirx.For(column, 0, width, tirx.ForKind.SERIAL, body))
     parallel = machine.cores > 1 and block.work >= PARALLEL_ELEMENTS
     kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
     row = ir.Var("row", n.ty)
     body = tirx.SeqStmt(rows) if len(rows) > 1 else rows[0]
-    body = _substitute(body, {n: row // height, h: row % height})
+    body = substitute(body, {n: row // height, h: row % height})
     return func.with_body(tirx.For(row, 0, batch * height, kind, body))
 
 
@@ -93,7 +94,7 @@ def _vector(value: Any, known: dict[Any, Any], lane: Any, lanes: int) -> Any:
     sources: list[Any] = []
     picks: list[int] = []
     for position in range(lanes):
-        item = analyzer.simplify(_substitute(value, {**known, lane: position}))
+        item = analyzer.simplify(substitute(value, {**known, lane: position}))
         if isinstance(item, tirx.FloatImm):
             vector: Any = tirx.Broadcast(item, lanes)
             offset = 0
@@ -117,14 +118,3 @@ def _vector(value: Any, known: dict[Any, Any], lane: Any, lanes: int) -> Any:
     if len(sources) == 1 and picks == list(range(lanes)):
         return sources[0]
     return tirx.Shuffle(sources, picks)
-
-
-def _substitute(node: Any, values: dict[Any, Any]) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    table = {
-        var: tirx.IntImm(str(var.ty.dtype), value) if isinstance(value, int) else value
-        for var, value in values.items()
-    }
-    return tvm_ffi.structural_map(node, (ir.Var, lambda var: table.get(var, var)))

@@ -13,12 +13,12 @@ from tvm.tirx import BufferStore, For, ForKind, Ramp
 
 from tests.kernels import V3, V4, compile_kernel, generated_code, lowered_text
 from tvmconv.algorithms.winograd_packing import Packing
+from tvmconv.compile.blocks import lower_blocks
 from tvmconv.compile.transposes import transpose_copies
 from tvmconv.compile.workspace import RECORD
 from tvmconv.config import Config
 from tvmconv.kernel import make_kernel
 from tvmconv.registry import offers, schedule
-from tvmconv.schedules.common.lower import without_blocks
 from tvmconv.workload import Conv2dWorkload
 
 MACHINES = [pytest.param(V3, id="avx2"), pytest.param(V4, id="avx512")]
@@ -34,7 +34,7 @@ def kernel(machine, **knobs):
 
 def lowered(kernel):
     """Loops and stores, copies already turned into transposed squares."""
-    return transpose_copies(without_blocks(kernel.prim_func()))
+    return transpose_copies(lower_blocks(kernel.prim_func()))
 
 
 def adds(store):
@@ -96,7 +96,7 @@ def test_d_and_u_are_touched_by_whole_vectors(machine, m, s):
 def test_loops_have_the_order_of_the_source():
     """eta, cs, then (ks, bs, mu) in parallel, then kf, and channels innermost."""
     built = kernel(V4, m=6, s=16, br=4, kr=4, cl1=16, kl2=16, tiles=0)
-    loops = accesses(without_blocks(built.prim_func()), For)
+    loops = accesses(lower_blocks(built.prim_func()), For)
     nest = [loop for loop in loops if any(adds(n) for n in accesses(loop, BufferStore))]
     nest.sort(key=lambda loop: -len(accesses(loop, For)))
     extents = [int(loop.extent) for loop in nest]

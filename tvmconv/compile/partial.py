@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from tvmconv.compile.rewrite import substitute
+
 
 def without_blocks(func: Any, names: Collection[str]) -> Any:
     """A scheduled function that leaves out the work of some blocks.
@@ -51,7 +53,7 @@ def without_blocks(func: Any, names: Collection[str]) -> Any:
     def touch(read: Any, realize: Any) -> Any:
         axes = zip(realize.block.iter_vars, realize.iter_values, strict=True)
         values = {axis.var: value for axis, value in axes}
-        indices = [_substitute(part.min, values) for part in read.region]
+        indices = [substitute(part.min, values) for part in read.region]
         return tirx.BufferStore(
             output, tirx.BufferLoad(read.source, indices), [0] * len(output.ty.shape)
         )
@@ -63,7 +65,7 @@ def without_blocks(func: Any, names: Collection[str]) -> Any:
         if _is_empty(stmt.body):
             return stmt.body
         if is_touch(stmt.body):
-            return _substitute(stmt.body, {stmt.loop_var: tirx.IntImm(stmt.loop_var.ty.dtype, 0)})
+            return substitute(stmt.body, {stmt.loop_var: 0})
         return stmt
 
     def sequence(stmt: Any) -> Any:
@@ -85,10 +87,3 @@ def _is_empty(stmt: Any) -> bool:
     from tvm import tirx
 
     return isinstance(stmt, tirx.Evaluate) and isinstance(stmt.value, tirx.IntImm)
-
-
-def _substitute(node: Any, values: dict[Any, Any]) -> Any:
-    import tvm_ffi
-    from tvm import ir
-
-    return tvm_ffi.structural_map(node, (ir.Var, lambda var: values.get(var, var)))

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.compile.rewrite import TO_L1, prefetch, rebuilt, replace_marked, substitute
+
 # annotation that schedules put on the loop over tiles
 RESULT = "tvmconv.result"
-_TO_L1 = 3
 
 
 def prefetch_results(func: Any) -> Any:
@@ -22,27 +23,17 @@ def prefetch_results(func: Any) -> Any:
     func
         ``tirx.PrimFunc`` without blocks, buffers not yet flattened.
     """
-    import tvm_ffi
     from tvm import tirx
 
-    found = False
-
-    def look(loop: Any) -> Any:
-        nonlocal found
-        if RESULT not in loop.annotations:
-            return loop
-        found = True
-        kept = {key: value for key, value in loop.annotations.items() if key != RESULT}
+    def ask(loop: Any, _value: Any) -> Any:
         parts = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else [loop.body]
         serial = [i for i, part in enumerate(parts) if _is_serial(part)]
         if serial:
             hints = [_hints(part) for part in parts[serial[0] + 1 :]]
             parts[serial[0] : serial[0]] = [hint for hint in hints if hint is not None]
-        body = tirx.SeqStmt(parts) if len(parts) > 1 else parts[0]
-        return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body, annotations=kept)
+        return rebuilt(loop, body=tirx.SeqStmt(parts) if len(parts) > 1 else parts[0])
 
-    body = tvm_ffi.structural_map(func.body, (tirx.For, look))
-    return func.with_body(body) if found else func
+    return replace_marked(func, {RESULT: ask})
 
 
 def _is_serial(stmt: Any) -> bool:
@@ -53,25 +44,22 @@ def _is_serial(stmt: Any) -> bool:
 
 def _hints(stmt: Any) -> Any:
     """The loops of some stores around prefetches of their first elements; None without stores."""
-    import tvm_ffi
     from tvm import ir, tirx
 
     if isinstance(stmt, tirx.For):
         body = _hints(stmt.body)
         if body is None:
             return None
-        vector = int(stmt.kind) == tirx.ForKind.VECTORIZED
         old = stmt.loop_var
-        new = tirx.IntImm(str(old.ty.dtype), 0) if vector else ir.Var(old.name, old.ty)
-        body = tvm_ffi.structural_map(body, (ir.Var, lambda v: new if v.same_as(old) else v))
-        if vector:
-            return body
+        if int(stmt.kind) == tirx.ForKind.VECTORIZED:
+            return substitute(body, {old: 0})
+        new = ir.Var(old.name, old.ty)
+        body = substitute(body, {old: new})
         return tirx.For(new, stmt.min, stmt.extent, stmt.kind, body, annotations=stmt.annotations)
     if isinstance(stmt, tirx.SeqStmt):
         return _hints(stmt.seq[-1])
     if isinstance(stmt, tirx.IfThenElse):
         return _hints(stmt.then_case)
     if isinstance(stmt, tirx.BufferStore) and stmt.buffer.scope() != "local":
-        address = tirx.address_of(tirx.BufferLoad(stmt.buffer, stmt.indices))
-        return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", address, 1, _TO_L1, 1))
+        return prefetch(tirx.BufferLoad(stmt.buffer, stmt.indices), TO_L1, write=True)
     return None

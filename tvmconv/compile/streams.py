@@ -12,12 +12,13 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from tvmconv.compile.rewrite import TO_L1, TO_L2, prefetch, rebuilt, replace_marked, substitute
+
 # annotation that schedules put on the innermost reduction loop; its value is the distance in bytes
 STREAM = "tvmconv.stream"
 # annotation of the loop over the tiles that use one panel
 PANEL = "tvmconv.panel"
 _LINE = 64
-_TO_L1, _TO_L2 = 3, 2
 
 
 def prefetch_streams(func: Any) -> Any:
@@ -30,36 +31,14 @@ def prefetch_streams(func: Any) -> Any:
     func
         ``tirx.PrimFunc`` without blocks, buffers not yet flattened.
     """
-    import tvm_ffi
+    return replace_marked(func, {STREAM: _lines, PANEL: _share})
+
+
+def _with_hints(loop: Any, hints: list[Any]) -> Any:
+    """The loop with statements before its body."""
     from tvm import tirx
 
-    found = False
-
-    def look(loop: Any) -> Any:
-        nonlocal found
-        if STREAM in loop.annotations:
-            found = True
-            operand = _operand(loop)
-            hints = (
-                _lines(operand, loop, int(loop.annotations[STREAM])) if operand is not None else []
-            )
-            return _with_hints(loop, hints, STREAM)
-        if PANEL in loop.annotations:
-            found = True
-            return _share(loop)
-        return loop
-
-    body = tvm_ffi.structural_map(func.body, (tirx.For, look))
-    return func.with_body(body) if found else func
-
-
-def _with_hints(loop: Any, hints: list[Any], mark: str = "") -> Any:
-    """The loop with statements before its body, and without a mark."""
-    from tvm import tirx
-
-    kept = {key: value for key, value in loop.annotations.items() if key != mark}
-    body = tirx.SeqStmt([*hints, loop.body]) if hints else loop.body
-    return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body, annotations=kept)
+    return rebuilt(loop, body=tirx.SeqStmt([*hints, loop.body]))
 
 
 def _inner(loop: Any) -> list[Any]:
@@ -108,14 +87,7 @@ def _piece(load: Any, loop: Any) -> tuple[int, int]:
 
 def _start(load: Any, loops: list[Any]) -> Any:
     """The load in the first iteration of some loops."""
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    def first(var: Any) -> Any:
-        inside = any(var.same_as(loop.loop_var) for loop in loops)
-        return tirx.IntImm(var.ty.dtype, 0) if inside else var
-
-    return tvm_ffi.structural_map(load, (ir.Var, first))
+    return substitute(load, {loop.loop_var: 0 for loop in loops})
 
 
 def _ahead(start: Any, offset: Any, locality: int) -> Any:
@@ -123,19 +95,21 @@ def _ahead(start: Any, offset: Any, locality: int) -> Any:
     from tvm import tirx
 
     indices = [*start.indices[:-1], start.indices[-1] + offset]
-    address = tirx.address_of(tirx.BufferLoad(start.source, indices))
-    return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", address, 0, locality, 1))
+    return prefetch(tirx.BufferLoad(start.source, indices), locality)
 
 
-def _lines(load: Any, loop: Any, distance: int) -> list[Any]:
-    """The prefetches of one iteration's piece, so many bytes ahead."""
+def _lines(loop: Any, distance: Any) -> Any:
+    """A loop that asks for each iteration's piece so many bytes ahead."""
+    load = _operand(loop)
+    if load is None:
+        return loop
     _, values = _piece(load, loop)
     start = _start(load, _inner(loop))
     lines = range(0, 4 * values, _LINE)
-    return [_ahead(start, (distance + line) // 4, _TO_L1) for line in lines]
+    return _with_hints(loop, [_ahead(start, (int(distance) + n) // 4, TO_L1) for n in lines])
 
 
-def _share(loop: Any) -> Any:
+def _share(loop: Any, _value: Any) -> Any:
     """A loop over tiles, each asking for its share of the next panel."""
     import tvm_ffi
     from tvm import tirx
@@ -143,25 +117,23 @@ def _share(loop: Any) -> Any:
     reduction = [n for n in reversed(_inner(loop)) if int(n.kind) == tirx.ForKind.SERIAL]
     load = _operand(reduction[-1]) if reduction else None
     if load is None:
-        return _with_hints(loop, [], PANEL)
+        return loop
     last, (dimension, values) = reduction[-1], _piece(load, reduction[-1])
     position, steps = 0, 1
     for nest, extent in zip(
         reduction, list(load.source.shape)[dimension + 1 - len(reduction) :], strict=False
     ):
         if int(nest.extent) != int(extent):
-            return _with_hints(loop, [], PANEL)
+            return loop
         position, steps = position * int(extent) + nest.loop_var, steps * int(extent)
     share = -(-values // int(loop.extent))
     start = _start(load, _inner(loop))
-    hint = _ahead(start, steps * values + (loop.loop_var * steps + position) * share, _TO_L2)
+    hint = _ahead(start, steps * values + (loop.loop_var * steps + position) * share, TO_L2)
 
     def look(nest: Any) -> Any:
         return _with_hints(nest, [hint]) if nest.loop_var.same_as(last.loop_var) else nest
 
-    body = tvm_ffi.structural_map(loop.body, (tirx.For, look))
-    kept = {key: value for key, value in loop.annotations.items() if key != PANEL}
-    return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body, annotations=kept)
+    return rebuilt(loop, body=tvm_ffi.structural_map(loop.body, (tirx.For, look)))
 
 
 def _uses(index: Any, var: Any) -> bool:

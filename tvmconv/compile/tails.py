@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.compile.rewrite import rebuilt, replace_marked, substitute
+
 # annotation that schedules put on the loop over whole vectors
 TAIL = "tvmconv.tail"
 
@@ -20,38 +22,20 @@ def split_tails(func: Any) -> Any:
     func
         ``tirx.PrimFunc`` without blocks.
     """
-    import tvm_ffi
     from tvm import ir, s_tir, tirx
 
-    found = False
-
-    def split(loop: Any) -> Any:
-        nonlocal found
-        if TAIL not in loop.annotations:
-            return loop
-        found = True
-        width, rest = (int(value) for value in loop.annotations[TAIL])
-        kept = {key: value for key, value in loop.annotations.items() if key != TAIL}
+    def split(loop: Any, sizes: Any) -> Any:
+        width, rest = (int(size) for size in sizes)
         last = int(loop.extent) - 1
-        dtype = str(loop.loop_var.ty.dtype)
-        whole = tirx.For(
-            loop.loop_var,
-            loop.min,
-            tirx.IntImm(dtype, last),
-            loop.kind,
-            loop.body,
-            annotations=kept,
-        )
-        final = tirx.IntImm(dtype, last)
-        var = loop.loop_var
-        body = tvm_ffi.structural_map(loop.body, (ir.Var, lambda v: final if v.same_as(var) else v))
+        whole = rebuilt(loop, extent=tirx.IntImm(str(loop.loop_var.ty.dtype), last))
+        body = substitute(loop.body, {loop.loop_var: last})
         return tirx.SeqStmt([whole, _narrowed(body, width, rest)])
 
-    body = tvm_ffi.structural_map(func.body, (tirx.For, split))
-    if not found:
+    replaced = replace_marked(func, {TAIL: split})
+    if replaced is func:
         return func
     tidy = ir.transform.Sequential([tirx.transform.ConvertSSA(), s_tir.transform.StmtSimplify()])
-    return tidy(ir.IRModule({"main": func.with_body(body)}))["main"]
+    return tidy(ir.IRModule({"main": replaced}))["main"]
 
 
 def _narrowed(body: Any, width: int, rest: int) -> Any:
@@ -64,8 +48,6 @@ def _narrowed(body: Any, width: int, rest: int) -> Any:
             return loop
         kind = tirx.ForKind.VECTORIZED if rest > 1 else tirx.ForKind.SERIAL
         extent = tirx.IntImm(str(loop.loop_var.ty.dtype), rest)
-        return tirx.For(
-            loop.loop_var, loop.min, extent, kind, loop.body, annotations=loop.annotations
-        )
+        return rebuilt(loop, extent=extent, kind=kind)
 
     return tvm_ffi.structural_map(body, (tirx.For, cut))

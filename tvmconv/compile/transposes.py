@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.compile.rewrite import replace_marked, substitute
+
 # annotation that schedules put on the outer of the two loops; the inner one is vectorised
 TRANSPOSE = "tvmconv.transpose"
 # values of a 128-bit part of a register, within which x86 interleaves
@@ -23,24 +25,7 @@ def transpose_copies(func: Any) -> Any:
     func
         ``tirx.PrimFunc`` without blocks, buffers not yet flattened.
     """
-    import tvm_ffi
-    from tvm import tirx
-
-    found = False
-
-    def look(loop: Any) -> Any:
-        nonlocal found
-        if TRANSPOSE not in loop.annotations:
-            return loop
-        found = True
-        kept = {key: value for key, value in loop.annotations.items() if key != TRANSPOSE}
-        plain = tirx.For(
-            loop.loop_var, loop.min, loop.extent, loop.kind, loop.body, annotations=kept
-        )
-        return _moved(plain) or plain
-
-    body = tvm_ffi.structural_map(func.body, (tirx.For, look))
-    return func.with_body(body) if found else func
+    return replace_marked(func, {TRANSPOSE: lambda loop, _value: _moved(loop) or loop})
 
 
 def _moved(outer: Any) -> Any:
@@ -73,24 +58,28 @@ def _moved(outer: Any) -> Any:
 
 def _contiguous(indices: Any, loops: tuple[Any, Any]) -> int | None:
     """Which loop walks the last index element by element, and no other index."""
-    from tvm import sym
+    from tvm import ir, sym
 
     analyzer = sym.Analyzer()
     found = None
     for number, loop in enumerate(loops):
-        var = loop.loop_var
-        analyzer.bind(var, _range(loop))
-        step = analyzer.simplify(_at(indices[-1], {var: 1}) - _at(indices[-1], {var: 0}))
-        fixed = all(
-            _same(analyzer, _at(index, {var: 0}), _at(index, {var: int(loop.extent) - 1}))
-            for index in indices[:-1]
-        )
-        last = analyzer.simplify(
-            _at(indices[-1], {var: int(loop.extent) - 1}) - _at(indices[-1], {var: 0})
-        )
-        if fixed and _is(step, 1) and _is(last, int(loop.extent) - 1):
+        var, last = loop.loop_var, int(loop.extent) - 1
+        analyzer.bind(var, ir.Range.from_min_extent(loop.min, loop.extent))
+        if (
+            all(_advances(analyzer, index, var, last, 0) for index in indices[:-1])
+            and _advances(analyzer, indices[-1], var, 1, 1)
+            and _advances(analyzer, indices[-1], var, last, last)
+        ):
             found = number
     return found
+
+
+def _advances(analyzer: Any, index: Any, var: Any, steps: int, distance: int) -> bool:
+    """Whether so many steps of a loop from its start move an index so far."""
+    from tvm import tirx
+
+    moved = analyzer.simplify(substitute(index, {var: steps}) - substitute(index, {var: 0}))
+    return isinstance(moved, tirx.IntImm) and int(moved) == distance
 
 
 def _square(
@@ -108,7 +97,7 @@ def _square(
             names[direction]: first[direction],
             names[1 - direction]: first[1 - direction] + line,
         }
-        *outer, last = [_at(index, place) for index in indices]
+        *outer, last = [substitute(index, place) for index in indices]
         return [*outer, tirx.Ramp(last, tirx.IntImm(str(last.ty.dtype), 1), length)]
 
     def keep(value: Any) -> Any:
@@ -174,27 +163,3 @@ def _shuffle(a: Any, b: Any, picks: list[int]) -> Any:
     from tvm import tirx
 
     return tirx.Shuffle([a, b], picks)
-
-
-def _at(index: Any, values: dict[Any, int]) -> Any:
-    import tvm_ffi
-    from tvm import ir, tirx
-
-    table = {var: tirx.IntImm(str(var.ty.dtype), value) for var, value in values.items()}
-    return tvm_ffi.structural_map(index, (ir.Var, lambda var: table.get(var, var)))
-
-
-def _range(loop: Any) -> Any:
-    from tvm import ir
-
-    return ir.Range.from_min_extent(loop.min, loop.extent)
-
-
-def _same(analyzer: Any, a: Any, b: Any) -> bool:
-    return _is(analyzer.simplify(a - b), 0)
-
-
-def _is(value: Any, number: int) -> bool:
-    from tvm import tirx
-
-    return isinstance(value, tirx.IntImm) and int(value) == number
