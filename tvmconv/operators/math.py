@@ -5,10 +5,11 @@ polynomials on the expression level, hence vector instructions in any vectorised
 over their whole range the relative error is below 4e-7 (:func:`pow_positive`: below 2e-6 for
 results between 1e-4 and 1e4). Coefficients are those of the Cephes library (S. L. Moshier,
 *Methods and Programs for Mathematical Functions*, 1989; single precision ``expf``, ``logf``,
-``tanhf``) and, for :func:`erf`, of the rational approximation that Eigen and XLA use.
+``tanhf``) and, for :func:`erf` and :func:`inline_tanh`, of the rational approximations of Eigen.
 
 An expression made here defines variables, and TVM accepts each definition once per function:
-where a result is used more than once, :func:`bind` it.
+where a result is used more than once, :func:`bind` it. The ``inline`` functions define none, so
+that an unrolled register tile can hold any number of copies: an epilogue is made of them.
 
 Infinities and NaN go through as in libm. Results below 1.2e-38 are flushed to zero and ``exp``
 overflows at 88.37 instead of 88.72.
@@ -30,6 +31,7 @@ _EXP = (
     1.6666665459e-1,
     5.0000001201e-1,
 )
+_LOG2_E = 1.44269504088896341
 _LOG = (
     7.0376836292e-2,
     -1.1514610310e-1,
@@ -48,6 +50,22 @@ _TANH = (
     1.33314422036e-1,
     -3.33332819422e-1,
 )
+# tanh(x) = x * P(x^2) / Q(x^2) on |x| <= 9
+_TANH_NUMERATOR = (
+    -2.76076847742355e-16,
+    2.00018790482477e-13,
+    -8.60467152213735e-11,
+    5.12229709037114e-08,
+    1.48572235717979e-05,
+    6.37261928875436e-04,
+    4.89352455891786e-03,
+)
+_TANH_DENOMINATOR = (
+    1.19825839466702e-06,
+    1.18534705686654e-04,
+    2.26843463243900e-03,
+    4.89352518554385e-03,
+)
 _ERF_NUMERATOR = (
     -2.72614225801306e-10,
     2.77068142495902e-08,
@@ -64,6 +82,8 @@ _ERF_DENOMINATOR = (
     -7.37332916720468e-03,
     -1.42647390514189e-02,
 )
+# arguments of exp with a finite, normal result
+_EXP_RANGE = (-87.33654, 88.37626)
 # ln 2 in two parts; the first has few bits, so that n * LN2_HIGH is exact
 _LN2_HIGH = 0.693359375
 _LN2_LOW = -2.12194440e-4
@@ -72,6 +92,18 @@ _LN2_LOW = -2.12194440e-4
 def constant(value: float) -> Any:
     """A float32 literal."""
     return tirx.const(value, "float32")
+
+
+def clamp(x: Any, low: float, high: float) -> Any:
+    """``min(max(x, low), high)``; of a NaN, one of the bounds."""
+    return tirx.min(tirx.max(x, constant(low)), constant(high))
+
+
+def limited(x: Any, low: float, high: float) -> Any:
+    """``x`` between two bounds; a NaN stays one, since every comparison with it is false."""
+    return tirx.Select(
+        x > constant(high), constant(high), tirx.Select(x < constant(low), constant(low), x)
+    )
 
 
 def bind(value: Any, body: Callable[[Any], Any], name: str = "t") -> Any:
@@ -98,7 +130,7 @@ def exp(x: Any) -> Any:
         return bind(bounded, reduced, "exp_x")
 
     def reduced(x: Any) -> Any:
-        exponent = tirx.floor(x * constant(1.44269504088896341) + constant(0.5))
+        exponent = tirx.floor(x * constant(_LOG2_E) + constant(0.5))
         return bind(exponent, lambda n: assembled(x, n), "exp_n")
 
     def assembled(x: Any, n: Any) -> Any:
@@ -143,6 +175,22 @@ def sigmoid(x: Any) -> Any:
     return constant(1.0) / (constant(1.0) + exp(constant(0.0) - x))
 
 
+def inline_exp(x: Any) -> Any:
+    """``e**x`` without variables; relative error below 2e-7.
+
+    Arguments beyond the finite range of the result saturate; NaN stays NaN.
+    """
+    exponent = tirx.floor(clamp(x, *_EXP_RANGE) * constant(_LOG2_E) + constant(0.5))
+    rest = limited(x, *_EXP_RANGE) - exponent * constant(_LN2_HIGH) - exponent * constant(_LN2_LOW)
+    power = tirx.reinterpret("float32", (exponent.astype("int32") + 127) << 23)
+    return polynomial(rest, (*_EXP, 1.0, 1.0)) * power
+
+
+def inline_sigmoid(x: Any) -> Any:
+    """``1 / (1 + e**-x)`` without variables."""
+    return constant(1.0) / (constant(1.0) + inline_exp(constant(0.0) - x))
+
+
 def tanh(x: Any) -> Any:
     """Hyperbolic tangent of a scalar float32 expression."""
 
@@ -159,6 +207,13 @@ def tanh(x: Any) -> Any:
         return value * tirx.Select(x < constant(0.0), constant(-1.0), constant(1.0))
 
     return bind(x, body, "tanh_x")
+
+
+def inline_tanh(x: Any) -> Any:
+    """Hyperbolic tangent without variables, as a rational function; absolute error below 4e-7."""
+    within = limited(x, -9.0, 9.0)
+    square = within * within
+    return within * polynomial(square, _TANH_NUMERATOR) / polynomial(square, _TANH_DENOMINATOR)
 
 
 def erf(x: Any) -> Any:
