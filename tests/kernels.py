@@ -7,16 +7,30 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 import tvm
 
+from tests.layout import block, unblock
 from tests.strategies import ConvArrays, conv_arrays
 from tvmconv.compile.tir import register
+from tvmconv.compile.workspace import recorded
 from tvmconv.kernel import Kernel, make_kernel
 from tvmconv.machine import MACHINES, Machine
+from tvmconv.registry import schedule
 from tvmconv.report.reference import convolution
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.workload import EPILOGUE_KINDS, Conv2dWorkload
 
 V3, V4 = MACHINES["x86-64-v3"], MACHINES["x86-64-v4"]
+# for tests that execute what they compile, and for those that only read it
+each_machine = pytest.mark.parametrize(
+    "machine",
+    [pytest.param(V3, id="avx2"), pytest.param(V4, id="avx512", marks=pytest.mark.avx512)],
+)
+each_target = pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])
+_PARAMETERS = {"leakyrelu": "(0.25)", "clip": "(0,6)", "hardsigmoid": "(0.25,0.5)"}
+each_step = pytest.mark.parametrize("step", [k + _PARAMETERS.get(k, "") for k in EPILOGUE_KINDS])
+# held by surplus lanes: nothing may read it as data
+SURPLUS = 1e3
 REGISTER = {"avx2": "ymm", "avx512": "zmm"}
 
 
@@ -26,26 +40,20 @@ def compile_kernel(kernel: Kernel) -> Any:
     )
 
 
-def block(array: np.ndarray, lanes: int) -> np.ndarray:
-    """NCHW to NCHWc; surplus lanes hold large values that nothing may read as data."""
-    n, channels, height, width = array.shape
-    blocks = -(-channels // lanes)
-    padded = np.full((n, blocks * lanes, height, width), 1e3, np.float32)
-    padded[:, :channels] = array
-    split = padded.reshape(n, blocks, lanes, height, width)
-    return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2))
+def default_config(algorithm: str, workload: Conv2dWorkload, machine: Machine, **knobs: Any) -> Any:
+    """The analytic default with some knobs replaced."""
+    return schedule(algorithm, machine).default_config(workload, machine).replace(**knobs)
 
 
-def unblock(array: np.ndarray, channels: int) -> np.ndarray:
-    n, blocks, height, width, lanes = array.shape
-    plain = array.transpose(0, 1, 4, 2, 3).reshape(n, blocks * lanes, height, width)
-    return plain[:, :channels]
+def dense(workload: Conv2dWorkload) -> bool:
+    """What algorithms take that share inputs between output channels."""
+    return not workload.is_depthwise
 
 
 def run_kernel(kernel: Kernel, arrays: ConvArrays) -> np.ndarray:
     """The kernel's output in its blocked layout; what it should write is NaN before the call."""
     w, lanes = kernel.workload, kernel.machine.lanes
-    data = arrays.data if w.data_layout == "NCHW" else block(arrays.data, lanes)
+    data = arrays.data if w.data_layout == "NCHW" else block(arrays.data, lanes, SURPLUS)
     arguments = [data, kernel.pack_weight(arrays.weight)]
     blocks = kernel.machine.blocks(w.out_channels)
     if w.has("bias"):
@@ -53,7 +61,7 @@ def run_kernel(kernel: Kernel, arrays: ConvArrays) -> np.ndarray:
         bias[: w.out_channels] = arrays.bias
         arguments.append(bias.reshape(blocks, lanes))
     if w.has("add"):
-        arguments.append(block(arrays.residual, lanes))
+        arguments.append(block(arrays.residual, lanes, SURPLUS))
     shape = (w.batch, blocks, w.out_height, w.out_width, lanes)
     arguments.append(np.full(shape, np.nan, np.float32))
     tensors = [tvm.runtime.tensor(a) for a in arguments]
@@ -61,12 +69,29 @@ def run_kernel(kernel: Kernel, arrays: ConvArrays) -> np.ndarray:
     return tensors[-1].numpy()
 
 
-def check_kernel(
-    workload: Conv2dWorkload, machine: Machine, algorithm: str, config: Any = None
-) -> None:
-    """Compare with float64, 1e-5 relative to the largest output; surplus lanes stay finite."""
-    arrays = conv_arrays(workload)
-    kernel = make_kernel(workload, machine, algorithm, config)
+def run_by_threads(kernel: Kernel, arrays: ConvArrays, repeats: int = 3) -> list[np.ndarray]:
+    """Outputs of some calls by one thread, then of as many by two."""
+    use = tvm.get_global_func("runtime.config_threadpool")
+    results = []
+    try:
+        for threads in (1, 2):
+            use(1, threads)
+            results += [run_kernel(kernel, arrays) for _ in range(repeats)]
+    finally:
+        use(0, 0)
+    return results
+
+
+def allocated(kernel: Kernel) -> int:
+    """Bytes that the compiled function takes from the workspace pool."""
+    with recorded() as sizes:
+        compile_kernel(kernel)
+    return sum(sizes.values())
+
+
+def errors(kernel: Kernel) -> tuple[np.ndarray, np.ndarray]:
+    """Output less its float64 reference, and that; surplus lanes must have stayed finite."""
+    workload, arrays = kernel.workload, conv_arrays(kernel.workload)
     actual = run_kernel(kernel, arrays)
     expected = convolution(
         workload,
@@ -74,7 +99,16 @@ def check_kernel(
         {"weight": arrays.weight, "bias": arrays.bias},
     )
     assert np.isfinite(actual).all(), (workload, kernel.config)
-    error = np.abs(unblock(actual, workload.out_channels) - expected).max()
+    return unblock(actual, workload.out_channels) - expected, expected
+
+
+def check_kernel(
+    workload: Conv2dWorkload, machine: Machine, algorithm: str, config: Any = None
+) -> None:
+    """Compare with float64: 1e-5 relative to the largest output."""
+    kernel = make_kernel(workload, machine, algorithm, config)
+    difference, expected = errors(kernel)
+    error = np.abs(difference).max()
     assert error <= 1e-5 * max(np.abs(expected).max(), 1.0), (workload, kernel.config, error)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,6 +12,24 @@ from tvmconv.algorithms.winograd_matrices import Transforms
 from tvmconv.workload import Conv2dWorkload
 
 Array = npt.NDArray[np.float64]
+# F(4, 3) as Wang et al. (2020), section 1.2, print it: A^T, P and Q^T
+F4_OUTPUT = [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]
+F4_FILTER = [
+    [Fraction(1, 4), 0, 0],
+    [Fraction(-1, 6), Fraction(-1, 6), Fraction(-1, 6)],
+    [Fraction(-1, 6), Fraction(1, 6), Fraction(-1, 6)],
+    [Fraction(1, 24), Fraction(1, 12), Fraction(1, 6)],
+    [Fraction(1, 24), Fraction(-1, 12), Fraction(1, 6)],
+    [0, 0, 1],
+]
+F4_INPUT = [
+    [4, 0, -5, 0, 1, 0],
+    [0, -4, -4, 1, 1, 0],
+    [0, 4, -4, -1, 1, 0],
+    [0, -2, -1, 2, 1, 0],
+    [0, 2, -1, -2, 1, 0],
+    [0, 4, 0, -5, 0, 1],
+]
 
 
 def transformed_tiles(workload: Conv2dWorkload, m: int, data: Array, matrix: Array) -> Array:

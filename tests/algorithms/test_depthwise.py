@@ -9,20 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels import V3, V4, check_kernel
+from tests.kernels import V3, V4, check_kernel, each_machine, each_step
 from tests.strategies import depthwise_workloads
 from tvmconv.algorithms.depthwise import Depthwise
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.kernel import make_kernel
-from tvmconv.workload import EPILOGUE_KINDS, Conv2dWorkload
-
-MACHINES = [
-    pytest.param(V3, id="avx2"),
-    pytest.param(V4, id="avx512", marks=pytest.mark.avx512),
-]
-each_machine = pytest.mark.parametrize("machine", MACHINES)
-_PARAMETERS = {"leakyrelu": "(0.25)", "clip": "(0,6)", "hardsigmoid": "(0.25,0.5)"}
+from tvmconv.workload import Conv2dWorkload
 
 
 @each_machine
@@ -57,10 +50,9 @@ def test_every_remainder_of_every_tile(width, height, stride, tile_h, tile_w, ba
 
 
 @each_machine
-@pytest.mark.parametrize("kind", EPILOGUE_KINDS)
-def test_every_epilogue_step(machine, kind):
-    text = kind + _PARAMETERS.get(kind, "")
-    check_kernel(Conv2dWorkload.parse(f"g20ic20ih5oc20kh3ph1+{text}"), machine, "depthwise")
+@each_step
+def test_every_epilogue_step(machine, step):
+    check_kernel(Conv2dWorkload.parse(f"g20ic20ih5oc20kh3ph1+{step}"), machine, "depthwise")
 
 
 @each_machine

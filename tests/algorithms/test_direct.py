@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,29 +11,28 @@ import tvm
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.kernels import V3, V4, block, check_kernel, compile_kernel, run_kernel, unblock
+from tests.kernels import (
+    SURPLUS,
+    V3,
+    V4,
+    check_kernel,
+    compile_kernel,
+    default_config,
+    dense,
+    each_machine,
+    each_step,
+    run_by_threads,
+    run_kernel,
+)
+from tests.layout import block, unblock
 from tests.strategies import conv2d_workloads, conv_arrays
 from tvmconv.algorithms.direct import Direct
 from tvmconv.errors import ConfigError
 from tvmconv.kernel import make_kernel
-from tvmconv.registry import schedule
 from tvmconv.report.reference import convolution
-from tvmconv.workload import EPILOGUE_KINDS, Conv2dWorkload
+from tvmconv.workload import Conv2dWorkload
 
-MACHINES = [
-    pytest.param(V3, id="avx2"),
-    pytest.param(V4, id="avx512", marks=pytest.mark.avx512),
-]
-each_machine = pytest.mark.parametrize("machine", MACHINES)
-_PARAMETERS = {"leakyrelu": "(0.25)", "clip": "(0,6)", "hardsigmoid": "(0.25,0.5)"}
-
-
-def config_for(workload, machine, **values):
-    return schedule("direct", machine).default_config(workload, machine).replace(**values)
-
-
-def dense(workload):
-    return not workload.is_depthwise
+config_for = partial(default_config, "direct")
 
 
 @each_machine
@@ -79,10 +79,9 @@ def test_every_remainder_of_every_tile(
 
 
 @each_machine
-@pytest.mark.parametrize("kind", EPILOGUE_KINDS)
-def test_every_epilogue_step(machine, kind):
-    text = kind + _PARAMETERS.get(kind, "")
-    check_kernel(Conv2dWorkload.parse(f"ic20ih5oc20kh1+{text}"), machine, "direct")
+@each_step
+def test_every_epilogue_step(machine, step):
+    check_kernel(Conv2dWorkload.parse(f"ic20ih5oc20kh1+{step}"), machine, "direct")
 
 
 @each_machine
@@ -117,7 +116,7 @@ def test_three_layers_run_in_one_layout():
     texts = ["ic20ih9oc36kh3ph1+relu", "ic36ih9oc20kh1", "ic20ih9oc12kh3sh2ph1"]
     workloads = [Conv2dWorkload.parse(text) for text in texts]
     arrays = [conv_arrays(w, seed) for seed, w in enumerate(workloads)]
-    actual, expected = block(arrays[0].data, V3.lanes), arrays[0].data
+    actual, expected = block(arrays[0].data, V3.lanes, SURPLUS), arrays[0].data
     for w, operands in zip(workloads, arrays, strict=True):
         kernel = make_kernel(w, V3, "direct")
         shape = (1, V3.blocks(w.out_channels), w.out_height, w.out_width, V3.lanes)
@@ -137,14 +136,7 @@ def test_threads_do_not_change_a_bit():
         run_kernel(make_kernel(workload, V3.with_cores(cores), "direct"), arrays)
         for cores in (1, 2)
     ]
-    kernel = make_kernel(workload, V3, "direct")
-    run = tvm.get_global_func("runtime.config_threadpool")
-    try:
-        for threads in (1, 2):
-            run(1, threads)
-            results += [run_kernel(kernel, arrays) for _ in range(3)]
-    finally:
-        run(0, 0)
+    results += run_by_threads(make_kernel(workload, V3, "direct"), arrays)
     assert all(np.array_equal(result, results[0]) for result in results)
 
 

@@ -7,20 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels import V3, V4, check_kernel
+from tests.kernels import V3, V4, check_kernel, each_machine, each_step
 from tests.strategies import conv2d_workloads
 from tvmconv.algorithms.direct_first import DirectFirst
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.kernel import make_kernel
-from tvmconv.workload import EPILOGUE_KINDS, Conv2dWorkload
-
-MACHINES = [
-    pytest.param(V3, id="avx2"),
-    pytest.param(V4, id="avx512", marks=pytest.mark.avx512),
-]
-each_machine = pytest.mark.parametrize("machine", MACHINES)
-_PARAMETERS = {"leakyrelu": "(0.25)", "clip": "(0,6)", "hardsigmoid": "(0.25,0.5)"}
+from tvmconv.workload import Conv2dWorkload
 
 
 @each_machine
@@ -60,9 +53,8 @@ def test_every_remainder_of_every_tile(width, channels, oc, tile_h, tile_w, band
 
 
 @each_machine
-@pytest.mark.parametrize("kind", EPILOGUE_KINDS)
-def test_every_epilogue_step(machine, kind):
-    step = kind + _PARAMETERS.get(kind, "")
+@each_step
+def test_every_epilogue_step(machine, step):
     check_kernel(Conv2dWorkload.parse(f"ic3ih6oc20kh3ph1:nchw+{step}"), machine, "direct_first")
 
 

@@ -7,25 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels import V3, V4, check_kernel, compile_kernel
+from tests.kernels import V3, V4, allocated, check_kernel, default_config, dense, each_machine
 from tests.strategies import conv2d_workloads
 from tvmconv.algorithms.im2win import Im2win, columns
-from tvmconv.compile.workspace import RECORD
 from tvmconv.errors import ConfigError
 from tvmconv.kernel import make_kernel
-from tvmconv.registry import schedule
 from tvmconv.workload import Conv2dWorkload
 
-MACHINES = [
-    pytest.param(V3, id="avx2"),
-    pytest.param(V4, id="avx512", marks=pytest.mark.avx512),
-]
-each_machine = pytest.mark.parametrize("machine", MACHINES)
 LEVELS = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel")
-
-
-def dense(workload):
-    return not workload.is_depthwise
 
 
 @each_machine
@@ -55,16 +44,16 @@ def test_any_problem_thoroughly(machine, workload, cores):
     )
 )
 def test_every_level_of_the_ladder(machine, level, workload):
-    config = schedule("im2win_nchw", machine).default_config(workload, machine)
-    check_kernel(workload, machine, "im2win_nchw", config.replace(level=level))
+    config = default_config("im2win_nchw", workload, machine, level=level)
+    check_kernel(workload, machine, "im2win_nchw", config)
 
 
 @each_machine
 @pytest.mark.parametrize("rows", [1, 2, 7, 14])
 def test_workspace_is_that_of_one_region(machine, rows):
     workload = Conv2dWorkload.parse("ic32ih14oc32kh3ph1")
-    config = schedule("im2win", machine).default_config(workload, machine)
-    kernel = make_kernel(workload, machine, "im2win", config.replace(rows=rows))
+    config = default_config("im2win", workload, machine, rows=rows)
+    kernel = make_kernel(workload, machine, "im2win", config)
     assert allocated(kernel) == kernel.expression.workspace_bytes(workload, machine, kernel.config)
 
 
@@ -72,19 +61,9 @@ def test_workspace_is_that_of_one_region(machine, rows):
 @pytest.mark.parametrize("level", ["unroll", "parallel"])
 def test_workspace_of_the_whole_tensor(machine, level):
     workload = Conv2dWorkload.parse("ic3ih14oc32kh3ph1:nchw")
-    config = schedule("im2win_nchw", machine).default_config(workload, machine)
-    kernel = make_kernel(workload, machine, "im2win_nchw", config.replace(level=level))
+    config = default_config("im2win_nchw", workload, machine, level=level)
+    kernel = make_kernel(workload, machine, "im2win_nchw", config)
     assert allocated(kernel) == kernel.expression.workspace_bytes(workload, machine, kernel.config)
-
-
-def allocated(kernel):
-    sizes: dict[str, int] = {}
-    token = RECORD.set(sizes)
-    try:
-        compile_kernel(kernel)
-    finally:
-        RECORD.reset(token)
-    return sum(sizes.values())
 
 
 def test_windows_are_runs_of_the_strip():
@@ -96,9 +75,7 @@ def test_windows_are_runs_of_the_strip():
     strips = np.empty(shape, np.float32)
     for c, m, k, u in np.ndindex(2, shape[1], columns(workload), 3):
         strips[c, m, k * 3 + u] = image[c, 2 * m + u, k]
-    packed = Im2win().pack_weight(
-        weight, workload, V3, schedule("im2win", V3).default_config(workload, V3)
-    )
+    packed = Im2win().pack_weight(weight, workload, V3, default_config("im2win", workload, V3))
     for m, x in np.ndindex(workload.out_height, workload.out_width):
         window = strips[:, m, x * 3 : x * 3 + 6].reshape(2, 2, 3)
         run = np.einsum("cvu,vucj->j", window, packed[0, 0, :, :, :2, 0, :4])
@@ -117,6 +94,6 @@ def test_windows_are_runs_of_the_strip():
 )
 def test_impossible_knobs_are_refused(name, problem, values):
     workload = Conv2dWorkload.parse(problem)
-    config = schedule(name, V4).default_config(workload, V4).replace(**values)
+    config = default_config(name, workload, V4, **values)
     with pytest.raises(ConfigError, match=r"must|smaller"):
         make_kernel(workload, V4, name, config)

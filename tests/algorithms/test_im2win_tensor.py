@@ -7,16 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tvm
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from numpy.lib.stride_tricks import sliding_window_view
 from tvm import te
 
-from tests.kernels import V3
+from tests.kernels import V3, default_config
 from tests.strategies import conv2d_workloads
 from tvmconv.algorithms.im2col import Im2col
 from tvmconv.algorithms.im2win import Im2win, columns
 from tvmconv.algorithms.im2win_nchw import Im2winNchw
-from tvmconv.registry import schedule
 from tvmconv.suites import load
 from tvmconv.workload import Conv2dWorkload
 
@@ -42,13 +41,13 @@ def plain(workload):
 
 
 def workspace(algorithm, workload, **knobs):
-    config = schedule(algorithm.name, V3).default_config(workload, V3).replace(**knobs)
+    config = default_config(algorithm.name, workload, V3, **knobs)
     return algorithm.workspace_bytes(workload, V3, config)
 
 
 def window_tensor(workload, image):
     """What the stage ``windows`` of the plain form writes for an image."""
-    config = schedule("im2win_nchw", V3).default_config(workload, V3)
+    config = default_config("im2win_nchw", workload, V3)
     data, *_, output = Im2winNchw().compute(workload, V3, config)
     stages = [output]
     for stage in stages:
@@ -104,8 +103,7 @@ def test_sizes_of_the_twelve_layers(layer):
 @given(conv2d_workloads(max_size=20, groups=(1,), data_layouts=("NCHW",)))
 def test_the_tensor_is_never_larger_than_the_matrix(workload):
     w = replace(plain(workload), dilation_h=1, dilation_w=1)
-    if min(w.kernel_h, w.kernel_w) < max(w.stride_h, w.stride_w):
-        return
+    assume(min(w.kernel_h, w.kernel_w) >= max(w.stride_h, w.stride_w))
     assert workspace(Im2winNchw(), w) <= workspace(Im2col(), w, mr=1, oc=1, mc=0, kc=0)
 
 
@@ -118,6 +116,6 @@ def test_filters_are_packed_columns_first():
     """C4 of the checklist: ``Fw[j, r, v, u] = F[j, r, u, v]``."""
     weight = np.random.default_rng(0).standard_normal((8, 8, 3, 2), dtype=np.float32)
     w = Conv2dWorkload.parse("ic8ih8oc8kh3kw2")
-    config = schedule("im2win", V3).default_config(w, V3)
+    config = default_config("im2win", w, V3)
     packed = Im2win().pack_weight(weight, w, V3, config)
     np.testing.assert_array_equal(packed[0, 0, :, :, :, 0, :], weight.transpose(3, 2, 1, 0))

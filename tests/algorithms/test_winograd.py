@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import tvm
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.kernels import V3, V4, run_kernel, unblock
+from tests.kernels import V3, V4, default_config, each_machine, errors, run_by_threads
 from tests.strategies import CHANNELS, conv_arrays, epilogues
 from tvmconv.algorithms.winograd import Winograd
 from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS, transforms
@@ -19,14 +18,7 @@ from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.kernel import make_kernel
 from tvmconv.registry import offers, schedule
-from tvmconv.report.reference import convolution
 from tvmconv.workload import Conv2dWorkload
-
-MACHINES = [
-    pytest.param(V3, id="avx2"),
-    pytest.param(V4, id="avx512", marks=pytest.mark.avx512),
-]
-each_machine = pytest.mark.parametrize("machine", MACHINES)
 
 
 @st.composite
@@ -68,17 +60,10 @@ def any_config(workload, machine, seed):
 
 
 def check(workload, machine, config=None):
-    """Within four times the error that the algorithm announces; surplus lanes stay finite."""
-    arrays = conv_arrays(workload)
+    """Within four times the error that the algorithm announces."""
     kernel = make_kernel(workload, machine, "winograd", config)
-    actual = run_kernel(kernel, arrays)
-    expected = convolution(
-        workload,
-        {"data": arrays.data, "residual": arrays.residual},
-        {"weight": arrays.weight, "bias": arrays.bias},
-    )
-    assert np.isfinite(actual).all(), (workload, kernel.config)
-    error = np.abs(unblock(actual, workload.out_channels) - expected).max()
+    difference, expected = errors(kernel)
+    error = np.abs(difference).max()
     allowed = 4 * kernel.expression.error_estimate(workload, machine, kernel.config)
     # activations that flatten large sums shrink the reference, not the error
     limit = allowed * max(np.abs(expected).max(), 1.0) + 2e-6
@@ -135,24 +120,15 @@ def test_default_configs_of_shapes_that_networks_use(machine, problem):
 @pytest.mark.parametrize("fused", [0, 1])
 def test_threads_do_not_change_the_result(fused):
     workload = Conv2dWorkload.parse("mb2ic24ih17oc40kh3ph1+bias+relu")
-    arrays = conv_arrays(workload)
-    module = schedule("winograd", V3)
-    config = module.default_config(workload, V3).replace(fused=fused, rh=1, rt=1, kr=1)
+    config = default_config("winograd", workload, V3, fused=fused, rh=1, rt=1, kr=1)
     kernel = make_kernel(workload, V3, "winograd", config)
-    run = tvm.get_global_func("runtime.config_threadpool")
-    results = []
-    try:
-        for threads in (1, 2):
-            run(1, threads)
-            results += [run_kernel(kernel, arrays) for _ in range(3)]
-    finally:
-        run(0, 0)
+    results = run_by_threads(kernel, conv_arrays(workload))
     assert all(np.array_equal(result, results[0]) for result in results)
 
 
 def test_packed_weight_is_the_transformed_filter():
     workload = Conv2dWorkload.parse("ic20ih12oc40kh3ph1")
-    config = schedule("winograd", V3).default_config(workload, V3).replace(mh=4, mw=3, kr=5)
+    config = default_config("winograd", workload, V3, mh=4, mw=3, kr=5)
     weight = np.random.default_rng(0).standard_normal((40, 20, 3, 3)).astype(np.float32)
     packed = Winograd().pack_weight(weight, workload, V3, config)
     assert packed.shape == Winograd().packed_weight_shape(workload, V3, config)
@@ -179,7 +155,7 @@ def test_what_it_cannot_compute_is_said():
 
 def test_knobs_outside_the_machine_are_refused():
     workload = Conv2dWorkload.parse("ic64ih28oc64kh3ph1")
-    config = schedule("winograd", V4).default_config(workload, V4)
+    config = default_config("winograd", workload, V4)
     for values, message in [
         ({"mh": 7}, "mh=7"),
         ({"mh": 4, "mw": 4, "rh": 2}, "must divide"),

@@ -11,24 +11,19 @@ import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels import V3, V4, block, run_kernel, unblock
+from tests.kernels import SURPLUS, V3, V4, each_machine, errors, run_by_threads, run_kernel
+from tests.layout import block
 from tests.strategies import conv_arrays, epilogues
-from tests.tiles import tile_products, transformed_tiles
+from tests.tiles import F4_FILTER, F4_INPUT, F4_OUTPUT, tile_products, transformed_tiles
 from tvmconv.algorithms.winograd_eta import WinogradEta, _input, _product
 from tvmconv.algorithms.winograd_packing import Packing, source_transforms
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.kernel import make_kernel
 from tvmconv.registry import schedule
-from tvmconv.report.reference import convolution
 from tvmconv.schedules.common.eta_model import compute_to_memory
 from tvmconv.workload import Conv2dWorkload
 
-MACHINES = [
-    pytest.param(V3, id="avx2"),
-    pytest.param(V4, id="avx512", marks=pytest.mark.avx512),
-]
-each_machine = pytest.mark.parametrize("machine", MACHINES)
 each_size = pytest.mark.parametrize("m", [4, 6])
 # nothing divides anything: 3 images, 20 and 25 channels, 7x9 outputs
 RAGGED = "mb3ic20ih7iw9oc25kh3ph1+bias+relu"
@@ -39,22 +34,10 @@ def config(m, s, **knobs):
     return Config.of(**{**PLAIN, "m": m, "s": s, **knobs})
 
 
-def output(workload, machine, knobs, arrays=None):
-    kernel = make_kernel(workload, machine, "winograd_eta", knobs)
-    return run_kernel(kernel, arrays or conv_arrays(workload)), kernel
-
-
 def check(workload, machine, knobs):
     """Root mean square of the error over that of the output: at most 1e-5, or 2e-5 for F(6)."""
-    arrays = conv_arrays(workload)
-    actual, kernel = output(workload, machine, knobs, arrays)
-    expected = convolution(
-        workload,
-        {"data": arrays.data, "residual": arrays.residual},
-        {"weight": arrays.weight, "bias": arrays.bias},
-    )
-    assert np.isfinite(actual).all(), (workload, kernel.config)
-    error = unblock(actual, workload.out_channels) - expected
+    kernel = make_kernel(workload, machine, "winograd_eta", knobs)
+    error, expected = errors(kernel)
     limit = 1e-5 if kernel.config["m"] == 4 else 2e-5
     scale = max(np.sqrt((expected**2).mean()), 0.1)
     assert np.sqrt((error**2).mean()) <= limit * scale, (str(workload), str(kernel.config))
@@ -122,24 +105,10 @@ def test_any_problem_thoroughly(machine, data):
 
 
 def test_f4_has_the_matrices_of_the_source():
-    """Section 1.2, as printed."""
     t = source_transforms(4)
-    at = [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]
-    p = np.array(
-        [[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]]
-    ) / np.array([[24], [24], [24], [24], [24], [24]])
-    p[0, 0] = 1 / 4
-    qt = [
-        [4, 0, -5, 0, 1, 0],
-        [0, -4, -4, 1, 1, 0],
-        [0, 4, -4, -1, 1, 0],
-        [0, -2, -1, 2, 1, 0],
-        [0, 2, -1, -2, 1, 0],
-        [0, 4, 0, -5, 0, 1],
-    ]
-    np.testing.assert_array_equal(t.output_matrix(), at)
-    np.testing.assert_allclose(t.filter_matrix(), p, rtol=1e-15)
-    np.testing.assert_array_equal(t.input_matrix(), qt)
+    np.testing.assert_array_equal(t.output_matrix(), F4_OUTPUT)
+    np.testing.assert_allclose(t.filter_matrix(), np.array(F4_FILTER, float), rtol=1e-15)
+    np.testing.assert_array_equal(t.input_matrix(), F4_INPUT)
 
 
 def test_f6_has_points_up_to_two_and_their_inverses():
@@ -209,7 +178,7 @@ def test_d_has_the_index_map_of_the_source(m, tiles):
 
     workload, knobs = Conv2dWorkload.parse(RAGGED), config(m, 8, tiles=tiles)
     arrays = conv_arrays(workload)
-    blocked = block(arrays.data, V3.lanes)
+    blocked = block(arrays.data, V3.lanes, SURPLUS)
     data = te.placeholder(blocked.shape, name="data")
     found = stage([data, _input(Packing(workload, V3, knobs), data)], blocked)
     expected = transformed_tiles(workload, m, arrays.data, source_transforms(m).input_matrix())
@@ -230,7 +199,7 @@ def test_u_has_the_index_map_of_the_source(m, outer):
     arrays, pack = conv_arrays(workload), Packing(workload, V3, knobs)
     algorithm = WinogradEta()
     packed = algorithm.pack_weight(arrays.weight, workload, V3, knobs)
-    blocked = block(arrays.data, V3.lanes)
+    blocked = block(arrays.data, V3.lanes, SURPLUS)
     data = te.placeholder(blocked.shape, name="data")
     weight = te.placeholder(packed.shape, name="weight")
     sums = _product(algorithm, pack, weight, _input(pack, data))
@@ -248,8 +217,9 @@ def test_u_has_the_index_map_of_the_source(m, outer):
 def test_blocks_of_tiles_change_nothing():
     """Nor does the place of eta in U, or the prefetch: the sums have the same order."""
     workload = Conv2dWorkload.parse(RAGGED)
+    arrays = conv_arrays(workload)
     results = [
-        output(workload, V3, config(4, 8, **knobs))[0]
+        run_kernel(make_kernel(workload, V3, "winograd_eta", config(4, 8, **knobs)), arrays)
         for knobs in ({"tiles": 0}, {"tiles": 1}, {"outer_eta": 1, "prefetch": 1})
     ]
     assert all(np.array_equal(result, results[0]) for result in results)
@@ -257,15 +227,8 @@ def test_blocks_of_tiles_change_nothing():
 
 def test_threads_do_not_change_the_result():
     workload = Conv2dWorkload.parse(RAGGED)
-    arrays, run = conv_arrays(workload), tvm.get_global_func("runtime.config_threadpool")
-    results = []
-    try:
-        for threads in (1, 2):
-            run(1, threads)
-            results.append(output(workload, V3, config(4, 8), arrays)[0])
-    finally:
-        run(0, 0)
-    assert np.array_equal(*results)
+    kernel = make_kernel(workload, V3, "winograd_eta", config(4, 8))
+    assert np.array_equal(*run_by_threads(kernel, conv_arrays(workload), repeats=1))
 
 
 def test_what_it_cannot_compute_is_said():

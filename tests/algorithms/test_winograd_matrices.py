@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tiles import F4_FILTER, F4_INPUT, F4_OUTPUT
 from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS, Transforms, transforms
 
 SIZES = [(m, r) for r in range(1, MOST_PRODUCTS) for m in range(1, MOST_PRODUCTS - r + 2)]
@@ -57,28 +58,11 @@ def test_the_matrices_correlate(size, data, taps):
 
 
 def test_f4_3_has_the_matrices_of_the_source():
-    """Wang et al. 2020, section 1.2; the scale that is applied afterwards moves the points."""
+    """The scale that is applied afterwards moves the points."""
     t = transforms(4, 3)
-    at = [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]
-    g = [
-        [Fraction(1, 4), 0, 0],
-        [Fraction(-1, 6), Fraction(-1, 6), Fraction(-1, 6)],
-        [Fraction(-1, 6), Fraction(1, 6), Fraction(-1, 6)],
-        [Fraction(1, 24), Fraction(1, 12), Fraction(1, 6)],
-        [Fraction(1, 24), Fraction(-1, 12), Fraction(1, 6)],
-        [0, 0, 1],
-    ]
-    bt = [
-        [4, 0, -5, 0, 1, 0],
-        [0, -4, -4, 1, 1, 0],
-        [0, 4, -4, -1, 1, 0],
-        [0, -2, -1, 2, 1, 0],
-        [0, 2, -1, -2, 1, 0],
-        [0, 4, 0, -5, 0, 1],
-    ]
-    assert [list(row) for row in t.at] == at
-    assert [list(row) for row in t.g] == g
-    assert [list(row) for row in t.bt] == bt
+    assert [list(row) for row in t.at] == F4_OUTPUT
+    assert [list(row) for row in t.g] == F4_FILTER
+    assert [list(row) for row in t.bt] == F4_INPUT
 
 
 @each_size

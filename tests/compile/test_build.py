@@ -9,7 +9,8 @@ import pytest
 import tvm
 from tvm import relax, te, tirx
 
-from tests.operators.harness import MACHINES, block, normal, unblock
+from tests.layout import block, unblock
+from tests.operators.harness import MACHINES, normal
 from tvmconv.compile.build import compile_graph
 from tvmconv.compile.intrinsics import vectorisable_math
 from tvmconv.compile.patterns import OPAQUE, OUT_ELEMENTWISE_FUSABLE, mark_patterns

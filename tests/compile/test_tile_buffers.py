@@ -13,7 +13,7 @@ from tvm.s_tir import Schedule
 from tests.kernels import V3, V4
 from tvmconv.compile.streams import PANEL, STREAM
 from tvmconv.compile.tir import register
-from tvmconv.compile.workspace import RECORD
+from tvmconv.compile.workspace import recorded
 
 ROWS, DEPTH = 14, 40
 
@@ -48,16 +48,12 @@ def product(machine, *, scope, vectors, distance=0, tiles=1):
         schedule.annotate(outer, PANEL, 1)
     if distance:
         schedule.annotate(c, STREAM, distance)
-    sizes: dict[str, int] = {}
-    token = RECORD.set(sizes)
-    try:
+    with recorded() as sizes:
         built = tvm.tirx.build(
             schedule.mod["main"].with_attr("global_symbol", "main"),
             target=machine.tvm_target(),
             pipeline=register(),
         )
-    finally:
-        RECORD.reset(token)
     return built, sum(sizes.values())
 
 

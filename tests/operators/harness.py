@@ -66,21 +66,6 @@ def run(expression: Any, *arrays: np.ndarray, machine: Machine) -> np.ndarray:
     return result
 
 
-def block(data: np.ndarray, lanes: int, fill: float = 0.0) -> np.ndarray:
-    """(N, C, H, W) to (N, CB, H, W, c) in numpy; surplus lanes hold ``fill``."""
-    n, c, h, w = data.shape
-    blocks = -(-c // lanes)
-    full = np.full((n, blocks * lanes, h, w), fill, data.dtype)
-    full[:, :c] = data
-    return np.ascontiguousarray(full.reshape(n, blocks, lanes, h, w).transpose(0, 1, 3, 4, 2))
-
-
-def unblock(data: np.ndarray, channels: int) -> np.ndarray:
-    """Inverse of :func:`block`."""
-    n, blocks, h, w, lanes = data.shape
-    return data.transpose(0, 1, 4, 2, 3).reshape(n, blocks * lanes, h, w)[:, :channels]
-
-
 def onnx_node(
     op: str, operands: list[np.ndarray | None], opset: int = 19, **attrs: Any
 ) -> np.ndarray:

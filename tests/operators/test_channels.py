@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.operators.harness import MACHINES, block, normal, run, unblock
+from tests.layout import block, unblock
+from tests.operators.harness import MACHINES, normal, run
 from tvmconv.operators.channels import (
     concat_channels,
     pad_blocked,

@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.operators.harness import MACHINES, Built, assert_close, block, normal
+from tests.layout import block
+from tests.operators.harness import MACHINES, Built, assert_close, normal
 from tvmconv.operators.dense import (
     block_flattened_weight,
     dense,

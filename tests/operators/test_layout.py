@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.operators.harness import MACHINES, block, normal, run
+from tests.layout import block
+from tests.operators.harness import MACHINES, normal, run
 from tvmconv.operators.layout import from_blocked, to_blocked
 
 SHAPES = [(1, 64, 7, 7), (2, 35, 6, 9), (1, 3, 17, 16), (3, 1, 1, 1), (1, 100, 1, 1)]

@@ -3,16 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.operators.harness import (
-    MACHINES,
-    Built,
-    assert_close,
-    block,
-    normal,
-    onnx_node,
-    run,
-    unblock,
-)
+from tests.layout import block, unblock
+from tests.operators.harness import MACHINES, Built, assert_close, normal, onnx_node, run
 from tvmconv.operators.global_pool import global_pool
 from tvmconv.operators.pool import Window, avg_pool, max_pool
 

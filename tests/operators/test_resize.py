@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.operators.harness import MACHINES, assert_close, block, normal, onnx_node, run, unblock
+from tests.layout import block, unblock
+from tests.operators.harness import MACHINES, assert_close, normal, onnx_node, run
 from tvmconv.operators.resize import resize_blocked
 
 

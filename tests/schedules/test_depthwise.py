@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernels import V3, V4, generated_code, lowered_text
+from tests.kernels import V4, each_target, generated_code, lowered_text
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.kernel import make_kernel
 from tvmconv.registry import schedule
 from tvmconv.workload import Conv2dWorkload
 
-each_machine = pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])
 
-
-@each_machine
+@each_target
 @pytest.mark.parametrize("stride", [1, 2])
 def test_hot_loop_is_one_tile_of_multiply_adds(machine, stride):
     workload = Conv2dWorkload.parse(f"g32ic32ih56oc32kh3sh{stride}ph1+bias+relu")
@@ -27,7 +25,7 @@ def test_hot_loop_is_one_tile_of_multiply_adds(machine, stride):
     assert len(code.stores(loop)) == tile
 
 
-@each_machine
+@each_target
 def test_no_workspace(machine):
     for problem in ("g32ic32ih56oc32kh3ph1", "g32ic32ih23oc32kh5sh2ph2", "g16ic16ih9oc16kh9ph4"):
         kernel = make_kernel(Conv2dWorkload.parse(problem), machine, "depthwise")
@@ -46,7 +44,7 @@ def test_interior_rows_carry_no_predicate():
     assert "if_then_else" not in lowered_text(kernel)
 
 
-@each_machine
+@each_target
 def test_golden(machine, golden):
     kernel = make_kernel(
         Conv2dWorkload.parse("g16ic16ih8oc16kh3ph1+bias+relu"), machine, "depthwise"
@@ -54,7 +52,7 @@ def test_golden(machine, golden):
     golden(f"depthwise_{machine.isa}.txt", lowered_text(kernel))
 
 
-@each_machine
+@each_target
 def test_default_fits_and_every_knob_value_is_checked(machine):
     module = schedule("depthwise", machine)
     for problem in ("g32ic32ih112oc32kh3ph1", "g8ic8ih1iw1oc8kh1", "g64ic64ih7oc64kh7ph3"):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.kernels import V3, V4, generated_code, lowered_text
+from tests.kernels import V4, each_target, generated_code, lowered_text
 from tvmconv.kernel import make_kernel
 from tvmconv.registry import schedule
 from tvmconv.schedules.common.tile_model import TileModel
@@ -21,10 +21,9 @@ PROBLEMS = [
     "ic32ih71oc40kh3ph1",
     "ic256ih28oc64kh1sh2",
 ]
-MACHINES = [pytest.param(V3, id="avx2"), pytest.param(V4, id="avx512")]
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@each_target
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_accumulators_stay_in_registers(machine, problem):
     workload = Conv2dWorkload.parse(problem)
@@ -38,7 +37,7 @@ def test_accumulators_stay_in_registers(machine, problem):
     assert not code.stores(body)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@each_target
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_nothing_is_allocated_beyond_the_tile(machine, problem):
     kernel = make_kernel(Conv2dWorkload.parse(problem), machine, "direct")
@@ -61,7 +60,7 @@ def test_no_predicate_in_the_reduction(problem):
     assert "T.if_then_else" not in text
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@each_target
 def test_default_tiles_obey_both_register_bounds(machine):
     module = schedule("direct", machine)
     for problem in PROBLEMS:
@@ -76,7 +75,7 @@ def test_default_tiles_obey_both_register_bounds(machine):
             assert name == "rows" or config[name] in values
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@each_target
 @pytest.mark.parametrize(
     "name, problem",
     [("direct-3x3", "ic32ih20oc64kh3ph1+bias+relu"), ("direct-1x1", "ic32ih10oc64kh1+add")],

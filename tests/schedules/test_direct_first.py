@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernels import V3, V4, generated_code, lowered_text
+from tests.kernels import V4, each_target, generated_code, lowered_text
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.kernel import make_kernel
 from tvmconv.registry import schedule
 from tvmconv.workload import Conv2dWorkload
 
-each_machine = pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])
 LAYERS = (
     "ic3ih224oc64kh7sh2ph3:nchw+bias+relu",
     "ic3ih224oc64kh3ph1:nchw+bias+relu",
@@ -20,7 +19,7 @@ LAYERS = (
 )
 
 
-@each_machine
+@each_target
 @pytest.mark.parametrize("problem", LAYERS)
 def test_hot_loop_holds_its_accumulators_in_registers(machine, problem):
     workload = Conv2dWorkload.parse(problem)
@@ -34,7 +33,7 @@ def test_hot_loop_holds_its_accumulators_in_registers(machine, problem):
     assert min(len(code.spills(loop)) for loop in interior) <= tile // 3
 
 
-@each_machine
+@each_target
 @pytest.mark.parametrize("problem", LAYERS)
 def test_no_workspace(machine, problem):
     kernel = make_kernel(Conv2dWorkload.parse(problem), machine, "direct_first")
@@ -42,7 +41,7 @@ def test_no_workspace(machine, problem):
     assert kernel.expression.workspace_bytes(kernel.workload, machine, kernel.config) == 0
 
 
-@each_machine
+@each_target
 def test_golden(machine, golden):
     workload = Conv2dWorkload.parse("ic3ih12oc16kh3sh2ph1:nchw+bias+relu")
     golden(
@@ -51,7 +50,7 @@ def test_golden(machine, golden):
     )
 
 
-@each_machine
+@each_target
 @pytest.mark.parametrize("problem", [*LAYERS, "ic1ih1iw1oc1kh1:nchw", "ic15ih9oc40kh5ph2:nchw"])
 def test_default_fits_the_registers(machine, problem):
     module = schedule("direct_first", machine)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernels import V3, V4, generated_code, lowered_text
+from tests.kernels import V4, each_target, generated_code, lowered_text
 from tvmconv.kernel import make_kernel
 from tvmconv.registry import schedule
 from tvmconv.workload import Conv2dWorkload
 
-MACHINES = [pytest.param(V3, id="avx2"), pytest.param(V4, id="avx512")]
-each_machine = pytest.mark.parametrize("machine", MACHINES)
 PROBLEMS = ["ic64ih56oc64kh3ph1+bias+relu", "ic256ih14oc256kh3ph1", "ic96ih24oc256kh5"]
 
 
-@each_machine
+@each_target
 @pytest.mark.parametrize("name", ["im2win", "im2col"])
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_accumulators_stay_in_registers(name, problem, machine):
@@ -42,7 +40,7 @@ def test_the_ladder_ends_in_registers(level):
     assert not code.stores(body)
 
 
-@each_machine
+@each_target
 @pytest.mark.parametrize(
     ("name", "values"),
     [("im2win", {"oc": 2, "oh": 1, "ow": 5, "rows": 4}), ("im2col", {"mr": 5, "oc": 2, "mc": 1})],

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from tests.kernels import V3, V4, compile_kernel, generated_code, lowered_text
-from tvmconv.compile.workspace import RECORD
+from tests.kernels import V3, V4, allocated, each_target, generated_code, lowered_text
 from tvmconv.kernel import make_kernel
 from tvmconv.registry import offers, schedule
 from tvmconv.workload import Conv2dWorkload
@@ -17,20 +16,7 @@ PROBLEMS = [
     "ic256ih14oc256kh3ph1",
     "ic96ih24oc256kh5",
 ]
-MACHINES = [pytest.param(V3, id="avx2"), pytest.param(V4, id="avx512")]
-each_machine = pytest.mark.parametrize("machine", MACHINES)
 each_problem = pytest.mark.parametrize("problem", PROBLEMS)
-
-
-def allocated(kernel):
-    """Bytes that the lowered function takes from the workspace pool, by name."""
-    sizes: dict[str, int] = {}
-    token = RECORD.set(sizes)
-    try:
-        compile_kernel(kernel)
-    finally:
-        RECORD.reset(token)
-    return sum(sizes.values())
 
 
 def product_loops(code, tile):
@@ -51,7 +37,7 @@ def product_loops(code, tile):
     return found
 
 
-@each_machine
+@each_target
 @each_problem
 def test_accumulators_stay_in_registers(machine, problem):
     kernel = make_kernel(Conv2dWorkload.parse(problem), machine, "winograd")
@@ -73,7 +59,7 @@ def test_weights_are_prefetched(rt, hint):
     assert set(re.findall(r"prefetch\w+", code.text)) == {hint}
 
 
-@each_machine
+@each_target
 @each_problem
 def test_the_transforms_are_vectors(machine, problem):
     """No scalar arithmetic anywhere: neither in the transforms nor in the epilogue."""
@@ -81,7 +67,7 @@ def test_the_transforms_are_vectors(machine, problem):
     assert not re.search(r"\s(vmulss|vaddss|vsubss|vfn?madd\w+ss|vfmsub\w+ss)\s", text)
 
 
-@each_machine
+@each_target
 @each_problem
 def test_workspace_is_what_is_said(machine, problem):
     workload = Conv2dWorkload.parse(problem)
@@ -91,7 +77,7 @@ def test_workspace_is_what_is_said(machine, problem):
         assert allocated(kernel) == expected, config
 
 
-@each_machine
+@each_target
 def test_every_offer_obeys_the_machine(machine):
     module = schedule("winograd", machine)
     for problem in PROBLEMS:
@@ -112,7 +98,7 @@ def test_each_coefficient_is_one_vector_operation():
     assert not re.search(r"\* T\.float32\(-?(0|1)(\.0)?\)", text)
 
 
-@each_machine
+@each_target
 def test_lowered_form(golden, machine):
     workload = Conv2dWorkload.parse("ic32ih12oc32kh3ph1+bias+relu")
     config = schedule("winograd", machine).default_config(workload, machine)

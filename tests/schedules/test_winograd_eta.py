@@ -11,18 +11,15 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import BufferStore, For, ForKind, Ramp
 
-from tests.kernels import V3, V4, compile_kernel, generated_code, lowered_text
+from tests.kernels import V3, V4, allocated, each_target, generated_code, lowered_text
 from tvmconv.algorithms.winograd_packing import Packing
 from tvmconv.compile.blocks import lower_blocks
 from tvmconv.compile.transposes import transpose_copies
-from tvmconv.compile.workspace import RECORD
 from tvmconv.config import Config
 from tvmconv.kernel import make_kernel
 from tvmconv.registry import offers, schedule
 from tvmconv.workload import Conv2dWorkload
 
-MACHINES = [pytest.param(V3, id="avx2"), pytest.param(V4, id="avx512")]
-each_machine = pytest.mark.parametrize("machine", MACHINES)
 # 4 images: all extents of the product's loops differ, so that their order shows
 WORKLOAD = Conv2dWorkload.parse("mb4ic48ih20oc80kh3ph1+bias+relu")
 
@@ -47,7 +44,7 @@ def accesses(func, kind):
     return found
 
 
-@each_machine
+@each_target
 @pytest.mark.parametrize("prefetch", [0, 1])
 def test_the_register_block_stays_in_registers(machine, prefetch):
     """No store, spill or broadcast in the loop over C_l1; prefetches where asked for."""
@@ -69,13 +66,13 @@ def test_the_register_block_stays_in_registers(machine, prefetch):
     assert not re.search(r"sgemm|cblas", code.text)
 
 
-@each_machine
+@each_target
 def test_the_transforms_are_vectors(machine):
     text = generated_code(kernel(machine)).text
     assert not re.search(r"\s(vmulss|vaddss|vsubss|vfn?madd\w+ss|vfmsub\w+ss)\s", text)
 
 
-@each_machine
+@each_target
 @pytest.mark.parametrize(("m", "s"), [(4, 4), (6, 8)])
 def test_d_and_u_are_touched_by_whole_vectors(machine, m, s):
     """A vector of S values for every S products of a channel: 9 for F(4x4) with S = 4."""
@@ -117,21 +114,15 @@ def test_coefficients_of_zero_and_one_cost_no_multiplication():
 def test_no_memory_but_d_and_u(machine, m):
     """The transforms write and read the packed order: there is no pass or buffer between."""
     built = kernel(machine, m=m)
-    sizes: dict[str, int] = {}
-    token = RECORD.set(sizes)
-    try:
-        compile_kernel(built)
-    finally:
-        RECORD.reset(token)
     expected = built.expression.workspace_bytes(WORKLOAD, machine, built.config)
-    assert sum(sizes.values()) == expected
+    assert allocated(built) == expected
     pack = Packing(WORKLOAD, machine, built.config)
     written = {n.buffer.name for n in accesses(lowered(built), BufferStore)}
     assert written >= {"transform", "sums", "output"}
     assert expected == 4 * (prod(pack.input_shape()) + prod(pack.output_shape()))
 
 
-@each_machine
+@each_target
 def test_nothing_is_predicted_to_beat_the_channel_lanes(machine):
     """Automatic selection leaves this variant to those who ask for it."""
     for problem in ("ic64ih56oc64kh3ph1", "ic256ih14oc256kh3ph1", "mb4ic512ih28oc512kh3ph1"):
@@ -146,7 +137,7 @@ def test_nothing_is_predicted_to_beat_the_channel_lanes(machine):
         assert seconds["winograd_eta"] > seconds["winograd"]
 
 
-@each_machine
+@each_target
 def test_lowered_form(golden, machine):
     config = Config.of(m=4, s=8, br=2, kr=2, cl1=16, kl2=16, tiles=1, outer_eta=0, prefetch=1)
     workload = Conv2dWorkload.parse("ic32ih12oc32kh3ph1+bias+relu")

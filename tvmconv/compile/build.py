@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from tvmconv.compile.pipeline import lower_pass
 from tvmconv.compile.tir import register
-from tvmconv.compile.workspace import RECORD
+from tvmconv.compile.workspace import recorded
 from tvmconv.machine import Machine
 
 
@@ -40,13 +40,9 @@ def compile_graph(lowered: Lowered, machine: Machine) -> Any:
     # Not inside `with target:`, which would add attributes that override the code generator's
     # options.
     target = Target(machine.tvm_target())
-    workspace: dict[str, int] = {}
-    token = RECORD.set(workspace)
-    try:
+    with recorded() as workspace:
         executable = relax.build(
             lowered.mod, target=target, relax_pipeline=lower_pass(machine), tir_pipeline=register()
         )
-    finally:
-        RECORD.reset(token)
     executable.workspace_bytes = workspace
     return executable

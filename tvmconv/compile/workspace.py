@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from math import prod
 from typing import Any
@@ -11,8 +13,19 @@ from tvmconv.compile.stack import ON_STACK
 # TVM's kMaxStackAlloca: larger buffers come from the workspace pool
 _STACK_LIMIT = 1024
 
-# where the pass writes; set for the time of one build
-RECORD: ContextVar[dict[str, int] | None] = ContextVar("workspace", default=None)
+# where the pass writes
+_RECORD: ContextVar[dict[str, int] | None] = ContextVar("workspace", default=None)
+
+
+@contextmanager
+def recorded() -> Iterator[dict[str, int]]:
+    """Bytes of workspace by symbol of all functions that are built inside."""
+    sizes: dict[str, int] = {}
+    token = _RECORD.set(sizes)
+    try:
+        yield sizes
+    finally:
+        _RECORD.reset(token)
 
 
 def workspace_bytes(func: Any) -> int:
@@ -49,11 +62,11 @@ def _item_bytes(dtype: str) -> int:
 
 
 def record_pass() -> Any:
-    """A pass that changes nothing and writes each function's workspace to :data:`RECORD`."""
+    """A pass that changes nothing and writes each function's workspace for :func:`recorded`."""
     from tvm import tirx
 
     def look(func: Any, _mod: Any, _context: Any) -> Any:
-        record = RECORD.get()
+        record = _RECORD.get()
         if record is not None and func.attrs and "global_symbol" in func.attrs:
             size = workspace_bytes(func)
             if size:

@@ -1,0 +1,20 @@
+"""Channel-blocked layouts in plain numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def block(data: np.ndarray, lanes: int, fill: float = 0.0) -> np.ndarray:
+    """(N, C, H, W) to (N, C/c, H, W, c); surplus lanes hold ``fill``."""
+    n, c, h, w = data.shape
+    blocks = -(-c // lanes)
+    full = np.full((n, blocks * lanes, h, w), fill, data.dtype)
+    full[:, :c] = data
+    return np.ascontiguousarray(full.reshape(n, blocks, lanes, h, w).transpose(0, 1, 3, 4, 2))
+
+
+def unblock(data: np.ndarray, channels: int) -> np.ndarray:
+    """Inverse of :func:`block`."""
+    n, blocks, h, w, lanes = data.shape
+    return data.transpose(0, 1, 4, 2, 3).reshape(n, blocks * lanes, h, w)[:, :channels]
