@@ -9,6 +9,7 @@ from tvmconv.algorithms.winograd_packing import SIZES, Packing
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
+from tvmconv.schedules.common.microkernel import check_registers
 from tvmconv.workload import Conv2dWorkload
 
 _HERTZ = 2.4e9
@@ -82,11 +83,7 @@ class EtaModel:
                 f"cl1={cl1} of {w} must be a multiple of {machine.lanes}, kl2={kl2} one of "
                 f"kr={kr}, and all of them 1 or more"
             )
-        if registers(br, kr) > machine.vector_registers:
-            raise ConfigError(
-                f"br={br} kr={kr} of {w} needs {registers(br, kr)} vector registers, "
-                f"{machine.name} has {machine.vector_registers}; take a smaller block"
-            )
+        check_registers(machine, registers(br, kr), f"tile br={br} kr={kr} of {w}")
         if _panel_bytes(br, kr, cl1, s) > machine.l1d_bytes:
             raise ConfigError(
                 f"cl1={cl1} of {w} with br={br} kr={kr} takes {_panel_bytes(br, kr, cl1, s)} bytes "

@@ -1,9 +1,36 @@
-"""The register tile: accumulators that live in vector registers over a whole reduction."""
+"""Tiles of values that live in vector registers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+
+from tvmconv.errors import ConfigError
+from tvmconv.machine import Machine
+
+
+def check_registers(machine: Machine, needed: int, tile: str) -> None:
+    """Raise :class:`ConfigError` where a register tile, named ``tile``, does not fit."""
+    if needed > machine.vector_registers:
+        raise ConfigError(
+            f"{tile} needs {needed} vector registers, {machine.name} has "
+            f"{machine.vector_registers}; take a smaller tile"
+        )
+
+
+def transform_tile(schedule: Any, block: Any, at: Any) -> None:
+    """One pass of a Winograd transform: the values of a tile in registers, or on the stack.
+
+    The block's last loops are the tile's rows, its columns and the lanes; ``at`` is the loop of
+    the consumer over tiles.
+    """
+    schedule.compute_at(block, at, preserve_unit_loops=True)
+    schedule.set_scope(block, 0, "local")
+    row, column, lane = schedule.get_loops(block)[-3:]
+    schedule.reorder(column, row, lane)
+    for loop in (column, row):
+        schedule.unroll(loop)
+    schedule.vectorize(lane)
 
 
 def register_tile(

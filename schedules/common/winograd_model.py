@@ -11,6 +11,7 @@ from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
+from tvmconv.schedules.common.cuts import divisors
 from tvmconv.workload import Conv2dWorkload
 
 _HERTZ = 2.4e9
@@ -72,10 +73,10 @@ class WinogradModel:
             "mh": tuple(sorted({mh for mh, _ in self.tile_sizes})),
             "mw": tuple(sorted({mw for _, mw in self.tile_sizes})),
             "fused": (0, 1),
-            "rh": tuple(sorted({d for count in rows for d in _divisors(count)})),
-            "rw": tuple(sorted({d for count in columns for d in _divisors(count)})),
+            "rh": tuple(sorted({d for count in rows for d in divisors(count)})),
+            "rw": tuple(sorted({d for count in columns for d in divisors(count)})),
             "rt": tuple(range(1, self.machine.vector_registers)),
-            "kr": tuple(d for d in _divisors(blocks) if d <= 4),
+            "kr": tuple(d for d in divisors(blocks) if d <= 4),
         }
 
     def offers(self) -> tuple[Config, ...]:
@@ -89,13 +90,13 @@ class WinogradModel:
     def _configs(self, mh: int, mw: int) -> Iterator[Config]:
         tiles = Tiling(self.workload, mh, mw)
         blocks = self.machine.blocks(self.workload.out_channels)
-        regions = [(1, rh, tiles.columns) for rh in _divisors(tiles.rows)]
-        regions += [(1, 1, rw) for rw in _divisors(tiles.columns)[:-1] if rw >= 8]
+        regions = [(1, rh, tiles.columns) for rh in divisors(tiles.rows)]
+        regions += [(1, 1, rw) for rw in divisors(tiles.columns)[:-1] if rw >= 8]
         for fused, rh, rw in [*regions, (0, 1, tiles.columns)]:
             count = rh * rw if fused else tiles.count
-            for kr in (d for d in _divisors(blocks) if d <= 4):
+            for kr in (d for d in divisors(blocks) if d <= 4):
                 limit = (self.machine.vector_registers - self.registers(0, kr)) // kr
-                fitting = [d for d in _divisors(count) if d <= limit]
+                fitting = [d for d in divisors(count) if d <= limit]
                 for rt in fitting[-2:]:
                     yield Config.of(mh=mh, mw=mw, fused=fused, rh=rh, rw=rw, rt=rt, kr=kr)
 
@@ -178,7 +179,3 @@ def _useful(extent: int, kernel: int) -> list[int]:
         if not sizes or -(-extent // size) < -(-extent // sizes[-1]):
             sizes.append(size)
     return sizes or [1]
-
-
-def _divisors(count: int) -> list[int]:
-    return [d for d in range(1, count + 1) if count % d == 0]

@@ -14,8 +14,9 @@ from typing import Any
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
+from tvmconv.schedules.common.cuts import balanced
 from tvmconv.schedules.common.marks import mark_cases, mark_parallel, mark_taps
-from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.microkernel import check_registers, register_tile
 from tvmconv.schedules.common.threads import row_bands
 from tvmconv.workload import Conv2dWorkload
 
@@ -25,9 +26,7 @@ _UNROLL_LIMIT = 256
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """Widest balanced row tile, and rows on top until the FMA latency is hidden."""
-    widest = _widest(machine)
-    tiles = -(-workload.out_width // widest)
-    tile_w = -(-workload.out_width // tiles)
+    tile_w = balanced(workload.out_width, _widest(machine))
     rows = max(1, min(machine.minimum_accumulators // tile_w, workload.out_height))
     return Config.of(tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, rows))
 
@@ -48,12 +47,8 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     tile_h, tile_w, bands = (config.int(name) for name in ("tile_h", "tile_w", "bands"))
     if min(tile_h, tile_w, bands) < 1:
         raise ConfigError(f"depthwise {workload}: knobs must be positive, got {config}")
-    needed, have = tile_h * tile_w + 2, machine.vector_registers
-    if needed > have:
-        raise ConfigError(
-            f"depthwise {workload}: tile {tile_h}x{tile_w} needs {needed} vector registers, "
-            f"{machine.name} has {have}; use a smaller tile"
-        )
+    tile = f"depthwise {workload}: tile {tile_h}x{tile_w}"
+    check_registers(machine, tile_h * tile_w + 2, tile)
 
 
 def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:

@@ -22,7 +22,7 @@ from tvmconv.schedules.common.marks import (
     mark_prefetch,
     mark_taps,
 )
-from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.microkernel import check_registers, register_tile
 from tvmconv.schedules.common.tile_model import TileModel
 from tvmconv.workload import Conv2dWorkload
 
@@ -72,12 +72,9 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         raise ConfigError(f"tile sizes of {workload} must be 1 or more, rows 0 or more: {config}")
     if config["variant"] not in _VARIANTS:
         raise ConfigError(f"variant={config['variant']!r} must be one of {', '.join(_VARIANTS)}")
-    registers = model.registers(oc, oh, ow)
-    if config["variant"] == "blocked" and registers > machine.vector_registers:
-        raise ConfigError(
-            f"tile oc={oc} oh={oh} ow={ow} of {workload} needs {registers} vector registers, "
-            f"{machine.name} has {machine.vector_registers}; take a smaller tile"
-        )
+    if config["variant"] == "blocked":
+        tile = f"tile oc={oc} oh={oh} ow={ow} of {workload}"
+        check_registers(machine, model.registers(oc, oh, ow), tile)
 
 
 def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:

@@ -16,8 +16,9 @@ from typing import Any
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
+from tvmconv.schedules.common.cuts import balanced
 from tvmconv.schedules.common.marks import mark_cases, mark_parallel, mark_taps
-from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.microkernel import check_registers, register_tile
 from tvmconv.schedules.common.threads import row_bands
 from tvmconv.workload import Conv2dWorkload
 
@@ -33,9 +34,7 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     # with few taps the stores are the limit: more blocks a tile read the image fewer times
     most = 4 if taps <= _FEW_TAPS else 2
     oc = min(most, machine.blocks(workload.out_channels))
-    widest = _widest(machine, oc)
-    tiles = -(-workload.out_width // widest)
-    tile_w = -(-workload.out_width // tiles)
+    tile_w = balanced(workload.out_width, _widest(machine, oc))
     rows = max(1, min(machine.minimum_accumulators // (tile_w * oc), workload.out_height))
     return Config.of(oc=oc, tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, oc, rows))
 
@@ -57,12 +56,8 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     oc, tile_h, tile_w, bands = _values(config)
     if min(oc, tile_h, tile_w, bands) < 1:
         raise ConfigError(f"direct_first {workload}: knobs must be positive, got {config}")
-    needed, have = oc * tile_h * tile_w + oc + (oc > 1), machine.vector_registers
-    if needed > have:
-        raise ConfigError(
-            f"direct_first {workload}: tile {oc}x{tile_h}x{tile_w} needs {needed} vector "
-            f"registers, {machine.name} has {have}; use a smaller tile"
-        )
+    tile = f"direct_first {workload}: tile {oc}x{tile_h}x{tile_w}"
+    check_registers(machine, oc * tile_h * tile_w + oc + (oc > 1), tile)
 
 
 def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:

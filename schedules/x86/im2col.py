@@ -17,8 +17,9 @@ from tvmconv.algorithms.im2col import depth_blocks
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
+from tvmconv.schedules.common.cuts import balanced, divisors, largest_divisor
 from tvmconv.schedules.common.marks import mark_cases
-from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.microkernel import check_registers, register_tile
 from tvmconv.schedules.common.tile_model import TileModel
 from tvmconv.workload import Conv2dWorkload
 
@@ -35,14 +36,12 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """The largest register tile, and blocks of panels that fill half of L2."""
     blocks = machine.blocks(workload.out_channels)
     oc = min(2, blocks)
-    mr = (machine.vector_registers - oc - 2) // oc
     pixels = workload.out_height * workload.out_width
-    panels = -(-pixels // min(mr, pixels))
-    mr = -(-pixels // panels)
+    mr = balanced(pixels, (machine.vector_registers - oc - 2) // oc)
     panels = -(-pixels // mr)
     block = max(1, machine.l2_bytes // 2 // _panel_bytes(workload, machine, mr))
     tasks = -(-4 * machine.cores // workload.batch) if machine.cores > 1 else 1
-    mc = _even(panels, min(block, max(1, panels // tasks)))
+    mc = largest_divisor(panels, min(block, max(1, panels // tasks)))
     return Config.of(mr=mr, oc=oc, mc=mc, kc=0)
 
 
@@ -60,8 +59,8 @@ def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobVal
     return {
         "mr": tuple(range(1, min(pixels, machine.vector_registers - 2) + 1)),
         "oc": tuple(range(1, min(machine.blocks(workload.out_channels), 6) + 1)),
-        "mc": (0, *sorted({d for count in counts for d in _divisors(count)})),
-        "kc": (0, *(d for d in _divisors(depth) if d < depth)),
+        "mc": (0, *sorted({d for count in counts for d in divisors(count)})),
+        "kc": (0, *divisors(depth)[:-1]),
     }
 
 
@@ -77,12 +76,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
             f"mc={mc} must divide the {panels} panels of {workload}, and kc={kc} its {depth} "
             "channel blocks"
         )
-    needed = mr * oc + oc + 1
-    if needed > machine.vector_registers:
-        raise ConfigError(
-            f"tile mr={mr} oc={oc} of {workload} needs {needed} vector registers, "
-            f"{machine.name} has {machine.vector_registers}; take a smaller tile"
-        )
+    check_registers(machine, mr * oc + oc + 1, f"tile mr={mr} oc={oc} of {workload}")
 
 
 def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
@@ -147,12 +141,3 @@ def _panel_bytes(workload: Conv2dWorkload, machine: Machine, mr: int) -> int:
     plain = w.data_layout == "NCHW"
     channels = w.in_channels if plain else machine.blocks(w.in_channels) * machine.lanes
     return 4 * mr * channels * w.kernel_h * w.kernel_w
-
-
-def _even(extent: int, most: int) -> int:
-    """The largest divisor of an extent that is at most ``most``."""
-    return max(d for d in _divisors(extent) if d <= max(1, most))
-
-
-def _divisors(count: int) -> list[int]:
-    return [d for d in range(1, count + 1) if count % d == 0]

@@ -18,8 +18,9 @@ from tvmconv.algorithms.im2win import columns
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
+from tvmconv.schedules.common.cuts import divisors, largest_divisor
 from tvmconv.schedules.common.marks import mark_cases, mark_parallel
-from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.microkernel import check_registers, register_tile
 from tvmconv.schedules.common.tile_model import TileModel
 from tvmconv.workload import Conv2dWorkload
 
@@ -36,7 +37,7 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     rows = max(1, machine.l2_bytes // 2 // (strip * machine.lanes))
     tasks = -(-4 * machine.cores // workload.batch) if machine.cores > 1 else 1
     rows = min(rows, max(1, workload.out_height // tasks))
-    return Config.of(oc=oc, oh=oh, ow=ow, rows=_even(workload.out_height, max(rows, oh)))
+    return Config.of(oc=oc, oh=oh, ow=ow, rows=largest_divisor(workload.out_height, max(rows, oh)))
 
 
 def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
@@ -50,7 +51,7 @@ def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobVal
         "oc": tuple(range(1, min(blocks, 6) + 1)),
         "oh": tuple(range(1, min(height, 4) + 1)),
         "ow": tuple(range(1, min(workload.out_width, machine.vector_registers) + 1)),
-        "rows": tuple(d for d in range(1, height + 1) if height % d == 0),
+        "rows": tuple(divisors(height)),
     }
 
 
@@ -63,11 +64,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
             f"{workload.out_height} output rows: {config}"
         )
     registers = TileModel(workload, machine).registers(oc, oh, ow)
-    if registers > machine.vector_registers:
-        raise ConfigError(
-            f"tile oc={oc} oh={oh} ow={ow} of {workload} needs {registers} vector registers, "
-            f"{machine.name} has {machine.vector_registers}; take a smaller tile"
-        )
+    check_registers(machine, registers, f"tile oc={oc} oh={oh} ow={ow} of {workload}")
 
 
 def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
@@ -98,8 +95,3 @@ def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config
     idle = -(-regions // machine.cores) * machine.cores / regions
     products: float = TileModel(w, machine).seconds(config)
     return (products + _COPY_CYCLES * vectors / machine.cores / _HERTZ) * idle
-
-
-def _even(extent: int, most: int) -> int:
-    """The largest divisor of an extent that is at most ``most``."""
-    return max(d for d in range(1, max(1, most) + 1) if extent % d == 0)

@@ -19,6 +19,7 @@ from typing import Any
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
+from tvmconv.schedules.common.cuts import balanced
 from tvmconv.schedules.common.marks import mark_cases
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.workload import Conv2dWorkload
@@ -33,9 +34,8 @@ _MOST_UNROLLED = 25
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """The last level, with as many columns as fit the registers and the width."""
-    most = min(machine.vector_registers - 3, 14, workload.out_width)
-    tiles = -(-workload.out_width // most)
-    return Config.of(level="parallel", ow=-(-workload.out_width // tiles))
+    ow = balanced(workload.out_width, min(machine.vector_registers - 3, 14))
+    return Config.of(level="parallel", ow=ow)
 
 
 def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:

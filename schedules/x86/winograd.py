@@ -16,7 +16,7 @@ from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
 from tvmconv.schedules.common.marks import mark_panel, mark_stream
-from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.microkernel import check_registers, register_tile, transform_tile
 from tvmconv.schedules.common.winograd_model import WinogradModel, region_tiles
 from tvmconv.workload import Conv2dWorkload
 
@@ -68,11 +68,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
             f"{machine.blocks(workload.out_channels)} output blocks"
         )
     needed = WinogradModel(workload, machine).registers(rt, kr)
-    if needed > machine.vector_registers:
-        raise ConfigError(
-            f"register tile rt={rt} kr={kr} needs {needed} vector registers, "
-            f"{machine.name} has {machine.vector_registers}; take a smaller tile"
-        )
+    check_registers(machine, needed, f"tile rt={rt} kr={kr} of {workload}")
 
 
 def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
@@ -95,7 +91,7 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     for loop in (i, j):
         schedule.unroll(loop)
     schedule.vectorize(lane)
-    _one_tile(schedule, schedule.get_sblock("rows"), tw)
+    transform_tile(schedule, schedule.get_sblock("rows"), at=tw)
     _products(schedule, block, region, config)
     _input(schedule, region)
 
@@ -109,17 +105,6 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     """The parts of that time."""
     parts: dict[str, float] = WinogradModel(workload, machine).shares(config)
     return parts
-
-
-def _one_tile(schedule: Any, block: Any, at: Any) -> None:
-    """First pass of a transform: one tile's values in registers, or on the stack."""
-    schedule.compute_at(block, at, preserve_unit_loops=True)
-    schedule.set_scope(block, 0, "local")
-    row, column, lane = schedule.get_loops(block)[-3:]
-    schedule.reorder(column, row, lane)
-    for loop in (column, row):
-        schedule.unroll(loop)
-    schedule.vectorize(lane)
 
 
 def _products(schedule: Any, block: Any, region: Any, config: Config) -> None:
@@ -150,4 +135,4 @@ def _input(schedule: Any, region: Any) -> None:
         schedule.parallel(cb)
     schedule.unroll(p)
     schedule.vectorize(lane)
-    _one_tile(schedule, schedule.get_sblock("columns"), t)
+    transform_tile(schedule, schedule.get_sblock("columns"), at=t)

@@ -17,6 +17,7 @@ from tvmconv.config import Config, KnobValue
 from tvmconv.machine import Machine
 from tvmconv.schedules.common.eta_model import EtaModel
 from tvmconv.schedules.common.marks import mark_stream, mark_transpose
+from tvmconv.schedules.common.microkernel import transform_tile
 from tvmconv.workload import Conv2dWorkload
 
 # Panels of G come from L2: about its latency at the rate of the products
@@ -76,8 +77,8 @@ def _input(schedule: Any, machine: Machine) -> None:
     schedule.reorder(q, cc, cb, mu, bf, eta, c, i)
     schedule.parallel(schedule.fuse(q, cc, cb))
     _move(schedule, eta, c, i)
-    _in_tile(schedule, "tile", bf)
-    _in_tile(schedule, "columns", bf)
+    for name in ("tile", "columns"):
+        transform_tile(schedule, schedule.get_sblock(name), at=bf)
 
 
 def _product(schedule: Any, pack: Packing) -> None:
@@ -116,25 +117,13 @@ def _output(schedule: Any, config: Config) -> None:
     for loop in (i, j):
         schedule.unroll(loop)
     schedule.vectorize(lane)
-    _in_tile(schedule, "rows", tw)
+    transform_tile(schedule, schedule.get_sblock("rows"), at=tw)
     gather = schedule.get_sblock("gather")
     schedule.compute_at(gather, tw, preserve_unit_loops=True)
     schedule.set_scope(gather, 0, "local")
     eta, product, channel = schedule.get_loops(gather)[-3:]
     schedule.reorder(eta, channel, product)
     _move(schedule, eta, channel, product)
-
-
-def _in_tile(schedule: Any, name: str, at: Any) -> None:
-    """One pass of a transform: a tile's values in registers, or on the stack."""
-    block = schedule.get_sblock(name)
-    schedule.compute_at(block, at, preserve_unit_loops=True)
-    schedule.set_scope(block, 0, "local")
-    row, column, lane = schedule.get_loops(block)[-3:]
-    schedule.reorder(column, row, lane)
-    for loop in (column, row):
-        schedule.unroll(loop)
-    schedule.vectorize(lane)
 
 
 def _move(schedule: Any, eta: Any, channel: Any, product: Any) -> None:
