@@ -23,7 +23,7 @@ SETTINGS = Settings(trials=6, batch=3, algorithms=("direct",))
 class Instant:
     """A measurer that needs no time: every candidate is as fast as its tile is wide."""
 
-    def trials(self, workload, machine, choices, best=math.inf):
+    def trials(self, workload, machine, choices, best=math.inf, anchor=None):
         for algorithm, config in choices:
             yield Trial(algorithm, config, "timed", 1e-4 / config.int("ow"))
 

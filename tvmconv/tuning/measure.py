@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Protocol
 
 from tvmconv.config import Config
 from tvmconv.machine import Machine, host_model
+from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Trial
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
 from tvmconv.workload import Conv2dWorkload
@@ -19,6 +20,7 @@ _OUTCLASSED = 5.0
 # a first call includes page faults and the start of the threads
 _ALWAYS_TIMED = 5e-3
 _SMALLEST_GAIN = 0.01
+_ANCHOR_SAMPLES = 2
 # where the weights lie before a measured call; trials and records say so
 WEIGHTS = "in memory"
 _Z95 = 1.96
@@ -60,10 +62,12 @@ class Measurer(Protocol):
         machine: Machine,
         choices: Sequence[Choice],
         best: float = math.inf,
+        anchor: Anchor | None = None,
     ) -> Iterator[Trial]:
         """Quick measurements, every choice with a result, in order.
 
         ``best`` is the seconds of the best so far; what is far slower gets one sample only.
+        Where an ``anchor`` is timed in turn with them, all seconds are those of its moment.
         """
 
     def interleaved(
@@ -96,17 +100,30 @@ class LocalMeasurer:
         machine: Machine,
         choices: Sequence[Choice],
         best: float = math.inf,
+        anchor: Anchor | None = None,
     ) -> Iterator[Trial]:
         """See :class:`Measurer`."""
+        if anchor is not None:
+            anchor.start(self.pool, workload, machine)
         built = self.pool.build(workload, machine, choices, draft=True)
         try:
+            before = self._slowness(anchor)
             for choice, candidate in zip(choices, built, strict=True):
-                trial = quick_trial(choice, candidate, best, self.quick)
+                trial = quick_trial(choice, candidate, best * before, self.quick)
+                after = self._slowness(anchor)
+                # the least of a candidate's samples is of the better moment, too
+                trial = replace(trial, seconds=trial.seconds / min(before, after))
+                before = after
                 if trial.status == "timed":
                     best = min(best, trial.seconds)
                 yield trial
         finally:
             _close(built)
+
+    def _slowness(self, anchor: Anchor | None) -> float:
+        if anchor is None:
+            return 1.0
+        return anchor.slowness(_ANCHOR_SAMPLES, self.quick.seconds)
 
     def interleaved(
         self,

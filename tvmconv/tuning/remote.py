@@ -14,6 +14,7 @@ from typing import Any
 
 from tvmconv.errors import TvmconvError
 from tvmconv.machine import Machine
+from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Trial
 from tvmconv.tuning.measure import Final, Measured, Quick, quick_trial
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
@@ -99,8 +100,11 @@ class RemoteMeasurer:
         machine: Machine,
         choices: Sequence[Choice],
         best: float = math.inf,
+        anchor: Anchor | None = None,
     ) -> Iterator[Trial]:
         """See :class:`~tvmconv.tuning.measure.Measurer`; as many at a time as there are devices.
+
+        Nothing is measured in turn with the candidates: ``anchor`` is not used.
 
         Raises
         ------

@@ -6,10 +6,19 @@ import hashlib
 import math
 import random
 
+from tvmconv import registry
 from tvmconv.config import Config
+from tvmconv.errors import ConfigError
+from tvmconv.machine import Machine
 from tvmconv.tuning.cost_model import CostModel, predicted
-from tvmconv.tuning.space import Space
+from tvmconv.tuning.settings import Settings
+from tvmconv.tuning.space import Space, make_space
+from tvmconv.workload import Conv2dWorkload
 
+# algorithms predicted slower than the best by more than this are not tried
+_WORTH = 3.0
+# algorithms measured slower than the best by more than this get no further trials
+HOPELESS = 1.5
 _POPULATION = 96
 _GENERATIONS = 4
 _PARENTS = 16
@@ -136,3 +145,34 @@ class Search:
     def _some(self, count: int) -> list[Config]:
         drawn = (self.space.sample(self._random) for _ in range(max(count, 0)))
         return [config for config in drawn if config is not None]
+
+
+def searches(workload: Conv2dWorkload, machine: Machine, settings: Settings) -> list[Search]:
+    """Searches of the algorithms that are predicted within reach of the best, which is first."""
+    spaces, least = [], {}
+    for name in settings.algorithms or tuple(registry.ALGORITHMS):
+        try:
+            space = make_space(workload, machine, name, settings.error_budget)
+        except ConfigError:
+            continue
+        if space.starts:
+            spaces.append(space)
+            least[name] = min(predicted(space, start) for start in space.starts)
+    bound = _WORTH * min(least.values(), default=math.inf)
+    worth = [space for space in spaces if least[space.algorithm] <= bound]
+    worth.sort(key=lambda space: least[space.algorithm])
+    return [Search(space, settings.seed) for space in worth]
+
+
+def next_search(searches: list[Search], turn: int) -> Search:
+    """Every algorithm first; then the leader two turns of three, and those near it."""
+    fresh = [search for search in searches if not search.times]
+    if fresh:
+        return fresh[0]
+
+    def seconds(search: Search) -> float:
+        return search.best[1] if search.best else math.inf
+
+    ranked = sorted(searches, key=seconds)
+    near = [s for s in ranked if seconds(s) <= HOPELESS * seconds(ranked[0])] or ranked[:1]
+    return near[0] if turn % 3 else near[turn // 3 % len(near)]

@@ -163,7 +163,12 @@ def tune(
     from tvmconv.tuning.tuner import WorkloadTuner
 
     known = versions()
-    context = {"machine": machine_facts(machine), "versions": known, "weights": WEIGHTS}
+    context = {
+        "machine": machine_facts(machine),
+        "versions": known,
+        "weights": WEIGHTS,
+        "times": "of the anchor's moment",
+    }
     journal = Journal(log, context)
     if total_trials:
         share = max(total_trials // max(len(tasks), 1), 1)

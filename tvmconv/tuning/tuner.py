@@ -8,25 +8,18 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tvmconv import registry
 from tvmconv.config import Config
-from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
-from tvmconv.tuning.cost_model import predicted
+from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Journal, Trial
 from tvmconv.tuning.logfile import append
 from tvmconv.tuning.measure import WEIGHTS, Measured, Measurer, gain, is_better
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.record import Record, machine_facts
-from tvmconv.tuning.search import Search
+from tvmconv.tuning.search import HOPELESS, Search, next_search, searches
 from tvmconv.tuning.settings import Outcome, Settings
-from tvmconv.tuning.space import make_space
 from tvmconv.workload import Conv2dWorkload
 
-# algorithms predicted slower than the best by more than this are not tried
-_WORTH = 3.0
-# algorithms measured slower than the best by more than this get no further trials
-_HOPELESS = 1.5
 _FINALISTS = 3
 # candidates that an algorithm gets to show that it can compete with the predicted best
 _FIRST_LOOK = 4
@@ -72,8 +65,10 @@ class WorkloadTuner:
         self.journal = journal
         self.provenance = provenance
         self.default = untuned_choice(workload, machine, settings.error_budget, settings.algorithms)
-        self.searches = _searches(workload, machine, settings)
+        self.searches = searches(workload, machine, settings)
         self.outcome = Outcome(workload, default=self.default[0])
+        known = journal.result(str(workload), self._anchor_key()) or {}
+        self.anchor = Anchor(self.default, float(known.get("seconds", math.inf)))
 
     def run(self, deadline: float = math.inf, observe: Observer | None = None) -> Outcome:
         """Search until the trials, the space or the time end; then decide.
@@ -94,12 +89,15 @@ class WorkloadTuner:
                 observe(self.outcome)
             return self.outcome
         complete = True
-        for batch in self._batches():
-            if time.monotonic() > deadline:
-                complete = False
-                break
-            self._measure(batch, observe)
-            self.outcome.seconds = time.monotonic() - start
+        try:
+            for batch in self._batches():
+                if time.monotonic() > deadline:
+                    complete = False
+                    break
+                self._measure(batch, observe)
+                self.outcome.seconds = time.monotonic() - start
+        finally:
+            self.anchor.close()
         self._decide()
         if complete:
             self.journal.finish(name, self.settings.to_json())
@@ -114,7 +112,7 @@ class WorkloadTuner:
         stale, turn, best = 0, 0, math.inf
         open_searches = list(self.searches)
         while left > 0 and open_searches:
-            search = _next_search(open_searches, turn)
+            search = next_search(open_searches, turn)
             size = self.settings.batch
             if not search.times and search is not self.searches[0]:
                 size = min(size, _FIRST_LOOK)
@@ -144,11 +142,25 @@ class WorkloadTuner:
         fresh = [choice for choice in choices if choice not in known]
         if fresh:
             best = self.outcome.best_seconds
-            for trial in self.measurer.trials(self.workload, self.machine, fresh, best):
+            for trial in self.measurer.trials(
+                self.workload, self.machine, fresh, best, self.anchor
+            ):
+                self._keep_anchor()
                 self.journal.add(name, [trial])
                 results[trial.config] = self._take(trial, observe)
         # in the order of the proposals, whatever was remembered: the model sees the same
         search.learn({config: results[config] for config in configs})
+
+    def _anchor_key(self) -> dict[str, Any]:
+        algorithm, config = self.default
+        return {"anchor": algorithm, "config": config.to_json()}
+
+    def _keep_anchor(self) -> None:
+        """Note what all times of the journal refer to: a run that goes on refers to it, too."""
+        key = self._anchor_key()
+        name = str(self.workload)
+        if math.isfinite(self.anchor.seconds) and self.journal.result(name, key) is None:
+            self.journal.keep(name, key, {"seconds": self.anchor.seconds})
 
     def _take(self, trial: Trial, observe: Observer | None) -> float:
         self.outcome.trials += 1
@@ -169,7 +181,7 @@ class WorkloadTuner:
             (seconds, search.space.algorithm, str(config), config)
             for search in self.searches
             for config, seconds in search.times.items()
-            if seconds < _HOPELESS * self.outcome.best_seconds
+            if seconds < HOPELESS * self.outcome.best_seconds
         )
         firsts = {name: config for _, name, _, config in reversed(ranked)}
         chosen: list[Choice] = list(firsts.items())
@@ -249,37 +261,6 @@ def untuned_choice(
 
     chosen = select(workload, machine, policy=make_policy(algorithms or None, error_budget)).chosen
     return chosen.algorithm, chosen.config
-
-
-def _searches(workload: Conv2dWorkload, machine: Machine, settings: Settings) -> list[Search]:
-    """Searches of the algorithms that are predicted within reach of the best, which is first."""
-    spaces, least = [], {}
-    for name in settings.algorithms or tuple(registry.ALGORITHMS):
-        try:
-            space = make_space(workload, machine, name, settings.error_budget)
-        except ConfigError:
-            continue
-        if space.starts:
-            spaces.append(space)
-            least[name] = min(predicted(space, start) for start in space.starts)
-    bound = _WORTH * min(least.values(), default=math.inf)
-    worth = [space for space in spaces if least[space.algorithm] <= bound]
-    worth.sort(key=lambda space: least[space.algorithm])
-    return [Search(space, settings.seed) for space in worth]
-
-
-def _next_search(searches: list[Search], turn: int) -> Search:
-    fresh = [search for search in searches if not search.times]
-    if fresh:
-        return fresh[0]
-
-    def seconds(search: Search) -> float:
-        return search.best[1] if search.best else math.inf
-
-    ranked = sorted(searches, key=seconds)
-    near = [s for s in ranked if seconds(s) <= _HOPELESS * seconds(ranked[0])] or ranked[:1]
-    # two turns of three for the leader
-    return near[0] if turn % 3 else near[turn // 3 % len(near)]
 
 
 def _ratio(default: Measured, other: Measured) -> float:

@@ -1,0 +1,81 @@
+"""Times of a machine that slows down while it is searched."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tuning.examples import SMALL, V3, default
+from tvmconv.tuning.anchor import Anchor
+from tvmconv.tuning.measure import LocalMeasurer
+from tvmconv.tuning.pool import Failure, Running
+
+GOOD = default(SMALL, V3)
+CHOICES = [("direct", GOOD.replace(ow=ow)) for ow in (1, 2, 3, 4)]
+
+
+class Slowing:
+    """A pool on a machine that is ever slower; a kernel takes its tile's width in milliseconds."""
+
+    def __init__(self):
+        self.slowness = 1.0
+        self.alive = set()
+        self.dead = False
+
+    def build(self, workload, machine, choices, draft=False):
+        kernels = [Kernel(self, config) for _, config in choices]
+        self.alive.update(kernels)
+        return kernels
+
+
+class Kernel(Running):
+    def __init__(self, machine, config):
+        self.machine = machine
+        self.seconds = 1e-3 * config.int("ow")
+        self.check = {"status": "correct", "error": 1e-7, "limit": 1e-5}
+
+    def order(self, what, **details):
+        if self.machine.dead:
+            raise Failure("crashed", "with its machine")
+        self.machine.slowness *= 1.05
+        return {"samples": [self.seconds * self.machine.slowness] * details["samples"]}
+
+    def close(self):
+        self.machine.alive.discard(self)
+
+
+@pytest.fixture
+def pool():
+    return Slowing()
+
+
+def test_drift_cancels_out(pool):
+    anchor = Anchor(("direct", GOOD))
+    trials = list(LocalMeasurer(pool).trials(SMALL, V3, CHOICES, anchor=anchor))
+    first = anchor.seconds / (1e-3 * GOOD.int("ow"))
+    for number, trial in enumerate(trials, 1):
+        assert trial.seconds == pytest.approx(first * number * 1e-3, rel=0.06)
+    without = list(LocalMeasurer(pool).trials(SMALL, V3, CHOICES))
+    assert without[0].seconds > 1.4 * trials[0].seconds
+    assert len(pool.alive) == 1
+    anchor.close()
+    assert not pool.alive
+
+
+def test_a_later_run_refers_to_the_same_moment(pool):
+    first = Anchor(("direct", GOOD))
+    (early,) = LocalMeasurer(pool).trials(SMALL, V3, CHOICES[:1], anchor=first)
+    pool.slowness *= 3
+    later = Anchor(("direct", GOOD), first.seconds)
+    (late,) = LocalMeasurer(pool).trials(SMALL, V3, CHOICES[:1], anchor=later)
+    assert late.seconds == pytest.approx(early.seconds, rel=0.06)
+
+
+def test_an_anchor_that_dies_is_built_again(pool):
+    anchor = Anchor(("direct", GOOD))
+    anchor.start(pool, SMALL, V3)
+    assert anchor.slowness(2, 1e-3) == 1.0
+    pool.dead = True
+    assert anchor.slowness(2, 1e-3) == 1.0
+    pool.dead = False
+    anchor.start(pool, SMALL, V3)
+    assert anchor.slowness(2, 1e-3) > 1.0
