@@ -121,6 +121,7 @@ def build(
         model_name=loaded.name,
         model_sha256=loaded.sha256,
         threads=machine.cores,
+        policy=policy.to_json(),
     )
     report("generate code", 1, 1)
     return compiled

@@ -94,3 +94,13 @@ def test_threads_do_not_change_the_result(built: CompiledModel, tmp_path: Path) 
     one, two = (tvmconv.load(path, threads=count).run(image) for count in (1, 2))
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_saved_model_tells_within_which_limits_it_was_built(tmp_path):
+    given = {"algorithms": ["direct", "winograd"], "error_budget": 2e-5, "memory_budget": 0}
+    entries = {"*": {"algorithm": "direct"}}
+    built = tvmconv.build(convolutions(), **given, overrides=entries, log="none")
+    policy = tvmconv.load(built.save(tmp_path / "limits.so")).manifest.policy
+    assert {name: policy[name] for name in given} == given
+    assert (policy["overrides"], policy["logs"]) == ({"*": "direct"}, [])
+    assert str(tmp_path) not in (tmp_path / "limits.json").read_text()

@@ -33,6 +33,8 @@ def model_facts(model: CompiledModel) -> dict[str, Any]:
         "inputs": [str(info) for info in model.inputs],
         "outputs": [str(info) for info in model.outputs],
         "reorders": model.manifest.reorders,
+        "error_budget": model.manifest.policy.get("error_budget"),
+        "memory_budget": model.manifest.policy.get("memory_budget"),
     }
 
 

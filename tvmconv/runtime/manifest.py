@@ -48,6 +48,8 @@ class Manifest:
         Planned bytes.
     reorders
         Layout changes that remained in the graph.
+    policy
+        Budgets, allowed algorithms, overrides and names of tuning logs that the choices kept.
     versions
         Of tvmconv, tvm, tvm_ffi and llvm at build time.
     library_sha256, library_bytes
@@ -65,6 +67,7 @@ class Manifest:
     calls: tuple[KernelCall, ...] = ()
     memory: MemoryReport = field(default_factory=MemoryReport)
     reorders: int = 0
+    policy: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     library_sha256: str = ""
     library_bytes: int = 0
@@ -91,6 +94,7 @@ class Manifest:
             "outputs": [tensor.to_json() for tensor in self.outputs],
             "memory": asdict(self.memory),
             "reorders": self.reorders,
+            "policy": dict(self.policy),
             "decisions": [decision.to_json() for decision in self.decisions],
             "calls": [call.to_json() for call in self.calls],
             "library": {"sha256": self.library_sha256, "bytes": self.library_bytes},
@@ -112,6 +116,7 @@ class Manifest:
             calls=tuple(KernelCall.from_json(c) for c in data["calls"]),
             memory=MemoryReport(**data["memory"]),
             reorders=int(data["reorders"]),
+            policy=dict(data.get("policy", {})),
             versions={str(k): str(v) for k, v in data["versions"].items()},
             library_sha256=str(data["library"]["sha256"]),
             library_bytes=int(data["library"]["bytes"]),

@@ -68,6 +68,7 @@ class CompiledModel(ModelFacts):
         model_name: str = "",
         model_sha256: str = "",
         threads: int | None = None,
+        policy: Mapping[str, Any] | None = None,
     ) -> CompiledModel:
         """Take over what the compiler made, and record what is known of it.
 
@@ -87,6 +88,8 @@ class CompiledModel(ModelFacts):
             Of the ONNX model.
         threads
             Threads of one call; ``machine.cores`` by default.
+        policy
+            The limits of the choices, as plain data.
         """
         from tvmconv.runtime.link import BuiltLibrary
         from tvmconv.runtime.record import record_executable
@@ -100,6 +103,7 @@ class CompiledModel(ModelFacts):
             model_name=model_name,
             model_sha256=model_sha256,
             threads=threads,
+            policy=policy,
         )
         return cls(manifest, BuiltLibrary(executable))
 

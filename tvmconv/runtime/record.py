@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -27,6 +27,7 @@ def record_executable(
     model_name: str = "",
     model_sha256: str = "",
     threads: int | None = None,
+    policy: Mapping[str, Any] | None = None,
 ) -> Manifest:
     """Describe an executable; parameters as of ``CompiledModel.from_executable``."""
     decisions = tuple(lowered.decisions) if lowered is not None else ()
@@ -56,6 +57,7 @@ def record_executable(
         calls=calls,
         memory=memory,
         reorders=lowered.reorders if lowered is not None else 0,
+        policy=policy or {},
         versions={**engine.versions(), "llvm": _llvm_version()},
     )
 

@@ -56,6 +56,17 @@ class Policy:
     choose: Callback | None = None
     logs: tuple[Path, ...] = ()
 
+    def to_json(self) -> dict[str, Any]:
+        """What a manifest keeps: the limits, and of overrides and logs what names them."""
+        return {
+            "algorithms": list(self.algorithms),
+            "error_budget": self.error_budget,
+            "memory_budget": self.memory_budget,
+            "overrides": {entry.pattern: entry.algorithm for entry in self.overrides},
+            "callback": self.choose is not None,
+            "logs": [path.name for path in self.logs],
+        }
+
 
 def make_policy(
     algorithms: Sequence[str] | None = None,
