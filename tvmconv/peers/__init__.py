@@ -50,6 +50,7 @@ PEERS: dict[str, Peer] = {
         Peer("ncnn", "ncnn_cpu", "ncnn", "ncnn"),
         Peer("mnn", "mnn_cpu", "MNN", "MNN"),
         Peer("openblas", "openblas", "numpy", "numpy", models=False, layers=False, products=True),
+        Peer("blis", "blis_gemm", "blis", "blis", models=False, layers=False, products=True),
     )
 }
 # Adapters that need tvmconv itself; they run in its own environment.
