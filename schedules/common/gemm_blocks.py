@@ -63,5 +63,15 @@ def default_config(workload: GemmWorkload, machine: Machine) -> Config:
     )
 
 
+def transfer_ratio(workload: GemmWorkload, config: Config) -> float:
+    """Operations for each value that moves between caches (source, equation 4.3).
+
+    A block of A is read once; for each of the n columns a value of B for each inner step, and C
+    is read and written for each row.
+    """
+    mc, kc, n = min(config.int("mc"), workload.m), config.int("kc"), workload.n
+    return 2 * mc * kc * n / (mc * kc + (2 * mc + kc) * n)
+
+
 def _rounded(extent: int, step: int) -> int:
     return -(-extent // step) * step

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import tvm
@@ -9,10 +11,11 @@ import tvm
 from tests.kernels import REGISTER, V3, V4, Code
 from tvmconv.algorithms.gemm import compute, pack_b
 from tvmconv.compile.tir import register
+from tvmconv.config import Config
 from tvmconv.errors import ConfigError, WorkloadError
 from tvmconv.gemm import GemmKernel, GemmWorkload, make_gemm
 from tvmconv.report.gemm_run import GemmRun, exact, random_operands
-from tvmconv.schedules.common.gemm_blocks import default_config, half_cache
+from tvmconv.schedules.common.gemm_blocks import default_config, half_cache, transfer_ratio
 from tvmconv.schedules.x86.gemm import knobs
 
 MACHINES = [
@@ -106,7 +109,15 @@ def panels_of(kernel: GemmKernel, inputs):
 
 @pytest.mark.parametrize(
     ("machine", "mr", "nr", "unroll"),
-    [(V4, 14, 32, 1), (V4, 12, 32, 4), (V4, 9, 48, 1), (V3, 6, 16, 1), (V3, 4, 24, 1)],
+    [
+        (V4, 14, 32, 1),
+        (V4, 12, 32, 4),
+        (V4, 8, 32, 4),
+        (V4, 10, 32, 1),
+        (V4, 9, 48, 1),
+        (V3, 6, 16, 1),
+        (V3, 4, 24, 1),
+    ],
 )
 def test_sums_stay_in_registers(machine, mr, nr, unroll):
     """Source's checklist: no spills, no accumulator in memory, B vectors shared by all rows."""
@@ -122,8 +133,48 @@ def test_sums_stay_in_registers(machine, mr, nr, unroll):
     assert sum("vbroadcastss" in text for text in body) <= unroll * mr
 
 
+def test_loops_have_the_order_of_the_source():
+    """Panels of B, packed; blocks of A, in parallel, packed; slivers of B, slivers of A, k."""
+    workload = GemmWorkload(180, 320, 192)
+    kernel = make_gemm(workload, V4.with_cores(2), mr=12, nr=32, kc=64, mc=36, nc=160)
+    nest, found = [], {}
+    for line in str(kernel.prim_func().script()).splitlines():
+        depth = len(line) - len(line.lstrip())
+        nest = [(outer, loop) for outer, loop in nest if outer < depth]
+        if loop := re.match(r" *for .* in (\S+)\(([\d, ]+)", line):
+            nest.append((depth, f"{loop[1]} {loop[2].strip(', ')}"))
+        for block, source in (("pack_b", "b"), ("pack_a", "a"), ("product", "pack_a")):
+            if re.match(rf" *{block}\w*\[.* {source}\[", line):
+                found.setdefault(block, [loop for _, loop in nest])
+    # the panel of B, 5 slivers of 64 steps, is packed before the first of 5 blocks of A
+    assert list(found) == ["pack_b", "pack_a", "product"]
+    assert found["pack_b"][:3] == ["range 2", "T.parallel 5", "range 64"]
+    assert found["pack_a"][:3] == ["range 2", "T.parallel 5", "T.grid 3, 4"]
+    # first of 3 parts of k; 5 slivers of B, 3 of A, steps, then the tile
+    assert found["product"] == [
+        "range 2", "T.parallel 5", "T.grid 1, 5", "T.serial 3", "T.serial 64", "T.unroll 12",
+        "T.vectorized 16",
+    ]  # fmt: skip
+
+
 def test_the_rule_counts_floats():
     assert half_cache(V4, 14, 32) == {"kc": 128, "mc": 1022, "nc": 16384}
+
+
+def test_default_blocks_fill_half_of_l2():
+    """Two slivers of B take a quarter, a block of A the other, as far as whole slivers go."""
+    for machine in (V3.with_cores(1), V4.with_cores(1)):
+        config = default_config(GemmWorkload(4096, 4096, 4096), machine)
+        mr, nr, kc, mc = (config.int(name) for name in ("mr", "nr", "kc", "mc"))
+        half = machine.l2_bytes // 8
+        assert 2 * kc * nr <= half // 2
+        assert half - kc * mr < 2 * kc * nr + kc * mc <= half
+
+
+def test_operations_per_value_are_those_of_the_source():
+    """128 by 128 give 85.3 where n is large (source, section 4.2.2)."""
+    config = Config.of(mc=128, kc=128)
+    assert transfer_ratio(GemmWorkload(4096, 2**20, 128), config) == pytest.approx(85.3, abs=0.05)
 
 
 @pytest.mark.parametrize("machine", [V3, V4])

@@ -26,7 +26,10 @@ def test_a_product_with_openblas_and_onnxruntime():
         assert entry is not None
         assert entry.status == "ok", entry.message
         assert entry.error < 1e-6
-    assert "mr=" in case.entry("tvmconv gemm").info
+        assert entry.facts.get("multiplies", case.flops) >= case.flops // 2
+    own = case.entry("tvmconv gemm")
+    assert "mr=" in own.info
+    assert own.facts["operations_per_value"] > 1
     assert case.entry("openblas").status in ("ok", "absent")
     assert case.peak_gflops > 0
     restored = BenchResult.from_json(json.loads(json.dumps(result.to_json())))

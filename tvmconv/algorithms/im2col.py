@@ -1,7 +1,7 @@
 """im2col convolution as a packed matrix product.
 
-The five-loop product of Goto and van de Geijn (GEBP) as FTEngine uses it (Wang et al., "FTEngine",
-section on convolution): pixels are the rows, output channels the columns, and channels times taps
+The five-loop product of Goto and van de Geijn (GEBP) as FTEngine uses it (Tan 2023, chapter 4):
+pixels are the rows, output channels the columns, and channels times taps
 the reduction of one matrix product. The input matrix is never stored as such: it is gathered
 straight into packed panels of ``mr`` pixels, ``A[p / mr][channel block, tap][p mod mr][channel]``,
 for a block of ``mc`` panels and ``kc`` channel blocks at a time, or all at once (``mc=0``), which

@@ -78,4 +78,5 @@ def _product(case: Case, threads: int) -> Session:
     prepacked = bool(case.options.get("prepacked"))
     run = GemmRun(workload, machine, case.inputs, threads, prepacked=prepacked)
     name = case.outputs[0]
-    return Session(run, lambda: {name: run.output()}, info=str(run.kernel.config))
+    config = str(run.kernel.config)
+    return Session(run, lambda: {name: run.output()}, info=config, facts=run.facts())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from tvmconv.config import Config
 from tvmconv.gemm import GemmWorkload, make_gemm
 from tvmconv.machine import Machine
 from tvmconv.report.cases import SEED, CaseInfo, write_case
+from tvmconv.schedules.common.gemm_blocks import transfer_ratio
 
 Array = npt.NDArray[Any]
 
@@ -48,13 +51,24 @@ class GemmRun:
         import tvm
 
         from tvmconv.compile.tir import register
+        from tvmconv.compile.workspace import recorded
 
         self.kernel = make_gemm(workload, machine, config, prepacked=prepacked)
         self.threads = threads
         target = tvm.target.Target(machine.tvm_target())
         module = tvm.IRModule({"main": self.kernel.prim_func()})
-        self._function = tvm.tirx.build(module, target=target, pipeline=register())["main"]
+        with recorded() as sizes:
+            self._function = tvm.tirx.build(module, target=target, pipeline=register())["main"]
+        start = perf_counter()
         b = self.kernel.pack_b(inputs["b"]) if prepacked else inputs["b"]
+        self._facts = {
+            "multiplies": self._multiplies(),
+            "workspace_bytes": sum(sizes.values()),
+            "packed_weight_bytes": b.nbytes if prepacked else 0,
+            "pack_seconds": perf_counter() - start if prepacked else 0.0,
+            "knobs": self.kernel.config.to_json(),
+            "operations_per_value": transfer_ratio(workload, self.kernel.config),
+        }
         values = [inputs["a"], b, *([inputs["c"]] if workload.beta else [])]
         self._result = tvm.runtime.empty((workload.m, workload.n), "float32")
         self._arguments = (*(tvm.runtime.tensor(value) for value in values), self._result)
@@ -64,6 +78,18 @@ class GemmRun:
         from tvmconv.runtime.threads import call
 
         call(self.threads, self._function, *self._arguments)
+
+    def _multiplies(self) -> int:
+        w, config = self.kernel.workload, self.kernel.config
+        extents = ((w.m, "mr"), (w.n, "nr"), (w.k, "kc"))
+        return prod(-(-extent // config.int(name)) * config.int(name) for extent, name in extents)
+
+    def facts(self) -> dict[str, Any]:
+        """As :meth:`tvmconv.report.kernel_run.KernelRun.facts`, B in the place of weights.
+
+        ``operations_per_value`` is what the source's equation 4.3 gives for the chosen blocks.
+        """
+        return dict(self._facts)
 
     def output(self) -> Array:
         """Result of the last call, (m, n), float32."""
