@@ -36,7 +36,7 @@ class Kernel(Running):
     def order(self, what, **details):
         if self.machine.dead:
             raise Failure("crashed", "with its machine")
-        self.machine.slowness *= 1.05
+        self.machine.slowness *= 1.01
         return {"samples": [self.seconds * self.machine.slowness] * details["samples"]}
 
     def close(self):
@@ -55,7 +55,7 @@ def test_drift_cancels_out(pool):
     for number, trial in enumerate(trials, 1):
         assert trial.seconds == pytest.approx(first * number * 1e-3, rel=0.06)
     without = list(LocalMeasurer(pool).trials(SMALL, V3, CHOICES))
-    assert without[0].seconds > 1.4 * trials[0].seconds
+    assert without[0].seconds > 1.3 * trials[0].seconds
     assert len(pool.alive) == 1
     anchor.close()
     assert not pool.alive
@@ -72,10 +72,19 @@ def test_a_later_run_refers_to_the_same_moment(pool):
 
 def test_an_anchor_that_dies_is_built_again(pool):
     anchor = Anchor(("direct", GOOD))
-    anchor.start(pool, SMALL, V3)
-    assert anchor.slowness(2, 1e-3) == 1.0
+    anchor.start(pool, SMALL, V3, 2, 1e-3)
+    assert anchor.slowness(anchor.sample(1e-3)) > 1
     pool.dead = True
-    assert anchor.slowness(2, 1e-3) == 1.0
+    assert anchor.slowness(anchor.sample(1e-3)) == 1
+    assert not anchor.ready
     pool.dead = False
-    anchor.start(pool, SMALL, V3)
-    assert anchor.slowness(2, 1e-3) > 1.0
+    anchor.start(pool, SMALL, V3, 2, 1e-3)
+    assert anchor.slowness(anchor.sample(1e-3)) > 1
+
+
+def test_what_is_far_slower_is_timed_once(pool):
+    anchor = Anchor(("direct", GOOD.replace(ow=1)))
+    slow = ("direct", GOOD.replace(ow=4000))
+    (trial,) = LocalMeasurer(pool).trials(SMALL, V3, [slow], 1e-3, anchor)
+    assert trial.seconds == pytest.approx(4 * anchor.seconds / 1e-3, rel=0.1)
+    assert pool.slowness < 1.01**9

@@ -1,4 +1,4 @@
-"""The untuned choice, timed beside every candidate: the machine's drift cancels out.
+"""The untuned choice, timed in turns with every candidate: the machine's drift cancels out.
 
 A processor's clock and its neighbours' load change by tens of percent from one second to the next.
 A search that compares times of different moments picks the moments: on a shared machine the
@@ -13,6 +13,10 @@ from tvmconv.machine import Machine
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
 from tvmconv.workload import Conv2dWorkload
 
+# kernels that take longer are measured in fewer turns
+_SLOW = 0.01
+_FEW = 3
+
 
 class Anchor:
     """One kernel that stays ready while a workload is searched.
@@ -23,7 +27,7 @@ class Anchor:
         Usually the default.
     seconds
         Its time in the moment that all times are given for; infinite where that is yet to come:
-        the first measurement then.
+        its first measurement then.
     """
 
     def __init__(self, choice: Choice, seconds: float = math.inf) -> None:
@@ -31,25 +35,40 @@ class Anchor:
         self.seconds = seconds
         self._running: Running | None = None
 
-    def start(self, pool: Pool, workload: Conv2dWorkload, machine: Machine) -> None:
+    @property
+    def ready(self) -> bool:
+        """Whether it can be timed."""
+        return self._running is not None
+
+    def start(
+        self, pool: Pool, workload: Conv2dWorkload, machine: Machine, samples: int, seconds: float
+    ) -> None:
         """Build it where it is not running; before candidates are timed."""
         if self._running is None:
             (built,) = pool.build(workload, machine, [self.choice])
             self._running = built if isinstance(built, Running) else None
+        if not math.isfinite(self.seconds):
+            self.seconds = min(self.sample(seconds) for _ in range(samples))
 
-    def slowness(self, samples: int, seconds: float) -> float:
-        """How many times longer everything takes now; 1 where that cannot be told."""
+    def turns(self, wanted: int) -> int:
+        """How often to time a candidate in turn with it."""
+        return min(wanted, _FEW) if self.seconds > _SLOW else wanted
+
+    def sample(self, seconds: float) -> float:
+        """Its time now; infinite where its process is gone."""
         if self._running is None:
-            return 1.0
+            return math.inf
         try:
-            answer = self._running.order("time", samples=samples, seconds=seconds)
+            answer = self._running.order("time", samples=1, seconds=seconds)
         except Failure:
             self._running = None
-            return 1.0
-        now = min(map(float, answer["samples"]))
-        if not math.isfinite(self.seconds):
-            self.seconds = now
-        return now / self.seconds
+            return math.inf
+        return float(answer["samples"][0])
+
+    def slowness(self, now: float) -> float:
+        """How many times longer everything takes when it takes ``now``; 1 where that is unknown."""
+        known = math.isfinite(now) and math.isfinite(self.seconds)
+        return now / self.seconds if known else 1.0
 
     def close(self) -> None:
         """End its process."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 from typing import Any, Protocol
 
@@ -20,7 +20,6 @@ _OUTCLASSED = 5.0
 # a first call includes page faults and the start of the threads
 _ALWAYS_TIMED = 5e-3
 _SMALLEST_GAIN = 0.01
-_ANCHOR_SAMPLES = 2
 # where the weights lie before a measured call; trials and records say so
 WEIGHTS = "in memory"
 _Z95 = 1.96
@@ -104,26 +103,17 @@ class LocalMeasurer:
     ) -> Iterator[Trial]:
         """See :class:`Measurer`."""
         if anchor is not None:
-            anchor.start(self.pool, workload, machine)
+            quick = self.quick
+            anchor.start(self.pool, workload, machine, quick.samples, quick.seconds)
         built = self.pool.build(workload, machine, choices, draft=True)
         try:
-            before = self._slowness(anchor)
             for choice, candidate in zip(choices, built, strict=True):
-                trial = quick_trial(choice, candidate, best * before, self.quick)
-                after = self._slowness(anchor)
-                # the least of a candidate's samples is of the better moment, too
-                trial = replace(trial, seconds=trial.seconds / min(before, after))
-                before = after
+                trial = quick_trial(choice, candidate, best, self.quick, anchor)
                 if trial.status == "timed":
                     best = min(best, trial.seconds)
                 yield trial
         finally:
             _close(built)
-
-    def _slowness(self, anchor: Anchor | None) -> float:
-        if anchor is None:
-            return 1.0
-        return anchor.slowness(_ANCHOR_SAMPLES, self.quick.seconds)
 
     def interleaved(
         self,
@@ -158,7 +148,13 @@ class LocalMeasurer:
         ]
 
 
-def quick_trial(choice: Choice, built: Running | Failure, best: float, quick: Quick) -> Trial:
+def quick_trial(
+    choice: Choice,
+    built: Running | Failure,
+    best: float,
+    quick: Quick,
+    anchor: Anchor | None = None,
+) -> Trial:
     """Verify and time one candidate, and end its process."""
     algorithm, config = choice
     if isinstance(built, Failure):
@@ -169,13 +165,33 @@ def quick_trial(choice: Choice, built: Running | Failure, best: float, quick: Qu
         if checked["status"] != "correct":
             return Trial(algorithm, config, "wrong", math.inf, error)
         most = max(_OUTCLASSED * best, _ALWAYS_TIMED)
-        limit = {"most": most} if math.isfinite(most) else {}
-        timed = built.order("time", samples=quick.samples, seconds=quick.seconds, **limit)
-        return Trial(algorithm, config, "timed", min(map(float, timed["samples"])), error)
+        if anchor is not None and anchor.ready:
+            return Trial(algorithm, config, "timed", _in_turns(built, most, quick, anchor), error)
+        samples = _samples(built, quick.samples, quick.seconds, most)
+        return Trial(algorithm, config, "timed", min(samples), error)
     except Failure as failure:
         return Trial(algorithm, config, failure.kind, math.inf)
     finally:
         built.close()
+
+
+def _in_turns(built: Running, most: float, quick: Quick, anchor: Anchor) -> float:
+    """The least sample of a candidate, in the time of the anchor's moment."""
+    ours, anchors = math.inf, math.inf
+    for _ in range(anchor.turns(quick.samples)):
+        anchors = min(anchors, anchor.sample(quick.seconds))
+        slowness = anchor.slowness(anchors)
+        ours = min(ours, *_samples(built, 1, quick.seconds, most * slowness))
+        if ours > most * slowness:
+            break
+    return ours / slowness
+
+
+def _samples(built: Running, count: int, seconds: float, most: float) -> list[float]:
+    limit = {"most": most} if math.isfinite(most) else {}
+    return [
+        float(s) for s in built.order("time", samples=count, seconds=seconds, **limit)["samples"]
+    ]
 
 
 def _checked(answer: Mapping[str, Any]) -> tuple[float, float]:

@@ -20,7 +20,7 @@ from tvmconv.tuning.search import HOPELESS, Search, next_search, searches
 from tvmconv.tuning.settings import Outcome, Settings
 from tvmconv.workload import Conv2dWorkload
 
-_FINALISTS = 3
+_FINALISTS = 5
 # candidates that an algorithm gets to show that it can compete with the predicted best
 _FIRST_LOOK = 4
 
