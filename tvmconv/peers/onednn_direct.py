@@ -20,7 +20,7 @@ from .case import Array, Case, Session, Unsupported
 
 # oneapi/dnnl/dnnl_types.h, oneDNN 3
 _CPU, _F32, _ANY, _IN_ORDER, _INFERENCE, _AUTO = 1, 3, 1, 1, 96, 3
-_SRC, _DST, _WEIGHTS, _BIAS = 1, 17, 33, 41
+SRC, _DST, WEIGHTS, _BIAS = 1, 17, 33, 41
 _QUERY_IMPL, _QUERY_SRC, _QUERY_WEIGHTS, _QUERY_DST = 8, 129, 131, 133
 _ALLOCATE = ctypes.c_void_p(-1)
 _DEPENDENCIES = (
@@ -104,31 +104,13 @@ def prepare(case: Case, threads: int) -> Session:
         _Dims(*a["pads"][rank:]),
         None,
     )
-    primitive = engine.create("dnnl_primitive_create", primitive_descriptor)
     source = engine.packed(data, engine.query(primitive_descriptor, _QUERY_SRC))
     kernel = engine.packed(weight, engine.query(primitive_descriptor, _QUERY_WEIGHTS))
-    result = engine.memory(engine.query(primitive_descriptor, _QUERY_DST))
-    memories = [(_SRC, source), (_WEIGHTS, kernel), (_DST, result)]
+    inputs = [(SRC, source), (WEIGHTS, kernel)]
     if bias is not None:
-        memories.append((_BIAS, engine.packed(bias, bias_descriptor)))
-    arguments = arguments_of(memories)
-
-    def run() -> None:
-        engine.execute(primitive, arguments)
-
-    def outputs() -> dict[str, Array]:
-        return {node.output: engine.unpacked(result, shape)}
-
-    info = ctypes.c_char_p()
-    engine.call(
-        "dnnl_primitive_desc_query", primitive_descriptor, _QUERY_IMPL, 0, ctypes.byref(info)
-    )
-    return Session(run, outputs, info=(info.value or b"").decode())
-
-
-def arguments_of(memories: Sequence[tuple[int, ctypes.c_void_p]]) -> Any:
-    """``dnnl_exec_arg_t[]`` from pairs of an argument's number and its memory."""
-    return (_Argument * len(memories))(*(_Argument(*pair) for pair in memories))
+        inputs.append((_BIAS, engine.packed(bias, bias_descriptor)))
+    result = engine.memory(engine.query(primitive_descriptor, _QUERY_DST))
+    return engine.session(primitive_descriptor, inputs, result, node.output, shape)
 
 
 class Engine:
@@ -197,8 +179,41 @@ class Engine:
         name = "dnnl_reorder_primitive_desc_create"
         descriptor = self.create(name, from_, self.handle, to, self.handle, None)
         primitive = self.create("dnnl_primitive_create", descriptor)
-        pair = (_Argument * 2)(_Argument(_SRC, source), _Argument(_DST, target))
+        pair = (_Argument * 2)(_Argument(SRC, source), _Argument(_DST, target))
         self.execute(primitive, pair)
+
+    def session(
+        self,
+        descriptor: ctypes.c_void_p,
+        inputs: Sequence[tuple[int, ctypes.c_void_p]],
+        result: ctypes.c_void_p,
+        name: str,
+        shape: tuple[int, ...],
+    ) -> Session:
+        """What runs a primitive.
+
+        Parameters
+        ----------
+        descriptor
+            The primitive's.
+        inputs
+            Numbers of arguments and their memories.
+        result, name, shape
+            The output's memory, and what the case calls it.
+        """
+        primitive = self.create("dnnl_primitive_create", descriptor)
+        pairs = [*inputs, (_DST, result)]
+        arguments = (_Argument * len(pairs))(*(_Argument(*pair) for pair in pairs))
+
+        def run() -> None:
+            self.execute(primitive, arguments)
+
+        def outputs() -> dict[str, Array]:
+            return {name: self.unpacked(result, shape)}
+
+        info = ctypes.c_char_p()
+        self.call("dnnl_primitive_desc_query", descriptor, _QUERY_IMPL, 0, ctypes.byref(info))
+        return Session(run, outputs, info=(info.value or b"").decode())
 
     def execute(self, primitive: ctypes.c_void_p, arguments: Any) -> None:
         """Run a primitive to its end."""
