@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 from tvmconv import registry
 from tvmconv.config import Config
 from tvmconv.machine import MACHINES, Machine
+from tvmconv.tuning.journal import Trial
+from tvmconv.tuning.measure import Measured
 from tvmconv.tuning.record import Record, machine_facts
 from tvmconv.workload import Conv2dWorkload
 
@@ -50,3 +53,17 @@ def record(
         date="2026-11-21T03:00:00+00:00",
         tuner={"space": "knobs", "seed": 0, "trials": 64},
     )
+
+
+class Instant:
+    """A measurer that needs no time: every candidate is as fast as its tile is wide."""
+
+    def trials(self, workload, machine, choices, best=math.inf, anchor=None):
+        for algorithm, config in choices:
+            yield Trial(algorithm, config, "timed", 1e-4 / config.int("ow"))
+
+    def interleaved(self, workload, machine, choices, final):
+        return [Measured(a, c, (1e-4 / c.int("ow"),) * 9, 1e-7, 1e-5) for a, c in choices]
+
+    def identity(self):
+        return {"cpu": "test"}

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
+import psutil
 import pytest
 
-from tests.tuning.examples import DEPTHWISE, POINTWISE, V3
+from tests.tuning.examples import DEPTHWISE, POINTWISE, V3, Instant, record
+from tvmconv.report.tuning import tune_report
 from tvmconv.tuning import auto
 from tvmconv.tuning.compare import tune_auto
 from tvmconv.tuning.journal import Journal
-from tvmconv.tuning.logfile import read_log
+from tvmconv.tuning.logfile import append, read_log
 from tvmconv.tuning.measure import Final
+from tvmconv.tuning.session import Task, tune
 from tvmconv.tuning.settings import Settings
 from tvmconv.tuning.space import refusal
 
@@ -38,20 +46,118 @@ def test_the_result_is_verified_and_never_used_by_a_build(workload, tmp_path):
 
 
 def test_what_fails_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(auto, "run", lambda *a: {"failed": "hung"})
+    monkeypatch.setattr(auto, "run", lambda *a, **k: {"failed": "hung"})
     journal = Journal(tmp_path / "a.jsonl", {})
     outcome = tune_auto(POINTWISE, V3, SETTINGS, tmp_path / "a.jsonl", journal, provenance)
     assert outcome.status == "hung"
     assert not journal.finished(str(POINTWISE), {**SETTINGS.to_json(), "space": "auto"})
 
 
+def test_a_time_budget_gives_metaschedule_up(tmp_path):
+    log = tmp_path / "a.jsonl"
+    journal = Journal(log, {})
+    outcome = tune_auto(POINTWISE, V3, SETTINGS, log, journal, provenance, time.monotonic())
+    assert outcome.status == "out of time"
+    assert not journal.finished(str(POINTWISE), SETTINGS.to_json("auto"))
+
+
 def test_a_wrong_result_is_not_logged(tmp_path, monkeypatch):
     check = {"status": "correct", "error": 1e-7, "limit": 1e-5}
     wrong = {**check, "status": "wrong", "error": 0.5}
     answer = {"checks": [check, wrong], "samples": [[2e-4] * 4, []], "trials": 4}
-    monkeypatch.setattr(auto, "run", lambda *a: answer)
+    monkeypatch.setattr(auto, "run", lambda *a, **k: answer)
     journal = Journal(tmp_path / "a.jsonl", {})
     settings = replace(SETTINGS, seed=1)
     outcome = tune_auto(POINTWISE, V3, settings, tmp_path / "a.jsonl", journal, provenance)
     assert outcome.status == "wrong result"
     assert not (tmp_path / "a.jsonl").exists()
+
+
+CHECK = {"status": "correct", "error": 1e-7, "limit": 1e-5}
+ANSWER = {
+    "checks": [CHECK] * 3,
+    "samples": [[2e-4] * 24, [3e-4] * 24, [1e-4] * 24],
+    "trials": 5,
+}
+
+
+class Scripted:
+    """Stands for MetaSchedule's process; the answers, or what is raised, in turn."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.rivals = []
+
+    def __call__(self, workload, machine, expression, default, settings, rival=None, seconds=0.0):
+        self.rivals.append(rival)
+        answer = self.answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+def both(log, **options):
+    settings = Settings(trials=6, batch=3, algorithms=("direct",))
+    tasks = [Task("point", POINTWISE)]
+    (outcome,) = tune(tasks, V3, Instant(), log, settings, space="both", **options)
+    return outcome, tune_report(tasks, [outcome], log, 1.0)
+
+
+def test_both_spaces_are_compared_and_go_on_after_a_stop(tmp_path, monkeypatch):
+    log = tmp_path / "a.jsonl"
+    process = Scripted(KeyboardInterrupt(), {"failed": "hung"}, ANSWER)
+    monkeypatch.setattr(auto, "run", process)
+    with pytest.raises(KeyboardInterrupt):
+        both(log)
+    (winner,) = read_log(log).records
+    outcome, report = both(log)
+    assert (outcome.status, outcome.comparison.failed) == ("done before", "hung")
+    assert "hung" in str(report)
+    for _ in range(2):
+        outcome, report = both(log)
+        found = outcome.comparison
+        assert found.ratio == found.lower_bound == pytest.approx(3)
+        assert found.default_seconds == pytest.approx(2e-4)
+        assert (found.knobs_trials, found.auto_trials) == (6, 5)
+        assert str(winner.config) in found.knobs
+        shown = str(report)
+        assert all(word in shown for word in ("Knobs against auto", "0.3000", "3.000", "point"))
+        assert report.to_json()["geometric_mean_over_auto"] == pytest.approx(3)
+    # the last run took the result from the journal
+    assert process.rivals == [(winner.algorithm, winner.config)] * 3
+    assert len(read_log(log).records) == 1
+
+
+def test_a_record_of_a_longer_search_is_not_compared(tmp_path, monkeypatch):
+    log = tmp_path / "a.jsonl"
+    longer = record(POINTWISE, V3, knobs={"ow": 5}, seconds=1e-6)
+    append(log, [longer.to_line()])
+    process = Scripted(ANSWER)
+    monkeypatch.setattr(auto, "run", process)
+    both(log)
+    assert process.rivals[0][1] not in (None, longer.config)
+
+
+@pytest.mark.slow
+def test_a_stop_while_metaschedule_searches_ends_all_processes(tmp_path):
+    log = tmp_path / "a.jsonl"
+    command = [sys.executable, "-m", "tvmconv", "tune", "--layer", str(POINTWISE)]
+    command += ["--space", "both", "--algorithms", "direct", "--trials-per-layer", "4"]
+    command += ["--target", "x86-64-v3", "--threads", "1", "--log", str(log), "--json"]
+    for stop in (signal.SIGINT, signal.SIGKILL):
+        run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = psutil.Process(run.pid)
+        deadline = time.monotonic() + 120
+        while not any("tvmconv.tuning.auto" in child.cmdline() for child in process.children()):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        time.sleep(6)
+        children = process.children(recursive=True)
+        run.send_signal(stop)
+        assert run.wait(60) == (130 if stop is signal.SIGINT else -signal.SIGKILL)
+        _, alive = psutil.wait_procs(children, timeout=60)
+        assert not alive
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    (row,) = json.loads(done.stdout)["spaces"]
+    assert row["ratio"] > 0
+    assert row["auto_trials"] > 0

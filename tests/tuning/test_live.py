@@ -7,31 +7,15 @@ import sys
 import threading
 from dataclasses import replace
 
-from tests.tuning.examples import POINTWISE, SMALL, V3
+from tests.tuning.examples import POINTWISE, SMALL, V3, Instant
 from tvmconv.cli.live import Live, duration, line
 from tvmconv.report.tuning import tune_report
-from tvmconv.tuning.journal import Trial
-from tvmconv.tuning.measure import Measured
 from tvmconv.tuning.peer_times import PeerTimes
 from tvmconv.tuning.session import Progress, Task, tune
 from tvmconv.tuning.settings import Outcome, Settings
 
 TASKS = (Task("small", SMALL), Task("pointwise", POINTWISE))
 SETTINGS = Settings(trials=6, batch=3, algorithms=("direct",))
-
-
-class Instant:
-    """A measurer that needs no time: every candidate is as fast as its tile is wide."""
-
-    def trials(self, workload, machine, choices, best=math.inf, anchor=None):
-        for algorithm, config in choices:
-            yield Trial(algorithm, config, "timed", 1e-4 / config.int("ow"))
-
-    def interleaved(self, workload, machine, choices, final):
-        return [Measured(a, c, (1e-4 / c.int("ow"),) * 9, 1e-7, 1e-5) for a, c in choices]
-
-    def identity(self):
-        return {"cpu": "test"}
 
 
 class Peers:

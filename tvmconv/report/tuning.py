@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -126,16 +127,20 @@ def tune_report(
         "seconds": seconds,
     }
     if gains:
-        facts["geometric_mean_of_records"] = math.exp(sum(map(math.log, gains)) / len(gains))
+        facts["geometric_mean_of_records"] = statistics.geometric_mean(gains)
     title = f"{len(gains)} of {len(outcomes)} workloads improved"
+    if before := sum(o.status == "done before" for o in outcomes):
+        title += f", {before} done before"
     ratios = [o.over_peer for o in outcomes if o.over_peer is not None]
     columns: tuple[Column, ...] = _OUTCOMES
     if ratios:
         columns = (*_OUTCOMES[:7], *_PEERS, *_OUTCOMES[7:])
-        facts["geometric_mean_over_best_peer"] = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        facts["geometric_mean_over_best_peer"] = statistics.geometric_mean(ratios)
     notes = tuple(f"{peer} not measured: {why}" for peer, why in (missing or {}).items())
     tables = [Table("workloads", "Workloads", columns, rows)]
     if spaces := _spaces(outcomes, names):
+        if over := [row["ratio"] for row in spaces if "ratio" in row]:
+            facts["geometric_mean_over_auto"] = statistics.geometric_mean(over)
         tables.append(Table("spaces", "Knobs against auto, in turns", _SPACES, spaces))
     return Report("tune", title, facts, tuple(tables), notes)
 

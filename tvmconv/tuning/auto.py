@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import os
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from tvmconv.config import Config
 from tvmconv.kernel import Kernel, make_kernel
 from tvmconv.machine import Machine
 from tvmconv.tuning.pool import Choice
+from tvmconv.tuning.processes import die_with_parent
 from tvmconv.tuning.settings import Settings
 from tvmconv.workload import Conv2dWorkload
 
@@ -40,6 +42,7 @@ def run(
     default: Choice,
     settings: Settings,
     rival: Choice | None = None,
+    seconds: float = math.inf,
 ) -> dict[str, Any]:
     """Tune one workload by MetaSchedule and measure its best beside others, in turns.
 
@@ -55,6 +58,8 @@ def run(
         Trials and seed of MetaSchedule's evolutionary search, and the measurement.
     rival
         Another config of a schedule to measure.
+    seconds
+        After so many it is given up, without a result.
 
     Returns
     -------
@@ -74,17 +79,18 @@ def run(
         "seconds": settings.final.seconds,
     }
     environment = {**os.environ, "TVM_NUM_THREADS": str(machine.cores)}
+    limit = _SECONDS_A_TRIAL * (settings.trials + 10)
     try:
         finished = subprocess.run(
             [sys.executable, "-m", "tvmconv.tuning.auto"],
             input=json.dumps(request).encode(),
             capture_output=True,
             env=environment,
-            timeout=_SECONDS_A_TRIAL * (settings.trials + 10),
+            timeout=max(min(seconds, limit), 0.0),
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"failed": "hung"}
+        return {"failed": "out of time" if seconds < limit else "hung"}
     last = finished.stdout.strip().splitlines()[-1:] or [b""]
     try:
         answer: dict[str, Any] = json.loads(last[0])
@@ -118,6 +124,7 @@ def main() -> None:
     from tvmconv.tuning.candidate import Candidate, Operands, compile_function, compile_kernel
     from tvmconv.tuning.place import make_place
 
+    die_with_parent()
     request = json.loads(sys.stdin.read())
     fields = {**request["machine"], "features": tuple(request["machine"]["features"])}
     machine = Machine(**fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -33,6 +34,7 @@ def tune_auto(
     log: Path,
     journal: Journal,
     provenance: Callable[[], Mapping[str, Any]],
+    deadline: float = math.inf,
 ) -> Outcome:
     """Tune one workload with MetaSchedule's rules and log the result if it beats the default.
 
@@ -46,6 +48,9 @@ def tune_auto(
         Where the record goes, and where it is noted that the workload is done.
     provenance
         Returns ``versions`` and ``date`` of a record.
+    deadline
+        On ``time.monotonic``'s scale; MetaSchedule's search is given up then, and starts afresh
+        in a later run.
     """
     start = time.monotonic()
     default = untuned_choice(workload, machine, settings.error_budget, settings.algorithms)
@@ -56,13 +61,8 @@ def tune_auto(
         outcome.status = "done before"
         return outcome
     expression = _expression(workload, machine)
-    answer = auto.run(
-        workload,
-        machine,
-        expression,
-        default,
-        settings,
-    )
+    left = deadline - start
+    answer = auto.run(workload, machine, expression, default, settings, seconds=left)
     outcome.seconds = time.monotonic() - start
     outcome.trials = int(answer.get("trials", 0))
     if "failed" in answer:
@@ -107,7 +107,12 @@ def tune_auto(
 
 
 def compare_spaces(
-    workload: Conv2dWorkload, machine: Machine, settings: Settings, log: Path, journal: Journal
+    workload: Conv2dWorkload,
+    machine: Machine,
+    settings: Settings,
+    log: Path,
+    journal: Journal,
+    deadline: float = math.inf,
 ) -> Comparison:
     """Tune a workload in the auto space and measure what both spaces came to, in turns.
 
@@ -119,20 +124,23 @@ def compare_spaces(
         Of that.
     log, journal
         Where its record is, and where the comparison is remembered.
+    deadline
+        As of :func:`tune_auto`.
     """
     name, key = str(workload), settings.to_json("both")
     if known := journal.result(name, key):
         return Comparison(**known)
     default = untuned_choice(workload, machine, settings.error_budget, settings.algorithms)
-    knobs = _recorded(workload, machine, log) or default
+    knobs = _recorded(workload, machine, settings, log) or default
     expression = _expression(workload, machine)
     start = Comparison(
         _text(default),
         _text(knobs),
         _text(expression),
-        knobs_trials=len(journal.trials(name)),
+        knobs_trials=min(len(journal.trials(name)), settings.trials),
     )
-    answer = auto.run(workload, machine, expression, default, settings, knobs)
+    left = deadline - time.monotonic()
+    answer = auto.run(workload, machine, expression, default, settings, knobs, left)
     if "failed" in answer:
         return replace(start, failed=str(answer["failed"]))
     base, tuned, best = answer["samples"]
@@ -156,8 +164,13 @@ def _text(choice: Choice) -> str:
     return f"{choice[0]} {choice[1]}"
 
 
-def _recorded(workload: Conv2dWorkload, machine: Machine, log: Path) -> Choice | None:
-    """The best record of the knob space that this log holds for this machine."""
+def _recorded(
+    workload: Conv2dWorkload, machine: Machine, settings: Settings, log: Path
+) -> Choice | None:
+    """The best record of this machine that a search with these settings wrote.
+
+    That of a longer search would be compared with a shorter one of the other space.
+    """
     if not log.exists():
         return None
     key = machine_key(machine_facts(machine))
@@ -166,6 +179,8 @@ def _recorded(workload: Conv2dWorkload, machine: Machine, log: Path) -> Choice |
         for record in read_log(log, warn=False).records
         if record.workload == workload
         and machine_key(record.machine) == key
+        and record.tuner.get("seed") == settings.seed
+        and record.tuner.get("trials") in range(settings.trials + 1)
         and not refusal(record)
     ]
     best = max(records, key=lambda record: record.speedup, default=None)

@@ -207,7 +207,9 @@ def tune(
                 observe(Progress(task, number, total, settings.trials, outcome, left, seconds))
 
         if space == "auto":
-            outcome = tune_auto(task.workload, machine, settings, log, journal, host_provenance)
+            outcome = tune_auto(
+                task.workload, machine, settings, log, journal, host_provenance, deadline
+            )
             tell(outcome)
         else:
             tuner = WorkloadTuner(
@@ -215,7 +217,9 @@ def tune(
             )
             outcome = tuner.run(deadline, tell)
             if space == "both":
-                outcome.comparison = compare_spaces(task.workload, machine, settings, log, journal)
+                outcome.comparison = compare_spaces(
+                    task.workload, machine, settings, log, journal, deadline
+                )
         outcomes.append(outcome)
     return outcomes
 

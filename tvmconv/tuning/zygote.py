@@ -9,7 +9,6 @@ happens to it happens to nobody else; a crash costs the fork of a warm process, 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import resource
@@ -20,8 +19,8 @@ import traceback
 from typing import Any
 
 from tvmconv.tuning.messages import receive, send
+from tvmconv.tuning.processes import die_with_parent
 
-_PR_SET_PDEATHSIG = 1
 _TEXT = 300
 
 
@@ -78,8 +77,7 @@ def _candidate(channel: socket.socket, operands: Any, request: dict[str, Any]) -
 
 def _limit(request: dict[str, Any]) -> None:
     """Die with the zygote; stop at the limits even if nobody watches."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
