@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +14,7 @@ import time
 import psutil
 import pytest
 
-from tests.tuning.examples import DEPTHWISE, POINTWISE, SMALL, V3
+from tests.tuning.examples import DENSE, DEPTHWISE, POINTWISE, SMALL, V3, Instant
 from tvmconv.tuning.journal import Journal, Trial
 from tvmconv.tuning.logfile import read_log
 from tvmconv.tuning.measure import Final, LocalMeasurer
@@ -76,6 +79,29 @@ def test_time_budget_ends_a_run_but_keeps_it_open(tmp_path, measurer):
     assert outcome.trials == 8
 
 
+def proposals(log, seed, cut=None):
+    """What a run measures, in order; ``cut`` ends it after so many trials."""
+
+    def observe(progress):
+        if progress.outcome.trials == cut:
+            raise KeyboardInterrupt
+
+    settings = Settings(trials=24, batch=8, seed=seed)
+    with contextlib.suppress(KeyboardInterrupt):
+        tune([Task("dense", DENSE)], V3, Instant(), log, settings, observe=observe)
+    lines = [json.loads(line) for line in log.with_suffix(".trials").read_text().splitlines()]
+    return [(line["algorithm"], str(line["config"])) for line in lines if "algorithm" in line]
+
+
+def test_same_seed_same_proposals_cut_or_not(tmp_path):
+    first = proposals(tmp_path / "first.jsonl", 3)
+    assert len(first) == 24
+    assert proposals(tmp_path / "second.jsonl", 3) == first
+    assert proposals(tmp_path / "cut.jsonl", 3, cut=11) == first[:11]
+    assert proposals(tmp_path / "cut.jsonl", 3) == first
+    assert proposals(tmp_path / "other.jsonl", 4) != first
+
+
 def test_journal_passes_over_broken_and_foreign_lines(tmp_path):
     log = tmp_path / "a.jsonl"
     journal = Journal(log, {"machine": 1})
@@ -127,21 +153,41 @@ def wait(moment, journal):
         time.sleep(0.05)
 
 
-def kill_and_resume(tmp_path, moments, trials):
-    """Kill a run at each moment; every finished line stays, and the last run completes."""
+def stop(run, how, journal):
+    """Interrupt a run as a terminal does, or kill it; nothing may be left of it."""
+    children = psutil.Process(run.pid).children(recursive=True) if run.poll() is None else []
+    before = run.poll()
+    if how == signal.SIGINT:
+        os.killpg(run.pid, signal.SIGINT)
+    else:
+        run.kill()
+    _, told = run.communicate(timeout=60)
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert not alive
+    if how == signal.SIGINT and before is None:
+        assert run.returncode == 130
+        assert "the same command goes on from here" in told
+        assert journal.read_text().endswith("\n")
+
+
+def stop_and_resume(tmp_path, stops, trials, layers=(POINTWISE, DEPTHWISE)):
+    """Stop a run at each moment; every finished line stays, and the last run completes."""
     log = tmp_path / "k.jsonl"
-    command = [*COMMAND, "--log", str(log), "--layer", str(POINTWISE), "--layer", str(DEPTHWISE)]
-    command += ["--trials-per-layer", str(trials)]
+    command = [*COMMAND, "--log", str(log), "--trials-per-layer", str(trials)]
+    for layer in layers:
+        command += ["--layer", str(layer)]
     journal = log.with_suffix(".trials")
     before: list[str] = []
-    for moment in moments:
-        run = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    for moment, how in stops:
+        run = subprocess.Popen(
+            command,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
         wait(moment, journal)
-        children = psutil.Process(run.pid).children(recursive=True) if run.poll() is None else []
-        run.kill()
-        run.wait()
-        _, alive = psutil.wait_procs(children, timeout=20)
-        assert not alive
+        stop(run, how, journal)
         lines = journal.read_text().splitlines() if journal.exists() else []
         assert lines[: len(before)] == before
         whole = log.read_text().splitlines() if log.exists() else []
@@ -156,16 +202,20 @@ def kill_and_resume(tmp_path, moments, trials):
         "done before",
     }
     entries = [json.loads(line) for line in journal.read_text().splitlines()]
-    assert sum("finished" in entry for entry in entries) == 2
+    assert sum("finished" in entry for entry in entries) == len(layers)
     keys = [json.dumps([e["workload"], e["config"]]) for e in entries if "config" in e]
     assert len(keys) == len(set(keys))
 
 
-def test_killed_run_loses_nothing_and_goes_on(tmp_path):
-    kill_and_resume(tmp_path, [5], trials=8)
+def test_stopped_runs_lose_nothing_and_go_on(tmp_path):
+    stops = [(2, signal.SIGINT), (5, signal.SIGKILL)]
+    stop_and_resume(tmp_path, stops, trials=6, layers=[POINTWISE])
 
 
 @pytest.mark.slow
-def test_twenty_kills_at_random_moments(tmp_path):
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["kill", "interrupt"])
+def test_twenty_stops_at_random_moments(tmp_path, how):
     generator = random.Random(0)
-    kill_and_resume(tmp_path, [generator.uniform(0.5, 7) for _ in range(20)], trials=150)
+    # from 3 s on: before, an interrupt meets Python while it starts
+    stops = [(generator.uniform(3 if how == signal.SIGINT else 0.5, 7), how) for _ in range(20)]
+    stop_and_resume(tmp_path, stops, trials=150)
