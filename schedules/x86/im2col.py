@@ -120,7 +120,12 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
 
 
 def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """The products of :class:`TileModel` over pixels of one row, and the gathering of panels."""
+    """Time of one call, as :func:`explain_cost` counts it."""
+    return sum(explain_cost(workload, machine, config).values())
+
+
+def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
+    """The products of :class:`TileModel` over pixels of one row; as transforms, the panels."""
     w, mr, oc = workload, config.int("mr"), config.int("oc")
     model = TileModel(w, machine)
     panels = -(-w.out_height * w.out_width // mr)
@@ -132,8 +137,14 @@ def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config
     gathered = w.batch * panels * mr * w.kernel_h * w.kernel_w * each
     tasks = w.batch * (panels // (config.int("mc") or panels))
     idle = -(-tasks // machine.cores) * machine.cores / tasks
-    seconds = (products + gathered) * idle / machine.cores / _HERTZ
-    return float(max(seconds, model.activation_seconds * _SLOWER_STREAM) + model.weight_seconds)
+    cycle = idle / machine.cores / _HERTZ
+    computing = (products + gathered) * cycle
+    return {
+        "arithmetic": products * cycle,
+        "transforms": gathered * cycle,
+        "activations": max(0.0, model.activation_seconds * _SLOWER_STREAM - computing),
+        "weights": model.weight_seconds,
+    }
 
 
 def _panel_bytes(workload: Conv2dWorkload, machine: Machine, mr: int) -> int:

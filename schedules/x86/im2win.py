@@ -88,10 +88,16 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
 
 
 def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """The products of :class:`TileModel`, and the copy into strips."""
+    """Time of one call, as :func:`explain_cost` counts it."""
+    return sum(explain_cost(workload, machine, config).values())
+
+
+def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
+    """The products of :class:`TileModel`, and the copy into strips as transforms."""
     w = workload
     vectors = w.batch * w.out_height * columns(w) * w.kernel_h * machine.blocks(w.in_channels)
     regions = w.batch * w.out_height // config.int("rows")
     idle = -(-regions // machine.cores) * machine.cores / regions
-    products: float = TileModel(w, machine).seconds(config)
-    return (products + _COPY_CYCLES * vectors / machine.cores / _HERTZ) * idle
+    parts: dict[str, float] = TileModel(w, machine).parts(config)
+    parts["transforms"] = _COPY_CYCLES * vectors / machine.cores / _HERTZ
+    return {name: seconds * idle for name, seconds in parts.items()}
