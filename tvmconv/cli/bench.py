@@ -17,29 +17,13 @@ if TYPE_CHECKING:
 
 
 def command(
-    models: Annotated[
-        Optional[list[Path]],  # noqa: UP045
-        typer.Argument(help="ONNX models.", show_default=False),
-    ] = None,
-    suite: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(help="A layer suite by name (see --list) or a text file; may be repeated."),
-    ] = None,
-    layer: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(help="One layer as a problem string; may be repeated."),
-    ] = None,
+    models: options.Models = None,
+    suite: options.Suites = None,
+    layer: options.Layers = None,
     peers: Annotated[
         str, typer.Option(help="Libraries to compare with, by name (see --list), all or none.")
     ] = "all",
-    peer_python: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(
-            metavar="[PEER=]PATH",
-            envvar="TVMCONV_PEER_PYTHON",
-            help="Python of the environment that holds the peers, or one peer; may be repeated.",
-        ),
-    ] = None,
+    peer_python: options.PeerPython = None,
     algorithms: Annotated[
         str,
         typer.Option(

@@ -90,6 +90,23 @@ TuningLog = Annotated[
         show_default=False,
     ),
 ]
+Models = Annotated[
+    Optional[list[Path]],  # noqa: UP045
+    typer.Argument(help="ONNX models.", show_default=False),
+]
+Suites = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option(
+        "--suite",
+        help="A layer suite by name (`tvmconv bench --list` shows them) or a text file; may be"
+        " repeated.",
+    ),
+]
+Layers = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--layer", help="One layer as a problem string; may be repeated."),
+]
+Seed = Annotated[int, typer.Option(help="Seed of the random inputs.")]
 PeerPython = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option(

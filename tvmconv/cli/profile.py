@@ -16,7 +16,7 @@ def command(
     model: options.Model,
     inputs: options.Inputs = None,
     repeat: Annotated[int, typer.Option(min=1, help="Calls to measure.")] = 20,
-    seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
+    seed: options.Seed = 0,
     chrome_trace: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="FILE", help="Write a trace for chrome://tracing or Perfetto."),

@@ -15,7 +15,7 @@ def command(
     model: options.Model,
     inputs: options.Inputs = None,
     repeat: Annotated[int, typer.Option(min=1, help="Timed calls after one warm-up.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
+    seed: options.Seed = 0,
     output: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option("-o", "--output", help="Write the outputs to an .npz file."),

@@ -21,18 +21,9 @@ if TYPE_CHECKING:
 
 
 def command(
-    models: Annotated[
-        Optional[list[Path]],  # noqa: UP045
-        typer.Argument(help="ONNX models.", show_default=False),
-    ] = None,
-    suite: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(help="A layer suite by name or a text file; may be repeated."),
-    ] = None,
-    layer: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(help="One layer as a problem string; may be repeated."),
-    ] = None,
+    models: options.Models = None,
+    suite: options.Suites = None,
+    layer: options.Layers = None,
     trials: Annotated[
         int, typer.Option(min=0, help="Candidates in all, shared evenly; 0 for no such limit.")
     ] = 0,
