@@ -1,8 +1,8 @@
 """Brings activations written with several operators to one node each.
 
-After :func:`canonical_activations` an activation is one of ``nn.relu``, ``nn.leakyrelu``
-(attribute ``alpha``), ``clip`` (``low``, ``high``), ``sigmoid``, ``hardsigmoid`` (``alpha``,
-``beta``), ``hardswish``, ``nn.silu`` and ``tanh``, each with the tensor as its only argument.
+After :func:`canonical_activations` an activation is one of :data:`ACTIVATIONS`, each with the
+tensor as its only argument; attributes are ``alpha`` of ``nn.leakyrelu``, ``low`` and ``high`` of
+``clip``, ``alpha`` and ``beta`` of ``hardsigmoid``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,16 @@ from tvmconv.graph.fold import scalar
 from tvmconv.graph.ir import Graph, Node, Value
 from tvmconv.workload import EpilogueOp
 
+ACTIVATIONS = (
+    "nn.relu",
+    "nn.leakyrelu",
+    "clip",
+    "sigmoid",
+    "hardsigmoid",
+    "hardswish",
+    "nn.silu",
+    "tanh",
+)
 _FLOAT_MAX = float(np.finfo(np.float32).max)
 
 

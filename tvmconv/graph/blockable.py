@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmconv.graph.activations import epilogue_step
+from tvmconv.graph.activations import ACTIVATIONS, epilogue_step
 from tvmconv.graph.fold import scalar
 from tvmconv.graph.ir import Node, Value
 from tvmconv.graph.match import CONV
@@ -130,18 +130,5 @@ _RULES: dict[str, Callable[[Node], bool]] = {
     "lrn": _always,
     "divide": _divide,
     **dict.fromkeys(_BINARY, _binary),
-    **dict.fromkeys(_UNARY, _activation),
-    **dict.fromkeys(
-        (
-            "nn.relu",
-            "nn.leakyrelu",
-            "clip",
-            "sigmoid",
-            "hardsigmoid",
-            "hardswish",
-            "nn.silu",
-            "tanh",
-        ),
-        _activation,
-    ),
+    **dict.fromkeys((*_UNARY, *ACTIVATIONS), _activation),
 }

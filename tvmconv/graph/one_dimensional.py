@@ -11,18 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tvmconv.graph.activations import ACTIVATIONS
 from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
 
-_UNARY = (
-    "nn.relu",
-    "nn.leakyrelu",
-    "clip",
-    "sigmoid",
-    "hardsigmoid",
-    "hardswish",
-    "nn.silu",
-    "tanh",
-)
 _BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 _POOLS = {"nn.max_pool1d": "nn.max_pool2d", "nn.avg_pool1d": "nn.avg_pool2d"}
 
@@ -96,7 +87,7 @@ def _raise(node: Node, images: dict[Value, Value]) -> Node | None:
         return None
     n, channels, width = node.output.shape
     shape, attrs = (n, channels, 1, width), dict(node.attrs)
-    if node.op in _UNARY:
+    if node.op in ACTIVATIONS:
         return make_node(node.op, [images[node.args[0]]], shape, layer=node.layer, attrs=attrs)
     if node.op in _POOLS:
         attrs |= {
