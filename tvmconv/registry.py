@@ -127,4 +127,5 @@ def knob_values(
 
 def steps(name: str, machine: Machine) -> tuple[dict[str, KnobValue], ...]:
     """The forms of an algorithm that its source compares, as knobs; see a schedule's ``STEPS``."""
-    return tuple(getattr(schedule(name, machine), "STEPS", ({},)))
+    module = schedule(name, machine)
+    return cast(SteppedModule, module).STEPS if hasattr(module, "STEPS") else ({},)

@@ -244,7 +244,6 @@ def test_what_it_cannot_compute_is_said():
 @pytest.mark.parametrize(
     ("knobs", "message"),
     [
-        ({"br": 4, "kr": 4, "kl2": 4}, "24 vector registers"),
         ({"cl1": 1024}, "of L1"),
         ({"kl2": 3 * 2000}, "of L2"),
         ({"m": 5}, "m=5"),
@@ -262,9 +261,11 @@ def test_blocks_beyond_the_machine_are_refused(knobs, message):
 
 def test_a_block_of_four_by_four_needs_more_than_sixteen_registers():
     workload = Conv2dWorkload.parse("ic64ih28oc64kh3ph1")
-    knobs = config(4, 8, br=4, kr=4, kl2=64)
-    make_kernel(workload, V4, "winograd_eta", knobs)
-    make_kernel(workload, V3, "winograd_eta", config(4, 8, br=3, kr=3, kl2=63))
+    four, three = config(4, 8, br=4, kr=4, kl2=64), config(4, 8, br=3, kr=3, kl2=63)
+    assert make_kernel(workload, V4, "winograd_eta", four).config == four
+    assert make_kernel(workload, V3, "winograd_eta", three).config == three
+    with pytest.raises(ConfigError, match="24 vector registers"):
+        make_kernel(workload, V3, "winograd_eta", four)
 
 
 def test_equation_12_has_the_values_of_the_source():

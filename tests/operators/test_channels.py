@@ -10,7 +10,6 @@ from tvmconv.operators.channels import (
     pad_blocked,
     shuffle_channels,
     slice_blocked,
-    split_channels,
 )
 
 V4 = MACHINES[1]
@@ -36,15 +35,6 @@ def test_slice(begin, end):
     np.testing.assert_array_equal(
         x[:, begin:end, 2:12:2, 29::-2][:, :, :, :15], unblock(y, end - begin)
     )
-
-
-def test_split():
-    from tests.operators.harness import Built
-
-    x = normal(1, 40, 4, 4)
-    results = Built(lambda t: split_channels(t, [16, 10, 14]), [block(x, 16)], V4)()
-    for y, expected in zip(results, np.split(x, [16, 26], axis=1), strict=True):
-        np.testing.assert_array_equal(expected, unblock(y, expected.shape[1]))
 
 
 @pytest.mark.parametrize("pads", [(1, 2, 3, 0), (0, 0, 0, 1), (-1, 2, 0, -2), (0, 0, 0, 0)])

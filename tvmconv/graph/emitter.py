@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -220,4 +220,3 @@ def _is_vector(shape: tuple[int, ...]) -> bool:
 
 
 Rule = Callable[[Emitter, Node], None]
-Rules = Mapping[str, Rule]

@@ -98,15 +98,6 @@ def slice_blocked(
     )
 
 
-def split_channels(data: Any, sections: Sequence[int]) -> list[Any]:
-    """Split a blocked tensor along its channels into sections of the given sizes."""
-    starts = [sum(sections[:i]) for i in range(len(sections))]
-    return [
-        slice_blocked(data, (start, start + size))
-        for start, size in zip(starts, sections, strict=True)
-    ]
-
-
 def pad_blocked(data: Any, top: int, left: int, bottom: int, right: int, value: float = 0.0) -> Any:
     """Surround the image of a blocked tensor with a constant.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +13,6 @@ from tvmconv.report.bench_lane import HELLO_SECONDS, Extras, Lane, reason
 from tvmconv.report.bench_result import OWN, PEAK, WRONG_ABOVE, CaseResult, Entry
 from tvmconv.report.cases import CaseInfo
 from tvmconv.report.worker_process import Contender, WorkerError, WorkerProcess
-
-Tell = Callable[[str], None]
 
 _PREPARE_SECONDS = 900.0
 # every buffer of 64 KiB or more is new memory to the system, not a part of what was freed before

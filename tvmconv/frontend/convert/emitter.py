@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -88,7 +87,3 @@ class Emitter:
         var = relax.DataflowVar(name, expr.ty)
         self.builder.emit_normalized(relax.VarBinding(var, expr))
         return var
-
-    def emit_all(self, exprs: Sequence[Any], suffix: str = "") -> list[Any]:
-        """Bind several expressions."""
-        return [self.emit(expr, suffix) for expr in exprs]
