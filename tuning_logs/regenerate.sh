@@ -15,7 +15,8 @@ python=${PYTHON:-python3}
 models=${MODELS:-$(mktemp -d)}
 [ -n "${MODELS:-}" ] || trap 'rm -rf "$models"' EXIT
 
-isa=$("$python" -c "from tvmconv.target import resolve_machine as find; print(find(\"native\").isa)")
+machine='from tvmconv.target import resolve_machine; print(resolve_machine("native").isa)'
+isa=$("$python" -c "$machine")
 [ "$isa" = avx512 ] || {
     echo "tvmconv: this machine has $isa; the logs are made on one with avx512" >&2
     exit 1

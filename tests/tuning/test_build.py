@@ -71,6 +71,21 @@ def test_a_build_takes_the_record_and_explains_it(model, workload, tmp_path):
     assert build(model).decisions[0].chosen.source == "default"
 
 
+def test_a_near_record_is_checked_and_marked(model, workload, tmp_path):
+    other = replace(V3, l2_bytes=4 << 20, mcpu="znver4")
+    log = tmp_path / "theirs.jsonl"
+    config = default(workload, V3).replace(rows=8)
+    append(log, [replace(record(workload, other), config=config).to_line()])
+    built = build(model, log=log)
+    assert built.decisions[0].chosen.config == config
+    assert "near machine (Some Processor)" in built.decisions[0].chosen.source
+    assert "near machine" in str(explain_report(built))
+    refused = tmp_path / "refused.jsonl"
+    slow = default(workload, V3).replace(oc=1, ow=1)
+    append(refused, [replace(record(workload, other), config=slow).to_line()])
+    assert build(model, log=refused).decisions[0].chosen.source == "default"
+
+
 def test_the_users_log_is_used_without_asking(model, workload, tmp_path, monkeypatch):
     config = default(workload, V3).replace(ow=2)
     append(tmp_path / "x.jsonl", [replace(record(workload, V3), config=config).to_line()])

@@ -13,8 +13,13 @@ from tests.tuning.examples import SMALL, V3, default
 from tvmconv.errors import TvmconvError
 from tvmconv.tuning.logfile import read_log
 from tvmconv.tuning.measure import Final, Measured, Quick
-from tvmconv.tuning.pool import Limits, Pool
-from tvmconv.tuning.remote import RemoteMeasurer, is_loopback, parse_address
+from tvmconv.tuning.pool import Failure, Limits, Pool, Running
+from tvmconv.tuning.remote import (
+    RemoteMeasurer,
+    count_devices,
+    is_loopback,
+    parse_address,
+)
 from tvmconv.tuning.session import Task, tune
 from tvmconv.tuning.settings import Settings
 
@@ -59,7 +64,10 @@ class Lab:
         for device in self.devices.values():
             stack.callback(self.end, device)
             device.stdout.readline()
-        time.sleep(1.5)
+        deadline = time.monotonic() + 30
+        while set(count_devices("127.0.0.1", self.port)) != set(self.devices):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
 
     @staticmethod
     def end(process):
@@ -109,6 +117,49 @@ def test_two_devices_share_the_work_and_one_may_disappear(lab, pool, tmp_path):
     lab.end(lab.devices["right"])
     with pytest.raises(TvmconvError, match="no device is left"):
         list(measurer.trials(SMALL, V3, choices))
+
+
+class Hanging:
+    """A pool whose candidates on one of two devices never answer."""
+
+    def __init__(self):
+        self.limits = Limits()
+        self.asked = []
+
+    def start(self, workload, machine, choices, remote=None, draft=False):
+        self.asked.append(remote["key"])
+        return Silent(remote["key"] == "bad")
+
+
+class Silent(Running):
+    def __init__(self, hangs):
+        self.hangs = hangs
+        self.check = None
+
+    def answer(self, seconds, what):
+        return {"status": "built"}
+
+    def order(self, what, **details):
+        if self.hangs:
+            raise Failure("hung", "no answer")
+        return {"status": "correct", "error": 0.0, "limit": 1.0, "samples": [1e-3]}
+
+    def close(self):
+        pass
+
+
+def test_a_device_that_hangs_twice_gets_nothing_more(monkeypatch):
+    monkeypatch.setattr(RemoteMeasurer, "_devices", lambda self: {"bad": 1, "good": 1})
+    pool = Hanging()
+    measurer = RemoteMeasurer(pool, "127.0.0.1", 9, ["bad", "good"], QUICK)
+    trials = list(measurer.trials(SMALL, V3, [("direct", GOOD)] * 12))
+    assert [trial.status for trial in trials] == ["timed"] * 12
+    assert (measurer.lost, measurer.measured["good"]) == (["bad"], 12)
+    assert pool.asked.count("bad") == 2
+    monkeypatch.setattr(RemoteMeasurer, "_devices", lambda self: {"bad": 1})
+    alone = RemoteMeasurer(pool, "127.0.0.1", 9, ["bad"], QUICK)
+    with pytest.raises(TvmconvError, match=r"no device is left; lost: bad"):
+        list(alone.trials(SMALL, V3, [("direct", GOOD)]))
 
 
 def test_missing_devices_and_trackers_are_named(lab, pool):

@@ -234,12 +234,13 @@ class RemoteMeasurer:
         host, port = self.address
         try:
             socket.create_connection((host, port), _TRACKER_SECONDS).close()
-            return _count_devices(host, port)
+            return count_devices(host, port)
         except (OSError, RuntimeError, ValueError) as error:
             raise TvmconvError(f"cannot reach the RPC tracker {host}:{port}: {error}") from None
 
 
-def _count_devices(host: str, port: int) -> dict[str, int]:
+def count_devices(host: str, port: int) -> dict[str, int]:
+    """Devices that a tracker knows, by key."""
     from tvm import rpc
 
     tracker = rpc.connect_tracker(host, port)
