@@ -24,7 +24,7 @@ from tvmconv.tuning.settings import Settings
 from tvmconv.tuning.space import refusal
 
 ALGORITHMS = ("direct", "depthwise")
-QUICK = Settings(trials=8, batch=4, algorithms=ALGORITHMS, final=Final(rounds=8, seconds=1e-3))
+QUICK = Settings(trials=6, batch=3, algorithms=ALGORITHMS, final=Final(rounds=8, seconds=1e-3))
 TASKS = (Task("pointwise", POINTWISE), Task("depthwise", DEPTHWISE))
 
 
@@ -38,7 +38,7 @@ def test_two_layers_from_end_to_end_and_again(tmp_path, measurer):
     log, seen = tmp_path / "a.jsonl", []
     outcomes = tune(TASKS, V3, measurer, log, QUICK, observe=seen.append)
     assert {o.workload for o in outcomes} == {POINTWISE, DEPTHWISE}
-    assert all(0 < o.trials <= 8 for o in outcomes)
+    assert all(0 < o.trials <= 6 for o in outcomes)
     assert all(o.status in ("recorded", "no gain") for o in outcomes)
     assert len(seen) >= sum(o.trials for o in outcomes)
     if log.exists():
@@ -58,17 +58,17 @@ def test_a_run_goes_on_from_the_trials_of_one_that_was_cut(tmp_path, measurer):
         pass
 
     def cut(progress):
-        if progress.outcome.trials == 4:
+        if progress.outcome.trials == 3:
             raise Cut
 
     with pytest.raises(Cut):
         tune(TASKS[:1], V3, measurer, log, QUICK, observe=cut)
     (outcome,) = tune(TASKS[:1], V3, measurer, log, QUICK)
-    assert outcome.trials == 8
-    assert outcome.remembered == 4
+    assert outcome.trials == 6
+    assert outcome.remembered == 3
     lines = [json.loads(line) for line in log.with_suffix(".trials").read_text().splitlines()]
     configs = [json.dumps(line["config"]) for line in lines if "config" in line]
-    assert len(configs) == len(set(configs)) == 8
+    assert len(configs) == len(set(configs)) == 6
 
 
 def test_time_budget_ends_a_run_but_keeps_it_open(tmp_path, measurer):
@@ -76,7 +76,7 @@ def test_time_budget_ends_a_run_but_keeps_it_open(tmp_path, measurer):
     tune(TASKS[:1], V3, measurer, log, QUICK, time_budget=1e-3)
     (outcome,) = tune(TASKS[:1], V3, measurer, log, QUICK)
     assert outcome.status != "done before"
-    assert outcome.trials == 8
+    assert outcome.trials == 6
 
 
 def proposals(log, seed, cut=None):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,10 @@ from tvmconv.tuning.search import HOPELESS, Search, next_search, searches
 from tvmconv.tuning.settings import Outcome, Settings
 from tvmconv.workload import Conv2dWorkload
 
-_FINALISTS = 5
+# how many of the search's best are measured again, and how many of these to the end
+_SHORT_LIST = 8
+_FINALISTS = 4
+_SHORT = 6
 # candidates that an algorithm gets to show that it can compete with the predicted best
 _FIRST_LOOK = 4
 
@@ -176,18 +180,29 @@ class WorkloadTuner:
         return trial.seconds
 
     def _finalists(self) -> list[Choice]:
-        """The best of every algorithm that is near the lead, then the next best of all."""
+        """The best of every algorithm that is near the lead, then the next best of all.
+
+        They are measured again: the least of many noisy times is one of the lucky ones.
+        """
         ranked = sorted(
             (seconds, search.space.algorithm, str(config), config)
             for search in self.searches
             for config, seconds in search.times.items()
-            if seconds < HOPELESS * self.outcome.best_seconds
+            if math.isfinite(seconds)
         )
-        firsts = {name: config for _, name, _, config in reversed(ranked)}
+        near = HOPELESS * self.outcome.best_seconds
+        firsts = {name: c for seconds, name, _, c in reversed(ranked) if seconds < near}
         chosen: list[Choice] = list(firsts.items())
         chosen += [(name, config) for _, name, _, config in ranked]
         unique = [c for c in dict.fromkeys(chosen) if c != self.default]
-        return unique[: max(_FINALISTS, len(firsts))]
+        listed = unique[: max(_SHORT_LIST, len(firsts))]
+        if len(listed) <= _FINALISTS:
+            return listed
+        final = self.settings.final
+        short = replace(final, rounds=min(_SHORT, final.rounds), seconds=final.seconds / 2)
+        measured = self.measurer.interleaved(self.workload, self.machine, listed, short)
+        good = [(min(m.samples), n) for n, m in enumerate(measured) if isinstance(m, Measured)]
+        return [listed[number] for _, number in sorted(good)[:_FINALISTS]] or listed[:_FINALISTS]
 
     def _decide(self) -> None:
         """Measure the finalists beside the default and log the best of each algorithm."""
