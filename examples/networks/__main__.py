@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 
 from examples.networks import NETWORKS, parameter_count
-from examples.networks.builder import Size
+from examples.networks.features import Size
 
 
 def _size(text: str) -> Size:

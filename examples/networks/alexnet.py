@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
-from examples.networks.builder import NetworkBuilder, Size, scaled
+from examples.networks.builder import NetworkBuilder
+from examples.networks.features import Size, scaled
 
 # output channels, kernel, stride, padding, max-pooled afterwards
 _FEATURES = (

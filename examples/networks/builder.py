@@ -8,45 +8,18 @@ depth, so that float32 results of two runtimes can be compared on the output's r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, TensorProto, checker, helper, numpy_helper
 
+from examples.networks.features import Feature, Pads, Size, four_sides, pair, windows
+
 OPSET = 17
 IR_VERSION = 8
 Array = npt.NDArray[Any]
-# one number for a square, or (height, width)
-Size = int | tuple[int, int]
-Pads = int | tuple[int, int] | tuple[int, int, int, int]
-
-
-def pair(size: Size) -> tuple[int, int]:
-    """(height, width) of a size."""
-    return (size, size) if isinstance(size, int) else size
-
-
-def scaled(channels: int, width: float) -> int:
-    """A channel count times the width factor; exact for width 1, at least 1."""
-    return max(1, round(channels * width))
-
-
-@dataclass(frozen=True)
-class Feature:
-    """An activation in NCHW: its name, size, and whether a rectifier produced it."""
-
-    name: str
-    channels: int
-    height: int
-    width: int
-    rectified: bool = False
-
-    @property
-    def elements(self) -> int:
-        """Values of one image."""
-        return self.channels * self.height * self.width
 
 
 class NetworkBuilder:
@@ -114,8 +87,8 @@ class NetworkBuilder:
                 -(-s // t) for s, t in zip((x.height, x.width), pair(stride), strict=True)
             )
         else:
-            attrs["pads"] = _four(pads)
-            height, width = _window(x, kernel, stride, _four(pads), dilation)
+            attrs["pads"] = four_sides(pads)
+            height, width = windows(x, kernel, stride, four_sides(pads), dilation)
         inputs = [x.name, self._weight(name, shape, fan_in, x.rectified)]
         if bias:
             inputs.append(self._bias(name, channels))
@@ -136,7 +109,7 @@ class NetworkBuilder:
     ) -> Feature:
         """A transposed convolution with bias."""
         (kh, kw), (sh, sw), extra = pair(kernel), pair(stride), pair(output_padding)
-        four = _four(pads)
+        four = four_sides(pads)
         # every output value sums kernel/stride taps of each input channel
         fan_in = max(1, x.channels // groups * kh * kw // (sh * sw))
         weight = self._weight(name, (x.channels, channels // groups, kh, kw), fan_in, x.rectified)
@@ -209,7 +182,7 @@ class NetworkBuilder:
         **attrs: Any,
     ) -> Feature:
         """MaxPool or AveragePool."""
-        four = _four(pads)
+        four = four_sides(pads)
         self.node(
             operator,
             name,
@@ -220,7 +193,7 @@ class NetworkBuilder:
             ceil_mode=int(ceil),
             **attrs,
         )
-        height, width = _window(x, kernel, stride, four, 1, ceil=ceil)
+        height, width = windows(x, kernel, stride, four, 1, ceil=ceil)
         return replace(x, name=name, height=height, width=width)
 
     def global_average(self, name: str, x: Feature) -> Feature:
@@ -292,25 +265,3 @@ def parameter_count(model: ModelProto) -> int:
         for tensor in model.graph.initializer
         if tensor.name.endswith((".weight", ".bias"))
     )
-
-
-def _four(pads: Pads) -> list[int]:
-    """Top, left, bottom, right, in ONNX's order."""
-    if isinstance(pads, int):
-        return [pads] * 4
-    return list(pads) * 2 if len(pads) == 2 else list(pads)
-
-
-def _window(
-    x: Feature, kernel: Size, stride: Size, pads: list[int], dilation: Size, ceil: bool = False
-) -> tuple[int, int]:
-    sizes = []
-    for i, size in enumerate((x.height, x.width)):
-        k, s, d = pair(kernel)[i], pair(stride)[i], pair(dilation)[i]
-        room = size + pads[i] + pads[i + 2] - (k - 1) * d - 1
-        steps = -(-room // s) if ceil else room // s
-        # a window that would start beyond the left padding and the input is dropped
-        if ceil and steps * s >= size + pads[i]:
-            steps -= 1
-        sizes.append(steps + 1)
-    return sizes[0], sizes[1]

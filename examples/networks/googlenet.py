@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
-from examples.networks.builder import Feature, NetworkBuilder, Size, scaled
+from examples.networks.builder import NetworkBuilder
+from examples.networks.features import Feature, Size, scaled
 
 # channels: 1x1, 3x3 reduce, 3x3, second 3x3 reduce, second 3x3, pool projection
 _INCEPTIONS = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
-from examples.networks.builder import Feature, NetworkBuilder, Size, scaled
+from examples.networks.builder import NetworkBuilder
+from examples.networks.features import Feature, Size, scaled
 
 # output channels and stride of each depthwise-separable pair
 _V1 = (

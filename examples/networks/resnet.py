@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
-from examples.networks.builder import Feature, NetworkBuilder, Size, scaled
+from examples.networks.builder import NetworkBuilder
+from examples.networks.features import Feature, Size, scaled
 
 _STAGE_CHANNELS = (64, 128, 256, 512)
 _RESIDUAL_GAIN = 0.3

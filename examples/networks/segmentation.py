@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from onnx import ModelProto
 
-from examples.networks.builder import Feature, NetworkBuilder, Size, scaled
+from examples.networks.builder import NetworkBuilder
+from examples.networks.features import Feature, Size, scaled
 
 _LEVELS = (32, 64, 128)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
-from examples.networks.builder import Feature, NetworkBuilder, Size, scaled
+from examples.networks.builder import NetworkBuilder
+from examples.networks.features import Feature, Size, scaled
 
 # squeeze channels, expand channels (of the 1x1 and of the 3x3), max-pooled beforehand
 _FIRES = (

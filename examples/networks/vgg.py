@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
-from examples.networks.builder import NetworkBuilder, Size, scaled
+from examples.networks.builder import NetworkBuilder
+from examples.networks.features import Size, scaled
 
 # configuration D: channels of each stage's 3x3 convolutions; a 2x2 max-pooling ends a stage
 _VGG16 = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
