@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -111,7 +112,6 @@ def command(
         check_host(machine)
     path = log or default_log(machine)
     shapes = options.parse_shapes(shape)
-    tasks = collect(machine, models or [], suite or [], layer or [], shapes)
     settings = Settings(
         trials=trials_per_layer,
         early_stop=early_stop,
@@ -119,34 +119,41 @@ def command(
         error_budget=error_budget,
         algorithms=check_algorithms(algorithms.split(",")) if algorithms else (),
     )
-    tell(f"{len(tasks)} workloads, log {path}")
-    start = time.monotonic()
     with ExitStack() as stack:
+        stack.enter_context(_stoppable())
+        tasks = collect(machine, models or [], suite or [], layer or [], shapes)
+        tell(f"{len(tasks)} workloads, log {path}")
+        start = time.monotonic()
         pool = stack.enter_context(Pool())
         rivals = _peer_times(peers, peer_python or [], machine.cores)
         if rivals is not None:
             stack.enter_context(rivals)
         observe = stack.enter_context(Live())
-        measurer = _measurer(pool, rpc_tracker, rpc_key or [])
-        try:
-            outcomes = tune(
-                tasks,
-                machine,
-                measurer,
-                path,
-                settings,
-                total_trials=trials,
-                time_budget=time_budget or math.inf,
-                space=space,
-                peers=rivals,
-                observe=observe,
-            )
-        except KeyboardInterrupt:
-            tell("stopped; the same command goes on from here")
-            raise typer.Exit(130) from None
+        outcomes = tune(
+            tasks,
+            machine,
+            _measurer(pool, rpc_tracker, rpc_key or []),
+            path,
+            settings,
+            total_trials=trials,
+            time_budget=time_budget or math.inf,
+            space=space,
+            peers=rivals,
+            observe=observe,
+        )
     missing = rivals.failures if rivals is not None else {}
     report = tune_report(tasks, outcomes, path, time.monotonic() - start, missing)
     emit(report, as_json, save)
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Ctrl-C ends the command without a word of Python's."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell("stopped; the same command goes on from here")
+        raise typer.Exit(130) from None
 
 
 def _peer_times(peers: str, pythons: list[str], threads: int) -> PeerTimes | None:
