@@ -8,7 +8,7 @@ import pytest
 
 from tests.tuning.examples import DEPTHWISE, V3, record
 from tvmconv.tuning.fields import RecordError
-from tvmconv.tuning.record import Record, machine_key
+from tvmconv.tuning.record import Record, machine_key, outliers
 
 
 def test_provenance_survives_a_round_trip():
@@ -39,6 +39,13 @@ def test_speed_is_compared_by_medians():
     one = record(seconds=1e-4, default_seconds=3e-4)
     assert one.seconds == 1e-4
     assert one.speedup == pytest.approx(3.03)
+
+
+def test_outliers_are_counted_and_kept():
+    quiet = (1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.01, 0.99)
+    assert outliers(quiet) == 0
+    assert outliers((*quiet, 1.5, 3.0)) == 2
+    assert outliers((1.0, 9.0)) == 0
 
 
 def test_preset_name_does_not_part_equal_machines():

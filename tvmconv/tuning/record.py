@@ -8,9 +8,9 @@ output was verified, and where it came from (device, versions, date). It never h
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 from tvmconv.config import Config
@@ -35,6 +35,7 @@ from tvmconv.workload import Conv2dWorkload
 
 VERSION = 1
 MAX_LINE_BYTES = 64 * 1024
+_FENCED = 4
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,11 @@ class Record:
     def speedup(self) -> float:
         """Times faster than the untuned choice."""
         return self.default_seconds / self.seconds
+
+    @property
+    def outliers(self) -> int:
+        """Samples of the kernel that lie far above the others."""
+        return outliers(self.samples)
 
     @property
     def error(self) -> float:
@@ -195,6 +201,17 @@ class Record:
         except (ValueError, RecursionError) as error:
             raise RecordError(f"not JSON: {error}") from None
         return cls.from_json(data)
+
+
+def outliers(samples: Sequence[float]) -> int:
+    """How many times lie above the upper quartile by more than 1.5 times the quartiles' distance.
+
+    They are kept: medians do not mind them, and the reader sees how quiet the machine was.
+    """
+    if len(samples) < _FENCED:
+        return 0
+    low, _, high = quantiles(samples, n=4)
+    return sum(sample > high + 1.5 * (high - low) for sample in samples)
 
 
 _FIELDS = {

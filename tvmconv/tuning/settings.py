@@ -90,8 +90,9 @@ class Outcome:
     """What came of one workload.
 
     ``best_seconds`` and ``default_seconds`` are times of the search; ``speedup`` and
-    ``lower_bound`` are of the final measurement in turns. ``peer`` is the fastest other library
-    where some were asked for.
+    ``lower_bound`` are of the final measurement in turns; ``outliers`` of its ``samples`` (of
+    winner and default) lie far above the others. ``peer`` is the fastest other library where some
+    were asked for.
     """
 
     workload: Conv2dWorkload
@@ -105,6 +106,8 @@ class Outcome:
     best_seconds: float = math.inf
     speedup: float = 1.0
     lower_bound: float = 1.0
+    samples: int = 0
+    outliers: int = 0
     seconds: float = 0.0
     peer: str = ""
     peer_seconds: float = math.inf

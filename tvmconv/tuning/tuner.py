@@ -16,7 +16,7 @@ from tvmconv.tuning.journal import Journal, Trial
 from tvmconv.tuning.logfile import append
 from tvmconv.tuning.measure import WEIGHTS, Measured, Measurer, gain, is_better
 from tvmconv.tuning.pool import Choice
-from tvmconv.tuning.record import Record, machine_facts
+from tvmconv.tuning.record import Record, machine_facts, outliers
 from tvmconv.tuning.search import HOPELESS, Search, next_search, searches
 from tvmconv.tuning.settings import Outcome, Settings
 from tvmconv.workload import Conv2dWorkload
@@ -228,6 +228,9 @@ class WorkloadTuner:
         first = max(winners.values() or good, key=lambda m: _ratio(default, m))
         self.outcome.best = first.algorithm
         self.outcome.speedup, self.outcome.lower_bound = gain(default.samples, first.samples)
+        both = (default.samples, first.samples)
+        self.outcome.samples = sum(map(len, both))
+        self.outcome.outliers = sum(map(outliers, both))
         append(self.log, [self._record(default, winner).to_line() for winner in winners.values()])
         if winners:
             self.outcome.status = "recorded"
