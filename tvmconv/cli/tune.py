@@ -128,6 +128,9 @@ def command(
         rivals = _peer_times(peers, peer_python or [], machine.cores)
         if rivals is not None:
             stack.enter_context(rivals)
+        else:
+            # not while peers are timed
+            pool.launch()
         observe = stack.enter_context(Live())
         outcomes = tune(
             tasks,

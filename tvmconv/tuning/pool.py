@@ -124,6 +124,7 @@ class Pool:
         self.limits = limits or Limits()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._ready = False
         # remote devices are served by threads
         self._lock = threading.Lock()
 
@@ -249,10 +250,12 @@ class Pool:
             return failure
         return running if "pid" not in message else time.monotonic() + self.limits.build_seconds
 
-    def _warm(self) -> socket.socket:
-        if self._control is not None and self._process is not None:
-            return self._control
-        ours, theirs = pair()
+    def launch(self) -> None:
+        """Let the warm process start; what needs it waits until it is ready."""
+        if self._process is not None:
+            return
+        self._control, theirs = pair()
+        self._ready = False
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tvmconv.tuning.zygote", str(theirs.fileno())],
@@ -262,8 +265,15 @@ class Pool:
             start_new_session=True,
         )
         theirs.close()
-        ours.settimeout(_START_SECONDS)
-        if receive(ours) is None:
-            raise TvmconvError("the measuring process did not start; does `import tvm` work here?")
-        self._control = ours
-        return ours
+
+    def _warm(self) -> socket.socket:
+        self.launch()
+        assert self._control is not None
+        if not self._ready:
+            self._control.settimeout(_START_SECONDS)
+            if receive(self._control) is None:
+                raise TvmconvError(
+                    "the measuring process did not start; does `import tvm` work here?"
+                )
+            self._ready = True
+        return self._control
