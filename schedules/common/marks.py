@@ -1,4 +1,4 @@
-"""Marks by which a schedule asks for specialised loops; worked off in ``specialise``."""
+"""Marks by which schedules ask for what `specialise` and the passes of tvmconv.compile do."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from tvmconv.compile.results import RESULT
 from tvmconv.compile.streams import PANEL, STREAM
+from tvmconv.compile.tails import TAIL
 from tvmconv.compile.transposes import TRANSPOSE
 
 CASES = "tvmconv.cases"
@@ -62,3 +63,11 @@ def mark_transpose(schedule: Any, loop: Any) -> None:
 def mark_result(schedule: Any, tiles: Any) -> None:
     """Prefetch what each tile of this loop will write before its reduction starts."""
     schedule.annotate(tiles, RESULT, 1)
+
+
+def mark_tail(schedule: Any, outer: Any, width: int, rest: int) -> None:
+    """Ask for a shorter last vector instead of a test of every element.
+
+    Without it the code is right, but scalar.
+    """
+    schedule.annotate(outer, TAIL, [width, rest])

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from tvmconv.schedules.common.marks import mark_tail
+
 # Work below this many elements runs on one thread: waking the pool costs about as much.
 PARALLEL_ELEMENTS = 16384
 
@@ -95,22 +97,11 @@ def vectorise(schedule: Any, loop: Any, lanes: int) -> Any:
         if extent > 1:
             schedule.vectorize(loop)
         return None
-    if extent % lanes == 0:
-        outer, inner = schedule.split(loop, [None, lanes])
-    else:
-        outer, inner = schedule.split(loop, [None, lanes])
+    outer, inner = schedule.split(loop, [None, lanes])
+    if extent % lanes:
         mark_tail(schedule, outer, lanes, extent % lanes)
     schedule.vectorize(inner)
     return outer
-
-
-def mark_tail(schedule: Any, outer: Any, width: int, rest: int) -> None:
-    """Ask for a shorter last vector instead of a test of every element.
-
-    ``tvmconv.compile.tails`` does it once the blocks are gone; without it the code is right, but
-    scalar.
-    """
-    schedule.annotate(outer, "tvmconv.tail", [width, rest])
 
 
 def parallelise(schedule: Any, loops: list[Any], work: int, cores: int) -> Any:

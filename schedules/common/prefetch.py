@@ -46,7 +46,7 @@ def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[
     lanes = next(nest.loop_var for nest in tile if not is_unrolled(nest))
     loads.sort(key=lambda load: any(v.same_as(lanes) for v in variables(load.indices[-1])))
     found = _input_line(loads[0], loads[1], loop, tile, scope) if inputs else []
-    return found + (_weight_line(loads[1], loop, scope) if weights else [])
+    return found + (_weight_line(loads[1], scope) if weights else [])
 
 
 def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope) -> list[Any]:
@@ -80,7 +80,7 @@ def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope
     return result
 
 
-def _weight_line(load: Any, loop: Any, scope: Scope) -> list[Any]:
+def _weight_line(load: Any, scope: Scope) -> list[Any]:
     """The next group's weights, spread over the tiles that use this group's."""
     from tvm import tirx
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from tvmconv.schedules.common.marks import TAPS
 from tvmconv.schedules.common.memo import Memo, is_select, variables
 
 __all__ = ["Scope", "fresh", "is_select", "is_unrolled", "open_conditions", "outcomes", "variables"]
@@ -192,7 +193,7 @@ def open_conditions(
             yield from open_conditions(part, scope, constants)
     elif isinstance(stmt, tirx.For):
         var = stmt.loop_var
-        if is_unrolled(stmt) or "tvmconv.taps" in stmt.annotations:
+        if is_unrolled(stmt) or TAPS in stmt.annotations:
             constants = (*constants, var)
         within = scope.inside(var, var, 0, int(stmt.extent))
         yield from open_conditions(stmt.body, within, constants)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.schedules.common.access import contiguous_axis
+from tvmconv.schedules.common.marks import mark_tail
 from tvmconv.schedules.common.nest import (
     Block,
     blocks,
     inline_injective,
-    mark_tail,
     parallelise,
     vectorise,
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.schedules.common.nest import blocks, has_operator, mark_tail, parallelise
+from tvmconv.schedules.common.marks import mark_tail
+from tvmconv.schedules.common.nest import blocks, has_operator, parallelise
 
 # pixels moved together: four stores of 16 bytes per channel keep within the register file
 _PIXELS = 4

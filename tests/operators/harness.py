@@ -11,6 +11,7 @@ import tvm
 from onnx import helper
 from tvm import te
 
+from tests.kernels import REGISTER
 from tvmconv.compile.schedule import schedule_function
 from tvmconv.compile.tir import register
 from tvmconv.machine import Machine
@@ -52,8 +53,7 @@ class Built:
         return "ParallelLaunch" in self.assembly
 
     def vector_instructions(self, machine: Machine) -> int:
-        register = {"avx2": "ymm", "avx512": "zmm"}[machine.isa]
-        return len(re.findall(rf"%{register}\d+", self.assembly))
+        return len(re.findall(rf"%{REGISTER[machine.isa]}\d+", self.assembly))
 
     def library_calls(self) -> list[str]:
         """Calls of the C mathematics library."""

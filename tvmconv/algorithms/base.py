@@ -47,7 +47,10 @@ class Algorithm(ABC):
 
     @abstractmethod
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
-        """Placeholders and output (``te.Tensor``) in argument order."""
+        """Placeholders and output (``te.Tensor``) in argument order.
+
+        :class:`~tvmconv.algorithms.operands.Operands` makes them and the block ``output``.
+        """
 
     def reduction(
         self, shape: tuple[int, ...], value: Callable[..., Any], name: str = "conv2d"
