@@ -34,13 +34,16 @@ STEPS: tuple[dict[str, KnobValue], ...] = ({}, {"mc": 0})
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """The largest register tile, and blocks of panels that fill half of L2."""
-    blocks = machine.blocks(workload.out_channels)
-    oc = min(2, blocks)
-    pixels = workload.out_height * workload.out_width
+    w = workload
+    oc = min(2, machine.blocks(w.out_channels))
+    pixels = w.out_height * w.out_width
     mr = balanced(pixels, (machine.vector_registers - oc - 2) // oc)
     panels = -(-pixels // mr)
-    block = max(1, machine.l2_bytes // 2 // _panel_bytes(workload, machine, mr))
-    tasks = -(-4 * machine.cores // workload.batch) if machine.cores > 1 else 1
+    plain = w.data_layout == "NCHW"
+    channels = w.in_channels if plain else machine.blocks(w.in_channels) * machine.lanes
+    panel = 4 * mr * channels * w.kernel_h * w.kernel_w
+    block = max(1, machine.l2_bytes // 2 // panel)
+    tasks = -(-4 * machine.cores // w.batch) if machine.cores > 1 else 1
     mc = largest_divisor(panels, min(block, max(1, panels // tasks)))
     return Config.of(mr=mr, oc=oc, mc=mc, kc=0)
 
@@ -145,10 +148,3 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
         "activations": max(0.0, model.activation_seconds * _SLOWER_STREAM - computing),
         "weights": model.weight_seconds,
     }
-
-
-def _panel_bytes(workload: Conv2dWorkload, machine: Machine, mr: int) -> int:
-    w = workload
-    plain = w.data_layout == "NCHW"
-    channels = w.in_channels if plain else machine.blocks(w.in_channels) * machine.lanes
-    return 4 * mr * channels * w.kernel_h * w.kernel_w
