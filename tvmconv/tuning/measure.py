@@ -35,10 +35,14 @@ class Quick:
 
 @dataclass(frozen=True)
 class Final:
-    """The interleaved measurement: ``rounds`` turns, one sample of ``seconds`` each."""
+    """The interleaved measurement: ``rounds`` turns, one sample of ``seconds`` each.
+
+    With a ``draft`` of each kernel where that only chooses among them.
+    """
 
     rounds: int = 24
     seconds: float = 0.008
+    draft: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ class LocalMeasurer:
         final: Final,
     ) -> list[Measured | Failure]:
         """See :class:`Measurer`."""
-        built = self.pool.build(workload, machine, choices)
+        built = self.pool.build(workload, machine, choices, draft=final.draft)
         results: dict[int, Failure] = {n: b for n, b in enumerate(built) if isinstance(b, Failure)}
         samples: dict[int, list[float]] = {n: [] for n in range(len(choices))}
         checks: dict[int, tuple[float, float]] = {}

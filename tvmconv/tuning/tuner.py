@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from tvmconv.machine import Machine
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Journal, Trial
 from tvmconv.tuning.logfile import append
-from tvmconv.tuning.measure import WEIGHTS, Measured, Measurer, gain, is_better
+from tvmconv.tuning.measure import WEIGHTS, Final, Measured, Measurer, gain, is_better
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.record import Record, machine_facts, outliers
 from tvmconv.tuning.search import HOPELESS, Search, next_search, searches
@@ -199,41 +198,49 @@ class WorkloadTuner:
         if len(listed) <= _FINALISTS:
             return listed
         final = self.settings.final
-        short = replace(final, rounds=min(_SHORT, final.rounds), seconds=final.seconds / 2)
+        short = Final(min(_SHORT, final.rounds), final.seconds / 2, draft=True)
         measured = self.measurer.interleaved(self.workload, self.machine, listed, short)
         good = [(min(m.samples), n) for n, m in enumerate(measured) if isinstance(m, Measured)]
         return [listed[number] for _, number in sorted(good)[:_FINALISTS]] or listed[:_FINALISTS]
 
     def _decide(self) -> None:
-        """Measure the finalists beside the default and log the best of each algorithm."""
+        """Measure the finalists beside the default and log the best of each algorithm.
+
+        Winners are measured once more, in new processes: where a process's pages lie in the
+        caches is chance, and alike in all of its turns.
+        """
         finalists = self._finalists()
         if not finalists:
             return
-        choices = [self.default, *finalists]
-        default, *others = self.measurer.interleaved(
-            self.workload, self.machine, choices, self.settings.final
-        )
-        good = [m for m in others if isinstance(m, Measured)]
-        for failed in (m for m in (default, *others) if not isinstance(m, Measured)):
-            self.outcome.failures[failed.kind] += 1
-        if not isinstance(default, Measured) or not good:
+        default, good = self._beside_default(finalists)
+        if default is None or not good:
             self.outcome.status = "not measured"
             return
-        winners: dict[str, Measured] = {}
-        for measured in good:
-            if is_better(default.samples, measured.samples):
-                other = winners.get(measured.algorithm)
-                if other is None or _ratio(default, measured) > _ratio(default, other):
-                    winners[measured.algorithm] = measured
-        first = max(winners.values() or good, key=lambda m: _ratio(default, m))
+        winners = _winners(default, good)
+        if winners:
+            again, measured = self._beside_default([(w.algorithm, w.config) for w in winners])
+            if again is not None and measured:
+                default, good = again, measured
+                winners = _winners(default, good)
+        first = max(winners or good, key=lambda m: _ratio(default, m))
         self.outcome.best = first.algorithm
         self.outcome.speedup, self.outcome.lower_bound = gain(default.samples, first.samples)
         both = (default.samples, first.samples)
         self.outcome.samples = sum(map(len, both))
         self.outcome.outliers = sum(map(outliers, both))
-        append(self.log, [self._record(default, winner).to_line() for winner in winners.values()])
+        append(self.log, [self._record(default, winner).to_line() for winner in winners])
         if winners:
             self.outcome.status = "recorded"
+
+    def _beside_default(self, others: Sequence[Choice]) -> tuple[Measured | None, list[Measured]]:
+        """The default and others in turns; without those that failed, which are counted."""
+        results = self.measurer.interleaved(
+            self.workload, self.machine, [self.default, *others], self.settings.final
+        )
+        for failed in (m for m in results if not isinstance(m, Measured)):
+            self.outcome.failures[failed.kind] += 1
+        default, *measured = (m if isinstance(m, Measured) else None for m in results)
+        return default, [m for m in measured if m is not None]
 
     def _record(self, default: Measured, winner: Measured) -> Record:
         return Record(
@@ -283,3 +290,15 @@ def untuned_choice(
 
 def _ratio(default: Measured, other: Measured) -> float:
     return gain(default.samples, other.samples)[0]
+
+
+def _winners(default: Measured, others: Sequence[Measured]) -> list[Measured]:
+    """Of each algorithm the fastest that beats the default by more than the noise."""
+    found: dict[str, Measured] = {}
+    for measured in others:
+        best = found.get(measured.algorithm)
+        if is_better(default.samples, measured.samples) and (
+            best is None or _ratio(default, measured) > _ratio(default, best)
+        ):
+            found[measured.algorithm] = measured
+    return list(found.values())
