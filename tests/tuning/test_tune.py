@@ -18,7 +18,7 @@ import pytest
 from tests.tuning.examples import DENSE, DEPTHWISE, POINTWISE, SMALL, V3, Instant
 from tvmconv.tuning.journal import Journal, Trial
 from tvmconv.tuning.logfile import read_log
-from tvmconv.tuning.measure import Final, LocalMeasurer
+from tvmconv.tuning.measure import Final, LocalMeasurer, Measured
 from tvmconv.tuning.pool import Pool
 from tvmconv.tuning.session import Task, collect, tune
 from tvmconv.tuning.settings import Settings
@@ -239,3 +239,36 @@ def test_twenty_stops_at_random_moments(tmp_path, how):
     generator = random.Random(0)
     stops = [(generator.uniform(0.5, 7), how) for _ in range(20)]
     stop_and_resume(tmp_path, stops, trials=150)
+
+
+class Lucky(Instant):
+    """The default has bad luck with its memory in the first measurement that counts."""
+
+    def __init__(self, luck):
+        self.luck = list(luck)
+
+    def interleaved(self, workload, machine, choices, final):
+        if final.rounds < SETTLED.final.rounds:
+            return super().interleaved(workload, machine, choices, final)
+        first = self.luck.pop(0)
+        times = [first, *[1.0] * (len(choices) - 1)]
+        return [
+            Measured(a, c, (seconds * 1e-4,) * 9, 1e-7, 1e-5)
+            for (a, c), seconds in zip(choices, times, strict=True)
+        ]
+
+
+SETTLED = Settings(trials=6, batch=3, algorithms=("direct",))
+
+
+@pytest.mark.parametrize(
+    ("luck", "status", "speedup"),
+    [((1.5, 1.0), "no gain", 1.0), ((1.5, 1.2), "recorded", 1.2), ((1.0,), "no gain", 1.0)],
+)
+def test_a_gain_must_show_again_in_new_processes(tmp_path, luck, status, speedup):
+    log, measurer = tmp_path / "a.jsonl", Lucky(luck)
+    (outcome,) = tune([Task("dense", DENSE)], V3, measurer, log, SETTLED)
+    assert (outcome.status, measurer.luck) == (status, [])
+    assert outcome.speedup == pytest.approx(speedup)
+    records = read_log(log).records if log.exists() else ()
+    assert [record.speedup for record in records] == ([speedup] if status == "recorded" else [])

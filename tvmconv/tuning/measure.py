@@ -224,3 +224,16 @@ def gain(default: Sequence[float], tuned: Sequence[float]) -> tuple[float, float
 def is_better(default: Sequence[float], tuned: Sequence[float]) -> bool:
     """Whether a gain is more than noise: the lower bound exceeds one by a hundredth."""
     return gain(default, tuned)[1] > 1 + _SMALLEST_GAIN
+
+
+def fastest_gains(default: Measured, others: Sequence[Measured]) -> list[Measured]:
+    """Of each algorithm the fastest that beats the default by more than the noise."""
+    found: dict[str, Measured] = {}
+    for measured in others:
+        best = found.get(measured.algorithm)
+        if is_better(default.samples, measured.samples) and (
+            best is None
+            or gain(default.samples, measured.samples) > gain(default.samples, best.samples)
+        ):
+            found[measured.algorithm] = measured
+    return list(found.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from tvmconv.machine import Machine
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Journal, Trial
 from tvmconv.tuning.logfile import append
-from tvmconv.tuning.measure import WEIGHTS, Final, Measured, Measurer, gain, is_better
+from tvmconv.tuning.measure import WEIGHTS, Final, Measured, Measurer, fastest_gains, gain
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.record import Record, machine_facts, outliers
 from tvmconv.tuning.search import HOPELESS, Search, next_search, searches
@@ -216,13 +216,14 @@ class WorkloadTuner:
         if default is None or not good:
             self.outcome.status = "not measured"
             return
-        winners = _winners(default, good)
+        winners = fastest_gains(default, good)
         if winners:
             again, measured = self._beside_default([(w.algorithm, w.config) for w in winners])
+            winners = []
             if again is not None and measured:
                 default, good = again, measured
-                winners = _winners(default, good)
-        first = max(winners or good, key=lambda m: _ratio(default, m))
+                winners = fastest_gains(default, good)
+        first = max(winners or good, key=lambda m: gain(default.samples, m.samples))
         self.outcome.best = first.algorithm
         self.outcome.speedup, self.outcome.lower_bound = gain(default.samples, first.samples)
         both = (default.samples, first.samples)
@@ -286,19 +287,3 @@ def untuned_choice(
 
     chosen = select(workload, machine, policy=make_policy(algorithms or None, error_budget)).chosen
     return chosen.algorithm, chosen.config
-
-
-def _ratio(default: Measured, other: Measured) -> float:
-    return gain(default.samples, other.samples)[0]
-
-
-def _winners(default: Measured, others: Sequence[Measured]) -> list[Measured]:
-    """Of each algorithm the fastest that beats the default by more than the noise."""
-    found: dict[str, Measured] = {}
-    for measured in others:
-        best = found.get(measured.algorithm)
-        if is_better(default.samples, measured.samples) and (
-            best is None or _ratio(default, measured) > _ratio(default, best)
-        ):
-            found[measured.algorithm] = measured
-    return list(found.values())
