@@ -72,10 +72,10 @@ def test_a_run_goes_on_from_the_trials_of_one_that_was_cut(tmp_path, measurer):
     assert len(configs) == len(set(configs)) == 6
 
 
-def test_time_budget_ends_a_run_but_keeps_it_open(tmp_path, measurer):
+def test_time_budget_ends_a_run_but_keeps_it_open(tmp_path):
     log = tmp_path / "a.jsonl"
-    tune(TASKS[:1], V3, measurer, log, QUICK, time_budget=1e-3)
-    (outcome,) = tune(TASKS[:1], V3, measurer, log, QUICK)
+    tune(TASKS[:1], V3, Instant(), log, QUICK, time_budget=1e-3)
+    (outcome,) = tune(TASKS[:1], V3, Instant(), log, QUICK)
     assert outcome.status != "done before"
     assert outcome.trials == 6
 
