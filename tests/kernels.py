@@ -12,7 +12,7 @@ import tvm
 
 from tests.layout import block, unblock
 from tests.strategies import ConvArrays, conv_arrays
-from tvmconv.compile.tir import register
+from tvmconv.compile.tir import compile_function
 from tvmconv.compile.workspace import recorded
 from tvmconv.kernel import Kernel, make_kernel
 from tvmconv.machine import MACHINES, Machine
@@ -35,9 +35,7 @@ REGISTER = {"avx2": "ymm", "avx512": "zmm"}
 
 
 def compile_kernel(kernel: Kernel) -> Any:
-    return tvm.tirx.build(
-        kernel.prim_func(), target=kernel.machine.tvm_target(), pipeline=register()
-    )
+    return compile_function(kernel.prim_func(), kernel.machine)
 
 
 def default_config(algorithm: str, workload: Conv2dWorkload, machine: Machine, **knobs: Any) -> Any:

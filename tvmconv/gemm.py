@@ -109,12 +109,13 @@ class GemmKernel:
         """The scheduled ``tirx.PrimFunc``."""
         from tvm.s_tir import Schedule
 
+        from tvmconv.compile.schedule import SCHEDULED
         from tvmconv.schedules.common.specialise import specialise
 
         schedule = Schedule(self.unscheduled())
         _schedules(self.machine).apply(schedule, self.workload, self.machine, self.config)
         func = specialise(schedule.mod["main"]).with_attr("global_symbol", symbol)
-        return func.with_attr("tirx.is_scheduled", True)
+        return func.with_attr(SCHEDULED, True)
 
     def pack_b(self, matrix: FloatArray) -> FloatArray:
         """B in the panels that a ``prepacked`` kernel reads; see the expression for their form."""

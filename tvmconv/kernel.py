@@ -48,6 +48,7 @@ class Kernel:
         from tvm.s_tir import Schedule
 
         from tvmconv.compile.partial import without_blocks
+        from tvmconv.compile.schedule import SCHEDULED
         from tvmconv.schedules.common.specialise import specialise
 
         module = registry.schedule(self.algorithm, self.machine)
@@ -62,7 +63,7 @@ class Kernel:
         if omit:
             scheduled = without_blocks(scheduled, omit)
         func = specialise(scheduled).with_attr("global_symbol", symbol)
-        return func.with_attr("tirx.is_scheduled", True)
+        return func.with_attr(SCHEDULED, True)
 
 
 def make_kernel(

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.compile import rewrite
+
 
 def variables(expression: Any) -> set[Any]:
     """The loop variables that an expression uses."""
-    import tvm_ffi
-    from tvm import ir
-
-    found: set[Any] = set()
-
-    def keep(var: Any) -> None:
-        found.add(var)
-
-    tvm_ffi.structural_walk(expression, (ir.Var, keep))
-    return found
+    return set(rewrite.variables(expression))
 
 
 def loads(statement: Any) -> list[Any]:

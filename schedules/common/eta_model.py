@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from tvmconv.algorithms.winograd_packing import SIZES, Packing
 from tvmconv.config import Config, KnobValue
@@ -165,7 +166,4 @@ def _panel_bytes(br: int, kr: int, cl1: int, s: int) -> int:
 
 
 def _bytes(shape: tuple[int, ...]) -> int:
-    size = 4
-    for extent in shape:
-        size *= extent
-    return size
+    return 4 * prod(shape)

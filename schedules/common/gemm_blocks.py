@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvmconv.config import Config
 from tvmconv.gemm import GemmWorkload
 from tvmconv.machine import Machine
+from tvmconv.schedules.common.cuts import balanced
 
 # most inner steps of a part of the reduction
 _STEPS = 1024
@@ -44,9 +45,8 @@ def default_config(workload: GemmWorkload, machine: Machine) -> Config:
     block = max(1, (floats - 2 * kc * nr) // (kc * mr))
     if machine.cores > 1:
         block = min(block, -(-slivers // machine.cores))
-    block = -(-slivers // -(-slivers // block))
-    panel = max(1, machine.l3_bytes // 8 // (kc * nr))
-    panel = -(-columns // -(-columns // panel))
+    block = balanced(slivers, block)
+    panel = balanced(columns, max(1, machine.l3_bytes // 8 // (kc * nr)))
     tasks = min(-(-machine.cores // -(-slivers // block)), panel)
     return Config.of(
         mr=mr,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.compile.rewrite import variables
+
 
 class Memo:
     """Conditions of statements, variables of conditions, and outcomes.
@@ -69,16 +71,6 @@ class Memo:
             self.variables(expression)
             found = self._handles[hash(expression)]
         return found
-
-
-def variables(expression: Any) -> list[Any]:
-    """The variables of an expression, with repetitions."""
-    import tvm_ffi
-    from tvm import ir
-
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expression, (ir.Var, found.append))
-    return found
 
 
 def is_select(call: Any) -> bool:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.compile.rewrite import TO_L1, TO_L2, prefetch, substitute
-from tvmconv.schedules.common.scope import Scope, is_unrolled, variables
+from tvmconv.compile.rewrite import TO_L1, TO_L2, prefetch, substitute, uses, variables
+from tvmconv.schedules.common.scope import Scope, is_unrolled
 
 
 def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[Any]:
@@ -119,4 +119,4 @@ def _digits(number: Any, extents: list[int]) -> list[Any]:
 
 
 def _uses(load: Any, var: Any) -> bool:
-    return any(v.same_as(var) for index in load.indices for v in variables(index))
+    return any(uses(index, var) for index in load.indices)

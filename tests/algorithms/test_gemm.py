@@ -10,7 +10,7 @@ import tvm
 
 from tests.kernels import REGISTER, V3, V4, Code
 from tvmconv.algorithms.gemm import compute, pack_b
-from tvmconv.compile.tir import register
+from tvmconv.compile.tir import compile_function
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError, WorkloadError
 from tvmconv.gemm import GemmKernel, GemmWorkload, make_gemm
@@ -123,7 +123,7 @@ def test_sums_stay_in_registers(machine, mr, nr, unroll):
     """Source's checklist: no spills, no accumulator in memory, B vectors shared by all rows."""
     workload = GemmWorkload(4 * mr, 4 * nr, 64)
     kernel = make_gemm(workload, machine, mr=mr, nr=nr, mc=2 * mr, nc=4 * nr, unroll=unroll)
-    module = tvm.tirx.build(kernel.prim_func(), target=machine.tvm_target(), pipeline=register())
+    module = compile_function(kernel.prim_func(), machine)
     code = Code(module.inspect_source("s"), REGISTER[machine.isa])
     body = code.hot_loop()
     vectors = nr // machine.lanes

@@ -13,7 +13,7 @@ from tvm import te
 
 from tests.kernels import REGISTER
 from tvmconv.compile.schedule import schedule_function
-from tvmconv.compile.tir import register
+from tvmconv.compile.tir import compile_function
 from tvmconv.machine import Machine
 from tvmconv.target import resolve_machine
 
@@ -34,7 +34,7 @@ class Built:
         outputs = list(result) if isinstance(result, list | tuple) else [result]
         func = te.create_prim_func([*inputs, *outputs]).with_attr("global_symbol", "main")
         self.func = schedule_function(func, machine)
-        self.library = tvm.tirx.build(self.func, target=machine.tvm_target(), pipeline=register())
+        self.library = compile_function(self.func, machine)
         self.inputs = [tvm.runtime.tensor(a) for a in arrays]
         self.outputs = [
             tvm.runtime.empty(tuple(int(d) for d in t.shape), str(t.dtype)) for t in outputs

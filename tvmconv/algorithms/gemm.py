@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
+from tvmconv.algorithms.padding import zero_unless
 from tvmconv.config import Config
 from tvmconv.gemm import GemmWorkload
 from tvmconv.machine import Machine
@@ -39,7 +40,7 @@ def compute(workload: GemmWorkload, machine: Machine, config: Config) -> list[An
     def inside(value: Any, *limits: tuple[Any, int, int]) -> Any:
         """The value, or 0 where an index is beyond its limit."""
         tests = [index < limit for index, limit, extent in limits if extent > limit]
-        return tirx.if_then_else(tirx.all(*tests), value, 0.0) if tests else value
+        return zero_unless(tests, value)
 
     def sliver_a(p: Any, s: Any, x: Any, i: Any) -> Any:
         row, step = s * mr + i, p * kc + x

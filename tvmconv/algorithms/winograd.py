@@ -19,7 +19,12 @@ import numpy as np
 from tvmconv.algorithms.base import Algorithm, FloatArray
 from tvmconv.algorithms.operands import Operands
 from tvmconv.algorithms.padding import image_tests, zero_unless
-from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS, Transforms, transforms
+from tvmconv.algorithms.winograd_matrices import (
+    MOST_PRODUCTS,
+    Transforms,
+    rounding_error,
+    transforms,
+)
 from tvmconv.config import Config
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
@@ -210,4 +215,4 @@ class Winograd(Algorithm):
         """Rounding of the products' sums, amplified by the transforms of both axes."""
         tiles = tiling(workload, config)
         grown = _AMPLIFICATION[tiles.vertical.n] * _AMPLIFICATION[tiles.horizontal.n]
-        return float(2.0**-24 * grown * (3.4 + workload.in_channels / 48))
+        return rounding_error(grown, workload.in_channels)

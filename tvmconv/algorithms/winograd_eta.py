@@ -23,6 +23,7 @@ import numpy as np
 from tvmconv.algorithms.base import Algorithm, FloatArray
 from tvmconv.algorithms.operands import Operands
 from tvmconv.algorithms.padding import image_tests, zero_unless
+from tvmconv.algorithms.winograd_matrices import rounding_error
 from tvmconv.algorithms.winograd_packing import TAPS, Packing, source_transforms
 from tvmconv.config import Config
 from tvmconv.machine import Machine
@@ -98,8 +99,7 @@ class WinogradEta(Algorithm):
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """As of :class:`~tvmconv.algorithms.winograd.Winograd`, with the source's points."""
-        grown = _AMPLIFICATION[config.int("m")]
-        return float(2.0**-24 * grown * (3.4 + workload.in_channels / 48))
+        return rounding_error(_AMPLIFICATION[config.int("m")], workload.in_channels)
 
 
 def _input(pack: Packing, data: Any) -> Any:

@@ -145,6 +145,15 @@ def transforms(m: int, r: int) -> Transforms:
     return Transforms(m, r, at, tuple(g), tuple(bt), scale_squared, pairs)
 
 
+def rounding_error(growth: float, in_channels: int) -> float:
+    """Estimate of max|error| / max|reference| in float32.
+
+    Rounding of sums over the input channels, fitted to measurements (docs/winograd.md), times the
+    growth by the transforms of both axes.
+    """
+    return float(2.0**-24 * growth * (3.4 + in_channels / 48))
+
+
 def _polynomial(roots: list[Fraction] | tuple[Fraction, ...]) -> list[Fraction]:
     """Coefficients of the product of (x - root), lowest power first."""
     result = [Fraction(1)]

@@ -65,6 +65,21 @@ def substitute(node: Any, values: Mapping[Any, Any]) -> Any:
     return tvm_ffi.structural_map(node, (ir.Var, lambda var: table.get(var, var)))
 
 
+def variables(expression: Any) -> list[Any]:
+    """The variables of an expression, with repetitions."""
+    import tvm_ffi
+    from tvm import ir
+
+    found: list[Any] = []
+    tvm_ffi.structural_walk(expression, (ir.Var, found.append))
+    return found
+
+
+def uses(expression: Any, var: Any) -> bool:
+    """Whether a variable stands in an expression."""
+    return any(found.same_as(var) for found in variables(expression))
+
+
 def prefetch(load: Any, locality: int, *, write: bool = False) -> Any:
     """The statement that asks for the cache line of a ``BufferLoad``."""
     from tvm import tirx

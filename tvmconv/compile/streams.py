@@ -12,7 +12,15 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tvmconv.compile.rewrite import TO_L1, TO_L2, prefetch, rebuilt, replace_marked, substitute
+from tvmconv.compile.rewrite import (
+    TO_L1,
+    TO_L2,
+    prefetch,
+    rebuilt,
+    replace_marked,
+    substitute,
+    uses,
+)
 
 # annotation that schedules put on the innermost reduction loop; its value is the distance in bytes
 STREAM = "tvmconv.stream"
@@ -72,7 +80,7 @@ def _operand(loop: Any) -> Any:
     vectors = [n.loop_var for n in _inner(loop) if int(n.kind) == tirx.ForKind.VECTORIZED]
     for load in loads:
         written = any(load.source.same_as(buffer) for buffer in stored)
-        if written or not any(_uses(load.indices[-1], var) for var in vectors):
+        if written or not any(uses(load.indices[-1], var) for var in vectors):
             continue
         if sum(index.same_as(loop.loop_var) for index in load.indices) == 1:
             return load
@@ -134,12 +142,3 @@ def _share(loop: Any, _value: Any) -> Any:
         return _with_hints(nest, [hint]) if nest.loop_var.same_as(last.loop_var) else nest
 
     return rebuilt(loop, body=tvm_ffi.structural_map(loop.body, (tirx.For, look)))
-
-
-def _uses(index: Any, var: Any) -> bool:
-    import tvm_ffi
-    from tvm import ir
-
-    found: list[Any] = []
-    tvm_ffi.structural_walk(index, (ir.Var, found.append))
-    return any(v.same_as(var) for v in found)

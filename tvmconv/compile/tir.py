@@ -21,8 +21,10 @@ from tvmconv.compile.streams import prefetch_streams
 from tvmconv.compile.tails import split_tails
 from tvmconv.compile.transposes import transpose_copies
 from tvmconv.compile.workspace import record_pass
+from tvmconv.machine import Machine
 
 PIPELINE = "tvmconv"
+_DRAFT_LEVEL = 1
 
 
 def register() -> str:
@@ -31,6 +33,18 @@ def register() -> str:
 
     tirx.register_tir_pipeline(PIPELINE, _factory)
     return PIPELINE
+
+
+def compile_function(function: Any, machine: Machine, draft: bool = False) -> Any:
+    """Machine code of a scheduled function, by the passes of a built network.
+
+    A draft is made with fewer of LLVM's. Schedules leave it vector code without anything to
+    hoist or to unroll, so that kernels run as fast within two hundredths.
+    """
+    import tvm
+
+    options = {**machine.tvm_target(), **({"opt-level": _DRAFT_LEVEL} if draft else {})}
+    return tvm.tirx.build(function, target=tvm.target.Target(options), pipeline=register())
 
 
 def _factory() -> tuple[Any, Any, Any]:

@@ -71,6 +71,13 @@ class Case:
             raise Unsupported(f"{len(self.inputs)} inputs; this adapter feeds one")
         return next(iter(self.inputs.items()))
 
+    def product(self) -> tuple[Array, Array]:
+        """Both matrices of a case that is one plain product; adapters of a BLAS call this."""
+        if len(self.nodes) != 1 or self.nodes[0].op != "MatMul":
+            raise Unsupported("one plain matrix product only")
+        a, b = (self.inputs[name] for name in self.nodes[0].inputs)
+        return a, b
+
     def constant(self, name: str) -> Array:
         """The value of a constant."""
         if name not in self.constants:

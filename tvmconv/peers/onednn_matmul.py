@@ -15,7 +15,7 @@ def prepare(case: Case, engine: Engine) -> Session:
     from .onednn_direct import SRC, WEIGHTS
 
     node = case.nodes[0]
-    a, b = (case.inputs[name] for name in node.inputs)
+    a, b = case.product()
     shape = case.shapes[node.output]
     descriptors = [engine.plain(s) for s in (a.shape, b.shape, shape)]
     primitive_descriptor = engine.create(

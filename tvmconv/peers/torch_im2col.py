@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from . import torch_jit
-from .case import Array, Case, Session
+from .case import Case, Session
 
 version = torch_jit.version
 
@@ -23,13 +21,4 @@ def prepare(case: Case, threads: int) -> Session:
     with torch.autograd.profiler.profile() as profile:
         module(*values)
     names = {event.name for event in profile.function_events if "conv" in event.name}
-    last: list[Any] = [None]
-
-    def run() -> None:
-        last[0] = module(*values)
-
-    def outputs() -> dict[str, Array]:
-        results = last[0] if isinstance(last[0], tuple) else (last[0],)
-        return {n: r.numpy() for n, r in zip(case.outputs, results, strict=True)}
-
-    return Session(run, outputs, info=", ".join(sorted(names)))
+    return torch_jit.session_of(module, values, case.outputs, ", ".join(sorted(names)))

@@ -29,16 +29,21 @@ def prepare(case: Case, threads: int) -> Session:
         warnings.simplefilter("ignore")
         traced = torch.jit.freeze(torch.jit.trace(module, values))
         optimised = torch.jit.optimize_for_inference(traced)
+    return session_of(optimised, values, case.outputs)
+
+
+def session_of(module: Any, values: list[Any], names: tuple[str, ...], info: str = "") -> Session:
+    """Calls of a module with the same tensors."""
     last: list[Any] = [None]
 
     def run() -> None:
-        last[0] = optimised(*values)
+        last[0] = module(*values)
 
     def outputs() -> dict[str, Array]:
         results = last[0] if isinstance(last[0], tuple) else (last[0],)
-        return {n: r.numpy() for n, r in zip(case.outputs, results, strict=True)}
+        return {n: r.numpy() for n, r in zip(names, results, strict=True)}
 
-    return Session(run, outputs)
+    return Session(run, outputs, info=info)
 
 
 def module_of(case: Case) -> Any:

@@ -81,6 +81,7 @@ def further_tables(result: BenchResult, against: str = "") -> list[Table]:
     InputError
         If a name is that of no row.
     """
+    baselines = _baselines(result, against)
     tables = [
         Table("kernels", "Our kernels", _KERNELS, _kernels(result)),
         Table("stages", "Stages", _STAGES, _stages(result)),
@@ -90,17 +91,13 @@ def further_tables(result: BenchResult, against: str = "") -> list[Table]:
             "against",
             "Times of a baseline over those of a row: above 1 the row is faster",
             _AGAINST,
-            [row for label in _baselines(result, against) for row in _against(result, label)],
+            [row for label in baselines for row in _against(result, label)],
         ),
         Table(
             "against_cold_weights",
             "The same with weights in memory, as in a network",
             _AGAINST,
-            [
-                row
-                for label in _baselines(result, against)
-                for row in _against(result, label, "cold_weights_best")
-            ],
+            [row for label in baselines for row in _against(result, label, "cold_weights_best")],
         ),
     ]
     return [table for table in tables if table.rows]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,11 +86,9 @@ def _refusal(contenders: int, needed: int, available: int | None, remedy: str) -
 
 def available_bytes() -> int:
     """Memory that new processes can have, within the control group's limit."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")]
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == "MemAvailable":
-            limits = [int(value.split()[0]) * 1024]
+    import psutil
+
+    limits = [int(psutil.virtual_memory().available)]
     try:
         most = Path("/sys/fs/cgroup/memory.max").read_text().strip()
         used = int(Path("/sys/fs/cgroup/memory.current").read_text())

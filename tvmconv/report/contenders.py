@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tvmconv import peers as peer_table
 from tvmconv.report.bench_result import OWN, PEAK
@@ -17,26 +17,24 @@ if TYPE_CHECKING:
 def contenders(plan: Plan, kind: str) -> list[Contender]:
     """The columns for ``models``, ``layers`` or ``products``; ours and the peak first."""
     target = ("target", plan.target)
+
+    def own(label: str, group: str, **options: Any) -> Contender:
+        module = peer_table.OWN[OWN].module
+        return Contender(label, module, sys.executable, (target, *options.items()), group)
+
     found = [Contender(PEAK, peer_table.OWN[PEAK].module, sys.executable, (target,))]
-    own = peer_table.OWN[OWN].module
     if kind == "products":
         for label, prepacked in (("gemm", False), ("gemm, B packed before", True)):
-            product = (target, ("prepacked", prepacked))
-            group = f"{OWN} gemm"
-            found.append(Contender(f"{OWN} {label}", own, sys.executable, product, group))
+            found.append(own(f"{OWN} {label}", f"{OWN} gemm", prepacked=prepacked))
     elif kind == "models":
         names = [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
-        for label, log in _builds(plan):
-            options = (target, ("algorithms", names), ("log", log))
-            found.append(Contender(label, own, sys.executable, options, OWN))
+        found += [own(label, OWN, algorithms=names, log=log) for label, log in _builds(plan)]
     elif plan.log and not plan.algorithms:
-        for label, log in _builds(plan):
-            found.append(Contender(label, own, sys.executable, (target, ("log", log)), OWN))
+        found += [own(label, OWN, log=log) for label, log in _builds(plan)]
     else:
         for variant in _variants(plan):
-            form = (target, ("variant", variant.to_json()))
             group = f"{OWN} {variant.algorithm}"
-            found.append(Contender(f"{OWN} {variant}", own, sys.executable, form, group))
+            found.append(own(f"{OWN} {variant}", group, variant=variant.to_json()))
     for name in plan.peers:
         peer = peer_table.PEERS[name]
         if getattr(peer, kind):

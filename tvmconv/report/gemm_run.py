@@ -50,15 +50,13 @@ class GemmRun:
     ) -> None:
         import tvm
 
-        from tvmconv.compile.tir import register
+        from tvmconv.compile.tir import compile_function
         from tvmconv.compile.workspace import recorded
 
         self.kernel = make_gemm(workload, machine, config, prepacked=prepacked)
         self.threads = threads
-        target = tvm.target.Target(machine.tvm_target())
-        module = tvm.IRModule({"main": self.kernel.prim_func()})
         with recorded() as sizes:
-            self._function = tvm.tirx.build(module, target=target, pipeline=register())["main"]
+            self._function = compile_function(self.kernel.prim_func(), machine)["main"]
         start = perf_counter()
         b = self.kernel.pack_b(inputs["b"]) if prepacked else inputs["b"]
         self._facts = {

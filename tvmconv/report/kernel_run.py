@@ -61,13 +61,9 @@ class KernelRun:
         self._arguments = (*tensors, self._result)
 
     def _compiled(self, omit: Collection[str] = ()) -> Any:
-        import tvm
+        from tvmconv.compile.tir import compile_function
 
-        from tvmconv.compile.tir import register
-
-        target = tvm.target.Target(self.kernel.machine.tvm_target())
-        module = tvm.IRModule({"main": self.kernel.prim_func(omit=omit)})
-        return tvm.tirx.build(module, target=target, pipeline=register())["main"]
+        return compile_function(self.kernel.prim_func(omit=omit), self.kernel.machine)["main"]
 
     def stages(self) -> dict[str, Callable[[], None]]:
         """The algorithm's stages in order, each with a call that ends after it.

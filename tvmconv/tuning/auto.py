@@ -121,7 +121,8 @@ def load_cpu_intrinsics() -> None:
 
 def main() -> None:
     """Serve one request."""
-    from tvmconv.tuning.candidate import Candidate, Operands, compile_function, compile_kernel
+    from tvmconv.compile.tir import compile_function
+    from tvmconv.tuning.candidate import Candidate, Operands, compile_kernel
     from tvmconv.tuning.place import make_place
 
     die_with_parent()
@@ -143,8 +144,10 @@ def main() -> None:
     if function is None:
         answer: dict[str, Any] = {"failed": "no candidate could be built and run"}
     else:
-        modules = [compile_kernel(kernel) for kernel in kernels if kernel is not expression]
-        modules.insert(1, compile_function(function, machine))
+        modules = [
+            compile_function(function, machine) if kernel is expression else compile_kernel(kernel)
+            for kernel in kernels
+        ]
         place = make_place(None, modules, machine)
         together = Candidate(Operands(str(workload), machine.lanes), kernels, place)
         answer = together.interleave(int(request["rounds"]), float(request["seconds"]))

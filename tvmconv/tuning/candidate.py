@@ -20,7 +20,6 @@ Array = npt.NDArray[np.float32]
 _ERROR_FLOOR = 1e-5
 _ERROR_FACTOR = 4.0
 _POISON = np.float32(1e3)
-_DRAFT_LEVEL = 1
 
 
 def warm_up() -> None:
@@ -39,22 +38,9 @@ def warm_up() -> None:
 
 def compile_kernel(kernel: Kernel, draft: bool = False) -> Any:
     """Machine code of a kernel, as in a built network or as a draft."""
+    from tvmconv.compile.tir import compile_function
+
     return compile_function(kernel.prim_func(), kernel.machine, draft)
-
-
-def compile_function(function: Any, machine: Machine, draft: bool = False) -> Any:
-    """Machine code of a scheduled function, by the passes of a built network.
-
-    A draft is made with fewer of LLVM's. Schedules leave it vector code without anything to
-    hoist or to unroll, so that kernels run as fast within two hundredths.
-    """
-    import tvm
-
-    from tvmconv.compile.tir import register
-
-    options = {**machine.tvm_target(), **({"opt-level": _DRAFT_LEVEL} if draft else {})}
-    target = tvm.target.Target(options)
-    return tvm.tirx.build(function, target=target, pipeline=register())
 
 
 def error_limit(kernel: Kernel) -> float:

@@ -228,12 +228,6 @@ def is_better(default: Sequence[float], tuned: Sequence[float]) -> bool:
 
 def fastest_gains(default: Measured, others: Sequence[Measured]) -> list[Measured]:
     """Of each algorithm the fastest that beats the default by more than the noise."""
-    found: dict[str, Measured] = {}
-    for measured in others:
-        best = found.get(measured.algorithm)
-        if is_better(default.samples, measured.samples) and (
-            best is None
-            or gain(default.samples, measured.samples) > gain(default.samples, best.samples)
-        ):
-            found[measured.algorithm] = measured
-    return list(found.values())
+    better = [measured for measured in others if is_better(default.samples, measured.samples)]
+    better.sort(key=lambda measured: gain(default.samples, measured.samples))
+    return list({measured.algorithm: measured for measured in better}.values())

@@ -9,13 +9,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tvmconv import peers as peer_table
+from tvmconv.report.bench_lane import reason
+from tvmconv.report.bench_result import WRONG_ABOVE
 from tvmconv.report.cases import write_layer_case
 from tvmconv.report.worker_process import Contender, WorkerError, WorkerProcess
 from tvmconv.workload import Conv2dWorkload
 
 _PREPARE_SECONDS = 300.0
 _TIME_SECONDS = 120.0
-_WRONG_ABOVE = 1e-2
 
 
 class PeerTimes:
@@ -91,10 +92,9 @@ class PeerTimes:
         except WorkerError as failure:
             answer = {"failure": str(failure)}
         error = answer.get("error")
-        if error is not None and error <= _WRONG_ABOVE:
+        if error is not None and error <= WRONG_ABOVE:
             return True
-        reasons = (answer.get(key) for key in ("absent", "unsupported", "failure"))
-        self.failures[peer] = next((str(r) for r in reasons if r), f"wrong by {error}")
+        self.failures[peer] = reason(answer) if error is None else f"wrong by {error}"
         return False
 
     def _time(self, peer: str) -> float:
