@@ -135,4 +135,6 @@ def _input(schedule: Any, region: Any) -> None:
         schedule.parallel(cb)
     schedule.unroll(p)
     schedule.vectorize(lane)
-    transform_tile(schedule, schedule.get_sblock("columns"), at=t)
+    columns, patch = schedule.get_sblock("columns"), schedule.get_sblock("patch")
+    transform_tile(schedule, columns, at=t)
+    transform_tile(schedule, patch, at=schedule.get_loops(columns)[-3])

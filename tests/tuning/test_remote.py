@@ -78,7 +78,9 @@ class Lab:
         """As when a cable is pulled: nobody says good-bye."""
         if process.poll() is None:
             for child in psutil.Process(process.pid).children(recursive=True):
-                child.kill()
+                # a server's process of one session may end by itself
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.kill()
         process.kill()
         process.wait()
         process.stdin.close()

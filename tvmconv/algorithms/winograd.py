@@ -87,9 +87,9 @@ class Winograd(Algorithm):
     """
 
     name = "winograd"
-    blocks = ("columns", "transform", "conv2d", "rows", "output")
+    blocks = ("patch", "columns", "transform", "conv2d", "rows", "output")
     stages = (
-        ("input transform", ("columns", "transform")),
+        ("input transform", ("patch", "columns", "transform")),
         ("products", ("conv2d",)),
         ("output transform", ("rows", "output")),
     )
@@ -133,10 +133,12 @@ class Winograd(Algorithm):
             value = given.data[t // (tiles.columns * tiles.rows), cb, y, x, c]
             return zero_unless(image_tests(w, y, x, lowest, rightmost), value)
 
+        # a stage of its own: in every row of the transform it would be compiled again
+        patch = te.compute((in_blocks, tiles.count, tall.n, wide.n, lanes), read, name="patch")
         columns = te.compute(
             (in_blocks, tiles.count, tall.n, wide.n, lanes),
             lambda cb, t, p, j, c: choose(
-                p, input_rows(tall, [read(cb, t, i, j, c) for i in range(tall.n)])
+                p, input_rows(tall, [patch[cb, t, i, j, c] for i in range(tall.n)])
             ),
             name="columns",
         )

@@ -24,6 +24,7 @@ from tvmconv.compile.workspace import record_pass
 from tvmconv.machine import Machine
 
 PIPELINE = "tvmconv"
+_DRAFT = "tvmconv.draft"
 _DRAFT_LEVEL = 1
 
 
@@ -32,25 +33,38 @@ def register() -> str:
     from tvm import tirx
 
     tirx.register_tir_pipeline(PIPELINE, _factory)
+    tirx.register_tir_pipeline(_DRAFT, _draft_factory)
     return PIPELINE
 
 
 def compile_function(function: Any, machine: Machine, draft: bool = False) -> Any:
     """Machine code of a scheduled function, by the passes of a built network.
 
-    A draft is made with fewer of LLVM's. Schedules leave it vector code without anything to
-    hoist or to unroll, so that kernels run as fast within two hundredths.
+    A draft is made with fewer of LLVM's, and does not check its arguments. Schedules leave LLVM
+    vector code without anything to hoist or to unroll, so that drafts run as fast within two
+    hundredths; the checks are most of the code of a small kernel.
     """
     import tvm
 
-    options = {**machine.tvm_target(), **({"opt-level": _DRAFT_LEVEL} if draft else {})}
-    return tvm.tirx.build(function, target=tvm.target.Target(options), pipeline=register())
+    pipeline = register()
+    options = machine.tvm_target()
+    if draft:
+        pipeline, options = _DRAFT, {**options, "opt-level": _DRAFT_LEVEL}
+    return tvm.tirx.build(function, target=tvm.target.Target(options), pipeline=pipeline)
 
 
 def _factory() -> tuple[Any, Any, Any]:
     from tvm.s_tir.pipeline import finalize_device_passes, finalize_host_passes
 
     return _lower(), finalize_host_passes, finalize_device_passes
+
+
+def _draft_factory() -> tuple[Any, Any, Any]:
+    from tvm import ir, tirx
+
+    lower, host, device = _factory()
+    passes = [*lower.passes, tirx.transform.SkipAssert()]
+    return ir.transform.Sequential(passes, name="tvmconv.LowerDrafts"), host, device
 
 
 def _lower() -> Any:

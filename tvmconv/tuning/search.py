@@ -165,10 +165,7 @@ def searches(workload: Conv2dWorkload, machine: Machine, settings: Settings) -> 
 
 
 def next_search(searches: list[Search], turn: int) -> Search:
-    """Every algorithm first; then the leader two turns of three, and those near it."""
-    fresh = [search for search in searches if not search.times]
-    if fresh:
-        return fresh[0]
+    """The leader two turns of three, and those near it, once every algorithm was looked at."""
 
     def seconds(search: Search) -> float:
         return search.best[1] if search.best else math.inf

@@ -29,6 +29,8 @@ _FIRST_LOOK = 4
 
 
 Observer = Callable[[Outcome], None]
+# what is built together: proposals of one search, or of several
+Batch = dict[Search, list[Config]]
 
 
 class WorkloadTuner:
@@ -109,39 +111,60 @@ class WorkloadTuner:
             observe(self.outcome)
         return self.outcome
 
-    def _batches(self) -> Iterator[tuple[Search, list[Config]]]:
-        """Proposals: every algorithm first, then the best, now and then its rivals."""
+    def _batches(self) -> Iterator[Batch]:
+        """Proposals: all algorithms at once first, then the best, now and then its rivals."""
         left = self.settings.trials
         stale, turn, best = 0, 0, math.inf
         open_searches = list(self.searches)
         while left > 0 and open_searches:
-            search = next_search(open_searches, turn)
-            size = self.settings.batch
-            if not search.times and search is not self.searches[0]:
-                size = min(size, _FIRST_LOOK)
-            proposed = search.propose(min(size, left))
+            batch = self._first_look(left) if turn == 0 else {}
+            if turn > 0:
+                search = next_search(open_searches, turn)
+                proposed = search.propose(min(self.settings.batch, left))
+                if proposed:
+                    batch[search] = proposed
+                else:
+                    open_searches.remove(search)
             turn += 1
-            if not proposed:
-                open_searches.remove(search)
+            if not batch:
                 continue
-            yield search, proposed
-            left -= len(proposed)
+            yield batch
+            count = sum(map(len, batch.values()))
+            left -= count
             if self.outcome.best_seconds < best:
                 best, stale = self.outcome.best_seconds, 0
             else:
-                stale += len(proposed)
+                stale += count
             if 0 < self.settings.early_stop <= stale:
                 return
 
-    def _measure(self, batch: tuple[Search, list[Config]], observe: Observer | None) -> None:
-        search, configs = batch
+    def _first_look(self, left: int) -> Batch:
+        """The leader's first batch and a few candidates of every other algorithm.
+
+        They are built together, those of the others first: some direct kernels take seconds to
+        compile, and other workers would wait for the last.
+        """
+        batch: Batch = {}
+        size = self.settings.batch
+        for search in self.searches:
+            if proposed := search.propose(min(size, left)):
+                batch[search] = proposed
+                left -= len(proposed)
+            size = min(size, _FIRST_LOOK)
+        return dict(reversed(batch.items()))
+
+    def _measure(self, batch: Batch, observe: Observer | None) -> None:
         name, known = str(self.workload), self.journal.trials(str(self.workload))
-        choices: list[Choice] = [(search.space.algorithm, config) for config in configs]
-        results: dict[Config, float] = {}
+        choices: list[Choice] = [
+            (search.space.algorithm, config)
+            for search, configs in batch.items()
+            for config in configs
+        ]
+        results: dict[Choice, float] = {}
         for choice in choices:
             if trial := known.get(choice):
                 self.outcome.remembered += 1
-                results[choice[1]] = self._take(trial, observe)
+                results[choice] = self._take(trial, observe)
         fresh = [choice for choice in choices if choice not in known]
         if fresh:
             best = self.outcome.best_seconds
@@ -150,9 +173,10 @@ class WorkloadTuner:
             ):
                 self._keep_anchor()
                 self.journal.add(name, [trial])
-                results[trial.config] = self._take(trial, observe)
+                results[trial.algorithm, trial.config] = self._take(trial, observe)
         # in the order of the proposals, whatever was remembered: the model sees the same
-        search.learn({config: results[config] for config in configs})
+        for search, configs in batch.items():
+            search.learn({c: results[search.space.algorithm, c] for c in configs})
 
     def _anchor_key(self) -> dict[str, Any]:
         algorithm, config = self.default
