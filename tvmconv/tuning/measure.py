@@ -170,7 +170,8 @@ def quick_trial(
             return Trial(algorithm, config, "wrong", math.inf, error)
         most = max(_OUTCLASSED * best, _ALWAYS_TIMED)
         if anchor is not None and anchor.ready:
-            return Trial(algorithm, config, "timed", _in_turns(built, most, quick, anchor), error)
+            seconds = _in_turns(built, most, quick, anchor, best)
+            return Trial(algorithm, config, "timed", seconds, error)
         samples = _samples(built, quick.samples, quick.seconds, most)
         return Trial(algorithm, config, "timed", min(samples), error)
     except Failure as failure:
@@ -179,10 +180,16 @@ def quick_trial(
         built.close()
 
 
-def _in_turns(built: Running, most: float, quick: Quick, anchor: Anchor) -> float:
-    """The least sample of a candidate, in the time of the anchor's moment."""
-    ours, anchors = math.inf, math.inf
-    for _ in range(anchor.turns(quick.samples)):
+def _in_turns(built: Running, most: float, quick: Quick, anchor: Anchor, best: float) -> float:
+    """The least sample of a candidate, in the time of the anchor's moment.
+
+    What would lead gets as many turns again: a leader by luck draws the search after it.
+    """
+    ours, anchors, slowness = math.inf, math.inf, 1.0
+    turns = anchor.turns(quick.samples)
+    for turn in range(2 * turns):
+        if turn == turns and ours / slowness > best:
+            break
         anchors = min(anchors, anchor.sample(quick.seconds))
         slowness = anchor.slowness(anchors)
         ours = min(ours, *_samples(built, 1, quick.seconds, most * slowness))
