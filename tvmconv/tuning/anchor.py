@@ -8,6 +8,7 @@ finalists were those of a fast second, and the default beat them all in turns.
 from __future__ import annotations
 
 import math
+from statistics import median
 
 from tvmconv.machine import Machine
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
@@ -48,7 +49,7 @@ class Anchor:
             (built,) = pool.build(workload, machine, [self.choice])
             self._running = built if isinstance(built, Running) else None
         if not math.isfinite(self.seconds):
-            self.seconds = min(self.sample(seconds) for _ in range(samples))
+            self.seconds = median(self.sample(seconds) for _ in range(samples))
 
     def turns(self, wanted: int) -> int:
         """How often to time a candidate in turn with it."""

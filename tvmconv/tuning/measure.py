@@ -181,21 +181,25 @@ def quick_trial(
 
 
 def _in_turns(built: Running, most: float, quick: Quick, anchor: Anchor, best: float) -> float:
-    """The least sample of a candidate, in the time of the anchor's moment.
+    """The time of a candidate in the anchor's moment: the median of the turns' ratios.
 
-    What would lead gets as many turns again: a leader by luck draws the search after it.
+    Not the ratio of the least: where a neighbour has the other half of the core most of the
+    time, the few samples without it are up to twice as fast, and either may have got one. What
+    would lead gets as many turns again: a leader by luck draws the search after it.
     """
-    ours, anchors, slowness = math.inf, math.inf, 1.0
+    seconds, ratios = math.inf, []
     turns = anchor.turns(quick.samples)
     for turn in range(2 * turns):
-        if turn == turns and ours / slowness > best:
+        if turn == turns and seconds > best:
             break
-        anchors = min(anchors, anchor.sample(quick.seconds))
-        slowness = anchor.slowness(anchors)
-        ours = min(ours, *_samples(built, 1, quick.seconds, most * slowness))
-        if ours > most * slowness:
+        slowness = anchor.slowness(anchor.sample(quick.seconds))
+        ratios += [
+            s / slowness for s in _samples(built, 1, quick.seconds, most * max(slowness, 1.0))
+        ]
+        seconds = median(ratios)
+        if ratios[0] > most:
             break
-    return ours / slowness
+    return seconds
 
 
 def _samples(built: Running, count: int, seconds: float, most: float) -> list[float]:

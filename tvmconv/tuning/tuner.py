@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tvmconv.config import Config
@@ -215,17 +216,24 @@ class WorkloadTuner:
         )
         near = HOPELESS * self.outcome.best_seconds
         firsts = {name: c for seconds, name, _, c in reversed(ranked) if seconds < near}
-        chosen: list[Choice] = list(firsts.items())
-        chosen += [(name, config) for _, name, _, config in ranked]
-        unique = [c for c in dict.fromkeys(chosen) if c != self.default]
+        ordered: list[Choice] = list(firsts.items())
+        ordered += [(name, config) for _, name, _, config in ranked]
+        unique = [c for c in dict.fromkeys(ordered) if c != self.default]
         listed = unique[: max(_SHORT_LIST, len(firsts))]
         if len(listed) <= _FINALISTS:
             return listed
         final = self.settings.final
         short = Final(min(_SHORT, final.rounds), final.seconds / 2, draft=True)
         measured = self.measurer.interleaved(self.workload, self.machine, listed, short)
-        good = [(min(m.samples), n) for n, m in enumerate(measured) if isinstance(m, Measured)]
-        return [listed[number] for _, number in sorted(good)[:_FINALISTS]] or listed[:_FINALISTS]
+        good = [m for m in measured if isinstance(m, Measured)]
+        # medians of ratios to a turn's median: as in the search, not the least of each
+        middles = [median(turn) for turn in zip(*(m.samples for m in good), strict=True)]
+        places = sorted(
+            (median(s / middle for s, middle in zip(m.samples, middles, strict=True)), number)
+            for number, m in enumerate(good)
+        )
+        chosen = [(good[n].algorithm, good[n].config) for _, n in places[:_FINALISTS]]
+        return chosen or listed[:_FINALISTS]
 
     def _decide(self) -> None:
         """Measure the finalists beside the default and log the best of each algorithm.
