@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvmconv.compile.rewrite import variables
+
+Find = Callable[[Any], tuple[Any, ...]]
 
 
 class Memo:
@@ -16,11 +19,7 @@ class Memo:
     def __init__(self) -> None:
         self.outcomes: dict[tuple[Any, ...], int] = {}
         self._kept: list[Any] = []
-        self._conditions: dict[int, tuple[Any, ...]] = {}
-        self._selects: dict[int, tuple[Any, ...]] = {}
-        self._conjuncts: dict[int, tuple[Any, ...]] = {}
-        self._variables: dict[int, tuple[Any, ...]] = {}
-        self._handles: dict[int, tuple[int, ...]] = {}
+        self._found: dict[tuple[Find, int], tuple[Any, ...]] = {}
 
     def keep(self, *objects: Any) -> None:
         """Hold objects whose handles are part of a key."""
@@ -28,48 +27,30 @@ class Memo:
 
     def conditions(self, stmt: Any) -> tuple[Any, ...]:
         """The conditions of all branches and selections in a statement, in order."""
-        from tvm import ir, tirx
-
-        found = self._conditions.get(hash(stmt))
-        if found is None:
-            found = self._conditions[hash(stmt)] = _walk(stmt, (tirx.IfThenElse, ir.Call))
-            self._kept.append(stmt)
-        return found
+        return self._once(_conditions, stmt)
 
     def selects(self, stmt: Any) -> tuple[Any, ...]:
         """The conditions of all selections in a statement, in order."""
-        from tvm import ir
-
-        found = self._selects.get(hash(stmt))
-        if found is None:
-            found = self._selects[hash(stmt)] = _walk(stmt, (ir.Call,))
-            self._kept.append(stmt)
-        return found
+        return self._once(_selects, stmt)
 
     def conjuncts(self, condition: Any) -> tuple[Any, ...]:
         """The parts of a conjunction."""
-        found = self._conjuncts.get(hash(condition))
-        if found is None:
-            found = self._conjuncts[hash(condition)] = tuple(_conjuncts(condition))
-            self._kept.append(condition)
-        return found
+        return self._once(_conjuncts, condition)
 
     def variables(self, expression: Any) -> tuple[Any, ...]:
         """The variables of an expression, each once."""
-        found = self._variables.get(hash(expression))
-        if found is None:
-            distinct = {hash(var): var for var in variables(expression)}
-            found = self._variables[hash(expression)] = tuple(distinct.values())
-            self._handles[hash(expression)] = tuple(distinct)
-            self._kept.append(expression)
-        return found
+        return self._once(_distinct, expression)
 
     def handles(self, expression: Any) -> tuple[int, ...]:
         """The handles of :meth:`variables`."""
-        found = self._handles.get(hash(expression))
+        return self._once(_handles, expression)
+
+    def _once(self, find: Find, node: Any) -> tuple[Any, ...]:
+        key = find, hash(node)
+        found = self._found.get(key)
         if found is None:
-            self.variables(expression)
-            found = self._handles[hash(expression)]
+            found = self._found[key] = find(node)
+            self._kept.append(node)
         return found
 
 
@@ -80,12 +61,32 @@ def is_select(call: Any) -> bool:
     return isinstance(call.op, ir.Op) and call.op.name.endswith("if_then_else")
 
 
-def _conjuncts(condition: Any) -> list[Any]:
+def _conditions(stmt: Any) -> tuple[Any, ...]:
+    from tvm import ir, tirx
+
+    return _walk(stmt, (tirx.IfThenElse, ir.Call))
+
+
+def _selects(stmt: Any) -> tuple[Any, ...]:
+    from tvm import ir
+
+    return _walk(stmt, (ir.Call,))
+
+
+def _conjuncts(condition: Any) -> tuple[Any, ...]:
     from tvm import tirx
 
     if isinstance(condition, tirx.And):
-        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
-    return [condition]
+        return (*_conjuncts(condition.a), *_conjuncts(condition.b))
+    return (condition,)
+
+
+def _distinct(expression: Any) -> tuple[Any, ...]:
+    return tuple({hash(var): var for var in variables(expression)}.values())
+
+
+def _handles(expression: Any) -> tuple[int, ...]:
+    return tuple({hash(var): None for var in variables(expression)})
 
 
 def _walk(stmt: Any, kinds: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -88,3 +88,38 @@ def test_what_is_far_slower_is_timed_once(pool):
     (trial,) = LocalMeasurer(pool).trials(SMALL, V3, [slow], 1e-3, anchor)
     assert trial.seconds == pytest.approx(4 * anchor.seconds / 1e-3, rel=0.1)
     assert pool.slowness < 1.01**9
+
+
+class Bursting(Slowing):
+    """A machine whose neighbour is away during some samples: these are twice as fast."""
+
+    def __init__(self, fast):
+        super().__init__()
+        self.fast = fast
+        self.asked = 0
+
+    def build(self, workload, machine, choices, draft=False):
+        return [Burst(self, config) for _, config in choices]
+
+
+class Burst(Kernel):
+    def order(self, what, **details):
+        self.machine.asked += 1
+        slowness = 1 if self.machine.asked in self.machine.fast else 2
+        return {"samples": [self.seconds * slowness] * details["samples"]}
+
+
+@pytest.mark.parametrize("fast", [{6}, {9, 10}, {12}], ids=["default", "both", "candidate"])
+def test_a_burst_of_speed_makes_no_winner(fast):
+    anchor = Anchor(("direct", GOOD))
+    equal = ("direct", GOOD)
+    (trial,) = LocalMeasurer(Bursting(fast)).trials(SMALL, V3, [equal], anchor=anchor)
+    assert trial.seconds == pytest.approx(anchor.seconds)
+
+
+@pytest.mark.parametrize(("best", "turns"), [(1.0, 10), (1e-6, 5)])
+def test_what_would_lead_is_timed_twice_as_often(best, turns):
+    pool = Bursting(())
+    anchor = Anchor(("direct", GOOD), 2e-3 * GOOD.int("ow"))
+    list(LocalMeasurer(pool).trials(SMALL, V3, [("direct", GOOD)], best, anchor=anchor))
+    assert pool.asked == 2 * turns

@@ -123,7 +123,7 @@ def main() -> None:
     """Serve one request."""
     from tvmconv.compile.tir import compile_function
     from tvmconv.tuning.candidate import Candidate, Operands, compile_kernel
-    from tvmconv.tuning.place import make_place
+    from tvmconv.tuning.place import make_place, stay
 
     die_with_parent()
     request = json.loads(sys.stdin.read())
@@ -148,6 +148,7 @@ def main() -> None:
             compile_function(function, machine) if kernel is expression else compile_kernel(kernel)
             for kernel in kernels
         ]
+        stay(machine.cores)
         place = make_place(None, modules, machine)
         together = Candidate(Operands(str(workload), machine.lanes), kernels, place)
         answer = together.interleave(int(request["rounds"]), float(request["seconds"]))

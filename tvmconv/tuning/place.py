@@ -7,6 +7,8 @@ such times loses where they are large.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.machine import Machine
+from tvmconv.report.host import pick_cpus
 
 _LEAST_SECONDS = 1e-7
 # copies of the weight, in last-level caches; of small weights, what fits them costs next to nothing
@@ -26,6 +29,16 @@ _MOST_COPIES = 256
 # flushing takes longer than calling a small kernel
 _MOST_REPEATS = 32
 _FLUSH = "cache_flush_cpu_non_first_arg"
+
+
+def stay(threads: int) -> None:
+    """Keep this process on the CPUs of a measurement with so many threads.
+
+    Kernels that are timed in turns must take turns on the same ones: on a shared host a
+    neighbour may have the other hardware thread of one CPU's core and not of another's.
+    """
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, pick_cpus(threads))
 
 
 class Place(Protocol):

@@ -59,8 +59,11 @@ def _candidate(channel: socket.socket, operands: Any, request: dict[str, Any]) -
         _limit(request)
         send(channel, {"pid": os.getpid()})
         from tvmconv.tuning.candidate import Candidate
+        from tvmconv.tuning.place import stay
 
         candidate = Candidate.build(operands, request)
+        if not candidate.place.shared:
+            stay(int(request["machine"]["cores"]))
         send(channel, {"status": "built", **candidate.facts()})
         while (order := receive(channel)) is not None:
             send(channel, candidate.obey(order))
