@@ -117,9 +117,10 @@ def test_a_burst_of_speed_makes_no_winner(fast):
     assert trial.seconds == pytest.approx(anchor.seconds)
 
 
-@pytest.mark.parametrize(("best", "turns"), [(1.0, 10), (1e-6, 5)])
-def test_what_would_lead_is_timed_twice_as_often(best, turns):
+@pytest.mark.parametrize(("lead", "turns"), [(2.0, 10), (0.5, 5)])
+def test_what_would_lead_is_timed_twice_as_often(lead, turns):
     pool = Bursting(())
-    anchor = Anchor(("direct", GOOD), 2e-3 * GOOD.int("ow"))
-    list(LocalMeasurer(pool).trials(SMALL, V3, [("direct", GOOD)], best, anchor=anchor))
+    choice = ("direct", GOOD.replace(ow=2))
+    anchor = Anchor(choice, 4e-3)
+    list(LocalMeasurer(pool).trials(SMALL, V3, [choice], lead * anchor.seconds, anchor=anchor))
     assert pool.asked == 2 * turns
