@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from tests.tuning.examples import POINTWISE, SMALL, V3, record
 from tvmconv.cli.main import app
 from tvmconv.config import Config
+from tvmconv.machine import host_cores
 from tvmconv.tuning.logfile import append, read_log
 
 
@@ -75,8 +76,19 @@ def test_verify_measures_again(tmp_path):
     assert rows[0]["status"] in ("no gain", "confirmed")
     assert rows[0]["error"] < 1e-5
     assert [row["status"] for row in rows[1:]] == ["foreign", "refused"]
+    assert rows[1]["why"] == "for avx2 and 7 thread(s), this is avx2 and 1"
     confirmed = rows[0]["status"] == "confirmed"
     assert (len(read_log(fresh).records) if fresh.exists() else 0) == confirmed
+
+
+def test_verify_takes_the_threads_of_each_record(tmp_path):
+    log = tmp_path / "a.jsonl"
+    cores = [1, min(2, host_cores()), 99]
+    entries = [record(POINTWISE, replace(V3, cores=n), knobs={"ow": 1}) for n in cores]
+    append(log, [entry.to_line() for entry in entries])
+    words = ("--target", "x86-64-v3", "--json")
+    rows = json.loads(invoke("log", "verify", log, *words).stdout)["records"]
+    assert [row["status"] == "foreign" for row in rows] == [False] * (len(rows) - 1) + [True]
 
 
 @pytest.mark.parametrize(

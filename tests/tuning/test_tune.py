@@ -230,7 +230,7 @@ def stop_and_resume(tmp_path, stops, trials, layers=(POINTWISE, DEPTHWISE)):
 
 def test_stopped_runs_lose_nothing_and_go_on(tmp_path):
     stops = [(2, signal.SIGINT), (5, signal.SIGKILL)]
-    stop_and_resume(tmp_path, stops, trials=6, layers=[POINTWISE])
+    stop_and_resume(tmp_path, stops, trials=24, layers=[POINTWISE])
 
 
 @pytest.mark.slow

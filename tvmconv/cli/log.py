@@ -88,7 +88,8 @@ def verify(
 ) -> None:
     """Check every record's output and measure its gain again on this machine.
 
-    With --output the records that are confirmed are appended to a log as this machine's own.
+    Records are measured with the threads that they are for; --threads takes those of one number
+    only. With --output the confirmed ones are appended to a log as this machine's own.
     """
     from tvmconv.report.tuning import verify_report
     from tvmconv.target import resolve_machine
@@ -98,18 +99,23 @@ def verify(
     from tvmconv.tuning.session import check_host, host_provenance
     from tvmconv.tuning.verify import verify as check
 
-    machine = resolve_machine(target, threads)
-    check_host(machine)
-    records = _records([log], match)
+    most = resolve_machine(target, threads)
+    check_host(most)
+    rows: list[dict[str, Any]] = []
+    confirmed: list[Any] = []
     with Pool() as pool:
-        rows, confirmed = check(
-            records,
-            machine,
-            LocalMeasurer(pool),
-            host_provenance,
-            Final(),
-            lambda row: tell(f"{row['workload']} {row['algorithm']}: {row['status']}"),
-        )
+        for record in _records([log], match):
+            cores = min(int(record.machine["cores"]), most.cores) if threads is None else threads
+            row, fresh = check(
+                [record],
+                most.with_cores(cores),
+                LocalMeasurer(pool),
+                host_provenance,
+                Final(),
+                lambda row: tell(f"{row['workload']} {row['algorithm']}: {row['status']}"),
+            )
+            rows += row
+            confirmed += fresh
     if output is not None:
         logfile.append(output, [record.to_line() for record in confirmed])
     emit(verify_report(rows, log), as_json)

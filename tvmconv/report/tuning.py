@@ -69,6 +69,7 @@ _CHECKED = (
     Column("speedup", "now", ".3f"),
     Column("lower_bound", ">= (95 %)", ".3f"),
     Column("error", "error", ".1e"),
+    Column("why", "why"),
 )
 
 

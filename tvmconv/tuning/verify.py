@@ -69,7 +69,9 @@ def _check(
         "logged": record.speedup,
     }
     if not is_near(record.machine, machine):
-        return {**row, "status": "foreign"}, None
+        of = f"for {record.machine['isa']} and {record.machine['cores']} thread(s)"
+        why = f"{of}, this is {machine.isa} and {machine.cores}"
+        return {**row, "status": "foreign", "why": why}, None
     facts = machine_facts(machine)
     if reason := refusal(record) or refusal(replace(record, machine=facts)):
         return {**row, "status": "refused", "why": reason}, None
