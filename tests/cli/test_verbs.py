@@ -118,8 +118,10 @@ def test_explain_writes_a_page_and_measures(folder: Path):
     }  # fmt: skip
     for row in report["layers"]:
         assert 0 < row["error_measured"] < 1e-5
-        assert row["seconds"] > 0
+        # the time of a call is subtracted, which may be all that a tiny layer takes
+        assert row["seconds"] >= 0
         assert row["workspace_bytes"] == 0
+    assert sum(row["seconds"] for row in report["layers"]) > 0
     causes = {row["cause"] for row in report["candidates"] if row["algorithm"] == "winograd"}
     assert causes <= {"disallowed", "unsupported"}
     assert report["peak_gflops"] > 0

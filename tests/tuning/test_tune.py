@@ -205,6 +205,8 @@ def stop_and_resume(tmp_path, stops, trials, layers=(POINTWISE, DEPTHWISE)):
             stdout=subprocess.DEVNULL,
             text=True,
             start_new_session=True,
+            # a background shell would have it ignored
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
         old = size(journal)
         wait(moment, journal)
@@ -230,7 +232,7 @@ def stop_and_resume(tmp_path, stops, trials, layers=(POINTWISE, DEPTHWISE)):
 
 def test_stopped_runs_lose_nothing_and_go_on(tmp_path):
     stops = [(2, signal.SIGINT), (5, signal.SIGKILL)]
-    stop_and_resume(tmp_path, stops, trials=24, layers=[POINTWISE])
+    stop_and_resume(tmp_path, stops, trials=12, layers=[POINTWISE])
 
 
 @pytest.mark.slow
