@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.compile import rewrite
-
-
-def variables(expression: Any) -> set[Any]:
-    """The loop variables that an expression uses."""
-    return set(rewrite.variables(expression))
+from tvmconv.compile.rewrite import variables
 
 
 def loads(statement: Any) -> list[Any]:
@@ -72,7 +67,7 @@ def collapsible_axes(block: Any) -> int:
 
 
 def _follows(indices: list[Any], shape: list[Any], inner: list[Any], size: list[int]) -> bool:
-    used = [bool(variables(index) & set(inner)) for index in indices]
+    used = [not set(inner).isdisjoint(variables(index)) for index in indices]
     if not any(used):
         return True
     count = len(inner)
@@ -95,6 +90,6 @@ def contiguous_axis(block: Any) -> Any:
         if not load.indices:
             continue
         last = load.indices[len(load.indices) - 1]
-        for var in variables(last) & written:
+        for var in written.intersection(variables(last)):
             votes[var] = votes.get(var, 0) + 1
     return max(votes, key=lambda var: votes[var]) if votes else None

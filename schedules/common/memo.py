@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tvmconv.compile.rewrite import variables
 
-Find = Callable[[Any], tuple[Any, ...]]
+Find = Callable[[Any], Iterable[Any]]
 
 
 class Memo:
@@ -43,13 +43,13 @@ class Memo:
 
     def handles(self, expression: Any) -> tuple[int, ...]:
         """The handles of :meth:`variables`."""
-        return self._once(_handles, expression)
+        return self._once(_by_handle, expression)
 
     def _once(self, find: Find, node: Any) -> tuple[Any, ...]:
         key = find, hash(node)
         found = self._found.get(key)
         if found is None:
-            found = self._found[key] = find(node)
+            found = self._found[key] = tuple(find(node))
             self._kept.append(node)
         return found
 
@@ -61,35 +61,35 @@ def is_select(call: Any) -> bool:
     return isinstance(call.op, ir.Op) and call.op.name.endswith("if_then_else")
 
 
-def _conditions(stmt: Any) -> tuple[Any, ...]:
+def _conditions(stmt: Any) -> list[Any]:
     from tvm import ir, tirx
 
     return _walk(stmt, (tirx.IfThenElse, ir.Call))
 
 
-def _selects(stmt: Any) -> tuple[Any, ...]:
+def _selects(stmt: Any) -> list[Any]:
     from tvm import ir
 
     return _walk(stmt, (ir.Call,))
 
 
-def _conjuncts(condition: Any) -> tuple[Any, ...]:
+def _conjuncts(condition: Any) -> list[Any]:
     from tvm import tirx
 
     if isinstance(condition, tirx.And):
-        return (*_conjuncts(condition.a), *_conjuncts(condition.b))
-    return (condition,)
+        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
+    return [condition]
 
 
-def _distinct(expression: Any) -> tuple[Any, ...]:
-    return tuple({hash(var): var for var in variables(expression)}.values())
+def _by_handle(expression: Any) -> dict[int, Any]:
+    return {hash(var): var for var in variables(expression)}
 
 
-def _handles(expression: Any) -> tuple[int, ...]:
-    return tuple({hash(var): None for var in variables(expression)})
+def _distinct(expression: Any) -> Iterable[Any]:
+    return _by_handle(expression).values()
 
 
-def _walk(stmt: Any, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+def _walk(stmt: Any, kinds: tuple[Any, ...]) -> list[Any]:
     import tvm_ffi
     from tvm import tirx
 
@@ -102,4 +102,4 @@ def _walk(stmt: Any, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
             found.append(node.args[0])
 
     tvm_ffi.structural_walk(stmt, (kinds, look))
-    return tuple(found)
+    return found

@@ -106,7 +106,8 @@ def test_explain_gives_reasons(library: Path):
 
 def test_explain_writes_a_page_and_measures(folder: Path):
     pytest.importorskip("pygal")
-    words = ("explain", folder / "small.onnx", "--shape", "input:1x3x21x20", "--threads", 1)
+    # large enough that layers take more than a call, whose time is subtracted
+    words = ("explain", folder / "small.onnx", "--shape", "input:16x3x21x20", "--threads", 1)
     page = folder / "small.html"
     report = data_of(
         *words, "--no-winograd", "--memory-budget", 0, "--measure-error", "--measure",
@@ -118,10 +119,8 @@ def test_explain_writes_a_page_and_measures(folder: Path):
     }  # fmt: skip
     for row in report["layers"]:
         assert 0 < row["error_measured"] < 1e-5
-        # the time of a call is subtracted, which may be all that a tiny layer takes
-        assert row["seconds"] >= 0
+        assert row["seconds"] > 0
         assert row["workspace_bytes"] == 0
-    assert sum(row["seconds"] for row in report["layers"]) > 0
     causes = {row["cause"] for row in report["candidates"] if row["algorithm"] == "winograd"}
     assert causes <= {"disallowed", "unsupported"}
     assert report["peak_gflops"] > 0

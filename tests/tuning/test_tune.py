@@ -205,8 +205,6 @@ def stop_and_resume(tmp_path, stops, trials, layers=(POINTWISE, DEPTHWISE)):
             stdout=subprocess.DEVNULL,
             text=True,
             start_new_session=True,
-            # a background shell would have it ignored
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
         old = size(journal)
         wait(moment, journal)
@@ -230,12 +228,22 @@ def stop_and_resume(tmp_path, stops, trials, layers=(POINTWISE, DEPTHWISE)):
     assert len(keys) == len(set(keys))
 
 
+@pytest.fixture
+def heard():
+    """Processes started here hear interrupts, which those of a background shell ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
 def test_stopped_runs_lose_nothing_and_go_on(tmp_path):
     stops = [(2, signal.SIGINT), (5, signal.SIGKILL)]
     stop_and_resume(tmp_path, stops, trials=12, layers=[POINTWISE])
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["kill", "interrupt"])
 def test_twenty_stops_at_random_moments(tmp_path, how):
     generator = random.Random(0)

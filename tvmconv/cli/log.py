@@ -99,23 +99,19 @@ def verify(
     from tvmconv.tuning.session import check_host, host_provenance
     from tvmconv.tuning.verify import verify as check
 
-    most = resolve_machine(target, threads)
-    check_host(most)
-    rows: list[dict[str, Any]] = []
-    confirmed: list[Any] = []
+    machine = resolve_machine(target, threads)
+    check_host(machine)
+    records = _records([log], match)
     with Pool() as pool:
-        for record in _records([log], match):
-            cores = min(int(record.machine["cores"]), most.cores) if threads is None else threads
-            row, fresh = check(
-                [record],
-                most.with_cores(cores),
-                LocalMeasurer(pool),
-                host_provenance,
-                Final(),
-                lambda row: tell(f"{row['workload']} {row['algorithm']}: {row['status']}"),
-            )
-            rows += row
-            confirmed += fresh
+        rows, confirmed = check(
+            records,
+            machine,
+            threads,
+            LocalMeasurer(pool),
+            host_provenance,
+            Final(),
+            lambda row: tell(f"{row['workload']} {row['algorithm']}: {row['status']}"),
+        )
     if output is not None:
         logfile.append(output, [record.to_line() for record in confirmed])
     emit(verify_report(rows, log), as_json)

@@ -10,6 +10,7 @@ same, and a Winograd kernel with its thousands of unrolled statements builds in 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tvmconv.compile.blocks import block_passes
@@ -33,7 +34,7 @@ def register() -> str:
     from tvm import tirx
 
     tirx.register_tir_pipeline(PIPELINE, _factory)
-    tirx.register_tir_pipeline(_DRAFT, _draft_factory)
+    tirx.register_tir_pipeline(_DRAFT, partial(_factory, tirx.transform.SkipAssert()))
     return PIPELINE
 
 
@@ -53,21 +54,13 @@ def compile_function(function: Any, machine: Machine, draft: bool = False) -> An
     return tvm.tirx.build(function, target=tvm.target.Target(options), pipeline=pipeline)
 
 
-def _factory() -> tuple[Any, Any, Any]:
+def _factory(*last: Any) -> tuple[Any, Any, Any]:
     from tvm.s_tir.pipeline import finalize_device_passes, finalize_host_passes
 
-    return _lower(), finalize_host_passes, finalize_device_passes
+    return _lower(*last), finalize_host_passes, finalize_device_passes
 
 
-def _draft_factory() -> tuple[Any, Any, Any]:
-    from tvm import ir, tirx
-
-    lower, host, device = _factory()
-    passes = [*lower.passes, tirx.transform.SkipAssert()]
-    return ir.transform.Sequential(passes, name="tvmconv.LowerDrafts"), host, device
-
-
-def _lower() -> Any:
+def _lower(*last: Any) -> Any:
     from tvm import ir, s_tir, tirx
 
     tir, low = tirx.transform, s_tir.transform
@@ -99,6 +92,7 @@ def _lower() -> Any:
             tir.AnnotateEntryFunc(),
             tir.SplitHostDevice(),
             tir.MakePackedAPI(),
+            *last,
         ],
         name="tvmconv.LowerFunctions",
     )

@@ -187,15 +187,14 @@ def _in_turns(built: Running, most: float, quick: Quick, anchor: Anchor, best: f
     time, the few samples without it are up to twice as fast, and either may have got one. What
     would lead gets as many turns again: a leader by luck draws the search after it.
     """
-    seconds, ratios = math.inf, []
+    seconds, ratios = math.inf, list[float]()
     turns = anchor.turns(quick.samples)
     for turn in range(2 * turns):
         if turn == turns and seconds > best:
             break
         slowness = anchor.slowness(anchor.sample(quick.seconds))
-        ratios += [
-            s / slowness for s in _samples(built, 1, quick.seconds, most * max(slowness, 1.0))
-        ]
+        (sample,) = _samples(built, 1, quick.seconds, most * slowness)
+        ratios.append(sample / slowness)
         seconds = median(ratios)
         if ratios[0] > most:
             break

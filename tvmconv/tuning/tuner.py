@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -113,31 +114,32 @@ class WorkloadTuner:
         return self.outcome
 
     def _batches(self) -> Iterator[Batch]:
-        """Proposals: all algorithms at once first, then the best, now and then its rivals."""
-        left = self.settings.trials
-        stale, turn, best = 0, 0, math.inf
-        open_searches = list(self.searches)
-        while left > 0 and open_searches:
-            batch = self._first_look(left) if turn == 0 else {}
-            if turn > 0:
-                search = next_search(open_searches, turn)
-                proposed = search.propose(min(self.settings.batch, left))
-                if proposed:
-                    batch[search] = proposed
-                else:
-                    open_searches.remove(search)
-            turn += 1
-            if not batch:
-                continue
+        """Proposals until the trials or the spaces end, or none was better for long."""
+        stale, best = 0, math.inf
+        for batch in self._proposals():
             yield batch
-            count = sum(map(len, batch.values()))
-            left -= count
+            stale += sum(map(len, batch.values()))
             if self.outcome.best_seconds < best:
                 best, stale = self.outcome.best_seconds, 0
-            else:
-                stale += count
             if 0 < self.settings.early_stop <= stale:
                 return
+
+    def _proposals(self) -> Iterator[Batch]:
+        """All algorithms at once first, then the best, now and then its rivals."""
+        left = self.settings.trials
+        batch = self._first_look(left)
+        open_searches = list(self.searches)
+        for turn in count(1):
+            if batch:
+                yield batch
+            left -= sum(map(len, batch.values()))
+            if left <= 0 or not open_searches:
+                return
+            search = next_search(open_searches, turn)
+            proposed = search.propose(min(self.settings.batch, left))
+            batch = {search: proposed} if proposed else {}
+            if not proposed:
+                open_searches.remove(search)
 
     def _first_look(self, left: int) -> Batch:
         """The leader's first batch and a few candidates of every other algorithm.

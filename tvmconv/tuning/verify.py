@@ -16,6 +16,7 @@ from tvmconv.tuning.tuner import untuned_choice
 def verify(
     records: Iterable[Record],
     machine: Machine,
+    threads: int | None,
     measurer: Measurer,
     provenance: Callable[[], dict[str, Any]],
     final: Final,
@@ -26,10 +27,12 @@ def verify(
     Parameters
     ----------
     records
-        What to check; those of machines with another instruction set or thread count are
-        listed as ``foreign``.
+        What to check; those for another instruction set, or for more threads than this machine
+        has, are listed as ``foreign``.
     machine
-        This machine.
+        This machine; every record is measured with the threads it is for.
+    threads
+        Where given, records for any other number are foreign, too.
     measurer
         Where candidates run.
     provenance
@@ -47,7 +50,8 @@ def verify(
     """
     rows, confirmed = [], []
     for record in records:
-        row, fresh = _check(record, machine, measurer, provenance, final)
+        cores = threads or min(record.machine["cores"], machine.cores)
+        row, fresh = _check(record, machine.with_cores(cores), measurer, provenance, final)
         rows.append(row)
         if fresh is not None:
             confirmed.append(fresh)
