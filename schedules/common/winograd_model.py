@@ -21,8 +21,6 @@ _L3_BYTES, _MEMORY_BYTES, _WRITE_COST = 9.5, 4.6, 1.5
 # share of the traffic's time that computing does not hide: weights from memory, weights that later
 # regions read again while prefetches run, and transformed values
 _STREAM_SHOWN, _AGAIN_SHOWN, _SCRATCH_SHOWN = 0.5, 0.35, 1.0
-# cycles where every multiply-add loads its own pixel, over those where two or more share it
-_UNSHARED_COST = 1.15
 # cycles of the products over those of their multiplications; the share added where the weights
 # of a panel come from L2 is this over the tiles that use them
 _PRODUCT_COST, _L2_SHOWN = 1.01, 1.0

@@ -252,7 +252,7 @@ def test_twenty_stops_at_random_moments(tmp_path, how):
 
 
 class Lucky(Instant):
-    """The default has bad luck with its memory in the first measurement that counts."""
+    """The default takes longer than all else by what each measurement that counts is told."""
 
     def __init__(self, luck):
         self.luck = list(luck)
@@ -260,11 +260,12 @@ class Lucky(Instant):
     def interleaved(self, workload, machine, choices, final):
         if final.rounds < SETTLED.final.rounds:
             return super().interleaved(workload, machine, choices, final)
-        first = self.luck.pop(0)
-        times = [first, *[1.0] * (len(choices) - 1)]
+        low, high = self.luck.pop(0)
+        # a third of the turns show the low ratio, the others the high one
+        turns = [(low if turn % 3 == 0 else high) * 1e-4 for turn in range(final.rounds)]
         return [
-            Measured(a, c, (seconds * 1e-4,) * 9, 1e-7, 1e-5)
-            for (a, c), seconds in zip(choices, times, strict=True)
+            Measured(a, c, tuple(turns if first else [1e-4] * final.rounds), 1e-7, 1e-5)
+            for first, (a, c) in zip([True, *[False] * len(choices)], choices, strict=False)
         ]
 
 
@@ -273,7 +274,14 @@ SETTLED = Settings(trials=6, batch=3, algorithms=("direct",))
 
 @pytest.mark.parametrize(
     ("luck", "status", "speedup"),
-    [((1.5, 1.0), "no gain", 1.0), ((1.5, 1.2), "recorded", 1.2), ((1.0,), "no gain", 1.0)],
+    [
+        ([(1.5, 1.5), (1.0, 1.0)], "no gain", 1.0),
+        ([(1.5, 1.5), (1.2, 1.2)], "recorded", 1.2),
+        # too few turns for a bound above 1, but twice as many will tell
+        ([(1.0, 1.2), (1.0, 1.2)], "recorded", 1.2),
+        ([(1.0, 1.2), (1.2, 1.0)], "no gain", 1.0),
+        ([(1.0, 1.0)], "no gain", 1.0),
+    ],
 )
 def test_a_gain_must_show_again_in_new_processes(tmp_path, luck, status, speedup):
     log, measurer = tmp_path / "a.jsonl", Lucky(luck)

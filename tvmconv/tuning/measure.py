@@ -236,6 +236,11 @@ def is_better(default: Sequence[float], tuned: Sequence[float]) -> bool:
     return gain(default, tuned)[1] > 1 + _SMALLEST_GAIN
 
 
+def seems_better(default: Measured, other: Measured) -> bool:
+    """Whether the median promises such a gain, which more samples may confirm."""
+    return gain(default.samples, other.samples)[0] > 1 + _SMALLEST_GAIN
+
+
 def fastest_gains(default: Measured, others: Sequence[Measured]) -> list[Measured]:
     """Of each algorithm the fastest that beats the default by more than the noise."""
     better = [measured for measured in others if is_better(default.samples, measured.samples)]

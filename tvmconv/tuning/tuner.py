@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -15,7 +16,15 @@ from tvmconv.machine import Machine
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Journal, Trial
 from tvmconv.tuning.logfile import append
-from tvmconv.tuning.measure import WEIGHTS, Final, Measured, Measurer, fastest_gains, gain
+from tvmconv.tuning.measure import (
+    WEIGHTS,
+    Final,
+    Measured,
+    Measurer,
+    fastest_gains,
+    gain,
+    seems_better,
+)
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.record import Record, machine_facts, outliers
 from tvmconv.tuning.search import HOPELESS, Search, next_search, searches
@@ -26,6 +35,8 @@ from tvmconv.workload import Conv2dWorkload
 _SHORT_LIST = 8
 _FINALISTS = 4
 _SHORT = 6
+# turns of the deciding measurement over those of the one before
+_CONFIRMING = 2
 # candidates that an algorithm gets to show that it can compete with the predicted best
 _FIRST_LOOK = 4
 
@@ -240,20 +251,22 @@ class WorkloadTuner:
     def _decide(self) -> None:
         """Measure the finalists beside the default and log the best of each algorithm.
 
-        Winners are measured once more, in new processes: where a process's pages lie in the
-        caches is chance, and alike in all of its turns.
+        Those that seem faster are measured once more, twice as often and in new processes, which
+        alone decides: where a process's pages lie in the caches is chance, and alike in all of
+        its turns. What was chosen by other samples needs no allowance for having been chosen.
         """
         finalists = self._finalists()
         if not finalists:
             return
-        default, good = self._beside_default(finalists)
+        final = self.settings.final
+        default, good = self._beside_default(finalists, final)
         if default is None or not good:
             self.outcome.status = "not measured"
             return
-        winners = fastest_gains(default, good)
-        if winners:
-            again, measured = self._beside_default([(w.algorithm, w.config) for w in winners])
-            winners = []
+        winners: list[Measured] = []
+        if promising := [(m.algorithm, m.config) for m in good if seems_better(default, m)]:
+            longer = replace(final, rounds=_CONFIRMING * final.rounds)
+            again, measured = self._beside_default(promising, longer)
             if again is not None and measured:
                 default, good = again, measured
                 winners = fastest_gains(default, good)
@@ -267,10 +280,12 @@ class WorkloadTuner:
         if winners:
             self.outcome.status = "recorded"
 
-    def _beside_default(self, others: Sequence[Choice]) -> tuple[Measured | None, list[Measured]]:
+    def _beside_default(
+        self, others: Sequence[Choice], final: Final
+    ) -> tuple[Measured | None, list[Measured]]:
         """The default and others in turns; without those that failed, which are counted."""
         results = self.measurer.interleaved(
-            self.workload, self.machine, [self.default, *others], self.settings.final
+            self.workload, self.machine, [self.default, *others], final
         )
         for failed in (m for m in results if not isinstance(m, Measured)):
             self.outcome.failures[failed.kind] += 1
