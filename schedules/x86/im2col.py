@@ -17,9 +17,10 @@ from tvmconv.algorithms.im2col import depth_blocks
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
-from tvmconv.schedules.common.cuts import balanced, divisors, largest_divisor
+from tvmconv.schedules.common.cuts import balanced, divisors
 from tvmconv.schedules.common.marks import mark_cases
 from tvmconv.schedules.common.microkernel import check_registers, register_tile
+from tvmconv.schedules.common.panel_blocks import PanelBlocks
 from tvmconv.schedules.common.tile_model import TileModel
 from tvmconv.workload import Conv2dWorkload
 
@@ -33,19 +34,16 @@ STEPS: tuple[dict[str, KnobValue], ...] = ({}, {"mc": 0})
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The largest register tile, and blocks of panels that fill half of L2."""
-    w = workload
-    oc = min(2, machine.blocks(w.out_channels))
-    pixels = w.out_height * w.out_width
-    mr = balanced(pixels, (machine.vector_registers - oc - 2) // oc)
-    panels = -(-pixels // mr)
-    plain = w.data_layout == "NCHW"
-    channels = w.in_channels if plain else machine.blocks(w.in_channels) * machine.lanes
-    panel = 4 * mr * channels * w.kernel_h * w.kernel_w
-    block = max(1, machine.l2_bytes // 2 // panel)
-    tasks = -(-4 * machine.cores // w.batch) if machine.cores > 1 else 1
-    mc = largest_divisor(panels, min(block, max(1, panels // tasks)))
-    return Config.of(mr=mr, oc=oc, mc=mc, kc=0)
+    """Two output blocks in registers, and the pixels and panels with the least predicted time."""
+    oc = min(2, machine.blocks(workload.out_channels))
+    pixels, most = workload.out_height * workload.out_width, machine.vector_registers - oc - 2
+    heights = {balanced(pixels, most // oc), balanced(pixels, most // oc - 1)}
+    offers = [
+        Config.of(mr=mr, oc=oc, mc=mc, kc=0)
+        for mr in sorted(heights)
+        for mc in (0, *divisors(-(-pixels // mr))[:-1])
+    ]
+    return min(offers, key=lambda config: predicted_seconds(workload, machine, config))
 
 
 def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
@@ -133,18 +131,25 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     model = TileModel(w, machine)
     panels = -(-w.out_height * w.out_width // mr)
     groups = -(-machine.blocks(w.out_channels) // oc)
+    size = 4 * mr * depth_blocks(w, machine) * w.kernel_h * w.kernel_w
+    if w.data_layout == "NCHWc":
+        size *= machine.lanes
+    blocks = PanelBlocks(
+        machine, panels, size, groups, model.weight_bytes, config.int("mc") or panels
+    )
     products = w.batch * panels * groups * model.tile_cycles(oc, mr)
     each = _GATHER_CYCLES * machine.blocks(w.in_channels)
     if w.data_layout == "NCHW":
         each = _ELEMENT_CYCLES * w.in_channels
     gathered = w.batch * panels * mr * w.kernel_h * w.kernel_w * each
-    tasks = w.batch * (panels // (config.int("mc") or panels))
+    tasks = w.batch * blocks.count
     idle = -(-tasks // machine.cores) * machine.cores / tasks
     cycle = idle / machine.cores / _HERTZ
     computing = (products + gathered) * cycle
+    passed = max(0.0, model.activation_seconds * _SLOWER_STREAM - computing)
     return {
         "arithmetic": products * cycle,
         "transforms": gathered * cycle,
-        "activations": max(0.0, model.activation_seconds * _SLOWER_STREAM - computing),
-        "weights": model.weight_seconds,
+        "activations": passed + w.batch * blocks.panel_cycles * cycle,
+        "weights": model.weight_seconds + w.batch * blocks.weight_cycles * cycle,
     }
