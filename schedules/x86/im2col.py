@@ -27,8 +27,9 @@ from tvmconv.workload import Conv2dWorkload
 # panels are written and read again between the image and the products
 _SLOWER_STREAM = 1.25
 _HERTZ = 2.5e9
-# cycles of gathering a vector, or one element of plain input, into a panel and reading it back
-_GATHER_CYCLES, _ELEMENT_CYCLES = 12.0, 12.0
+# cycles of gathering a vector of so many lanes, or one element of plain input, into a panel and
+# reading it back
+_GATHER_CYCLES, _ELEMENT_CYCLES = {8: 4.0, 16: 12.0}, 12.0
 # panels per tile, and the whole buffer first
 STEPS: tuple[dict[str, KnobValue], ...] = ({}, {"mc": 0})
 
@@ -138,7 +139,7 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
         machine, panels, size, groups, model.weight_bytes, config.int("mc") or panels
     )
     products = w.batch * panels * groups * model.tile_cycles(oc, mr)
-    each = _GATHER_CYCLES * machine.blocks(w.in_channels)
+    each = _GATHER_CYCLES[machine.lanes] * machine.blocks(w.in_channels)
     if w.data_layout == "NCHW":
         each = _ELEMENT_CYCLES * w.in_channels
     gathered = w.batch * panels * mr * w.kernel_h * w.kernel_w * each
