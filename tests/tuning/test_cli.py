@@ -85,10 +85,11 @@ def test_verify_takes_the_threads_of_each_record(tmp_path):
     log = tmp_path / "a.jsonl"
     cores = [1, min(2, host_cores()), 99]
     entries = [record(POINTWISE, replace(V3, cores=n), knobs={"ow": 1}) for n in cores]
+    entries.append(replace(entries[0], machine={**entries[0].machine, "cores": 0}))
     append(log, [entry.to_line() for entry in entries])
     words = ("--target", "x86-64-v3", "--json")
     rows = json.loads(invoke("log", "verify", log, *words).stdout)["records"]
-    assert [row["status"] == "foreign" for row in rows] == [False] * (len(rows) - 1) + [True]
+    assert [row["status"] == "foreign" for row in rows] == [False] * (len(rows) - 2) + [True] * 2
 
 
 @pytest.mark.parametrize(

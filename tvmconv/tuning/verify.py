@@ -50,7 +50,7 @@ def verify(
     """
     rows, confirmed = [], []
     for record in records:
-        cores = threads or min(record.machine["cores"], machine.cores)
+        cores = threads or min(max(record.machine["cores"], 1), machine.cores)
         row, fresh = _check(record, machine.with_cores(cores), measurer, provenance, final)
         rows.append(row)
         if fresh is not None:
