@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
 
 from tvmconv.compile.rewrite import variables
 
-Find = Callable[[Any], Iterable[Any]]
+T = TypeVar("T")
 
 
 class Memo:
@@ -19,37 +19,33 @@ class Memo:
     def __init__(self) -> None:
         self.outcomes: dict[tuple[Any, ...], int] = {}
         self._kept: list[Any] = []
-        self._found: dict[tuple[Find, int], tuple[Any, ...]] = {}
+        self._found: dict[tuple[Callable[[Any], Any], int], Any] = {}
 
     def keep(self, *objects: Any) -> None:
         """Hold objects whose handles are part of a key."""
         self._kept += objects
 
-    def conditions(self, stmt: Any) -> tuple[Any, ...]:
+    def conditions(self, stmt: Any) -> Collection[Any]:
         """The conditions of all branches and selections in a statement, in order."""
         return self._once(_conditions, stmt)
 
-    def selects(self, stmt: Any) -> tuple[Any, ...]:
+    def selects(self, stmt: Any) -> Collection[Any]:
         """The conditions of all selections in a statement, in order."""
         return self._once(_selects, stmt)
 
-    def conjuncts(self, condition: Any) -> tuple[Any, ...]:
+    def conjuncts(self, condition: Any) -> Collection[Any]:
         """The parts of a conjunction."""
         return self._once(_conjuncts, condition)
 
-    def variables(self, expression: Any) -> tuple[Any, ...]:
-        """The variables of an expression, each once."""
-        return self._once(_distinct, expression)
-
-    def handles(self, expression: Any) -> tuple[int, ...]:
-        """The handles of :meth:`variables`."""
+    def variables(self, expression: Any) -> dict[int, Any]:
+        """The variables of an expression by their handles, each once."""
         return self._once(_by_handle, expression)
 
-    def _once(self, find: Find, node: Any) -> tuple[Any, ...]:
+    def _once(self, find: Callable[[Any], T], node: Any) -> T:
         key = find, hash(node)
-        found = self._found.get(key)
+        found: T | None = self._found.get(key)
         if found is None:
-            found = self._found[key] = tuple(find(node))
+            found = self._found[key] = find(node)
             self._kept.append(node)
         return found
 
@@ -83,10 +79,6 @@ def _conjuncts(condition: Any) -> list[Any]:
 
 def _by_handle(expression: Any) -> dict[int, Any]:
     return {hash(var): var for var in variables(expression)}
-
-
-def _distinct(expression: Any) -> Iterable[Any]:
-    return _by_handle(expression).values()
 
 
 def _walk(stmt: Any, kinds: tuple[Any, ...]) -> list[Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tvmconv.machine import Machine
 
-# Fits to 119 pairs of blocks that differ in nothing else (docs/im2col.md). Bytes per cycle from
+# Fits to 119 sets of blocks that differ in nothing else (docs/im2col.md). Bytes per cycle from
 # behind L2: of panels, which are small, and of weights, which may come from memory.
 _PANEL_BYTES_PER_CYCLE, _WEIGHT_BYTES_PER_CYCLE = 10.0, 5.0
 # share of all this that computing does not hide, fitted to direct against im2col on 58 layers

@@ -136,10 +136,10 @@ class Scope:
     def _outcome(self, part: Any) -> int:
         """Of one conjunct; the same question is asked in many scopes."""
         known = self._known
-        key = (hash(part), *[known.get(handle) for handle in self.memo.handles(part)])
+        key = (hash(part), *[known.get(handle) for handle in self.memo.variables(part)])
         if self.assumed:
             # assumptions are about variables, not their ranges
-            news = [self._value(var) for var in self.memo.variables(part)]
+            news = [self._value(var) for var in self.memo.variables(part).values()]
             self.memo.keep(*news, *self.assumed)
             key = (*key, *map(hash, news), *map(hash, self.assumed))
         found: int | None = self.memo.outcomes.get(key)

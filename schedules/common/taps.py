@@ -29,7 +29,8 @@ def _pixel_outcomes(stmt: Any, scope: Scope) -> tuple[int, ...]:
         return tuple(outcomes(stmt, scope))
     var, extent = stmt.loop_var, int(stmt.extent)
     memo = scope.memo
-    used = (v for condition in memo.conditions(stmt.body) for v in memo.variables(condition))
+    conditions = memo.conditions(stmt.body)
+    used = (v for condition in conditions for v in memo.variables(condition).values())
     if is_unrolled(stmt) and any(var.same_as(v) for v in used):
         steps = (_pixel_outcomes(stmt.body, scope.fixing(var, i)) for i in range(extent))
         return tuple(known for step in steps for known in step)

@@ -100,10 +100,13 @@ class TileModel:
 
     def runs(self, oc: int, oh: int, ow: int) -> int:
         """Rows of pixels of one channel block that all tiles read."""
-        w = self.shape
-        tiles = ceil(self.out_blocks / oc) * ceil(w.out_height / oh) * ceil(w.out_width / ow)
+        w, groups = self.shape, ceil(self.out_blocks / oc)
         blocks = input_span(self.workload, self.machine)
-        return w.batch * tiles * blocks * oh * w.kernel_h
+        return w.batch * groups * self._places(oh, ow) * blocks * oh * w.kernel_h
+
+    def _places(self, oh: int, ow: int) -> int:
+        """Tiles of one group of output blocks."""
+        return ceil(self.shape.out_height / oh) * ceil(self.shape.out_width / ow)
 
     def _small(self, oc: int, oh: int, ow: int) -> bool:
         """Whether a tile of several rows, whose border rows are unrolled too, compiles well."""
@@ -162,7 +165,7 @@ class TileModel:
         w, machine = self.shape, self.machine
         if machine.lanes <= _UNROLLED_BY_LLVM:
             return False
-        tiles = ceil(w.out_height / config.int("oh")) * ceil(w.out_width / config.int("ow"))
+        tiles = self._places(config.int("oh"), config.int("ow"))
         if w.kernel_h * w.kernel_w > 1:
             panel = 4 * machine.lanes * config.int("oc") * self.steps
             small = 2 * panel <= machine.l2_bytes * 3 // 4
@@ -198,11 +201,12 @@ class TileModel:
     def parts(self, config: Config) -> dict[str, float]:
         """Seconds of arithmetic, of waiting for weights, and by which activations take longer."""
         tile = tuple(config.int(name) for name in ("oc", "oh", "ow"))
-        arithmetic = self.cycles(*tile) / self.machine.cores / _HERTZ
-        runs = self.runs(*tile) * _RUN_CYCLES / self.machine.cores / _HERTZ
+        cycle = 1 / self.machine.cores / _HERTZ
+        arithmetic = self.cycles(*tile) * cycle
+        late = self.runs(*tile) * _RUN_CYCLES * cycle
         return {
             "arithmetic": arithmetic,
-            "activations": max(0.0, self.activation_seconds - arithmetic) + runs,
+            "activations": max(0.0, self.activation_seconds - arithmetic) + late,
             "weights": self.weight_seconds,
         }
 

@@ -132,17 +132,15 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     model = TileModel(w, machine)
     panels = -(-w.out_height * w.out_width // mr)
     groups = -(-machine.blocks(w.out_channels) // oc)
-    size = 4 * mr * depth_blocks(w, machine) * w.kernel_h * w.kernel_w
+    taps, channels = w.kernel_h * w.kernel_w, depth_blocks(w, machine)
+    each = _ELEMENT_CYCLES * w.in_channels
     if w.data_layout == "NCHWc":
-        size *= machine.lanes
-    blocks = PanelBlocks(
-        machine, panels, size, groups, model.weight_bytes, config.int("mc") or panels
-    )
+        channels *= machine.lanes
+        each = _GATHER_CYCLES[machine.lanes] * machine.blocks(w.in_channels)
+    size, block = 4 * mr * channels * taps, config.int("mc") or panels
+    blocks = PanelBlocks(machine, panels, size, groups, model.weight_bytes, block)
     products = w.batch * panels * groups * model.tile_cycles(oc, mr)
-    each = _GATHER_CYCLES[machine.lanes] * machine.blocks(w.in_channels)
-    if w.data_layout == "NCHW":
-        each = _ELEMENT_CYCLES * w.in_channels
-    gathered = w.batch * panels * mr * w.kernel_h * w.kernel_w * each
+    gathered = w.batch * panels * mr * taps * each
     tasks = w.batch * blocks.count
     idle = -(-tasks // machine.cores) * machine.cores / tasks
     cycle = idle / machine.cores / _HERTZ

@@ -264,8 +264,8 @@ class Lucky(Instant):
         # a third of the turns show the low ratio, the others the high one
         turns = [(low if turn % 3 == 0 else high) * 1e-4 for turn in range(final.rounds)]
         return [
-            Measured(a, c, tuple(turns if first else [1e-4] * final.rounds), 1e-7, 1e-5)
-            for first, (a, c) in zip([True, *[False] * len(choices)], choices, strict=False)
+            Measured(a, c, tuple(turns if number == 0 else [1e-4] * final.rounds), 1e-7, 1e-5)
+            for number, (a, c) in enumerate(choices)
         ]
 
 

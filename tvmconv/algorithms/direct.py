@@ -8,6 +8,7 @@ kernel reads them. Padding is a predicate on the input read, never a padded copy
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -150,6 +151,7 @@ class Direct(Algorithm):
         return float(2.0**-24 * (2.0 + 0.35 * taps**0.5))
 
 
+@lru_cache(maxsize=1024)
 def input_span(workload: Conv2dWorkload, machine: Machine) -> int:
     """Input blocks that one output block reads; the same number for every output block."""
     lanes, spans = machine.lanes, []

@@ -187,7 +187,8 @@ def _in_turns(built: Running, most: float, quick: Quick, anchor: Anchor, best: f
     time, the few samples without it are up to twice as fast, and either may have got one. What
     would lead gets as many turns again: a leader by luck draws the search after it.
     """
-    seconds, ratios = math.inf, list[float]()
+    seconds = math.inf
+    ratios: list[float] = []
     turns = anchor.turns(quick.samples)
     for turn in range(2 * turns):
         if turn == turns and seconds > best:
@@ -236,9 +237,9 @@ def is_better(default: Sequence[float], tuned: Sequence[float]) -> bool:
     return gain(default, tuned)[1] > 1 + _SMALLEST_GAIN
 
 
-def seems_better(default: Measured, other: Measured) -> bool:
+def seems_better(default: Sequence[float], tuned: Sequence[float]) -> bool:
     """Whether the median promises such a gain, which more samples may confirm."""
-    return gain(default.samples, other.samples)[0] > 1 + _SMALLEST_GAIN
+    return gain(default, tuned)[0] > 1 + _SMALLEST_GAIN
 
 
 def fastest_gains(default: Measured, others: Sequence[Measured]) -> list[Measured]:

@@ -264,9 +264,12 @@ class WorkloadTuner:
             self.outcome.status = "not measured"
             return
         winners: list[Measured] = []
-        if promising := [(m.algorithm, m.config) for m in good if seems_better(default, m)]:
+        hopeful = [m for m in good if seems_better(default.samples, m.samples)]
+        if hopeful:
             longer = replace(final, rounds=_CONFIRMING * final.rounds)
-            again, measured = self._beside_default(promising, longer)
+            again, measured = self._beside_default(
+                [(m.algorithm, m.config) for m in hopeful], longer
+            )
             if again is not None and measured:
                 default, good = again, measured
                 winners = fastest_gains(default, good)
