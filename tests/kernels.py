@@ -34,8 +34,8 @@ SURPLUS = 1e3
 REGISTER = {"avx2": "ymm", "avx512": "zmm"}
 
 
-def compile_kernel(kernel: Kernel) -> Any:
-    return compile_function(kernel.prim_func(), kernel.machine)
+def compile_kernel(kernel: Kernel, draft: bool = False) -> Any:
+    return compile_function(kernel.prim_func(), kernel.machine, draft)
 
 
 def default_config(algorithm: str, workload: Conv2dWorkload, machine: Machine, **knobs: Any) -> Any:
@@ -48,7 +48,7 @@ def dense(workload: Conv2dWorkload) -> bool:
     return not workload.is_depthwise
 
 
-def run_kernel(kernel: Kernel, arrays: ConvArrays) -> np.ndarray:
+def run_kernel(kernel: Kernel, arrays: ConvArrays, draft: bool = False) -> np.ndarray:
     """The kernel's output in its blocked layout; what it should write is NaN before the call."""
     w, lanes = kernel.workload, kernel.machine.lanes
     data = arrays.data if w.data_layout == "NCHW" else block(arrays.data, lanes, SURPLUS)
@@ -63,7 +63,7 @@ def run_kernel(kernel: Kernel, arrays: ConvArrays) -> np.ndarray:
     shape = (w.batch, blocks, w.out_height, w.out_width, lanes)
     arguments.append(np.full(shape, np.nan, np.float32))
     tensors = [tvm.runtime.tensor(a) for a in arguments]
-    compile_kernel(kernel)["main"](*tensors)
+    compile_kernel(kernel, draft)["main"](*tensors)
     return tensors[-1].numpy()
 
 
@@ -87,10 +87,10 @@ def allocated(kernel: Kernel) -> int:
     return sum(sizes.values())
 
 
-def errors(kernel: Kernel) -> tuple[np.ndarray, np.ndarray]:
+def errors(kernel: Kernel, draft: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Output less its float64 reference, and that; surplus lanes must have stayed finite."""
     workload, arrays = kernel.workload, conv_arrays(kernel.workload)
-    actual = run_kernel(kernel, arrays)
+    actual = run_kernel(kernel, arrays, draft)
     expected = convolution(
         workload,
         {"data": arrays.data, "residual": arrays.residual},

@@ -18,3 +18,22 @@ def row_bands(pieces: int, rows: int, cores: int) -> int:
     if cores == 1 or pieces >= 4 * cores:
         return 1
     return min(max(1, rows // 2), -(-4 * cores // pieces))
+
+
+def band_tiles(rows: int, tile_h: int, bands: int) -> int:
+    """Row tiles of one band.
+
+    A band holds whole tiles: the last rows of a tile that reached into the next band would be
+    written by two threads, and by one of them with what it never computed.
+
+    Parameters
+    ----------
+    rows
+        Rows of the image.
+    tile_h
+        Rows of a tile; those of the last one may exceed the image.
+    bands
+        How many to cut into; where the tiles do not divide, fewer come out.
+    """
+    tiles = -(-rows // tile_h)
+    return -(-tiles // bands)

@@ -17,7 +17,7 @@ from tvmconv.machine import Machine
 from tvmconv.schedules.common.cuts import balanced
 from tvmconv.schedules.common.marks import mark_cases, mark_parallel, mark_taps
 from tvmconv.schedules.common.microkernel import check_registers, register_tile
-from tvmconv.schedules.common.threads import row_bands
+from tvmconv.schedules.common.threads import band_tiles, row_bands
 from tvmconv.workload import Conv2dWorkload
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
@@ -56,9 +56,8 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     tile_h, tile_w, bands = (config.int(name) for name in ("tile_h", "tile_w", "bands"))
     block, output = schedule.get_sblock("depthwiseconv2d"), schedule.get_sblock("output")
     n, b, h, w, lane, r, s = schedule.get_loops(block)
-    rows = -(-workload.out_height // bands)
-    band, h = schedule.split(h, [None, rows])
     ho, hi = schedule.split(h, [None, tile_h])
+    band, ho = schedule.split(ho, [None, band_tiles(workload.out_height, tile_h, bands)])
     wo, wi = schedule.split(w, [None, tile_w])
     schedule.reorder(n, b, band, ho, wo, r, s, hi, wi, lane)
     mark_parallel(schedule, n, b, band)

@@ -19,7 +19,7 @@ from tvmconv.machine import Machine
 from tvmconv.schedules.common.cuts import balanced
 from tvmconv.schedules.common.marks import mark_cases, mark_parallel, mark_taps
 from tvmconv.schedules.common.microkernel import check_registers, register_tile
-from tvmconv.schedules.common.threads import row_bands
+from tvmconv.schedules.common.threads import band_tiles, row_bands
 from tvmconv.workload import Conv2dWorkload
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
@@ -65,10 +65,9 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     oc, tile_h, tile_w, bands = _values(config)
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     n, kb, h, w, lane, r, s, ci = schedule.get_loops(block)
-    rows = -(-workload.out_height // bands)
     kbo, kbi = schedule.split(kb, [None, oc])
-    band, h = schedule.split(h, [None, rows])
     ho, hi = schedule.split(h, [None, tile_h])
+    band, ho = schedule.split(ho, [None, band_tiles(workload.out_height, tile_h, bands)])
     wo, wi = schedule.split(w, [None, tile_w])
     schedule.reorder(n, kbo, band, ho, wo, r, s, ci, hi, wi, kbi, lane)
     mark_parallel(schedule, n, kbo, band)

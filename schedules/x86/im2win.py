@@ -44,7 +44,7 @@ def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobVal
     """Every knob with the values worth trying.
 
     ``oc``, ``oh``, ``ow``: the register tile in output blocks, rows and columns. ``rows``: output
-    rows of a region; they divide the rows of the output.
+    rows of a region, rounded up to whole tiles; they divide the rows of the output.
     """
     blocks, height = machine.blocks(workload.out_channels), workload.out_height
     return {
@@ -71,9 +71,9 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     """Schedule the blocks of :class:`tvmconv.algorithms.im2win.Im2win` in place."""
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     n, kb, m, x, lane, cb, v, u, c = schedule.get_loops(block)
-    region, row = schedule.split(m, [None, config.int("rows")])
+    row, row_tile = schedule.split(m, [None, config.int("oh")])
+    region, row = schedule.split(row, [None, _region_tiles(config)])
     group, kb_tile = schedule.split(kb, [None, config.int("oc")])
-    row, row_tile = schedule.split(row, [None, config.int("oh")])
     x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
     tile = (row_tile, x_tile, kb_tile)
     schedule.reorder(n, region, group, row, x_outer, cb, v, u, c, *tile, lane)
@@ -96,8 +96,13 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     """The products of :class:`TileModel`, and the copy into strips as transforms."""
     w = workload
     vectors = w.batch * w.out_height * columns(w) * w.kernel_h * machine.blocks(w.in_channels)
-    regions = w.batch * w.out_height // config.int("rows")
+    regions = w.batch * -(-w.out_height // (config.int("oh") * _region_tiles(config)))
     idle = -(-regions // machine.cores) * machine.cores / regions
     parts: dict[str, float] = TileModel(w, machine).parts(config)
     parts["transforms"] = _COPY_CYCLES * vectors / machine.cores / _HERTZ
     return {name: seconds * idle for name, seconds in parts.items()}
+
+
+def _region_tiles(config: Config) -> int:
+    """Row tiles of a region: whole ones, since two threads may not write the same rows."""
+    return -(-config.int("rows") // config.int("oh"))

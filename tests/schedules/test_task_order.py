@@ -1,0 +1,100 @@
+"""Whatever order threads take their tasks in, the result is the same.
+
+On few threads a race rarely shows: two tasks that write the same rows do so one after the other.
+Here the tasks run backwards, so that what a task should not have written stays.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm_ffi
+from tvm import tirx
+
+from tests.kernels import V3, each_machine, errors
+from tvmconv import registry
+from tvmconv.compile.rewrite import rebuilt, substitute
+from tvmconv.config import Config
+from tvmconv.errors import ConfigError
+from tvmconv.kernel import Kernel, make_kernel
+from tvmconv.machine import Machine
+from tvmconv.tuning.space import make_space
+from tvmconv.workload import Conv2dWorkload
+
+_LAYERS = (
+    "mb1ic17ih11iw7oc40kh3ph1+bias+add+relu",
+    "mb2ic8ih9iw10oc17kh3dh1+bias+relu",
+    "mb1ic33ih14iw7oc48kh1sh2",
+    "mb1ic9ih22iw10oc24kh5sh2",
+    "mb1ic1ih15iw17oc40kh3:nchw+bias",
+    "mb1ic3ih23iw9oc33kh5sh2ph2:nchw+bias+relu",
+    "g16mb1ic16ih21iw15oc16kh3dh1",
+    "g64mb1ic64ih12iw16oc64kh3ph1+bias",
+)
+_SAMPLES = 2
+
+
+class Backwards(Kernel):
+    """A kernel whose parallel tasks run one after another, the last first."""
+
+    def prim_func(self, *arguments: Any, **options: Any) -> Any:
+        """The scheduled function with its parallel loops turned round."""
+        func = super().prim_func(*arguments, **options)
+        return func.with_body(tvm_ffi.structural_map(func.body, (tirx.For, _turned)))
+
+
+def _turned(loop: Any) -> Any:
+    if loop.kind != tirx.ForKind.PARALLEL:
+        return loop
+    # extent - 1 - var, written so that no pass takes the index apart again
+    last = loop.extent + tirx.bitwise_not(loop.loop_var)
+    body = substitute(loop.body, {loop.loop_var: last})
+    return rebuilt(loop, kind=tirx.ForKind.SERIAL, body=body)
+
+
+def check(workload: Conv2dWorkload, machine: Machine, algorithm: str, config: Config) -> None:
+    kernel = make_kernel(workload, machine, algorithm, config)
+    difference, expected = errors(Backwards(workload, machine, algorithm, config), draft=True)
+    limit = max(1e-5, 4 * kernel.expression.error_estimate(workload, machine, config))
+    error = np.abs(difference).max() / np.abs(expected).max()
+    assert error <= limit, (algorithm, workload, config, error)
+
+
+@each_machine
+@pytest.mark.parametrize("algorithm", registry.ALGORITHMS)
+def test_defaults_and_sampled_configs(algorithm: str, machine: Machine) -> None:
+    generator = random.Random(f"{algorithm} {machine.isa}")
+    parallel, checked = replace(machine, cores=4), 0
+    for layer in _LAYERS:
+        workload = Conv2dWorkload.parse(layer)
+        try:
+            space = make_space(workload, parallel, algorithm)
+        except ConfigError:
+            continue
+        drawn = (space.sample(generator) for _ in range(_SAMPLES))
+        for config in dict.fromkeys((space.starts[0], *filter(None, drawn))):
+            check(workload, parallel, algorithm, config)
+            checked += 1
+    assert checked
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "layer", "knobs"),
+    [
+        ("im2win", "mb1ic8ih22iw16oc8kh7sh2", {"oc": 1, "oh": 3, "ow": 2, "rows": 4}),
+        ("depthwise", "g16mb1ic16ih12iw15oc16kh1", {"bands": 4, "tile_h": 2, "tile_w": 4}),
+        (
+            "direct_first",
+            "mb1ic1ih15iw17oc3kh3:nchw",
+            {"bands": 6, "oc": 1, "tile_h": 2, "tile_w": 6},
+        ),
+    ],
+)
+def test_tiles_do_not_reach_into_the_next_task(
+    algorithm: str, layer: str, knobs: dict[str, int]
+) -> None:
+    check(Conv2dWorkload.parse(layer), replace(V3, cores=4), algorithm, Config.of(**knobs))
