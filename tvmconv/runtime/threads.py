@@ -8,7 +8,8 @@ with the number of workers the model needs and without binding: workers inherit 
 affinity, so ``taskset`` and container limits hold, and several callers do not meet on one CPU.
 
 Environment variables that keep their meaning: ``TVM_NUM_THREADS`` limits the threads,
-``TVM_BIND_THREADS=1`` binds worker i to the i-th allowed CPU, ``TVM_THREAD_POOL_SPIN_COUNT``
+``TVM_BIND_THREADS=1`` binds worker i to the i-th allowed CPU and callers of tvmconv's own to the
+first, ``TVM_THREAD_POOL_SPIN_COUNT``
 says how long an idle worker polls before it sleeps.
 """
 
@@ -105,8 +106,7 @@ def activate(threads: int) -> bool:
         # the main thread serves every model of a script: let its pool reach all CPUs
         main = threading.current_thread() is threading.main_thread()
         _caller.workers = max(used, len(cpus) if main else 1)
-    bound = os.environ.get("TVM_BIND_THREADS") == "1"
-    mode = _ONE_CPU_PER_THREAD if bound else _SHARE_CPUS
+    mode = _ONE_CPU_PER_THREAD if _bound() else _SHARE_CPUS
     names = [str(cpus[i % len(cpus)]) for i in range(max(_caller.workers, used))]
     global_function("runtime.config_threadpool")(mode, used, names)
     _caller.requested = 0
@@ -129,6 +129,18 @@ def call(threads: int, function: Callable[..., Result], *arguments: Any) -> Resu
         return function(*arguments)
     helper = _caller.helpers.get(threads)
     if helper is None:
-        helper = ThreadPoolExecutor(1, "tvmconv", initializer=activate, initargs=(threads,))
+        helper = ThreadPoolExecutor(1, "tvmconv", initializer=_become_caller, initargs=(threads,))
         _caller.helpers[threads] = helper
     return helper.submit(function, *arguments).result()
+
+
+def _bound() -> bool:
+    return os.environ.get("TVM_BIND_THREADS") == "1"
+
+
+def _become_caller(threads: int) -> None:
+    """Set up a thread that only calls kernels; its share of the work is that of worker 0."""
+    first = min(os.sched_getaffinity(0))
+    activate(threads)
+    if _bound() and threads > 1:
+        os.sched_setaffinity(0, {first})

@@ -26,6 +26,9 @@ Choice = tuple[str, Config]
 
 _START_SECONDS = 120.0
 _REFERENCE_SECONDS = 300.0
+# Threads of a candidate that waited for its turn may wake on one CPU and share it for longer than
+# they are timed: of twelve equal candidates one or two took twice as long, or half.
+_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TVM_BIND_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -256,7 +259,7 @@ class Pool:
             return
         self._control, theirs = pair()
         self._ready = False
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, **_ENVIRONMENT}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tvmconv.tuning.zygote", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],

@@ -149,7 +149,8 @@ def tune(
     total_trials
         Shared evenly among the workloads; 0 for no limit beside that of ``settings``.
     time_budget
-        Seconds; what a workload leaves unused goes to those after it.
+        Seconds, shared by what the workloads are predicted to take in a network; what one leaves
+        unused goes to those after it.
     space
         ``knobs`` of the schedules; ``auto``: MetaSchedule's rules, on this machine; or ``both``
         for comparison.
@@ -176,12 +177,14 @@ def tune(
     start = time.monotonic()
     outcomes: list[Outcome] = []
 
-    ordered = sorted(tasks, key=lambda task: -_weight(task, machine))
+    weights = {task: _weight(task, machine) for task in tasks}
+    ordered = sorted(tasks, key=lambda task: -weights[task])
     for number, task in enumerate(ordered):
         left = time_budget - (time.monotonic() - start)
         if left <= 0:
             break
-        deadline = time.monotonic() + left / (len(ordered) - number)
+        part = weights[task] / sum(weights[other] for other in ordered[number:])
+        deadline = time.monotonic() + left * part
 
         peer = ("", math.inf)
         if peers is not None and not journal.finished(
