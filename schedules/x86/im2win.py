@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.algorithms.direct import input_span
 from tvmconv.algorithms.im2win import columns
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
@@ -25,8 +26,12 @@ from tvmconv.schedules.common.tile_model import TileModel
 from tvmconv.workload import Conv2dWorkload
 
 _HERTZ = 2.5e9
-# cycles of copying one vector into a strip, and of reading it back from L2
+# Cycles of copying one vector into a strip, and by which 64 bytes of a strip arrive late in every
+# tile that reads them; time of waiting for weights over that of direct convolution, which fetches
+# them ahead. The last two fitted to im2win against direct on 120 layers, docs/im2win.md.
 _COPY_CYCLES = 3.0
+_LINE_CYCLES = 2.0
+_WEIGHTS_SHOWN = 1.5
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
@@ -100,9 +105,21 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     idle = -(-regions // machine.cores) * machine.cores / regions
     parts: dict[str, float] = TileModel(w, machine).parts(config)
     parts["transforms"] = _COPY_CYCLES * vectors / machine.cores / _HERTZ
+    late = _LINE_CYCLES * 4 * machine.lanes / 64 * _strip_reads(w, machine, config)
+    parts["activations"] += late / machine.cores / _HERTZ
+    parts["weights"] *= _WEIGHTS_SHOWN
     return {name: seconds * idle for name, seconds in parts.items()}
 
 
 def _region_tiles(config: Config) -> int:
     """Row tiles of a region: whole ones, since two threads may not write the same rows."""
     return -(-config.int("rows") // config.int("oh"))
+
+
+def _strip_reads(workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+    """Vectors of strips that all tiles read, each once a tile."""
+    w, (oc, oh, ow) = workload, (config.int(name) for name in ("oc", "oh", "ow"))
+    groups = -(-machine.blocks(w.out_channels) // oc)
+    tiles = w.batch * groups * -(-w.out_height // oh) * -(-w.out_width // ow)
+    wide = (ow - 1) * w.stride_w + w.kernel_w
+    return tiles * oh * wide * w.kernel_h * input_span(w, machine)

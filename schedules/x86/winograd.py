@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.algorithms.winograd import tiling
+from tvmconv.algorithms.winograd import plane_padding, tiling
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
@@ -23,6 +23,8 @@ from tvmconv.workload import Conv2dWorkload
 # Weights that one register tile alone uses are prefetched so many bytes ahead: about the latency
 # of memory at the rate of the products.
 _AHEAD = 4096
+# strides are the same to L1 modulo so many values
+_STRIDES = 1024
 STEPS = tuple({"mh": m, "mw": m} for m in range(2, 7))
 
 
@@ -92,8 +94,14 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
         schedule.unroll(loop)
     schedule.vectorize(lane)
     transform_tile(schedule, schedule.get_sblock("rows"), at=tw)
-    _products(schedule, block, region, config)
-    _input(schedule, region)
+    products = _products(schedule, block, region, config)
+    transformed = _input(schedule, region)
+    stored = ((transformed, workload.in_channels), (products, workload.out_channels))
+    for stage, channels in stored:
+        blocks, alive = machine.blocks(channels), region_tiles(tiles, config)
+        if padding := plane_padding(tiles, blocks, alive, machine.lanes):
+            stride = blocks * alive * machine.lanes + padding
+            schedule.storage_align(stage, 0, 0, _STRIDES, stride % _STRIDES)
 
 
 def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
@@ -107,7 +115,8 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     return parts
 
 
-def _products(schedule: Any, block: Any, region: Any, config: Config) -> None:
+def _products(schedule: Any, block: Any, region: Any, config: Config) -> Any:
+    """The register tiles; returns the block that stores them."""
     if region is not None:
         schedule.compute_at(block, region, preserve_unit_loops=True)
     p, kb, t, lane, cb, c = schedule.get_loops(block)[-6:]
@@ -123,9 +132,11 @@ def _products(schedule: Any, block: Any, region: Any, config: Config) -> None:
         mark_panel(schedule, outer)
     store = schedule.cache_write(block, 0, "local")
     register_tile(schedule, block, store, at=outer, reduction=cb, tile=(t_tile, kb_tile), lane=lane)
+    return store
 
 
-def _input(schedule: Any, region: Any) -> None:
+def _input(schedule: Any, region: Any) -> Any:
+    """The transform of the input; returns its block."""
     block = schedule.get_sblock("transform")
     if region is not None:
         schedule.compute_at(block, region, preserve_unit_loops=True)
@@ -138,3 +149,4 @@ def _input(schedule: Any, region: Any) -> None:
     columns, patch = schedule.get_sblock("columns"), schedule.get_sblock("patch")
     transform_tile(schedule, columns, at=t)
     transform_tile(schedule, patch, at=schedule.get_loops(columns)[-3])
+    return block

@@ -10,9 +10,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.kernels import V3, V4, default_config, each_machine, errors, run_by_threads
+from tests.kernels import (
+    V3,
+    V4,
+    allocated,
+    check_kernel,
+    default_config,
+    each_machine,
+    errors,
+    run_by_threads,
+)
 from tests.strategies import CHANNELS, conv_arrays, epilogues
-from tvmconv.algorithms.winograd import Winograd
+from tvmconv.algorithms.winograd import Winograd, plane_padding, tiling
 from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS, transforms
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
@@ -176,3 +185,28 @@ def test_offers_differ_in_tile_error_and_memory():
     errors = [algorithm.error_estimate(workload, V4, config) for config in (small, large)]
     assert errors[0] < errors[1]
     assert all(algorithm.multiplies(workload, V4, config) < workload.macs for config in found)
+
+
+@pytest.mark.parametrize("channels", [16, 32, 48, 64, 128])
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("alive", [4, 8, 14, 16, 25, 32])
+def test_lines_of_all_planes_fit_one_l1(channels, size, alive):
+    workload = Conv2dWorkload.parse("ic16ih64oc16kh3ph1")
+    tiles = tiling(workload, Config.of(mh=size, mw=size))
+    for lanes in (8, 16):
+        blocks = channels // lanes
+        stride = blocks * alive * lanes + plane_padding(tiles, blocks, alive, lanes)
+        sets = [4 * stride * plane // 64 % 64 for plane in range(tiles.products)]
+        assert max(map(sets.count, sets)) <= 8, (lanes, stride)
+
+
+@each_machine
+@pytest.mark.parametrize("fused", [0, 1])
+def test_planes_that_would_meet_are_set_apart(machine, fused):
+    workload = Conv2dWorkload.parse("ic64ih64iw64oc64kh3ph1+bias")
+    config = Config.of(mh=4, mw=4, fused=fused, rh=1, rw=16, rt=4, kr=2)
+    kernel = make_kernel(workload, machine, "winograd", config)
+    planes = 36 * (1 if fused else 16) * 16 * 4 * (64 + 64)
+    assert allocated(kernel) == planes + 36 * 2 * 64
+    assert Winograd().workspace_bytes(workload, machine, config) == allocated(kernel)
+    check_kernel(workload, machine, "winograd", config)

@@ -124,6 +124,25 @@ print(os.sched_getaffinity(0) == before)
     assert in_fresh_process(code, busy_files[1], busy_files[2], variable) == "True"
 
 
+@needs_two_cpus
+def test_a_bound_caller_of_our_own_shares_no_cpu_with_a_worker() -> None:
+    code = """
+import os
+os.environ["TVM_BIND_THREADS"] = "1"
+from tvmconv.runtime import threads
+threads.set_environment_defaults()
+if os.fork() == 0:
+    masks = threads.call(2, lambda: [
+        os.sched_getaffinity(int(task)) for task in os.listdir("/proc/self/task")
+    ])
+    allowed = sorted(os.sched_getaffinity(0))
+    print({allowed[0]} in masks and {allowed[1]} in masks, flush=True)
+    os._exit(0)
+os.wait()
+"""
+    assert in_fresh_process(code) == "True"
+
+
 def test_environment_limits_the_count(busy_files: dict[int, Path]) -> None:
     code = """
 import os

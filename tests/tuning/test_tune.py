@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import random
 import signal
@@ -21,8 +22,9 @@ from tvmconv.tuning.logfile import read_log
 from tvmconv.tuning.measure import Final, LocalMeasurer, Measured
 from tvmconv.tuning.pool import Pool
 from tvmconv.tuning.session import Task, collect, tune
-from tvmconv.tuning.settings import Settings
+from tvmconv.tuning.settings import Outcome, Settings
 from tvmconv.tuning.space import refusal
+from tvmconv.tuning.tuner import WorkloadTuner
 
 ALGORITHMS = ("direct", "depthwise")
 QUICK = Settings(trials=6, batch=3, algorithms=ALGORITHMS, final=Final(rounds=8, seconds=1e-3))
@@ -78,6 +80,22 @@ def test_time_budget_ends_a_run_but_keeps_it_open(tmp_path):
     (outcome,) = tune(TASKS[:1], V3, Instant(), log, QUICK)
     assert outcome.status != "done before"
     assert outcome.trials == 6
+
+
+def test_a_time_budget_is_shared_by_what_layers_take(tmp_path, monkeypatch):
+    given = {}
+
+    def run(tuner, deadline, observe):
+        given[tuner.workload] = deadline - time.monotonic()
+        return Outcome(tuner.workload)
+
+    monkeypatch.setattr(WorkloadTuner, "run", run)
+    tasks = (Task("small", POINTWISE), Task("large", DENSE, count=1000))
+    tune(tasks, V3, Instant(), tmp_path / "a.jsonl", QUICK, time_budget=100.0)
+    # nothing was used: the last may have all that is left
+    assert 90 < given[DENSE] < 100 < given[POINTWISE] + 1
+    tune(tasks, V3, Instant(), tmp_path / "a.jsonl", QUICK)
+    assert set(given.values()) == {math.inf}
 
 
 def proposals(log, seed, cut=None):

@@ -12,6 +12,7 @@ channels instead of products: every stage then works on the blocked layout of th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ from tvmconv.workload import Conv2dWorkload
 # growth of the error by the transforms of one axis, by products; fitted to measurements against
 # float64 (docs/winograd.md)
 _AMPLIFICATION = {1: 1.0, 2: 1.0, 3: 1.2, 4: 1.3, 5: 2.1, 6: 2.15, 7: 4.2, 8: 6.0}
+# bytes after which lines meet in the same set of an L1 of 8 ways, its ways, and a line
+_L1_SPAN, _L1_WAYS, _LINE = 4096, 8, 64
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,27 @@ class Tiling:
 def tiling(workload: Conv2dWorkload, config: Config) -> Tiling:
     """The tiles that a config asks for."""
     return Tiling(workload, config.int("mh"), config.int("mw"))
+
+
+def plane_padding(tiles: Tiling, blocks: int, alive: int, lanes: int) -> int:
+    """Values left free after every plane, that of one product, of a transformed tensor.
+
+    A transform touches one line of all planes at a time. Where the size of a plane is a multiple
+    of a power of two, as on images of 64 or 128 columns, these lines share few sets of L1.
+
+    Parameters
+    ----------
+    tiles
+        The tiling.
+    blocks
+        Channel blocks of the tensor.
+    alive
+        Tiles that it holds at a time.
+    lanes
+        Channels of a block.
+    """
+    together = tiles.products * gcd(4 * blocks * alive * lanes, _L1_SPAN) / _L1_SPAN
+    return _LINE // 4 if together > _L1_WAYS else 0
 
 
 class Winograd(Algorithm):
@@ -203,9 +227,13 @@ class Winograd(Algorithm):
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Transformed input and products: of one region on each core, or of all tiles."""
         tiles = tiling(workload, config)
-        blocks = machine.blocks(workload.in_channels) + machine.blocks(workload.out_channels)
         alive = config.int("rh") * config.int("rw") if config.int("fused") else tiles.count
-        return 4 * tiles.products * blocks * alive * machine.lanes
+        plane = 0
+        for channels in (workload.in_channels, workload.out_channels):
+            blocks = machine.blocks(channels)
+            plane += blocks * alive * machine.lanes
+            plane += plane_padding(tiles, blocks, alive, machine.lanes)
+        return 4 * tiles.products * plane
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Those of the products; transforms use additions and constants."""
