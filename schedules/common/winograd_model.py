@@ -25,7 +25,7 @@ _STREAM_SHOWN, _AGAIN_SHOWN, _SCRATCH_SHOWN = 0.5, 0.35, 1.0
 # of a panel come from L2 is this over the tiles that use them
 _PRODUCT_COST, _L2_SHOWN = 1.01, 1.0
 # a pixel that one multiply-add only uses is loaded by it, which the load ports do not quite sustain
-_SINGLE_USE_COST = 1.08
+_SINGLE_USE_COST = 1.12
 # cycles of one arithmetic instruction of a transform, loads and stores included; more for each
 # axis with so many values that the sums of a whole row no longer stay in registers
 _TRANSFORM_COST, _LONG_TRANSFORM_COST, _LONG = 1.35, 0.9, 7

@@ -26,16 +26,22 @@ from tvmconv.workload import Conv2dWorkload
 _UNROLL_LIMIT = 320
 # multiply-adds of one output vector that take no longer than its store to L3
 _FEW_TAPS = 32
+# with so few, tiles that leave a register for every pixel do not hide the latency
+_FEW_REGISTERS = 16
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """Two output blocks a tile, four where storing costs more than computing; widest row."""
-    taps = workload.in_channels * workload.kernel_h * workload.kernel_w
+    """Two output blocks a tile, four where storing costs more than computing; two rows."""
+    few = workload.in_channels * workload.kernel_h * workload.kernel_w <= _FEW_TAPS
     # with few taps the stores are the limit: more blocks a tile read the image fewer times
-    most = 4 if taps <= _FEW_TAPS else 2
-    oc = min(most, machine.blocks(workload.out_channels))
-    tile_w = balanced(workload.out_width, _widest(machine, oc))
-    rows = max(1, min(machine.minimum_accumulators // (tile_w * oc), workload.out_height))
+    oc = min(4 if few else 2, machine.blocks(workload.out_channels))
+    pixels, most = _widest(machine, oc), 3 if machine.vector_registers > _FEW_REGISTERS else 2
+    if oc <= most and (few or machine.vector_registers > _FEW_REGISTERS):
+        # the compiler keeps pixels for the taps to come, in a register each
+        pixels = (machine.vector_registers - oc) // (oc + 1)
+    rows = 2 if oc <= most and workload.out_height > 1 else 1
+    tile_w = balanced(workload.out_width, pixels // rows)
+    rows = max(rows, min(machine.minimum_accumulators // (tile_w * oc), workload.out_height))
     return Config.of(oc=oc, tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, oc, rows))
 
 
@@ -111,5 +117,6 @@ def _widest(machine: Machine, oc: int) -> int:
 
 def _bands(workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int) -> int:
     groups = workload.batch * -(-machine.blocks(workload.out_channels) // oc)
-    bands: int = row_bands(groups, workload.out_height // tile_h, machine.cores)
+    # a band keeps two rows
+    bands: int = row_bands(groups, workload.out_height // max(1, tile_h // 2), machine.cores)
     return bands

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tvmconv.report.bench_run import Field
@@ -156,3 +158,22 @@ def test_rounds_are_interleaved_and_failures_recorded(adapter: str, folder: Path
     assert result.entry("c").error == pytest.approx(0.5)
     assert "exit code 3" in result.entry("e").message
     assert [entry.label for entry in result.ranked(own=False)] in (["a", "b"], ["b", "a"])
+
+
+def test_a_stopped_worker_ends_with_a_program_that_is_killed(adapter: str) -> None:
+    code = f"""
+import sys, time
+from tvmconv.report.worker_process import Contender, WorkerProcess
+worker = WorkerProcess(Contender("fake", {adapter!r}, sys.executable), 1)
+worker.ask(60.0, do="hello")
+print(worker.process.pid, flush=True)
+time.sleep(600)
+"""
+    program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert program.stdout is not None
+    worker = psutil.Process(int(program.stdout.readline()))
+    assert worker.status() == psutil.STATUS_STOPPED
+    program.kill()
+    program.wait()
+    gone, _ = psutil.wait_procs([worker], timeout=10)
+    assert gone

@@ -38,8 +38,8 @@ _MAX_SAMPLES = 1000
 _KEPT_SAMPLES = 65
 
 
-def load_adapter(name: str) -> ModuleType:
-    """Import an adapter of this folder, or a file elsewhere, without tvmconv being installed."""
+def load_sibling(name: str) -> ModuleType:
+    """Import a module of this folder, without tvmconv being installed."""
     here = Path(__file__).parent
     if _PACKAGE not in sys.modules:
         spec = importlib.util.spec_from_file_location(
@@ -49,6 +49,11 @@ def load_adapter(name: str) -> ModuleType:
         package = importlib.util.module_from_spec(spec)
         sys.modules[_PACKAGE] = package
         spec.loader.exec_module(package)
+    return importlib.import_module(f"{_PACKAGE}.{name}")
+
+
+def load_adapter(name: str) -> ModuleType:
+    """Import an adapter of this folder, or a file elsewhere."""
     if name.endswith(".py"):
         spec = importlib.util.spec_from_file_location(f"{_PACKAGE}.{Path(name).stem}", name)
         assert spec is not None and spec.loader is not None
@@ -56,7 +61,7 @@ def load_adapter(name: str) -> ModuleType:
         sys.modules[module.__name__] = module
         spec.loader.exec_module(module)
         return module
-    return importlib.import_module(f"{_PACKAGE}.{name}")
+    return load_sibling(name)
 
 
 class Worker:
@@ -76,7 +81,7 @@ class Worker:
             "time": self.time,
             "drop": self.drop,
         }
-        unsupported = importlib.import_module(f"{_PACKAGE}.case").Unsupported
+        unsupported = load_sibling("case").Unsupported
         try:
             return actions[request.pop("do")](**request)
         except unsupported as error:
@@ -97,8 +102,8 @@ class Worker:
         """Build a case and check its outputs against the reference."""
         import numpy as np
 
-        case_module = importlib.import_module(f"{_PACKAGE}.case")
-        memory = importlib.import_module(f"{_PACKAGE}.memory")
+        case_module = load_sibling("case")
+        memory = load_sibling("memory")
         self.drop(slot)
         path = Path(folder)
         session = self.adapter.prepare(case_module.read_case(path, options), self.threads)
@@ -155,7 +160,7 @@ class Worker:
     def _cold(self, run: Any, warm: Any, cache_bytes: int) -> Callable[[], float]:
         """One timed call, warm or after an eviction."""
         if cache_bytes:
-            cold = importlib.import_module(f"{_PACKAGE}.cold")
+            cold = load_sibling("cold")
             self.evict = self.evict or cold.Eviction(cache_bytes)
             return lambda: float(cold.cold_call(run, self.evict, warm))
         clock = time.perf_counter
@@ -190,6 +195,8 @@ def main() -> None:
     # The script's folder must not shadow real packages with adapter files.
     here = str(Path(__file__).parent)
     sys.path[:] = [entry for entry in sys.path if entry != here]
+    # between its turns it is stopped, and would not see that standard input closed
+    load_sibling("parent").die_with_parent()
     threads = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     worker: Worker | None = None
     for line in sys.stdin:

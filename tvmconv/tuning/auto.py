@@ -24,8 +24,8 @@ from typing import Any
 from tvmconv.config import Config
 from tvmconv.kernel import Kernel, make_kernel
 from tvmconv.machine import Machine
+from tvmconv.peers.parent import die_with_parent
 from tvmconv.tuning.pool import Choice
-from tvmconv.tuning.processes import die_with_parent
 from tvmconv.tuning.settings import Settings
 from tvmconv.workload import Conv2dWorkload
 

@@ -18,8 +18,8 @@ import sys
 import traceback
 from typing import Any
 
+from tvmconv.peers.parent import die_with_parent
 from tvmconv.tuning.messages import receive, send
-from tvmconv.tuning.processes import die_with_parent
 
 _TEXT = 300
 

@@ -1,4 +1,4 @@
-"""What the tuner's processes share."""
+"""What becomes of a measuring process when the program that started it is gone."""
 
 from __future__ import annotations
 
