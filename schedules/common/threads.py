@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 
-def row_bands(pieces: int, rows: int, cores: int) -> int:
+def row_bands(pieces: int, tiles: int, cores: int, least: int = 2) -> int:
     """Bands of rows to cut an image into, so that every core gets at least four pieces of work.
 
     Parameters
     ----------
     pieces
         Independent pieces of work without bands.
-    rows
-        Row tiles of the image; a band keeps at least two.
+    tiles
+        Row tiles of the image.
     cores
         Threads.
+    least
+        Row tiles that a band keeps.
     """
     if cores == 1 or pieces >= 4 * cores:
         return 1
-    return min(max(1, rows // 2), -(-4 * cores // pieces))
+    return min(max(1, tiles // least), -(-4 * cores // pieces))
 
 
 def band_tiles(rows: int, tile_h: int, bands: int) -> int:
@@ -33,7 +35,7 @@ def band_tiles(rows: int, tile_h: int, bands: int) -> int:
     tile_h
         Rows of a tile; those of the last one may exceed the image.
     bands
-        How many to cut into; where the tiles do not divide, fewer come out.
+        How many to cut into; where the tiles do not divide, more come out.
     """
     tiles = -(-rows // tile_h)
-    return -(-tiles // bands)
+    return max(1, tiles // bands)

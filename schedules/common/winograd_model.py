@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from tvmconv.algorithms.winograd import Tiling, tiling
+from tvmconv.algorithms.winograd import Tiling, region_tiles, tiling
 from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
@@ -161,11 +161,6 @@ class WinogradModel:
     def seconds(self, config: Config) -> float:
         """Time of one call on the machine's cores."""
         return sum(self.shares(config).values())
-
-
-def region_tiles(tiles: Tiling, config: Config) -> int:
-    """Tiles whose transformed values are alive at a time."""
-    return config.int("rh") * config.int("rw") if config.int("fused") else tiles.count
 
 
 def _useful(extent: int, kernel: int) -> list[int]:

@@ -26,20 +26,23 @@ from tvmconv.workload import Conv2dWorkload
 _UNROLL_LIMIT = 320
 # multiply-adds of one output vector that take no longer than its store to L3
 _FEW_TAPS = 32
-# with so few, tiles that leave a register for every pixel do not hide the latency
+# Of so few registers, loops over many taps leave none to the pixels: smaller tiles were slower.
 _FEW_REGISTERS = 16
+# blocks of a tile whose stores are the limit, and pixels of the smallest tile of two rows
+_STORING, _SQUARE = 4, 4
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """Two output blocks a tile, four where storing costs more than computing; two rows."""
+    """Two output blocks and rows a tile; four blocks where storing costs more than computing."""
     few = workload.in_channels * workload.kernel_h * workload.kernel_w <= _FEW_TAPS
     # with few taps the stores are the limit: more blocks a tile read the image fewer times
-    oc = min(4 if few else 2, machine.blocks(workload.out_channels))
-    pixels, most = _widest(machine, oc), 3 if machine.vector_registers > _FEW_REGISTERS else 2
-    if oc <= most and (few or machine.vector_registers > _FEW_REGISTERS):
-        # the compiler keeps pixels for the taps to come, in a register each
-        pixels = (machine.vector_registers - oc) // (oc + 1)
-    rows = 2 if oc <= most and workload.out_height > 1 else 1
+    oc = min(_STORING if few else 2, machine.blocks(workload.out_channels))
+    pixels, rows = _widest(machine, oc), 1
+    # the compiler keeps pixels for the taps to come, in a register each
+    kept = (machine.vector_registers - oc) // (oc + 1)
+    if oc < _STORING and kept >= _SQUARE:
+        rows = min(2, workload.out_height)
+        pixels = kept if few or machine.vector_registers > _FEW_REGISTERS else pixels
     tile_w = balanced(workload.out_width, pixels // rows)
     rows = max(rows, min(machine.minimum_accumulators // (tile_w * oc), workload.out_height))
     return Config.of(oc=oc, tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, oc, rows))
@@ -117,6 +120,6 @@ def _widest(machine: Machine, oc: int) -> int:
 
 def _bands(workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int) -> int:
     groups = workload.batch * -(-machine.blocks(workload.out_channels) // oc)
-    # a band keeps two rows
-    bands: int = row_bands(groups, workload.out_height // max(1, tile_h // 2), machine.cores)
+    tiles = -(-workload.out_height // tile_h)
+    bands: int = row_bands(groups, tiles, machine.cores, 1 if tile_h > 1 else 2)
     return bands

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.algorithms.direct import input_span
-from tvmconv.algorithms.im2win import columns
+from tvmconv.algorithms.im2win import columns, region_rows
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
@@ -49,7 +49,7 @@ def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobVal
     """Every knob with the values worth trying.
 
     ``oc``, ``oh``, ``ow``: the register tile in output blocks, rows and columns. ``rows``: output
-    rows of a region, rounded up to whole tiles; they divide the rows of the output.
+    rows of a region, a divisor of the output's, and rounded up to whole tiles.
     """
     blocks, height = machine.blocks(workload.out_channels), workload.out_height
     return {
@@ -61,7 +61,7 @@ def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobVal
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """The register tile fits, and regions divide the image."""
+    """The register tile fits, and ``rows`` divides the image's."""
     oc, oh, ow, rows = (config.int(name) for name in ("oc", "oh", "ow", "rows"))
     if min(oc, oh, ow, rows) < 1 or workload.out_height % rows:
         raise ConfigError(
@@ -77,7 +77,8 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     n, kb, m, x, lane, cb, v, u, c = schedule.get_loops(block)
     row, row_tile = schedule.split(m, [None, config.int("oh")])
-    region, row = schedule.split(row, [None, _region_tiles(config)])
+    tiles = -(-region_rows(workload, config) // config.int("oh"))
+    region, row = schedule.split(row, [None, tiles])
     group, kb_tile = schedule.split(kb, [None, config.int("oc")])
     x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
     tile = (row_tile, x_tile, kb_tile)
@@ -101,7 +102,7 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     """The products of :class:`TileModel`, and the copy into strips as transforms."""
     w = workload
     vectors = w.batch * w.out_height * columns(w) * w.kernel_h * machine.blocks(w.in_channels)
-    regions = w.batch * -(-w.out_height // (config.int("oh") * _region_tiles(config)))
+    regions = w.batch * -(-w.out_height // region_rows(w, config))
     idle = -(-regions // machine.cores) * machine.cores / regions
     parts: dict[str, float] = TileModel(w, machine).parts(config)
     parts["transforms"] = _COPY_CYCLES * vectors / machine.cores / _HERTZ
@@ -111,15 +112,10 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     return {name: seconds * idle for name, seconds in parts.items()}
 
 
-def _region_tiles(config: Config) -> int:
-    """Row tiles of a region: whole ones, since two threads may not write the same rows."""
-    return -(-config.int("rows") // config.int("oh"))
-
-
 def _strip_reads(workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
     """Vectors of strips that all tiles read, each once a tile."""
     w, (oc, oh, ow) = workload, (config.int(name) for name in ("oc", "oh", "ow"))
     groups = -(-machine.blocks(w.out_channels) // oc)
     tiles = w.batch * groups * -(-w.out_height // oh) * -(-w.out_width // ow)
-    wide = (ow - 1) * w.stride_w + w.kernel_w
+    wide = len({x * w.stride_w + v * w.dilation_w for x in range(ow) for v in range(w.kernel_w)})
     return tiles * oh * wide * w.kernel_h * input_span(w, machine)

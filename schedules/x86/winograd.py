@@ -11,20 +11,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.algorithms.winograd import plane_padding, tiling
+from tvmconv.algorithms.winograd import L1_SPAN, plane_stride, region_tiles, tiling
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
 from tvmconv.schedules.common.marks import mark_panel, mark_stream
 from tvmconv.schedules.common.microkernel import check_registers, register_tile, transform_tile
-from tvmconv.schedules.common.winograd_model import WinogradModel, region_tiles
+from tvmconv.schedules.common.winograd_model import WinogradModel
 from tvmconv.workload import Conv2dWorkload
 
 # Weights that one register tile alone uses are prefetched so many bytes ahead: about the latency
 # of memory at the rate of the products.
 _AHEAD = 4096
-# strides are the same to L1 modulo so many values
-_STRIDES = 1024
 STEPS = tuple({"mh": m, "mw": m} for m in range(2, 7))
 
 
@@ -99,9 +97,9 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     stored = ((transformed, workload.in_channels), (products, workload.out_channels))
     for stage, channels in stored:
         blocks, alive = machine.blocks(channels), region_tiles(tiles, config)
-        if padding := plane_padding(tiles, blocks, alive, machine.lanes):
-            stride = blocks * alive * machine.lanes + padding
-            schedule.storage_align(stage, 0, 0, _STRIDES, stride % _STRIDES)
+        stride = plane_stride(tiles, blocks, alive, machine.lanes)
+        if stride > blocks * alive * machine.lanes:
+            schedule.storage_align(stage, 0, 0, L1_SPAN, stride % L1_SPAN)
 
 
 def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:

@@ -50,9 +50,10 @@ def test_every_level_of_the_ladder(machine, level, workload):
 
 @each_machine
 @pytest.mark.parametrize("rows", [1, 2, 7, 14])
-def test_workspace_is_that_of_one_region(machine, rows):
+@pytest.mark.parametrize("oh", [1, 3, 4])
+def test_workspace_is_that_of_one_region(machine, rows, oh):
     workload = Conv2dWorkload.parse("ic32ih14oc32kh3ph1")
-    config = default_config("im2win", workload, machine, rows=rows)
+    config = default_config("im2win", workload, machine, oc=1, oh=oh, ow=2, rows=rows)
     kernel = make_kernel(workload, machine, "im2win", config)
     assert allocated(kernel) == kernel.expression.workspace_bytes(workload, machine, kernel.config)
 

@@ -21,7 +21,7 @@ from tests.kernels import (
     run_by_threads,
 )
 from tests.strategies import CHANNELS, conv_arrays, epilogues
-from tvmconv.algorithms.winograd import Winograd, plane_padding, tiling
+from tvmconv.algorithms.winograd import Winograd, plane_stride, tiling
 from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS, transforms
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
@@ -195,7 +195,7 @@ def test_lines_of_all_planes_fit_one_l1(channels, size, alive):
     tiles = tiling(workload, Config.of(mh=size, mw=size))
     for lanes in (8, 16):
         blocks = channels // lanes
-        stride = blocks * alive * lanes + plane_padding(tiles, blocks, alive, lanes)
+        stride = plane_stride(tiles, blocks, alive, lanes)
         sets = [4 * stride * plane // 64 % 64 for plane in range(tiles.products)]
         assert max(map(sets.count, sets)) <= 8, (lanes, stride)
 
@@ -209,4 +209,7 @@ def test_planes_that_would_meet_are_set_apart(machine, fused):
     planes = 36 * (1 if fused else 16) * 16 * 4 * (64 + 64)
     assert allocated(kernel) == planes + 36 * 2 * 64
     assert Winograd().workspace_bytes(workload, machine, config) == allocated(kernel)
+    at_a_time = 4 if fused else 1
+    for_four = Winograd().workspace_bytes(workload, machine.with_cores(4), config)
+    assert for_four == at_a_time * allocated(kernel)
     check_kernel(workload, machine, "winograd", config)

@@ -170,10 +170,21 @@ print(worker.process.pid, flush=True)
 time.sleep(600)
 """
     program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert program.stdout is not None
-    worker = psutil.Process(int(program.stdout.readline()))
-    assert worker.status() == psutil.STATUS_STOPPED
-    program.kill()
-    program.wait()
-    gone, _ = psutil.wait_procs([worker], timeout=10)
-    assert gone
+    try:
+        assert program.stdout is not None
+        worker = psutil.Process(int(program.stdout.readline()))
+        assert wait_for(worker, psutil.STATUS_STOPPED)
+    finally:
+        program.kill()
+        program.wait()
+    # where nobody reaps orphans it stays a zombie
+    assert wait_for(worker, psutil.STATUS_ZOMBIE)
+
+
+def wait_for(process: psutil.Process, status: str) -> bool:
+    """Whether a process comes into a state, or ends, within some seconds."""
+    for _ in range(500):
+        if not process.is_running() or process.status() == status:
+            return True
+        time.sleep(0.02)
+    return False

@@ -9,6 +9,7 @@ from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.kernel import make_kernel
 from tvmconv.registry import schedule
+from tvmconv.schedules.common.threads import band_tiles
 from tvmconv.workload import Conv2dWorkload
 
 LAYERS = (
@@ -74,4 +75,6 @@ def test_bands_feed_every_core():
     machine = V4.with_cores(8)
     config = schedule("direct_first", machine).default_config(workload, machine)
     groups = -(-machine.blocks(32) // config.int("oc"))
-    assert groups * config.int("bands") >= 4 * machine.cores
+    tiles = -(-112 // config.int("tile_h"))
+    bands = -(-tiles // band_tiles(112, config.int("tile_h"), config.int("bands")))
+    assert groups * bands >= 4 * machine.cores

@@ -27,7 +27,7 @@ class Im2win(Algorithm):
     """Dense and grouped convolution through windows that lie in one piece.
 
     Knobs read by the expression: ``oc``, the output blocks of a register tile, by which weights
-    are grouped; ``rows``, the output rows whose strips exist at a time (0: all).
+    are grouped; ``oh`` and ``rows``, which say whose strips exist at a time (:func:`region_rows`).
     """
 
     name = "im2win"
@@ -87,7 +87,7 @@ class Im2win(Algorithm):
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Strips of the regions that are alive at a time, one on each core."""
-        rows = config.int("rows") or workload.out_height
+        rows = region_rows(workload, config)
         regions = workload.batch * -(-workload.out_height // rows)
         strip = machine.blocks(workload.in_channels) * columns(workload) * workload.kernel_h
         return 4 * strip * rows * machine.lanes * min(machine.cores, regions)
@@ -99,6 +99,15 @@ class Im2win(Algorithm):
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """That of direct convolution: the same products in another order."""
         return Direct().error_estimate(workload, machine, config)
+
+
+def region_rows(workload: Conv2dWorkload, config: Config) -> int:
+    """Output rows of a region: ``rows``, rounded up to whole tiles of ``oh``.
+
+    Two threads may not write the same rows: a tile that reached into the next region would.
+    """
+    tile = config.int("oh")
+    return min(workload.out_height, -(-config.int("rows") // tile) * tile)
 
 
 def columns(workload: Conv2dWorkload) -> int:

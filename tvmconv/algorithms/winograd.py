@@ -33,8 +33,9 @@ from tvmconv.workload import Conv2dWorkload
 # growth of the error by the transforms of one axis, by products; fitted to measurements against
 # float64 (docs/winograd.md)
 _AMPLIFICATION = {1: 1.0, 2: 1.0, 3: 1.2, 4: 1.3, 5: 2.1, 6: 2.15, 7: 4.2, 8: 6.0}
-# bytes after which lines meet in the same set of an L1 of 8 ways, its ways, and a line
-_L1_SPAN, _L1_WAYS, _LINE = 4096, 8, 64
+# Values after which lines meet in the same set of an L1 of 8 ways (4 KiB of float32), its ways,
+# the values of a line, and the bytes of one
+L1_SPAN, _L1_WAYS, _LINE, _FLOAT = 1024, 8, 16, 4
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,17 @@ def tiling(workload: Conv2dWorkload, config: Config) -> Tiling:
     return Tiling(workload, config.int("mh"), config.int("mw"))
 
 
-def plane_padding(tiles: Tiling, blocks: int, alive: int, lanes: int) -> int:
-    """Values left free after every plane, that of one product, of a transformed tensor.
+def region_tiles(tiles: Tiling, config: Config) -> int:
+    """Tiles whose transformed values are alive at a time."""
+    return config.int("rh") * config.int("rw") if config.int("fused") else tiles.count
+
+
+def plane_stride(tiles: Tiling, blocks: int, alive: int, lanes: int) -> int:
+    """Values from one plane of a transformed tensor, which holds one product's, to the next.
 
     A transform touches one line of all planes at a time. Where the size of a plane is a multiple
-    of a power of two, as on images of 64 or 128 columns, these lines share few sets of L1.
+    of a large power of two, as on images of 64 or 128 columns, these lines would share few sets
+    of L1; there a line is left free after each plane.
 
     Parameters
     ----------
@@ -98,8 +105,9 @@ def plane_padding(tiles: Tiling, blocks: int, alive: int, lanes: int) -> int:
     lanes
         Channels of a block.
     """
-    together = tiles.products * gcd(4 * blocks * alive * lanes, _L1_SPAN) / _L1_SPAN
-    return _LINE // 4 if together > _L1_WAYS else 0
+    plane = blocks * alive * lanes
+    together = tiles.products * gcd(plane, L1_SPAN) / L1_SPAN
+    return plane + _LINE if together > _L1_WAYS else plane
 
 
 class Winograd(Algorithm):
@@ -227,13 +235,13 @@ class Winograd(Algorithm):
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Transformed input and products: of one region on each core, or of all tiles."""
         tiles = tiling(workload, config)
-        alive = config.int("rh") * config.int("rw") if config.int("fused") else tiles.count
-        plane = 0
-        for channels in (workload.in_channels, workload.out_channels):
-            blocks = machine.blocks(channels)
-            plane += blocks * alive * machine.lanes
-            plane += plane_padding(tiles, blocks, alive, machine.lanes)
-        return 4 * tiles.products * plane
+        alive = region_tiles(tiles, config)
+        planes = sum(
+            plane_stride(tiles, machine.blocks(channels), alive, machine.lanes)
+            for channels in (workload.in_channels, workload.out_channels)
+        )
+        regions = min(machine.cores, tiles.count // alive)
+        return _FLOAT * tiles.products * planes * regions
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Those of the products; transforms use additions and constants."""

@@ -32,7 +32,7 @@ def command(
         int, typer.Option(min=1, help="Candidates measured for one workload at most.")
     ] = 64,
     time_budget: Annotated[
-        float, typer.Option(min=0, help="Seconds in all; 0 for no limit.")
+        float, typer.Option(min=0, help="Seconds, shared by predicted time; 0 for no limit.")
     ] = 0.0,
     early_stop: Annotated[
         int, typer.Option(min=0, help="End a workload after so many vain candidates; 0 never.")

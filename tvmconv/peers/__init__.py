@@ -2,7 +2,8 @@
 
 The worker and the adapters of other libraries use numpy and that library only, and import each
 other relatively: ``worker.py`` loads this folder under a private name, so that peers can live
-in a Python environment in which tvmconv is not installed.
+in a Python environment in which tvmconv is not installed. What the worker itself needs, as
+``parent.py``, is here for the same reason.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ _MAX_SAMPLES = 1000
 _KEPT_SAMPLES = 65
 
 
-def load_sibling(name: str) -> ModuleType:
-    """Import a module of this folder, without tvmconv being installed."""
+def _register_package() -> None:
+    """Make this folder a package of a private name, without tvmconv being installed."""
     here = Path(__file__).parent
     if _PACKAGE not in sys.modules:
         spec = importlib.util.spec_from_file_location(
@@ -49,11 +49,17 @@ def load_sibling(name: str) -> ModuleType:
         package = importlib.util.module_from_spec(spec)
         sys.modules[_PACKAGE] = package
         spec.loader.exec_module(package)
+
+
+def load_sibling(name: str) -> ModuleType:
+    """Import a module of this folder."""
+    _register_package()
     return importlib.import_module(f"{_PACKAGE}.{name}")
 
 
 def load_adapter(name: str) -> ModuleType:
-    """Import an adapter of this folder, or a file elsewhere."""
+    """Import an adapter of this folder, or a file elsewhere, which may import its helpers."""
+    _register_package()
     if name.endswith(".py"):
         spec = importlib.util.spec_from_file_location(f"{_PACKAGE}.{Path(name).stem}", name)
         assert spec is not None and spec.loader is not None

@@ -8,9 +8,9 @@ with the number of workers the model needs and without binding: workers inherit 
 affinity, so ``taskset`` and container limits hold, and several callers do not meet on one CPU.
 
 Environment variables that keep their meaning: ``TVM_NUM_THREADS`` limits the threads,
-``TVM_BIND_THREADS=1`` binds worker i to the i-th allowed CPU and callers of tvmconv's own to the
-first, ``TVM_THREAD_POOL_SPIN_COUNT``
-says how long an idle worker polls before it sleeps.
+``TVM_BIND_THREADS=1`` binds worker i to the i-th allowed CPU and the threads that tvmconv makes
+to call kernels to the first, ``TVM_THREAD_POOL_SPIN_COUNT`` says how long an idle worker polls
+before it sleeps.
 """
 
 from __future__ import annotations

@@ -26,8 +26,9 @@ Choice = tuple[str, Config]
 
 _START_SECONDS = 120.0
 _REFERENCE_SECONDS = 300.0
-# Threads of a candidate that waited for its turn may wake on one CPU and share it for longer than
-# they are timed: of twelve equal candidates one or two took twice as long, or half.
+# One thread for what numpy computes. Threads of a candidate that waited for its turn may wake on
+# one CPU and share it for longer than they are timed: of twelve equal candidates one or two took
+# twice as long, or half.
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TVM_BIND_THREADS": "1"}
 
 
