@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -39,6 +40,11 @@ def test_speed_is_compared_by_medians():
     one = record(seconds=1e-4, default_seconds=3e-4)
     assert one.seconds == 1e-4
     assert one.speedup == pytest.approx(3.03)
+
+
+def test_a_gain_is_that_of_the_turns():
+    drifting = replace(record(), default_samples=(1.0, 3.0, 1.0), samples=(0.9, 2.7, 2.9))
+    assert drifting.speedup == pytest.approx(1 / 0.9)
 
 
 def test_outliers_are_counted_and_kept():

@@ -91,8 +91,15 @@ class Record:
 
     @property
     def speedup(self) -> float:
-        """Times faster than the untuned choice."""
-        return self.default_seconds / self.seconds
+        """Times faster than the untuned choice: the median of the turns' ratios.
+
+        Where the machine's speed changes from turn to turn, the medians of both may be of different
+        moments. They are compared only where the samples are not of as many turns.
+        """
+        if len(self.samples) != len(self.default_samples):
+            return self.default_seconds / self.seconds
+        turns = zip(self.default_samples, self.samples, strict=True)
+        return median(default / tuned for default, tuned in turns)
 
     @property
     def outliers(self) -> int:
