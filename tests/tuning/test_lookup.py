@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -96,6 +97,15 @@ def test_configs_that_break_a_limit_are_refused(write, config):
 def test_a_hostile_default_is_refused(write):
     log = write("a.jsonl", replace(record(), default_config=Config.of(oc=0)))
     assert tuned(DENSE, V4, "direct", [log]) == ()
+
+
+def test_times_beyond_all_measure_do_not_stop_a_look_up(write):
+    hostile = replace(record(knobs={"ow": 7}), samples=(999.0,), default_samples=(5e-324,))
+    found = best_config(DENSE, V4, "direct", [write("slow.jsonl", hostile)])
+    assert found.ratio == math.inf
+    hostile = replace(hostile, samples=(5e-324,), default_samples=(999.0,))
+    found = best_config(DENSE, V4, "direct", [write("fast.jsonl", hostile)])
+    assert found.ratio == 0.0
 
 
 def test_a_log_that_changed_is_read_again(write, tmp_path):

@@ -194,7 +194,7 @@ def _tuned(record: Record, path: Path, workload: Conv2dWorkload, near: bool) -> 
         place += f", epilogue {steps or 'empty'}"
     return Tuned(
         config=record.config,
-        ratio=1 / record.speedup,
+        ratio=record.relative_seconds,
         default_algorithm=record.default_algorithm,
         default_config=record.default_config,
         source=(

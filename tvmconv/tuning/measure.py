@@ -13,6 +13,7 @@ from tvmconv.machine import Machine, host_model
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Trial
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
+from tvmconv.tuning.record import turn_ratios
 from tvmconv.workload import Conv2dWorkload
 
 # a candidate whose first call takes this much longer than the best is not timed further
@@ -226,7 +227,7 @@ def gain(default: Sequence[float], tuned: Sequence[float]) -> tuple[float, float
 
     The bound is the distribution-free one of the median: an order statistic of the ratios.
     """
-    ratios = sorted(d / t for d, t in zip(default, tuned, strict=True))
+    ratios = sorted(turn_ratios(default, tuned))
     count = len(ratios)
     low = math.floor(count / 2 - _Z95 * math.sqrt(count) / 2)
     return median(ratios), ratios[max(low, 0)]

@@ -91,15 +91,13 @@ class Record:
 
     @property
     def speedup(self) -> float:
-        """Times faster than the untuned choice: the median of the turns' ratios.
+        """Times faster than the untuned choice."""
+        return _median_ratio(self.default_samples, self.samples)
 
-        Where the machine's speed changes from turn to turn, the medians of both may be of different
-        moments. They are compared only where the samples are not of as many turns.
-        """
-        if len(self.samples) != len(self.default_samples):
-            return self.default_seconds / self.seconds
-        turns = zip(self.default_samples, self.samples, strict=True)
-        return median(default / tuned for default, tuned in turns)
+    @property
+    def relative_seconds(self) -> float:
+        """Time as a share of the untuned choice's; a hostile log may make either ratio zero."""
+        return _median_ratio(self.samples, self.default_samples)
 
     @property
     def outliers(self) -> int:
@@ -208,6 +206,22 @@ class Record:
         except (ValueError, RecursionError) as error:
             raise RecordError(f"not JSON: {error}") from None
         return cls.from_json(data)
+
+
+def turn_ratios(one: Sequence[float], other: Sequence[float]) -> list[float]:
+    """Samples of ``one`` over those of ``other`` that were taken in the same turn."""
+    return [a / b for a, b in zip(one, other, strict=True)]
+
+
+def _median_ratio(one: Sequence[float], other: Sequence[float]) -> float:
+    """The median of the turns' ratios.
+
+    Where the machine's speed changes from turn to turn, the medians of both may be of different
+    moments. They are compared only where the samples are not of as many turns.
+    """
+    if len(one) != len(other):
+        return median(one) / median(other)
+    return median(turn_ratios(one, other))
 
 
 def outliers(samples: Sequence[float]) -> int:
