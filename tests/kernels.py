@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
+from tvm import tirx
 
 from tests.layout import block, unblock
 from tests.strategies import ConvArrays, conv_arrays
@@ -85,6 +87,18 @@ def allocated(kernel: Kernel) -> int:
     with recorded() as sizes:
         compile_kernel(kernel)
     return sum(sizes.values())
+
+
+def tasks(kernel: Kernel) -> list[int]:
+    """How many tasks each parallel loop has."""
+    found: list[int] = []
+
+    def look(loop: Any) -> None:
+        if loop.kind == tirx.ForKind.PARALLEL:
+            found.append(int(loop.extent))
+
+    tvm_ffi.structural_walk(kernel.prim_func().body, (tirx.For, look))
+    return found
 
 
 def errors(kernel: Kernel, draft: bool = False) -> tuple[np.ndarray, np.ndarray]:

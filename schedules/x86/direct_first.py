@@ -42,7 +42,8 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     kept = (machine.vector_registers - oc) // (oc + 1)
     if oc < _STORING and kept >= _SQUARE:
         rows = min(2, workload.out_height)
-        pixels = kept if few or machine.vector_registers > _FEW_REGISTERS else pixels
+        if few or machine.vector_registers > _FEW_REGISTERS:
+            pixels = kept
     tile_w = balanced(workload.out_width, pixels // rows)
     rows = max(rows, min(machine.minimum_accumulators // (tile_w * oc), workload.out_height))
     return Config.of(oc=oc, tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, oc, rows))

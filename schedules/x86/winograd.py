@@ -95,8 +95,9 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     products = _products(schedule, block, region, config)
     transformed = _input(schedule, region)
     stored = ((transformed, workload.in_channels), (products, workload.out_channels))
+    alive = region_tiles(tiles, config)
     for stage, channels in stored:
-        blocks, alive = machine.blocks(channels), region_tiles(tiles, config)
+        blocks = machine.blocks(channels)
         stride = plane_stride(tiles, blocks, alive, machine.lanes)
         if stride > blocks * alive * machine.lanes:
             schedule.storage_align(stage, 0, 0, L1_SPAN, stride % L1_SPAN)

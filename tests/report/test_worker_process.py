@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tvmconv.report.bench_run import Field
@@ -76,6 +76,15 @@ def state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
+def wait_for(reached: Callable[[], bool]) -> bool:
+    """Whether something comes true within some seconds."""
+    for _ in range(500):
+        if reached():
+            return True
+        time.sleep(0.02)
+    return False
+
+
 def test_a_good_peer(worker: WorkerProcess, folder: Path):
     assert worker.ask(30, do="hello") == {"version": "4.2"}
     answer = prepare(worker, folder, "good")
@@ -93,11 +102,8 @@ def test_a_good_peer(worker: WorkerProcess, folder: Path):
 def test_a_worker_is_stopped_between_requests(worker: WorkerProcess):
     worker.ask(30, do="hello")
     assert worker.process is not None
-    for _ in range(100):
-        if state(worker.process.pid) == "T":
-            break
-        time.sleep(0.01)
-    assert state(worker.process.pid) == "T"
+    pid = worker.process.pid
+    assert wait_for(lambda: state(pid) == "T")
 
 
 @pytest.mark.parametrize(
@@ -172,19 +178,10 @@ time.sleep(600)
     program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     try:
         assert program.stdout is not None
-        worker = psutil.Process(int(program.stdout.readline()))
-        assert wait_for(worker, psutil.STATUS_STOPPED)
+        pid = int(program.stdout.readline())
+        assert wait_for(lambda: state(pid) == "T")
     finally:
         program.kill()
         program.wait()
     # where nobody reaps orphans it stays a zombie
-    assert wait_for(worker, psutil.STATUS_ZOMBIE)
-
-
-def wait_for(process: psutil.Process, status: str) -> bool:
-    """Whether a process comes into a state, or ends, within some seconds."""
-    for _ in range(500):
-        if not process.is_running() or process.status() == status:
-            return True
-        time.sleep(0.02)
-    return False
+    assert wait_for(lambda: not Path(f"/proc/{pid}").exists() or state(pid) == "Z")

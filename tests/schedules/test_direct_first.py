@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernels import V4, each_target, generated_code, lowered_text
+from tests.kernels import V4, each_target, generated_code, lowered_text, tasks
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.kernel import make_kernel
 from tvmconv.registry import schedule
-from tvmconv.schedules.common.threads import band_tiles
 from tvmconv.workload import Conv2dWorkload
 
 LAYERS = (
@@ -74,7 +73,5 @@ def test_bands_feed_every_core():
     workload = Conv2dWorkload.parse("ic3ih224oc32kh3sh2ph1:nchw")
     machine = V4.with_cores(8)
     config = schedule("direct_first", machine).default_config(workload, machine)
-    groups = -(-machine.blocks(32) // config.int("oc"))
-    tiles = -(-112 // config.int("tile_h"))
-    bands = -(-tiles // band_tiles(112, config.int("tile_h"), config.int("bands")))
-    assert groups * bands >= 4 * machine.cores
+    kernel = make_kernel(workload, machine, "direct_first", config)
+    assert max(tasks(kernel)) >= 4 * machine.cores

@@ -16,7 +16,7 @@ import pytest
 import tvm_ffi
 from tvm import tirx
 
-from tests.kernels import V3, each_machine, errors
+from tests.kernels import V3, each_machine, errors, tasks
 from tvmconv import registry
 from tvmconv.compile.rewrite import rebuilt, substitute
 from tvmconv.config import Config
@@ -106,15 +106,3 @@ def test_tiles_do_not_reach_into_the_next_task(
     kernel = make_kernel(workload, machine, algorithm, Config.of(**knobs))
     assert max(tasks(kernel)) > 1
     check(workload, machine, algorithm, Config.of(**knobs))
-
-
-def tasks(kernel: Kernel) -> list[int]:
-    """How many tasks each parallel loop has."""
-    found: list[int] = []
-
-    def look(loop: Any) -> None:
-        if loop.kind == tirx.ForKind.PARALLEL:
-            found.append(int(loop.extent))
-
-    tvm_ffi.structural_walk(kernel.prim_func().body, (tirx.For, look))
-    return found

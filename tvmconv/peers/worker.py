@@ -40,15 +40,16 @@ _KEPT_SAMPLES = 65
 
 def _register_package() -> None:
     """Make this folder a package of a private name, without tvmconv being installed."""
+    if _PACKAGE in sys.modules:
+        return
     here = Path(__file__).parent
-    if _PACKAGE not in sys.modules:
-        spec = importlib.util.spec_from_file_location(
-            _PACKAGE, here / "__init__.py", submodule_search_locations=[str(here)]
-        )
-        assert spec is not None and spec.loader is not None
-        package = importlib.util.module_from_spec(spec)
-        sys.modules[_PACKAGE] = package
-        spec.loader.exec_module(package)
+    spec = importlib.util.spec_from_file_location(
+        _PACKAGE, here / "__init__.py", submodule_search_locations=[str(here)]
+    )
+    assert spec is not None and spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[_PACKAGE] = package
+    spec.loader.exec_module(package)
 
 
 def load_sibling(name: str) -> ModuleType:
