@@ -1,0 +1,138 @@
+"""Proof that a refactoring changes no generated code: record before it, compare after it.
+
+``python -m tests.code_snapshot record before.zip``, change, then ``... compare before.zip``.
+
+A snapshot holds the object code of the example networks, the assembly of kernels for the layers
+of the suites (what is chosen, and for the suites of papers every algorithm's default), and the
+decisions. It is taken for named machines and without tuning logs, so any host will do. Kernels are
+recorded with their configs: a comparison builds the same ones though a cost model has learned to
+choose others, and reports changed decisions apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from examples.networks import NETWORKS
+from tests.kernels import V3, V4, compile_kernel
+from tvmconv import registry
+from tvmconv.building import build
+from tvmconv.config import Config
+from tvmconv.errors import ConfigError
+from tvmconv.kernel import make_kernel
+from tvmconv.selection.select import select
+from tvmconv.suites import Layer, load_problems, names
+from tvmconv.workload import Conv2dWorkload
+
+_EVERY_ALGORITHM = ("dnn12", "winograd16")
+_FILE_NAMES = re.compile(r"^\s*\.(?:file|ident)\b.*\n", re.MULTILINE)
+
+# name, code, and what was chosen: a network's decisions or a kernel's config
+Entry = tuple[str, bytes, Any]
+
+
+def networks(only: list[str]) -> Iterator[Entry]:
+    """Object code and decisions of each network."""
+    for name, factory in NETWORKS.items():
+        for machine in (V3, V4) if not only or name in only else ():
+            model = build(factory(), machine, threads=1, log="none")
+            chosen = {d.layer: [d.chosen.algorithm, str(d.chosen.config)] for d in model.decisions}
+            yield f"{name} {machine.name}", b"".join(model._library._objects), chosen
+
+
+def kernels(configs: dict[str, Any] | None) -> Iterator[Entry]:
+    """Assembly of the suites' kernels: as recorded, or those that a snapshot should hold."""
+    if configs is None:
+        configs = {" ".join(key): None for key in _wanted()}
+    for key, config in configs.items():
+        problem, machine, algorithm = key.split()
+        workload = Conv2dWorkload.parse(problem)
+        target = {m.name: m for m in (V3, V4)}[machine]
+        try:
+            kernel = make_kernel(workload, target, algorithm, config and Config.from_json(config))
+        except ConfigError:
+            continue
+        assembly = _FILE_NAMES.sub("", str(compile_kernel(kernel).inspect_source("s")))
+        yield key, assembly.encode(), kernel.config.to_json()
+
+
+def _wanted() -> Iterator[tuple[str, str, str]]:
+    seen = set()
+    for suite in names():
+        for layer in load_problems(suite):
+            if not isinstance(layer, Layer) or layer.workload in seen:
+                continue
+            seen.add(layer.workload)
+            for machine in (V3, V4):
+                chosen = [select(layer.workload, machine).chosen.algorithm]
+                for name in registry.ALGORITHMS if suite in _EVERY_ALGORITHM else chosen:
+                    yield str(layer.workload), machine.name, name
+
+
+def record(path: Path, only: list[str], without_kernels: bool) -> None:
+    """Write a snapshot."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
+        chosen = {}
+        for name, code, choice in _entries(None, only, without_kernels):
+            archive.writestr(f"{name}.code", code)
+            chosen[name] = choice
+            print(name, len(code), flush=True)
+        archive.writestr("chosen.json", json.dumps(chosen))
+
+
+def compare(path: Path, only: list[str], without_kernels: bool) -> int:
+    """Print what differs from a snapshot; the number of differences."""
+    different = seen = 0
+    with zipfile.ZipFile(path) as archive:
+        before = json.loads(archive.read("chosen.json"))
+        configs = {key: before[key] for key in before if key.count(" ") == 2}
+        for name, code, choice in _entries(configs, only, without_kernels):
+            seen += 1
+            if choice != before.get(name):
+                print(f"{name}: chosen {_changes(before.get(name), choice)}", flush=True)
+            elif code != archive.read(f"{name}.code"):
+                print(f"{name}: the same choices, other code", flush=True)
+            else:
+                continue
+            different += 1
+    print(f"{seen} compared, {different} different")
+    return different
+
+
+def _entries(configs: dict[str, Any] | None, only: list[str], without_kernels: bool) -> Any:
+    yield from networks(only)
+    if not without_kernels:
+        yield from kernels(configs)
+
+
+def _changes(before: Any, after: Any) -> str:
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return f"{before} -> {after}"
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    return "; ".join(f"{key}: {before.get(key)} -> {after.get(key)}" for key in keys)
+
+
+def main() -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="python -m tests.code_snapshot", description=__doc__)
+    parser.add_argument("verb", choices=["record", "compare"])
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--networks", default="", help="names, separated by commas; all by default")
+    parser.add_argument("--no-kernels", action="store_true", help="networks only")
+    options = parser.parse_args()
+    only = [name for name in options.networks.split(",") if name]
+    if options.verb == "record":
+        record(options.path, only, options.no_kernels)
+        return 0
+    return min(compare(options.path, only, options.no_kernels), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
