@@ -96,3 +96,8 @@ def _packages(folder: Path, name: str) -> set[str]:
         ".".join((name, *init.parent.relative_to(folder).parts))
         for init in folder.rglob("__init__.py")
     }
+
+
+def test_saved_results_stay_small():
+    sizes = {path.name: path.stat().st_size for path in (ROOT / "docs/results").iterdir()}
+    assert sum(sizes.values()) < 1e6, sizes

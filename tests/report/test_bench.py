@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tvmconv.cli.output import write_text
 from tvmconv.errors import InputError, TvmconvError, WorkloadError
 from tvmconv.report.bench import make_plan
 from tvmconv.report.bench_report import bench_report
@@ -72,9 +73,26 @@ def test_rows_rates_and_ratios():
     assert "used up to 0.9 CPUs in 2 of 4 turns" in notes
 
 
+def test_a_compressed_file_is_read_as_what_it_holds(tmp_path: Path):
+    path = tmp_path / "saved.json.gz"
+    write_text(path, json.dumps(result(2e-6, 4e-6).to_json()))
+    assert path.read_bytes()[:2] == b"\x1f\x8b"
+    assert read_saved(path) == result(2e-6, 4e-6)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(InputError, match="was not written by"):
+        read_saved(path)
+
+
+def test_every_result_of_the_documents_is_readable():
+    saved = sorted(Path(__file__).parents[2].glob("docs/results/*.json.gz"))
+    assert saved
+    assert all(read_saved(path).results for path in saved)
+
+
+@pytest.mark.parametrize("name", ["other.json", "other.json.gz"])
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"kind": "bench", "schema": 99}', "nonsense"])
-def test_other_files_are_refused(tmp_path: Path, text: str):
-    path = tmp_path / "other.json"
+def test_other_files_are_refused(tmp_path: Path, text: str, name: str):
+    path = tmp_path / name
     path.write_text(text)
     with pytest.raises(InputError, match="was not written by"):
         read_saved(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -38,9 +39,16 @@ def emit(report: Report, as_json: bool, save: Path | None = None) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a result file, turning the operating system's refusal into a user error."""
+    """Write a result file, compressed where its name ends in ``.gz``.
+
+    Raises
+    ------
+    TvmconvError
+        If the operating system refuses.
+    """
+    data = text.encode()
     try:
-        path.write_text(text)
+        path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     except OSError as error:
         raise TvmconvError(f"cannot write {path}: {error.strerror}") from None
 

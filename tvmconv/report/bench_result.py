@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import statistics
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -205,7 +207,7 @@ def joined(results: Sequence[BenchResult]) -> BenchResult:
 
 
 def read_saved(path: Path) -> BenchResult:
-    """Open a file that ``bench --save`` wrote.
+    """Open a file that ``bench --save`` wrote; one that ends in ``.gz`` is compressed.
 
     Raises
     ------
@@ -213,11 +215,12 @@ def read_saved(path: Path) -> BenchResult:
         If it is not such a file.
     """
     try:
-        data = json.loads(path.read_text())
+        content = path.read_bytes()
+        data = json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
         if data["kind"] != "bench" or data["schema"] != SCHEMA_VERSION:
             raise ValueError(f"kind {data['kind']!r}, schema {data['schema']!r}")
         return BenchResult.from_json(data)
+    except (ValueError, KeyError, TypeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path} was not written by 'tvmconv bench --save' ({error})") from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} was not written by 'tvmconv bench --save' ({error})") from None
