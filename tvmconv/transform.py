@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import tvm
 
 from tvmconv.selection.policy import make_policy
 from tvmconv.target import resolve_machine
+from tvmconv.tuning.lookup import search_path
 
 if TYPE_CHECKING:
     from tvmconv.selection.policy import Overrides
@@ -24,15 +26,18 @@ def SubstituteConv2d(
     error_budget: float | None = None,
     memory_budget: int | None = None,
     overrides: Overrides | None = None,
+    log: str | os.PathLike[str] | None = None,
 ) -> Any:
     """Replace convolutions by tvmconv's kernels.
 
     Works on every dataflow block of every Relax function. A convolution with its batch
-    normalisation, bias, residual addition and activation becomes one call of a scheduled
-    function; its weight is packed. Activations stay in the kernels' channel-blocked layout from
-    one convolution to the next, so operators in between are rewritten too. Everything else is
-    left as it is, legal for ``relax.build``. A convolution whose weight is no constant is left
-    alone with a warning that names it: run ``relax.transform.BindParams`` before.
+    normalisation, bias, residual addition and activation becomes one call of a compiled kernel,
+    the same machine code as in a module of :func:`tvmconv.build`; its weight is packed. The
+    kernels' code is an external module of the result, made for the pass's target whatever is given
+    to ``relax.build``. Activations stay in the kernels' channel-blocked layout from one convolution
+    to the next, so operators in between are rewritten too. Everything else is left as it is, legal
+    for ``relax.build``. A convolution whose weight is no constant is left alone with a warning that
+    names it: run ``relax.transform.BindParams`` before.
 
     Parameters
     ----------
@@ -42,8 +47,8 @@ def SubstituteConv2d(
         Threads that the kernels are partitioned for; by default all CPUs of this process.
     algorithms
         Convolution algorithms to choose from; by default all.
-    error_budget, memory_budget, overrides
-        As for :func:`tvmconv.build`.
+    error_budget, memory_budget, overrides, log
+        As for :func:`tvmconv.build`; tuning logs are used as there.
 
     Returns
     -------
@@ -86,7 +91,7 @@ def SubstituteConv2d(
     144.0
     """
     machine = resolve_machine(target, threads)
-    policy = make_policy(algorithms, error_budget, memory_budget, overrides)
+    policy = make_policy(algorithms, error_budget, memory_budget, overrides, search_path(log))
 
     def transform(mod: Any, context: Any) -> Any:
         from tvmconv.graph.substitute import substitute
@@ -97,9 +102,10 @@ def SubstituteConv2d(
 
 
 def ScheduleOperators(target: Any = "native", threads: int | None = None) -> Any:
-    """Schedule every function that is not scheduled yet; the last pass before ``relax.build``.
+    """Schedule and compile every function that is left; the last pass before ``relax.build``.
 
-    Without it, operators between the convolutions run as plain serial loops.
+    Without it, operators between the convolutions run as plain serial loops. Functions of
+    symbolic shape are scheduled and left for ``relax.build`` to compile.
 
     Parameters
     ----------
@@ -119,8 +125,9 @@ def ScheduleOperators(target: Any = "native", threads: int | None = None) -> Any
     machine = resolve_machine(target, threads)
 
     def transform(mod: Any, context: Any) -> Any:
+        from tvmconv.compile.external import compile_functions
         from tvmconv.compile.schedule import schedule_module
 
-        return schedule_module(mod, machine)
+        return compile_functions(schedule_module(mod, machine), machine, lambda _var, _func: True)
 
     return tvm.transform.module_pass(transform, opt_level=0, name="tvmconv.ScheduleOperators")

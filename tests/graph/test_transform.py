@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 import warnings
 
 import numpy as np
@@ -11,8 +12,13 @@ import tvm
 from tvm import relax
 
 import tvmconv.transform
+from tests.kernels import REGISTER, Code, default_config, each_target, generated_code
+from tests.tuning.examples import record
 from tvmconv.errors import ConfigError, TargetError
+from tvmconv.kernel import make_kernel
 from tvmconv.transform import ScheduleOperators, SubstituteConv2d
+from tvmconv.tuning.logfile import append
+from tvmconv.workload import Conv2dWorkload
 
 RNG = np.random.default_rng(0)
 
@@ -106,9 +112,51 @@ def test_fusion_and_scheduling_of_the_rest():
         ScheduleOperators("native", threads=1),
     ]
     passed = tvm.transform.Sequential(pipeline)(mod)
-    functions = [f for f in passed.functions.values() if isinstance(f, tvm.tirx.PrimFunc)]
-    assert all(func.attrs["tirx.is_scheduled"] for func in functions)
+    # everything is machine code by now: plain relax.build has nothing left to compile slowly
+    assert not any(isinstance(f, tvm.tirx.PrimFunc) for f in passed.functions.values())
     assert_same(mod, passed, "main", (1, 16, 10, 10))
+
+
+@pytest.mark.parametrize("knobs", [{}, {"oh": 1, "ow": 4}], ids=["default", "tuned"])
+@each_target
+def test_kernels_are_the_code_of_a_build(machine, knobs, tmp_path):
+    """Annotations worked off, for the pass's target, and with the config of a tuning log."""
+    machine, workload = machine.with_cores(1), Conv2dWorkload.parse("ic16ih28oc32kh3ph1")
+    builder = relax.BlockBuilder()
+    x = tensor("x", 1, 16, 28, 28)
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.nn.conv2d(x, weight(32, 16, 3, 3), padding=1))
+        builder.emit_func_output(result)
+    log = tmp_path / "log.jsonl"
+    append(log, [record(workload, machine, knobs=knobs, seconds=1e-9).to_line()] if knobs else [])
+    passed = SubstituteConv2d(machine, 1, ["direct"], log=log if knobs else "none")(builder.get())
+    (library,) = passed.attrs["external_mods"]
+    config = default_config("direct", workload, machine, **knobs)
+    expected = generated_code(make_kernel(workload, machine, "direct", config))
+    actual = Code(str(library.inspect_source("s")), REGISTER[machine.isa])
+    assert _main_loop(actual) == _main_loop(expected)
+    assert any("vfmadd" in line for line in _main_loop(actual))
+
+
+def _main_loop(code: Code) -> list[str]:
+    loop = max(code.loops(), key=code.multiply_adds)
+    return [re.sub(r"\.LBB\w+", "label", line) for line in loop]
+
+
+def test_functions_of_two_passes_keep_apart():
+    """The second pass may reuse the name of a function that the first made code of."""
+    mod = two_functions()
+    passed = SubstituteConv2d("native", threads=1)(mod)
+    again = ScheduleOperators("native", threads=1)(relax.transform.LegalizeOps()(passed))
+    names = [name for library in again.attrs["external_mods"] for name in _defined(library)]
+    assert len(again.attrs["external_mods"]) == 2
+    assert len(set(names)) == len(names)
+    assert_same(mod, again, "main", (1, 16, 10, 10))
+
+
+def _defined(library) -> list[str]:
+    return re.findall(r"^__tvm_ffi_(\w+):", str(library.inspect_source("s")), flags=re.MULTILINE)
 
 
 def test_clips_of_the_stock_importer():

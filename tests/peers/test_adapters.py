@@ -129,3 +129,16 @@ def test_own_kernels(text, algorithm, tmp_path):
         assert "cannot compute" in check(worker, tmp_path, "tvmconv", options.items())
     finally:
         worker.close()
+
+
+@pytest.mark.parametrize("options", [{}, {"relax": True}], ids=["build", "relax"])
+def test_own_models(options, tmp_path):
+    path = tmp_path / "small.onnx"
+    onnx.save(small_network(), path)
+    write_model_case(tmp_path, path, None)
+    write_reference(Contender("reference", PEERS["onnxruntime"].module, sys.executable), tmp_path)
+    worker = WorkerProcess(Contender("tvmconv", OWN["tvmconv"].module, sys.executable), 1)
+    try:
+        assert check(worker, tmp_path, "tvmconv", {**options, "log": "none"}.items()) is None
+    finally:
+        worker.close()

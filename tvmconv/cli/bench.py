@@ -65,6 +65,12 @@ def command(
             "--memory", help="Bytes of each method, and what each process needs for a call."
         ),
     ] = False,
+    relax_pass: Annotated[
+        bool,
+        typer.Option(
+            "--relax-pass", help="Of models, also relax.build after the pass SubstituteConv2d."
+        ),
+    ] = False,
     against: Annotated[
         str,
         typer.Option(
@@ -148,6 +154,7 @@ def command(
             cold=cold,
             memory=memory,
             log=log,
+            relax_pass=relax_pass,
         )
 
         def checkpoint(result: BenchResult) -> None:

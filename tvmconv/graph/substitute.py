@@ -26,7 +26,7 @@ def substitute(mod: Any, machine: Machine, policy: Policy | None) -> Any:
     """Rewrite every dataflow block that holds a convolution with constant weights.
 
     Convolution kernels and other functions that must not be merged with their neighbours come
-    out scheduled; element-wise functions do not.
+    out as machine code; element-wise functions as plain tensor expressions.
     """
     visitor = _Substitution(mod, machine, policy)
     for var, func in mod.functions_items():
@@ -40,7 +40,7 @@ def substitute(mod: Any, machine: Machine, policy: Policy | None) -> Any:
             "of static float32 type; bind it with relax.transform.BindParams before",
             stacklevel=2,
         )
-    return _schedule_opaque(visitor.builder_.get(), mod, machine)
+    return _compile_opaque(visitor.builder_.get(), mod, machine)
 
 
 @mutator
@@ -133,15 +133,19 @@ def _constant_based(value: Any) -> bool:
     return made is not None and bool(made.inputs) and all(map(_constant_based, made.inputs))
 
 
-def _schedule_opaque(mod: Any, before: Any, machine: Machine) -> Any:
-    """Schedule the functions that the substitution added and nothing may be merged with."""
+def _compile_opaque(mod: Any, before: Any, machine: Machine) -> Any:
+    """Compile the functions that the substitution added and nothing may be merged with."""
+    from tvmconv.compile.external import compile_functions
     from tvmconv.compile.schedule import SCHEDULED, schedule_function
 
     known = {var.name_hint for var in before.get_global_vars()}
-    functions = {}
+    functions, added = {}, set()
     for var, func in mod.functions_items():
         if isinstance(func, tvm.tirx.PrimFunc) and func.attrs and var.name_hint not in known:
-            opaque, done = func.attrs.get("op_pattern") == OPAQUE, func.attrs.get(SCHEDULED)
-            func = schedule_function(func, machine) if opaque and not done else func
+            done = func.attrs.get(SCHEDULED)
+            if done or func.attrs.get("op_pattern") == OPAQUE:
+                func = func if done else schedule_function(func, machine)
+                added.add(var.name_hint)
         functions[var] = func
-    return tvm.IRModule(functions, attrs=mod.attrs)
+    scheduled = tvm.IRModule(functions, attrs=mod.attrs)
+    return compile_functions(scheduled, machine, lambda var, _func: var.name_hint in added)

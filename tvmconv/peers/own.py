@@ -16,7 +16,9 @@ def prepare(case: Case, threads: int) -> Session:
     """A product or a layer where the options name a workload, else the whole model."""
     if "product" in case.options:
         return _product(case, threads)
-    return _layer(case, threads) if "workload" in case.options else _model(case, threads)
+    if "workload" in case.options:
+        return _layer(case, threads)
+    return _relax(case, threads) if case.options.get("relax") else _model(case, threads)
 
 
 def _model(case: Case, threads: int) -> Session:
@@ -37,6 +39,45 @@ def _model(case: Case, threads: int) -> Session:
         return dict(zip(case.outputs, call.outputs(), strict=True))
 
     return Session(call, outputs)
+
+
+def _relax(case: Case, threads: int) -> Session:
+    """The README's pipeline: TVM's importer, our passes, plain ``relax.build``."""
+    import onnx
+    import tvm
+    from tvm import relax
+    from tvm.relax.frontend.onnx import from_onnx
+
+    from tvmconv.runtime.threads import prepare
+    from tvmconv.transform import ScheduleOperators, SubstituteConv2d
+
+    target, transform = case.options.get("target", "native"), relax.transform
+    prepare(threads)
+    shapes = {name: list(value.shape) for name, value in case.inputs.items()}
+    substitute = SubstituteConv2d(
+        target, threads, case.options.get("algorithms"), log=case.options.get("log")
+    )
+    pipeline = tvm.transform.Sequential(
+        [
+            substitute,
+            transform.LegalizeOps(),
+            transform.AnnotateTIROpPattern(),
+            transform.FuseOps(),
+            transform.FuseTIR(),
+            ScheduleOperators(target, threads),
+        ]
+    )
+    module = from_onnx(onnx.load(case.onnx), shape_dict=shapes)
+    executable = relax.build(pipeline(module), target="llvm")
+    call = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    arguments = [tvm.runtime.tensor(value) for value in case.inputs.values()]
+
+    def outputs() -> dict[str, Array]:
+        result = call(*arguments)
+        parts = [result] if len(case.outputs) == 1 else list(result)
+        return {name: part.numpy() for name, part in zip(case.outputs, parts, strict=True)}
+
+    return Session(lambda: call(*arguments), outputs)
 
 
 def _layer(case: Case, threads: int) -> Session:

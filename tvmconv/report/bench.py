@@ -58,6 +58,8 @@ class Plan:
     log
         Tuning log as of ``tvmconv.build``; where one is named, what builds take with it and
         without any is measured side by side.
+    relax_pass
+        Whether models are also built by ``relax.build`` after ``SubstituteConv2d``.
     """
 
     models: tuple[Path, ...]
@@ -73,6 +75,7 @@ class Plan:
     extras: Extras = field(default_factory=Extras)
     products: tuple[suite_files.Product, ...] = ()
     log: str | None = None
+    relax_pass: bool = False
 
     def python(self, peer: str) -> str:
         """The interpreter that runs a peer."""
@@ -97,6 +100,7 @@ def make_plan(
     cold: bool = False,
     memory: bool = False,
     log: str | None = None,
+    relax_pass: bool = False,
 ) -> Plan:
     """Check the user's words and turn them into a plan.
 
@@ -120,7 +124,7 @@ def make_plan(
         Batch size of every layer, in place of its own.
     stages, cold, memory
         What to measure beside warm calls; see :class:`Extras`.
-    log
+    log, relax_pass
         As of :class:`Plan`.
 
     Raises
@@ -157,6 +161,7 @@ def make_plan(
         extras=Extras(stages, _last_cache(target) if cold else 0, memory),
         products=products,
         log=log,
+        relax_pass=relax_pass,
     )
 
 

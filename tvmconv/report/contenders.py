@@ -29,6 +29,10 @@ def contenders(plan: Plan, kind: str) -> list[Contender]:
     elif kind == "models":
         names = [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
         found += [own(label, OWN, algorithms=names, log=log) for label, log in _builds(plan)]
+        if plan.relax_pass:
+            found.append(
+                own(f"{OWN} relax", f"{OWN} relax", algorithms=names, log=plan.log, relax=True)
+            )
     elif plan.log and not plan.algorithms:
         found += [own(label, OWN, log=log) for label, log in _builds(plan)]
     else:
