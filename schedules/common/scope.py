@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from tvmconv.compile.rewrite import variables
 from tvmconv.schedules.common.marks import TAPS
-from tvmconv.schedules.common.memo import Memo, is_select, variables
+from tvmconv.schedules.common.memo import Memo, is_select
 
 __all__ = ["Scope", "fresh", "is_select", "is_unrolled", "open_conditions", "outcomes", "variables"]
 

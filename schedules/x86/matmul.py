@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tvmconv.schedules.common.access import loads, variables
+from tvmconv.compile.rewrite import variables
+from tvmconv.schedules.common.access import loads
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.nest import Block, blocks, inline_injective, parallelise
 from tvmconv.schedules.x86.elementwise import spatial_block

@@ -46,7 +46,7 @@ def wheel(tmp_path_factory) -> Path:
     for name in SOURCES:
         origin = ROOT / name
         if origin.is_dir():
-            shutil.copytree(origin, source / name, ignore=ignore)
+            shutil.copytree(origin, source / name, symlinks=True, ignore=ignore)
         else:
             shutil.copy(origin, source / name)
     options = ("--no-deps", "--quiet", "--disable-pip-version-check", "-w", folder)
