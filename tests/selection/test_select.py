@@ -118,7 +118,10 @@ def test_faster_candidates_beyond_the_budget_are_named_in_the_reason():
     decision = choose(algorithms=["direct", "winograd"], error_budget=1e-9)
     assert decision.chosen.algorithm == "direct"
     reason = choose(algorithms=["direct", "winograd"], error_budget=direct.error).reason
-    assert "least predicted time" in reason or "only one" in reason
+    named, _, why = reason.partition("; ")[2].partition(" would be ")
+    assert named.startswith("winograd with ")
+    assert all(f"{k}={v}" in named for k, v in fastest.config.items() if k in ("mh", "mw"))
+    assert "times faster, but its error estimate" in why
 
 
 def test_memory_budget_bounds_the_workspace():
