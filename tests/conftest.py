@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -34,24 +32,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("avx512"):
             item.add_marker(skip)
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run rewrite the files that lowered forms are compared with."""
-    parser.addoption(
-        "--update-golden", action="store_true", help="rewrite golden files instead of comparing"
-    )
-
-
-@pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Compare text with a file under ``golden/`` beside the test."""
-
-    def compare(name: str, text: str) -> None:
-        path = Path(request.path).parent / "golden" / name
-        if request.config.getoption("--update-golden"):
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(text)
-        assert text == path.read_text(), f"{name} changed; --update-golden accepts the new form"
-
-    return compare

@@ -14,6 +14,7 @@ from tvm import tirx
 
 from tests.layout import block, unblock
 from tests.strategies import ConvArrays, conv_arrays
+from tvmconv.compile.blocks import lower_blocks
 from tvmconv.compile.tir import compile_function
 from tvmconv.compile.workspace import recorded
 from tvmconv.kernel import Kernel, make_kernel
@@ -171,5 +172,31 @@ def generated_code(kernel: Kernel) -> Code:
 
 
 def lowered_text(kernel: Kernel) -> str:
-    """The scheduled function as text: what golden files hold."""
-    return str(kernel.prim_func().script()) + "\n"
+    """The scheduled function as text."""
+    return str(kernel.prim_func().script())
+
+
+def reduction_nests(kernel: Kernel) -> list[str]:
+    """Loops around each multiply-add, outermost first; those of border copies are among them."""
+    kinds = {int(kind): kind.name.lower() for kind in tirx.ForKind}
+    found: list[str] = []
+
+    def visit(stmt: Any, around: tuple[str, ...]) -> None:
+        if isinstance(stmt, tirx.For):
+            visit(stmt.body, (*around, f"{kinds[int(stmt.kind)]} {stmt.extent}"))
+        elif isinstance(stmt, tirx.SeqStmt):
+            for part in stmt.seq:
+                visit(part, around)
+        elif isinstance(stmt, tirx.IfThenElse):
+            visit(stmt.then_case, around)
+            if stmt.else_case is not None:
+                visit(stmt.else_case, around)
+        elif isinstance(stmt, tirx.BufferStore):
+            value = stmt.value
+            if isinstance(value, tirx.Add) and isinstance(value.b, tirx.Mul):
+                found.append(", ".join(around))
+        else:
+            assert isinstance(stmt, tirx.AllocBuffer | tirx.Evaluate), type(stmt)
+
+    visit(lower_blocks(kernel.prim_func()).body, ())
+    return list(dict.fromkeys(found))

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernels import V4, each_target, generated_code, lowered_text, tasks
+from tests.kernels import (
+    V4,
+    default_config,
+    each_target,
+    generated_code,
+    lowered_text,
+    reduction_nests,
+    tasks,
+)
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.kernel import make_kernel
@@ -45,11 +53,22 @@ def test_interior_rows_carry_no_predicate():
 
 
 @each_target
-def test_golden(machine, golden):
-    kernel = make_kernel(
-        Conv2dWorkload.parse("g16ic16ih8oc16kh3ph1+bias+relu"), machine, "depthwise"
-    )
-    golden(f"depthwise_{machine.isa}.txt", lowered_text(kernel))
+def test_border_rows_and_inner_rows_are_separate_nests(machine):
+    workload, lanes = Conv2dWorkload.parse("g16ic16ih8oc16kh3ph1+bias+relu"), machine.lanes
+    config = default_config("depthwise", workload, machine, tile_h=2, tile_w=4)
+    parallel = "parallel 2, " if lanes == 8 else ""
+    shorter, whole = f"unrolled 3, vectorized {lanes}", f"unrolled 4, vectorized {lanes}"
+    assert reduction_nests(make_kernel(workload, machine, "depthwise", config)) == [
+        # first row of taps at the upper border: one of the tile's two rows has it
+        f"{parallel}{shorter}",
+        f"{parallel}unrolled 2, {whole}",
+        # the other taps of border tiles
+        f"{parallel}unrolled 2, unrolled 2, {shorter}",
+        f"{parallel}unrolled 2, unrolled 2, unrolled 2, {whole}",
+        # inner tiles: all three rows of taps
+        f"{parallel}serial 2, unrolled 3, unrolled 2, {shorter}",
+        f"{parallel}serial 2, unrolled 3, unrolled 2, unrolled 2, {whole}",
+    ]
 
 
 @each_target

@@ -1,4 +1,4 @@
-"""The code that direct kernels become: registers, workspace, golden forms."""
+"""The code that direct kernels become: registers, workspace, loop order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import re
 
 import pytest
 
-from tests.kernels import V4, each_target, generated_code, lowered_text
+from tests.kernels import (
+    V4,
+    default_config,
+    each_target,
+    generated_code,
+    lowered_text,
+    reduction_nests,
+)
 from tvmconv.kernel import make_kernel
 from tvmconv.registry import schedule
 from tvmconv.schedules.common.tile_model import TileModel
@@ -75,11 +82,34 @@ def test_default_tiles_obey_both_register_bounds(machine):
             assert name == "rows" or config[name] in values
 
 
+def nests(problem, machine):
+    workload = Conv2dWorkload.parse(problem)
+    config = default_config("direct", workload, machine, oc=2, oh=1, ow=5)
+    return reduction_nests(make_kernel(workload, machine, "direct", config))
+
+
 @each_target
-@pytest.mark.parametrize(
-    "name, problem",
-    [("direct-3x3", "ic32ih20oc64kh3ph1+bias+relu"), ("direct-1x1", "ic32ih10oc64kh1+add")],
-)
-def test_lowered_form(golden, machine, name, problem):
-    kernel = make_kernel(Conv2dWorkload.parse(problem), machine, "direct")
-    golden(f"{name}-{machine.isa}.txt", lowered_text(kernel))
+def test_loop_order(machine):
+    """Tasks; columns; blocks of channels, kernel rows and columns, channels; the tile."""
+    lanes = machine.lanes
+    parallel, blocks = f"parallel {64 // (2 * lanes) * 20}", f"serial {32 // lanes}"
+    tile, shorter = (f"unrolled {n}, unrolled 2, vectorized {lanes}" for n in (5, 4))
+    assert nests("ic32ih20oc64kh3ph1", machine) == [
+        # the left border: a pixel less where the kernel column falls outside, then the other two
+        f"{parallel}, {blocks}, serial 3, serial {lanes}, {shorter}",
+        f"{parallel}, {blocks}, serial 3, serial 2, serial {lanes}, {tile}",
+        # between the borders
+        f"{parallel}, serial 2, {blocks}, serial 3, serial {lanes}, {tile}",
+        f"{parallel}, serial 2, {blocks}, serial 3, serial 2, serial {lanes}, {tile}",
+        # the right border: the loop of its shorter tile is that of the left one
+        f"{parallel}, {blocks}, serial 3, serial {lanes}, {tile}",
+    ]
+
+
+@each_target
+def test_pointwise_loops_run_over_all_pixels_alike(machine):
+    lanes = machine.lanes
+    assert nests("ic32ih10oc64kh1", machine) == [
+        f"parallel {64 // (2 * lanes)}, serial 20, serial {32 // lanes}, serial {lanes}, "
+        f"unrolled 5, unrolled 2, vectorized {lanes}"
+    ]

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernels import V4, each_target, generated_code, lowered_text, tasks
+from tests.kernels import (
+    V4,
+    default_config,
+    each_target,
+    generated_code,
+    reduction_nests,
+    tasks,
+)
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.kernel import make_kernel
@@ -42,12 +49,18 @@ def test_no_workspace(machine, problem):
 
 
 @each_target
-def test_golden(machine, golden):
-    workload = Conv2dWorkload.parse("ic3ih12oc16kh3sh2ph1:nchw+bias+relu")
-    golden(
-        f"direct_first_{machine.isa}.txt",
-        lowered_text(make_kernel(workload, machine, "direct_first")),
+def test_taps_of_a_row_are_unrolled_inside_channels(machine):
+    workload, lanes = Conv2dWorkload.parse("ic3ih12oc16kh3sh2ph1:nchw+bias+relu"), machine.lanes
+    config = default_config("direct_first", workload, machine, oc=1, tile_h=2, tile_w=2)
+    nests = reduction_nests(make_kernel(workload, machine, "direct_first", config))
+    parallel = "parallel 2, " if lanes == 8 else ""
+    assert len(nests) == 5
+    # rows and columns of inner tiles; kernel rows and channels; taps of a row; the tile
+    assert nests[-1] == (
+        f"{parallel}serial 2, serial 2, serial 3, serial 3, unrolled 3, unrolled 2, unrolled 2, "
+        f"vectorized {lanes}"
     )
+    assert all(nest.endswith(f"vectorized {lanes}") for nest in nests)
 
 
 @each_target

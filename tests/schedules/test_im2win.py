@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernels import V4, each_target, generated_code, lowered_text
+from tests.kernels import (
+    V4,
+    default_config,
+    each_target,
+    generated_code,
+    reduction_nests,
+)
 from tvmconv.kernel import make_kernel
 from tvmconv.registry import schedule
 from tvmconv.workload import Conv2dWorkload
@@ -40,13 +46,30 @@ def test_the_ladder_ends_in_registers(level):
     assert not code.stores(body)
 
 
-@each_target
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [("im2win", {"oc": 2, "oh": 1, "ow": 5, "rows": 4}), ("im2col", {"mr": 5, "oc": 2, "mc": 1})],
-)
-def test_lowered_form(golden, name, values, machine):
+def nests(name, machine, **knobs):
     workload = Conv2dWorkload.parse("ic32ih12oc32kh3ph1+bias+relu")
-    config = schedule(name, machine).default_config(workload, machine).replace(**values)
-    kernel = make_kernel(workload, machine, name, config)
-    golden(f"{name}-{machine.isa}.txt", lowered_text(kernel))
+    config = default_config(name, workload, machine, **knobs)
+    return reduction_nests(make_kernel(workload, machine, name, config))
+
+
+@each_target
+def test_windows_are_read_in_order(machine):
+    """The reduction runs over blocks of channels, window columns, rows, channels."""
+    lanes = machine.lanes
+    # bands of rows; groups of output blocks where there are two; rows
+    rows = "parallel 3, serial 2, serial 4" if lanes == 8 else "parallel 3, serial 4"
+    reduction = f"serial {32 // lanes}, serial 3, serial 3, serial {lanes}"
+    assert nests("im2win", machine, oc=2, oh=1, ow=5, rows=4) == [
+        f"{rows}, serial 2, {reduction}, unrolled 5, unrolled 2, vectorized {lanes}",
+        f"{rows}, {reduction}, unrolled 2, unrolled 2, vectorized {lanes}",
+    ]
+
+
+@each_target
+def test_im2col_has_one_nest_for_all_panels(machine):
+    lanes = machine.lanes
+    groups = "serial 2, " if lanes == 8 else ""
+    assert nests("im2col", machine, mr=5, oc=2, mc=1) == [
+        f"parallel 29, {groups}serial {32 // lanes}, serial 3, serial 3, serial {lanes}, "
+        f"unrolled 5, unrolled 2, vectorized {lanes}"
+    ]

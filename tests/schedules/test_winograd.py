@@ -6,7 +6,15 @@ import re
 
 import pytest
 
-from tests.kernels import V3, V4, allocated, each_target, generated_code, lowered_text
+from tests.kernels import (
+    V3,
+    V4,
+    allocated,
+    each_target,
+    generated_code,
+    lowered_text,
+    reduction_nests,
+)
 from tvmconv.kernel import make_kernel
 from tvmconv.registry import offers, schedule
 from tvmconv.workload import Conv2dWorkload
@@ -99,9 +107,16 @@ def test_each_coefficient_is_one_vector_operation():
 
 
 @each_target
-def test_lowered_form(golden, machine):
+def test_products_are_one_tile_for_all_pixels_of_a_region(machine):
     workload = Conv2dWorkload.parse("ic32ih12oc32kh3ph1+bias+relu")
     config = schedule("winograd", machine).default_config(workload, machine)
     config = config.replace(mh=4, mw=4, fused=1, rh=1, rw=3, rt=3, kr=2)
     kernel = make_kernel(workload, machine, "winograd", config)
-    golden(f"winograd-{machine.isa}.txt", lowered_text(kernel))
+    lanes = machine.lanes
+    groups = "serial 2, " if lanes == 8 else ""
+    # rows of tiles; 36 products; groups of output blocks where there are two; blocks of
+    # channels; the register tile
+    assert reduction_nests(kernel) == [
+        f"parallel 3, serial 36, {groups}serial {32 // lanes}, serial {lanes}, "
+        f"unrolled 3, unrolled 2, vectorized {lanes}"
+    ]

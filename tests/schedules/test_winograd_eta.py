@@ -11,7 +11,15 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import BufferStore, For, ForKind, Ramp
 
-from tests.kernels import V3, V4, allocated, each_target, generated_code, lowered_text
+from tests.kernels import (
+    V3,
+    V4,
+    allocated,
+    each_target,
+    generated_code,
+    lowered_text,
+    reduction_nests,
+)
 from tvmconv.algorithms.winograd_packing import Packing
 from tvmconv.compile.blocks import lower_blocks
 from tvmconv.compile.transposes import transpose_copies
@@ -138,10 +146,11 @@ def test_nothing_is_predicted_to_beat_the_channel_lanes(machine):
 
 
 @each_target
-def test_lowered_form(golden, machine):
+def test_loop_order(machine):
+    """Eta blocks, channels by C_l1, then the threads' blocks of outputs and samples; the tile."""
     config = Config.of(m=4, s=8, br=2, kr=2, cl1=16, kl2=16, tiles=1, outer_eta=0, prefetch=1)
     workload = Conv2dWorkload.parse("ic32ih12oc32kh3ph1+bias+relu")
-    golden(
-        f"winograd-eta-{machine.isa}.txt",
-        lowered_text(make_kernel(workload, machine, "winograd_eta", config)),
-    )
+    nests = reduction_nests(make_kernel(workload, machine, "winograd_eta", config))
+    assert nests == [
+        "serial 5, serial 2, parallel 10, serial 8, serial 16, unrolled 2, unrolled 2, vectorized 8"
+    ]
