@@ -11,6 +11,7 @@ import numpy as np
 from tvm import relax, topi
 from tvm.ir import Call
 
+from tvmconv.compile.blocks import rooted
 from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Arg, Array, Node, Value
 from tvmconv.graph.layout import Plan
@@ -186,7 +187,7 @@ class Emitter:
 @lru_cache(maxsize=512)
 def scheduled(kernel: Kernel) -> Any:
     """A kernel's function, scheduled once per process and problem."""
-    func = kernel.prim_func("kernel").without_attr("global_symbol")
+    func = rooted(kernel.prim_func("kernel").without_attr("global_symbol"))
     return func.with_attr("op_pattern", OPAQUE)
 
 
