@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from tvm import relax, topi
-from tvm.ir import Call
+from tvm.ir import Call, Constant
 
 from tvmconv.compile.blocks import rooted
 from tvmconv.graph.fold import as_float32
@@ -182,6 +182,23 @@ class Emitter:
         if isinstance(call, relax.TupleGetItem):
             return relax.TupleGetItem(args[0], call.index)
         return call
+
+
+EXTREMES = ("maximum", "minimum")
+
+
+def extreme(builder: Any, op: str, left: Any, right: Any) -> Any:
+    """``maximum`` or ``minimum`` of two Relax tensors that keeps the NaN of either.
+
+    A constant is none, and goes first: compiled code returns the second operand where one is NaN.
+    """
+    function = getattr(relax.op, op)
+    if isinstance(right, Constant):
+        return function(right, left)
+    if isinstance(left, Constant):
+        return function(left, right)
+    ordered = builder.emit(function(left, right))
+    return relax.op.where(builder.emit(relax.op.isnan(left)), left, ordered)
 
 
 @lru_cache(maxsize=512)
