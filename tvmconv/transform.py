@@ -24,6 +24,7 @@ def SubstituteConv2d(
     error_budget: float | None = None,
     memory_budget: int | None = None,
     overrides: Overrides | None = None,
+    finite: bool = True,
 ) -> Any:
     """Replace convolutions by tvmconv's kernels.
 
@@ -42,7 +43,7 @@ def SubstituteConv2d(
         Threads that the kernels are partitioned for; by default all CPUs of this process.
     algorithms
         Convolution algorithms to choose from; by default all.
-    error_budget, memory_budget, overrides
+    error_budget, memory_budget, overrides, finite
         As for :func:`tvmconv.build`.
 
     Returns
@@ -86,7 +87,7 @@ def SubstituteConv2d(
     144.0
     """
     machine = resolve_machine(target, threads)
-    policy = make_policy(algorithms, error_budget, memory_budget, overrides)
+    policy = make_policy(algorithms, error_budget, memory_budget, overrides, finite=finite)
 
     def transform(mod: Any, context: Any) -> Any:
         from tvmconv.graph.substitute import substitute
