@@ -31,6 +31,7 @@ def build(
     error_budget: float | None = None,
     memory_budget: int | None = None,
     overrides: Overrides | None = None,
+    finite: bool = True,
     log: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel:
@@ -62,7 +63,11 @@ def build(
         ``{"layer1.*": {"algorithm": "direct"}}``. Or a function, called as
         ``function(layer, workload, candidates)`` for every convolution, which returns one of
         the candidates, or None to leave the choice alone. Both go before ``algorithms`` and
-        ``error_budget``, but not before ``memory_budget``.
+        ``error_budget`` and ``finite``, but not before ``memory_budget``.
+    finite
+        Whether inputs hold finite numbers of ordinary size only. False leaves out algorithms
+        that spread NaN, infinities and overflow over neighbouring pixels (Winograd), see
+        ``docs/numerics.md``.
     log
         Tuning log whose records go before those of the user's and the shipped logs; ``"none"``
         builds without any.
@@ -100,7 +105,9 @@ def build(
 
     report = progress or _silent
     machine = resolve_machine(target, threads)
-    policy = make_policy(algorithms, error_budget, memory_budget, overrides, search_path(log))
+    policy = make_policy(
+        algorithms, error_budget, memory_budget, overrides, search_path(log), finite
+    )
     # constant folding would make this thread's pool with fewer workers, for good
     prepare(machine.cores)
     report("read the model", 0, 1)

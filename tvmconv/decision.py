@@ -10,7 +10,7 @@ from tvmconv.config import Config
 from tvmconv.workload import Conv2dWorkload
 
 # why a candidate was not taken; "" is the chosen one
-CAUSES = ("", "unsupported", "disallowed", "memory", "error", "slower", "overridden")
+CAUSES = ("", "unsupported", "disallowed", "memory", "error", "finite", "slower", "overridden")
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ def SubstituteConv2d(
     error_budget: float | None = None,
     memory_budget: int | None = None,
     overrides: Overrides | None = None,
+    finite: bool = True,
     log: str | os.PathLike[str] | None = None,
 ) -> Any:
     """Replace convolutions by tvmconv's kernels.
@@ -47,7 +48,7 @@ def SubstituteConv2d(
         Threads that the kernels are partitioned for; by default all CPUs of this process.
     algorithms
         Convolution algorithms to choose from; by default all.
-    error_budget, memory_budget, overrides, log
+    error_budget, memory_budget, overrides, finite, log
         As for :func:`tvmconv.build`; tuning logs are used as there.
 
     Returns
@@ -91,7 +92,9 @@ def SubstituteConv2d(
     144.0
     """
     machine = resolve_machine(target, threads)
-    policy = make_policy(algorithms, error_budget, memory_budget, overrides, search_path(log))
+    policy = make_policy(
+        algorithms, error_budget, memory_budget, overrides, search_path(log), finite=finite
+    )
 
     def transform(mod: Any, context: Any) -> Any:
         from tvmconv.graph.substitute import substitute

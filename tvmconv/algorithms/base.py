@@ -80,6 +80,18 @@ class Algorithm(ABC):
         """Multiplications really executed, including those on padded channels."""
         return workload.macs
 
+    def adds_foreign_products(self, workload: Conv2dWorkload, machine: Machine) -> bool:
+        """Whether zero weights meet inputs that the convolution does not: infinity makes NaN.
+
+        Blocks of lanes hold surplus lanes, or channels of other groups, with zero weights.
+        """
+        if workload.data_layout == "NCHW":
+            return False
+        lanes, groups = machine.lanes, workload.groups
+        if groups == 1:
+            return workload.in_channels > lanes and workload.in_channels % lanes > 0
+        return any(n // groups % lanes for n in (workload.in_channels, workload.out_channels))
+
     @abstractmethod
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """Expected max|error| / max|reference| on normally distributed input."""

@@ -78,6 +78,10 @@ class Depthwise(Algorithm):
         padded = machine.blocks(workload.in_channels) * machine.lanes
         return workload.macs // workload.in_channels * padded
 
+    def adds_foreign_products(self, workload: Conv2dWorkload, machine: Machine) -> bool:
+        """None: every lane is a channel of its own."""
+        return False
+
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """Random-walk growth of rounding errors over one output's taps."""
         taps = workload.kernel_h * workload.kernel_w

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tvm import te, tirx
+from tvm import tirx
 
-from tvmconv.operators.math import clamp, constant, inline_sigmoid, inline_tanh
+from tvmconv.operators.math import at_least, between, constant, inline_sigmoid, inline_tanh
 from tvmconv.workload import EpilogueOp
 
 
@@ -19,17 +19,17 @@ def apply_step(value: Any, step: EpilogueOp, bias: Any = None, residual: Any = N
     if kind == "add":
         return value + residual
     if kind == "relu":
-        return te.max(value, constant(0.0))
+        return at_least(value, 0.0)
     if kind == "leakyrelu":
         return tirx.Select(value < constant(0.0), value * constant(params[0]), value)
     if kind == "clip":
-        return clamp(value, *params)
+        return between(value, *params)
     if kind == "sigmoid":
         return inline_sigmoid(value)
     if kind == "hardsigmoid":
-        return clamp(value * constant(params[0]) + constant(params[1]), 0.0, 1.0)
+        return between(value * constant(params[0]) + constant(params[1]), 0.0, 1.0)
     if kind == "hardswish":
-        gate = clamp(value * constant(1.0 / 6.0) + constant(0.5), 0.0, 1.0)
+        gate = between(value * constant(1.0 / 6.0) + constant(0.5), 0.0, 1.0)
         return value * gate
     if kind == "silu":
         return value * inline_sigmoid(value)

@@ -22,6 +22,7 @@ def command(
     no_winograd: options.NoWinograd = False,
     memory_budget: options.MemoryBudget = None,
     error_budget: options.ErrorBudget = None,
+    finite: options.Finite = True,
     override: options.OverrideFile = None,
     log: options.TuningLog = None,
     as_json: options.Json = False,
@@ -43,7 +44,7 @@ def command(
     if model.suffix == ".so":
         raise InputError(f"{model} is built already; compile takes an ONNX model")
     choices = options.parse_choices(
-        algorithms, no_winograd, memory_budget, error_budget, override, log
+        algorithms, no_winograd, memory_budget, error_budget, override, log, finite
     )
     started = time.perf_counter()
     compiled = open_model(model, target, threads, shape, choices)

@@ -23,6 +23,7 @@ def command(
     no_winograd: options.NoWinograd = False,
     memory_budget: options.MemoryBudget = None,
     error_budget: options.ErrorBudget = None,
+    finite: options.Finite = True,
     override: options.OverrideFile = None,
     log: options.TuningLog = None,
     measure_error: Annotated[
@@ -63,7 +64,7 @@ def command(
 
         require_charts()
     choices = options.parse_choices(
-        algorithms, no_winograd, memory_budget, error_budget, override, log
+        algorithms, no_winograd, memory_budget, error_budget, override, log, finite
     )
     opened = open_model(model, target, threads, shape, choices)
     arguments: dict[str, Any] = _times(opened) if measure else {}

@@ -48,6 +48,7 @@ def open_model(
             memory_budget=choices.memory_budget,
             error_budget=choices.error_budget,
             overrides=choices.overrides,
+            finite=choices.finite,
             log=choices.log,
             progress=callback,
         )

@@ -68,6 +68,14 @@ ErrorBudget = Annotated[
         show_default=False,
     ),
 ]
+Finite = Annotated[
+    bool,
+    typer.Option(
+        "--finite/--no-finite",
+        help="Inputs hold finite numbers of ordinary size; --no-finite leaves out algorithms that"
+        " spread NaN, infinity and overflow over neighbouring pixels.",
+    ),
+]
 OverrideFile = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option(
@@ -127,6 +135,7 @@ class Choices:
     error_budget: float | None = None
     overrides: Path | None = None
     log: str | None = None
+    finite: bool = True
 
     @property
     def given(self) -> bool:
@@ -141,6 +150,7 @@ def parse_choices(
     error_budget: float | None,
     override: Path | None,
     log: str | None = None,
+    finite: bool = True,
 ) -> Choices:
     """The selection options as arguments of ``build``.
 
@@ -157,6 +167,7 @@ def parse_choices(
         error_budget,
         override,
         log,
+        finite,
     )
 
 

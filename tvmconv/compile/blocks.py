@@ -27,3 +27,18 @@ def lower_blocks(func: Any) -> Any:
 
     lower = ir.transform.Sequential(block_passes())
     return lower(ir.IRModule({"main": func}))["main"]
+
+
+def rooted(func: Any) -> Any:
+    """A ``tirx.PrimFunc`` with a block around its body.
+
+    Relax takes one for granted: it asks of a call that reads one operand alone, such as a
+    convolution all of whose windows lie in the padding, whether its function is a reshape.
+    """
+    from tvm import s_tir
+
+    if isinstance(func.body, s_tir.SBlockRealize):
+        return func
+    return func.with_body(
+        s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", func.body))
+    )

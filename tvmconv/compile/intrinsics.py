@@ -1,4 +1,4 @@
-"""Replacing transcendental intrinsics by expressions that vectorise."""
+"""Scalar expressions of stock Relax operators: made to vectorise, and to keep NaN."""
 
 from __future__ import annotations
 
@@ -45,3 +45,21 @@ def vectorisable_math(func: Any) -> Any:
 
     body = tvm_ffi.structural_map(func.body, (ir.Call, replace))
     return func.with_body(body) if found else func
+
+
+def constants_first(func: Any) -> Any:
+    """Write ``max(x, c)`` and ``min(x, c)`` of a float constant as ``max(c, x)``, ``min(c, x)``.
+
+    Either compiles to one instruction, but of a NaN only the second keeps it, see
+    :func:`tvmconv.operators.math.at_least`.
+    """
+    import tvm_ffi
+    from tvm import tirx
+
+    def swap(node: Any) -> Any:
+        if isinstance(node.b, tirx.FloatImm) and not isinstance(node.a, tirx.FloatImm):
+            return type(node)(node.b, node.a)
+        return node
+
+    body = tvm_ffi.structural_map(func.body, ((tirx.Max, tirx.Min), swap), order="post")
+    return func.with_body(body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from tvmconv.compile.intrinsics import vectorisable_math
+from tvmconv.compile.intrinsics import constants_first, vectorisable_math
 from tvmconv.machine import Machine
 
 SCHEDULED = "tirx.is_scheduled"
@@ -29,7 +29,7 @@ def schedule_function(func: Any, machine: Machine) -> Any:
     from tvm.s_tir.schedule import ScheduleError
 
     rules = import_module(f"tvmconv.schedules.{machine.family}.rules").RULES
-    func = vectorisable_math(func)
+    func = constants_first(vectorisable_math(func))
     for rule in rules:
         try:
             schedule = rule(func, machine)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from tvmconv.graph.fold import scalar
 from tvmconv.graph.ir import Graph, Node, Value
 from tvmconv.workload import EpilogueOp
@@ -25,7 +23,6 @@ ACTIVATIONS = (
     "nn.silu",
     "tanh",
 )
-_FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
 def canonical_activations(graph: Graph) -> None:
@@ -79,10 +76,10 @@ def _one_argument(node: Node) -> None:
 
 
 def _clip(node: Node, source: Value, low: float, high: float) -> None:
-    if low == 0 and high >= _FLOAT_MAX:
+    if (low, high) == (0, math.inf):
         _become(node, "nn.relu", source)
     else:
-        _become(node, "clip", source, low=max(low, -_FLOAT_MAX), high=min(high, _FLOAT_MAX))
+        _become(node, "clip", source, low=low, high=high)
 
 
 def _composed(node: Node) -> None:

@@ -15,7 +15,18 @@ from tvmconv.graph.fold import scalar
 from tvmconv.graph.ir import Node, Value
 from tvmconv.graph.match import CONV
 
-_UNARY = ("abs", "negative", "nn.gelu", "nn.gelu_tanh", "erf", "square", "floor", "ceil", "round")
+_UNARY = (
+    "abs",
+    "negative",
+    "nn.gelu",
+    "nn.gelu_tanh",
+    "erf",
+    "square",
+    "floor",
+    "ceil",
+    "round",
+    "sign",
+)
 _BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
 
 

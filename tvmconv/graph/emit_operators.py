@@ -8,7 +8,15 @@ import numpy as np
 from tvm import relax, te, tirx
 
 from tvmconv.graph.blockable import slice_ranges
-from tvmconv.graph.emitter import CallRecord, Emitter, Rule, block_channels, constant_of
+from tvmconv.graph.emitter import (
+    EXTREMES,
+    CallRecord,
+    Emitter,
+    Rule,
+    block_channels,
+    constant_of,
+    extreme,
+)
 from tvmconv.graph.ir import Node, Value
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.operators.channels import (
@@ -64,7 +72,10 @@ def _operand(emitter: Emitter, value: Value, node: Node) -> Any:
 
 def _binary(emitter: Emitter, node: Node) -> None:
     left, right = (_operand(emitter, value, node) for value in node.args)
-    call = getattr(relax.op, node.op)(left, right)
+    if node.op in EXTREMES:
+        call = extreme(emitter.builder, node.op, left, right)
+    else:
+        call = getattr(relax.op, node.op)(left, right)
     emitter.set_blocked(node.output, emitter.bind(call, _record(node)))
 
 

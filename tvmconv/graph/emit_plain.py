@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm import relax, te
 
-from tvmconv.graph.emitter import CallRecord, Emitter
+from tvmconv.graph.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.ir import Node
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.operators.lrn import lrn
@@ -29,6 +29,10 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         _call(emitter, node, lambda x: lrn(x, **node.attrs), record, opaque=True)
     elif node.op in ("channel_shuffle", "depth_to_space"):
         _call(emitter, node, _channel_moves(node), record)
+    elif node.op in EXTREMES and node.output.dtype.startswith("float"):
+        left, right = (emitter.expression_of(arg) for arg in node.args)
+        result = extreme(emitter.builder, node.op, left, right)
+        emitter.plain[node.output] = emitter.bind(result, record)
     elif node.call is not None:
         result = emitter.bind(emitter.original(node), record)
         if len(node.outputs) == 1:

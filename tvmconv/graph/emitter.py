@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 from tvm import relax, topi
-from tvm.ir import Call
+from tvm.ir import Call, Constant
 
+from tvmconv.compile.blocks import rooted
 from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Arg, Array, Node, Value
 from tvmconv.graph.layout import Plan
@@ -183,10 +184,27 @@ class Emitter:
         return call
 
 
+EXTREMES = ("maximum", "minimum")
+
+
+def extreme(builder: Any, op: str, left: Any, right: Any) -> Any:
+    """``maximum`` or ``minimum`` of two Relax tensors that keeps the NaN of either.
+
+    A constant is none, and goes first: compiled code returns the second operand where one is NaN.
+    """
+    function = getattr(relax.op, op)
+    if isinstance(right, Constant):
+        return function(right, left)
+    if isinstance(left, Constant):
+        return function(left, right)
+    ordered = builder.emit(function(left, right))
+    return relax.op.where(builder.emit(relax.op.isnan(left)), left, ordered)
+
+
 @lru_cache(maxsize=512)
 def scheduled(kernel: Kernel) -> Any:
     """A kernel's function, scheduled once per process and problem."""
-    func = kernel.prim_func("kernel").without_attr("global_symbol")
+    func = rooted(kernel.prim_func("kernel").without_attr("global_symbol"))
     return func.with_attr("op_pattern", OPAQUE)
 
 

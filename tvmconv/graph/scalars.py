@@ -42,6 +42,7 @@ _SCALARS: dict[str, Scalar] = {
     "floor": tirx.floor,
     "ceil": tirx.ceil,
     "round": tirx.nearbyint,
+    "sign": math.sign,
     "sqrt": tirx.sqrt,
 }
 

@@ -18,6 +18,7 @@ overflows at 88.37 instead of 88.72.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from tvm import tirx
@@ -92,6 +93,28 @@ _LN2_LOW = -2.12194440e-4
 def constant(value: float) -> Any:
     """A float32 literal."""
     return tirx.const(value, "float32")
+
+
+def at_least(x: Any, low: float) -> Any:
+    """``max(x, low)``; a NaN stays one.
+
+    TVM compiles ``max(a, b)`` to ``a > b ? a : b``, which is x86's instruction and yields ``b``
+    where either is NaN: the order of the operands decides, and costs nothing.
+    """
+    return tirx.max(constant(low), x)
+
+
+def between(x: Any, low: float, high: float) -> Any:
+    """``min(max(x, low), high)``; a NaN stays one, and an infinite bound takes no instruction."""
+    if low != -inf:
+        x = at_least(x, low)
+    return x if high == inf else tirx.min(constant(high), x)
+
+
+def sign(x: Any) -> Any:
+    """1, -1, or the argument itself where it is zero or NaN."""
+    below = tirx.Select(x < constant(0.0), constant(-1.0), x)
+    return tirx.Select(x > constant(0.0), constant(1.0), below)
 
 
 def clamp(x: Any, low: float, high: float) -> Any:

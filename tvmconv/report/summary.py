@@ -35,6 +35,7 @@ def model_facts(model: CompiledModel) -> dict[str, Any]:
         "reorders": model.manifest.reorders,
         "error_budget": model.manifest.policy.get("error_budget"),
         "memory_budget": model.manifest.policy.get("memory_budget"),
+        "finite": model.manifest.policy.get("finite", True),
     }
 
 

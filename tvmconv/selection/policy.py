@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,10 @@ class Policy:
     memory_budget
         Most bytes of workspace of one call. Layers run one after the other and share their
         workspace, so the fastest combination is the fastest candidate of every layer within it.
+    finite
+        Inputs hold numbers of ordinary size only. If False, NaN, infinities and numbers near the
+        end of the float range are to spoil what they spoil in the sum that defines a convolution,
+        so that algorithms which transform tiles are not taken.
     overrides
         Choices by layer name; the first that matches counts, whatever the error budget and the
         list of algorithms say.
@@ -55,6 +59,7 @@ class Policy:
     overrides: tuple[Override, ...] = ()
     choose: Callback | None = None
     logs: tuple[Path, ...] = ()
+    finite: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """What a manifest keeps: the limits, and of overrides and logs what names them."""
@@ -62,6 +67,7 @@ class Policy:
             "algorithms": list(self.algorithms),
             "error_budget": self.error_budget,
             "memory_budget": self.memory_budget,
+            "finite": self.finite,
             "overrides": {entry.pattern: entry.algorithm for entry in self.overrides},
             "callback": self.choose is not None,
             "logs": [path.name for path in self.logs],
@@ -74,25 +80,29 @@ def make_policy(
     memory_budget: int | None = None,
     overrides: Overrides | None = None,
     logs: Sequence[Path] = (),
+    finite: bool = True,
 ) -> Policy:
     """A policy from a user's arguments; everything left out has its default.
 
     Raises
     ------
     ConfigError
-        If a name is not registered, a budget is not a non-negative number, or the overrides
-        cannot be read.
+        If a name is not registered, a budget is not a non-negative number, ``finite`` is no
+        boolean, or the overrides cannot be read.
     """
     budget = DEFAULT_ERROR_BUDGET if error_budget is None else float(error_budget)
     if not isfinite(budget) or budget < 0:
         raise ConfigError(f"error_budget={error_budget} must be a number of 0 or more, e.g. 5e-6")
     if memory_budget is not None and (not isinstance(memory_budget, int) or memory_budget < 0):
         raise ConfigError(f"memory_budget={memory_budget!r} must be a whole number of bytes, or 0")
-    names = check_algorithms(algorithms)
+    if not isinstance(finite, bool):
+        raise ConfigError(f"finite={finite!r} must be True or False")
+    policy = Policy(
+        check_algorithms(algorithms), budget, memory_budget, logs=tuple(logs), finite=finite
+    )
     if callable(overrides):
-        return Policy(names, budget, memory_budget, choose=overrides, logs=tuple(logs))
-    entries = () if overrides is None else read_overrides(overrides)
-    return Policy(names, budget, memory_budget, entries, logs=tuple(logs))
+        return replace(policy, choose=overrides)
+    return replace(policy, overrides=() if overrides is None else read_overrides(overrides))
 
 
 def check_algorithms(algorithms: Sequence[str] | None) -> tuple[str, ...]:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tvmconv import registry
 from tvmconv.decision import Candidate
 from tvmconv.selection.policy import Policy
 from tvmconv.workload import Conv2dWorkload
 
+_MIXES = (
+    "finite=False: its transforms mix the values of a tile, so that one that is not finite, or "
+    "nearly overflows, spoils the whole tile"
+)
 # a part of the model is named where it makes at least this share of a difference in time
 _NAMED_SHARE = 0.15
 
@@ -19,11 +24,19 @@ def refuse(offer: Candidate, policy: Policy) -> Candidate:
         return offer
     if offer.algorithm not in policy.algorithms:
         return replace(offer, rejected="not in algorithms=", cause="disallowed")
+    if not policy.finite and not registry.algorithm(offer.algorithm).sums_products:
+        return replace(offer, rejected=_MIXES, cause="finite")
     budget = policy.memory_budget
     if budget is not None and offer.workspace_bytes > budget:
         text = f"workspace {offer.workspace_bytes} B exceeds the budget {budget} B"
         return replace(offer, rejected=text, cause="memory")
     return offer
+
+
+def refuse_foreign(offer: Candidate) -> Candidate:
+    """The offer, refused for products that ``finite=False`` must do without."""
+    text = "finite=False: zero weights meet values of other channels, where infinity makes NaN"
+    return replace(offer, rejected=text, cause="finite")
 
 
 def outdone(offer: Candidate, chosen: Candidate, policy: Policy) -> Candidate:
@@ -64,6 +77,17 @@ def preferred(chosen: Candidate, able: Sequence[Candidate], policy: Policy) -> s
         text += (
             f"; {name(best, chosen)} would be {chosen.seconds / best.seconds:.2f} times faster, "
             f"but its {beyond_error(best, policy)}"
+        )
+    return text
+
+
+def confined(foreign: bool) -> str:
+    """What a reason says of ``finite=False``, beside why this candidate was the fastest."""
+    text = "; finite=False left only sums of the products"
+    if foreign:
+        text += (
+            ", but none without zero weights in lanes of other groups or beyond the last channel, "
+            "where an infinity makes NaN"
         )
     return text
 

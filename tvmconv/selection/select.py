@@ -14,7 +14,14 @@ from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
 from tvmconv.selection.overrides import Override
 from tvmconv.selection.policy import Policy, make_policy
-from tvmconv.selection.reasons import impossible, outdone, preferred, refuse
+from tvmconv.selection.reasons import (
+    confined,
+    impossible,
+    outdone,
+    preferred,
+    refuse,
+    refuse_foreign,
+)
 from tvmconv.workload import Conv2dWorkload
 
 
@@ -116,6 +123,8 @@ def select(
         for name in registry.ALGORITHMS
         for offer in offers_of(workload, machine, name, policy)
     ]
+    if not policy.finite:
+        offers = _confined(offers, workload, machine)
     override = next((o for o in policy.overrides if o.matches(layer)), None)
     if override is not None:
         chosen = _overridden(override, workload, machine, layer, policy)
@@ -126,6 +135,9 @@ def select(
     pool = [o for o in able if o.error <= policy.error_budget] or _fallback(able)
     chosen = min(pool, key=lambda offer: offer.seconds)
     reason = preferred(chosen, able, policy)
+    if not policy.finite:
+        algorithm = registry.algorithm(chosen.algorithm)
+        reason += confined(algorithm.adds_foreign_products(workload, machine))
     if policy.choose is not None:
         picked = policy.choose(layer, workload, tuple(able))
         if picked is not None and picked != chosen:
@@ -139,6 +151,19 @@ def _fallback(able: Sequence[Candidate]) -> list[Candidate]:
     sums = [o for o in able if registry.algorithm(o.algorithm).sums_products]
     least = min(o.error for o in able)
     return sums or [o for o in able if o.error == least]
+
+
+def _confined(
+    offers: Sequence[Candidate], workload: Conv2dWorkload, machine: Machine
+) -> list[Candidate]:
+    """Offers less those that multiply other channels' values, as long as that leaves any."""
+
+    def is_foreign(offer: Candidate) -> bool:
+        return registry.algorithm(offer.algorithm).adds_foreign_products(workload, machine)
+
+    if all(offer.rejected or is_foreign(offer) for offer in offers):
+        return list(offers)
+    return [refuse_foreign(o) if not o.rejected and is_foreign(o) else o for o in offers]
 
 
 def _decision(

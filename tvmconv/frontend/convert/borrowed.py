@@ -32,7 +32,6 @@ _BORROWED = {
     "Cosh": "",
     "Einsum": "equation",
     "GridSample": "align_corners mode padding_mode",
-    "LpPool": "auto_pad ceil_mode dilations kernel_shape p pads strides",
     "Shrink": "bias lambd",
     "Sinh": "",
     "Tan": "",

@@ -60,20 +60,29 @@ def conv_transpose(e: Emitter, node: Node) -> Any:
         x, w, window = _as_row(e, x, weight, window)
     else:
         w = e.value(weight)
-    # Relax requires output_padding < stride; the rest is zeros that no tap reaches
-    inside = tuple(
-        min(p, s - 1) for p, s in zip(window.output_padding, window.strides, strict=True)
+    end, added, fill = zip(
+        *map(_end_of_output, window.end, window.output_padding, window.strides), strict=True
     )
     y = e.emit(
         relax.op.nn.conv2d_transpose(
-            x, w, strides=window.strides, padding=window.padding, output_padding=inside,
+            x, w, strides=window.strides, padding=window.begin + end, output_padding=added,
             groups=window.groups,
         )
     )  # fmt: skip
-    rest = [p - i for p, i in zip(window.output_padding, inside, strict=True)]
-    if any(rest):
-        y = e.emit(relax.op.nn.pad(y, [0, 0, 0, 0, 0, rest[0], 0, rest[1]]), "fill")
+    if any(fill):
+        y = e.emit(relax.op.nn.pad(y, [0, 0, 0, 0, 0, fill[0], 0, fill[1]]), "fill")
     return _finish(e, node, y, rank)
+
+
+def _end_of_output(end: int, added: int, stride: int) -> tuple[int, int, int]:
+    """End padding, output padding and zeros to append, for an axis' given two paddings.
+
+    Output padding first gives back what the end padding cut off, then takes rows that no tap
+    reaches. Relax requires it to be below the stride, so that the rest of those is appended.
+    """
+    shared = min(end, added)
+    inside = min(added - shared, stride - 1)
+    return end - shared, inside, added - shared - inside
 
 
 def _operands(e: Emitter, node: Node) -> tuple[str, str, tuple[int, ...] | None]:

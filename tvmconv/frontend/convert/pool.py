@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from tvm import relax
@@ -9,7 +11,7 @@ from tvm import relax
 from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
-from tvmconv.frontend.windows import pool_window
+from tvmconv.frontend.windows import Ints, pool_window
 
 _WINDOW = "auto_pad ceil_mode dilations kernel_shape pads strides"
 
@@ -19,7 +21,8 @@ def max_pool(e: Emitter, node: Node) -> Any:
     """MaxPool with ``ceil_mode`` written out as padding; padded elements never win."""
     if len(node.outputs) > 1 and node.outputs[1] in e.uses:
         raise node.error("its Indices output is read, which is not supported", "remove that use")
-    return _pool(e, node, "max", count_padding=False)
+    pool = _Pool.of(e, node)
+    return pool.finish(pool.call(e, "max", pool.image(e, node)))
 
 
 @converts("AveragePool", attrs=f"{_WINDOW} count_include_pad")
@@ -28,43 +31,99 @@ def average_pool(e: Emitter, node: Node) -> Any:
 
     ``count_include_pad`` counts the model's padding but not what ``ceil_mode`` adds at the end.
     """
-    return _pool(e, node, "avg", count_padding=bool(node.attrs.get("count_include_pad", 0)))
-
-
-def _pool(e: Emitter, node: Node, kind: str, *, count_padding: bool) -> Any:
-    name = node.inputs[0]
-    window = pool_window(node, e.shape(name))
-    rank = len(window.kernel)
-    x = e.value(name)
-    kernel, strides, dilations = window.kernel, window.strides, window.dilations
-    begin, end, extra = window.begin, window.end, window.extra
-    if rank == 1:
-        x = e.emit(relax.op.expand_dims(x, 2), "row")
-        kernel, strides, dilations = (1, *kernel), (1, *strides), (1, *dilations)
-        begin, end, extra = (0, *begin), (0, *end), (0, *extra)
-    if count_padding and any(extra) and any(begin + end):
+    pool = _Pool.of(e, node)
+    x = pool.image(e, node)
+    count_padding = bool(node.attrs.get("count_include_pad", 0))
+    if count_padding and any(pool.extra):
         # two kinds of padding, of which only the first counts: write that one out
-        widths = [0, 0, 0, 0]
-        for low, high in zip(begin, end, strict=True):
-            widths += [low, high]
-        x = e.emit(relax.op.nn.pad(x, widths), "pad")
-        begin, end, count_padding = (0,) * len(begin), (0,) * len(end), False
-    if count_padding and any(extra):
+        x, pool = pool.padded(e, x)
         count_padding = False
-    reach = tuple(p + q for p, q in zip(end, extra, strict=True))
-    table = {
-        ("max", 2): relax.op.nn.max_pool2d,
-        ("max", 3): relax.op.nn.max_pool3d,
-        ("avg", 2): relax.op.nn.avg_pool2d,
-        ("avg", 3): relax.op.nn.avg_pool3d,
-    }
-    y = e.emit(
-        table[kind, len(kernel)](
-            x, pool_size=kernel, strides=strides, padding=begin + reach, dilation=dilations,
-            ceil_mode=False, count_include_pad=count_padding,
-        )
-    )  # fmt: skip
-    return relax.op.squeeze(y, 2) if rank == 1 else y
+    return pool.finish(pool.call(e, "avg", x, count_padding=count_padding))
+
+
+@converts("LpPool", attrs=f"{_WINDOW} p")
+def lp_pool(e: Emitter, node: Node) -> Any:
+    """The p-norm of each window, from the mean of the powers over all taps of the window.
+
+    Padding, that of ``ceil_mode`` included, holds zeros, which change no norm.
+    """
+    p, dtype = int(node.attrs.get("p", 2)), e.dtype(node.inputs[0])
+    if p < 1:
+        raise node.error(f"p={p} must be 1 or more", "correct the model")
+    pool = _Pool.of(e, node)
+    x = pool.image(e, node)
+    if p == 2:
+        powers = relax.op.multiply(x, x)
+    else:
+        powers = relax.op.abs(x) if p == 1 else relax.op.power(relax.op.abs(x), e.scalar(p, dtype))
+    mean = pool.call(e, "avg", e.emit(powers, "powers"), count_padding=True)
+    total = e.emit(relax.op.multiply(mean, e.scalar(prod(pool.kernel), dtype)), "sum")
+    if p == 2:
+        total = relax.op.sqrt(total)
+    elif p > 2:
+        total = relax.op.power(total, e.scalar(1 / p, dtype))
+    return pool.finish(e.emit(total, "norm"))
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """A pooling window of two or three dimensions; one dimension is a row of an image.
+
+    ``extra`` is the padding at the end that only ``ceil_mode`` asks for.
+    """
+
+    kernel: Ints
+    strides: Ints
+    dilations: Ints
+    begin: Ints
+    end: Ints
+    extra: Ints
+    is_row: bool
+
+    @classmethod
+    def of(cls, e: Emitter, node: Node) -> _Pool:
+        w = pool_window(node, e.shape(node.inputs[0]))
+        if len(w.kernel) > 1:
+            return cls(w.kernel, w.strides, w.dilations, w.begin, w.end, w.extra, is_row=False)
+        return cls(
+            (1, *w.kernel), (1, *w.strides), (1, *w.dilations),
+            (0, *w.begin), (0, *w.end), (0, *w.extra), is_row=True,
+        )  # fmt: skip
+
+    def image(self, e: Emitter, node: Node) -> Any:
+        """The input as an image."""
+        x = e.value(node.inputs[0])
+        return e.emit(relax.op.expand_dims(x, 2), "row") if self.is_row else x
+
+    def padded(self, e: Emitter, x: Any) -> tuple[Any, _Pool]:
+        """The input with the model's padding in it, and the window that is left."""
+        none = (0,) * len(self.kernel)
+        pool = replace(self, begin=none, end=none)
+        if not any(self.begin + self.end):
+            return x, pool
+        widths = [0, 0, 0, 0]
+        for low, high in zip(self.begin, self.end, strict=True):
+            widths += [low, high]
+        return e.emit(relax.op.nn.pad(x, widths), "pad"), pool
+
+    def call(self, e: Emitter, kind: str, x: Any, *, count_padding: bool = False) -> Any:
+        """The pooling call."""
+        table = {
+            ("max", 2): relax.op.nn.max_pool2d,
+            ("max", 3): relax.op.nn.max_pool3d,
+            ("avg", 2): relax.op.nn.avg_pool2d,
+            ("avg", 3): relax.op.nn.avg_pool3d,
+        }
+        reach = tuple(p + q for p, q in zip(self.end, self.extra, strict=True))
+        call = table[kind, len(self.kernel)](
+            x, pool_size=self.kernel, strides=self.strides, padding=self.begin + reach,
+            dilation=self.dilations, ceil_mode=False, count_include_pad=count_padding,
+        )  # fmt: skip
+        return e.emit(call)
+
+    def finish(self, y: Any) -> Any:
+        """The result without the axis that made a row an image."""
+        return relax.op.squeeze(y, 2) if self.is_row else y
 
 
 @converts("GlobalAveragePool", "GlobalMaxPool")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tvm import relax
+from tvm import relax, tirx
 
 from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import converts
@@ -71,6 +71,12 @@ def reduce_mapped(e: Emitter, node: Node) -> Any:
     if not axes:
         return x
     top = e.emit(op.max(x, axes, keepdims=True), "top")
+    if e.dtype(node.inputs[0]) == "float32":
+        # infinity less itself would be NaN
+        limit = float(np.finfo(np.float32).max)
+        top = e.emit(
+            op.clip(top, tirx.FloatImm("float32", -limit), tirx.FloatImm("float32", limit))
+        )
     spread = total(op.exp(op.subtract(x, top)))
     return op.add(op.log(spread), op.reshape(top, e.shape(node.outputs[0])))
 
