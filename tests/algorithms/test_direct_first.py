@@ -47,6 +47,7 @@ def test_any_problem_thoroughly(machine, workload, cores):
 )
 def test_every_remainder_of_every_tile(width, channels, oc, tile_h, tile_w, bands):
     workload = Conv2dWorkload.parse(f"ic3ih7iw{width}oc{channels}kh3sh2ph1:nchw+bias+relu")
+    tile_w = min(tile_w, (HOST.vector_registers - oc - 1) // (oc * tile_h))
     config = Config.of(oc=oc, tile_h=tile_h, tile_w=tile_w, bands=bands)
     check_kernel(workload, HOST, "direct_first", config)
 
