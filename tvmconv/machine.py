@@ -119,7 +119,6 @@ _X86_64_V4 = replace(
 )
 MACHINES: dict[str, Machine] = {m.name: m for m in (_X86_64_V3, _X86_64_V4)}
 
-
 HIDE_VARIABLE = "TVMCONV_HIDE_FEATURES"
 
 
@@ -135,17 +134,11 @@ def host_features() -> frozenset[str]:
         If the variable names something that is no feature.
     """
     flags = _cpu_flags()
-    return flags - hidden_features(flags)
+    return flags - _hidden_features(flags)
 
 
-def hidden_features(flags: frozenset[str]) -> frozenset[str]:
-    """Those of some CPU flags that ``TVMCONV_HIDE_FEATURES`` hides.
-
-    Raises
-    ------
-    TargetError
-        If the variable names something that is no feature.
-    """
+def _hidden_features(flags: frozenset[str]) -> frozenset[str]:
+    """Those of some CPU flags that ``TVMCONV_HIDE_FEATURES`` hides."""
     names = {name.strip() for name in os.environ.get(HIDE_VARIABLE, "").split(",")} - {""}
     known = flags.union(*(machine.features for machine in MACHINES.values()))
     if unknown := sorted(n for n in names if n not in known and not n.startswith("avx512")):

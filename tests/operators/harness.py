@@ -12,8 +12,7 @@ import tvm
 from onnx import helper
 from tvm import te
 
-from tests.kernels import HOST as HOST_MACHINE
-from tests.kernels import REGISTER, executed_on
+from tests.kernels import REGISTER, executed_on, widest
 from tvmconv.compile.schedule import schedule_function
 from tvmconv.compile.tir import compile_function
 from tvmconv.machine import Machine
@@ -26,7 +25,7 @@ MACHINES = [
 ]
 each_machine = pytest.mark.parametrize("machine", [executed_on(machine) for machine in MACHINES])
 # the widest that this host executes
-HOST = resolve_machine(HOST_MACHINE, threads=2)
+HOST = widest(MACHINES)
 
 
 class Built:

@@ -19,14 +19,9 @@ from tvmconv.runtime.features import required_features
 _REMEDY = "build it on this machine, or for an older target such as x86-64-v3"
 
 
-def missing_features(needed: Iterable[str]) -> tuple[str, ...]:
-    """Those of some CPU flags that this processor lacks or hides."""
-    return tuple(sorted(set(needed) - host_features()))
-
-
 def lacks(machine: Machine) -> tuple[str, ...]:
-    """CPU flags that code for a machine may need and this processor lacks."""
-    return missing_features(required_features(machine))
+    """CPU flags that code for a machine may need and this processor lacks or hides."""
+    return _missing(required_features(machine))
 
 
 def ensure_executable(needed: Iterable[str], what: str, remedy: str = _REMEDY) -> None:
@@ -46,7 +41,7 @@ def ensure_executable(needed: Iterable[str], what: str, remedy: str = _REMEDY) -
     ArtifactError
         Naming the missing features and the remedy.
     """
-    if missing := missing_features(needed):
+    if missing := _missing(needed):
         hidden = f" or {HIDE_VARIABLE} hides" if os.environ.get(HIDE_VARIABLE) else ""
         raise ArtifactError(
             f"{what} and needs {', '.join(missing)}, which this processor ({host_model()}) "
@@ -73,6 +68,10 @@ def ensure_machine(machine: Machine, what: str, remedy: str = _REMEDY) -> None:
     """
     built = f"{what} was built for {machine.name} ({machine.mcpu})"
     ensure_executable(required_features(machine), built, remedy)
+
+
+def _missing(needed: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(needed) - host_features()))
 
 
 class Code:
