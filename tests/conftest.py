@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
-from tvmconv.machine import MACHINES, host_features
+from tests.audit import executable_only
 from tvmconv.runtime.threads import set_environment_defaults
 
 # A test may let TVM make the calling thread's pool. Left to itself TVM then binds that thread
@@ -24,11 +25,8 @@ settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what this processor cannot execute."""
-    if host_features() >= set(MACHINES["x86-64-v4"].features):
-        return
-    skip = pytest.mark.skip(reason="this processor has no AVX-512")
-    for item in items:
-        if item.get_closest_marker("avx512"):
-            item.add_marker(skip)
+@pytest.fixture(scope="session", autouse=True)
+def only_executable_code() -> Iterator[None]:
+    """No test may take a function from code that this processor cannot run, by whatever way."""
+    with executable_only():
+        yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,15 +22,31 @@ from tvmconv.kernel import Kernel, make_kernel
 from tvmconv.machine import MACHINES, Machine
 from tvmconv.registry import schedule
 from tvmconv.report.reference import convolution
+from tvmconv.runtime.gate import lacks
 from tvmconv.workload import EPILOGUE_KINDS, Conv2dWorkload
 
 V3, V4 = MACHINES["x86-64-v3"], MACHINES["x86-64-v4"]
+
+
+def executed_on(machine: Machine) -> Any:
+    """The parameter of a test that executes code for a machine; skipped where the host cannot."""
+    missing = lacks(machine)
+    reason = f"{machine.name} needs {', '.join(missing)}, which this processor lacks"
+    marks = [pytest.mark.skip(reason=reason)] if missing else []
+    return pytest.param(machine, id=machine.isa, marks=marks)
+
+
 # for tests that execute what they compile, and for those that only read it
-each_machine = pytest.mark.parametrize(
-    "machine",
-    [pytest.param(V3, id="avx2"), pytest.param(V4, id="avx512", marks=pytest.mark.avx512)],
-)
+each_machine = pytest.mark.parametrize("machine", [executed_on(V3), executed_on(V4)])
 each_target = pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])
+
+
+def widest(machines: Sequence[Machine]) -> Machine:
+    """The last one that this host executes, for tests that need one only."""
+    return [machines[0], *(m for m in machines if not lacks(m))][-1]
+
+
+HOST = widest([V3, V4])
 _PARAMETERS = {"leakyrelu": "(0.25)", "clip": "(0,6)", "hardsigmoid": "(0.25,0.5)"}
 each_step = pytest.mark.parametrize("step", [k + _PARAMETERS.get(k, "") for k in EPILOGUE_KINDS])
 # held by surplus lanes: nothing may read it as data

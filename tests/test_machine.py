@@ -88,6 +88,28 @@ def test_a_host_without_cpuinfo_has_no_features(tmp_path, monkeypatch):
     assert host_features() == frozenset()
 
 
+def test_features_can_be_hidden(tmp_path, monkeypatch):
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("flags\t\t: avx avx2 fma avx512f avx512_vnni gfni\n")
+    _redirect(monkeypatch, "/proc/cpuinfo", cpuinfo)
+    everything = {"avx", "avx2", "fma", "avx512f", "avx512_vnni", "gfni"}
+    for text, hidden in [
+        ("", set()),
+        ("avx512f", {"avx512f"}),
+        ("avx512", {"avx512f", "avx512_vnni"}),
+        # of a feature that the processor lacks nothing is left to hide
+        (" gfni, avx512_bf16 ,", {"gfni"}),
+    ]:
+        monkeypatch.setenv("TVMCONV_HIDE_FEATURES", text)
+        assert host_features() == everything - hidden
+
+
+def test_a_misspelt_feature_is_not_hidden_silently(monkeypatch):
+    monkeypatch.setenv("TVMCONV_HIDE_FEATURES", "avx512f,axv2")
+    with pytest.raises(TargetError, match=r"TVMCONV_HIDE_FEATURES names axv2, .* or avx512 for"):
+        host_features()
+
+
 def _redirect(monkeypatch: pytest.MonkeyPatch, path: str, replacement: Path) -> None:
     """Make the module see another file in place of one of the operating system's."""
     monkeypatch.setattr(

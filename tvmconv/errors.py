@@ -24,7 +24,7 @@ class ConfigError(TvmconvError):
 
 
 class ArtifactError(TvmconvError):
-    """A saved module cannot be loaded: wrong hash, version or CPU features."""
+    """Compiled code cannot be loaded or run here: wrong hash, version or CPU features."""
 
 
 class InputError(TvmconvError):

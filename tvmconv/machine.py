@@ -119,9 +119,39 @@ _X86_64_V4 = replace(
 )
 MACHINES: dict[str, Machine] = {m.name: m for m in (_X86_64_V3, _X86_64_V4)}
 
+HIDE_VARIABLE = "TVMCONV_HIDE_FEATURES"
+
 
 def host_features() -> frozenset[str]:
-    """CPU flags of this host; empty where ``/proc/cpuinfo`` does not list any."""
+    """CPU flags of this host; empty where ``/proc/cpuinfo`` does not list any.
+
+    Those that the environment variable ``TVMCONV_HIDE_FEATURES`` names are left out: names
+    separated by commas, ``avx512`` for all that begin with it.
+
+    Raises
+    ------
+    TargetError
+        If the variable names something that is no feature.
+    """
+    flags = _cpu_flags()
+    return flags - _hidden_features(flags)
+
+
+def _hidden_features(flags: frozenset[str]) -> frozenset[str]:
+    """Those of some CPU flags that ``TVMCONV_HIDE_FEATURES`` hides."""
+    names = {name.strip() for name in os.environ.get(HIDE_VARIABLE, "").split(",")} - {""}
+    known = flags.union(*(machine.features for machine in MACHINES.values()))
+    if unknown := sorted(n for n in names if n not in known and not n.startswith("avx512")):
+        raise TargetError(
+            f"{HIDE_VARIABLE} names {', '.join(unknown)}, which is no CPU feature here; use names "
+            "of /proc/cpuinfo separated by commas, or avx512 for all that begin with it"
+        )
+    return frozenset(
+        flag for flag in flags if flag in names or ("avx512" in names and flag.startswith("avx512"))
+    )
+
+
+def _cpu_flags() -> frozenset[str]:
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from tvmconv.errors import TargetError
-from tvmconv.machine import MACHINES, Machine, host_cores, host_features, native_machine
+from tvmconv.machine import MACHINES, Machine, host_cores, native_machine
+from tvmconv.runtime.gate import lacks
 
 PRESETS = ("native", *MACHINES)
 
@@ -56,12 +57,12 @@ def _resolve(target: Any) -> Machine:
 
 
 def _native() -> Machine:
-    """This host; by its generic name where a hypervisor hides features of the processor."""
-    from tvmconv.runtime.features import required_features
+    """This host; by its generic name where features of the processor are hidden.
 
+    A hypervisor may hide some, or the variable ``TVMCONV_HIDE_FEATURES``.
+    """
     machine = native_machine(_host_mcpu())
-    hidden = set(required_features(machine)) - host_features()
-    return native_machine() if hidden else machine
+    return native_machine() if lacks(machine) else machine
 
 
 def _parse_classic(text: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tvm
 
-from tests.kernels import REGISTER, V3, V4, Code
+from tests.kernels import REGISTER, V3, V4, Code, each_machine
 from tvmconv.algorithms.gemm import compute, pack_b
 from tvmconv.compile.tir import compile_function
 from tvmconv.config import Config
@@ -17,12 +17,6 @@ from tvmconv.gemm import GemmKernel, GemmWorkload, make_gemm
 from tvmconv.report.gemm_run import GemmRun, exact, random_operands
 from tvmconv.schedules.common.gemm_blocks import default_config, half_cache, transfer_ratio
 from tvmconv.schedules.x86.gemm import knobs
-
-MACHINES = [
-    pytest.param(V3, id="avx2"),
-    pytest.param(V4, id="avx512", marks=pytest.mark.avx512),
-]
-each_machine = pytest.mark.parametrize("machine", MACHINES)
 
 
 def relative_error(text, machine, **values):

@@ -104,7 +104,7 @@ def test_copies_from_channel_blocks_are_whole_vectors(machine, stride):
     assert re.search(rf"vmovups\s+%{REGISTER[machine.isa]}", text)
 
 
-@each_machine
+@each_target
 @pytest.mark.parametrize("layout", ["", ":nchw"])
 @pytest.mark.parametrize("values", [{}, {"mc": 0}, {"kc": 1}])
 def test_workspace_is_what_is_said(machine, layout, values):

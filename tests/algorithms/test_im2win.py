@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels import V3, V4, allocated, check_kernel, default_config, dense, each_machine
+from tests.kernels import (
+    V3,
+    V4,
+    allocated,
+    check_kernel,
+    default_config,
+    dense,
+    each_machine,
+    each_target,
+)
 from tests.strategies import conv2d_workloads
 from tvmconv.algorithms.im2win import Im2win, columns
 from tvmconv.errors import ConfigError
@@ -48,7 +57,7 @@ def test_every_level_of_the_ladder(machine, level, workload):
     check_kernel(workload, machine, "im2win_nchw", config)
 
 
-@each_machine
+@each_target
 @pytest.mark.parametrize("rows", [1, 2, 7, 14])
 @pytest.mark.parametrize("oh", [1, 3, 4])
 def test_workspace_is_that_of_one_region(machine, rows, oh):
@@ -58,7 +67,7 @@ def test_workspace_is_that_of_one_region(machine, rows, oh):
     assert allocated(kernel) == kernel.expression.workspace_bytes(workload, machine, kernel.config)
 
 
-@each_machine
+@each_target
 @pytest.mark.parametrize("level", ["unroll", "parallel"])
 def test_workspace_of_the_whole_tensor(machine, level):
     workload = Conv2dWorkload.parse("ic3ih14oc32kh3ph1:nchw")

@@ -11,7 +11,16 @@ import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels import SURPLUS, V3, V4, each_machine, errors, run_by_threads, run_kernel
+from tests.kernels import (
+    SURPLUS,
+    V3,
+    V4,
+    each_machine,
+    each_target,
+    errors,
+    run_by_threads,
+    run_kernel,
+)
 from tests.layout import block
 from tests.strategies import conv_arrays, epilogues
 from tests.tiles import F4_FILTER, F4_INPUT, F4_OUTPUT, tile_products, transformed_tiles
@@ -276,7 +285,7 @@ def test_equation_12_has_the_values_of_the_source():
     assert compute_to_memory(7, 3, 128) == pytest.approx(4.067, abs=5e-4)
 
 
-@each_machine
+@each_target
 def test_defaults_obey_the_machine(machine):
     module = schedule("winograd_eta", machine)
     for problem in (RAGGED, "ic3ih32oc16kh3:nchw", "mb8ic512ih7oc512kh3ph1"):

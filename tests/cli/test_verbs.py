@@ -231,3 +231,39 @@ def test_completion_scripts(shell):
     words = [sys.executable, "-c", script]
     done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
     assert "_TVMCONV_COMPLETE" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "{model}"),
+        ("profile", "{model}"),
+        ("explain", "{model}", "--measure"),
+        ("explain", "{model}", "--measure-error"),
+        ("bench", "{model}", "--peers", "none"),
+        ("bench", "--layer", "ic16ih6oc16kh3ph1", "--check-model"),
+        ("tune", "--layer", "ic16ih6oc16kh3ph1"),
+    ],
+    ids=" ".join,
+)
+def test_code_for_a_processor_that_this_is_not_is_not_run(
+    folder: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TVMCONV_HIDE_FEATURES", "avx512")
+    words = tuple(word.format(model=folder / "small.onnx") for word in words)
+    shape = ("--shape", "input:1x3x21x20") if words[0] in ("run", "profile", "explain") else ()
+    result = invoke(*words, *shape, "--target", "x86-64-v4")
+    assert result.exit_code == 1, result.output
+    last = result.stderr.splitlines()[-1]
+    assert "was built for x86-64-v4" in last
+    assert "avx512f" in last
+    assert "TVMCONV_HIDE_FEATURES hides" in last
+
+
+def test_it_is_built_and_explained(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TVMCONV_HIDE_FEATURES", "avx512")
+    words = (folder / "small.onnx", "--shape", "input:1x3x21x20", "--target", "x86-64-v4")
+    report = data_of("compile", *words, "-o", folder / "wide.so")
+    assert report["target"] == "x86-64-v4"
+    assert data_of("explain", *words)["convolutions"] == 6
+    assert "was built for x86-64-v4" in invoke("run", folder / "wide.so").stderr

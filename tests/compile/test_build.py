@@ -10,7 +10,7 @@ import tvm
 from tvm import relax, te, tirx
 
 from tests.layout import block, unblock
-from tests.operators.harness import MACHINES, normal
+from tests.operators.harness import HOST, normal
 from tvmconv.compile.build import compile_graph
 from tvmconv.compile.intrinsics import vectorisable_math
 from tvmconv.compile.patterns import OPAQUE, OUT_ELEMENTWISE_FUSABLE, mark_patterns
@@ -19,7 +19,7 @@ from tvmconv.compile.tir import register
 from tvmconv.operators.pool import Window, max_pool
 from tvmconv.operators.softmax import softmax
 
-MACHINE = MACHINES[1]
+MACHINE = HOST
 
 
 def prim_func(expression, *shapes):

@@ -9,13 +9,13 @@ import pytest
 import tvm
 from tvm import relax
 
-from tests.operators.harness import MACHINES, assert_close, normal
+from tests.operators.harness import HOST, assert_close, each_machine, normal
 from tvmconv.compile.build import compile_graph
 
 op = relax.op
 
 
-def compiled(function, *arrays, machine=MACHINES[1]):
+def compiled(function, *arrays, machine=HOST):
     builder = relax.BlockBuilder()
     parameters = [
         relax.Var(f"x{i}", relax.TensorType(a.shape, str(a.dtype))) for i, a in enumerate(arrays)
@@ -127,8 +127,8 @@ def test_operator(name):
     assert_close(actual, np.asarray(expected, actual.dtype), 1e-5)
 
 
-def test_chain_of_elementwise_operators_on_both_instruction_sets():
+@each_machine
+def test_chain_of_elementwise_operators(machine):
     x = normal(1, 4, 30, 30, 8)
-    for machine in MACHINES:
-        y = compiled(lambda t: op.sigmoid(op.nn.relu(op.add(t, t))), x, machine=machine)
-        assert_close(y, 1 / (1 + np.exp(-np.maximum(2 * x, 0))))
+    y = compiled(lambda t: op.sigmoid(op.nn.relu(op.add(t, t))), x, machine=machine)
+    assert_close(y, 1 / (1 + np.exp(-np.maximum(2 * x, 0))))

@@ -7,20 +7,25 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
+import pytest
 import tvm
 from onnx import helper
 from tvm import te
 
-from tests.kernels import REGISTER
+from tests.kernels import REGISTER, executed_on, widest
 from tvmconv.compile.schedule import schedule_function
 from tvmconv.compile.tir import compile_function
 from tvmconv.machine import Machine
 from tvmconv.target import resolve_machine
 
+# for tests that only read what they compile, and for those that execute it
 MACHINES = [
     resolve_machine("x86-64-v3", threads=2),
     resolve_machine("x86-64-v4", threads=2),
 ]
+each_machine = pytest.mark.parametrize("machine", [executed_on(machine) for machine in MACHINES])
+# the widest that this host executes
+HOST = widest(MACHINES)
 
 
 class Built:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.layout import block
-from tests.operators.harness import MACHINES, Built, assert_close, normal
+from tests.operators.harness import HOST, MACHINES, Built, assert_close, each_machine, normal
 from tvmconv.operators.dense import (
     block_flattened_weight,
     dense,
@@ -37,7 +37,7 @@ def build(rows, inputs, outputs, machine, epilogue=(BIAS, RELU)):
     return Built(expression, arrays, machine), expected
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.name)
+@each_machine
 @pytest.mark.parametrize(
     "shape",
     [
@@ -58,12 +58,12 @@ def test_dense(shape, machine):
 
 @pytest.mark.parametrize("epilogue", [(), (BIAS,), (BIAS, ADD, RELU), (ADD,)], ids=str)
 def test_epilogues(epilogue):
-    built, expected = build(2, 48, 50, MACHINES[1], epilogue)
+    built, expected = build(2, 48, 50, HOST, epilogue)
     assert_close(built()[0], expected, 5e-6)
 
 
 def test_flattened_image_needs_no_reorder():
-    machine = MACHINES[1]
+    machine = HOST
     x, w = normal(2, 20, 3, 4), normal(20 * 3 * 4, 30, seed=1)
     packed = block_flattened_weight(w, 20, 3, 4, machine.lanes)
     tile = dense_tile(2, packed.shape[0], 30, machine)

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from tests.layout import block, unblock
-from tests.operators.harness import MACHINES, Built, assert_close, normal, onnx_node, run
+from tests.operators.harness import (
+    HOST,
+    MACHINES,
+    Built,
+    assert_close,
+    each_machine,
+    normal,
+    onnx_node,
+    run,
+)
 from tvmconv.operators.global_pool import global_pool
 from tvmconv.operators.pool import Window, avg_pool, max_pool
 
@@ -34,7 +43,7 @@ def attributes(case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.name)
+@each_machine
 def test_max_pool(case, machine):
     x = normal(1, 35, 14, 15)
     rows, columns = windows(case)
@@ -46,7 +55,7 @@ def test_max_pool(case, machine):
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("include", [0, 1])
 def test_average_pool(case, include):
-    machine = MACHINES[1]
+    machine = HOST
     x = normal(2, 20, 14, 15)
     rows, columns = windows(case)
     y = run(
@@ -61,7 +70,7 @@ def test_average_pool(case, include):
 def test_max_pool_of_negative_values_ignores_padding():
     x = -np.abs(normal(1, 16, 6, 6)) - 1
     window = Window(3, 1, 1, 1)
-    y = run(lambda t: max_pool(t, window, window), block(x, 16), machine=MACHINES[1])
+    y = run(lambda t: max_pool(t, window, window), block(x, HOST.lanes), machine=HOST)
     expected = onnx_node("MaxPool", [x], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
     np.testing.assert_array_equal(expected, unblock(y, 16))
 
@@ -72,7 +81,7 @@ def test_max_pool_of_negative_values_ignores_padding():
 def test_global_pool(shape, kind, blocked):
     x = normal(*shape)
     channels = shape[1]
-    y = run(lambda t: global_pool(t, channels, kind, blocked), block(x, 16), machine=MACHINES[1])
+    y = run(lambda t: global_pool(t, channels, kind, blocked), block(x, HOST.lanes), machine=HOST)
     expected = onnx_node("GlobalAveragePool" if kind == "avg" else "GlobalMaxPool", [x])
     assert_close(unblock(y, channels) if blocked else y, expected)
 

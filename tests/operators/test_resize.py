@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.layout import block, unblock
-from tests.operators.harness import MACHINES, assert_close, normal, onnx_node, run
+from tests.operators.harness import HOST, assert_close, normal, onnx_node, run
 from tvmconv.operators.resize import resize_blocked
 
 
@@ -12,7 +12,7 @@ from tvmconv.operators.resize import resize_blocked
 @pytest.mark.parametrize("mode", ["half_pixel", "align_corners", "asymmetric"])
 def test_linear(size, mode):
     x = normal(1, 20, 7, 9)
-    y = run(lambda t: resize_blocked(t, size, "linear", mode), block(x, 16), machine=MACHINES[1])
+    y = run(lambda t: resize_blocked(t, size, "linear", mode), block(x, HOST.lanes), machine=HOST)
     sizes = np.array([1, 20, *size], np.int64)
     expected = onnx_node(
         "Resize",
@@ -28,8 +28,8 @@ def test_nearest(size):
     x = normal(1, 20, 7, 9)
     y = run(
         lambda t: resize_blocked(t, size, "nearest_neighbor", "asymmetric", "floor"),
-        block(x, 16),
-        machine=MACHINES[1],
+        block(x, HOST.lanes),
+        machine=HOST,
     )
     sizes = np.array([1, 20, *size], np.int64)
     expected = onnx_node(

@@ -16,7 +16,7 @@ import pytest
 import tvmconv
 from tvmconv.errors import ArtifactError, InputError
 from tvmconv.machine import MACHINES
-from tvmconv.runtime import engine, manifest
+from tvmconv.runtime import engine, gate
 from tvmconv.runtime.module import CompiledModel, load
 
 FRESH = """
@@ -134,7 +134,7 @@ def test_malformed_fields(saved: Path, name: str, value: object) -> None:
 
 
 def test_missing_feature(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifest, "host_features", lambda: frozenset({"sse2"}))
+    monkeypatch.setattr(gate, "host_features", lambda: frozenset({"sse2"}))
     monkeypatch.setattr(engine, "load_library", lambda _: pytest.fail("code was mapped"))
     with pytest.raises(ArtifactError, match=r"dense\.so was built for .* needs .*avx2.*x86-64-v3"):
         load(saved)
@@ -149,7 +149,7 @@ def test_built_for_another_processor_saves_but_does_not_run(
         programs.DENSE_OUTPUTS,
         machine=MACHINES["x86-64-v3"],
     )
-    monkeypatch.setattr(manifest, "host_features", lambda: frozenset({"avx", "fma"}))
+    monkeypatch.setattr(gate, "host_features", lambda: frozenset({"avx", "fma"}))
     with pytest.raises(ArtifactError, match=r"needs .*avx2"):
         model.run(programs.dense_inputs())
     path = model.save(tmp_path / "other.so")

@@ -23,10 +23,13 @@ from tvmconv.compile.tails import split_tails
 from tvmconv.compile.transposes import transpose_copies
 from tvmconv.compile.workspace import record_pass
 from tvmconv.machine import Machine
+from tvmconv.runtime.gate import Code
 
 PIPELINE = "tvmconv"
 _DRAFT = "tvmconv.draft"
 _DRAFT_LEVEL = 1
+# TVM's own passes, for functions that are written as they are to run
+PLAIN = "default"
 
 
 def register() -> str:
@@ -38,8 +41,10 @@ def register() -> str:
     return PIPELINE
 
 
-def compile_function(function: Any, machine: Machine, draft: bool = False) -> Any:
-    """Machine code of a scheduled function, by the passes of a built network.
+def compile_function(
+    function: Any, machine: Machine, draft: bool = False, pipeline: str = PIPELINE
+) -> Code:
+    """Machine code of a scheduled function (or module), by the passes of a built network.
 
     A draft is made with fewer of LLVM's, and does not check its arguments. Schedules leave LLVM
     vector code without anything to hoist or to unroll, so that drafts run as fast within two
@@ -47,11 +52,12 @@ def compile_function(function: Any, machine: Machine, draft: bool = False) -> An
     """
     import tvm
 
-    pipeline = register()
+    register()
     options = machine.tvm_target()
     if draft:
         pipeline, options = _DRAFT, {**options, "opt-level": _DRAFT_LEVEL}
-    return tvm.tirx.build(function, target=tvm.target.Target(options), pipeline=pipeline)
+    target = tvm.target.Target(options)
+    return Code(tvm.tirx.build(function, target=target, pipeline=pipeline), machine)
 
 
 def _factory(*last: Any) -> tuple[Any, Any, Any]:

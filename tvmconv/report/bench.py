@@ -216,10 +216,14 @@ def run_plan(
     Raises
     ------
     TvmconvError
-        If a model cannot be read or has no reference. A contender's failure is recorded instead.
+        If this processor cannot run code for the target, or a model cannot be read or has no
+        reference. A contender's failure is recorded instead.
     """
     from tvmconv.report.bench_run import Field, describe
+    from tvmconv.runtime.gate import ensure_machine
+    from tvmconv.target import resolve_machine
 
+    ensure_machine(resolve_machine(plan.target), "a contender")
     header = host_header()
     settings = {
         "target": plan.target,

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from tvmconv.machine import Machine
+from tvmconv.runtime.gate import Code
 
 # Twelve chains cover latency x units of every x86 record and leave four of AVX2's sixteen
 # registers for the two factors, which every chain shares.
@@ -55,11 +56,16 @@ def measure_peak(machine: Machine, threads: int | None = None, repeat: int = 30)
     Parameters
     ----------
     machine
-        Decides the instruction set and register width; must run on this host.
+        Decides the instruction set and register width.
     threads
         Threads to run together; the machine's cores by default.
     repeat
         Runs of each probe; the best one is the peak.
+
+    Raises
+    ------
+    ArtifactError
+        If this processor lacks a feature of the machine.
     """
     threads = threads or machine.cores
     fma, operations = fma_runner(machine, threads)
@@ -123,10 +129,12 @@ def _repeat(run: Callable[[], None], repeat: int) -> list[float]:
 
 
 @lru_cache(maxsize=8)
-def fma_library(machine: Machine, threads: int) -> Any:
-    """The compiled multiply-add probe (``runtime.Module``); its loop holds nothing else."""
+def fma_library(machine: Machine, threads: int) -> Code:
+    """The compiled multiply-add probe; its loop holds nothing else."""
     import tvm
     from tvm.script import tirx as T
+
+    from tvmconv.compile.tir import PLAIN, compile_function
 
     chains, lanes, steps = _CHAINS, machine.lanes, _STEPS
 
@@ -154,13 +162,15 @@ def fma_library(machine: Machine, threads: int) -> Any:
                     for v in T.vectorized(lanes):
                         out[vt, c * lanes + v] = acc[c, v]
 
-    return tvm.tirx.build(tvm.IRModule({"main": main}), target=_target(machine))
+    return compile_function(tvm.IRModule({"main": main}), machine, pipeline=PLAIN)
 
 
 @lru_cache(maxsize=8)
-def _read_library(machine: Machine, threads: int, steps: int) -> Any:
+def _read_library(machine: Machine, threads: int, steps: int) -> Code:
     import tvm
     from tvm.script import tirx as T
+
+    from tvmconv.compile.tir import PLAIN, compile_function
 
     chains, lanes = _CHAINS, machine.lanes
 
@@ -186,10 +196,4 @@ def _read_library(machine: Machine, threads: int, steps: int) -> Any:
                     for v in T.vectorized(lanes):
                         out[vt, c * lanes + v] = acc[c, v]
 
-    return tvm.tirx.build(tvm.IRModule({"main": main}), target=_target(machine))
-
-
-def _target(machine: Machine) -> Any:
-    import tvm
-
-    return tvm.target.Target(machine.tvm_target())
+    return compile_function(tvm.IRModule({"main": main}), machine, pipeline=PLAIN)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
 from tvmconv.machine import Machine
 
 # LLVM's name -> the kernel's, for instruction sets that code generation may pick by itself.
@@ -44,16 +48,21 @@ _LLVM_TO_CPUINFO = {
 }
 
 
+@cache
 def required_features(machine: Machine) -> tuple[str, ...]:
     """CPU flags that a module built for ``machine`` may need.
 
     The union of the record's own list and of every instruction set that LLVM enables for the
     record's processor name.
     """
+    return tuple(sorted(enabled_features(machine.tvm_target()) | set(machine.features)))
+
+
+def enabled_features(target: Mapping[str, Any]) -> frozenset[str]:
+    """CPU flags of the instruction sets that LLVM enables for a target in TVM's dictionary form."""
     from tvm import get_global_func
     from tvm.target import Target
 
-    options = {key: value for key, value in machine.tvm_target().items() if key != "num-cores"}
-    enabled = get_global_func("target.llvm_get_cpu_features")(Target(options))
-    mapped = {_LLVM_TO_CPUINFO[str(name)] for name in enabled if str(name) in _LLVM_TO_CPUINFO}
-    return tuple(sorted(mapped | set(machine.features)))
+    options = {key: value for key, value in target.items() if key != "num-cores"}
+    enabled = map(str, get_global_func("target.llvm_get_cpu_features")(Target(options)))
+    return frozenset(_LLVM_TO_CPUINFO[name] for name in enabled if name in _LLVM_TO_CPUINFO)

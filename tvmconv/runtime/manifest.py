@@ -11,7 +11,8 @@ from typing import Any
 from tvmconv import __version__
 from tvmconv.decision import Decision, KernelCall
 from tvmconv.errors import ArtifactError, TvmconvError
-from tvmconv.machine import Machine, host_features, host_model
+from tvmconv.machine import Machine
+from tvmconv.runtime.gate import ensure_executable
 from tvmconv.runtime.memory import MemoryReport
 from tvmconv.runtime.tensor import TensorInfo
 
@@ -181,16 +182,11 @@ def check_features(manifest: Manifest, what: str) -> None:
     Raises
     ------
     ArtifactError
-        Naming the missing features and a target that this processor has.
+        See :func:`tvmconv.runtime.gate.ensure_executable`.
     """
-    have = host_features()
-    missing = [name for name in manifest.required_features if name not in have]
-    if missing:
-        raise ArtifactError(
-            f"{what} was built for {manifest.machine.name} ({manifest.machine.mcpu}) and needs "
-            f"{', '.join(missing)}, which this processor ({host_model()}) lacks; build the "
-            "model on this machine, or for an older target such as x86-64-v3"
-        )
+    machine = manifest.machine
+    built = f"{what} was built for {machine.name} ({machine.mcpu})"
+    ensure_executable(manifest.required_features, built)
 
 
 def check_versions(manifest: Manifest, installed: Mapping[str, str], what: str) -> None:

@@ -25,6 +25,7 @@ from tvmconv.config import Config
 from tvmconv.kernel import Kernel, make_kernel
 from tvmconv.machine import Machine
 from tvmconv.peers.parent import die_with_parent
+from tvmconv.runtime.gate import ensure_machine
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.settings import Settings
 from tvmconv.workload import Conv2dWorkload
@@ -66,7 +67,14 @@ def run(
     dict
         ``checks`` and ``samples`` of the default, of the result and of the rival, in this order,
         and ``trials`` measured; or ``failed`` with the reason.
+
+    Raises
+    ------
+    ArtifactError
+        If this processor cannot run what is compiled for the machine.
     """
+    # MetaSchedule calls what it compiles by itself
+    ensure_machine(machine, f"a candidate of {workload}")
     request = {
         "workload": str(workload),
         "machine": machine.to_json(),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tvmconv.config import Config
 from tvmconv.kernel import Kernel, make_kernel
 from tvmconv.machine import Machine
+from tvmconv.runtime.gate import Code
 from tvmconv.tuning.place import Place, make_place
 from tvmconv.workload import Conv2dWorkload
 
@@ -36,7 +37,7 @@ def warm_up() -> None:
     compile_kernel(make_kernel(workload, machine, "direct"))
 
 
-def compile_kernel(kernel: Kernel, draft: bool = False) -> Any:
+def compile_kernel(kernel: Kernel, draft: bool = False) -> Code:
     """Machine code of a kernel, as in a built network or as a draft."""
     from tvmconv.compile.tir import compile_function
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from tvmconv.config import Config
 from tvmconv.machine import Machine, host_model
+from tvmconv.runtime.gate import ensure_machine
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Trial
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
@@ -106,7 +107,14 @@ class LocalMeasurer:
         best: float = math.inf,
         anchor: Anchor | None = None,
     ) -> Iterator[Trial]:
-        """See :class:`Measurer`."""
+        """See :class:`Measurer`.
+
+        Raises
+        ------
+        ArtifactError
+            If this processor cannot run what is compiled for the machine.
+        """
+        ensure_machine(machine, f"a candidate of {workload}")
         if anchor is not None:
             quick = self.quick
             anchor.start(self.pool, workload, machine, quick.samples, quick.seconds)
@@ -127,7 +135,14 @@ class LocalMeasurer:
         choices: Sequence[Choice],
         final: Final,
     ) -> list[Measured | Failure]:
-        """See :class:`Measurer`."""
+        """See :class:`Measurer`.
+
+        Raises
+        ------
+        ArtifactError
+            As :meth:`trials`.
+        """
+        ensure_machine(machine, f"a candidate of {workload}")
         built = self.pool.build(workload, machine, choices, draft=final.draft)
         results: dict[int, Failure] = {n: b for n, b in enumerate(built) if isinstance(b, Failure)}
         samples: dict[int, list[float]] = {n: [] for n in range(len(choices))}

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from tvmconv.machine import Machine
 from tvmconv.report.host import pick_cpus
+from tvmconv.runtime.gate import Code
 
 _LEAST_SECONDS = 1e-7
 # copies of the weight, in last-level caches; of small weights, what fits them costs next to nothing
@@ -64,7 +65,9 @@ class Place(Protocol):
         """
 
 
-def make_place(remote: Mapping[str, Any] | None, modules: Sequence[Any], machine: Machine) -> Place:
+def make_place(
+    remote: Mapping[str, Any] | None, modules: Sequence[Code], machine: Machine
+) -> Place:
     """This process, or the device that ``remote`` (``host``, ``port``, ``key``) names."""
     if remote:
         return Remote(remote, modules, machine.cores)
@@ -77,16 +80,21 @@ class Local:
     Parameters
     ----------
     modules
-        One built module a kernel.
+        The code of each kernel.
     threads
         Threads of a call.
     cache_bytes
         Size of the last-level cache.
+
+    Raises
+    ------
+    ArtifactError
+        If this processor lacks a feature that the code may use.
     """
 
     shared = False
 
-    def __init__(self, modules: Sequence[Any], threads: int, cache_bytes: int) -> None:
+    def __init__(self, modules: Sequence[Code], threads: int, cache_bytes: int) -> None:
         self._functions = [module["main"] for module in modules]
         self._threads = threads
         self._cache_bytes = cache_bytes
@@ -142,11 +150,15 @@ class _Ring:
 
 
 class Remote:
-    """A device of TVM's RPC tracker; it is asked for when the first tensor is made."""
+    """A device of TVM's RPC tracker; it is asked for when the first tensor is made.
+
+    Whether the device has the features that the code needs, this host cannot know: a candidate
+    that dies there counts as crashed.
+    """
 
     shared = True
 
-    def __init__(self, remote: Mapping[str, Any], modules: Sequence[Any], threads: int) -> None:
+    def __init__(self, remote: Mapping[str, Any], modules: Sequence[Code], threads: int) -> None:
         self._remote = remote
         self._modules = modules
         self._threads = threads
@@ -201,7 +213,7 @@ class Remote:
         with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
             for number, module in enumerate(self._modules):
                 path = Path(folder) / f"candidate{number}.so"
-                module.export_library(str(path))
+                module.export_library(path)
                 self._session.upload(str(path))
                 self._loaded.append(self._session.load_module(path.name))
                 self._functions.append(self._loaded[-1]["main"])

@@ -11,8 +11,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.errors import TvmconvError
-from tvmconv.machine import Machine, host_features
+from tvmconv.machine import Machine
+from tvmconv.runtime.gate import ensure_machine
 from tvmconv.tuning.cost_model import predicted
 from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.measure import WEIGHTS
@@ -107,16 +107,10 @@ def check_host(machine: Machine) -> None:
 
     Raises
     ------
-    TvmconvError
+    ArtifactError
         Names what the processor lacks.
     """
-    from tvmconv.runtime.features import required_features
-
-    if lacking := sorted(set(required_features(machine)) - host_features()):
-        raise TvmconvError(
-            f"{machine.name} needs {', '.join(lacking)}, which this processor lacks; "
-            "tune on a device of that kind with --rpc-tracker"
-        )
+    ensure_machine(machine, "a candidate", "tune on a device of that kind with --rpc-tracker")
 
 
 def tune(
