@@ -11,7 +11,9 @@ from typing import Any
 
 from tvmconv.errors import InputError
 from tvmconv.report.document import SCHEMA_VERSION
+from tvmconv.runtime.files import read_regular
 
+MAX_FILE_BYTES = 1 << 28
 PEAK = "peak"
 OWN = "tvmconv"
 # Peers with Winograd in float32 reach 3e-3; anything beyond 1e-2 is a wrong answer.
@@ -213,7 +215,7 @@ def read_saved(path: Path) -> BenchResult:
         If it is not such a file.
     """
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(read_regular(path, MAX_FILE_BYTES, InputError))
         if data["kind"] != "bench" or data["schema"] != SCHEMA_VERSION:
             raise ValueError(f"kind {data['kind']!r}, schema {data['schema']!r}")
         return BenchResult.from_json(data)

@@ -211,10 +211,12 @@ class CompiledModel(ModelFacts):
         return explain_report(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write the shared object and, beside it, its manifest.
+        """Write the model, and beside it a readable copy of its manifest.
 
-        Both files are complete before either takes its name. A reader that meets the moment
-        between the two renames is told by :func:`load` that they do not belong together.
+        The shared object holds the manifest too, so that one renaming switches from an old model
+        to the new one: whenever the process is killed or the disk is full, :func:`load` opens
+        either, whole. What a killed process left is removed by the next ``save`` or ``load`` of
+        the same name.
 
         Parameters
         ----------
