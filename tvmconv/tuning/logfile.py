@@ -91,6 +91,24 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise TvmconvError(f"cannot read the tuning log {path}: {error.strerror}") from None
 
 
+def check_destination(path: Path) -> None:
+    """Refuse a log that cannot be written, before work is spent; missing folders are made later.
+
+    Raises
+    ------
+    TvmconvError
+        If something other than a file stands there, or the file or its folder is not writable.
+    """
+    if os.path.lexists(path):
+        if not path.is_file():
+            raise TvmconvError(f"{path} is not a regular file; name another tuning log")
+        if not os.access(path, os.W_OK):
+            raise TvmconvError(f"the tuning log {path} is not writable")
+    folder = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise TvmconvError(f"cannot write the tuning log {path}: {folder} is no writable folder")
+
+
 def append(path: Path, lines: Iterable[str]) -> None:
     """Add lines to a file that others may be writing: whole lines or nothing.
 
