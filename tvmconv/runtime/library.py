@@ -14,14 +14,12 @@ import hashlib
 import os
 import struct
 import tempfile
-import threading
 import weakref
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tvmconv.errors import ArtifactError
-from tvmconv.runtime import engine, files
+from tvmconv.runtime import engine, files, forks
 
 MAX_FILE_BYTES = 1 << 40
 MAX_MANIFEST_BYTES = 1 << 28
@@ -33,7 +31,7 @@ _END = struct.Struct(f"<32sQ{len(_MARK)}s")
 # One TVM module for each content: a library's own state (its context pointer) exists once for
 # a process, however often the file is opened.
 _loaded: weakref.WeakValueDictionary[str, _Loaded] = weakref.WeakValueDictionary()
-_loading = threading.Lock()
+_loading = forks.Lock()
 
 
 class _Loaded:
@@ -65,6 +63,7 @@ class Library:
         size = os.fstat(descriptor).st_size
         self.manifest = embedded_manifest(descriptor, size)
         self.bytes = size - (len(self.manifest) + _END.size if self.manifest else 0)
+        self._sha256 = ""
         self._module: _Loaded | None = None
 
     @classmethod
@@ -83,9 +82,13 @@ class Library:
         except OSError as error:
             raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
 
-    @cached_property
+    @property
     def sha256(self) -> str:
-        """Hash of the shared object alone."""
+        """Hash of the shared object alone; computed once."""
+        self._sha256 = self._sha256 or self._hash()
+        return self._sha256
+
+    def _hash(self) -> str:
         digest = hashlib.sha256()
         offset = 0
         while chunk := os.pread(self._descriptor, min(_CHUNK, self.bytes - offset), offset):

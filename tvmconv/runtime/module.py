@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from tvmconv.errors import InputError
 from tvmconv.machine import Machine
+from tvmconv.runtime import forks
 from tvmconv.runtime.arguments import Parameters
 from tvmconv.runtime.artifact import open_artifact, save_artifact
 from tvmconv.runtime.facts import ModelFacts
@@ -53,7 +53,7 @@ class CompiledModel(ModelFacts):
         self._library = library
         self._parameters = Parameters(manifest.inputs)
         self._names = tuple(info.name for info in manifest.outputs)
-        self._lock = threading.Lock()
+        self._lock = forks.Lock()
         self._runner: Runner | None = None
 
     @classmethod
