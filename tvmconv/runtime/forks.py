@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import ContextDecorator
 from types import TracebackType
 
 from tvmconv.errors import TvmconvError
@@ -30,7 +31,7 @@ _forking: set[int] = set()
 _lost: set[int] = set()
 
 
-class native:
+class native(ContextDecorator):
     """Announces that this thread may hold locks of native code or of tvmconv.
 
     Parameters

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from tvmconv.errors import InputError
+from tvmconv.interrupts import uninterrupted
 from tvmconv.machine import Machine
 from tvmconv.runtime import forks
 from tvmconv.runtime.arguments import Parameters
@@ -210,6 +211,7 @@ class CompiledModel(ModelFacts):
 
         return explain_report(self)
 
+    @uninterrupted()
     def save(self, path: str | Path) -> Path:
         """Write the model, and beside it a readable copy of its manifest.
 
@@ -244,6 +246,7 @@ class CompiledModel(ModelFacts):
                     self._runner = self._start()
         return self._runner
 
+    @uninterrupted()
     def _start(self) -> Runner:
         check_features(self.manifest, f"model {self.name!r}")
         manifest = self.manifest
@@ -259,6 +262,7 @@ class CompiledModel(ModelFacts):
         )
 
 
+@uninterrupted()
 def load(path: str | Path, *, threads: int | None = None) -> CompiledModel:
     """Open a saved model.
 
