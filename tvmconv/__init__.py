@@ -10,11 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.errors import TvmconvError
+from tvmconv.interrupts import guard_imports
 
 if TYPE_CHECKING:
     import tvmconv.transform as transform
     from tvmconv.building import build
     from tvmconv.runtime.module import CompiledModel, load
+
+guard_imports()
 
 __version__ = "0.1.0"
 __all__ = ["CompiledModel", "TvmconvError", "__version__", "build", "load", "transform"]

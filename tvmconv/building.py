@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tvmconv.interrupts import checkpoint, uninterrupted
+from tvmconv.runtime import forks
 from tvmconv.target import resolve_machine
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int], None]
 
 
+@uninterrupted()
+@forks.native(lengthy=True)
 def build(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     target: Any = "native",
@@ -103,7 +107,7 @@ def build(
     from tvmconv.selection.policy import make_policy
     from tvmconv.tuning.lookup import search_path
 
-    report = progress or _silent
+    report = _stoppable(progress)
     machine = resolve_machine(target, threads)
     policy = make_policy(
         algorithms, error_budget, memory_budget, overrides, search_path(log), finite
@@ -134,5 +138,12 @@ def build(
     return compiled
 
 
-def _silent(stage: str, done: int, total: int) -> None:
-    """Progress that nobody watches."""
+def _stoppable(progress: Progress | None) -> Progress:
+    """Progress whose steps are where Ctrl-C may end a build."""
+
+    def report(stage: str, done: int, total: int) -> None:
+        checkpoint()
+        if progress is not None:
+            progress(stage, done, total)
+
+    return report

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -73,9 +74,10 @@ def test_compiler_works_after_load(saved: Path) -> None:
 
 def test_round_trip_keeps_everything(dense: CompiledModel, saved: Path) -> None:
     loaded = load(saved)
-    filled = dense.manifest.with_library(
-        hashlib.sha256(saved.read_bytes()).hexdigest(), saved.stat().st_size
-    )
+    size = loaded.manifest.library_bytes
+    code = saved.read_bytes()[:size]
+    assert saved.read_bytes()[size:].startswith(saved.with_suffix(".json").read_bytes())
+    filled = dense.manifest.with_library(hashlib.sha256(code).hexdigest(), size)
     assert filled.to_json() == loaded.manifest.to_json()
     assert dense.calls == loaded.calls
     assert loaded.load_seconds > 0
@@ -89,6 +91,49 @@ def test_names_in_the_error_of_a_flipped_byte(saved: Path) -> None:
     content[len(content) // 2] ^= 1
     saved.write_bytes(content)
     with pytest.raises(ArtifactError, match=r"dense\.so is not the file that .*dense\.json desc"):
+        load(saved)
+
+
+@pytest.mark.parametrize("place", ["manifest", "end"])
+def test_flipped_byte_behind_the_code(saved: Path, place: str) -> None:
+    content = bytearray(saved.read_bytes())
+    content[load(saved).manifest.library_bytes + 100 if place == "manifest" else -1] ^= 1
+    saved.write_bytes(content)
+    with pytest.raises(ArtifactError, match=r"dense\.so is not the file that .*dense\.json desc"):
+        load(saved)
+
+
+def test_edited_manifest(saved: Path) -> None:
+    edit(saved.with_suffix(".json"), reorders=5)
+    with pytest.raises(ArtifactError, match=r"dense\.json is not the manifest that .*dense\.so"):
+        load(saved)
+
+
+def test_manifest_in_another_spelling(saved: Path) -> None:
+    record = saved.with_suffix(".json")
+    record.write_bytes(json.dumps(json.loads(record.read_text())).encode().replace(b", ", b",\r\n"))
+    assert load(saved).name == "dense"
+
+
+def test_library_of_the_first_format(saved: Path) -> None:
+    """Without a manifest inside, the hash in the manifest beside it is that of the whole file."""
+    saved.write_bytes(saved.read_bytes()[: load(saved).manifest.library_bytes])
+    edit(saved.with_suffix(".json"), format_version=1)
+    assert load(saved).name == "dense"
+
+
+@pytest.mark.parametrize("suffix", [".so", ".json"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_no_regular_file(saved: Path, suffix: str, kind: str) -> None:
+    file = saved.with_suffix(suffix)
+    file.unlink()
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "device":
+        file.symlink_to("/dev/zero")
+    else:
+        file.mkdir()
+    with pytest.raises(ArtifactError, match=rf"dense{suffix} is not a regular file"):
         load(saved)
 
 
@@ -121,7 +166,7 @@ def test_foreign_json(saved: Path, text: str) -> None:
 
 def test_format_version(saved: Path) -> None:
     edit(saved.with_suffix(".json"), format_version=99)
-    with pytest.raises(ArtifactError, match=r"format version 99, this tvmconv .* reads 1"):
+    with pytest.raises(ArtifactError, match=r"format version 99, this tvmconv .* reads 1 and 2;"):
         load(saved)
 
 

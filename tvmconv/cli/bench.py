@@ -89,7 +89,7 @@ def command(
     ] = None,
     csv: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE", help="Write the table as CSV."),
+        options.result_file("--csv", help="Write the table as CSV."),
     ] = None,
     check_model: Annotated[
         bool,

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from tvmconv.cli import options
 from tvmconv.cli.output import emit
@@ -14,7 +10,7 @@ from tvmconv.cli.output import emit
 
 def command(
     model: options.OnnxModel,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The .so to write.")],
+    output: options.ModelOutput,
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,

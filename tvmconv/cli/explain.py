@@ -39,7 +39,7 @@ def command(
     ] = False,
     html: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE", help="Write one HTML page with charts.", show_default=False),
+        options.result_file("--html", help="Write one HTML page with charts."),
     ] = None,
     as_json: options.Json = False,
     save: options.Save = None,

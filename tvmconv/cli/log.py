@@ -16,7 +16,7 @@ Logs = Annotated[list[Path], typer.Argument(help="Tuning logs.", show_default=Fa
 OneLog = Annotated[Path, typer.Argument(help="A tuning log.", show_default=False)]
 Out = Annotated[
     Optional[Path],  # noqa: UP045
-    typer.Option("--output", "-o", metavar="FILE", help="File to write instead."),
+    options.log_file("--output", "-o", help="File to write instead."),
 ]
 Match = Annotated[str, typer.Option(help="Only records whose workload or algorithm has this.")]
 
@@ -36,7 +36,7 @@ def best(logs: Logs, match: Match = "", as_json: options.Json = False) -> None:
 @app.command("merge")
 def merge(
     logs: Logs,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Result.")],
+    output: Annotated[Path, options.log_file("--output", "-o", help="Result.")],
 ) -> None:
     """Join logs; every record once. An existing output file takes part."""
     from tvmconv.tuning import logfile, store

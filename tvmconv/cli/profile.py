@@ -19,11 +19,13 @@ def command(
     seed: options.Seed = 0,
     chrome_trace: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE", help="Write a trace for chrome://tracing or Perfetto."),
+        options.result_file(
+            "--chrome-trace", help="Write a trace for chrome://tracing or Perfetto."
+        ),
     ] = None,
     csv: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE", help="Write the layer table as CSV."),
+        options.result_file("--csv", help="Write the layer table as CSV."),
     ] = None,
     target: options.Target = "native",
     threads: options.Threads = None,

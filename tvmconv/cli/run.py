@@ -18,7 +18,7 @@ def command(
     seed: options.Seed = 0,
     output: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("-o", "--output", help="Write the outputs to an .npz file."),
+        options.result_file("-o", "--output", help="Write the outputs to an .npz file."),
     ] = None,
     compare_onnxruntime: Annotated[
         bool, typer.Option(help="Compare values and speed with onnxruntime.")

@@ -52,7 +52,7 @@ def command(
     ] = "knobs",
     log: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE", help="Log to append to; the user's log by default."),
+        options.log_file("--log", help="Log to append to; the user's log by default."),
     ] = None,
     peers: Annotated[
         str, typer.Option(help="Libraries to show beside the best, e.g. onednn,openvino, or all.")
@@ -92,6 +92,7 @@ def command(
     from tvmconv.report.tuning import tune_report
     from tvmconv.selection.policy import check_algorithms
     from tvmconv.target import resolve_machine
+    from tvmconv.tuning.logfile import check_destination
     from tvmconv.tuning.lookup import default_log
     from tvmconv.tuning.pool import Pool
     from tvmconv.tuning.session import check_host, collect, tune
@@ -111,6 +112,7 @@ def command(
     if not rpc_tracker:
         check_host(machine)
     path = log or default_log(machine)
+    check_destination(path)
     shapes = options.parse_shapes(shape)
     settings = Settings(
         trials=trials_per_layer,

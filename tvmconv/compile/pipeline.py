@@ -6,6 +6,7 @@ from typing import Any
 
 from tvmconv.compile.patterns import mark_patterns
 from tvmconv.compile.schedule import schedule_module
+from tvmconv.interrupts import checkpoint
 from tvmconv.machine import Machine
 
 __all__ = ["lower_pass", "mark_patterns"]
@@ -29,7 +30,9 @@ def lower_pass(machine: Machine) -> Any:
                 transform.RewriteDataflowReshape(),
             ]
         )(mod)
+        checkpoint()
         mod = schedule_module(mod, machine)
+        checkpoint()
         return ir.transform.Sequential(
             [
                 transform.ToNonDataflow(),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ import numpy as np
 from tvmconv.errors import ModelError
 from tvmconv.frontend.graph import Array
 from tvmconv.frontend.limits import MAX_EXTERNAL_BYTES
+from tvmconv.runtime.files import open_regular
 
 if TYPE_CHECKING:
     import onnx
@@ -110,8 +110,11 @@ class ExternalData:
             for part in parts[:-1]:
                 flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
                 handles.append(os.open(part, flags, dir_fd=handles[-1]))
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            file = os.open(parts[-1], flags, dir_fd=handles[-1])
+            file = open_regular(
+                parts[-1], MAX_EXTERNAL_BYTES, ModelError, flags=os.O_NOFOLLOW, dir_fd=handles[-1]
+            )
+        except ModelError as error:
+            raise ModelError(f"{where}: external data file {location!r}: {error}") from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ModelError(
@@ -121,19 +124,11 @@ class ExternalData:
         finally:
             for handle in handles:
                 os.close(handle)
-        info = os.fstat(file)
-        problem = ""
-        if not stat.S_ISREG(info.st_mode):
-            problem = "is not a regular file"
-        elif info.st_nlink != 1:
-            problem = "has more than one hard link, so it may be a file of another folder"
-        elif info.st_size > MAX_EXTERNAL_BYTES:
-            problem = f"is larger than {MAX_EXTERNAL_BYTES} bytes"
-        if problem:
+        if os.fstat(file).st_nlink != 1:
             os.close(file)
             raise ModelError(
-                f"{where}: external data file {location!r} {problem}; "
-                "put a copy of it in the model's folder"
+                f"{where}: external data file {location!r} has more than one hard link, so it "
+                "may be a file of another folder; put a copy of it in the model's folder"
             )
         self._files[location] = file
         return file

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.errors import ModelError
 from tvmconv.frontend.limits import MAX_FILE_BYTES
+from tvmconv.runtime.files import read_regular
 
 if TYPE_CHECKING:
     import onnx
@@ -67,24 +67,11 @@ def open_source(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Sour
 
 def _read_file(path: Path) -> bytes:
     try:
-        # O_NONBLOCK: opening a named pipe must not wait for a writer
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
+        return read_regular(path, MAX_FILE_BYTES, ModelError)
+    except OSError as error:
         raise ModelError(
-            f"cannot open the model file {str(path)!r}: {reason}; check the path"
+            f"cannot open the model file {str(path)!r}: {error.strerror}; check the path"
         ) from None
-    info = os.fstat(handle)
-    if not stat.S_ISREG(info.st_mode):
-        os.close(handle)
-        raise ModelError(f"{str(path)!r} is not a regular file; pass the .onnx file itself")
-    with os.fdopen(handle, "rb") as file:
-        if info.st_size > MAX_FILE_BYTES:
-            raise ModelError(
-                f"{str(path)!r} has {info.st_size} bytes, more than an ONNX file can have "
-                f"({MAX_FILE_BYTES}); store its weights as external data"
-            )
-        return file.read(MAX_FILE_BYTES + 1)
 
 
 def _parse(data: bytes, what: str, name: str, folder: Path | None) -> Source:

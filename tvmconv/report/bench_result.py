@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import statistics
 import zlib
@@ -13,7 +14,9 @@ from typing import Any
 
 from tvmconv.errors import InputError
 from tvmconv.report.document import SCHEMA_VERSION
+from tvmconv.runtime.files import read_regular
 
+MAX_FILE_BYTES = 1 << 28
 PEAK = "peak"
 OWN = "tvmconv"
 # Peers with Winograd in float32 reach 3e-3; anything beyond 1e-2 is a wrong answer.
@@ -215,12 +218,12 @@ def read_saved(path: Path) -> BenchResult:
         If it is not such a file.
     """
     try:
-        content = path.read_bytes()
-        data = json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
+        content = read_regular(path, MAX_FILE_BYTES, InputError)
+        if path.suffix == ".gz":
+            content = gzip.open(io.BytesIO(content)).read(MAX_FILE_BYTES)
+        data = json.loads(content)
         if data["kind"] != "bench" or data["schema"] != SCHEMA_VERSION:
             raise ValueError(f"kind {data['kind']!r}, schema {data['schema']!r}")
         return BenchResult.from_json(data)
     except (ValueError, KeyError, TypeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path} was not written by 'tvmconv bench --save' ({error})") from None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None

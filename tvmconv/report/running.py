@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from tvmconv.errors import InputError, TvmconvError
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.summary import model_facts
+from tvmconv.runtime.files import open_regular
 
 if TYPE_CHECKING:
     from tvmconv.runtime.module import CompiledModel
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
+MAX_FILE_BYTES = 1 << 36
 _POOL_REST_SECONDS = 0.02
 _COLUMNS = (
     Column("output", "output"),
@@ -44,11 +47,11 @@ def read_inputs(items: Sequence[str]) -> dict[str, Array]:
     for item in items:
         name, _, path = item.rpartition("=")
         try:
-            loaded = np.load(path, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                values[name] = loaded
-            else:
-                with loaded:
+            with os.fdopen(open_regular(path, MAX_FILE_BYTES, InputError), "rb") as file:
+                loaded = np.load(file, allow_pickle=False)
+                if isinstance(loaded, np.ndarray):
+                    values[name] = loaded
+                else:
                     values |= {key: loaded[key] for key in loaded.files}
         except (OSError, ValueError) as error:
             text = " ".join(str(error).split())

@@ -1,9 +1,15 @@
-"""Saved models: a shared object and its manifest, written and checked as a pair."""
+"""Saved models: a shared object that holds its manifest, and a readable copy of the manifest.
+
+``model.so`` is a whole model; its renaming switches from the old one to the new one.
+``model.json`` follows. Between the two renamings, and after a process that was killed there,
+the new copy stands beside its name, and :func:`settle` gives it the name.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from tvmconv.errors import ArtifactError
@@ -13,10 +19,29 @@ from tvmconv.runtime.manifest import (
     Manifest,
     check_features,
     check_versions,
+    is_copy,
     is_manifest,
     manifest_path,
+    parse_manifest,
     read_manifest,
 )
+
+
+def check_destination(path: Path) -> None:
+    """Refuse a name to save under before work is spent.
+
+    Raises
+    ------
+    ArtifactError
+        If the name is unsuitable, the folder is missing or not writable, or the manifest would
+        replace a file that is none.
+    """
+    files.check_destination(path, ".so")
+    record = manifest_path(path)
+    if os.path.lexists(record) and not is_manifest(record):
+        raise ArtifactError(
+            f"{record} exists and is no tvmconv manifest; move it or save under another name"
+        )
 
 
 def save_artifact(manifest: Manifest, link: Callable[[], Library], path: Path) -> Path:
@@ -31,18 +56,29 @@ def save_artifact(manifest: Manifest, link: Callable[[], Library], path: Path) -
     path
         Name of the shared object.
     """
-    files.check_destination(path, ".so")
-    record = manifest_path(path)
-    if record.exists() and not is_manifest(record):
-        raise ArtifactError(
-            f"{record} exists and is no tvmconv manifest; move it or save under another name"
-        )
+    check_destination(path)
+    settle(path)
     library = link()
     text = manifest.with_library(library.sha256, library.bytes).to_text().encode()
-    with files.replacing(path, record) as (library_file, record_file):
-        files.create(library_file, 0o777, library.write_to)
-        files.create(record_file, 0o666, partial(files.write_all, data=text))
+    with files.replacing({path: 0o777, manifest_path(path): 0o666}) as (whole, copy):
+        library.write_to(whole, text)
+        files.write_all(copy, text)
     return path
+
+
+def settle(path: Path) -> None:
+    """Finish or remove what killed processes left while they saved; nothing where it cannot."""
+    record = manifest_path(path)
+    if not (files.pending(path) or files.pending(record)):
+        return
+    with contextlib.suppress(OSError, ArtifactError), files.folder_lock(path.parent, 0.0):
+        text = Library.open(path).manifest if path.exists() else b""
+        for file in files.pending(record):
+            with files.abandoned(file) as gone:
+                if gone and text and is_copy(text, file):
+                    file.replace(record)
+        files.remove_abandoned(path)
+        files.remove_abandoned(record)
 
 
 def open_artifact(path: Path) -> tuple[Manifest, Library]:
@@ -56,17 +92,35 @@ def open_artifact(path: Path) -> tuple[Manifest, Library]:
     """
     if path.suffix != ".so":
         raise ArtifactError(f"{path}: load takes the saved .so; use tvmconv.build for a model")
-    if not path.exists():
-        raise ArtifactError(f"{path} does not exist")
+    settle(path)
     record = manifest_path(path)
-    manifest = read_manifest(record)
+    library = Library.open(path)
+    manifest = _own_manifest(library, record)
+    if manifest is None and library.manifest:
+        # another process may have saved between the two readings
+        library = Library.open(path)
+        manifest = _own_manifest(library, record)
+    if manifest is None:
+        manifest = read_manifest(record)
+        if library.manifest:
+            raise ArtifactError(
+                f"{record} is not the manifest that {path} holds: one of the two was damaged, "
+                "replaced or edited; save the model again"
+            )
     check_features(manifest, str(path))
     check_versions(manifest, engine.versions(), str(path))
-    library = Library.open(path)
     if (library.bytes, library.sha256) != (manifest.library_bytes, manifest.library_sha256):
         raise ArtifactError(
             f"{path} is not the file that {record} describes (sha256 "
             f"{library.sha256[:12]}..., expected {manifest.library_sha256[:12]}...): it was "
-            "damaged, replaced, or saving was interrupted; save the model again"
+            "damaged, replaced or cut short; save the model again"
         )
     return manifest, library
+
+
+def _own_manifest(library: Library, record: Path) -> Manifest | None:
+    """The manifest inside a library if its copy has its name or is about to get it."""
+    text = library.manifest
+    if text and any(is_copy(text, file) for file in (record, *files.pending(record))):
+        return parse_manifest(text, record)
+    return None

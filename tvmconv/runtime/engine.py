@@ -8,7 +8,6 @@ possible afterwards, because the compiler finds the same runtime library already
 from __future__ import annotations
 
 import ctypes
-import threading
 from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
@@ -19,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.errors import ArtifactError
+from tvmconv.runtime import forks
 from tvmconv.runtime.threads import set_environment_defaults
 
 _CPU = 1  # kDLCPU
 _POOLED_ALLOCATOR = 2
-_initialising = threading.Lock()
+_initialising = forks.Lock()
 
 
 @cache
@@ -73,14 +73,15 @@ def global_function(name: str) -> Any:
 
 def load_library(path: str) -> Any:
     """Open a shared object as a TVM module that is unloaded with its last reference."""
-    return ffi().load_module(path, keep_module_alive=False)
+    with forks.native():
+        return ffi().load_module(path, keep_module_alive=False)
 
 
 def virtual_machine(module: Any) -> Any:
     """A new virtual machine over a module; constants are shared between machines."""
-    machine = module["vm_load_executable"]()
     # initialisation enters every constant into a table of the shared executable
     with _initialising:
+        machine = module["vm_load_executable"]()
         machine["vm_initialization"](_CPU, 0, _POOLED_ALLOCATOR)
     return machine
 
@@ -91,7 +92,10 @@ def release_free_memory() -> None:
     TVM keeps freed buffers in one pool for the process; without this call those of a model
     that is gone would stay.
     """
-    global_function("vm.builtin.memory_manager.clear")()
+    if forks.is_orphaned():
+        return
+    with forks.native():
+        global_function("vm.builtin.memory_manager.clear")()
 
 
 def as_array(tensor: Any) -> npt.NDArray[Any]:

@@ -2,27 +2,36 @@
 
 A library is held by its file descriptor, not its name: what was hashed is what is loaded
 and copied, also when the file is replaced or removed meanwhile.
+
+A saved model's file goes on behind the shared object: the manifest's text, its SHA-256, its
+length as 64 bits, and a mark. The dynamic linker does not look there. So one file holds the
+whole model, and giving it its name is all of saving that others can see.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import struct
 import tempfile
-import threading
 import weakref
 from pathlib import Path
 from typing import Any
 
 from tvmconv.errors import ArtifactError
-from tvmconv.runtime import engine
+from tvmconv.runtime import engine, files, forks
+
+MAX_FILE_BYTES = 1 << 40
+MAX_MANIFEST_BYTES = 1 << 28
 
 _CHUNK = 1 << 20
+_MARK = b"tvmconv-manifest"
+_END = struct.Struct(f"<32sQ{len(_MARK)}s")
 
 # One TVM module for each content: a library's own state (its context pointer) exists once for
 # a process, however often the file is opened.
 _loaded: weakref.WeakValueDictionary[str, _Loaded] = weakref.WeakValueDictionary()
-_loading = threading.Lock()
+_loading = forks.Lock()
 
 
 class _Loaded:
@@ -39,13 +48,22 @@ class Library:
     ----------
     descriptor
         Open for reading; owned by this object from now on.
+
+    Attributes
+    ----------
+    manifest
+        The manifest that follows the shared object; empty where none does.
+    bytes
+        Size of the shared object alone.
     """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._close = weakref.finalize(self, os.close, descriptor)
-        self.bytes = os.fstat(descriptor).st_size
-        self.sha256 = self._hash()
+        size = os.fstat(descriptor).st_size
+        self.manifest = embedded_manifest(descriptor, size)
+        self.bytes = size - (len(self.manifest) + _END.size if self.manifest else 0)
+        self._sha256 = ""
         self._module: _Loaded | None = None
 
     @classmethod
@@ -58,16 +76,22 @@ class Library:
             If it is missing or cannot be read.
         """
         try:
-            return cls(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            return cls(files.open_regular(path, MAX_FILE_BYTES, ArtifactError))
         except FileNotFoundError:
             raise ArtifactError(f"{path} does not exist") from None
         except OSError as error:
             raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
 
+    @property
+    def sha256(self) -> str:
+        """Hash of the shared object alone; computed once."""
+        self._sha256 = self._sha256 or self._hash()
+        return self._sha256
+
     def _hash(self) -> str:
         digest = hashlib.sha256()
         offset = 0
-        while chunk := os.pread(self._descriptor, _CHUNK, offset):
+        while chunk := os.pread(self._descriptor, min(_CHUNK, self.bytes - offset), offset):
             digest.update(chunk)
             offset += len(chunk)
         return digest.hexdigest()
@@ -76,14 +100,16 @@ class Library:
         """The complete shared object: this one."""
         return self
 
-    def write_to(self, descriptor: int) -> None:
-        """Copy the whole library into another open file."""
+    def write_to(self, descriptor: int, manifest: bytes) -> None:
+        """Write the shared object and a manifest behind it into another open file."""
         offset = 0
         while offset < self.bytes:
             count = os.sendfile(descriptor, self._descriptor, offset, self.bytes - offset)
             if count == 0:
                 raise ArtifactError("the library's file was truncated by another program")
             offset += count
+        end = _END.pack(hashlib.sha256(manifest).digest(), len(manifest), _MARK)
+        files.write_all(descriptor, manifest + end)
 
     def module(self) -> Any:
         """The TVM module; loaded on first use, shared by libraries of equal content."""
@@ -107,3 +133,15 @@ class Library:
                     f"the shared object cannot be loaded: {error}; its folder must allow "
                     "execution (a new model is linked in TMPDIR)"
                 ) from error
+
+
+def embedded_manifest(descriptor: int, size: int) -> bytes:
+    """The manifest at the end of an open file; empty where none is, or a damaged one."""
+    if size < _END.size:
+        return b""
+    digest, length, mark = _END.unpack(os.pread(descriptor, _END.size, size - _END.size))
+    start = size - _END.size - length
+    if mark != _MARK or start < 0 or length > MAX_MANIFEST_BYTES:
+        return b""
+    text = os.pread(descriptor, length, start)
+    return text if hashlib.sha256(text).digest() == digest else b""

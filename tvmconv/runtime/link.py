@@ -6,12 +6,12 @@ import os
 import shutil
 import subprocess
 import tempfile
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tvmconv.errors import ArtifactError
+from tvmconv.runtime import forks
 from tvmconv.runtime.library import Library
 from tvmconv.runtime.packing import pack_executable
 
@@ -35,7 +35,7 @@ class BuiltLibrary:
         self._root = executable.mod
         self._imports = list(self._root.imports)
         self._objects = [_object_code(module) for module in self._imports]
-        self._lock = threading.Lock()
+        self._lock = forks.Lock()
         self._kernels: Any = None
         self._file: Library | None = None
 

@@ -12,12 +12,16 @@ from tvmconv import __version__
 from tvmconv.decision import Decision, KernelCall
 from tvmconv.errors import ArtifactError, TvmconvError
 from tvmconv.machine import Machine
+from tvmconv.runtime.files import read_regular
 from tvmconv.runtime.gate import ensure_executable
 from tvmconv.runtime.memory import MemoryReport
 from tvmconv.runtime.tensor import TensorInfo
 
 FORMAT = "tvmconv-module"
-FORMAT_VERSION = 1
+# 2: the library's hash and size are those of the shared object before the embedded manifest
+FORMAT_VERSION = 2
+READABLE = (1, 2)
+MAX_BYTES = 1 << 28
 
 
 def manifest_path(library: Path) -> Path:
@@ -136,15 +140,20 @@ def read_manifest(path: Path) -> Manifest:
     ArtifactError
         If the file is missing, is no manifest, is damaged, or has another format version.
     """
-    data = _read_json(path)
+    return parse_manifest(_read(path), path)
+
+
+def parse_manifest(text: bytes, path: Path) -> Manifest:
+    """The manifest in a file's content; see :func:`read_manifest`."""
+    data = _parse(text, path)
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ArtifactError(f"{path} is not a tvmconv manifest; save the model again")
     version = data.get("format_version")
-    if version != FORMAT_VERSION:
+    if version not in READABLE:
         raise ArtifactError(
             f"{path} has format version {version!r}, this tvmconv {__version__} reads "
-            f"{FORMAT_VERSION}; build the model again or install the tvmconv that wrote it "
-            f"({data.get('versions', {}).get('tvmconv', 'unknown')})"
+            f"{' and '.join(map(str, READABLE))}; build the model again or install the tvmconv "
+            f"that wrote it ({data.get('versions', {}).get('tvmconv', 'unknown')})"
         )
     try:
         return Manifest.from_json(data)
@@ -156,15 +165,24 @@ def read_manifest(path: Path) -> Manifest:
 def is_manifest(path: Path) -> bool:
     """Whether a file is a manifest, of any format version."""
     try:
-        data = _read_json(path)
+        data = _parse(_read(path), path)
     except ArtifactError:
         return False
     return isinstance(data, dict) and data.get("format") == FORMAT
 
 
-def _read_json(path: Path) -> Any:
+def is_copy(text: bytes, path: Path) -> bool:
+    """Whether a file holds the same record as a text, spaces and line ends aside."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = _read(path)
+        return content == text or bool(_parse(content, path) == _parse(text, path))
+    except ArtifactError:
+        return False
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_regular(path, MAX_BYTES)
     except FileNotFoundError:
         raise ArtifactError(
             f"{path} is missing; a saved model is a .so and the .json of the same name, "
@@ -172,6 +190,11 @@ def _read_json(path: Path) -> Any:
         ) from None
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _parse(text: bytes, path: Path) -> Any:
+    try:
+        return json.loads(text.decode())
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ArtifactError(f"{path} is not valid JSON ({error}); save the model again") from error
 

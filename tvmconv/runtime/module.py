@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from tvmconv.errors import InputError
+from tvmconv.interrupts import uninterrupted
 from tvmconv.machine import Machine
+from tvmconv.runtime import forks
 from tvmconv.runtime.arguments import Parameters
 from tvmconv.runtime.artifact import open_artifact, save_artifact
 from tvmconv.runtime.facts import ModelFacts
@@ -53,7 +54,7 @@ class CompiledModel(ModelFacts):
         self._library = library
         self._parameters = Parameters(manifest.inputs)
         self._names = tuple(info.name for info in manifest.outputs)
-        self._lock = threading.Lock()
+        self._lock = forks.Lock()
         self._runner: Runner | None = None
 
     @classmethod
@@ -210,11 +211,14 @@ class CompiledModel(ModelFacts):
 
         return explain_report(self)
 
+    @uninterrupted()
     def save(self, path: str | Path) -> Path:
-        """Write the shared object and, beside it, its manifest.
+        """Write the model, and beside it a readable copy of its manifest.
 
-        Both files are complete before either takes its name. A reader that meets the moment
-        between the two renames is told by :func:`load` that they do not belong together.
+        The shared object holds the manifest too, so that one renaming switches from an old model
+        to the new one: whenever the process is killed or the disk is full, :func:`load` opens
+        either, whole. What a killed process left is removed by the next ``save`` or ``load`` of
+        the same name.
 
         Parameters
         ----------
@@ -242,6 +246,7 @@ class CompiledModel(ModelFacts):
                     self._runner = self._start()
         return self._runner
 
+    @uninterrupted()
     def _start(self) -> Runner:
         check_features(self.manifest, f"model {self.name!r}")
         manifest = self.manifest
@@ -257,6 +262,7 @@ class CompiledModel(ModelFacts):
         )
 
 
+@uninterrupted()
 def load(path: str | Path, *, threads: int | None = None) -> CompiledModel:
     """Open a saved model.
 

@@ -22,6 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tvmconv.runtime import forks
+
 Result = TypeVar("Result")
 
 # affinity modes of TVM's pool
@@ -45,6 +47,7 @@ class _Caller(threading.local):
 
 
 _caller = _Caller()
+_running = forks.native()
 
 
 def _after_fork() -> None:
@@ -120,18 +123,25 @@ def activate(threads: int) -> bool:
 def prepare(threads: int) -> None:
     """Make the calling thread's pool before TVM's compiler can make a smaller one."""
     set_environment_defaults()
-    activate(threads)
+    with _running:
+        activate(threads)
 
 
 def call(threads: int, function: Callable[..., Result], *arguments: Any) -> Result:
     """Run ``function`` with ``threads`` threads for its parallel kernels."""
-    if activate(threads):
-        return function(*arguments)
+    with _running:
+        if activate(threads):
+            return function(*arguments)
     helper = _caller.helpers.get(threads)
     if helper is None:
         helper = ThreadPoolExecutor(1, "tvmconv", initializer=_become_caller, initargs=(threads,))
         _caller.helpers[threads] = helper
-    return helper.submit(function, *arguments).result()
+    return helper.submit(_announced, function, *arguments).result()
+
+
+def _announced(function: Callable[..., Result], *arguments: Any) -> Result:
+    with _running:
+        return function(*arguments)
 
 
 def _bound() -> bool:

@@ -12,12 +12,14 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 from tvmconv import registry
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
+from tvmconv.runtime.files import read_regular
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
 
 _FORM = '{"algorithm": NAME, "knobs": {KNOB: VALUE}}, knobs being optional'
 
@@ -64,7 +66,8 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[
     else:
         name = os.fspath(source)
         try:
-            data = json.loads(Path(source).read_text(), object_pairs_hook=_unique)
+            text = read_regular(source, MAX_FILE_BYTES, ConfigError)
+            data = json.loads(text, object_pairs_hook=_unique)
         except OSError as error:
             raise ConfigError(f"cannot read overrides from {name}: {error.strerror}") from None
         except ValueError as error:

@@ -12,7 +12,10 @@ from pathlib import Path
 
 from tvmconv.errors import WorkloadError
 from tvmconv.gemm import PREFIX, GemmWorkload
+from tvmconv.runtime.files import read_regular
 from tvmconv.workload import Conv2dWorkload
+
+MAX_FILE_BYTES = 1 << 26
 
 _LINE = re.compile(r'(?P<problem>\S+)(?:\s+n"(?P<name>[^"*]+)(?:\*(?P<count>[1-9]\d*))?")?')
 
@@ -107,7 +110,7 @@ def load_problems(suite: str) -> tuple[Layer | Product, ...]:
     shipped = Path(__file__).parent / f"{suite}.txt"
     path = shipped if suite in names() else Path(suite)
     try:
-        lines = path.read_text().splitlines()
+        lines = read_regular(path, MAX_FILE_BYTES, WorkloadError).decode().splitlines()
     except (OSError, UnicodeDecodeError):
         known = ", ".join(names())
         raise WorkloadError(

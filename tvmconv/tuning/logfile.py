@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tvmconv.errors import TvmconvError
+from tvmconv.runtime import files
 from tvmconv.tuning.fields import RecordError
 from tvmconv.tuning.record import MAX_LINE_BYTES, Record
 
@@ -77,9 +78,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         If the file cannot be opened or is larger than any log.
     """
     try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
-                raise TvmconvError(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB; split it")
+        with os.fdopen(files.open_regular(path, MAX_FILE_BYTES, TvmconvError), "rb") as file:
             number = 0
             while line := file.readline(MAX_LINE_BYTES + 2):
                 number += 1
@@ -90,6 +89,24 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
                     yield number, line
     except OSError as error:
         raise TvmconvError(f"cannot read the tuning log {path}: {error.strerror}") from None
+
+
+def check_destination(path: Path) -> None:
+    """Refuse a log that cannot be written, before work is spent; missing folders are made later.
+
+    Raises
+    ------
+    TvmconvError
+        If something other than a file stands there, or the file or its folder is not writable.
+    """
+    if os.path.lexists(path):
+        if not path.is_file():
+            raise TvmconvError(f"{path} is not a regular file; name another tuning log")
+        if not os.access(path, os.W_OK):
+            raise TvmconvError(f"the tuning log {path} is not writable")
+    folder = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise TvmconvError(f"cannot write the tuning log {path}: {folder} is no writable folder")
 
 
 def append(path: Path, lines: Iterable[str]) -> None:
@@ -111,9 +128,7 @@ def append(path: Path, lines: Iterable[str]) -> None:
             size = os.fstat(descriptor).st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
                 data = b"\n" + data
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
+            files.write_all(descriptor, data)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -129,10 +144,9 @@ def rewrite(path: Path, lines: Iterable[str]) -> None:
     TvmconvError
         If the file cannot be written.
     """
-    from tvmconv.runtime.files import replacing
-
-    with _reported(path), replacing(path) as (temporary,):
-        temporary.write_text("".join(line + "\n" for line in lines))
+    files.remove_abandoned(path)
+    with _reported(path), files.replacing({path: 0o666}) as (descriptor,):
+        files.write_all(descriptor, "".join(line + "\n" for line in lines).encode())
 
 
 @contextmanager

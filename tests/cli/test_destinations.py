@@ -1,0 +1,82 @@
+"""Every file that a verb writes is checked before the verb reads, builds or measures anything."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+import typer
+
+from tests.cli.verbs import invoke
+from tvmconv.cli.main import app
+
+# options and arguments of a file's name that only read it
+READ = {"model", "models", "onnx", "overrides", "override", "log", "logs", "show", "compare"}
+
+
+def verbs(group: typer.Typer, words: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any]]:
+    """Words on the command line, and the function behind them."""
+    for command in group.registered_commands:
+        yield (*words, command.name), command.callback
+    for inner in group.registered_groups:
+        yield from verbs(inner.typer_instance, (*words, inner.name or ""))
+
+
+def files_of(function: Any) -> Iterator[tuple[str, Any]]:
+    """The parameters of a verb that name files, and their declarations."""
+    for name, hint in get_type_hints(function, include_extras=True).items():
+        kind, *declarations = get_args(hint) or (hint,)
+        if kind is Path or any(part is Path or Path in get_args(part) for part in get_args(kind)):
+            yield name, declarations[0]
+
+
+WRITTEN = [
+    (words, declaration.default)  # where typer keeps the first of the option's names
+    for words, function in verbs(app)
+    for _, declaration in files_of(function)
+    if declaration.callback is not None
+]
+
+
+def test_every_file_is_either_read_or_checked() -> None:
+    for words, function in verbs(app):
+        for name, declaration in files_of(function):
+            assert (name in READ) == (declaration.callback is None) or words == ("tune",), words
+    assert len(WRITTEN) >= 15
+    assert (("tune",), "--log") in WRITTEN
+
+
+@pytest.mark.parametrize(("words", "option"), WRITTEN, ids="".join)
+def test_a_bad_destination_is_the_first_error(
+    words: tuple[str, ...], option: str, tmp_path: Path
+) -> None:
+    """The model does not exist either: who reads it first says so."""
+    (tmp_path / "file").write_text("")
+    name = "x.so" if words == ("compile",) else "x"
+    (tmp_path / "folder" / name).mkdir(parents=True)
+    places = [tmp_path / "file" / name, tmp_path / "folder" / name]
+    model = [] if words == ("bench",) else ["missing.onnx"]
+    needed = ["-o", tmp_path / "fine.so"] if words == ("compile",) and option == "--save" else []
+    for place in places:
+        result = invoke(*words, *model, *needed, option, place)
+        assert result.exit_code == 1, result.output
+        assert str(place) in result.stderr
+        assert "missing.onnx" not in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+def test_compile_keeps_a_foreign_json(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    result = invoke("compile", "missing.onnx", "-o", tmp_path / "x.so")
+    assert "is no tvmconv manifest" in result.stderr
+    assert "must end in .so" in invoke("compile", "missing.onnx", "-o", tmp_path / "x").stderr
+
+
+def test_a_pipe_is_no_tuning_log(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert "not a regular file" in invoke("tune", "--suite", "resnet18", "--log", pipe).stderr
+    assert "not a regular file" in invoke("log", "show", pipe).stderr

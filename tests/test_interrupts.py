@@ -1,0 +1,193 @@
+"""Ctrl-C: an exception at the next sound moment, and a process as good as before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tvmconv
+from tests.small_network import small_network
+from tvmconv.compile import pipeline
+from tvmconv.interrupts import Stopped, checkpoint, uninterrupted
+
+ROOT = Path(__file__).parents[1]
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def in_fresh_process(*arguments: object) -> str:
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+# fresh processes import TVM again; what follows the first interrupted build costs little
+@pytest.mark.parametrize(
+    "moments",
+    [(0.05, 0.02, 0.1, 0.2, 0.3, 0.5), (0.7, 0.05, 0.15, 0.25, 0.4, 0.6)],
+    ids=["first imports", "imports of TVM"],
+)
+def test_builds_interrupted_at_any_moment(moments: tuple[float, ...]) -> None:
+    places = in_fresh_process("tests/interrupted.py", *moments).split(",")
+    assert len(places) == len(moments)
+
+
+@pytest.mark.slow
+def test_builds_interrupted_at_200_moments() -> None:
+    random = np.random.default_rng(0)
+    seen: set[str] = set()
+    for _ in range(50):
+        moments = [random.uniform(0, 4), *random.uniform(0, 1, 3)]
+        seen |= set(in_fresh_process("tests/interrupted.py", *moments).split(","))
+    assert seen >= {"import", "choose algorithms", "schedule kernels", "generate code"}
+
+
+def test_imports_of_users_are_whole() -> None:
+    """The signal comes while a module of TVM runs its code, again and again."""
+    program = """
+import os, signal, sys
+import tvmconv
+
+class Pest:
+    '''Interrupts every import of a package's modules before it begins.'''
+    names = set()
+    def find_spec(self, name, path, target=None):
+        if name.startswith(('tvm.', 'tvm_ffi.')) and name not in self.names:
+            self.names.add(name)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(1, Pest())
+stopped = 0
+for _ in range(500):
+    try:
+        import tvm
+        from tvm import relax
+        break
+    except KeyboardInterrupt:
+        stopped += 1
+assert stopped and len(Pest.names) > 100, (stopped, len(Pest.names))
+assert tvm.tirx.const(1, 'int32').value == 1
+print(relax.const(2.0).ty.dtype)
+"""
+    assert in_fresh_process("-c", program) == "float32"
+
+
+def test_the_signal_waits_for_the_end() -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        with uninterrupted():
+            interrupt()
+            done.append("inner")
+        done.append("outer")
+    assert done == ["inner", "outer"]
+
+
+def test_the_signal_goes_before_an_error_that_it_caused() -> None:
+    """The linker, a child of this process, gets the same Ctrl-C and fails."""
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        interrupt()
+        raise ValueError
+
+
+def test_checkpoints_end_the_work_with_an_ordinary_exception() -> None:
+    seen: list[type[BaseException]] = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        checkpoint()
+        interrupt()
+        try:
+            checkpoint()
+        except Stopped as error:
+            seen.append(type(error))
+            raise RuntimeError("what TVM makes of it") from error
+    assert seen == [Stopped]
+    checkpoint()
+
+
+def test_stopped_inside_a_pass_of_tvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exception comes from a callback and passes through TVM's C++ code."""
+    model = small_network().SerializeToString()
+    schedule = pipeline.schedule_module
+
+    def interrupted(*arguments: Any) -> Any:
+        interrupt()
+        return schedule(*arguments)
+
+    monkeypatch.setattr(pipeline, "schedule_module", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tvmconv.build(model, threads=1)
+    monkeypatch.undo()
+    value = np.ones((1, 3, 21, 20), "float32")
+    assert tvmconv.build(model, threads=1).run(value)[0].sum() == pytest.approx(1)
+
+
+@pytest.fixture
+def own_handler() -> Iterator[list[int]]:
+    calls: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: calls.append(number))
+    yield calls
+    signal.signal(signal.SIGINT, before)
+
+
+def test_handlers_that_return_let_the_work_go_on(own_handler: list[int]) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    with uninterrupted():
+        interrupt()
+        assert own_handler == []
+        checkpoint()
+        assert own_handler == [signal.SIGINT]
+        interrupt()
+    assert own_handler == [signal.SIGINT] * 2
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_handlers_set_meanwhile_stay(own_handler: list[int]) -> None:
+    def later(number: int, frame: object) -> None:
+        own_handler.append(-number)
+
+    with uninterrupted():
+        signal.signal(signal.SIGINT, later)
+    assert signal.getsignal(signal.SIGINT) is later
+    interrupt()
+    assert own_handler == [-signal.SIGINT]
+
+
+@pytest.mark.parametrize("disposition", [signal.SIG_IGN, signal.SIG_DFL])
+def test_signals_without_a_handler_are_left_alone(disposition: signal.Handlers) -> None:
+    before = signal.signal(signal.SIGINT, disposition)
+    try:
+        with uninterrupted():
+            assert signal.getsignal(signal.SIGINT) is disposition
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_change_nothing() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    seen = []
+
+    def work() -> None:
+        with uninterrupted():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    worker.join()
+    assert seen == [before]
