@@ -13,9 +13,11 @@ from onnx import helper
 
 from tests.frontend.onnx_runner import freeze, make_model, noise
 from tests.small_network import small_network
+from tvmconv.frontend.limits import MIN_OPSET
 
 _MOST_BYTES = 3000
 _MOST_OF_ONE_OPERATOR = 4
+_OPSET, _IR_VERSION = 21, 10
 
 
 def corpus() -> list[onnx.ModelProto]:
@@ -24,8 +26,8 @@ def corpus() -> list[onnx.ModelProto]:
 
 
 def _node_models() -> list[onnx.ModelProto]:
-    """Some cases of each operator, with their first input free or, by turns, all of them."""
-    from tests.frontend.test_onnx_nodes import CORE, OTHERS, cases_of
+    """Some cases of each operator; further inputs are constants unless they may be data."""
+    from tests.frontend.test_onnx_nodes import CORE, DATA_OPERATORS, OTHERS, cases_of
 
     # the cases draw their data from the global generator when they are imported
     np.random.seed(0)  # noqa: NPY002
@@ -39,12 +41,22 @@ def _node_models() -> list[onnx.ModelProto]:
             values = [_array(value) for value in case.data_sets[0][0]]
             if any(not isinstance(value, np.ndarray) for value in values):
                 continue
-            keep = len(values) if taken[operator] % 2 else min(len(values), 1)
+            free = len(values) if operator in DATA_OPERATORS and taken[operator] % 2 else 1
+            keep = 0 if operator == "ConstantOfShape" else min(len(values), free)
             model, _ = freeze(case.model, values, keep)
+            _lower_versions(model)
             if model.ByteSize() <= _MOST_BYTES:
                 taken[operator] += 1
                 models.append(model)
     return models
+
+
+def _lower_versions(model: onnx.ModelProto) -> None:
+    """Oldest versions that mean the same, for the sake of other runtimes."""
+    newest = model.opset_import[0].version
+    meant = [onnx.defs.get_schema(node.op_type, newest).since_version for node in model.graph.node]
+    model.opset_import[0].version = max(*meant, min(newest, _OPSET), MIN_OPSET)
+    model.ir_version = min(model.ir_version, _IR_VERSION)
 
 
 def _array(value: Any) -> Any:

@@ -22,10 +22,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from tvmconv.errors import TvmconvError
+from tvmconv.errors import TvmconvError, UnexpectedError
 
-OUTCOMES = ("ok", "unchecked", "refused", "crash", "hang", "foreign", "wrong")
-BAD = ("crash", "hang", "foreign", "wrong")
+OUTCOMES = ("ok", "unchecked", "refused", "crash", "hang", "guarded", "foreign", "wrong")
+# a guarded failure is told in a sentence, but nobody meant to raise it
+BAD = ("crash", "hang", "guarded", "foreign", "wrong")
 
 # a child that outlives its own alarm by this is killed
 _GRACE = 20.0
@@ -203,6 +204,8 @@ def _attempt(attempts: Attempts, seed: int, index: int, limits: Limits, writer: 
     try:
         case = attempts.make(generator_of(seed, index))
         outcome = "ok" if attempts.judge(case, note) else "unchecked"
+    except UnexpectedError as error:
+        outcome, detail = "guarded", f"{error}\n{_traceback(error.__cause__)}"
     except TvmconvError as error:
         outcome, detail = "refused", str(error)
     except Wrong as error:
@@ -211,6 +214,10 @@ def _attempt(attempts: Attempts, seed: int, index: int, limits: Limits, writer: 
         outcome, detail = "foreign", traceback.format_exc()
     signal.setitimer(signal.ITIMER_REAL, 0)
     _tell(writer, outcome, index, detail[-_DETAIL:])
+
+
+def _traceback(error: BaseException | None) -> str:
+    return "".join(traceback.format_exception(error)) if error else ""
 
 
 def _tell(writer: int, what: str, index: int, detail: str = "") -> None:
