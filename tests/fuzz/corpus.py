@@ -22,7 +22,7 @@ _OPSET, _IR_VERSION = 21, 10
 
 def corpus() -> list[onnx.ModelProto]:
     """The same models in the same order in every process that has not asked before."""
-    return [*_node_models(), *_networks()]
+    return [*_node_models(), *networks()]
 
 
 def _node_models() -> list[onnx.ModelProto]:
@@ -63,7 +63,8 @@ def _array(value: Any) -> Any:
     return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
-def _networks() -> list[onnx.ModelProto]:
+def networks() -> list[onnx.ModelProto]:
+    """Small networks with what fusion looks for."""
     node = helper.make_node
     same = {"pads": [1, 1, 1, 1]}
     residual = [
