@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.errors import ConfigError
+from tvmconv.arguments import function
 from tvmconv.target import resolve_machine
 
 if TYPE_CHECKING:
@@ -102,9 +102,7 @@ def build(
     from tvmconv.tuning.lookup import search_path
     from tvmconv.unexpected import carrying, delivered, reported
 
-    if progress is not None and not callable(progress):
-        raise ConfigError(f"progress={progress!r} must be a function of (stage, done, total)")
-    report = carrying(progress or _silent)
+    report = carrying(_silent if progress is None else function(progress, "progress"))
     machine = resolve_machine(target, threads)
     if callable(overrides):
         overrides = carrying(overrides)

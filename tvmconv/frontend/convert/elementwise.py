@@ -75,15 +75,16 @@ def _operands(e: Emitter, node: Node) -> tuple[Any, Any]:
 
 @converts("Div", attrs="axis broadcast", inputs=2)
 def divide(e: Emitter, node: Node) -> Any:
-    """Division; integers truncate towards zero, and anything may come of a division by zero."""
+    """Division; integers truncate towards zero, and by zero there comes zero."""
     a, b = _operands(e, node)
     dtype = e.dtype(node.inputs[0])
     if dtype.startswith("float"):
         return op.divide(a, b)
-    b = _divisor(e, node, b, {0})
+    divisor = _divisor(e, node, b, {0})
     if dtype.startswith("uint"):
-        return op.floor_divide(a, b)
-    quotient = e.emit(op.floor_divide(op.abs(a), op.abs(b)), "quotient")
+        quotient = op.floor_divide(a, divisor)
+        return quotient if divisor is b else op.where(op.equal(b, divisor), quotient, op.subtract(b, b))
+    quotient = e.emit(op.floor_divide(op.abs(a), op.abs(divisor)), "quotient")
     return op.multiply(quotient, op.multiply(op.sign(a), op.sign(b)))
 
 
