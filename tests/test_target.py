@@ -83,5 +83,5 @@ def test_targets_without_schedules_say_what_to_use(target, message):
 
 
 def test_thread_counts_below_one_are_refused():
-    with pytest.raises(TargetError, match="threads=0 must be 1 or more"):
+    with pytest.raises(TargetError, match="threads=0 must be a whole number"):
         resolve_machine("x86-64-v3", threads=0)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tvmconv.arguments import function
 from tvmconv.interrupts import checkpoint, uninterrupted
 from tvmconv.runtime import forks
 from tvmconv.target import resolve_machine
@@ -86,7 +87,8 @@ def build(
     Raises
     ------
     ModelError
-        If the model cannot be read or imported; names the node.
+        If the model cannot be read or imported; names the node. Also what TVM raises on the way,
+        as the cause of an error that names the node.
     TargetError
         If the target is unknown.
     ConfigError
@@ -100,41 +102,51 @@ def build(
     >>> model.run({"input": np.zeros((1, 3, 224, 224), np.float32)})  # doctest: +SKIP
     """
     from tvmconv.compile.build import compile_graph
+    from tvmconv.compile.culprit import failing_kernels
     from tvmconv.frontend import read_model, to_relax
     from tvmconv.graph.lower import lower
     from tvmconv.runtime.module import CompiledModel
     from tvmconv.runtime.threads import prepare
     from tvmconv.selection.policy import make_policy
     from tvmconv.tuning.lookup import search_path
+    from tvmconv.unexpected import carrying, delivered, reported
 
-    report = _stoppable(progress)
+    report = _stoppable(None if progress is None else carrying(function(progress, "progress")))
     machine = resolve_machine(target, threads)
+    if callable(overrides):
+        overrides = carrying(overrides)
     policy = make_policy(
         algorithms, error_budget, memory_budget, overrides, search_path(log), finite
     )
     # constant folding would make this thread's pool with fewer workers, for good
     prepare(machine.cores)
-    report("read the model", 0, 1)
-    loaded = read_model(model, shapes)
-    report("read the model", 1, 1)
-    report("import", 0, 1)
-    module = to_relax(loaded)
-    report("import", 1, 1)
-    lowered = lower(module, machine, policy=policy, progress=report)
-    report("generate code", 0, 1)
-    executable = compile_graph(lowered, machine)
-    compiled = CompiledModel.from_executable(
-        executable,
-        machine=machine,
-        inputs=loaded.inputs,
-        outputs=loaded.outputs,
-        lowered=lowered,
-        model_name=loaded.name,
-        model_sha256=loaded.sha256,
-        threads=machine.cores,
-        policy=policy.to_json(),
-    )
-    report("generate code", 1, 1)
+    with delivered():
+        report("read the model", 0, 1)
+        with reported("reading the model"):
+            loaded = read_model(model, shapes)
+        report("read the model", 1, 1)
+        report("import", 0, 1)
+        with reported("importing the model"):
+            module = to_relax(loaded)
+        report("import", 1, 1)
+        with reported("lowering the model"):
+            lowered = lower(module, machine, policy=policy, progress=report)
+        report("generate code", 0, 1)
+        with reported(lambda: failing_kernels(lowered.mod, lowered.calls, machine)):
+            executable = compile_graph(lowered, machine)
+        with reported("recording the model"):
+            compiled = CompiledModel.from_executable(
+                executable,
+                machine=machine,
+                inputs=loaded.inputs,
+                outputs=loaded.outputs,
+                lowered=lowered,
+                model_name=loaded.name,
+                model_sha256=loaded.sha256,
+                threads=machine.cores,
+                policy=policy.to_json(),
+            )
+        report("generate code", 1, 1)
     return compiled
 
 

@@ -11,6 +11,10 @@ class ModelError(TvmconvError):
     """The ONNX model cannot be read or holds something that cannot be imported."""
 
 
+class UnexpectedError(ModelError):
+    """A defect of tvmconv or TVM that a model brought to light; its cause is the exception."""
+
+
 class TargetError(TvmconvError):
     """The target string or record is unknown, or does not fit this host."""
 

@@ -6,6 +6,7 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
+from tvmconv.arguments import MOST_THREADS, whole
 from tvmconv.errors import TargetError
 from tvmconv.machine import MACHINES, Machine, host_cores, native_machine
 from tvmconv.runtime.gate import lacks
@@ -30,8 +31,8 @@ def resolve_machine(target: Any = "native", threads: int | None = None) -> Machi
     TargetError
         If the target is unknown or its instruction set has no schedules.
     """
-    if threads is not None and threads < 1:
-        raise TargetError(f"threads={threads} must be 1 or more")
+    if threads is not None:
+        threads = whole(threads, "threads", high=MOST_THREADS, error=TargetError)
     machine = _resolve(target)
     return machine.with_cores(threads or host_cores())
 
@@ -66,7 +67,10 @@ def _native() -> Machine:
 
 
 def _parse_classic(text: str) -> dict[str, Any]:
-    kind, *rest = shlex.split(text) or [""]
+    try:
+        kind, *rest = shlex.split(text) or [""]
+    except ValueError as error:
+        raise TargetError(f"target {text!r}: {error}") from None
     options: dict[str, Any] = {"kind": kind}
     for word in rest:
         name, equals, value = word.lstrip("-").partition("=")

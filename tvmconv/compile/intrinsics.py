@@ -6,10 +6,10 @@ from typing import Any
 
 
 def vectorisable_math(func: Any) -> Any:
-    """Replace float32 ``exp``, ``log``, ``tanh``, ``sigmoid`` and ``erf`` in a function.
+    """Replace float32 ``exp``, ``log``, ``tanh``, ``sigmoid``, ``erf``, ``cosh`` and ``sinh``.
 
     Functions that stock Relax operators were lowered to call intrinsics, which LLVM would turn
-    into a library call per element.
+    into a library call per element; the last two it does not know.
 
     Parameters
     ----------
@@ -32,6 +32,8 @@ def vectorisable_math(func: Any) -> Any:
         "tirx.tanh": math.tanh,
         "tirx.sigmoid": math.sigmoid,
         "tirx.erf": math.erf,
+        "tirx.cosh": math.cosh,
+        "tirx.sinh": math.sinh,
     }
     found = False
 

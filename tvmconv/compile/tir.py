@@ -77,6 +77,9 @@ def _lower(*last: Any) -> Any:
             _pass("tvmconv.PrefetchStreams", prefetch_streams),
             _pass("tvmconv.PrefetchResults", prefetch_results),
             _pass("tvmconv.TransposeCopies", transpose_copies),
+            # a result that is read twice is inlined twice, with the variables its expression
+            # defines; VectorizeLoop takes each definition once
+            tir.ConvertSSA(),
             _pass("tvmconv.ShareLaneVariables", _share_lanes),
             tir.FlattenBuffer(),
             tir.NarrowDataType(32),

@@ -29,6 +29,7 @@ from tvmconv.frontend.operators import IMPORTED
 from tvmconv.frontend.tensors import check_shape, element_type
 from tvmconv.frontend.windows import conv_transpose_window, conv_window, pool_window
 from tvmconv.runtime.tensor import TensorInfo
+from tvmconv.unexpected import reported
 
 _SMALL = 4096  # constants up to this many elements can be shape operands
 # onnx infers GroupNormalization from its function body, which single-node inference leaves out,
@@ -57,7 +58,8 @@ def infer_graph(
         _set_constant(graph, name, value)
     names: set[str] = set()
     for node_proto in proto.graph.node:
-        _visit(graph, node_proto, _own_name(node_proto, names))
+        with reported(f"reading {describe(node_proto)}"):
+            _visit(graph, node_proto, _own_name(node_proto, names))
     graph.outputs = tuple(graph.types[o.name] for o in proto.graph.output)
     total = sum(a.nbytes for a in graph.constants.values())
     if total > MAX_CONSTANT_BYTES:

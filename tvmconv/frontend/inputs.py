@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tvmconv.arguments import shown
 from tvmconv.errors import ModelError
 from tvmconv.frontend.limits import MAX_DIMENSION
 from tvmconv.frontend.tensors import check_shape, element_type
@@ -37,7 +38,7 @@ def freeze_inputs(
         Names the input, the dimension and the ``shapes=`` that would settle it.
     """
     inputs = [value for value in graph.input if value.name not in constants]
-    given = {name: _given(name, shape) for name, shape in (shapes or {}).items()}
+    given = {name: _given(name, shape) for name, shape in check_shapes(shapes).items()}
     if unknown := set(given) - {value.name for value in inputs}:
         raise ModelError(
             f"shapes= names {sorted(unknown)}, but the model's inputs are "
@@ -50,15 +51,36 @@ def freeze_inputs(
     return tuple(_freeze(value, given.get(value.name), bound) for value in inputs)
 
 
+def check_shapes(shapes: Any) -> Shapes:
+    """The argument ``shapes`` as a mapping of names.
+
+    Raises
+    ------
+    ModelError
+        If it is anything else.
+    """
+    if shapes is None:
+        return {}
+    if not isinstance(shapes, Mapping) or not all(isinstance(name, str) for name in shapes):
+        raise ModelError(
+            f"shapes={shown(shapes)} must map names of inputs to shapes, such as "
+            "{'input': (1, 3, 224, 224)}"
+        )
+    return shapes
+
+
 def _given(name: str, shape: Sequence[int]) -> tuple[int, ...]:
     try:
         sizes = tuple(int(n) for n in shape)
-        fine = all(1 <= n <= MAX_DIMENSION and n == m for n, m in zip(sizes, shape, strict=True))
-    except (TypeError, ValueError):
+        fine = all(
+            1 <= n <= MAX_DIMENSION and type(m) is not bool and bool(n == m)
+            for n, m in zip(sizes, shape, strict=True)
+        )
+    except (TypeError, ValueError, OverflowError):
         fine = False
     if not fine:
         raise ModelError(
-            f"shapes[{name!r}]={shape!r} must be a sequence of positive integers, "
+            f"shapes[{name!r}]={shown(shape)} must be a sequence of positive integers, "
             "such as (1, 3, 224, 224)"
         )
     return sizes

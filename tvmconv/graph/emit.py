@@ -9,8 +9,9 @@ from tvmconv.graph.emit_layers import emit_conv, emit_dense
 from tvmconv.graph.emit_operators import emit_blocked
 from tvmconv.graph.emit_plain import emit_plain
 from tvmconv.graph.emitter import Emitter
-from tvmconv.graph.ir import Graph
+from tvmconv.graph.ir import Graph, Node
 from tvmconv.graph.match import CONV, DENSE
+from tvmconv.unexpected import reported
 
 
 def emit_graph(
@@ -34,14 +35,19 @@ def emit_graph(
     """
     emitter.plain.update(zip(graph.inputs, inputs, strict=True))
     for index, node in enumerate(graph.nodes):
-        if node.op == CONV:
-            emit_conv(emitter, node)
-        elif node.op == DENSE:
-            emit_dense(emitter, node)
-        elif node in emitter.plan.blocked:
-            emit_blocked(emitter, node)
-        else:
-            emit_plain(emitter, node)
+        with reported(f"lowering {node}"):
+            _emit(emitter, node)
         if progress:
             progress(index + 1, len(graph.nodes))
     return [emitter.as_plain(value) for value in graph.outputs]
+
+
+def _emit(emitter: Emitter, node: Node) -> None:
+    if node.op == CONV:
+        emit_conv(emitter, node)
+    elif node.op == DENSE:
+        emit_dense(emitter, node)
+    elif node in emitter.plan.blocked:
+        emit_blocked(emitter, node)
+    else:
+        emit_plain(emitter, node)

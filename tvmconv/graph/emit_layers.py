@@ -52,6 +52,8 @@ def _function(emitter: Emitter, kernel: Kernel, layer: str) -> Any:
     """The kernel's function; whatever goes wrong while scheduling it, the layer is named."""
     try:
         return emitter.kernel_function(kernel)
+    except MemoryError:
+        raise
     except Exception as error:
         raise ConfigError(
             f"layer {layer!r}: {kernel.algorithm} ({kernel.config}) cannot be scheduled for "

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.unexpected import reported
+
 Array = npt.NDArray[Any]
 
 
@@ -64,6 +66,9 @@ class Node:
     attrs: dict[str, Any] = field(default_factory=dict)
     call: Any = None
     layer: str = ""
+
+    def __str__(self) -> str:
+        return f"node {self.layer!r} ({self.op})"
 
     @property
     def inputs(self) -> list[Value]:
@@ -152,7 +157,8 @@ class Graph:
         for node in self.nodes:
             if mapping:
                 node.args = [_rename(arg, mapping) for arg in node.args]
-            nodes += visit(node, mapping)
+            with reported(f"rewriting {node}"):
+                nodes += visit(node, mapping)
         self.nodes = nodes
         self.outputs = [_rename(value, mapping) for value in self.outputs]
 

@@ -19,6 +19,7 @@ from tvmconv.graph.match import CONV
 from tvmconv.machine import Machine
 from tvmconv.selection.policy import Policy
 from tvmconv.selection.select import select
+from tvmconv.unexpected import reported
 from tvmconv.workload import Conv2dWorkload
 
 # bytes per second at which a layout change is assumed to run when weighed against a kernel
@@ -69,7 +70,8 @@ def plan_layouts(
     for node in graph.nodes:
         if node.op == CONV:
             source = node.args[0]
-            plan.decisions[node] = _decide(node, source in in_blocks, machine, policy)
+            with reported(f"choosing an algorithm for {node}"):
+                plan.decisions[node] = _decide(node, source in in_blocks, machine, policy)
             if plan.decisions[node].workload.data_layout == "NCHWc":
                 in_blocks.add(source)
             if progress:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import tvm
 from tvm import relax
 
+from tvmconv.compile.culprit import failing_operators
 from tvmconv.decision import Decision, KernelCall
 from tvmconv.frontend.canonical import layer_name
 from tvmconv.graph.emit import emit_graph
@@ -22,6 +24,7 @@ from tvmconv.graph.read import read_function, type_of
 from tvmconv.machine import Machine
 from tvmconv.selection.overrides import check_used
 from tvmconv.selection.policy import Policy
+from tvmconv.unexpected import reported
 
 # stage name, done, total
 Progress = Callable[[str, int, int], None]
@@ -85,7 +88,9 @@ def lower(
     plan = plan_layouts(
         graph, machine, policy=policy, progress=_stage("choose algorithms", progress)
     )
-    builder = relax.BlockBuilder()
+    # some of TVM's own converters (Einsum) bring functions beside main
+    others = {var: func for var, func in mod.functions_items() if var.name_hint != "main"}
+    builder = relax.BlockBuilder(tvm.IRModule(others))
     emitter = Emitter(builder, machine, plan)
     parameters = [relax.Var(var.name, var.ty) for var in mod["main"].params]
     single = isinstance(mod["main"].body.body.ty, relax.TensorType)
@@ -96,9 +101,10 @@ def lower(
         builder.emit_func_output(result)
     finished, merged = fuse_operators(builder.finalize(), emitter.records)
     records = dict(emitter.records)
-    if single and str(results[0].name) in records:
+    # the output may be an input or a constant
+    if single and (name := str(getattr(results[0], "name", ""))) in records:
         # passes drop the alias and keep the name of the output variable
-        records[str(result.name)] = records[str(results[0].name)]
+        records[str(result.name)] = records[name]
     calls = kernel_calls(finished["main"], records, merged)
     decisions = _named_decisions(graph, plan, emitter)
     return LoweredGraph(finished, decisions, calls, emitter.reorders, emitter.padding_bytes)
@@ -128,11 +134,19 @@ def fuse_operators(
         The module, and a record by symbol for the merged functions.
     """
     transform = relax.transform
-    before = [transform.LegalizeOps(), transform.AnnotateTIROpPattern(), transform.FuseOps()]
+    legalise = transform.LegalizeOps()
+    before = [transform.AnnotateTIROpPattern(), transform.FuseOps()]
     after = [transform.FuseTIR(), transform.DeadCodeElimination()]
-    grouped = tvm.transform.Sequential(before)(mod)
+    with reported(lambda: failing_operators(mod, partial(_described, records), legalise)):
+        legal = legalise(mod)
+    grouped = tvm.transform.Sequential(before)(legal)
     merged = _merged_records(grouped, records)
     return tvm.transform.Sequential(after)(grouped), merged
+
+
+def _described(records: Mapping[str, CallRecord], variable: str) -> str:
+    record = records.get(variable, CallRecord("", variable))
+    return f"node {record.layer!r} ({record.operator})"
 
 
 def _merged_records(mod: Any, records: Mapping[str, CallRecord]) -> dict[str, CallRecord]:

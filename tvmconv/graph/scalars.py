@@ -55,7 +55,9 @@ def scalar_expression(node: Node) -> Scalar | None:
         return None
     step = epilogue_step(node)
     if step is not None:
-        return lambda x: apply_step(x, step)
+        # steps read their operand more than once, and what it is may be inlined there: a variable
+        # that an expression defines must not be defined twice
+        return lambda x: math.bind(x, lambda v: apply_step(v, step))
     return _SCALARS.get(node.op)
 
 

@@ -51,6 +51,8 @@ _TANH = (
     1.33314422036e-1,
     -3.33332819422e-1,
 )
+# of x**3, x**5, ... in the series of sinh, to 3e-8 at 1
+_SINH = (2.7557319224e-6, 1.9841269841e-4, 8.3333333333e-3, 1.6666666667e-1)
 # tanh(x) = x * P(x^2) / Q(x^2) on |x| <= 9
 _TANH_NUMERATOR = (
     -2.76076847742355e-16,
@@ -230,6 +232,32 @@ def tanh(x: Any) -> Any:
         return value * tirx.Select(x < constant(0.0), constant(-1.0), constant(1.0))
 
     return bind(x, body, "tanh_x")
+
+
+def cosh(x: Any) -> Any:
+    """Hyperbolic cosine of a scalar float32 expression."""
+    return _halves(x, lambda high, low: high + low)
+
+
+def sinh(x: Any) -> Any:
+    """Hyperbolic sine of a scalar float32 expression."""
+
+    def body(x: Any) -> Any:
+        # the difference of two exponentials cancels near zero
+        small = bind(x * x, lambda z: polynomial(z, _SINH) * z * x + x, "sinh_z")
+        large = _halves(x, lambda high, low: high - low)
+        return tirx.Select(tirx.abs(x) < constant(1.0), small, large)
+
+    return bind(x, body, "sinh_x")
+
+
+def _halves(x: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    """``combine(e**x / 2, e**-x / 2)``; in squares of ``e**(x/2)``, which do not overflow before."""
+
+    def squared(x: Any) -> Any:
+        return bind(exp(x * constant(0.5)), lambda root: constant(0.5) * root * root, "half")
+
+    return bind(x, lambda x: combine(squared(x), squared(constant(0.0) - x)), "halves_x")
 
 
 def inline_tanh(x: Any) -> Any:

@@ -220,7 +220,8 @@ def read_saved(path: Path) -> BenchResult:
     try:
         content = read_regular(path, MAX_FILE_BYTES, InputError)
         if path.suffix == ".gz":
-            content = gzip.open(io.BytesIO(content)).read(MAX_FILE_BYTES)
+            with gzip.open(io.BytesIO(content)) as file:
+                content = file.read(MAX_FILE_BYTES)
         data = json.loads(content)
         if data["kind"] != "bench" or data["schema"] != SCHEMA_VERSION:
             raise ValueError(f"kind {data['kind']!r}, schema {data['schema']!r}")

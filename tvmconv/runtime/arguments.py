@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.arguments import shown
 from tvmconv.errors import InputError
 from tvmconv.runtime.tensor import TensorInfo
 
@@ -57,23 +58,31 @@ def describe(inputs: Sequence[TensorInfo]) -> str:
 
 def _is_sequence(inputs: Sequence[TensorInfo], value: Sequence[Any]) -> bool:
     """Whether a list holds the inputs, rather than being one input written as nested lists."""
-    return len(inputs) != 1 or (len(value) == 1 and np.ndim(value[0]) == len(inputs[0].shape))
+    if len(inputs) != 1:
+        return True
+    try:
+        return len(value) == 1 and np.ndim(value[0]) == len(inputs[0].shape)
+    except ValueError:  # nested lists of different lengths
+        return False
 
 
 def _by_name(inputs: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[Any]:
     names = [info.name for info in inputs]
     for name in values:
         if name not in names:
-            close = get_close_matches(str(name), names, 1)
+            close = get_close_matches(shown(name), names, 1)
             hint = f"did you mean {close[0]!r}?" if close else f"the inputs are {describe(inputs)}"
-            raise InputError(f"the model has no input {name!r}; {hint}")
+            raise InputError(f"the model has no input {shown(name)}; {hint}")
     if missing := [str(info) for info in inputs if info.name not in values]:
         raise InputError(f"missing input(s): {'; '.join(missing)}")
     return [values[name] for name in names]
 
 
 def _check(info: TensorInfo, dtype: np.dtype[Any], value: Any) -> Array:
-    array = value if type(value) is np.ndarray else np.asarray(value)
+    try:
+        array = value if type(value) is np.ndarray else np.asarray(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"input {info.name!r} is no array: {error}") from None
     if array.dtype != dtype:
         raise InputError(
             f"input {info.name!r} has type {array.dtype}, the model takes {info.dtype}; "

@@ -33,7 +33,8 @@ class BuiltLibrary:
 
     def __init__(self, executable: Any) -> None:
         self._root = executable.mod
-        self._imports = list(self._root.imports)
+        # a model without kernels (its output is an input, say) brings an empty source module
+        self._imports = [module for module in self._root.imports if module.kind == "llvm"]
         self._objects = [_object_code(module) for module in self._imports]
         self._lock = forks.Lock()
         self._kernels: Any = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tvmconv.machine import Machine
 from tvmconv.runtime.files import read_regular
 from tvmconv.runtime.gate import ensure_executable
 from tvmconv.runtime.memory import MemoryReport
+from tvmconv.runtime.plain_data import check_types, parse
 from tvmconv.runtime.tensor import TensorInfo
 
 FORMAT = "tvmconv-module"
@@ -22,6 +24,12 @@ FORMAT = "tvmconv-module"
 FORMAT_VERSION = 2
 READABLE = (1, 2)
 MAX_BYTES = 1 << 28
+
+_MOST = {"threads": 1 << 16, "cores": 1 << 16, "lanes": 1 << 12}
+_DTYPES = (
+    *("bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64"),
+    *("uint8", "uint16", "uint32", "uint64"),
+)
 
 
 def manifest_path(library: Path) -> Path:
@@ -109,23 +117,38 @@ class Manifest:
     def from_json(cls, data: Mapping[str, Any]) -> Manifest:
         """Inverse of :meth:`to_json`; raises whatever a malformed record leads to."""
         target = data["target"]
-        return cls(
+        manifest = cls(
             model_name=str(data["model"]["name"]),
             model_sha256=str(data["model"]["sha256"]),
             machine=Machine(**{**target, "features": tuple(target["features"])}),
             required_features=tuple(map(str, data["required_features"])),
-            threads=int(data["threads"]),
+            threads=data["threads"],
             inputs=tuple(TensorInfo.from_json(t) for t in data["inputs"]),
             outputs=tuple(TensorInfo.from_json(t) for t in data["outputs"]),
             decisions=tuple(Decision.from_json(d) for d in data["decisions"]),
             calls=tuple(KernelCall.from_json(c) for c in data["calls"]),
             memory=MemoryReport(**data["memory"]),
-            reorders=int(data["reorders"]),
+            reorders=data["reorders"],
             policy=dict(data.get("policy", {})),
             versions={str(k): str(v) for k, v in data["versions"].items()},
             library_sha256=str(data["library"]["sha256"]),
-            library_bytes=int(data["library"]["bytes"]),
+            library_bytes=data["library"]["bytes"],
         )
+        check_types(manifest, cls, "manifest")
+        manifest.check_ranges()
+        return manifest
+
+    def check_ranges(self) -> None:
+        """Refuse sizes that no machine and no model has, with a ``ValueError``."""
+        sizes = {name: value for name, value in asdict(self.machine).items() if type(value) is int}
+        sizes["threads"] = self.threads
+        for name, value in sizes.items():
+            if not (0 if name == "l3_bytes" else 1) <= value < _MOST.get(name, 1 << 40):
+                raise ValueError(f"{name} cannot be {value}")
+        for tensor in (*self.inputs, *self.outputs):
+            size = prod(tensor.shape) if min(tensor.shape, default=0) >= 0 else -1
+            if tensor.dtype not in _DTYPES or not 0 <= size < 1 << 40:
+                raise ValueError(f"no tensor is {tensor}")
 
     def to_text(self) -> str:
         """The file as text."""
@@ -157,7 +180,14 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
         )
     try:
         return Manifest.from_json(data)
-    except (KeyError, TypeError, ValueError, AttributeError, TvmconvError) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        TvmconvError,
+    ) as error:
         reason = f"{type(error).__name__}: {error}"
         raise ArtifactError(f"{path} is damaged ({reason}); save the model again") from error
 
@@ -194,8 +224,8 @@ def _read(path: Path) -> bytes:
 
 def _parse(text: bytes, path: Path) -> Any:
     try:
-        return json.loads(text.decode())
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        return parse(text.decode())
+    except ValueError as error:
         raise ArtifactError(f"{path} is not valid JSON ({error}); save the model again") from error
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from tvmconv.errors import InputError
+from tvmconv.arguments import MOST_THREADS, file_path, shown, whole
+from tvmconv.errors import ArtifactError, InputError
 from tvmconv.interrupts import uninterrupted
 from tvmconv.machine import Machine
 from tvmconv.runtime import forks
@@ -151,6 +152,8 @@ class CompiledModel(ModelFacts):
             if missing := [name for name in self._names if name not in outputs]:
                 raise InputError(f"missing output array(s): {', '.join(missing)}")
             outputs = [outputs[name] for name in self._names]
+        if not isinstance(outputs, list | tuple):
+            raise InputError(f"outputs={shown(outputs)} must be a mapping or a list of arrays")
         if len(outputs) != len(self._names):
             raise InputError(f"the model has {len(self._names)} output(s), got {len(outputs)}")
         self._ready().run_into(arrays, outputs)
@@ -188,6 +191,8 @@ class CompiledModel(ModelFacts):
         """
         from tvmconv.runtime.timing import random_inputs, time_call
 
+        repeat, number = whole(repeat, "repeat"), whole(number, "number")
+        warmup = whole(warmup, "warmup", 0)
         values = random_inputs(self.manifest.inputs) if inputs is None else inputs
         return time_call(self.bind(values), repeat, number, warmup)
 
@@ -201,6 +206,7 @@ class CompiledModel(ModelFacts):
         from tvmconv.runtime.profile import profile_model
         from tvmconv.runtime.timing import random_inputs
 
+        repeat = whole(repeat, "repeat")
         values = random_inputs(self.manifest.inputs) if inputs is None else inputs
         arrays = self._parameters.bind((values,))
         return profile_model(self, self._ready(), arrays, repeat)
@@ -237,7 +243,9 @@ class CompiledModel(ModelFacts):
             If the name is unsuitable, the folder is missing or not writable, writing fails, or
             the manifest would replace a file that is none.
         """
-        return save_artifact(self.manifest, self._library.file, Path(path))
+        return save_artifact(
+            self.manifest, self._library.file, file_path(path, "path", ArtifactError)
+        )
 
     def _ready(self) -> Runner:
         if self._runner is None:
@@ -283,9 +291,9 @@ def load(path: str | Path, *, threads: int | None = None) -> CompiledModel:
         Naming the file, what does not fit, and what to do.
     """
     start = time.perf_counter()
-    if threads is not None and threads < 1:
-        raise InputError(f"threads={threads} must be 1 or more")
-    manifest, library = open_artifact(Path(path))
+    if threads is not None:
+        threads = whole(threads, "threads", high=MOST_THREADS)
+    manifest, library = open_artifact(file_path(path, "path", ArtifactError))
     if threads is not None:
         manifest = manifest.with_threads(threads)
     model = CompiledModel(manifest, library)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.arguments import shown
 from tvmconv.errors import InputError
 from tvmconv.runtime import engine, threads
 from tvmconv.runtime.memory import returns_constants
@@ -118,6 +119,10 @@ class Runner:
             If a destination has another shape or type than its output, or cannot be written.
         """
         for info, array in zip(self._outputs, destinations, strict=True):
+            if not isinstance(array, np.ndarray):
+                raise InputError(
+                    f"the destination of output {info.name!r} must be an array, not {shown(array)}"
+                )
             if array.shape != info.shape or array.dtype != info.dtype or not array.flags.writeable:
                 raise InputError(
                     f"the destination of output {info.name!r} must be a writable {info.dtype} "

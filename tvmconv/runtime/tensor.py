@@ -31,7 +31,7 @@ class TensorInfo:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TensorInfo:
         """Inverse of :meth:`to_json`."""
-        return cls(str(data["name"]), tuple(int(n) for n in data["shape"]), str(data["dtype"]))
+        return cls(data["name"], tuple(data["shape"]), data["dtype"])
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"

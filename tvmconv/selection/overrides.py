@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from tvmconv import registry
+from tvmconv.arguments import file_path, shown
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.runtime.files import read_regular
@@ -64,13 +65,14 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[
     if isinstance(source, Mapping):
         name, data = "overrides", dict(source)
     else:
-        name = os.fspath(source)
+        path = file_path(source, "overrides", ConfigError)
+        name = str(path)
         try:
-            text = read_regular(source, MAX_FILE_BYTES, ConfigError)
+            text = read_regular(path, MAX_FILE_BYTES, ConfigError)
             data = json.loads(text, object_pairs_hook=_unique)
         except OSError as error:
             raise ConfigError(f"cannot read overrides from {name}: {error.strerror}") from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"{name} must be a JSON object of layer names: {error}") from None
     if not isinstance(data, dict):
         raise ConfigError(f"{name} must hold an object of layer names, not {type(data).__name__}")
@@ -88,17 +90,19 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _override(name: str, layer: str, entry: Any) -> Override:
+    if not isinstance(layer, str):
+        raise ConfigError(f"{name}: {shown(layer)} is no layer's name; names are texts")
     if not isinstance(entry, Mapping) or not isinstance(entry.get("algorithm"), str):
-        raise ConfigError(f"{name}: {layer!r} must be {_FORM}; it is {entry!r}")
+        raise ConfigError(f"{name}: {layer!r} must be {_FORM}; it is {shown(entry)}")
     if unknown := set(entry) - {"algorithm", "knobs"}:
-        text = ", ".join(map(repr, sorted(unknown)))
+        text = ", ".join(sorted(map(shown, unknown)))
         raise ConfigError(f"{name}: {layer!r} has unknown entries {text}; write {_FORM}")
     algorithm, knobs = entry["algorithm"], entry.get("knobs", {})
     if algorithm not in registry.ALGORITHMS:
         known = ", ".join(registry.ALGORITHMS)
         raise ConfigError(f"{name}: {layer!r} asks for {algorithm!r}; choose from {known}")
     if not isinstance(knobs, Mapping):
-        raise ConfigError(f"{name}: knobs of {layer!r} must be an object, not {knobs!r}")
+        raise ConfigError(f"{name}: knobs of {layer!r} must be an object, not {shown(knobs)}")
     try:
         return Override(layer, algorithm, Config.from_json(knobs), name)
     except ConfigError as error:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import inf, isfinite
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmconv import registry
+from tvmconv.arguments import shown, whole
 from tvmconv.errors import ConfigError
 from tvmconv.selection.overrides import Override, read_overrides
 
@@ -90,19 +92,28 @@ def make_policy(
         If a name is not registered, a budget is not a non-negative number, ``finite`` is no
         boolean, or the overrides cannot be read.
     """
-    budget = DEFAULT_ERROR_BUDGET if error_budget is None else float(error_budget)
-    if not isfinite(budget) or budget < 0:
-        raise ConfigError(f"error_budget={error_budget} must be a number of 0 or more, e.g. 5e-6")
-    if memory_budget is not None and (not isinstance(memory_budget, int) or memory_budget < 0):
-        raise ConfigError(f"memory_budget={memory_budget!r} must be a whole number of bytes, or 0")
+    budget = DEFAULT_ERROR_BUDGET if error_budget is None else _check_budget(error_budget)
+    if memory_budget is not None:
+        memory_budget = whole(memory_budget, "memory_budget", 0, 1 << 62, ConfigError)
     if not isinstance(finite, bool):
-        raise ConfigError(f"finite={finite!r} must be True or False")
+        raise ConfigError(f"finite={shown(finite)} must be True or False")
     policy = Policy(
         check_algorithms(algorithms), budget, memory_budget, logs=tuple(logs), finite=finite
     )
     if callable(overrides):
         return replace(policy, choose=overrides)
     return replace(policy, overrides=() if overrides is None else read_overrides(overrides))
+
+
+def _check_budget(value: Any) -> float:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    try:
+        budget = float(value) if number else -1.0
+    except OverflowError:
+        budget = inf
+    if not isfinite(budget) or budget < 0:
+        raise ConfigError(f"error_budget={shown(value)} must be a number of 0 or more, e.g. 5e-6")
+    return budget
 
 
 def check_algorithms(algorithms: Sequence[str] | None) -> tuple[str, ...]:
@@ -115,7 +126,10 @@ def check_algorithms(algorithms: Sequence[str] | None) -> tuple[str, ...]:
     """
     if algorithms is None:
         return tuple(registry.ALGORITHMS)
-    names = (algorithms,) if isinstance(algorithms, str) else tuple(algorithms)
+    listed = isinstance(algorithms, Sequence | set | frozenset) and not isinstance(algorithms, str)
+    names = tuple(algorithms) if listed else (algorithms,)
+    if not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"algorithms={shown(algorithms)} must be a list of algorithms' names")
     if unknown := [name for name in names if name.removeprefix("-") not in registry.ALGORITHMS]:
         known = ", ".join(registry.ALGORITHMS)
         raise ConfigError(f"algorithms={unknown} are unknown; choose from {known}")

@@ -12,8 +12,9 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from tvmconv.arguments import file_path
 from tvmconv.config import Config
-from tvmconv.errors import TvmconvError
+from tvmconv.errors import ConfigError, TvmconvError
 from tvmconv.machine import Machine
 from tvmconv.tuning.logfile import LOGGER, read_log
 from tvmconv.tuning.record import Record, is_near, machine_facts, machine_key
@@ -86,13 +87,18 @@ def search_path(log: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
     TvmconvError
         If the given file does not exist.
     """
-    if log is not None and os.fspath(log) == NEVER:
-        return ()
     first = []
     if log is not None:
-        if not Path(log).is_file():
-            raise TvmconvError(f"there is no tuning log {os.fspath(log)}; write it with tune --log")
-        first.append(Path(log).resolve())
+        path = file_path(log, "log", ConfigError)
+        if str(path) == NEVER:
+            return ()
+        try:
+            found = path.is_file()
+        except OSError:  # a name too long
+            found = False
+        if not found:
+            raise TvmconvError(f"there is no tuning log {path}; write it with tune --log")
+        first.append(path.resolve())
     given = os.environ.get(ENVIRONMENT)
     places = [user_folder()] if given is None else [Path(p) for p in given.split(os.pathsep) if p]
     if NEVER in (str(place) for place in places):

@@ -15,6 +15,7 @@ from tvmconv.errors import ModelError
 from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import CONVERTERS, Converter
 from tvmconv.frontend.graph import Graph, Node
+from tvmconv.unexpected import summary
 
 __all__ = ["CONVERTERS", "convert_graph"]
 
@@ -43,14 +44,14 @@ def convert_graph(graph: Graph) -> IRModule:
         param = relax.Var(info.name, relax.TensorType(info.shape, info.dtype))
         emitter.define(info.name, param)
         params.append(param)
-    failure = None
+    failure: ModelError | MemoryError | None = None
     with builder.function("main", params):
         with builder.dataflow():
             try:
                 for node, converter in zip(graph.nodes, converters, strict=True):
                     _convert_node(emitter, node, converter)
                 results = [emitter.value(info.name) for info in graph.outputs]
-            except ModelError as error:
+            except (ModelError, MemoryError) as error:
                 # leave the builder's scopes in order: it complains on stderr otherwise
                 failure, results = error, params
             result = results[0] if len(results) == 1 else relax.Tuple(results)
@@ -90,11 +91,11 @@ def _convert_node(emitter: Emitter, node: Node, converter: Converter) -> None:
         result = converter.function(emitter, node)
         results = list(result) if isinstance(result, list | tuple) else [result]
         bound = [r if isinstance(r, relax.Var) else emitter.emit(r) for r in results]
-    except ModelError:
+    except (ModelError, MemoryError):
         raise
     except Exception as error:
         shapes = [emitter.shape(name) for name in node.inputs if name]
-        text = " ".join(str(error).split())[:300]
+        text = summary(error)
         raise node.error(
             f"TVM cannot express it for operands of shape {shapes} ({text})",
             "report this model, or replace the operator",

@@ -68,5 +68,16 @@ def _top_k(e: Emitter, node: Node) -> Any:
     return convert(e, node)
 
 
+def _grid_sample(e: Emitter, node: Node) -> Any:
+    for name, known in (
+        ("mode", ("bilinear", "linear", "nearest", "bicubic", "cubic")),
+        ("padding_mode", ("zeros", "border", "reflection")),
+    ):
+        if (value := node.attrs.get(name, known[0])) not in known:
+            raise node.error(f"{name}={value!r} is unknown", f"use one of {', '.join(known)}")
+    return convert(e, node)
+
+
+_CHECKED = {"GridSample": _grid_sample, "TopK": _top_k}
 for _op, _attributes in _BORROWED.items():
-    converts(_op, attrs=_attributes)(_top_k if _op == "TopK" else convert)
+    converts(_op, attrs=_attributes)(_CHECKED.get(_op, convert))

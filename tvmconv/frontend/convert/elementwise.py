@@ -75,15 +75,37 @@ def _operands(e: Emitter, node: Node) -> tuple[Any, Any]:
 
 @converts("Div", attrs="axis broadcast", inputs=2)
 def divide(e: Emitter, node: Node) -> Any:
-    """Division; integers truncate towards zero."""
+    """Division; integers truncate towards zero, and by zero there comes zero."""
     a, b = _operands(e, node)
     dtype = e.dtype(node.inputs[0])
     if dtype.startswith("float"):
         return op.divide(a, b)
+    divisor = _divisor(e, node, b, {0})
     if dtype.startswith("uint"):
-        return op.floor_divide(a, b)
-    quotient = e.emit(op.floor_divide(op.abs(a), op.abs(b)), "quotient")
+        quotient = op.floor_divide(a, divisor)
+        return (
+            quotient
+            if divisor is b
+            else op.where(op.equal(b, divisor), quotient, op.subtract(b, b))
+        )
+    quotient = e.emit(op.floor_divide(op.abs(a), op.abs(divisor)), "quotient")
     return op.multiply(quotient, op.multiply(op.sign(a), op.sign(b)))
+
+
+def _divisor(e: Emitter, node: Node, b: Any, traps: set[int]) -> Any:
+    """Integers with 1 in place of those at which the processor's division raises a signal.
+
+    0 has no quotient; by -1 the smallest integer has none, and every remainder is that by 1.
+    """
+    name = node.inputs[1]
+    known, dtype = e.array(name), e.dtype(name)
+    if known is not None and not np.isin(known, list(traps)).any():
+        return b
+    for trap in sorted(traps):
+        if trap == 0 or not dtype.startswith("uint"):
+            wrong = op.equal(b, e.scalar(trap, dtype))
+            b = e.emit(op.where(wrong, e.scalar(1, dtype), b), "divisor")
+    return b
 
 
 @converts("Mod", attrs="fmod", inputs=2)
@@ -92,6 +114,8 @@ def modulo(e: Emitter, node: Node) -> Any:
     a, b = _operands(e, node)
     if e.dtype(node.inputs[0]).startswith("float") and not node.attrs.get("fmod", 0):
         raise node.error("fmod=0 on floating-point data is not supported", "use fmod=1")
+    if not e.dtype(node.inputs[0]).startswith("float"):
+        b = _divisor(e, node, b, {0, -1})
     return op.mod(a, b) if node.attrs.get("fmod", 0) else op.floor_mod(a, b)
 
 

@@ -127,7 +127,10 @@ def lp_norm(e: Emitter, node: Node) -> Any:
     """X / norm of x along an axis."""
     x = e.value(node.inputs[0])
     axis = int(node.attrs.get("axis", -1))
-    if int(node.attrs.get("p", 2)) == 1:
+    p = int(node.attrs.get("p", 2))
+    if p not in (1, 2):
+        raise node.error(f"p={p} is no norm of this operator", "use 1 or 2")
+    if p == 1:
         norm = op.sum(op.abs(x), [axis], keepdims=True)
     else:
         norm = op.sqrt(op.sum(op.multiply(x, x), [axis], keepdims=True))

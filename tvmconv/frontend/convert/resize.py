@@ -85,6 +85,9 @@ def _resize(
     if mode not in ("nearest", "linear", "bilinear", "cubic") or len(scales) != len(shape):
         raise node.error(f"mode={mode!r} with scales={scales} is not supported", "use nearest, "
                          "linear or cubic")  # fmt: skip
+    if 0 in (*shape, *target):
+        raise node.error(f"scales={scales} make {list(target)} of {list(shape)}, which is empty",
+                         "correct the scales")  # fmt: skip
     coordinates = [
         _coordinates(node, transform, *one) for one in zip(shape, target, scales, strict=True)
     ]

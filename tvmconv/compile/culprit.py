@@ -1,0 +1,87 @@
+"""Which part of a module a compiler pass fails on, found by trying the parts one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tvmconv.decision import KernelCall
+from tvmconv.machine import Machine
+
+
+def failing_kernels(mod: Any, calls: Iterable[KernelCall], machine: Machine) -> str:
+    """The layers whose function cannot be scheduled or compiled, in words.
+
+    Parameters
+    ----------
+    mod
+        A lowered module that failed to compile.
+    calls
+        What its functions compute.
+    machine
+        The target.
+    """
+    from tvm import tirx
+
+    from tvmconv.compile.schedule import schedule_function
+    from tvmconv.compile.tir import compile_function
+
+    def attempt(function: Any) -> None:
+        compile_function(schedule_function(function, machine), machine)
+
+    symbols = [
+        var.name_hint
+        for var, function in mod.functions_items()
+        if isinstance(function, tirx.PrimFunc) and _fails(attempt, function)
+    ]
+    layers = [f"{call.layer or call.kernel!r} ({call.operator})" for call in calls
+              if call.kernel in symbols]  # fmt: skip
+    names = ", ".join(dict.fromkeys(layers or symbols))
+    return f"generating code for {names}" if names else "generating code"
+
+
+def failing_operators(mod: Any, layer_of: Callable[[str], str], passes: Any) -> str:
+    """The layers whose Relax operator a pass cannot take, in words.
+
+    Parameters
+    ----------
+    mod
+        A module with straight-line ``main``.
+    layer_of
+        A layer's description, from the name of the variable it is bound to.
+    passes
+        The pass.
+    """
+    from tvm.ir import Call, Op
+
+    names = [
+        layer_of(str(binding.var.name))
+        for block in mod["main"].body.blocks
+        for binding in block.bindings
+        if isinstance(binding.value, Call)
+        and isinstance(binding.value.op, Op)
+        and not binding.value.op.name.startswith("relax.call_tir")
+        and _fails(passes, _alone(binding))
+    ]
+    return f"lowering {', '.join(dict.fromkeys(names))}" if names else "lowering"
+
+
+def _alone(binding: Any) -> Any:
+    """A module that holds one call, on parameters of its own."""
+    from tvm import relax
+
+    builder = relax.BlockBuilder()
+    free = list(dict.fromkeys(relax.analysis.free_vars(binding.value)))
+    with builder.function("main", free):
+        with builder.dataflow():
+            result = builder.emit_output(builder.emit(binding.value))
+        builder.emit_func_output(result)
+    return builder.finalize()
+
+
+def _fails(attempt: Callable[[Any], object], part: Any) -> bool:
+    try:
+        attempt(part)
+    except Exception:  # whatever made the whole fail
+        return True
+    return False
