@@ -21,6 +21,7 @@ def command(
     algorithms: options.Algorithms = None,
     no_winograd: options.NoWinograd = False,
     memory_budget: options.MemoryBudget = None,
+    fold_budget: options.FoldBudget = None,
     error_budget: options.ErrorBudget = None,
     override: options.OverrideFile = None,
     log: options.TuningLog = None,
@@ -43,7 +44,7 @@ def command(
     if model.suffix == ".so":
         raise InputError(f"{model} is built already; compile takes an ONNX model")
     choices = options.parse_choices(
-        algorithms, no_winograd, memory_budget, error_budget, override, log
+        algorithms, no_winograd, memory_budget, error_budget, override, log, fold_budget
     )
     started = time.perf_counter()
     compiled = open_model(model, target, threads, shape, choices)

@@ -14,6 +14,7 @@ from tvmconv.decision import Decision, KernelCall
 from tvmconv.frontend.canonical import layer_name
 from tvmconv.graph.emit import emit_graph
 from tvmconv.graph.emitter import CallRecord, Emitter
+from tvmconv.graph.fusion import group_operators
 from tvmconv.graph.ir import Graph
 from tvmconv.graph.layout import Plan, plan_layouts
 from tvmconv.graph.match import CONV, fuse_layers
@@ -128,9 +129,8 @@ def fuse_operators(
         The module, and a record by symbol for the merged functions.
     """
     transform = relax.transform
-    before = [transform.LegalizeOps(), transform.AnnotateTIROpPattern(), transform.FuseOps()]
     after = [transform.FuseTIR(), transform.DeadCodeElimination()]
-    grouped = tvm.transform.Sequential(before)(mod)
+    grouped = group_operators(mod)
     merged = _merged_records(grouped, records)
     return tvm.transform.Sequential(after)(grouped), merged
 
