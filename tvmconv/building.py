@@ -35,6 +35,7 @@ def build(
     algorithms: Sequence[str] | None = None,
     error_budget: float | None = None,
     memory_budget: int | None = None,
+    fold_budget: int | None = None,
     overrides: Overrides | None = None,
     finite: bool = True,
     log: str | os.PathLike[str] | None = None,
@@ -63,6 +64,10 @@ def build(
         Most bytes of workspace of a call; 0 leaves algorithms without any. Layers run one after
         the other and share it, so it bounds every layer by itself. Packed weights are not
         counted.
+    fold_budget
+        Most bytes of constants that may be computed from the model's own while it is read, alive
+        at a time; by default 4 times the size of the model with its external data, and 256 MiB.
+        Time is limited in proportion. A model that needs more is refused.
     overrides
         A JSON file, or the mapping it would hold, that names the algorithm of single layers:
         ``{"layer1.*": {"algorithm": "direct"}}``. Or a function, called as
@@ -123,7 +128,7 @@ def build(
     with delivered():
         report("read the model", 0, 1)
         with reported("reading the model"):
-            loaded = read_model(model, shapes)
+            loaded = read_model(model, shapes, fold_budget)
         report("read the model", 1, 1)
         report("import", 0, 1)
         with reported("importing the model"):

@@ -17,6 +17,7 @@ def command(
     algorithms: options.Algorithms = None,
     no_winograd: options.NoWinograd = False,
     memory_budget: options.MemoryBudget = None,
+    fold_budget: options.FoldBudget = None,
     error_budget: options.ErrorBudget = None,
     finite: options.Finite = True,
     override: options.OverrideFile = None,
@@ -40,7 +41,14 @@ def command(
     if model.suffix == ".so":
         raise InputError(f"{model} is built already; compile takes an ONNX model")
     choices = options.parse_choices(
-        algorithms, no_winograd, memory_budget, error_budget, override, log, finite
+        algorithms,
+        no_winograd,
+        memory_budget,
+        error_budget,
+        override,
+        log,
+        finite=finite,
+        fold_budget=fold_budget,
     )
     started = time.perf_counter()
     compiled = open_model(model, target, threads, shape, choices)

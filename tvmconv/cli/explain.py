@@ -22,6 +22,7 @@ def command(
     algorithms: options.Algorithms = None,
     no_winograd: options.NoWinograd = False,
     memory_budget: options.MemoryBudget = None,
+    fold_budget: options.FoldBudget = None,
     error_budget: options.ErrorBudget = None,
     finite: options.Finite = True,
     override: options.OverrideFile = None,
@@ -64,7 +65,14 @@ def command(
 
         require_charts()
     choices = options.parse_choices(
-        algorithms, no_winograd, memory_budget, error_budget, override, log, finite
+        algorithms,
+        no_winograd,
+        memory_budget,
+        error_budget,
+        override,
+        log,
+        finite=finite,
+        fold_budget=fold_budget,
     )
     opened = open_model(model, target, threads, shape, choices)
     arguments: dict[str, Any] = _times(opened) if measure else {}
@@ -73,7 +81,9 @@ def command(
 
         with progress() as callback:
             shapes = options.parse_shapes(shape)
-            arguments["errors"] = measure_errors(model, opened, shapes, callback)
+            arguments["errors"] = measure_errors(
+                model, opened, shapes, callback, choices.fold_budget
+            )
     report = explain_report(opened, **arguments)
     if html is not None:
         from tvmconv.report.explain_page import explain_page

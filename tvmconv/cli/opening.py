@@ -34,7 +34,8 @@ def open_model(
             raise InputError(f"{path} is built already; --shape and --target need an ONNX model")
         if choices is not None and choices.given:
             raise InputError(
-                f"{path} is built already; choosing algorithms and --log need an ONNX model"
+                f"{path} is built already; choosing algorithms, --log and --fold-budget need an "
+                "ONNX model"
             )
         return tvmconv.load(path, threads=threads)
     choices = choices or Choices()
@@ -49,6 +50,7 @@ def open_model(
             error_budget=choices.error_budget,
             overrides=choices.overrides,
             finite=choices.finite,
+            fold_budget=choices.fold_budget,
             log=choices.log,
             progress=callback,
         )

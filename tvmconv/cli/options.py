@@ -101,6 +101,15 @@ MemoryBudget = Annotated[
         show_default=False,
     ),
 ]
+FoldBudget = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        metavar="1GiB",
+        help="Most bytes of constants computed while the model is read; 4 times its size and"
+        " 256MiB by default.",
+        show_default=False,
+    ),
+]
 ErrorBudget = Annotated[
     Optional[float],  # noqa: UP045
     typer.Option(
@@ -169,7 +178,7 @@ PeerPython = Annotated[
 
 @dataclass(frozen=True)
 class Choices:
-    """What the command line allows; the arguments of ``build`` that steer the selection."""
+    """What the command line allows; arguments of ``build`` that a finished module cannot take."""
 
     algorithms: tuple[str, ...] | None = None
     memory_budget: int | None = None
@@ -177,6 +186,7 @@ class Choices:
     overrides: Path | None = None
     log: str | None = None
     finite: bool = True
+    fold_budget: int | None = None
 
     @property
     def given(self) -> bool:
@@ -192,13 +202,14 @@ def parse_choices(
     override: Path | None,
     log: str | None = None,
     finite: bool = True,
+    fold_budget: str | None = None,
 ) -> Choices:
     """The selection options as arguments of ``build``.
 
     Raises
     ------
     InputError
-        If the memory budget is no size.
+        If a budget in bytes is no size.
     """
     names = [name.strip() for name in algorithms.split(",")] if algorithms else []
     names += ["-winograd", "-winograd_eta"] if no_winograd else []
@@ -209,6 +220,7 @@ def parse_choices(
         override,
         log,
         finite,
+        byte_count(fold_budget, "--fold-budget") if fold_budget is not None else None,
     )
 
 

@@ -42,6 +42,12 @@ class ExternalData:
         self._folder = folder
         self._digest = digest
         self._files: dict[str, int] = {}
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files read so far."""
+        return self._size
 
     def __enter__(self) -> ExternalData:
         return self
@@ -131,6 +137,7 @@ class ExternalData:
                 "may be a file of another folder; put a copy of it in the model's folder"
             )
         self._files[location] = file
+        self._size += info.st_size
         return file
 
 

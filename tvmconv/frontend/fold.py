@@ -1,159 +1,158 @@
-"""Evaluates operators whose operands are all constants.
+"""Which constants the reader computes, and within which bounds.
 
-Shape-computing sub-graphs end here, because every shape is static. Values come from
-``onnx.reference``; only cheap, bounded operators are evaluated, so a hostile model cannot make
-the reader compute for long.
+Everything that is computed from constants alone is folded: shapes, weights, tables. A small file
+may ask for a lot of that, so the memory of the constants alive at a time and the time that they
+take are bounded, and what nobody reads any more is released at once.
 """
 
 from __future__ import annotations
 
-import warnings
+from collections import Counter
 from math import prod
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
 
-from tvmconv.frontend.graph import Array, Node
-from tvmconv.frontend.limits import MAX_FOLDED_BYTES
+from tvmconv.errors import ModelError
+from tvmconv.frontend.evaluate import evaluate, is_evaluated, scratch_bytes, seconds
+from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.frontend.limits import FOLD_SECONDS, FREE_FOLD_BYTES
+from tvmconv.frontend.operators import CONVERTED
 from tvmconv.runtime.tensor import TensorInfo
 
-# results may be as large as a tensor can be: one pass over memory
-_MOVES = {"Cast", "ConstantOfShape", "Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
-_CHEAP = {
-    "Abs", "Add", "And", "Ceil", "Clip", "Concat", "CumSum", "Div", "Equal", "Exp", "Expand",
-    "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Less",
-    "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "NonZero", "Not", "OneHot", "Or",
-    "Pow", "Range", "Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
-    "ReduceSum", "Relu", "Round", "ScatterND", "Sigmoid", "Sign", "Slice", "Split", "Sqrt",
-    "Sub", "Sum", "Tile", "Where", "Xor",
-}  # fmt: skip
+# their results' sizes are known only from their operands' values
+_DYNAMIC = ("Compress", "NonZero", "Range")
 
 
-def can_fold(node: Node, operands: list[Array], outputs: list[TensorInfo] | None) -> bool:
-    """Whether evaluating the node is allowed.
+class Folder:
+    """Computes constants into a graph and releases those that are used up.
 
-    ``outputs`` is what shape inference found, ``None`` where it found nothing; then only
-    operators whose result is bounded by their operands qualify.
+    Parameters
+    ----------
+    graph
+        Its constants are the initializers at first.
+    proto
+        The graph as the model has it, for the readers of each value.
+    budget
+        Bytes that computed constants may take at a time.
     """
-    if node.op in _MOVES:
-        return outputs is not None
-    if node.op not in _CHEAP:
-        return False
-    if outputs is None:
-        bounded = node.op in {"NonZero", "Range"}
-        return bounded and _dynamic_bytes(node, operands) <= MAX_FOLDED_BYTES
-    written = sum(prod(o.shape) * np.dtype(o.dtype).itemsize for o in outputs)
-    return written + sum(a.nbytes for a in operands) <= MAX_FOLDED_BYTES
 
+    def __init__(self, graph: Graph, proto: onnx.GraphProto, budget: int) -> None:
+        self._graph = graph
+        self._budget = budget
+        self._seconds_left = FOLD_SECONDS * max(budget / FREE_FOLD_BYTES, 1.0)
+        self._made: dict[str, int] = {}
+        self._alive = 0
+        # reads by nodes that are not folded, and by the graph's outputs, are never taken off
+        self._readers = Counter(name for node in proto.node for name in node.input)
+        self._readers.update(output.name for output in proto.output)
 
-def _dynamic_bytes(node: Node, operands: list[Array]) -> float:
-    if node.op == "NonZero":
-        return float(operands[0].size * max(operands[0].ndim, 1) * 8)
-    start, limit, delta = (float(a.reshape(-1)[0]) for a in operands)
-    if not delta or not np.isfinite([start, limit, delta]).all():
-        return float("inf")
-    return max((limit - start) / delta, 0.0) * 8
+    def fold(self, node: Node, proto: onnx.NodeProto, outputs: list[TensorInfo] | None) -> bool:
+        """Replace a node by constants; False where it has to be computed with the model.
 
+        ``outputs`` is what shape inference found, ``None`` where it found nothing.
 
-def evaluate(node: Node, proto: onnx.NodeProto, operands: dict[str, Array]) -> list[Array]:
-    """The node's outputs as arrays.
-
-    Raises
-    ------
-    ModelError
-        The operator cannot be evaluated on these operands.
-    """
-    if node.op == "ConstantOfShape":
-        return [_fill(node, operands)]
-    if node.op == "Reshape" and node.input(1):
-        return [_reshape(node, operands)]
-    from onnx.reference import ReferenceEvaluator
-
-    graph = helper.make_graph(
-        [proto],
-        "fold",
-        [
-            helper.make_tensor_value_info(
-                name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
+        Raises
+        ------
+        ModelError
+            The constants would exceed the budget, or cannot be evaluated.
+        """
+        constants = self._graph.constants
+        names = list(dict.fromkeys(name for name in node.inputs if name))
+        if not all(name in constants for name in names) or not _is_foldable(node, constants):
+            return False
+        operands = [constants[name] for name in node.inputs if name]
+        if outputs is None and node.op not in _DYNAMIC:
+            return False
+        written, size = _sizes(node, operands, outputs)
+        self.check_memory(node, size + scratch_bytes(node, operands, written))
+        cost = seconds(node, operands, written)
+        if cost > self._seconds_left:
+            if node.op in CONVERTED:
+                return False
+            raise node.error(
+                "the model's constants take too long to compute; it reads "
+                f"{sum(value.nbytes for value in operands)} bytes and writes {size}",
+                "fold the model's constants before, or allow more with fold_budget",
             )
-            for name, value in operands.items()
-        ],
-        [onnx.ValueInfoProto(name=name) for name in node.outputs if name],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", node.opset)])
-    try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            results = ReferenceEvaluator(model).run(None, dict(operands))
-        return [np.ascontiguousarray(r).reshape(np.shape(r)) for r in results]
-    except Exception as error:
+        self._seconds_left -= cost
+        types = {info.name: info for info in outputs or ()}
+        try:
+            results = evaluate(node, proto, {name: constants[name] for name in names})
+        except ModelError:
+            if node.op in CONVERTED:
+                return False
+            raise
+        for name, value in results.items():
+            self.store(node, name, _as_inferred(node, value, types.get(name)))
+        self.release(node)
+        return True
+
+    def store(self, node: Node, name: str, value: Array) -> None:
+        """Add a computed constant."""
+        self._graph.types[name] = TensorInfo(name, tuple(value.shape), str(value.dtype))
+        if not self._readers[name]:
+            return
+        self.check_memory(node, value.nbytes)
+        self._graph.constants[name] = value
+        self._made[name] = value.nbytes
+        self._alive += value.nbytes
+
+    def is_read(self, name: str) -> bool:
+        """Whether any node or the graph's caller reads a value."""
+        return self._readers[name] > 0
+
+    def release(self, node: Node) -> None:
+        """Drop the operands of a folded node that nobody else reads."""
+        for name in node.inputs:
+            self._readers[name] -= 1
+            if not self._readers[name] and self._graph.constants.pop(name, None) is not None:
+                self._alive -= self._made.pop(name, 0)
+
+    def check_memory(self, node: Node, size: int) -> None:
+        """Refuse a node whose results would exceed the budget."""
+        if self._alive + size > self._budget:
+            raise node.error(
+                f"the constants it computes take {size} bytes and those alive before it "
+                f"{self._alive}; together at most {self._budget} are allowed",
+                "check the model's sizes, or allow more with fold_budget",
+            )
+
+
+def _is_foldable(node: Node, constants: dict[str, Array]) -> bool:
+    if node.op == "Dropout":
+        return keeps_everything(node, constants)
+    return bool(node.inputs) and is_evaluated(node)
+
+
+def keeps_everything(node: Node, constants: dict[str, Array]) -> bool:
+    """Whether a Dropout is in inference mode."""
+    training = node.input(2)
+    return not training or (training in constants and not constants[training].any())
+
+
+def _sizes(node: Node, operands: list[Array], outputs: list[TensorInfo] | None) -> tuple[int, int]:
+    """Elements and bytes of the results; an upper bound where they depend on values."""
+    if outputs is not None:
+        sizes = [(prod(info.shape), np.dtype(info.dtype).itemsize) for info in outputs]
+        return sum(n for n, _ in sizes), sum(n * itemsize for n, itemsize in sizes)
+    if node.op == "Range":
+        start, limit, delta = (float(value.reshape(-1)[0]) for value in operands)
+        finite = bool(delta) and np.isfinite([start, limit, delta]).all()
+        count = max((limit - start) / delta, 0.0) if finite else 2.0**62
+        written = int(min(count, 2.0**62)) + 1
+    else:
+        written = operands[0].size * max(operands[0].ndim, 1)
+    return written, 8 * written
+
+
+def _as_inferred(node: Node, value: Array, info: TensorInfo | None) -> Array:
+    """In the inferred element type, which some reference operators widen."""
+    if info is None:
+        return value
+    if value.shape != info.shape:
         raise node.error(
-            f"its constant operands cannot be evaluated ({error})",
+            f"its constant operands give shape {value.shape}, but its output has {info.shape}",
             "correct the model and export it again",
-        ) from None
-
-
-def _fill(node: Node, operands: dict[str, Array]) -> Array:
-    shape = tuple(int(n) for n in operands[node.inputs[0]].reshape(-1))
-    value = node.attrs.get("value", np.zeros(1, np.float32))
-    return np.full(shape, value.reshape(-1)[0], value.dtype)
-
-
-def _reshape(node: Node, operands: dict[str, Array]) -> Array:
-    data, target = operands[node.inputs[0]], operands[node.inputs[1]].reshape(-1)
-    keep = not node.attrs.get("allowzero", 0)
-    sizes = [
-        data.shape[i] if n == 0 and keep and i < data.ndim else int(n) for i, n in enumerate(target)
-    ]
-    try:
-        return data.reshape(sizes)
-    except ValueError:
-        raise node.error(
-            f"cannot reshape a constant of shape {data.shape} to {sizes}",
-            "correct the model and export it again",
-        ) from None
-
-
-def decode_attributes(proto: onnx.NodeProto, where: str) -> dict[str, object]:
-    """Attributes as plain Python values; tensors as arrays, graphs as they are."""
-    from tvmconv.frontend.tensors import decode_tensor
-
-    attrs: dict[str, object] = {}
-    for attribute in proto.attribute:
-        value: object
-        kind = attribute.type
-        if kind == onnx.AttributeProto.TENSOR:
-            value = decode_tensor(attribute.t, f"{where}: attribute {attribute.name!r}")
-        elif kind == onnx.AttributeProto.STRING:
-            value = attribute.s.decode("utf-8", "replace")
-        elif kind == onnx.AttributeProto.STRINGS:
-            value = tuple(s.decode("utf-8", "replace") for s in attribute.strings)
-        else:
-            value = helper.get_attribute_value(attribute)
-            if isinstance(value, list):
-                value = tuple(value)
-        attrs[attribute.name] = value
-    return attrs
-
-
-def constant_value(node: Node) -> Array:
-    """Value of a Constant node."""
-    for name, dtype in (
-        ("value", None),
-        ("value_float", np.float32),
-        ("value_floats", np.float32),
-        ("value_int", np.int64),
-        ("value_ints", np.int64),
-    ):
-        if name in node.attrs:
-            return np.asarray(node.attrs[name], dtype)
-    raise node.error(
-        f"its value is given as {', '.join(node.attrs) or 'nothing'}, which is not supported",
-        "use a dense numeric tensor",
-    )
-
-
-def as_tensor(value: Array) -> onnx.TensorProto:
-    """A ``TensorProto`` of an array, for shape inference."""
-    return numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape))
+        )
+    return value.astype(info.dtype, copy=False)

@@ -7,6 +7,7 @@ as soon as their operands are known.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,12 @@ from onnx import helper
 from tvmconv.errors import ModelError
 from tvmconv.frontend.attributes import check_attributes, check_list_operands
 from tvmconv.frontend.checks import describe
-from tvmconv.frontend.fold import (
-    as_tensor,
-    can_fold,
-    constant_value,
-    decode_attributes,
-    evaluate,
-)
+from tvmconv.frontend.fold import Folder, keeps_everything
 from tvmconv.frontend.graph import Array, Graph, Node
 from tvmconv.frontend.limits import MAX_CONSTANT_BYTES
 from tvmconv.frontend.operators import IMPORTED
 from tvmconv.frontend.tensors import check_shape, element_type
+from tvmconv.frontend.values import as_tensor, constant_value, decode_attributes
 from tvmconv.frontend.windows import conv_transpose_window, conv_window, pool_window
 from tvmconv.runtime.tensor import TensorInfo
 from tvmconv.unexpected import reported
@@ -43,8 +39,12 @@ def infer_graph(
     opset: int,
     inputs: tuple[TensorInfo, ...],
     constants: dict[str, Array],
+    fold_budget: int,
 ) -> Graph:
     """Build the graph of a model whose structure was checked.
+
+    ``constants`` are its initializers, ``fold_budget`` the bytes that constants computed from
+    them may take at a time.
 
     Raises
     ------
@@ -56,10 +56,11 @@ def infer_graph(
         graph.types[info.name] = info
     for name, value in constants.items():
         _set_constant(graph, name, value)
+    folder = Folder(graph, proto.graph, fold_budget)
     names: set[str] = set()
     for node_proto in proto.graph.node:
         with reported(f"reading {describe(node_proto)}"):
-            _visit(graph, node_proto, _own_name(node_proto, names))
+            _visit(graph, folder, node_proto, _own_name(node_proto, names))
     graph.outputs = tuple(graph.types[o.name] for o in proto.graph.output)
     total = sum(a.nbytes for a in graph.constants.values())
     if total > MAX_CONSTANT_BYTES:
@@ -78,7 +79,7 @@ def _own_name(proto: onnx.NodeProto, taken: set[str]) -> str:
     return name
 
 
-def _visit(graph: Graph, proto: onnx.NodeProto, name: str) -> None:
+def _visit(graph: Graph, folder: Folder, proto: onnx.NodeProto, name: str) -> None:
     outputs = tuple(proto.output)
     while outputs and not outputs[-1]:
         outputs = outputs[:-1]
@@ -108,18 +109,14 @@ def _visit(graph: Graph, proto: onnx.NodeProto, name: str) -> None:
         start, end = int(node.attrs.get("start", 0)), node.attrs.get("end", len(shape))
         part = shape[start : int(end)] if node.op == "Shape" else int(np.prod(shape))
         _set_constant(graph, node.outputs[0], np.asarray(part, np.int64))
+        folder.release(node)
         return
     check_attributes(node, len(graph.shape(node.inputs[0])))
     window = _check_window(graph, node)
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
     found = _infer(graph, node, proto, operands) if window is None else window
-    present = [name for name in node.inputs if name]
-    constant = len(operands) == len(set(present)) and bool(node.outputs) and all(node.outputs)
-    if constant and can_fold(node, [operands[name] for name in present], found):
-        values = evaluate(node, proto, operands)
-        for name, value in zip(node.outputs, values, strict=True):
-            _set_constant(graph, name, value)
+    if folder.fold(node, proto, found):
         return
     if found is None:
         raise node.error(
@@ -128,7 +125,17 @@ def _visit(graph: Graph, proto: onnx.NodeProto, name: str) -> None:
         )
     for info in found:
         graph.types[info.name] = info
+    if node.op == "Dropout" and len(node.outputs) > 1 and keeps_everything(node, graph.constants):
+        _store_mask(graph, folder, node)
     graph.nodes.append(node)
+
+
+def _store_mask(graph: Graph, folder: Folder, node: Node) -> None:
+    """The mask of a Dropout that drops nothing."""
+    mask = graph.types[node.outputs[1]]
+    if folder.is_read(mask.name):
+        folder.check_memory(node, prod(mask.shape) * np.dtype(mask.dtype).itemsize)
+        folder.store(node, mask.name, np.ones(mask.shape, mask.dtype))
 
 
 def _check_inputs(graph: Graph, node: Node) -> None:

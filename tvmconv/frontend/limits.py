@@ -13,7 +13,10 @@ MAX_NESTING = 8
 MAX_DIMENSION = 2**31 - 1
 MAX_TENSOR_BYTES = 2**33
 MAX_CONSTANT_BYTES = 2**35  # of all constants together
-MAX_FOLDED_BYTES = 2**24  # result of a folded operator other than a fill, reshape or cast
+# computed constants alive at a time: this and a multiple of the model's size, unless told otherwise
+FREE_FOLD_BYTES = 2**28
+FOLD_BYTES_PER_BYTE = 4
+FOLD_SECONDS = 10.0  # spent on computing constants, about, for each FREE_FOLD_BYTES of the budget
 
 MIN_IR_VERSION = 3
 MIN_OPSET = 6

@@ -27,8 +27,9 @@ CONVERTED = frozenset({
 
 # what only goes if its operands are constants, or is removed by the reader
 FOLDED = frozenset({
-    "Constant", "ConstantOfShape", "Dropout", "GatherElements", "GatherND", "NonZero", "OneHot",
-    "Range", "ScatterND", "Shape", "Size",
+    "BitShift", "Compress", "Constant", "ConstantOfShape", "DequantizeLinear", "Dropout", "EyeLike",
+    "GatherElements", "GatherND", "Hardmax", "IsInf", "NonZero", "OneHot", "Range",
+    "ReverseSequence", "ScatterElements", "ScatterND", "Shape", "Size",
 })  # fmt: skip
 
 IMPORTED = CONVERTED | FOLDED

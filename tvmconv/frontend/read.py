@@ -12,6 +12,7 @@ from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.graph import LoadedModel
 from tvmconv.frontend.infer import infer_graph
 from tvmconv.frontend.inputs import Shapes, freeze_inputs
+from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES
 from tvmconv.frontend.simplify import simplify
 from tvmconv.frontend.source import Source, open_source
 from tvmconv.frontend.tensors import read_initializers
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def read_model(
-    model: str | os.PathLike[str] | bytes | onnx.ModelProto, shapes: Shapes | None = None
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    shapes: Shapes | None = None,
+    fold_budget: int | None = None,
 ) -> LoadedModel:
     """Read an ONNX model, check it hard, fix its shapes and fold its constants.
 
@@ -32,6 +35,9 @@ def read_model(
         is read only for paths, and only from inside the model file's folder.
     shapes
         Full shape by input name, for inputs with symbolic dimensions.
+    fold_budget
+        Most bytes of constants computed from the model's own, alive at a time; by default 4 times
+        the model's size and 256 MiB.
 
     Returns
     -------
@@ -45,7 +51,7 @@ def read_model(
         names the node, operator and value at fault and what to do about it.
     """
     try:
-        return _read(open_source(model), shapes)
+        return _read(open_source(model), shapes, fold_budget)
     except UnicodeDecodeError as error:
         raise ModelError(
             f"a name in the model is not UTF-8 text ({error}); the file may be damaged: "
@@ -53,7 +59,7 @@ def read_model(
         ) from None
 
 
-def _read(source: Source, shapes: Shapes | None) -> LoadedModel:
+def _read(source: Source, shapes: Shapes | None, fold_budget: int | None) -> LoadedModel:
     proto = source.proto
     opset = check_versions(proto)
     check_structure(proto)
@@ -64,5 +70,8 @@ def _read(source: Source, shapes: Shapes | None) -> LoadedModel:
         constants = read_initializers(proto.graph, external)
     run_checker(proto)
     inputs = freeze_inputs(proto.graph, constants, shapes)
-    graph = simplify(infer_graph(proto, opset, inputs, constants))
+    if fold_budget is None:
+        size = source.size + (external.size if external else 0)
+        fold_budget = FREE_FOLD_BYTES + FOLD_BYTES_PER_BYTE * size
+    graph = simplify(infer_graph(proto, opset, inputs, constants, fold_budget))
     return LoadedModel(source.name, graph.inputs, graph.outputs, source.digest.hexdigest(), graph)

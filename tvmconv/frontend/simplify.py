@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from tvmconv.frontend.affine import fold_affine
+from tvmconv.frontend.fold import keeps_everything
 from tvmconv.frontend.graph import Graph, Node
 from tvmconv.frontend.idioms import merge_idioms
-from tvmconv.runtime.tensor import TensorInfo
 
 
 def simplify(graph: Graph) -> Graph:
@@ -38,14 +36,7 @@ def _does_nothing(graph: Graph, node: Node) -> bool:
         return graph.types[node.inputs[0]].dtype == graph.types[node.outputs[0]].dtype
     if node.op in ("Sum", "Max", "Min", "Mean", "Concat"):
         return len(node.inputs) == 1
-    return node.op == "Dropout" and _is_inference_dropout(graph, node)
-
-
-def _is_inference_dropout(graph: Graph, node: Node) -> bool:
-    training = node.input(2)
-    if not training:
-        return True
-    return training in graph.constants and not graph.constants[training].any()
+    return node.op == "Dropout" and keeps_everything(node, graph.constants)
 
 
 def _bypass(graph: Graph) -> None:
@@ -56,8 +47,6 @@ def _bypass(graph: Graph) -> None:
     for node in graph.nodes:
         node = replace(node, inputs=tuple(alias.get(name, name) for name in node.inputs))
         if _does_nothing(graph, node):
-            for mask in filter(None, node.outputs[1:]):
-                _keep_everything(graph, node, mask)
             if node.outputs[0] not in outputs:
                 alias[node.outputs[0]] = node.inputs[0]
                 continue
@@ -66,14 +55,6 @@ def _bypass(graph: Graph) -> None:
             )
         kept.append(node)
     graph.nodes = kept
-
-
-def _keep_everything(graph: Graph, node: Node, mask: str) -> None:
-    """The mask of a Dropout that drops nothing."""
-    source = graph.types[node.inputs[0]]
-    dtype = "bool" if node.opset >= 10 else source.dtype
-    graph.constants[mask] = np.ones(source.shape, dtype)
-    graph.types[mask] = TensorInfo(mask, source.shape, dtype)
 
 
 def _drop_dead(graph: Graph) -> None:

@@ -25,6 +25,8 @@ class Source:
     folder
         The model file's folder, in which external data is looked up; ``None`` for models that
         did not come from a file.
+    size
+        Bytes of the model without external data.
     digest
         Running SHA-256; external data is added to it as it is read.
     """
@@ -32,6 +34,7 @@ class Source:
     proto: onnx.ModelProto
     name: str
     folder: Path | None
+    size: int
     digest: Any
 
 
@@ -53,7 +56,7 @@ def open_source(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Sour
                 f"the ModelProto cannot be serialised ({error}); "
                 "save it with external data and pass the path"
             ) from None
-        return Source(model, model.graph.name or "model", None, hashlib.sha256(data))
+        return Source(model, model.graph.name or "model", None, len(data), hashlib.sha256(data))
     if isinstance(model, bytes | bytearray | memoryview):
         return _parse(bytes(model), "the given bytes", "model", None)
     if isinstance(model, str | os.PathLike):
@@ -86,4 +89,4 @@ def _parse(data: bytes, what: str, name: str, folder: Path | None) -> Source:
         raise ModelError(f"{what} is not a readable ONNX model ({error}); {remedy}") from None
     if not proto.HasField("graph") or (not proto.graph.node and not proto.graph.output):
         raise ModelError(f"{what} holds no ONNX graph; {remedy}")
-    return Source(proto, name, folder, hashlib.sha256(data))
+    return Source(proto, name, folder, len(data), hashlib.sha256(data))

@@ -16,6 +16,7 @@ from tvmconv.decision import Decision, KernelCall
 from tvmconv.frontend.canonical import layer_name
 from tvmconv.graph.emit import emit_graph
 from tvmconv.graph.emitter import CallRecord, Emitter
+from tvmconv.graph.fusion import group_operators
 from tvmconv.graph.ir import Graph
 from tvmconv.graph.layout import Plan, plan_layouts
 from tvmconv.graph.match import CONV, fuse_layers
@@ -135,11 +136,10 @@ def fuse_operators(
     """
     transform = relax.transform
     legalise = transform.LegalizeOps()
-    before = [transform.AnnotateTIROpPattern(), transform.FuseOps()]
     after = [transform.FuseTIR(), transform.DeadCodeElimination()]
     with reported(lambda: failing_operators(mod, partial(_described, records), legalise)):
         legal = legalise(mod)
-    grouped = tvm.transform.Sequential(before)(legal)
+    grouped = group_operators(legal)
     merged = _merged_records(grouped, records)
     return tvm.transform.Sequential(after)(grouped), merged
 

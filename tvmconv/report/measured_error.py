@@ -25,6 +25,7 @@ def measure_errors(
     model: CompiledModel,
     shapes: Mapping[str, Sequence[int]] | None = None,
     progress: Callable[[str, int, int], None] | None = None,
+    fold_budget: int | None = None,
 ) -> tuple[float, ...]:
     """max|error| / max|reference| of every decision of a model, in their order.
 
@@ -40,10 +41,12 @@ def measure_errors(
         Built for this host.
     shapes
         As given to ``build``.
+    fold_budget
+        As given to ``build``.
     progress
         Called with the stage's name, the layers done and the layers in all.
     """
-    nodes = _convolutions(source, model, shapes)
+    nodes = _convolutions(source, model, shapes, fold_budget)
     errors = []
     for index, (node, decision) in enumerate(zip(nodes, model.decisions, strict=True)):
         if progress:
@@ -58,6 +61,7 @@ def _convolutions(
     source: str | os.PathLike[str] | bytes | onnx.ModelProto,
     model: CompiledModel,
     shapes: Mapping[str, Sequence[int]] | None,
+    fold_budget: int | None,
 ) -> list[Node]:
     """The layers with their weights, in the order of the decisions."""
     from tvmconv.frontend import read_model, to_relax
@@ -66,7 +70,7 @@ def _convolutions(
     from tvmconv.graph.match import CONV
     from tvmconv.graph.read import read_function
 
-    graph = read_function(to_relax(read_model(source, shapes))["main"], layer_name)
+    graph = read_function(to_relax(read_model(source, shapes, fold_budget))["main"], layer_name)
     prepare(graph, model.machine)
     return [node for node in graph.nodes if node.op == CONV]
 
