@@ -106,17 +106,18 @@ def _fused(node: Node, chain: list[Node], steps: list[EpilogueOp], residual: Val
 def workload_of(node: Node, epilogue: tuple[EpilogueOp, ...]) -> Conv2dWorkload:
     """The problem record of an ``nn.conv2d`` node, reading blocked input."""
     n, channels, height, width = node.args[0].dims
-    out_channels, _, kernel_h, kernel_w = node.args[1].dims
+    out_channels, _, rows, kernel_w = node.args[1].dims
+    depth: dict[str, int] = node.attrs.get("depth", {})
     top, left, bottom, right = node.attrs["padding"]
     stride_h, stride_w = node.attrs["strides"]
     dilation_h, dilation_w = node.attrs["dilation"]
     return Conv2dWorkload(
-        batch=n,
+        batch=n // depth.get("in_depth", 1),
         in_channels=channels,
         in_height=height,
         in_width=width,
         out_channels=out_channels,
-        kernel_h=kernel_h,
+        kernel_h=rows // depth.get("kernel_d", 1),
         kernel_w=kernel_w,
         stride_h=stride_h,
         stride_w=stride_w,
@@ -128,4 +129,5 @@ def workload_of(node: Node, epilogue: tuple[EpilogueOp, ...]) -> Conv2dWorkload:
         dilation_w=dilation_w,
         groups=node.attrs["groups"],
         epilogue=epilogue,
+        **depth,
     )
