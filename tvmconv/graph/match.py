@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tvmconv.decision import Unscheduled
 from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.ir import Graph, Node, Value
 from tvmconv.workload import Conv2dWorkload, EpilogueOp
@@ -38,6 +39,23 @@ def fuse_layers(graph: Graph) -> None:
         for index, node in enumerate(graph.nodes)
         if index in placed or id(node) not in absorbed
     ]
+
+
+def unscheduled(graph: Graph) -> tuple[Unscheduled, ...]:
+    """The convolutions that :func:`fuse_layers` has left, in execution order, and why."""
+    left = [node for node in graph.nodes if node.op.startswith("nn.conv")]
+    return tuple(Unscheduled(n.layer, n.op.removeprefix("nn."), _obstacle(n)) for n in left)
+
+
+def _obstacle(node: Node) -> str:
+    data, weight = node.args[:2]
+    if weight.data is None:
+        return "its weight is computed at run time, only constant ones are packed"
+    if data.is_const:
+        return "its input is a constant"
+    if other := sorted({v.dtype for v in (data, weight, node.output)} - {"float32"}):
+        return f"it computes in {', '.join(other)}, kernels in float32"
+    return "no kernel has its layout or rank"
 
 
 def _is_conv(node: Node) -> bool:

@@ -206,14 +206,15 @@ class _Volumes:
         counted = bool(attrs["count_include_pad"])
         inner = {key: value[1:] for key, value in per_axis.items()}
         planes = n * node.args[0].dims[2]
-        if (*inner["pool_size"], *inner["strides"]) != (1, 1, 1, 1) or any((top, left)):
+        sides = (top, left, bottom, right)
+        if (*inner["pool_size"], *inner["strides"]) != (1, 1, 1, 1) or any(sides):
             image = self._emit(
                 _POOLS[node.op],
                 [image],
                 (planes, channels, height, width),
                 layer=node.layer,
                 **inner,
-                padding=(top, left, bottom, right),
+                padding=sides,
                 layout="NCHW",
                 out_layout="NCHW",
                 ceil_mode=False,
