@@ -150,7 +150,9 @@ def _x3d_block(
     y = net.conv3d(f"{name}.c", y, channels, (1, 1, 1))
     y = net.batch_norm(f"{name}.c.bn", y, gain=_RESIDUAL_GAIN)
     if x.channels != channels or stride != (1, 1, 1):
-        x = net.batch_norm(f"{name}.skip.bn", net.conv3d(f"{name}.skip", x, channels, (1, 1, 1), stride))
+        x = net.batch_norm(
+            f"{name}.skip.bn", net.conv3d(f"{name}.skip", x, channels, (1, 1, 1), stride)
+        )
     return net.relu(f"{name}.relu", net.add(f"{name}.add", y, x))
 
 

@@ -169,7 +169,7 @@ class TileModel:
         fast with weights in memory). With AVX2 a prefetch shares few multiply-adds, and costs
         more than it hides (2 % on ResNet-50's, up to a half where a tile fills the registers).
         """
-        w, machine = self.shape, self.machine
+        machine = self.machine
         if machine.lanes <= _UNROLLED_BY_LLVM:
             return False
         tiles = self._places(config.int("oh"), config.int("ow"))

@@ -4,7 +4,8 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 
 1. image, cache block of tile rows, group of output blocks, tile row: parallel;
 2. tile column;
-3. input block, kernel plane of a 3-D convolution, kernel row, kernel column, channel of the block: the reduction;
+3. input block, plane of a 3-D kernel, kernel row, kernel column, channel of the block: the
+   reduction;
 4. row, column and output block of the register tile, unrolled; lanes, one vector.
 """
 

@@ -64,7 +64,8 @@ class _Volumes:
             return [node]
         result = rule(self, node)
         if result is None:
-            return [node]
+            # images that were made on the way serve later nodes, or are dead
+            return [*self.steps, node]
         mapping[node.output] = self._volume_of(result, node.output.dims)
         return self.steps
 
@@ -159,7 +160,7 @@ class _Volumes:
             return constant(planes.reshape(-1, *planes.shape[2:]), value.name, value.dtype)
         if len(value.dims) < 5:
             return None
-        if (full[0], full[2]) == (n, depth) or (full[0] == 1 and full[2] in (1, n * depth)):
+        if (full[0], full[2]) in ((n, depth), (1, 1)):
             return self._image_of(value)
         if (full[0], full[2]) != (n, 1):
             return None
