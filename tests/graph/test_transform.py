@@ -163,9 +163,8 @@ def test_volumes_are_replaced():
     with builder.function("main", [x]):
         with builder.dataflow():
             y = builder.emit(relax.op.nn.conv3d(x, weight(20, 3, 3, 3, 3), padding=1))
-            y = builder.emit(
-                relax.op.nn.conv3d(builder.emit(relax.op.nn.relu(y)), weight(8, 20, 1, 1, 1))
-            )
+            y = builder.emit(relax.op.nn.relu(y))
+            y = builder.emit(relax.op.nn.conv3d(y, weight(8, 20, 1, 1, 1)))
             result = builder.emit_output(relax.op.permute_dims(y, [0, 2, 1, 3, 4]))
         builder.emit_func_output(result)
     mod = builder.get()

@@ -122,7 +122,7 @@ def test_squeeze_and_excitation_and_depthwise(batch):
     [
         ("MaxPool", {"kernel_shape": [1, 3, 3], "strides": [1, 2, 2], "pads": [0, 1, 1] * 2}),
         ("MaxPool", {"kernel_shape": [2, 2, 2], "strides": [2, 2, 2], "ceil_mode": 1}),
-        ("MaxPool", {"kernel_shape": [3, 2, 2], "dilations": [2, 1, 2], "pads": [2, 0, 0, 1, 1, 1]}),
+        ("MaxPool", {"kernel_shape": [3, 2, 2], "dilations": [2, 1, 2], "pads": [2, 0, 0] * 2}),
         ("AveragePool", {"kernel_shape": [3, 3, 3], "strides": [2, 2, 2], "pads": [1] * 6}),
         ("AveragePool", {"kernel_shape": [3, 1, 1], "pads": [1, 0, 0] * 2, "count_include_pad": 1}),
         ("AveragePool", {"kernel_shape": [2, 3, 3], "pads": [1, 1, 0, 0, 1, 1], "ceil_mode": 1,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tvmconv.decision import Unscheduled
 from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.ir import Graph, Node, Value
@@ -125,7 +127,7 @@ def workload_of(node: Node, epilogue: tuple[EpilogueOp, ...]) -> Conv2dWorkload:
     """The problem record of an ``nn.conv2d`` node, reading blocked input."""
     n, channels, height, width = node.args[0].dims
     out_channels, _, rows, kernel_w = node.args[1].dims
-    depth: dict[str, int] = node.attrs.get("depth", {})
+    depth: dict[str, Any] = node.attrs.get("depth", {})
     top, left, bottom, right = node.attrs["padding"]
     stride_h, stride_w = node.attrs["strides"]
     dilation_h, dilation_w = node.attrs["dilation"]

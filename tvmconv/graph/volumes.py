@@ -166,8 +166,8 @@ class _Volumes:
             return None
         # every plane of a volume meets the one plane of its operand
         rows = full[1] * full[3] * full[4]
-        planes = self._emit("reshape", [self._image_of(value)], (n, 1, rows))
-        repeated = self._emit("broadcast_to", [planes], (n, depth, rows))
+        single = self._emit("reshape", [self._image_of(value)], (n, 1, rows))
+        repeated = self._emit("broadcast_to", [single], (n, depth, rows))
         return self._emit("reshape", [repeated], (n * depth, full[1], *full[3:]))
 
     def _concat(self, node: Node) -> Value | None:
