@@ -73,14 +73,15 @@ def run_kernel(kernel: Kernel, arrays: ConvArrays, draft: bool = False) -> np.nd
     w, lanes = kernel.workload, kernel.machine.lanes
     data = arrays.data if w.data_layout == "NCHW" else block(arrays.data, lanes, SURPLUS)
     arguments = [data, kernel.pack_weight(arrays.weight)]
-    blocks = kernel.machine.blocks(w.out_channels)
+    planes, channels, height, width = w.result_shape
+    blocks = kernel.machine.blocks(channels)
     if w.has("bias"):
         bias = np.zeros(blocks * lanes, np.float32)
         bias[: w.out_channels] = arrays.bias
         arguments.append(bias.reshape(blocks, lanes))
     if w.has("add"):
         arguments.append(block(arrays.residual, lanes, SURPLUS))
-    shape = (w.batch, blocks, w.out_height, w.out_width, lanes)
+    shape = (planes, blocks, height, width, lanes)
     arguments.append(np.full(shape, np.nan, np.float32))
     tensors = [tvm.runtime.tensor(a) for a in arguments]
     compile_kernel(kernel, draft)["main"](*tensors)

@@ -7,7 +7,7 @@ reference in plain numpy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -146,12 +146,32 @@ def _convolutions(
     )
 
 
+@st.composite
+def volumes(draw: st.DrawFn, images: st.SearchStrategy[Conv2dWorkload]) -> Conv2dWorkload:
+    """Convolutions of images, taken through a depth: any stride, dilation and padding of it."""
+    kernel = draw(st.integers(1, 4))
+    dilation = draw(st.integers(1, 2)) if kernel > 1 else 1
+    span = (kernel - 1) * dilation + 1
+    # a whole window may lie in the padding
+    front, back = draw(st.integers(0, span)), draw(st.integers(0, span))
+    return replace(
+        draw(images),
+        in_depth=draw(st.integers(max(1, span - front - back), 6)),
+        kernel_d=kernel,
+        stride_d=draw(st.integers(1, 3)),
+        pad_front=front,
+        pad_back=back,
+        dilation_d=dilation,
+    )
+
+
 @dataclass(frozen=True)
 class ConvArrays:
     """Operands of one workload in logical layout, float32, normally distributed.
 
     ``data`` is NCHW, ``weight`` OIHW scaled to keep the output's variance near one, ``bias``
     (K,) and ``residual`` NKHW; the last two are always present, whatever the epilogue uses.
+    Of 3-D convolutions they have the shapes that the workload names.
     """
 
     data: npt.NDArray[np.float32]
@@ -164,16 +184,13 @@ def conv_arrays(workload: Conv2dWorkload, seed: int = 0) -> ConvArrays:
     """Seeded operands of a workload."""
     w = workload
     rng = np.random.default_rng(seed)
-    taps = w.in_channels // w.groups * w.kernel_h * w.kernel_w
 
     def normal(*shape: int, scale: float = 1.0) -> npt.NDArray[np.float32]:
         return (rng.standard_normal(shape) * scale).astype(np.float32)
 
     return ConvArrays(
-        data=normal(w.batch, w.in_channels, w.in_height, w.in_width),
-        weight=normal(
-            w.out_channels, w.in_channels // w.groups, w.kernel_h, w.kernel_w, scale=taps**-0.5
-        ),
+        data=normal(*w.data_shape),
+        weight=normal(*w.weight_shape, scale=w.taps**-0.5),
         bias=normal(w.out_channels),
-        residual=normal(w.batch, w.out_channels, w.out_height, w.out_width),
+        residual=normal(*w.result_shape),
     )

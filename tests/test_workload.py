@@ -11,7 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from tests.strategies import conv2d_workloads, conv_arrays, depthwise_workloads, epilogue_ops
+from tests.strategies import (
+    conv2d_workloads,
+    conv_arrays,
+    depthwise_workloads,
+    epilogue_ops,
+    volumes,
+)
 from tvmconv.errors import TvmconvError, WorkloadError
 from tvmconv.workload import Conv2dWorkload, EpilogueOp
 
@@ -26,6 +32,32 @@ def test_text_form_round_trips(workload):
 @given(conv2d_workloads(data_layouts=("NCHWc", "NCHW")))
 def test_json_form_round_trips(workload):
     assert Conv2dWorkload.from_json(json.loads(json.dumps(workload.to_json()))) == workload
+
+
+@given(volumes(conv2d_workloads(data_layouts=("NCHWc", "NCHW"))))
+def test_volumes_round_trip(workload):
+    assert Conv2dWorkload.parse(str(workload)) == workload
+    assert Conv2dWorkload.from_json(json.loads(json.dumps(workload.to_json()))) == workload
+
+
+def test_images_are_written_as_before_there_were_volumes():
+    workload = Conv2dWorkload.parse(RESNET_3X3)
+    assert str(workload) == RESNET_3X3
+    assert not workload.is_volume
+    assert not {key for key in workload.to_json() if key.endswith(("_d", "depth", "front", "back"))}
+
+
+def test_volume_text_follows_benchdnn():
+    text = "mb1ic3id16ih112iw112oc64od16oh56ow56kd3kh7kw7sh2sw2pd1ph3pw3:nchw+bias"
+    workload = Conv2dWorkload.parse("ic3id16ih112oc64kd3kh7sh2pd1ph3:nchw+bias")
+    assert str(workload) == text
+    assert workload.taps == 3 * 3 * 7 * 7
+    assert workload.macs == 64 * 16 * 56 * 56 * 441
+    assert (workload.data_shape, workload.result_shape) == ((16, 3, 112, 112), (16, 64, 56, 56))
+    with pytest.raises(WorkloadError, match="od should be 16, not 15"):
+        Conv2dWorkload.parse(text.replace("od16", "od15"))
+    with pytest.raises(WorkloadError, match="0x7x7; the kernel does not fit"):
+        Conv2dWorkload.parse("ic8id2ih9oc8kd3kh3")
 
 
 @given(epilogue_ops())

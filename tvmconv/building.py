@@ -7,6 +7,7 @@ function ``tvmconv.build``.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,12 @@ def build(
         If nothing that is allowed computes a layer, or an override is not understood or matches
         no layer; names it.
 
+    Warns
+    -----
+    UserWarning
+        Names the convolutions that no algorithm takes, for example because their weights are
+        computed at run time: they run as plain loops.
+
     Examples
     --------
     >>> import numpy as np, tvmconv
@@ -136,6 +143,13 @@ def build(
         report("import", 1, 1)
         with reported("lowering the model"):
             lowered = lower(module, machine, policy=policy, progress=report)
+        if lowered.unscheduled:
+            names = "; ".join(map(str, lowered.unscheduled))
+            warnings.warn(
+                f"{loaded.name}: no algorithm takes {len(lowered.unscheduled)} convolution(s), "
+                f"which run as plain loops, many times slower: {names}",
+                stacklevel=3,  # the caller of the decorated function
+            )
         report("generate code", 0, 1)
         with reported(lambda: failing_kernels(lowered.mod, lowered.calls, machine)):
             executable = compile_graph(lowered, machine)

@@ -95,6 +95,31 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class Unscheduled:
+    """A convolution that no algorithm took: it runs as plain loops, many times slower.
+
+    ``layer`` is the ONNX node's name, ``operator`` the graph's name of what it computes,
+    ``reason`` says why as a clause.
+    """
+
+    layer: str
+    operator: str
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for the manifest and reports."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Unscheduled:
+        """Inverse of :meth:`to_json`."""
+        return cls(**data)
+
+    def __str__(self) -> str:
+        return f"{self.layer} ({self.reason})"
+
+
+@dataclass(frozen=True)
 class KernelCall:
     """One kernel call of a compiled model; the model's list of them is in execution order.
 

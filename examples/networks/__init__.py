@@ -21,6 +21,7 @@ from examples.networks.segmentation import unet
 from examples.networks.squeezenet import squeezenet1_1
 from examples.networks.text_recognition import text_recognition
 from examples.networks.vgg import vgg16
+from examples.networks.video import r2plus1d_18, r3d_18, x3d_s
 
 __all__ = ["NETWORKS", "parameter_count"]
 
@@ -36,4 +37,7 @@ NETWORKS: dict[str, Callable[..., ModelProto]] = {
     "text_recognition": text_recognition,
     "detection": detection,
     "unet": unet,
+    "r3d_18": r3d_18,
+    "r2plus1d_18": r2plus1d_18,
+    "x3d_s": x3d_s,
 }

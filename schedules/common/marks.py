@@ -23,7 +23,7 @@ def mark_cases(schedule: Any, *loops: Any) -> None:
 
 
 def mark_taps(schedule: Any, rows: Any, columns: Any = None) -> None:
-    """Name the reduction loops over kernel rows and, inside, columns.
+    """Name the reduction loops over kernel rows (or planes) and, inside, columns.
 
     Where a read's predicate fails, the read must contribute nothing to the reduction. Columns
     left out keep their predicates in the border copies.

@@ -58,7 +58,13 @@ class TileModel:
         """Reduction steps of one tile: input channels times taps."""
         channels = input_span(self.workload, self.machine) * self.machine.lanes
         channels = min(channels, self.workload.in_channels)
-        return channels * self.workload.kernel_h * self.workload.kernel_w
+        return channels * self.taps
+
+    @cached_property
+    def taps(self) -> int:
+        """Pixels that each output value reads of every input channel."""
+        w = self.workload
+        return w.kernel_d * w.kernel_h * w.kernel_w
 
     def registers(self, oc: int, oh: int, ow: int) -> int:
         """Accumulators, the weights of one step, one broadcast input value."""
@@ -84,7 +90,7 @@ class TileModel:
             for count_h, h in pieces(w.out_height, oh):
                 for count_x, x in pieces(w.out_width, ow):
                     total += count_k * count_h * count_x * self.tile_cycles(k, h * x)
-        return w.batch * total
+        return w.out_planes * total
 
     def tile_cycles(self, oc: int, pixels: int) -> float:
         """Cycles of one register tile over the whole reduction."""
@@ -102,7 +108,8 @@ class TileModel:
         """Rows of pixels of one channel block that all tiles read."""
         w, groups = self.shape, ceil(self.out_blocks / oc)
         blocks = input_span(self.workload, self.machine)
-        return w.batch * groups * self._places(oh, ow) * blocks * oh * w.kernel_h
+        rows = w.kernel_d * w.kernel_h
+        return w.out_planes * groups * self._places(oh, ow) * blocks * oh * rows
 
     def _places(self, oh: int, ow: int) -> int:
         """Tiles of one group of output blocks."""
@@ -139,7 +146,7 @@ class TileModel:
         Of a pixelwise layer with a stride, which is not modelled in one row, tile rows count.
         """
         w, half = self.shape, self.machine.l2_bytes // 2
-        if w.kernel_h * w.kernel_w > 1:
+        if self.taps > 1:
             return 0
         tiles = w.out_width / ow if w.out_height == 1 else w.out_height / oh
         count, groups = ceil(tiles), -(-self.out_blocks // oc)
@@ -147,7 +154,7 @@ class TileModel:
         def traffic(blocks: int) -> float:
             reads = 1 if self.input_bytes / blocks <= half else groups
             passes = blocks if self.weight_bytes > half else 1
-            tasks = w.batch * groups * blocks
+            tasks = w.out_planes * groups * blocks
             idle = -(-tasks // self.machine.cores) * self.machine.cores / tasks
             return (self.input_bytes * reads + self.weight_bytes * passes) * idle
 
@@ -162,11 +169,11 @@ class TileModel:
         fast with weights in memory). With AVX2 a prefetch shares few multiply-adds, and costs
         more than it hides (2 % on ResNet-50's, up to a half where a tile fills the registers).
         """
-        w, machine = self.shape, self.machine
+        machine = self.machine
         if machine.lanes <= _UNROLLED_BY_LLVM:
             return False
         tiles = self._places(config.int("oh"), config.int("ow"))
-        if w.kernel_h * w.kernel_w > 1:
+        if self.taps > 1:
             panel = 4 * machine.lanes * config.int("oc") * self.steps
             small = 2 * panel <= machine.l2_bytes * 3 // 4
             return tiles <= 8 and small and self.weight_bytes > machine.l2_bytes
@@ -195,7 +202,8 @@ class TileModel:
         """Time of the bytes of input and output from behind L2; the cores share the way."""
         w = self.workload
         written = 4 * self.machine.lanes * self.out_blocks * w.out_height * w.out_width
-        moved = w.batch * (self.input_bytes + 2 * written)
+        read = w.batch * w.in_depth * self.input_bytes
+        moved = read + 2 * w.out_planes * written
         return moved / _L3_BYTES_PER_CYCLE / _HERTZ if moved > self.machine.l2_bytes else 0.0
 
     def parts(self, config: Config) -> dict[str, float]:

@@ -55,29 +55,33 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     """Schedule the function of :class:`tvmconv.algorithms.depthwise.Depthwise`."""
     tile_h, tile_w, bands = (config.int(name) for name in ("tile_h", "tile_w", "bands"))
     block, output = schedule.get_sblock("depthwiseconv2d"), schedule.get_sblock("output")
-    n, b, h, w, lane, r, s = schedule.get_loops(block)
+    n, b, h, w, lane, *depth, r, s = schedule.get_loops(block)
     ho, hi = schedule.split(h, [None, tile_h])
     band, ho = schedule.split(ho, [None, band_tiles(workload.out_height, tile_h, bands)])
     wo, wi = schedule.split(w, [None, tile_w])
-    schedule.reorder(n, b, band, ho, wo, r, s, hi, wi, lane)
+    schedule.reorder(n, b, band, ho, wo, *depth, r, s, hi, wi, lane)
     mark_parallel(schedule, n, b, band)
     mark_cases(schedule, ho, wo)
-    register_tile(schedule, block, output, at=wo, reduction=r, tile=(hi, wi), lane=lane)
+    first = (*depth, r)[0]
+    register_tile(schedule, block, output, at=wo, reduction=first, tile=(hi, wi), lane=lane)
 
     size = tile_h * tile_w * workload.kernel_w
     for loop, unrolled in ((s, size), (r, size * workload.kernel_h)):
         if unrolled <= _UNROLL_LIMIT:
             schedule.unroll(loop)
     mark_taps(schedule, r, s)
+    for taps in depth:
+        mark_taps(schedule, taps)
 
 
 def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
     """The slower of the multiply-adds and the input and output traffic from L2."""
-    cores = min(machine.cores, workload.batch * machine.blocks(workload.in_channels))
-    vectors = workload.batch * machine.blocks(workload.in_channels)
-    pixels_in = workload.in_height * workload.in_width
+    vectors = workload.out_planes * machine.blocks(workload.in_channels)
+    cores = min(machine.cores, vectors)
+    # a volume's planes are read again for every tap along the depth, mostly from L2
+    pixels_in = workload.in_height * workload.in_width * workload.kernel_d
     pixels_out = workload.out_height * workload.out_width
-    fma = pixels_out * workload.kernel_h * workload.kernel_w / machine.fma_units
+    fma = pixels_out * workload.taps / machine.fma_units
     # one vector is one cache line on AVX-512: about three cycles each from beyond L1
     traffic = (pixels_in + 2 * pixels_out) * machine.lanes * 4 / 64 * 3
     return vectors * max(fma, traffic) / cores / 3e9
@@ -89,6 +93,6 @@ def _widest(machine: Machine) -> int:
 
 
 def _bands(workload: Conv2dWorkload, machine: Machine, tile_h: int) -> int:
-    blocks = workload.batch * machine.blocks(workload.in_channels)
+    blocks = workload.out_planes * machine.blocks(workload.in_channels)
     bands: int = row_bands(blocks, workload.out_height // tile_h, machine.cores)
     return bands

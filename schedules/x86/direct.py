@@ -4,7 +4,8 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 
 1. image, cache block of tile rows, group of output blocks, tile row: parallel;
 2. tile column;
-3. input block, kernel row, kernel column, channel of the block: the reduction;
+3. input block, plane of a 3-D kernel, kernel row, kernel column, channel of the block: the
+   reduction;
 4. row, column and output block of the register tile, unrolled; lanes, one vector.
 """
 
@@ -83,11 +84,11 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     if w != workload:
         schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
-    n, kb, h, x, lane, cb, r, s, c = schedule.get_loops(block)
+    n, kb, h, x, lane, cb, *depth, r, s, c = schedule.get_loops(block)
     if config["variant"] != "blocked":
         # Algorithm 1 keeps input channels outermost, Algorithm 2 output channels innermost
-        naive = (cb, c, kb, lane, x, h, s, r, n)
-        reordered = (h, r, s, cb, c, x, kb, lane, n)
+        naive = (cb, c, kb, lane, x, h, s, r, *depth, n)
+        reordered = (h, *depth, r, s, cb, c, x, kb, lane, n)
         *order, image = naive if config["variant"] == "naive" else reordered
         schedule.reorder(image, *order)
         if config["variant"] == "reordered":
@@ -100,11 +101,13 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     if w.out_height == 1:
         cache, x_outer = _cache_block(schedule, x_outer, config)
         parallel: tuple[Any, ...] = (n, cache, kb_outer)
-        schedule.reorder(*parallel, h_outer, x_outer, cb, r, s, c, *tile, lane)
+        schedule.reorder(*parallel, h_outer, x_outer, cb, *depth, r, s, c, *tile, lane)
     else:
         cache, h_outer = _cache_block(schedule, h_outer, config)
         parallel = (n, cache, kb_outer, h_outer)
-        schedule.reorder(*parallel, x_outer, cb, r, s, c, *tile, lane)
+        schedule.reorder(*parallel, x_outer, cb, *depth, r, s, c, *tile, lane)
+    for taps in depth:
+        mark_taps(schedule, taps)
     mark_parallel(schedule, *parallel)
     mark_cases(schedule, cache, kb_outer, x_outer)
     if config.int("oh") > 1:

@@ -34,7 +34,7 @@ _STORING, _SQUARE = 4, 4
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """Two output blocks and rows a tile; four blocks where storing costs more than computing."""
-    few = workload.in_channels * workload.kernel_h * workload.kernel_w <= _FEW_TAPS
+    few = workload.taps <= _FEW_TAPS
     # with few taps the stores are the limit: more blocks a tile read the image fewer times
     oc = min(_STORING if few else 2, machine.blocks(workload.out_channels))
     pixels, rows = _widest(machine, oc), 1
@@ -74,12 +74,12 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     """Schedule the function of :class:`tvmconv.algorithms.direct_first.DirectFirst`."""
     oc, tile_h, tile_w, bands = _values(config)
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
-    n, kb, h, w, lane, r, s, ci = schedule.get_loops(block)
+    n, kb, h, w, lane, *depth, r, s, ci = schedule.get_loops(block)
     kbo, kbi = schedule.split(kb, [None, oc])
     ho, hi = schedule.split(h, [None, tile_h])
     band, ho = schedule.split(ho, [None, band_tiles(workload.out_height, tile_h, bands)])
     wo, wi = schedule.split(w, [None, tile_w])
-    schedule.reorder(n, kbo, band, ho, wo, r, s, ci, hi, wi, kbi, lane)
+    schedule.reorder(n, kbo, band, ho, wo, *depth, r, s, ci, hi, wi, kbi, lane)
     mark_parallel(schedule, n, kbo, band)
     mark_cases(schedule, kbo, wo)
     if tile_h > 1:
@@ -87,7 +87,10 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     # cut into ranges of one or two taps, a short row would be written out by the compiler, which
     # then runs out of registers as above; there the predicates of the outermost pixels are cheaper
     mark_taps(schedule, r, s if workload.kernel_w > 4 else None)
-    register_tile(schedule, block, output, at=wo, reduction=r, tile=(hi, wi, kbi), lane=lane)
+    for taps in depth:
+        mark_taps(schedule, taps)
+    first = (*depth, r)[0]
+    register_tile(schedule, block, output, at=wo, reduction=first, tile=(hi, wi, kbi), lane=lane)
 
     # neighbouring taps of one channel share pixels: unrolled, the compiler would keep those
     # broadcasts alive from tap to tap and run out of registers; channels share none
@@ -97,12 +100,11 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
 
 def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
     """The slower of multiply-adds and stores; loads where one block a tile makes them the limit."""
-    pieces = workload.batch * machine.blocks(workload.out_channels)
-    taps = workload.in_channels * workload.kernel_h * workload.kernel_w
+    pieces = workload.out_planes * machine.blocks(workload.out_channels)
     oc, tile_h, tile_w, bands = _values(config)
     pixels = tile_h * tile_w
     loads = (oc + pixels) / (oc * pixels) if oc > 1 else 1 + 1 / pixels
-    compute = taps * max(1.0, loads) / machine.fma_units
+    compute = workload.taps * max(1.0, loads) / machine.fma_units
     # a store of one cache line beyond L2 costs about twelve cycles with its read for ownership
     store = machine.lanes * 4 / 64 * 12
     cycles = pieces * workload.out_height * workload.out_width * max(compute, store)
@@ -120,7 +122,7 @@ def _widest(machine: Machine, oc: int) -> int:
 
 
 def _bands(workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int) -> int:
-    groups = workload.batch * -(-machine.blocks(workload.out_channels) // oc)
+    groups = workload.out_planes * -(-machine.blocks(workload.out_channels) // oc)
     tiles = -(-workload.out_height // tile_h)
     bands: int = row_bands(groups, tiles, machine.cores, 1 if tile_h > 1 else 2)
     return bands

@@ -205,6 +205,24 @@ def test_weight_parameters_are_left_alone_with_a_warning():
     assert "relax.nn.conv2d" not in calls(passed)
 
 
+def test_volumes_are_replaced():
+    builder = relax.BlockBuilder()
+    x = tensor("x", 2, 3, 4, 9, 9)
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit(relax.op.nn.conv3d(x, weight(20, 3, 3, 3, 3), padding=1))
+            y = builder.emit(relax.op.nn.relu(y))
+            y = builder.emit(relax.op.nn.conv3d(y, weight(8, 20, 1, 1, 1)))
+            result = builder.emit_output(relax.op.permute_dims(y, [0, 2, 1, 3, 4]))
+        builder.emit_func_output(result)
+    mod = builder.get()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        passed = SubstituteConv2d("native", threads=1)(mod)
+    assert "relax.nn.conv3d" not in calls(passed)
+    assert_same(mod, passed, "main", (2, 3, 4, 9, 9))
+
+
 def test_symbolic_batch_is_left_alone():
     builder = relax.BlockBuilder()
     n = tvm.tirx.Var("n", "int64")

@@ -24,6 +24,8 @@ PARAMETERS = {
     "mobilenet_v2": 3_504_872,
     "squeezenet1_1": 1_235_496,
     "googlenet": 6_624_904,
+    "r3d_18": 33_371_472,
+    "r2plus1d_18": 31_505_325,
 }
 # smallest images on which every pooling still has input, and channel counts that no lane divides
 SMALL = {
@@ -38,11 +40,15 @@ SMALL = {
     "text_recognition": {"width": 0.2},
     "detection": {"image": 64, "width": 0.25},
     "unet": {"image": (32, 40), "width": 0.3},
+    "r3d_18": {"image": (32, 24), "frames": 5, "width": 0.3},
+    "r2plus1d_18": {"image": 32, "frames": 8, "width": 0.3},
+    "x3d_s": {"image": 32, "frames": 3, "width": 0.3},
 }
 # seconds to draw the weights
-_LARGE = {"alexnet", "vgg16"}
-# test_light.py runs a relative of these at full size
-_COVERED = {"vgg16", "resnet50", "googlenet"}
+_LARGE = {"alexnet", "vgg16", "r3d_18", "r2plus1d_18"}
+# test_light.py runs a relative of the first at full size, tests/graph/test_volumes.py the layers
+# of the last
+_COVERED = {"vgg16", "resnet50", "googlenet", "r2plus1d_18", "x3d_s"}
 
 
 def _names(names: Iterable[str], slow: set[str]) -> list[Any]:

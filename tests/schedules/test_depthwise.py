@@ -47,6 +47,15 @@ def test_nothing_spills_with_32_registers():
         assert code.spills(code.hot_loop()) == []
 
 
+def test_planes_add_to_one_tile_in_registers():
+    workload = Conv2dWorkload.parse("g32ic32id8ih56oc32kd3kh3pd1ph1+bias+relu")
+    code = generated_code(make_kernel(workload, V4, "depthwise"))
+    # over the planes; the branch inside leaves out those beyond the volume
+    body = max(code.loops(), key=code.multiply_adds)
+    assert code.multiply_adds(body) >= 8 * 9 - 3
+    assert code.spills(body) == code.stores(body) == []
+
+
 def test_interior_rows_carry_no_predicate():
     kernel = make_kernel(Conv2dWorkload.parse("g16ic16ih32oc16kh3ph1"), V4, "depthwise")
     assert "if_then_else" not in lowered_text(kernel)

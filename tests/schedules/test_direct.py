@@ -27,6 +27,7 @@ PROBLEMS = [
     "ic512ih7oc128kh1",
     "ic32ih71oc40kh3ph1",
     "ic256ih28oc64kh1sh2",
+    "ic64id16ih56oc64kd3kh3pd1ph1+bias+relu",
 ]
 
 
@@ -40,6 +41,17 @@ def test_accumulators_stay_in_registers(machine, problem):
     oc, oh, ow = (kernel.config.int(name) for name in ("oc", "oh", "ow"))
     # border copies may be the longest loop: the compiler unrolls some of them further
     assert code.multiply_adds(body) >= max(oc - 1, 1) * oh * ow
+    assert not code.spills(body)
+    assert not code.stores(body)
+
+
+@each_target
+def test_accumulators_stay_in_registers_along_the_depth(machine):
+    """A plane outside the volume is a branch around its taps, which the tile outlives."""
+    workload = Conv2dWorkload.parse("ic144id16ih56oc64kd3kh1pd1")
+    code = generated_code(make_kernel(workload, machine, "direct"))
+    body = max(code.loops(), key=code.multiply_adds)
+    assert code.multiply_adds(body) >= machine.minimum_accumulators
     assert not code.spills(body)
     assert not code.stores(body)
 

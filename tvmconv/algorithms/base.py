@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,23 @@ from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
 
 FloatArray = npt.NDArray[np.float32]
+
+
+def images_only(workload: Conv2dWorkload) -> str | None:
+    """What algorithms without a reduction over depth say to a 3-D convolution."""
+    return "it sums over no depth; use direct or depthwise" if workload.is_volume else None
+
+
+def depth_axes(workload: Conv2dWorkload) -> list[Any]:
+    """The reduction axis (``te``) over taps along the depth; none where there are images only."""
+    from tvm import te
+
+    return [te.reduce_axis((0, workload.kernel_d), "t")] if workload.is_volume else []
+
+
+def kernel_row(workload: Conv2dWorkload, depth: Sequence[Any], row: Any) -> Any:
+    """Row of a packed weight, in which the planes of a kernel follow each other."""
+    return depth[0] * workload.kernel_h + row if depth else row
 
 
 class Algorithm(ABC):
@@ -29,6 +46,8 @@ class Algorithm(ABC):
     residual  the output's shape
     output    ``(N, K/c, OH, OW, c)``
     ========  ==========================================================================
+
+    ``N`` counts the planes of all volumes where the convolution is 3-D.
 
     Channel counts that ``c`` does not divide are rounded up. The surplus lanes of the input may
     hold any finite value (packed weights are zero there); those of the output are finite.

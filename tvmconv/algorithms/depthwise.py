@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
-from tvmconv.algorithms.padding import inside_image
+from tvmconv.algorithms.padding import input_plane, inside_image
 from tvmconv.config import Config
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
@@ -22,7 +22,7 @@ UNIT_ROUNDOFF = 2.0**-24
 
 
 class Depthwise(Algorithm):
-    """Direct depthwise convolution, NCHWc in and out, weight packed ``(C/c, R, S, c)``."""
+    """Direct depthwise convolution, NCHWc in and out, weight packed ``(C/c, T*R, S, c)``."""
 
     name = "depthwise"
     blocks = ("depthwiseconv2d", "output")
@@ -45,12 +45,15 @@ class Depthwise(Algorithm):
         given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
         r = te.reduce_axis((0, w.kernel_h), name="r")
         s = te.reduce_axis((0, w.kernel_w), name="s")
+        depth = depth_axes(w)
 
         def tap(n: Any, b: Any, h: Any, x: Any, lane: Any) -> Any:
             row = h * w.stride_h + r * w.dilation_h - w.pad_top
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
-            product = given.data[n, b, row, column, lane] * given.weight[b, r, s, lane]
-            return te.sum(inside_image(product, row, column, w), axis=[r, s])
+            plane, tests = input_plane(w, n, depth[0] if depth else 0)
+            weight = given.weight[b, kernel_row(w, depth, r), s, lane]
+            product = given.data[plane, b, row, column, lane] * weight
+            return te.sum(inside_image(product, row, column, w, tests), axis=[*depth, r, s])
 
         total = self.reduction(output_shape(w, machine), tap, "depthwiseconv2d")
         return given.arguments(given.output(total))
@@ -58,14 +61,14 @@ class Depthwise(Algorithm):
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
-        """``(C/c, R, S, c)``."""
+        """``(C/c, T*R, S, c)``."""
         blocks = machine.blocks(workload.in_channels)
-        return (blocks, workload.kernel_h, workload.kernel_w, machine.lanes)
+        return (blocks, *workload.weight_shape[2:], machine.lanes)
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
-        """OIHW with I = 1 to ``(C/c, R, S, c)``, surplus channels zero."""
+        """OIHW with I = 1 to ``(C/c, T*R, S, c)``, surplus channels zero."""
         split = split_outputs(weight[:, 0], machine.blocks(workload.out_channels), machine.lanes)
         return np.ascontiguousarray(split.transpose(0, 2, 3, 1))
 
@@ -84,5 +87,4 @@ class Depthwise(Algorithm):
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """Random-walk growth of rounding errors over one output's taps."""
-        taps = workload.kernel_h * workload.kernel_w
-        return UNIT_ROUNDOFF * float(np.sqrt(taps))
+        return UNIT_ROUNDOFF * float(np.sqrt(workload.taps))

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
 from tvmconv.algorithms.operands import Operands, output_shape
-from tvmconv.algorithms.padding import inside_image
+from tvmconv.algorithms.padding import input_plane, inside_image
 from tvmconv.config import Config
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
@@ -68,6 +68,7 @@ class Direct(Algorithm):
         given = Operands.of(workload, machine, packed)
         span = input_span(workload, machine)
         cb = te.reduce_axis((0, span), "cb")
+        depth = depth_axes(w)
         r = te.reduce_axis((0, w.kernel_h), "r")
         s = te.reduce_axis((0, w.kernel_w), "s")
         c = te.reduce_axis((0, packed[4]), "c")
@@ -79,9 +80,10 @@ class Direct(Algorithm):
             # the plane itself keeps its rows
             width = workload.in_width
             pixel = (column // width, column % width) if flat else (y, column)
-            value = inside_image(given.data[(n, block, *pixel, c)], y, column, w)
-            tap = given.weight[kb // oc, cb, r, s, c, kb % oc, k]
-            return te.sum(value * tap, axis=[cb, r, s, c])
+            plane, tests = input_plane(w, n, depth[0] if depth else 0)
+            value = inside_image(given.data[(plane, block, *pixel, c)], y, column, w, tests)
+            tap = given.weight[kb // oc, cb, kernel_row(w, depth, r), s, c, kb % oc, k]
+            return te.sum(value * tap, axis=[cb, *depth, r, s, c])
 
         total = self.reduction(output_shape(w, machine), multiply)
         if not flat:
@@ -102,7 +104,7 @@ class Direct(Algorithm):
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
-        """``(K/(oc*k), C/c, R, S, c, oc, k)``, ``k`` and ``c`` the machine's lanes.
+        """``(K/(oc*k), C/c, T*R, S, c, oc, k)``, ``k`` and ``c`` the machine's lanes.
 
         The last group holds zero blocks where ``oc`` does not divide the number of output
         blocks; an input with less than one block of channels keeps only those.
@@ -110,7 +112,7 @@ class Direct(Algorithm):
         oc = config.int("oc")
         groups = -(-machine.blocks(workload.out_channels) // oc)
         inner = min(machine.lanes, workload.in_channels)
-        taps = (workload.kernel_h, workload.kernel_w)
+        taps = workload.weight_shape[2:]
         return (groups, input_span(workload, machine), *taps, inner, oc, machine.lanes)
 
     def pack_weight(
@@ -141,14 +143,13 @@ class Direct(Algorithm):
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Padded channels, and the zeros between groups, are multiplied too."""
-        pixels = workload.batch * workload.out_height * workload.out_width
+        pixels = workload.out_planes * workload.out_height * workload.out_width
         _, span, r, s, inner, _, lanes = self.packed_weight_shape(workload, machine, config)
         return pixels * machine.blocks(workload.out_channels) * lanes * span * inner * r * s
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """Rounding of one sum over all taps, relative to the largest output."""
-        taps = workload.in_channels // workload.groups * workload.kernel_h * workload.kernel_w
-        return float(2.0**-24 * (2.0 + 0.35 * taps**0.5))
+        return float(2.0**-24 * (2.0 + 0.35 * workload.taps**0.5))
 
 
 @lru_cache(maxsize=1024)

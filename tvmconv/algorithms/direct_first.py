@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
 from tvmconv.algorithms.direct import Direct
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
-from tvmconv.algorithms.padding import inside_image
+from tvmconv.algorithms.padding import input_plane, inside_image
 from tvmconv.config import Config
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
@@ -48,12 +48,15 @@ class DirectFirst(Algorithm):
         ci = te.reduce_axis((0, w.in_channels), name="ci")
         r = te.reduce_axis((0, w.kernel_h), name="r")
         s = te.reduce_axis((0, w.kernel_w), name="s")
+        depth = depth_axes(w)
 
         def tap(n: Any, b: Any, h: Any, x: Any, lane: Any) -> Any:
             row = h * w.stride_h + r * w.dilation_h - w.pad_top
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
-            pixel = inside_image(given.data[n, ci, row, column], row, column, w)
-            return te.sum(pixel * given.weight[b // oc, r, s, ci, b % oc, lane], axis=[r, s, ci])
+            plane, tests = input_plane(w, n, depth[0] if depth else 0)
+            pixel = inside_image(given.data[plane, ci, row, column], row, column, w, tests)
+            weight = given.weight[b // oc, kernel_row(w, depth, r), s, ci, b % oc, lane]
+            return te.sum(pixel * weight, axis=[*depth, r, s, ci])
 
         total = self.reduction(output_shape(w, machine), tap)
         return given.arguments(given.output(total))
@@ -61,10 +64,10 @@ class DirectFirst(Algorithm):
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
-        """``(K/(oc*k), R, S, C, oc, k)``, ``k`` the machine's lanes."""
+        """``(K/(oc*k), T*R, S, C, oc, k)``, ``k`` the machine's lanes."""
         oc = config.int("oc")
         groups = -(-machine.blocks(workload.out_channels) // oc)
-        taps = (workload.kernel_h, workload.kernel_w, workload.in_channels)
+        taps = (*workload.weight_shape[2:], workload.in_channels)
         return (groups, *taps, oc, machine.lanes)
 
     def pack_weight(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
 from tvmconv.algorithms.direct import Direct, first_block, input_span
 from tvmconv.algorithms.operands import Operands, input_shape, output_shape, split_outputs
 from tvmconv.algorithms.padding import zero_unless
@@ -46,7 +46,7 @@ class Im2col(Algorithm):
             return "a depthwise layer would multiply by zeros; use the depthwise algorithm"
         if workload.data_layout == "NCHW" and workload.groups > 1:
             return f"from plain NCHW it has no groups; this layer has {workload.groups}"
-        return None
+        return images_only(workload)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
         """See the base class; pixels are numbered over the image, and padded to whole panels."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
 from tvmconv.algorithms.direct import Direct, first_block, input_span
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import inside_image
@@ -36,7 +36,7 @@ class Im2win(Algorithm):
 
     def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Reads blocked input, as :class:`~tvmconv.algorithms.direct.Direct` does."""
-        return Direct().unsupported(workload, machine)
+        return Direct().unsupported(workload, machine) or images_only(workload)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
         """See the base class; block ``windows`` is the transform."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
 from tvmconv.algorithms.direct import Direct
 from tvmconv.algorithms.im2win import columns
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
@@ -36,7 +36,7 @@ class Im2winNchw(Algorithm):
             return "it reads plain NCHW input, not channel blocks; see im2win"
         if workload.groups != 1:
             return f"the source has no groups; this layer has {workload.groups}"
-        return None
+        return images_only(workload)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
         """See the base class; block ``windows`` is the transform."""

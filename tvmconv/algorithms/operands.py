@@ -16,16 +16,16 @@ from tvmconv.workload import Conv2dWorkload
 
 def input_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
     """``(N, C/c, H, W, c)``, or ``(N, C, H, W)`` where the layout is ``NCHW``."""
-    w = workload
-    if w.data_layout == "NCHW":
-        return (w.batch, w.in_channels, w.in_height, w.in_width)
-    return (w.batch, machine.blocks(w.in_channels), w.in_height, w.in_width, machine.lanes)
+    if workload.data_layout == "NCHW":
+        return workload.data_shape
+    planes, channels, height, width = workload.data_shape
+    return (planes, machine.blocks(channels), height, width, machine.lanes)
 
 
 def output_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
     """``(N, K/c, OH, OW, c)``."""
-    w = workload
-    return (w.batch, machine.blocks(w.out_channels), w.out_height, w.out_width, machine.lanes)
+    planes, channels, height, width = workload.result_shape
+    return (planes, machine.blocks(channels), height, width, machine.lanes)
 
 
 @dataclass(frozen=True)

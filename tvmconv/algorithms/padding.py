@@ -41,7 +41,31 @@ def image_tests(
     return tests
 
 
-def inside_image(value: Any, row: Any, column: Any, workload: Conv2dWorkload) -> Any:
+def input_plane(workload: Conv2dWorkload, image: Any, tap: Any) -> tuple[Any, list[Any]]:
+    """Number of the input plane that a tap along the depth reads, and tests that it exists.
+
+    Parameters
+    ----------
+    workload
+        The convolution; of images, the plane is the image itself.
+    image
+        Number of the output plane, over all volumes of the batch.
+    tap
+        Number of the tap.
+    """
+    w = workload
+    if not w.is_volume:
+        return image, []
+    plane = image % w.out_depth * w.stride_d + tap * w.dilation_d - w.pad_front
+    last = (w.out_depth - 1) * w.stride_d + (w.kernel_d - 1) * w.dilation_d - w.pad_front
+    tests = [plane >= 0] if w.pad_front else []
+    tests += [plane < w.in_depth] if last >= w.in_depth else []
+    return image // w.out_depth * w.in_depth + plane, tests
+
+
+def inside_image(
+    value: Any, row: Any, column: Any, workload: Conv2dWorkload, tests: Sequence[Any] = ()
+) -> Any:
     """The value where its input position lies in the image, zero where it is padding.
 
     A multiply-add of zero vanishes where the predicate is false at compile time. Where it stays
@@ -56,8 +80,10 @@ def inside_image(value: Any, row: Any, column: Any, workload: Conv2dWorkload) ->
         Input position of one tap of a window.
     workload
         The convolution.
+    tests
+        What must hold beside; see :func:`input_plane`.
     """
     w = workload
     lowest = (w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h - w.pad_top
     rightmost = (w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w - w.pad_left
-    return zero_unless(image_tests(w, row, column, lowest, rightmost), value)
+    return zero_unless([*tests, *image_tests(w, row, column, lowest, rightmost)], value)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
 from tvmconv.algorithms.operands import Operands
 from tvmconv.algorithms.padding import image_tests, zero_unless
 from tvmconv.algorithms.winograd_matrices import (
@@ -134,6 +134,8 @@ class Winograd(Algorithm):
             return f"it computes in float32, not {w.dtype}"
         if w.data_layout != "NCHWc":
             return "it reads channel-blocked input, not plain NCHW"
+        if w.is_volume:
+            return images_only(w)
         if (w.stride_h, w.stride_w) != (1, 1):
             return f"its tiles overlap only at stride 1, not {w.stride_h}x{w.stride_w}"
         if (w.dilation_h, w.dilation_w) != (1, 1):

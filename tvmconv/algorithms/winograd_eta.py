@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
 from tvmconv.algorithms.operands import Operands
 from tvmconv.algorithms.padding import image_tests, zero_unless
 from tvmconv.algorithms.winograd_matrices import rounding_error
@@ -50,6 +50,8 @@ class WinogradEta(Algorithm):
         w = workload
         if w.dtype != "float32":
             return f"it computes in float32, not {w.dtype}"
+        if w.is_volume:
+            return images_only(w)
         if (w.kernel_h, w.kernel_w) != (TAPS, TAPS):
             return f"the source treats 3x3 kernels, not {w.kernel_h}x{w.kernel_w}"
         if (w.stride_h, w.stride_w) != (1, 1):

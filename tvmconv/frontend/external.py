@@ -137,7 +137,7 @@ class ExternalData:
                 "may be a file of another folder; put a copy of it in the model's folder"
             )
         self._files[location] = file
-        self._size += info.st_size
+        self._size += os.fstat(file).st_size
         return file
 
 

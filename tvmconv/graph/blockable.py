@@ -128,6 +128,7 @@ _RULES: dict[str, Callable[[Node], bool]] = {
     CONV: _always,
     "nn.max_pool2d": _pool,
     "nn.avg_pool2d": _pool,
+    "depth_pool": _always,
     "mean": _global,
     "max": _global,
     "concat": _concat,

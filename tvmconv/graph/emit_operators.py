@@ -97,6 +97,27 @@ def _pool(emitter: Emitter, node: Node) -> None:
         _single(emitter, node, lambda x: avg_pool(x, rows, columns, counted), flops=flops)
 
 
+def depth_pool(node: Node) -> Any:
+    """The expression of a pooling along the depth, on (volumes, 1, D, anything, c)."""
+    rows, columns = Window(*node.attrs["window"]), Window(1)
+    if node.attrs["kind"] == "max":
+        return lambda x: max_pool(x, rows, columns)
+    return lambda x: avg_pool(x, rows, columns, node.attrs["count_include_pad"])
+
+
+def _depth_pool(emitter: Emitter, node: Node) -> None:
+    volumes, data = node.attrs["volumes"], emitter.as_blocked(node.args[0])
+    planes, channels, height, width = node.output.dims
+    blocks = emitter.machine.blocks(channels)
+    depth = node.args[0].dims[0] // volumes
+    view = (volumes, 1, depth, blocks * height * width, emitter.lanes)
+    flops = node.attrs["window"][0] * int(np.prod(node.output.dims))
+    record = _record(node, flops)
+    pooled = emitter.call(depth_pool(node), [emitter.reshape(data, view)], record, opaque=True)
+    shape = (planes, blocks, height, width, emitter.lanes)
+    emitter.set_blocked(node.output, emitter.reshape(pooled, shape))
+
+
 def _global(emitter: Emitter, node: Node) -> None:
     channels, kind = node.output.dims[1], "avg" if node.op == "mean" else "max"
     flops = int(np.prod(node.args[0].dims))
@@ -211,6 +232,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("add", "subtract", "multiply", "divide", "maximum", "minimum"), _binary),
     "nn.max_pool2d": _pool,
     "nn.avg_pool2d": _pool,
+    "depth_pool": _depth_pool,
     "mean": _global,
     "max": _global,
     "concat": _concat,

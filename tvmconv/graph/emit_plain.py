@@ -6,6 +6,7 @@ from typing import Any
 
 from tvm import relax, te
 
+from tvmconv.graph.emit_operators import depth_pool
 from tvmconv.graph.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.ir import Node
 from tvmconv.graph.scalars import map_tensor, scalar_expression
@@ -27,6 +28,16 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         _call(emitter, node, lambda x: normalise(x, axis), record, opaque=True)
     elif node.op == "lrn":
         _call(emitter, node, lambda x: lrn(x, **node.attrs), record, opaque=True)
+    elif node.op == "depth_pool":
+        n, channels, height, width = node.args[0].dims
+        view = (node.attrs["volumes"], 1, n // node.attrs["volumes"], channels * height * width, 1)
+        pooled = emitter.call(
+            depth_pool(node),
+            [emitter.reshape(emitter.as_plain(node.args[0]), view)],
+            record,
+            opaque=True,
+        )
+        emitter.plain[node.output] = emitter.reshape(pooled, node.output.dims)
     elif node.op in ("channel_shuffle", "depth_to_space"):
         _call(emitter, node, _channel_moves(node), record)
     elif node.op in EXTREMES and node.output.dtype.startswith("float"):
@@ -94,6 +105,10 @@ def _rebuilt(emitter: Emitter, node: Node) -> Any:
     if node.op in ("mean", "max"):
         reduce = relax.op.mean if node.op == "mean" else relax.op.max
         return reduce(args[0], list(attrs["axis"]), attrs["keepdims"])
+    if node.op == "permute_dims":
+        return relax.op.permute_dims(args[0], list(attrs["axes"]))
+    if node.op == "broadcast_to":
+        return relax.op.broadcast_to(args[0], node.output.dims)
     if node.op == "concat":
         return relax.op.concat(args[0], axis=attrs["axis"])
     return getattr(relax.op, node.op)(*args)

@@ -12,14 +12,14 @@ import tvm
 from tvm import relax
 
 from tvmconv.compile.culprit import failing_operators
-from tvmconv.decision import Decision, KernelCall
+from tvmconv.decision import Decision, KernelCall, Unscheduled
 from tvmconv.frontend.canonical import layer_name
 from tvmconv.graph.emit import emit_graph
 from tvmconv.graph.emitter import CallRecord, Emitter
 from tvmconv.graph.fusion import group_operators
 from tvmconv.graph.ir import Graph
 from tvmconv.graph.layout import Plan, plan_layouts
-from tvmconv.graph.match import CONV, fuse_layers
+from tvmconv.graph.match import CONV, fuse_layers, unscheduled
 from tvmconv.graph.normalise import normalise
 from tvmconv.graph.read import read_function, type_of
 from tvmconv.machine import Machine
@@ -48,6 +48,8 @@ class LoweredGraph:
         Layout changes that move data.
     padding_overhead_bytes
         Bytes of activations and weights that only fill up the last channel block.
+    unscheduled
+        Convolutions that no algorithm took.
     """
 
     mod: Any
@@ -55,6 +57,7 @@ class LoweredGraph:
     calls: tuple[KernelCall, ...]
     reorders: int
     padding_overhead_bytes: int
+    unscheduled: tuple[Unscheduled, ...] = ()
 
 
 def lower(
@@ -108,7 +111,9 @@ def lower(
         records[str(result.name)] = records[name]
     calls = kernel_calls(finished["main"], records, merged)
     decisions = _named_decisions(graph, plan, emitter)
-    return LoweredGraph(finished, decisions, calls, emitter.reorders, emitter.padding_bytes)
+    return LoweredGraph(
+        finished, decisions, calls, emitter.reorders, emitter.padding_bytes, unscheduled(graph)
+    )
 
 
 def prepare(graph: Graph, machine: Machine) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from tvmconv.decision import Unscheduled
 from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.ir import Graph, Node, Value
 from tvmconv.workload import Conv2dWorkload, EpilogueOp
@@ -38,6 +41,23 @@ def fuse_layers(graph: Graph) -> None:
         for index, node in enumerate(graph.nodes)
         if index in placed or id(node) not in absorbed
     ]
+
+
+def unscheduled(graph: Graph) -> tuple[Unscheduled, ...]:
+    """The convolutions that :func:`fuse_layers` has left, in execution order, and why."""
+    left = [node for node in graph.nodes if node.op.startswith("nn.conv")]
+    return tuple(Unscheduled(n.layer, n.op.removeprefix("nn."), _obstacle(n)) for n in left)
+
+
+def _obstacle(node: Node) -> str:
+    data, weight = node.args[:2]
+    if weight.data is None:
+        return "its weight is computed at run time, only constant ones are packed"
+    if data.is_const:
+        return "its input is a constant"
+    if other := sorted({v.dtype for v in (data, weight, node.output)} - {"float32"}):
+        return f"it computes in {', '.join(other)}, kernels in float32"
+    return "no kernel has its layout or rank"
 
 
 def _is_conv(node: Node) -> bool:
@@ -106,17 +126,18 @@ def _fused(node: Node, chain: list[Node], steps: list[EpilogueOp], residual: Val
 def workload_of(node: Node, epilogue: tuple[EpilogueOp, ...]) -> Conv2dWorkload:
     """The problem record of an ``nn.conv2d`` node, reading blocked input."""
     n, channels, height, width = node.args[0].dims
-    out_channels, _, kernel_h, kernel_w = node.args[1].dims
+    out_channels, _, rows, kernel_w = node.args[1].dims
+    depth: dict[str, Any] = node.attrs.get("depth", {})
     top, left, bottom, right = node.attrs["padding"]
     stride_h, stride_w = node.attrs["strides"]
     dilation_h, dilation_w = node.attrs["dilation"]
     return Conv2dWorkload(
-        batch=n,
+        batch=n // depth.get("in_depth", 1),
         in_channels=channels,
         in_height=height,
         in_width=width,
         out_channels=out_channels,
-        kernel_h=kernel_h,
+        kernel_h=rows // depth.get("kernel_d", 1),
         kernel_w=kernel_w,
         stride_h=stride_h,
         stride_w=stride_w,
@@ -128,4 +149,5 @@ def workload_of(node: Node, epilogue: tuple[EpilogueOp, ...]) -> Conv2dWorkload:
         dilation_w=dilation_w,
         groups=node.attrs["groups"],
         epilogue=epilogue,
+        **depth,
     )

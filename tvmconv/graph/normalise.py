@@ -19,6 +19,7 @@ from tvmconv.graph.one_dimensional import raise_signals
 from tvmconv.graph.padding import merge_padding
 from tvmconv.graph.patterns import fuse_patterns
 from tvmconv.graph.transposed import lower_transposed
+from tvmconv.graph.volumes import lower_volumes
 
 
 def normalise(graph: Graph, lanes: int) -> None:
@@ -44,6 +45,7 @@ def normalise(graph: Graph, lanes: int) -> None:
     lower_transposed(graph, lanes)
     merge_padding(graph)
     graph.remove_dead()
+    lower_volumes(graph)
     fold_affine(graph)
     graph.remove_dead()
 

@@ -16,12 +16,11 @@ def merge_padding(graph: Graph) -> None:
         if pad is None or pad.op != "nn.pad" or pad.attrs.get("pad_mode") != "constant":
             continue
         width = pad.attrs["pad_width"]
-        if len(width) != 8 or any(width[:4]) or any(size < 0 for size in width):
+        if any(width[:4]) or any(size < 0 for size in width):
             continue
         if _allows(node, pad):
-            top, bottom, left, right = width[4:]
             old = node.attrs["padding"]
-            added = (top, left, bottom, right)
+            added = (*width[4::2], *width[5::2])
             node.attrs = {
                 **node.attrs,
                 "padding": tuple(a + b for a, b in zip(old, added, strict=True)),
@@ -34,7 +33,7 @@ def merge_padding(graph: Graph) -> None:
 
 def _allows(node: Node, pad: Node) -> bool:
     value = float(pad.attrs.get("pad_value") or 0.0)
-    if node.op == "nn.conv2d":
+    if node.op in ("nn.conv2d", "nn.conv3d"):
         return value == 0.0
     if node.op == "nn.avg_pool2d":
         counted = node.attrs["count_include_pad"] or not any(node.attrs["padding"])

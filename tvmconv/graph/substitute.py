@@ -115,7 +115,7 @@ def _is_tensor(var: Any) -> bool:
 
 
 def _is_conv(node: Node) -> bool:
-    return node.op.startswith("nn.conv") and node.op[7:8] in ("1", "2")
+    return node.op.startswith("nn.conv") and node.op[7:8] in ("1", "2", "3")
 
 
 def _has_free_weight(node: Node) -> bool:

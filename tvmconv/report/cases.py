@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.errors import WorkloadError
 from tvmconv.report.reference import convolution
 from tvmconv.workload import Conv2dWorkload, EpilogueOp
 
@@ -45,14 +46,16 @@ def write_layer_case(
     import onnx
 
     w = workload
+    if w.is_volume:
+        raise WorkloadError(
+            f"{w} is a 3-D convolution, which peers are not timed on layer by layer; bench a "
+            "network that holds it"
+        )
     generator = np.random.default_rng(SEED)
-    taps = w.in_channels // w.groups * w.kernel_h * w.kernel_w
-    shape = (w.out_channels, w.in_channels // w.groups, w.kernel_h, w.kernel_w)
-    constants = {"weight": random_input(shape, "float32", generator) / np.float32(np.sqrt(taps))}
-    inputs = {
-        "data": random_input((w.batch, w.in_channels, w.in_height, w.in_width), "f4", generator)
-    }
-    result = (w.batch, w.out_channels, w.out_height, w.out_width)
+    constants = {"weight": random_input(w.weight_shape, "float32", generator)}
+    constants["weight"] /= np.float32(np.sqrt(w.taps))
+    inputs = {"data": random_input(w.data_shape, "f4", generator)}
+    result = w.result_shape
     if w.has("bias"):
         constants["bias"] = random_input((w.out_channels,), "float32", generator)
     if w.has("add"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.decision import Candidate, Decision
+from tvmconv.decision import Candidate, Decision, Unscheduled
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.summary import bytes_text, memory_table, model_facts
 
@@ -26,6 +26,11 @@ _DECISIONS = (
 )
 _MEASURED_ERROR = Column("error_measured", "error meas.", ".1e")
 _MEASURED_TIME = Column("seconds", "measured ms", ".3f", 1e3)
+_UNSCHEDULED = (
+    Column("layer", "layer"),
+    Column("operator", "operator"),
+    Column("reason", "why"),
+)
 _CANDIDATES = (
     Column("layers", "layers"),
     Column("algorithm", "algorithm"),
@@ -60,7 +65,8 @@ def explain_report(
     Returns
     -------
     Report
-        Tables ``layers``, ``candidates`` and ``memory``; ``str()`` of it is the terminal view.
+        Tables ``layers``, ``candidates``, ``memory`` and, where no algorithm took some
+        convolutions, ``unscheduled``; ``str()`` of it is the terminal view.
     """
     decisions = model.decisions
     rows = [_decision(d) for d in decisions]
@@ -85,15 +91,19 @@ def explain_report(
         facts["largest_error_measured"] = max(errors)
     if peak is not None:
         facts |= {"peak_gflops": peak[0], "memory_read_gbs": peak[1]}
+    left = model.unscheduled
+    if left:
+        facts["unscheduled_convolutions"] = len(left)
     considered = [row for group in _alike(decisions) for row in _considered(group)]
     return Report(
         kind="explain",
-        title=f"{model.name}: {len(decisions)} convolutions",
+        title=_title(model),
         facts=facts,
         tables=(
             Table("layers", "Decisions", tuple(columns), rows),
             Table("candidates", "All candidates, by layer", _CANDIDATES, considered),
             memory_table(model),
+            *([_unscheduled_table(left)] if left else []),
         ),
         notes=(
             "Errors are max|error| / max|reference| against float64 on normally distributed "
@@ -101,6 +111,17 @@ def explain_report(
         ),
         data={"calls": [call.to_json() for call in model.calls]},
     )
+
+
+def _title(model: CompiledModel) -> str:
+    left = len(model.unscheduled)
+    warning = f"; WARNING: {left} of them run as plain loops, see below" if left else ""
+    return f"{model.name}: {len(model.decisions) + left} convolutions{warning}"
+
+
+def _unscheduled_table(left: Sequence[Unscheduled]) -> Table:
+    title = "WARNING: no algorithm took these convolutions; they run as plain loops"
+    return Table("unscheduled", title, _UNSCHEDULED, [item.to_json() for item in left])
 
 
 def _decision(decision: Decision) -> dict[str, Any]:

@@ -54,8 +54,8 @@ class KernelRun:
             values.append(_blocked(bias, lanes).reshape(-1, lanes))
         if w.has("add"):
             values.append(_blocked(inputs["residual"], lanes))
-        blocks = kernel.machine.blocks(w.out_channels)
-        shape = (w.batch, blocks, w.out_height, w.out_width, lanes)
+        planes, channels, height, width = w.result_shape
+        shape = (planes, kernel.machine.blocks(channels), height, width, lanes)
         self._result = tvm.runtime.empty(shape, "float32")
         tensors = [tvm.runtime.tensor(np.ascontiguousarray(v, np.float32)) for v in values]
         self._arguments = (*tensors, self._result)
@@ -135,12 +135,11 @@ def random_operands(
     def normal(*shape: int) -> Array:
         return generator.standard_normal(shape, dtype=np.float32)
 
-    taps = w.in_channels // w.groups * w.kernel_h * w.kernel_w
-    weight = normal(w.out_channels, w.in_channels // w.groups, w.kernel_h, w.kernel_w)
-    inputs = {"data": normal(w.batch, w.in_channels, w.in_height, w.in_width)}
+    weight = normal(*w.weight_shape)
+    inputs = {"data": normal(*w.data_shape)}
     if w.has("add"):
-        inputs["residual"] = normal(w.batch, w.out_channels, w.out_height, w.out_width)
-    constants = {"weight": weight / np.float32(np.sqrt(taps))}
+        inputs["residual"] = normal(*w.result_shape)
+    constants = {"weight": weight / np.float32(np.sqrt(w.taps))}
     if w.has("bias"):
         constants["bias"] = normal(w.out_channels)
     return inputs, constants

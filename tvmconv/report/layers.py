@@ -135,11 +135,15 @@ def _shape(workload: str) -> str:
     if not workload:
         return ""
     w = Conv2dWorkload.parse(workload)
+    planes = (f"{w.in_depth}x", f"{w.out_depth}x", f"{w.kernel_d}x") if w.is_volume else [""] * 3
     text = (
-        f"{w.in_channels}x{w.in_height}x{w.in_width} -> "
-        f"{w.out_channels}x{w.out_height}x{w.out_width} {w.kernel_h}x{w.kernel_w}"
+        f"{w.in_channels}x{planes[0]}{w.in_height}x{w.in_width} -> "
+        f"{w.out_channels}x{planes[1]}{w.out_height}x{w.out_width} "
+        f"{planes[2]}{w.kernel_h}x{w.kernel_w}"
     )
-    if (w.stride_h, w.stride_w) != (1, 1):
+    if w.stride_d != 1:
+        text += f" s{w.stride_d}x{w.stride_h}x{w.stride_w}"
+    elif (w.stride_h, w.stride_w) != (1, 1):
         text += f" s{w.stride_h}" if w.stride_h == w.stride_w else f" s{w.stride_h}x{w.stride_w}"
     if (w.dilation_h, w.dilation_w) != (1, 1):
         text += f" d{w.dilation_h}"

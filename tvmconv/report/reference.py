@@ -27,26 +27,31 @@ def convolution(
         ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one.
     constants
         ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it.
+
+    Shapes of a 3-D convolution are those of the workload's ``data_shape`` and its neighbours.
     """
     w = workload
-    pads = ((0, 0), (0, 0), (w.pad_top, w.pad_bottom), (w.pad_left, w.pad_right))
-    data = np.pad(inputs["data"].astype(np.float64), pads)
-    data = data.reshape(w.batch, w.groups, -1, *data.shape[2:])
+    pads = ((w.pad_front, w.pad_back), (0, 0), (w.pad_top, w.pad_bottom), (w.pad_left, w.pad_right))
+    volumes = inputs["data"].astype(np.float64).reshape(w.batch, w.in_depth, *w.data_shape[1:])
+    data = np.pad(volumes, ((0, 0), *pads))
+    data = data.reshape(w.batch, -1, w.groups, w.in_channels // w.groups, *data.shape[3:])
     weight = constants["weight"].astype(np.float64)
     weight = weight.reshape(w.groups, -1, *weight.shape[1:])
     rows, columns = w.out_height, w.out_width
-    result = np.zeros((w.batch, w.groups, weight.shape[1], rows * columns))
-    for r in range(w.kernel_h):
-        for s in range(w.kernel_w):
-            top, left = r * w.dilation_h, s * w.dilation_w
-            taken = data[
-                ...,
-                top : top + (rows - 1) * w.stride_h + 1 : w.stride_h,
-                left : left + (columns - 1) * w.stride_w + 1 : w.stride_w,
-            ]
-            # one matrix product a tap: (K/g, C/g) by (C/g, pixels)
-            result += weight[None, ..., r, s] @ taken.reshape(*taken.shape[:3], -1)
-    output = result.reshape(w.batch, w.out_channels, rows, columns)
+    result = np.zeros((w.batch, w.out_depth, w.groups, weight.shape[1], rows * columns))
+    for t, r, s in np.ndindex(w.kernel_d, w.kernel_h, w.kernel_w):
+        front, top, left = t * w.dilation_d, r * w.dilation_h, s * w.dilation_w
+        taken = data[
+            :,
+            front : front + (w.out_depth - 1) * w.stride_d + 1 : w.stride_d,
+            ...,
+            top : top + (rows - 1) * w.stride_h + 1 : w.stride_h,
+            left : left + (columns - 1) * w.stride_w + 1 : w.stride_w,
+        ]
+        # one matrix product a tap: (K/g, C/g) by (C/g, pixels)
+        tap = weight[..., t * w.kernel_h + r, s]
+        result += tap @ taken.reshape(*taken.shape[:4], -1)
+    output = result.reshape(w.result_shape)
     for step in w.epilogue:
         output = _apply(step, output, inputs, constants)
     return output

@@ -86,4 +86,5 @@ def compile_report(model: CompiledModel, output: Path, seconds: float) -> Report
             "seconds": round(seconds, 3),
         },
         tables=(Table("algorithms", "Algorithms", columns, rows), memory_table(model)),
+        notes=tuple(f"WARNING: no algorithm took {left}" for left in model.unscheduled),
     )

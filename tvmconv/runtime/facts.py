@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmconv.decision import Decision, KernelCall
+from tvmconv.decision import Decision, KernelCall, Unscheduled
 from tvmconv.machine import Machine
 from tvmconv.runtime.manifest import Manifest
 from tvmconv.runtime.memory import MemoryReport
@@ -48,6 +48,11 @@ class ModelFacts:
     def calls(self) -> tuple[KernelCall, ...]:
         """Kernel calls in execution order."""
         return self.manifest.calls
+
+    @property
+    def unscheduled(self) -> tuple[Unscheduled, ...]:
+        """Convolutions that no algorithm took, with the reason."""
+        return self.manifest.unscheduled
 
     @property
     def memory(self) -> MemoryReport:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv import __version__
-from tvmconv.decision import Decision, KernelCall
+from tvmconv.decision import Decision, KernelCall, Unscheduled
 from tvmconv.errors import ArtifactError, TvmconvError
 from tvmconv.machine import Machine
 from tvmconv.runtime.files import read_regular
@@ -57,6 +57,8 @@ class Manifest:
         One per convolution, in the graph's order.
     calls
         Kernel calls in execution order.
+    unscheduled
+        Convolutions that no algorithm took.
     memory
         Planned bytes.
     reorders
@@ -78,6 +80,7 @@ class Manifest:
     outputs: tuple[TensorInfo, ...]
     decisions: tuple[Decision, ...] = ()
     calls: tuple[KernelCall, ...] = ()
+    unscheduled: tuple[Unscheduled, ...] = ()
     memory: MemoryReport = field(default_factory=MemoryReport)
     reorders: int = 0
     policy: Mapping[str, Any] = field(default_factory=dict)
@@ -110,6 +113,7 @@ class Manifest:
             "policy": dict(self.policy),
             "decisions": [decision.to_json() for decision in self.decisions],
             "calls": [call.to_json() for call in self.calls],
+            "unscheduled": [convolution.to_json() for convolution in self.unscheduled],
             "library": {"sha256": self.library_sha256, "bytes": self.library_bytes},
         }
 
@@ -127,6 +131,7 @@ class Manifest:
             outputs=tuple(TensorInfo.from_json(t) for t in data["outputs"]),
             decisions=tuple(Decision.from_json(d) for d in data["decisions"]),
             calls=tuple(KernelCall.from_json(c) for c in data["calls"]),
+            unscheduled=tuple(Unscheduled.from_json(c) for c in data.get("unscheduled", ())),
             memory=MemoryReport(**data["memory"]),
             reorders=data["reorders"],
             policy=dict(data.get("policy", {})),

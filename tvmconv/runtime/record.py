@@ -55,6 +55,7 @@ def record_executable(
         outputs=tuple(outputs),
         decisions=decisions,
         calls=calls,
+        unscheduled=lowered.unscheduled if lowered is not None else (),
         memory=memory,
         reorders=lowered.reorders if lowered is not None else 0,
         policy=policy or {},

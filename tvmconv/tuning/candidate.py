@@ -72,14 +72,13 @@ class Operands:
         def normal(*shape: int) -> Array:
             return generator.standard_normal(shape, dtype=np.float32)
 
-        taps = w.in_channels // w.groups * w.kernel_h * w.kernel_w
-        data = normal(w.batch, w.in_channels, w.in_height, w.in_width)
-        weight = normal(w.out_channels, w.in_channels // w.groups, w.kernel_h, w.kernel_w)
-        weight /= np.float32(taps**0.5)
+        data = normal(*w.data_shape)
+        weight = normal(*w.weight_shape)
+        weight /= np.float32(w.taps**0.5)
         constants = {"weight": weight, "bias": normal(w.out_channels)}
         inputs = {"data": data}
         if w.has("add"):
-            inputs["residual"] = normal(w.batch, w.out_channels, w.out_height, w.out_width)
+            inputs["residual"] = normal(*w.result_shape)
         exact = convolution(w, inputs, constants)
         self.scale = float(np.abs(exact).max()) or 1.0
         self.expected = exact.astype(np.float32)
@@ -177,14 +176,15 @@ class Candidate:
         arrays = [o.data, kernel.pack_weight(o.weight)]
         arrays += [o.bias] if w.has("bias") else []
         arrays += [o.residual] if o.residual is not None else []
-        shape = (w.batch, machine.blocks(w.out_channels), w.out_height, w.out_width)
-        arrays.append(np.full((*shape, machine.lanes), np.nan, np.float32))
+        planes, channels, *sizes = w.result_shape
+        shape = (planes, machine.blocks(channels), *sizes, machine.lanes)
+        arrays.append(np.full(shape, np.nan, np.float32))
         tensors = self.tensors[number] = self.place.tensors(arrays)
         start = time.perf_counter()
         self.place.call(number, tensors)
         seconds = time.perf_counter() - start
         output = tensors[-1].numpy()
-        plain = output.transpose(0, 1, 4, 2, 3).reshape(w.batch, -1, *shape[2:])
+        plain = output.transpose(0, 1, 4, 2, 3).reshape(planes, -1, *sizes)
         difference = np.abs(plain[:, : w.out_channels] - o.expected).max()
         # lanes beyond the last channel may hold anything but NaN and infinity
         finite = bool(np.isfinite(output).all())

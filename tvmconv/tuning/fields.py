@@ -116,6 +116,7 @@ def as_workload(value: Any) -> Conv2dWorkload:
         *(workload.batch, workload.in_channels, workload.out_channels),
         *(workload.in_height, workload.in_width, workload.kernel_h, workload.kernel_w),
         *(workload.pad_top, workload.pad_left, workload.pad_bottom, workload.pad_right),
+        *(workload.in_depth, workload.kernel_d, workload.pad_front, workload.pad_back),
     )
     if max(extents) > _MAX_EXTENT or workload.macs > _MAX_MACS:
         raise RecordError(f"workload {text} is larger than any that is tuned")

@@ -70,8 +70,11 @@ class PeerTimes:
         Returns
         -------
         tuple
-            ``("", inf)`` where none does; the reasons are kept in ``failures``.
+            ``("", inf)`` where none does; the reasons are kept in ``failures``. Peers are not
+            timed on 3-D convolutions.
         """
+        if workload.is_volume:
+            return "", math.inf
         times: dict[str, float] = {}
         with tempfile.TemporaryDirectory(prefix="tvmconv-peers-") as name:
             folder = Path(name)
