@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from importlib import import_module
 from typing import Any
@@ -78,6 +79,8 @@ def cases_of(module: str) -> list[Any]:
     from tvmconv.frontend.convert import CONVERTERS
 
     known = len(node._NodeTestCases)
+    # another test of this process may have imported it
+    sys.modules.pop(f"{node.__name__}.{module}", None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import_module(f"{node.__name__}.{module}")
