@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -60,8 +61,9 @@ def choice() -> tuple[str, Any]:
     return "direct", kernel().config
 
 
-def built(target: str) -> tvmconv.CompiledModel:
-    return tvmconv.build(small_network(), target, threads=1, log="none")
+@cache
+def wide_model() -> tvmconv.CompiledModel:
+    return tvmconv.build(small_network(), "x86-64-v4", threads=1, log="none")
 
 
 def interleaved() -> None:
@@ -71,14 +73,14 @@ def interleaved() -> None:
 # every way in which the package itself runs what it compiled
 RUNS: dict[str, Callable[[], object]] = {
     "function": lambda: compile_kernel(kernel())["main"],
-    "model": lambda: built("x86-64-v4").time(repeat=1),
-    "profile": lambda: built("x86-64-v4").profile(repeat=1),
+    "model": lambda: wide_model().time(repeat=1),
+    "profile": lambda: wide_model().profile(repeat=1),
     "kernel": lambda: KernelRun(kernel(), *random_operands(WORKLOAD), 1),
     "product": lambda: GemmRun(GemmWorkload(8, 8, 8), V4, matrices(GemmWorkload(8, 8, 8)), 1),
     "peak": lambda: measure_peak(V4),
     "multiply-adds": lambda: fma_runner(V4, 1),
     "bandwidth": lambda: read_runner(V4, 1),
-    "errors": lambda: measure_errors(small_network(), built("x86-64-v4")),
+    "errors": lambda: measure_errors(small_network(), wide_model()),
     "check-model": lambda: check_layer(parse_layer(str(WORKLOAD)), V4, make_policy(), 1, 0.0),
     "bench": lambda: run_plan(make_plan(layers=[str(WORKLOAD)], target="x86-64-v4")),
     "place": lambda: make_place(None, [compile_kernel(kernel())], V4),
@@ -97,7 +99,7 @@ def test_what_the_host_cannot_run_is_refused_in_a_sentence(name: str) -> None:
 
 def test_it_is_built_read_and_saved_all_the_same(tmp_path: Path) -> None:
     assert "%zmm" in compile_kernel(kernel()).inspect_source("s")
-    model = built("x86-64-v4")
+    model = wide_model()
     assert "x86-64-v4" in str(model.explain())
     path = model.save(tmp_path / "wide.so")
     with pytest.raises(ArtifactError, match=r"wide\.so was built for x86-64-v4 .* such as x86"):
