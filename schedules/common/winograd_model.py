@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from tvmconv.algorithms.winograd import Tiling, region_tiles, tiling
+from tvmconv.algorithms.winograd import Tiling, region_tiles, summed_blocks, tiling
 from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
@@ -102,7 +102,7 @@ class WinogradModel:
         """Seconds on one core of each part of a call, by name."""
         w, machine, tiles = self.workload, self.machine, tiling(self.workload, config)
         rt, kr, lanes = config.int("rt"), config.int("kr"), machine.lanes
-        in_blocks, out_blocks = machine.blocks(w.in_channels), machine.blocks(w.out_channels)
+        in_blocks, out_blocks = summed_blocks(w, machine), machine.blocks(w.out_channels)
         alive = region_tiles(tiles, config)
         regions = tiles.count // alive
         # two multiply-add units with four cycles' latency, two loads a cycle
@@ -129,7 +129,7 @@ class WinogradModel:
             again = (regions - 1) * weights / self._rate(weights + scratch)
         spilled = max(0.0, scratch - 0.6 * machine.l2_bytes)
         spill = regions * spilled * (1 + _WRITE_COST) / self._rate(weights + scratch)
-        passed = w.batch * image / _L3_BYTES if image > machine.l2_bytes // 2 else 0.0
+        passed = w.out_planes * image / _L3_BYTES if image > machine.l2_bytes // 2 else 0.0
         shown = _SCRATCH_SHOWN * (spill + passed) + transforms
         waited = _STREAM_SHOWN * stream + _AGAIN_SHOWN * again
         return {

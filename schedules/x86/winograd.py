@@ -11,7 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.algorithms.winograd import L1_SPAN, plane_stride, region_tiles, tiling
+from tvmconv.algorithms.winograd import (
+    L1_SPAN,
+    plane_stride,
+    region_tiles,
+    summed_blocks,
+    tiling,
+)
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
@@ -94,10 +100,12 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     transform_tile(schedule, schedule.get_sblock("rows"), at=tw)
     products = _products(schedule, block, region, config)
     transformed = _input(schedule, region)
-    stored = ((transformed, workload.in_channels), (products, workload.out_channels))
+    stored = (
+        (transformed, summed_blocks(workload, machine)),
+        (products, machine.blocks(workload.out_channels)),
+    )
     alive = region_tiles(tiles, config)
-    for stage, channels in stored:
-        blocks = machine.blocks(channels)
+    for stage, blocks in stored:
         stride = plane_stride(tiles, blocks, alive, machine.lanes)
         if stride > blocks * alive * machine.lanes:
             schedule.storage_align(stage, 0, 0, L1_SPAN, stride % L1_SPAN)

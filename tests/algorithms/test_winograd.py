@@ -20,7 +20,7 @@ from tests.kernels import (
     errors,
     run_by_threads,
 )
-from tests.strategies import CHANNELS, conv_arrays, epilogues
+from tests.strategies import CHANNELS, conv_arrays, epilogues, volumes
 from tvmconv.algorithms.winograd import Winograd, plane_stride, tiling
 from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS, transforms
 from tvmconv.config import Config
@@ -95,6 +95,26 @@ def test_any_problem_with_any_config(machine, workload, seed):
     cores=st.sampled_from((1, 3)),
 )
 def test_any_problem_thoroughly(machine, workload, seed, cores):
+    machine = machine.with_cores(cores)
+    check(workload, machine, any_config(workload, machine, seed))
+
+
+@each_machine
+@settings(max_examples=4)
+@given(workload=volumes(workloads(max_size=10, max_kernel=3)), seed=st.integers(0, 99))
+def test_any_volume_with_any_config(machine, workload, seed):
+    check(workload, machine, any_config(workload, machine, seed))
+
+
+@pytest.mark.slow
+@each_machine
+@settings(max_examples=100)
+@given(
+    workload=volumes(workloads(max_size=24, max_kernel=5)),
+    seed=st.integers(0, 999),
+    cores=st.sampled_from((1, 3)),
+)
+def test_any_volume_thoroughly(machine, workload, seed, cores):
     machine = machine.with_cores(cores)
     check(workload, machine, any_config(workload, machine, seed))
 

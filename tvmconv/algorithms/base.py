@@ -18,7 +18,9 @@ FloatArray = npt.NDArray[np.float32]
 
 def images_only(workload: Conv2dWorkload) -> str | None:
     """What algorithms without a reduction over depth say to a 3-D convolution."""
-    return "it sums over no depth; use direct or depthwise" if workload.is_volume else None
+    return (
+        "it sums over no depth; use direct, winograd or depthwise" if workload.is_volume else None
+    )
 
 
 def depth_axes(workload: Conv2dWorkload) -> list[Any]:

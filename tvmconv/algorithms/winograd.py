@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
+from tvmconv.algorithms.base import Algorithm, FloatArray
 from tvmconv.algorithms.operands import Operands
-from tvmconv.algorithms.padding import image_tests, zero_unless
+from tvmconv.algorithms.padding import image_tests, input_plane, zero_unless
 from tvmconv.algorithms.winograd_matrices import (
     MOST_PRODUCTS,
     Transforms,
@@ -74,12 +74,21 @@ class Tiling:
     @property
     def count(self) -> int:
         """Tiles of the whole batch."""
-        return self.workload.batch * self.rows * self.columns
+        return self.workload.out_planes * self.rows * self.columns
 
 
 def tiling(workload: Conv2dWorkload, config: Config) -> Tiling:
     """The tiles that a config asks for."""
     return Tiling(workload, config.int("mh"), config.int("mw"))
+
+
+def summed_blocks(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Blocks of input channels that the products sum over, those of every plane of a kernel.
+
+    A 3-D convolution is a 2-D one of as many times the channels: output planes share no
+    transformed values, which saves keeping those of whole volumes.
+    """
+    return workload.kernel_d * machine.blocks(workload.in_channels)
 
 
 def region_tiles(tiles: Tiling, config: Config) -> int:
@@ -134,8 +143,6 @@ class Winograd(Algorithm):
             return f"it computes in float32, not {w.dtype}"
         if w.data_layout != "NCHWc":
             return "it reads channel-blocked input, not plain NCHW"
-        if w.is_volume:
-            return images_only(w)
         if (w.stride_h, w.stride_w) != (1, 1):
             return f"its tiles overlap only at stride 1, not {w.stride_h}x{w.stride_w}"
         if (w.dilation_h, w.dilation_w) != (1, 1):
@@ -155,7 +162,7 @@ class Winograd(Algorithm):
         from tvmconv.algorithms.winograd_rows import choose, input_rows, output_rows
 
         w, lanes, tiles, kr = workload, machine.lanes, tiling(workload, config), config.int("kr")
-        in_blocks, out_blocks = machine.blocks(w.in_channels), machine.blocks(w.out_channels)
+        in_blocks, out_blocks = summed_blocks(w, machine), machine.blocks(w.out_channels)
         tall, wide = tiles.vertical, tiles.horizontal
         given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
         lowest = (tiles.rows - 1) * tiles.mh + tall.n - 1 - w.pad_top
@@ -164,8 +171,12 @@ class Winograd(Algorithm):
         def read(cb: Any, t: Any, i: Any, j: Any, c: Any) -> Any:
             y = t // tiles.columns % tiles.rows * tiles.mh + i - w.pad_top
             x = t % tiles.columns * tiles.mw + j - w.pad_left
-            value = given.data[t // (tiles.columns * tiles.rows), cb, y, x, c]
-            return zero_unless(image_tests(w, y, x, lowest, rightmost), value)
+            plane_blocks = in_blocks // w.kernel_d
+            image = t // (tiles.columns * tiles.rows)
+            plane, tests = input_plane(w, image, cb // plane_blocks)
+            block = cb % plane_blocks if w.is_volume else cb
+            value = given.data[plane, block, y, x, c]
+            return zero_unless([*tests, *image_tests(w, y, x, lowest, rightmost)], value)
 
         # a stage of its own: in every row of the transform it would be compiled again
         patch = te.compute((in_blocks, tiles.count, tall.n, wide.n, lanes), read, name="patch")
@@ -212,10 +223,10 @@ class Winograd(Algorithm):
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
-        """``(n_h * n_w, K/(kr*k), C/c, c, kr, k)``, ``k`` and ``c`` the machine's lanes."""
+        """``(n_h * n_w, K/(kr*k), T*C/c, c, kr, k)``, ``k`` and ``c`` the machine's lanes."""
         kr, lanes = config.int("kr"), machine.lanes
         groups = -(-machine.blocks(workload.out_channels) // kr)
-        blocks = machine.blocks(workload.in_channels)
+        blocks = summed_blocks(workload, machine)
         return (tiling(workload, config).products, groups, blocks, lanes, kr, lanes)
 
     def pack_weight(
@@ -224,8 +235,10 @@ class Winograd(Algorithm):
         """``U = G g G^T`` of an OIHW weight, computed in float64 and rounded once."""
         tiles, shape = tiling(workload, config), self.packed_weight_shape(workload, machine, config)
         products, groups, blocks, lanes, kr, _ = shape
-        padded = np.zeros((groups * kr * lanes, blocks * lanes, *weight.shape[2:]))
-        padded[: workload.out_channels, : workload.in_channels] = weight
+        planes, size = workload.kernel_d, (workload.kernel_h, workload.kernel_w)
+        padded = np.zeros((groups * kr * lanes, planes, blocks // planes * lanes, *size))
+        split = weight.reshape(*weight.shape[:2], planes, *size).swapaxes(1, 2)
+        padded[: workload.out_channels, :, : workload.in_channels] = split
         tall, wide = tiles.vertical.filter_matrix(), tiles.horizontal.filter_matrix()
         result = np.empty(shape, np.float32)
         for p in range(products):
@@ -239,8 +252,8 @@ class Winograd(Algorithm):
         tiles = tiling(workload, config)
         alive = region_tiles(tiles, config)
         planes = sum(
-            plane_stride(tiles, machine.blocks(channels), alive, machine.lanes)
-            for channels in (workload.in_channels, workload.out_channels)
+            plane_stride(tiles, blocks, alive, machine.lanes)
+            for blocks in (summed_blocks(workload, machine), machine.blocks(workload.out_channels))
         )
         regions = min(machine.cores, tiles.count // alive)
         return _FLOAT * tiles.products * planes * regions
@@ -248,11 +261,11 @@ class Winograd(Algorithm):
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Those of the products; transforms use additions and constants."""
         tiles = tiling(workload, config)
-        blocks = machine.blocks(workload.in_channels) * machine.blocks(workload.out_channels)
+        blocks = summed_blocks(workload, machine) * machine.blocks(workload.out_channels)
         return tiles.products * tiles.count * blocks * machine.lanes**2
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """Rounding of the products' sums, amplified by the transforms of both axes."""
         tiles = tiling(workload, config)
         grown = _AMPLIFICATION[tiles.vertical.n] * _AMPLIFICATION[tiles.horizontal.n]
-        return rounding_error(grown, workload.in_channels)
+        return rounding_error(grown, workload.kernel_d * workload.in_channels)
