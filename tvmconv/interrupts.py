@@ -117,6 +117,10 @@ class _WholeLoader(Loader):
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
 
+    def __getattr__(self, name: str) -> Any:
+        # for those who only look a module up: its source, its code, its resources
+        return getattr(self._loader, name)
+
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """The module if its code has run already, otherwise the loader's."""
         return _executed.get(spec.name) or self._loader.create_module(spec)
