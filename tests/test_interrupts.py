@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,15 @@ assert tvm.tirx.const(1, 'int32').value == 1
 print(relax.const(2.0).ty.dtype)
 """
     assert in_fresh_process("-c", program) == "float32"
+
+
+def test_a_module_that_is_only_looked_up_has_its_loader() -> None:
+    name = "tvmconv.__main__"
+    assert name not in sys.modules
+    found = find_spec(name)
+    assert found is not None
+    assert "main" in found.loader.get_source(name)
+    assert files("tvmconv.suites").joinpath("dnn12.txt").is_file()
 
 
 def test_the_signal_waits_for_the_end() -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ContextDecorator
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import FrameType, ModuleType, TracebackType
+from types import FrameType, ModuleType
 from typing import Any
 
 Handler = Callable[[int, FrameType | None], Any]
@@ -75,12 +75,7 @@ class uninterrupted(ContextDecorator):
             signal.signal(signal.SIGINT, _noted.note)
         _noted.depth += 1
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if threading.current_thread() is not threading.main_thread() or _noted.depth == 0:
             return
         _noted.depth -= 1
@@ -90,6 +85,7 @@ class uninterrupted(ContextDecorator):
         if signal.getsignal(signal.SIGINT) == _noted.note:
             signal.signal(signal.SIGINT, _noted.handler)
         if raised is not None:
+            _noted.pending = False
             raise raised from None
         _noted.deliver()
 
@@ -116,6 +112,10 @@ class _WholeLoader(Loader):
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        # for those who only look a module up: its source, its code, its resources
+        return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """The module if its code has run already, otherwise the loader's."""

@@ -8,7 +8,9 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -222,19 +224,33 @@ def test_savers_and_loaders_of_one_name(saved: Path, tripled: Path) -> None:
     assert sorted(p.name for p in saved.parent.iterdir()) == ["dense.json", "dense.so"]
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
-def test_files_of_limited_size(saved: Path, tripled: Path, share: float) -> None:
-    """The system's refusal in the middle of a write, as on a full disk."""
-    new = load(tripled)
-    before = {p.name: p.read_bytes() for p in saved.parent.iterdir()}
+@contextmanager
+def files_limited_to(size: int) -> Iterator[None]:
+    """The system refuses to go on in the middle of a write, as on a full disk."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
-        size = int(tripled.stat().st_size * share)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-        with pytest.raises(ArtifactError, match=r"cannot write .*dense\.so: File too large"):
-            new.save(saved)
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_no_room_to_link(tmp_path: Path) -> None:
+    model = programs.dense_model()
+    refused = pytest.raises(ArtifactError, match=r"cannot link .* in .*File too large.*TMPDIR")
+    with files_limited_to(100), refused:
+        model.save(tmp_path / "m.so")
+    assert list(tmp_path.iterdir()) == []
+    assert factor_of(model.save(tmp_path / "m.so")) == 1
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
+def test_no_room_to_save(saved: Path, tripled: Path, share: float) -> None:
+    new = load(tripled)
+    before = {p.name: p.read_bytes() for p in saved.parent.iterdir()}
+    refused = pytest.raises(ArtifactError, match=r"cannot write .*dense\.so: File too large")
+    with files_limited_to(int(tripled.stat().st_size * share)), refused:
+        new.save(saved)
     assert before == {p.name: p.read_bytes() for p in saved.parent.iterdir()}
     assert factor_of(saved) == 1
 

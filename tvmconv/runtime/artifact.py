@@ -75,7 +75,9 @@ def settle(path: Path) -> None:
         text = Library.open(path).manifest if path.exists() else b""
         for file in files.pending(record):
             with files.abandoned(file) as gone:
-                if gone and text and is_copy(text, file):
+                # what the user put there meanwhile stays
+                wanted = not record.exists() or is_manifest(record)
+                if gone and wanted and text and is_copy(text, file):
                     file.replace(record)
         files.remove_abandoned(path)
         files.remove_abandoned(record)

@@ -14,7 +14,6 @@ import os
 import threading
 import time
 from contextlib import ContextDecorator
-from types import TracebackType
 
 from tvmconv.errors import TvmconvError
 
@@ -45,8 +44,6 @@ class native(ContextDecorator):
         On entering, in a process that was forked while such a part ran in another thread.
     """
 
-    __slots__ = ("_count",)
-
     def __init__(self, *, lengthy: bool = False) -> None:
         self._count = _lengthy if lengthy else _inside
 
@@ -66,12 +63,7 @@ class native(ContextDecorator):
             _leave(self._count, thread)
             time.sleep(_POLL_SECONDS)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _leave(self._count, threading.get_ident())
 
 
@@ -87,17 +79,12 @@ class Lock:
         try:
             self._lock.acquire()
         except BaseException:  # a signal handler's, while waiting
-            self._native.__exit__(None, None, None)
+            self._native.__exit__()
             raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._lock.release()
-        self._native.__exit__(kind, error, trace)
+        self._native.__exit__()
 
 
 def is_orphaned() -> bool:

@@ -75,6 +75,15 @@ class BuiltLibrary:
             self._root.import_module(module)
 
     def _link(self, constants_of: Any = None) -> Library:
+        try:
+            return self._link_in_temporary_folder(constants_of)
+        except OSError as error:
+            raise ArtifactError(
+                f"cannot link the compiled model in {tempfile.gettempdir()}: {error.strerror}; "
+                "make room there, or name another folder in the variable TMPDIR"
+            ) from error
+
+    def _link_in_temporary_folder(self, constants_of: Any) -> Library:
         with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
             folder = Path(name)
             sources = []
