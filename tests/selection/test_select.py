@@ -50,6 +50,30 @@ def test_every_other_algorithm_is_listed_with_its_reason(workload):
     )
 
 
+def test_inputs_of_any_value_leave_sums_of_the_products():
+    decision = choose(finite=False)
+    assert registry.algorithm(decision.chosen.algorithm).sums_products
+    assert "finite=False" in decision.reason
+    causes = {c.algorithm: c.cause for c in decision.rejected}
+    assert causes["winograd"] == "finite"
+
+
+def test_inputs_of_any_value_prefer_kernels_without_zeros_of_other_channels():
+    """Plain NCHW input has no surplus lanes; blocked input of 20 channels has nothing better."""
+    ragged = Conv2dWorkload.parse("mb1ic20ih14oc32kh3ph1")
+    assert "zero weights" in choose(ragged, finite=False).reason
+    plain = replace(ragged, data_layout="NCHW")
+    assert "zero weights" not in choose(plain, finite=False).reason
+    assert "zero weights" not in choose(DEPTHWISE, finite=False).reason
+    assert "finite=" not in choose(ragged).reason
+
+
+@pytest.mark.parametrize("value", [None, 1, "no"])
+def test_finite_is_a_boolean(value):
+    with pytest.raises(ConfigError, match="finite="):
+        make_policy(finite=value)
+
+
 def test_decision_survives_json():
     decision = choose(layer="a/b")
     again = Decision.from_json(decision.to_json())

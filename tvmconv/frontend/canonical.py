@@ -29,6 +29,8 @@ Gemm, MatMul + bias    ``matmul(x, W)`` with ``W`` a constant of shape (in, out)
                        transposed at import; then ``add(y, b)`` with ``b`` of shape (out,)
 MaxPool                ``nn.max_pool2d`` with explicit padding, never ``ceil_mode``
 AveragePool            ``nn.avg_pool2d`` with explicit padding, never ``ceil_mode``
+LpPool                 ``nn.avg_pool2d`` of the powers, padding counted, ``multiply`` by the taps,
+                       then the root
 GlobalAveragePool      ``mean(x, axis=[2, 3], keepdims=True)``
 GlobalMaxPool          ``max(x, axis=[2, 3], keepdims=True)``
 LRN                    squares, ``nn.avg_pool2d`` over the channel axis of a (N, 1, C, H*W)
