@@ -41,7 +41,9 @@ def mutate(models: Sequence[onnx.ModelProto], generator: random.Random) -> bytes
 
 def _damage(data: bytes, flips: int, generator: random.Random) -> bytes:
     damaged = bytearray(data)
-    for _ in range(flips if damaged else 0):
+    for _ in range(flips):
+        if not damaged:
+            break
         at = generator.randrange(len(damaged))
         kind = generator.random()
         if kind < 0.5:

@@ -13,6 +13,11 @@ from tvmconv.frontend.limits import MAX_DIMENSION, MAX_RANK
 
 _REMEDY = "correct the model and export it again"
 _POSITIVE = ("blocksize", "group", "num_groups", "num_outputs", "p", "size")
+_FLAGS = (
+    *("align_corners", "allowzero", "antialias", "ceil_mode", "count_include_pad"),
+    *("exclude_outside", "exclusive", "fmod", "keepdims", "largest", "noop_with_empty_axes"),
+    *("reverse", "select_last_index", "sorted", "training_mode", "transA", "transB", "upper"),
+)
 # an output may have more axes than the input: Unsqueeze
 _LISTS = ("axes", "perm")
 
@@ -35,6 +40,9 @@ def check_attributes(node: Node, rank: int) -> None:
         value = node.attrs.get(name, 1)
         if not isinstance(value, int) or not 1 <= value <= MAX_DIMENSION:
             raise node.error(f"{name}={value!r} must be an integer of 1 or more", _REMEDY)
+    for name in _FLAGS:
+        if (flag := node.attrs.get(name, 0)) not in (0, 1):
+            raise node.error(f"{name}={str(flag)[:80]} must be 0 or 1", _REMEDY)
 
 
 def _check_lengths(node: Node, rank: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.report.document import Column, Report, Table
-from tvmconv.tuning.logfile import Skipped
+from tvmconv.tuning.logfile import MOST_SHOWN, Skipped
 from tvmconv.tuning.record import Record
 from tvmconv.tuning.session import Task
 from tvmconv.tuning.settings import Outcome
@@ -185,7 +185,10 @@ def records_report(
     rows = [_row(record) for record in records]
     facts = {"records": len(records), "skipped_lines": len(skipped)}
     table = Table("records", "Records", _RECORDS, rows)
-    return Report("log", title, facts, (table,), tuple(str(s) for s in skipped))
+    notes = [str(line) for line in skipped[:MOST_SHOWN]]
+    if len(skipped) > MOST_SHOWN:
+        notes.append(f"{len(skipped) - MOST_SHOWN} more lines skipped")
+    return Report("log", title, facts, (table,), tuple(notes))
 
 
 def prune_report(kept: int, dropped: Sequence[tuple[Record, str]], path: Path) -> Report:

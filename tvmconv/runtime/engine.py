@@ -40,6 +40,8 @@ def ffi() -> Any:
         import tvm_ffi
     except ImportError as error:
         raise ArtifactError(f"{error}; install apache-tvm-ffi to run compiled models") from error
+    # an interrupt that falls into a Python function called by TVM would come out as RuntimeError
+    tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
     # kernels and the compiler library resolve runtime symbols from the global scope
     ctypes.CDLL(str(_runtime_library()), ctypes.RTLD_GLOBAL)
     return tvm_ffi

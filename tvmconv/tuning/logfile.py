@@ -16,6 +16,9 @@ from tvmconv.tuning.record import MAX_LINE_BYTES, Record
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 LOGGER = logging.getLogger("tvmconv.tuning")
+# of the lines that are skipped
+MOST_SHOWN = 20
+_MAX_LINES = 4_000_000
 _LOCK_SECONDS = 60.0
 
 
@@ -52,7 +55,7 @@ def read_log(path: Path, *, warn: bool = True) -> Log:
     Raises
     ------
     TvmconvError
-        If the file cannot be opened or is larger than any log.
+        If the file cannot be opened, is larger than any log or has more lines.
     """
     records: list[Record] = []
     skipped: list[Skipped] = []
@@ -64,8 +67,10 @@ def read_log(path: Path, *, warn: bool = True) -> Log:
         except RecordError as error:
             skipped.append(Skipped(path, number, str(error)))
     if warn:
-        for entry in skipped:
+        for entry in skipped[:MOST_SHOWN]:
             LOGGER.warning("%s", entry)
+        if len(skipped) > MOST_SHOWN:
+            LOGGER.warning("%s: %d more lines skipped", path, len(skipped) - MOST_SHOWN)
     return Log(tuple(records), tuple(skipped))
 
 
@@ -82,6 +87,8 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             number = 0
             while line := file.readline(MAX_LINE_BYTES + 2):
                 number += 1
+                if number > _MAX_LINES:
+                    raise TvmconvError(f"{path} has more than {_MAX_LINES} lines; split it")
                 rest = line
                 while rest and not rest.endswith(b"\n"):
                     rest = file.readline(MAX_LINE_BYTES)
