@@ -62,7 +62,7 @@ def compile_functions(mod: Any, machine: Machine, wanted: Callable[[Any, Any], b
     # in an earlier library
     symbols = {var: f"tvmconv{len(libraries)}_{var.name_hint}" for var in chosen}
     named = {var: func.with_attr("global_symbol", symbols[var]) for var, func in chosen.items()}
-    attributes[_EXTERNAL] = [*libraries, compile_function(IRModule(named), machine)]
+    attributes[_EXTERNAL] = [*libraries, compile_function(IRModule(named), machine).as_import()]
     replace = _Replacement(mod, symbols)
     for var, func in functions.items():
         if isinstance(func, relax.Function):

@@ -48,10 +48,13 @@ def _relax(case: Case, threads: int) -> Session:
     from tvm import relax
     from tvm.relax.frontend.onnx import from_onnx
 
+    from tvmconv.runtime.gate import ensure_machine
     from tvmconv.runtime.threads import prepare
+    from tvmconv.target import resolve_machine
     from tvmconv.transform import ScheduleOperators, SubstituteConv2d
 
     target, transform = case.options.get("target", "native"), relax.transform
+    ensure_machine(resolve_machine(target, threads), str(case.onnx))
     prepare(threads)
     shapes = {name: list(value.shape) for name, value in case.inputs.items()}
     substitute = SubstituteConv2d(

@@ -104,6 +104,10 @@ class Code:
         """The assembly, or LLVM's own form (``"ll"``)."""
         return str(self._module.inspect_source(form))
 
+    def as_import(self) -> Any:
+        """The TVM module, for an executable of ``relax.build`` to import and its owner to run."""
+        return self._module
+
     def export_library(self, path: str | Path) -> None:
         """Write a shared object, for a device that checks it by itself."""
         self._module.export_library(str(path))
