@@ -104,6 +104,15 @@ def test_explain_gives_reasons(library: Path):
     assert "stem" in text
 
 
+def test_explain_says_what_not_finite_leaves_out(folder: Path):
+    words = ("explain", folder / "small.onnx", "--shape", "input:1x3x21x20", "--threads", 1)
+    report = data_of(*words, "--no-finite")
+    assert report["finite"] is False
+    assert all("finite=False" in row["reason"] for row in report["layers"])
+    causes = {row["cause"] for row in report["candidates"] if row["algorithm"] == "winograd"}
+    assert causes <= {"finite", "unsupported"}
+
+
 def test_explain_writes_a_page_and_measures(folder: Path):
     pytest.importorskip("pygal")
     # large enough that layers take more than a call, whose time is subtracted
