@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tvmconv
 from tests.graph.network import Net, check
 
 
@@ -158,6 +157,15 @@ def test_tensors_broadcast_as_onnx_says():
     checked(net, net.op("Tanh", y))
 
 
+def test_images_that_are_not_in_blocks():
+    """Lanes without a channel would become infinite there."""
+    net = VolumeNet(2, 3, 6, 8, 8)
+    x = net.op("Exp", net.conv3d("x", 3, 20, (1, 3, 3)))
+    window = {"kernel_shape": [3, 2, 2], "strides": [2, 2, 2], "pads": [1, 0, 0] * 2}
+    pools = [net.op(kind, x, **window) for kind in ("MaxPool", "AveragePool")]
+    checked(net, net.op("Div", *pools), net.op("GlobalMaxPool", x))
+
+
 def test_other_operators_read_volumes():
     """Operators that know no images get the volume back, in its own layout."""
     net = VolumeNet(2, 3, 5, 6, 6)
@@ -187,9 +195,12 @@ def test_memory_layout_of_a_single_channel_is_kept():
 
 def test_weights_of_run_time_are_named():
     net = VolumeNet(1, 4, 3, 5, 5)
-    weight = net.input("weight", 6, 4, 3, 3, 3)
-    y = net.op("Conv", net.conv3d("x", 4, 4, (1, 1, 1)), weight, pads=[1] * 6)
+    weight = net.input("weight", 6, 2, 3, 3, 3)
+    padded = net.op(
+        "Pad", net.conv3d("x", 4, 4, (1, 1, 1)), net.const(np.repeat([0, 1, 0, 1], [2, 3, 2, 3]))
+    )
+    y = net.op("Conv", padded, weight, group=2)
     with pytest.warns(UserWarning, match=f"plain loops.*{y}.*run time"):
-        model = tvmconv.build(net.model(y), threads=1)
+        model = check(net.model(y))
     (left,) = model.unscheduled
     assert (left.layer, left.operator) == (y, "conv3d")

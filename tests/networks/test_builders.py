@@ -46,9 +46,9 @@ SMALL = {
 }
 # seconds to draw the weights
 _LARGE = {"alexnet", "vgg16", "r3d_18", "r2plus1d_18"}
-# test_light.py runs a relative of the first at full size, tests/graph/test_volumes.py the layers
-# of the last
-_COVERED = {"vgg16", "resnet50", "googlenet", "r2plus1d_18", "x3d_s"}
+# test_light.py runs relatives of the first three at full size, tests/graph/test_volumes.py the
+# layers of the others
+_COVERED = {"vgg16", "resnet50", "googlenet", "r3d_18", "r2plus1d_18", "x3d_s"}
 
 
 def _names(names: Iterable[str], slow: set[str]) -> list[Any]:

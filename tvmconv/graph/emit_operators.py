@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -97,25 +98,31 @@ def _pool(emitter: Emitter, node: Node) -> None:
         _single(emitter, node, lambda x: avg_pool(x, rows, columns, counted), flops=flops)
 
 
-def depth_pool(node: Node) -> Any:
-    """The expression of a pooling along the depth, on (volumes, 1, D, anything, c)."""
-    rows, columns = Window(*node.attrs["window"]), Window(1)
-    if node.attrs["kind"] == "max":
-        return lambda x: max_pool(x, rows, columns)
-    return lambda x: avg_pool(x, rows, columns, node.attrs["count_include_pad"])
+def depth_pool(emitter: Emitter, node: Node, data: Any, image: tuple[int, ...], lanes: int) -> Any:
+    """Pooling along the depth, of images of this shape in either layout.
+
+    What lies in one place of all planes of a volume is treated alike, so that a plane may be one
+    long row of vectors.
+    """
+    rows, columns, volumes = Window(*node.attrs["window"]), Window(1), node.attrs["volumes"]
+    planes, depth = node.output.dims[0], node.args[0].dims[0] // volumes
+
+    def expression(x: Any) -> Any:
+        if node.attrs["kind"] == "max":
+            return max_pool(x, rows, columns)
+        return avg_pool(x, rows, columns, node.attrs["count_include_pad"])
+
+    view = emitter.reshape(data, (volumes, 1, depth, prod(image) // lanes, lanes))
+    record = _record(node, rows.kernel * prod(node.output.dims))
+    pooled = emitter.call(expression, [view], record, opaque=True)
+    return emitter.reshape(pooled, (planes, *image))
 
 
 def _depth_pool(emitter: Emitter, node: Node) -> None:
-    volumes, data = node.attrs["volumes"], emitter.as_blocked(node.args[0])
-    planes, channels, height, width = node.output.dims
-    blocks = emitter.machine.blocks(channels)
-    depth = node.args[0].dims[0] // volumes
-    view = (volumes, 1, depth, blocks * height * width, emitter.lanes)
-    flops = node.attrs["window"][0] * int(np.prod(node.output.dims))
-    record = _record(node, flops)
-    pooled = emitter.call(depth_pool(node), [emitter.reshape(data, view)], record, opaque=True)
-    shape = (planes, blocks, height, width, emitter.lanes)
-    emitter.set_blocked(node.output, emitter.reshape(pooled, shape))
+    _, channels, height, width = node.output.dims
+    image = (emitter.machine.blocks(channels), height, width, emitter.lanes)
+    data = emitter.as_blocked(node.args[0])
+    emitter.set_blocked(node.output, depth_pool(emitter, node, data, image, emitter.lanes))
 
 
 def _global(emitter: Emitter, node: Node) -> None:

@@ -29,15 +29,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
     elif node.op == "lrn":
         _call(emitter, node, lambda x: lrn(x, **node.attrs), record, opaque=True)
     elif node.op == "depth_pool":
-        n, channels, height, width = node.args[0].dims
-        view = (node.attrs["volumes"], 1, n // node.attrs["volumes"], channels * height * width, 1)
-        pooled = emitter.call(
-            depth_pool(node),
-            [emitter.reshape(emitter.as_plain(node.args[0]), view)],
-            record,
-            opaque=True,
-        )
-        emitter.plain[node.output] = emitter.reshape(pooled, node.output.dims)
+        data, image = emitter.as_plain(node.args[0]), node.output.dims[1:]
+        emitter.plain[node.output] = depth_pool(emitter, node, data, image, 1)
     elif node.op in ("channel_shuffle", "depth_to_space"):
         _call(emitter, node, _channel_moves(node), record)
     elif node.op in EXTREMES and node.output.dtype.startswith("float"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 
 from tvmconv.graph.ir import Graph, Node
+from tvmconv.graph.volumes import is_volume_conv
 
 _NON_NEGATIVE = ("nn.relu", "sigmoid", "hardsigmoid")
 
@@ -33,7 +34,7 @@ def merge_padding(graph: Graph) -> None:
 
 def _allows(node: Node, pad: Node) -> bool:
     value = float(pad.attrs.get("pad_value") or 0.0)
-    if node.op in ("nn.conv2d", "nn.conv3d"):
+    if node.op == "nn.conv2d" or is_volume_conv(node):
         return value == 0.0
     if node.op == "nn.avg_pool2d":
         counted = node.attrs["count_include_pad"] or not any(node.attrs["padding"])
