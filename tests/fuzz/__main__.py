@@ -71,7 +71,9 @@ def _options() -> argparse.Namespace:
 def _keep(attempts: Attempts, result: Result, options: argparse.Namespace) -> None:
     """Show a failure and how to repeat it; write its input."""
     again = f"python -m tests.fuzz {options.kind} --seed {options.seed} --only {result.index}"
-    print(f"{result.outcome.upper()} of attempt {result.index}: {again}\n{result.detail}", flush=True)
+    print(
+        f"{result.outcome.upper()} of attempt {result.index}: {again}\n{result.detail}", flush=True
+    )
     if options.keep is None:
         return
     case = attempts.make(generator_of(options.seed, result.index))

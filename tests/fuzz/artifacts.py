@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.runner import Note, Wrong
 from tests.fuzz.corpus import networks
+from tests.fuzz.runner import Note, Wrong
 from tvmconv.errors import TvmconvError
 
 Pair = tuple[bytes, bytes]

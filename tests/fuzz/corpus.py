@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
-from importlib import import_module
 from typing import Any
 
 import numpy as np

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.fuzz.json_mutations import mutated_text
 from tests.fuzz.runner import Note, Wrong
-from tests.tuning.examples import DEPTHWISE, DENSE, SMALL, V3, V4, record
+from tests.tuning.examples import DENSE, DEPTHWISE, SMALL, V3, V4, record
 from tvmconv import registry
 from tvmconv.tuning.logfile import read_log
 from tvmconv.tuning.lookup import tuned

@@ -72,7 +72,17 @@ def _values(model: onnx.ModelProto) -> list[str]:
 def _attribute(model: onnx.ModelProto, generator: random.Random) -> None:
     node = _node(model, generator)
     if not node.attribute or generator.random() < 0.1:
-        names = ("axis", "axes", "pads", "strides", "group", "ceil_mode", "alpha", "zzz", "keepdims")
+        names = (
+            "axis",
+            "axes",
+            "pads",
+            "strides",
+            "group",
+            "ceil_mode",
+            "alpha",
+            "zzz",
+            "keepdims",
+        )
         value: Any = generator.choice((1, [1, 1], 0.5, "x", generator.choice(_INTEGERS)))
         node.attribute.append(helper.make_attribute(generator.choice(names), value))
         return

@@ -155,7 +155,11 @@ def _difference(actual: Sequence[Any], expected: Sequence[Any], margins: Sequenc
             # what overflows or is not defined is compared nowhere else either
             known = np.isfinite(b) & np.isfinite(np.asarray(margin) + b)
             largest = np.abs(np.where(known, b, 0)).max(initial=0)
-            allowed = _TOLERANCES.get(str(mine.dtype), 2e-4) * np.maximum(np.abs(b), largest) + 1e-5 + 50 * margin
+            allowed = (
+                _TOLERANCES.get(str(mine.dtype), 2e-4) * np.maximum(np.abs(b), largest)
+                + 1e-5
+                + 50 * margin
+            )
             bad = known & ~(np.abs(a - b) <= allowed)
         if bad.any():
             at = tuple(int(i) for i in np.argwhere(bad)[0])

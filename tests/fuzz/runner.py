@@ -7,6 +7,7 @@ that had started is at fault, and the next child goes on behind it.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import random
@@ -105,7 +106,7 @@ def run_attempts(
     count: int | None = None,
     seconds: float | None = None,
     jobs: int = 1,
-    limits: Limits = Limits(),  # noqa: B008 - immutable
+    limits: Limits = Limits(),
 ) -> Iterator[Result]:
     """Results as they come, of attempts ``first``, ``first + 1``, ...
 
@@ -153,9 +154,7 @@ def run_attempts(
                     child.since = float("inf")
 
 
-def _fork(
-    attempts: Attempts, seed: int, indices: range, limits: Limits, deadline: float
-) -> _Child:
+def _fork(attempts: Attempts, seed: int, indices: range, limits: Limits, deadline: float) -> _Child:
     reader, writer = os.pipe()
     log = tempfile.TemporaryFile()
     sys.stdout.flush()
@@ -165,6 +164,8 @@ def _fork(
         return _Child(pid, reader, indices, log, next=indices.start)
     try:
         os.close(reader)
+        # pytest's keeps the parent's error stream
+        faulthandler.disable()
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
         _limit(limits)

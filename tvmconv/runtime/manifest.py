@@ -170,7 +170,14 @@ def read_manifest(path: Path) -> Manifest:
         )
     try:
         return Manifest.from_json(data)
-    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, TvmconvError) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        TvmconvError,
+    ) as error:
         reason = f"{type(error).__name__}: {error}"
         raise ArtifactError(f"{path} is damaged ({reason}); save the model again") from error
 

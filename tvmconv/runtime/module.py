@@ -239,7 +239,9 @@ class CompiledModel(ModelFacts):
             If the name is unsuitable, the folder is missing or not writable, writing fails, or
             the manifest would replace a file that is none.
         """
-        return save_artifact(self.manifest, self._library.file, file_path(path, "path", ArtifactError))
+        return save_artifact(
+            self.manifest, self._library.file, file_path(path, "path", ArtifactError)
+        )
 
     def _ready(self) -> Runner:
         if self._runner is None:

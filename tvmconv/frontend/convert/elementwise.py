@@ -45,6 +45,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "Sqrt": op.sqrt,
     "Tanh": op.tanh,
 }
+_WIDER = {"int8": "int32", "int16": "int32", "int32": "int64"}
 _VARIADIC: dict[str, Callable[[Any, Any], Any]] = {
     "Max": op.maximum,
     "Mean": op.add,
@@ -83,8 +84,12 @@ def divide(e: Emitter, node: Node) -> Any:
     divisor = _divisor(e, node, b, {0})
     if dtype.startswith("uint"):
         quotient = op.floor_divide(a, divisor)
-        return quotient if divisor is b else op.where(op.equal(b, divisor), quotient, op.subtract(b, b))
-    quotient = e.emit(op.floor_divide(op.abs(a), op.abs(divisor)), "quotient")
+        zero = e.scalar(0, dtype)
+        return quotient if divisor is b else op.where(op.equal(b, zero), zero, quotient)
+    # the smallest integer has no absolute value in its own type
+    wide = _WIDER.get(dtype, dtype)
+    magnitudes = [op.abs(op.astype(operand, wide)) for operand in (a, divisor)]
+    quotient = e.emit(op.astype(op.floor_divide(*magnitudes), dtype), "quotient")
     return op.multiply(quotient, op.multiply(op.sign(a), op.sign(b)))
 
 
