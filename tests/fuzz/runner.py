@@ -156,7 +156,7 @@ def run_attempts(
 
 def _fork(attempts: Attempts, seed: int, indices: range, limits: Limits, deadline: float) -> _Child:
     reader, writer = os.pipe()
-    log = tempfile.TemporaryFile()
+    log = tempfile.TemporaryFile()  # noqa: SIM115 - the child writes it, and its end is read
     sys.stdout.flush()
     pid = os.fork()
     if pid:
