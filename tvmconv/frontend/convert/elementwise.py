@@ -84,8 +84,9 @@ def divide(e: Emitter, node: Node) -> Any:
     divisor = _divisor(e, node, b, {0})
     if dtype.startswith("uint"):
         quotient = op.floor_divide(a, divisor)
-        zero = e.scalar(0, dtype)
-        return quotient if divisor is b else op.where(op.equal(b, zero), zero, quotient)
+        # a product, as TVM would simplify the divisor within a selection by the same condition
+        defined = op.astype(op.not_equal(b, e.scalar(0, dtype)), dtype)
+        return quotient if divisor is b else op.multiply(quotient, defined)
     # the smallest integer has no absolute value in its own type
     wide = _WIDER.get(dtype, dtype)
     magnitudes = [op.abs(op.astype(operand, wide)) for operand in (a, divisor)]
