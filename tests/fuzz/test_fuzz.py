@@ -14,11 +14,11 @@ _ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        ("models", 100),
-        ("artifacts", 60),
-        ("manifests", 60),
+        ("models", 60),
+        ("artifacts", 40),
+        ("manifests", 40),
         ("logs", 30),
-        ("api", 150),
+        ("api", 100),
         ("signals", 4),
     ],
 )

@@ -57,7 +57,11 @@ _VARIADIC: dict[str, Callable[[Any, Any], Any]] = {
 @converts(*_BINARY, attrs="axis broadcast", inputs=2)
 def binary(e: Emitter, node: Node) -> Any:
     """An operator of two operands."""
-    return _BINARY[node.op](*_operands(e, node))
+    a, b = _operands(e, node)
+    if node.op == "Equal" and e.dtype(node.inputs[0]) == "bool":
+        # TVM compares vectors of booleans as floating-point numbers
+        return op.logical_not(op.logical_xor(a, b))
+    return _BINARY[node.op](a, b)
 
 
 def _operands(e: Emitter, node: Node) -> tuple[Any, Any]:
