@@ -77,8 +77,8 @@ class Api:
             "build": (tvmconv.build, {"model": self.proto, "threads": 1}, build),
             "build model": (tvmconv.build, {"model": b"", "threads": 1}, ["model"]),
             "load": (tvmconv.load, {"path": "a.so"}, ["path", "threads"]),
-            "run": (lambda x: model.run(x), {"x": feeds["x"]}, ["x"]),
-            "run two": (lambda x, z: model.run(x, z), {"x": feeds["x"], "z": None}, ["x", "z"]),
+            "run": (_positional(model.run), {"x": feeds["x"]}, ["x"]),
+            "run two": (_positional(model.run), {"x": feeds["x"], "z": None}, ["x", "z"]),
             "run_into": (
                 model.run_into, {"inputs": feeds, "outputs": results}, ["inputs", "outputs"],
             ),
@@ -91,6 +91,10 @@ class Api:
             "SubstituteConv2d": (SubstituteConv2d, {}, [*place, *limits]),
             "ScheduleOperators": (ScheduleOperators, {}, place),
         }  # fmt: skip
+
+
+def _positional(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda **arguments: function(*arguments.values())
 
 
 def _value(generator: random.Random, depth: int) -> Any:

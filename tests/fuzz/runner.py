@@ -7,6 +7,7 @@ that had started is at fault, and the next child goes on behind it.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import random
@@ -155,7 +156,7 @@ def run_attempts(
 
 def _fork(attempts: Attempts, seed: int, indices: range, limits: Limits, deadline: float) -> _Child:
     reader, writer = os.pipe()
-    log = tempfile.TemporaryFile()
+    log = tempfile.TemporaryFile()  # noqa: SIM115 - the child writes it, and its end is read
     sys.stdout.flush()
     pid = os.fork()
     if pid:
@@ -163,6 +164,8 @@ def _fork(attempts: Attempts, seed: int, indices: range, limits: Limits, deadlin
         return _Child(pid, reader, indices, log, next=indices.start)
     try:
         os.close(reader)
+        # pytest's keeps the parent's error stream
+        faulthandler.disable()
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
         _limit(limits)

@@ -263,3 +263,37 @@ def test_removed_after_load(saved: Path, tmp_path: Path) -> None:
 def test_public_names() -> None:
     assert tvmconv.load is load
     assert tvmconv.CompiledModel is CompiledModel
+
+
+_HOSTILE = {
+    "nesting": b"[" * 100_000,
+    "a huge integer": b'{"format": "tvmconv-module", "format_version": ' + b"9" * 5000 + b"}",
+    "infinity": b'{"format": "tvmconv-module", "threads": 1e999}',
+    "half a character": b'{"format": "tvmconv-module", "threads": "\\ud800"}',
+}
+
+
+@pytest.mark.parametrize("text", _HOSTILE.values(), ids=_HOSTILE)
+def test_hostile_json(saved: Path, text: bytes) -> None:
+    saved.with_suffix(".json").write_bytes(text)
+    with pytest.raises(ArtifactError, match="not valid JSON"):
+        manifest.read_manifest(saved.with_suffix(".json"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("threads", value) for value in (0, -5, 2.5, "2", True, None, 1 << 40)),
+        *(("inputs", [{"name": "x", "shape": shape, "dtype": "float32"}]) for shape in (
+            [-1], [2.5], ["2"], [1 << 50], 5)),
+        *(("outputs", [{"name": name, "shape": [1], "dtype": dtype}]) for name, dtype in (
+            ("x", "float33"), ("x", 5), (None, "float32"), ("x", "O"))),
+        *(("memory", {"arena_bytes": value}) for value in ("1", None, 0.5)),
+        ("versions", {}),
+    ],
+)  # fmt: skip
+def test_fields_out_of_range(saved: Path, field: str, value: object) -> None:
+    record = saved.with_suffix(".json")
+    edit(record, **{field: value})
+    with pytest.raises(ArtifactError):
+        manifest.check_versions(manifest.read_manifest(record), engine.versions(), "x")

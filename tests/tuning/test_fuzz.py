@@ -7,6 +7,8 @@ import random
 import pytest
 
 from tests.fuzz.logs import check, mutant
+from tvmconv.errors import TvmconvError
+from tvmconv.tuning.logfile import read_log
 
 
 def _check(path, count, seed):
@@ -27,3 +29,18 @@ def test_mutated_logs_are_at_worst_refused(tmp_path):
 @pytest.mark.parametrize("seed", range(10))
 def test_ten_thousand_mutations(tmp_path, seed):
     _check(tmp_path / "a.jsonl", 1000, 100 + seed)
+
+
+def test_many_bad_lines_are_told_in_few_messages(tmp_path, caplog):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"{bad}\n" * 20_000)
+    assert len(read_log(path).skipped) == 20_000
+    assert len(caplog.messages) < 50
+    assert "more lines skipped" in caplog.messages[-1]
+
+
+def test_a_file_of_line_ends_is_refused(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\n" * 5_000_000)
+    with pytest.raises(TvmconvError, match="lines; split it"):
+        read_log(path)

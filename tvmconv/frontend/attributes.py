@@ -7,12 +7,14 @@ outside the shape), so nothing beyond these ranges may reach it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 
 from tvmconv.frontend.graph import Array, Node
 from tvmconv.frontend.limits import MAX_DIMENSION, MAX_RANK
 
 _REMEDY = "correct the model and export it again"
 _POSITIVE = ("blocksize", "group", "num_groups", "num_outputs", "p", "size")
+_FACTORS = ("alpha", "beta", "bias", "epsilon", "gamma", "lambd")
 _FLAGS = (
     *("align_corners", "allowzero", "antialias", "ceil_mode", "count_include_pad"),
     *("exclude_outside", "exclusive", "fmod", "keepdims", "largest", "noop_with_empty_axes"),
@@ -40,6 +42,9 @@ def check_attributes(node: Node, rank: int) -> None:
         value = node.attrs.get(name, 1)
         if not isinstance(value, int) or not 1 <= value <= MAX_DIMENSION:
             raise node.error(f"{name}={value!r} must be an integer of 1 or more", _REMEDY)
+    for name in _FACTORS:
+        if not isinstance(factor := node.attrs.get(name, 0.0), int | float) or not isfinite(factor):
+            raise node.error(f"{name}={str(factor)[:80]} must be a finite number", _REMEDY)
     for name in _FLAGS:
         if (flag := node.attrs.get(name, 0)) not in (0, 1):
             raise node.error(f"{name}={str(flag)[:80]} must be 0 or 1", _REMEDY)

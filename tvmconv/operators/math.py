@@ -252,7 +252,7 @@ def sinh(x: Any) -> Any:
 
 
 def _halves(x: Any, combine: Callable[[Any, Any], Any]) -> Any:
-    """``combine(e**x / 2, e**-x / 2)`` by squares of ``e**(x/2)``, which overflow no earlier."""
+    """``combine(e**x / 2, e**-x / 2)``, by squares of ``e**(x/2)``, which overflow no earlier."""
 
     def squared(x: Any) -> Any:
         return bind(exp(x * constant(0.5)), lambda root: constant(0.5) * root * root, "half")

@@ -126,9 +126,9 @@ def check_algorithms(algorithms: Sequence[str] | None) -> tuple[str, ...]:
     """
     if algorithms is None:
         return tuple(registry.ALGORITHMS)
-    listed = isinstance(algorithms, Sequence | set | frozenset) and not isinstance(algorithms, str)
-    names: tuple[Any, ...] = tuple(algorithms) if listed else (algorithms,)
-    if not all(isinstance(name, str) for name in names):
+    listed = isinstance(algorithms, Sequence | set | frozenset)
+    names = (algorithms,) if isinstance(algorithms, str) else tuple(algorithms) if listed else ()
+    if not listed or not all(isinstance(name, str) for name in names):
         raise ConfigError(f"algorithms={shown(algorithms)} must be a list of algorithms' names")
     if unknown := [name for name in names if name.removeprefix("-") not in registry.ALGORITHMS]:
         known = ", ".join(registry.ALGORITHMS)

@@ -45,6 +45,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "Sqrt": op.sqrt,
     "Tanh": op.tanh,
 }
+_WIDER = {"int8": "int32", "int16": "int32", "int32": "int64"}
 _VARIADIC: dict[str, Callable[[Any, Any], Any]] = {
     "Max": op.maximum,
     "Mean": op.add,
@@ -56,7 +57,11 @@ _VARIADIC: dict[str, Callable[[Any, Any], Any]] = {
 @converts(*_BINARY, attrs="axis broadcast", inputs=2)
 def binary(e: Emitter, node: Node) -> Any:
     """An operator of two operands."""
-    return _BINARY[node.op](*_operands(e, node))
+    a, b = _operands(e, node)
+    if node.op == "Equal" and e.dtype(node.inputs[0]) == "bool":
+        # TVM compares vectors of booleans as floating-point numbers
+        return op.logical_not(op.logical_xor(a, b))
+    return _BINARY[node.op](a, b)
 
 
 def _operands(e: Emitter, node: Node) -> tuple[Any, Any]:
@@ -83,12 +88,13 @@ def divide(e: Emitter, node: Node) -> Any:
     divisor = _divisor(e, node, b, {0})
     if dtype.startswith("uint"):
         quotient = op.floor_divide(a, divisor)
-        return (
-            quotient
-            if divisor is b
-            else op.where(op.equal(b, divisor), quotient, op.subtract(b, b))
-        )
-    quotient = e.emit(op.floor_divide(op.abs(a), op.abs(divisor)), "quotient")
+        # a product, as TVM would simplify the divisor within a selection by the same condition
+        defined = op.astype(op.not_equal(b, e.scalar(0, dtype)), dtype)
+        return quotient if divisor is b else op.multiply(quotient, defined)
+    # the smallest integer has no absolute value in its own type
+    wide = _WIDER.get(dtype, dtype)
+    magnitudes = [op.abs(op.astype(operand, wide)) for operand in (a, divisor)]
+    quotient = e.emit(op.astype(op.floor_divide(*magnitudes), dtype), "quotient")
     return op.multiply(quotient, op.multiply(op.sign(a), op.sign(b)))
 
 

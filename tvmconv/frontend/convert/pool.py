@@ -130,5 +130,7 @@ class _Pool:
 def global_pool(e: Emitter, node: Node) -> Any:
     """Mean or maximum over all spatial dimensions."""
     axes = list(range(2, len(e.shape(node.inputs[0]))))
+    if not axes:
+        raise node.error("its input has no spatial dimensions", "correct the model")
     reduce = relax.op.mean if node.op == "GlobalAveragePool" else relax.op.max
     return reduce(e.value(node.inputs[0]), axis=axes, keepdims=True)

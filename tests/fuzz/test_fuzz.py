@@ -1,0 +1,41 @@
+"""A short run of every kind of fuzzing; ``python -m tests.fuzz KIND --seconds N`` does more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        ("models", 60),
+        ("artifacts", 40),
+        ("manifests", 40),
+        ("logs", 30),
+        ("api", 100),
+        ("signals", 4),
+    ],
+)
+def test_nothing_but_results_and_refusals(kind: str, count: int) -> None:
+    command = [sys.executable, "-m", "tests.fuzz", kind, "--seed", "0", "--count", str(count)]
+    result = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"{count} attempts" in result.stdout
+
+
+def test_an_attempt_repeats_from_seed_and_number(tmp_path: Path) -> None:
+    from tests.fuzz.corpus import networks
+    from tests.fuzz.model_mutations import mutate
+    from tests.fuzz.runner import generator_of
+
+    models = networks()
+    first = [mutate(models, generator_of(3, index)) for index in range(20)]
+    again = [mutate(models, generator_of(3, index)) for index in range(20)]
+    assert first == again
+    assert len(set(first)) > 15

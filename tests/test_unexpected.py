@@ -1,0 +1,82 @@
+"""What nobody raised on purpose: named by its node, with its cause; what must pass, passes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import tvmconv
+from tests.frontend.onnx_runner import make_model, noise
+from tvmconv.compile import schedule
+from tvmconv.errors import ModelError, UnexpectedError
+from tvmconv.frontend import infer
+from tvmconv.graph import emit, layout
+
+
+def _model():
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], "first conv"),
+        helper.make_node("Softmax", ["a"], ["y"], "last softmax", axis=1),
+    ]
+    return make_model(nodes, {"x": (1, 3, 5, 5)}, ["y"], {"w": noise(4, 3, 3, 3)})
+
+
+def _failing(error):
+    def fail(*_arguments, **_options):
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "node"),
+    [
+        (infer, "_infer", "last softmax"),
+        (layout, "select", "first conv"),
+        (emit, "emit_plain", "last softmax"),
+        (emit, "emit_conv", "first conv"),
+    ],
+    ids=lambda value: str(getattr(value, "__name__", value)),
+)
+def test_names_the_node(monkeypatch, module, function, node) -> None:
+    error = RuntimeError("Check failed: (0 vs. 1)")
+    monkeypatch.setattr(module, function, _failing(error))
+    with pytest.raises(UnexpectedError, match=rf"'{node}'.*Check failed.*please report") as caught:
+        tvmconv.build(_model(), threads=1)
+    assert isinstance(caught.value, ModelError)
+    assert caught.value.__cause__ is error
+
+
+def test_names_the_kernel_that_cannot_be_scheduled(monkeypatch) -> None:
+    monkeypatch.setattr(schedule, "vectorisable_math", _failing(ValueError("no such loop")))
+    with pytest.raises(UnexpectedError, match=r"'last softmax' \(softmax\).*no such loop"):
+        tvmconv.build(_model(), threads=1)
+
+
+@pytest.mark.parametrize("error", [MemoryError("full"), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize("function", ["emit_plain", "emit_conv"])
+def test_passes_through(monkeypatch, error, function) -> None:
+    monkeypatch.setattr(emit, function, _failing(error))
+    with pytest.raises(type(error)):
+        tvmconv.build(_model(), threads=1)
+
+
+@pytest.mark.parametrize("error", [MemoryError("full"), KeyboardInterrupt()], ids=repr)
+def test_passes_through_tvm(monkeypatch, error) -> None:
+    monkeypatch.setattr(schedule, "vectorisable_math", _failing(error))
+    with pytest.raises(type(error)):
+        tvmconv.build(_model(), threads=1)
+
+
+def test_exceptions_of_callbacks_are_the_callers_own() -> None:
+    error = LookupError("mine")
+    for options in ({"progress": _failing(error)}, {"overrides": _failing(error)}):
+        with pytest.raises(LookupError) as caught:
+            tvmconv.build(_model(), threads=1, **options)
+        assert caught.value is error
+
+
+def test_a_good_model_still_builds() -> None:
+    outputs = tvmconv.build(_model(), threads=1).run(noise(1, 3, 5, 5))
+    np.testing.assert_allclose(outputs[0].sum(axis=1), 1, rtol=1e-5)
