@@ -88,7 +88,7 @@ def conv2d_workloads(
     max_batch: int = 2,
     groups: tuple[int, ...] = (1, 2, 4),
     data_layouts: tuple[str, ...] = ("NCHWc",),
-    types: st.SearchStrategy[DataTypes] = st.just(FLOAT32),
+    types: st.SearchStrategy[DataTypes] | None = None,
     with_epilogue: bool = True,
 ) -> Conv2dWorkload:
     """A valid convolution: any stride, dilation, groups, 4-sided padding and odd sizes.
@@ -110,7 +110,7 @@ def conv2d_workloads(
             with_epilogue,
         )
     )
-    return replace(workload, types=draw(types))
+    return workload if types is None else replace(workload, types=draw(types))
 
 
 @st.composite

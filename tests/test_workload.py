@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import onnxruntime as ort
@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+from tests.records import field_paths, single_changes
 from tests.strategies import (
     conv2d_workloads,
     conv_arrays,
@@ -19,7 +20,7 @@ from tests.strategies import (
     depthwise_workloads,
     epilogue_ops,
 )
-from tvmconv.datatypes import REQUANTISE, DataTypes, Quantisation
+from tvmconv.datatypes import DataTypes, Quantisation
 from tvmconv.errors import TvmconvError, WorkloadError
 from tvmconv.workload import Conv2dWorkload, EpilogueOp
 
@@ -211,47 +212,6 @@ def test_unknown_json_fields_are_named():
         Conv2dWorkload.from_json({**data, "paddding": 1})
     with pytest.raises(WorkloadError, match="scale"):
         Conv2dWorkload.from_json({**data, "types": {"scale": 1}})
-
-
-def field_paths(record, prefix=""):
-    """Dotted names of all fields, those of nested records among them."""
-    for field in fields(record):
-        value = getattr(record, field.name)
-        if is_dataclass(value):
-            yield from field_paths(value, f"{prefix}{field.name}.")
-        else:
-            yield prefix + field.name
-
-
-def single_changes(record, prefix=""):
-    """(field, valid record that differs in this field alone), as many as there are."""
-    for field in fields(record):
-        value = getattr(record, field.name)
-        if is_dataclass(value):
-            nested = single_changes(value, f"{prefix}{field.name}.")
-            others = list(nested)
-        else:
-            others = [(prefix + field.name, other) for other in _others(value)]
-        for path, other in others:
-            try:
-                changed = replace(record, **{field.name: other})
-            except WorkloadError:
-                continue
-            if changed != record:
-                yield path, changed
-
-
-def _others(value):
-    """Values of the kind of ``value`` that fields may have."""
-    if isinstance(value, bool):
-        return [not value]
-    if isinstance(value, int):
-        return [value + 1, 2 * value, 1]
-    if isinstance(value, str):
-        return ["NCHW", "NCHWc", *REQUANTISE, "float32", "float16", "int32", "int8", "uint8"]
-    assert isinstance(value, tuple), f"no other values are known for {value!r}"
-    steps = (EpilogueOp("bias"), EpilogueOp("relu"), EpilogueOp("clip", (0.0, 6.0)))
-    return [(), *((*value, step) for step in steps), *((step,) for step in steps)]
 
 
 def _onnxruntime_shape(workload: Conv2dWorkload) -> tuple[int, ...]:

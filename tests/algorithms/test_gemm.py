@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 
 import numpy as np
 import pytest
 import tvm
 
 from tests.kernels import REGISTER, V3, V4, Code
+from tests.records import single_changes
 from tvmconv.algorithms.gemm import compute, pack_b
 from tvmconv.compile.tir import compile_function
 from tvmconv.config import Config
@@ -211,16 +213,42 @@ def test_unknown_knobs_are_refused():
         make_gemm(GemmWorkload(64, 64, 64), V4, oc=2)
 
 
-@pytest.mark.parametrize("text", ["gemm:m1n2k3", "gemm:m64n48k32:alpha0.5:beta-1"])
+@pytest.mark.parametrize(
+    "text",
+    ["gemm:m1n2k3", "gemm:m64n48k32:alpha0.5:beta-1", "gemm:m1n2k3:u8s8s32u8:fixed:beta1e+20"],
+)
 def test_text_round_trips(text):
     assert str(GemmWorkload.parse(text)) == text
     assert GemmWorkload.parse("gemm:m2n3k4").flops == 48
+    assert GemmWorkload.parse("gemm:m2n3k4").tensor_bytes == 4 * (8 + 12 + 6)
+    assert GemmWorkload.parse("gemm:m2n3k4:u8s8s32s32").tensor_bytes == 8 + 12 + 4 * 6
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["gemm:m1n2k3:alpha0.333333333", "gemm:m4n5k6:u8s8s32u8:zpdata", "gemm:m4n5k6:u8s8s32s32"],
+)
+def test_a_change_of_any_field_changes_the_text(text):
+    workload = GemmWorkload.parse(text)
+    changes = list(single_changes(workload))
+    for path, changed in changes:
+        assert str(changed) != text, path
+        assert GemmWorkload.parse(str(changed)) == changed, path
+    top = {path.split(".")[0] for path, _ in changes}
+    assert top == {field.name for field in fields(GemmWorkload)}
+
+
+def test_types_beside_those_declared_are_refused():
+    workload = GemmWorkload.parse("gemm:m4n5k6:u8s8s32s32")
+    with pytest.raises(ConfigError, match="it computes in float32, not u8s8s32s32"):
+        make_gemm(workload, V4)
 
 
 @pytest.mark.parametrize(
     "text",
     ["gemm:", "gemm:m1n2", "gemm:n1m2k3", "gemm:m0n1k1", "gemm:m1n1k99999999", "m1n1k1",
-     "gemm:m1n1k1:alphax", "gemm:m1n1k1:alphainf", "gemm:m1n1k1:beta"],
+     "gemm:m1n1k1:alphax", "gemm:m1n1k1:alphainf", "gemm:m1n1k1:beta",
+     "gemm:m1n1k1:u8", "gemm:m1n1k1:beta1:u8s8s32u8"],
 )  # fmt: skip
 def test_other_texts_are_refused(text):
     with pytest.raises(WorkloadError):

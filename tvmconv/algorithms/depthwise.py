@@ -27,12 +27,10 @@ class Depthwise(Algorithm):
     name = "depthwise"
     blocks = ("depthwiseconv2d", "output")
 
-    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Everything but one input and one output channel per group in float32."""
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """Everything but one input and one output channel per group."""
         if not workload.is_depthwise:
             return "it is not depthwise (groups = input channels = output channels)"
-        if workload.dtype != "float32":
-            return f"dtype {workload.dtype} is not float32"
         if workload.data_layout != "NCHWc":
             return "its input is not channel-blocked"
         return None
@@ -49,7 +47,9 @@ class Depthwise(Algorithm):
         def tap(n: Any, b: Any, h: Any, x: Any, lane: Any) -> Any:
             row = h * w.stride_h + r * w.dilation_h - w.pad_top
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
-            product = given.data[n, b, row, column, lane] * given.weight[b, r, s, lane]
+            product = given.product(
+                given.data[n, b, row, column, lane], given.weight[b, r, s, lane]
+            )
             return te.sum(inside_image(product, row, column, w), axis=[r, s])
 
         total = self.reduction(output_shape(w, machine), tap, "depthwiseconv2d")

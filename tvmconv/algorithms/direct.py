@@ -18,6 +18,7 @@ from tvmconv.algorithms.base import Algorithm, FloatArray
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.config import Config
+from tvmconv.datatypes import itemsize
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
 
@@ -48,10 +49,8 @@ class Direct(Algorithm):
     name = "direct"
     blocks = ("conv2d", "output")
 
-    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Plain ``NCHW`` input and types other than float32 are other algorithms' work."""
-        if workload.dtype != "float32":
-            return f"it computes in float32, not {workload.dtype}"
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """Plain ``NCHW`` input is another algorithm's work."""
         if workload.data_layout != "NCHWc":
             return "it reads channel-blocked input, not plain NCHW"
         if workload.is_depthwise:
@@ -81,7 +80,7 @@ class Direct(Algorithm):
             pixel = (column // width, column % width) if flat else (y, column)
             value = inside_image(given.data[(n, block, *pixel, c)], y, column, w)
             tap = given.weight[kb // oc, cb, r, s, c, kb % oc, k]
-            return te.sum(value * tap, axis=[cb, r, s, c])
+            return te.sum(given.product(value, tap), axis=[cb, r, s, c])
 
         total = self.reduction(output_shape(w, machine), multiply)
         if not flat:
@@ -121,7 +120,7 @@ class Direct(Algorithm):
         groups, span, _, _, inner, oc, _ = shape
         per_group_in = workload.in_channels // workload.groups
         per_group_out = workload.out_channels // workload.groups
-        rows = np.zeros((groups * oc * lanes, span * inner, *shape[2:4]), dtype=np.float32)
+        rows = np.zeros((groups * oc * lanes, span * inner, *shape[2:4]), weight.dtype)
         for block in range(machine.blocks(workload.out_channels)):
             base = first_block(workload, machine, block) * lanes
             stop = min((block + 1) * lanes, workload.out_channels)
@@ -137,7 +136,7 @@ class Direct(Algorithm):
         """Nothing beyond the register tile; Algorithms 1 and 2 keep all sums in memory."""
         if config["variant"] == "blocked":
             return 0
-        return 4 * prod(output_shape(workload, machine))
+        return itemsize(workload.types.accumulator) * prod(output_shape(workload, machine))
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Padded channels, and the zeros between groups, are multiplied too."""

@@ -29,10 +29,8 @@ class DirectFirst(Algorithm):
     name = "direct_first"
     blocks = ("conv2d", "output")
 
-    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Everything but ungrouped float32 convolutions of a plain input."""
-        if workload.dtype != "float32":
-            return f"it computes in float32, not {workload.dtype}"
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """Everything but ungrouped convolutions of a plain input."""
         if workload.data_layout != "NCHW":
             return "it reads plain NCHW input, not channel blocks"
         if workload.groups > 1:
@@ -53,7 +51,8 @@ class DirectFirst(Algorithm):
             row = h * w.stride_h + r * w.dilation_h - w.pad_top
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
             pixel = inside_image(given.data[n, ci, row, column], row, column, w)
-            return te.sum(pixel * given.weight[b // oc, r, s, ci, b % oc, lane], axis=[r, s, ci])
+            weight = given.weight[b // oc, r, s, ci, b % oc, lane]
+            return te.sum(given.product(pixel, weight), axis=[r, s, ci])
 
         total = self.reduction(output_shape(w, machine), tap)
         return given.arguments(given.output(total))

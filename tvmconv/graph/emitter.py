@@ -11,6 +11,7 @@ import numpy as np
 from tvm import relax, topi
 from tvm.ir import Call
 
+from tvmconv.datatypes import itemsize
 from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Arg, Array, Node, Value
 from tvmconv.graph.layout import Plan
@@ -149,7 +150,7 @@ class Emitter:
         """Add the unused lanes of a blocked value to the reported overhead."""
         n, channels, height, width = value.dims
         surplus = self.machine.blocks(channels) * self.lanes - channels
-        self.padding_bytes += 4 * n * surplus * height * width
+        self.padding_bytes += itemsize(value.dtype) * n * surplus * height * width
 
     def set_blocked(self, value: Value, expr: Any) -> None:
         """Record a result in the blocked layout."""

@@ -94,6 +94,12 @@ def constant(value: float) -> Any:
     return tirx.const(value, "float32")
 
 
+def literal(number: float, like: Any) -> Any:
+    """A literal of the type that an expression or tensor element has."""
+    dtype = like.dtype if hasattr(like, "dtype") else like.ty.dtype
+    return tirx.const(number, str(dtype))
+
+
 def clamp(x: Any, low: float, high: float) -> Any:
     """``min(max(x, low), high)``; of a NaN, one of the bounds."""
     return tirx.min(tirx.max(x, constant(low)), constant(high))

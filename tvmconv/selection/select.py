@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -54,7 +53,7 @@ def make_candidate(
         config=config,
         seconds=module.predicted_seconds(workload, machine, config),
         workspace_bytes=algorithm.workspace_bytes(workload, machine, config),
-        packed_weight_bytes=4 * math.prod(algorithm.packed_weight_shape(workload, machine, config)),
+        packed_weight_bytes=algorithm.packed_weight_bytes(workload, machine, config),
         error=algorithm.error_estimate(workload, machine, config),
         source=source,
         parts=registry.explain_cost(name, workload, machine, config),
