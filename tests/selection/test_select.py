@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tvmconv import registry
+from tvmconv.datatypes import DataTypes
 from tvmconv.decision import CAUSES, Decision
 from tvmconv.errors import ConfigError
 from tvmconv.machine import MACHINES
@@ -55,6 +56,8 @@ def test_decision_survives_json():
     again = Decision.from_json(decision.to_json())
     assert again == decision
     assert again.chosen.parts == decision.chosen.parts
+    typed = replace(decision, workload=replace(DENSE, types=DataTypes(*["float16"] * 4)))
+    assert Decision.from_json(typed.to_json()) == typed
 
 
 def test_allow_list_that_cannot_compute_the_layer_names_it():
