@@ -147,7 +147,9 @@ def make_gemm(
     if reason := refusal(workload.types, TYPES):
         raise ConfigError(f"gemm cannot compute {workload}: {reason}")
     schedules = _schedules(machine)
-    config = (config or schedules.default_config(workload, machine)).replace(**knobs)
+    config = schedules.KNOBS.complete(config or schedules.default_config(workload, machine))
+    config = config.replace(**knobs)
+    schedules.KNOBS.check(workload, machine, config)
     schedules.check(workload, machine, config)
     return GemmKernel(workload, machine, config)
 

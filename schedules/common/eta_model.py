@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from math import prod
 
 from tvmconv.algorithms.winograd_packing import SIZES, Packing
-from tvmconv.config import Config, KnobValue
+from tvmconv.config import Config
 from tvmconv.errors import ConfigError
+from tvmconv.knobs import Knob, Knobs
 from tvmconv.machine import Machine
 from tvmconv.schedules.common.microkernel import check_registers
+from tvmconv.schedules.common.tile_knobs import flag
 from tvmconv.workload import Conv2dWorkload
 
 _HERTZ = 2.4e9
@@ -48,37 +50,16 @@ class EtaModel:
     workload: Conv2dWorkload
     machine: Machine
 
-    def knobs(self) -> dict[str, tuple[KnobValue, ...]]:
-        """Every knob with the values worth trying."""
-        machine = self.machine
-        outputs = machine.blocks(self.workload.out_channels) * machine.lanes
-        most = range(1, machine.vector_registers)
-        return {
-            "m": SIZES,
-            "s": tuple(s for s in _LANES if s <= machine.lanes),
-            "br": tuple(b for b in most if registers(b, 1) <= machine.vector_registers),
-            "kr": tuple(k for k in most if registers(1, k) <= machine.vector_registers),
-            "cl1": tuple(self._depths(4, 1, 1)),
-            "kl2": tuple(range(1, min(outputs + machine.lanes, 1024) + 1)),
-            "tiles": (0, 1),
-            "outer_eta": (0, 1),
-            "prefetch": (0, 1),
-        }
-
     def check(self, config: Config) -> None:
         """Raise :class:`ConfigError` for blocks beyond registers, L1 or L2."""
         machine, w = self.machine, self.workload
-        m, s, br, kr = (config.int(name) for name in ("m", "s", "br", "kr"))
+        s, br, kr = (config.int(name) for name in ("s", "br", "kr"))
         cl1, kl2 = config.int("cl1"), config.int("kl2")
-        if m not in SIZES:
-            raise ConfigError(f"m={m} of {w} must be one of {SIZES}, the source's tiles")
         if s not in _LANES or s > machine.lanes:
             raise ConfigError(
                 f"s={s} of {w} must be 4, 8 or 16, and at most the {machine.lanes} lanes of "
                 f"{machine.name}"
             )
-        if any(config.int(name) not in (0, 1) for name in ("tiles", "outer_eta", "prefetch")):
-            raise ConfigError(f"tiles, outer_eta and prefetch of {w} must be 0 or 1: {config}")
         if min(br, kr, cl1, kl2) < 1 or cl1 % machine.lanes or kl2 % kr:
             raise ConfigError(
                 f"cl1={cl1} of {w} must be a multiple of {machine.lanes}, kl2={kl2} one of "
@@ -118,7 +99,7 @@ class EtaModel:
         outputs = machine.blocks(w.out_channels) * machine.lanes
         for br in range(2, 8):
             for kr in (k for k in range(2, 9) if registers(br, k) <= machine.vector_registers):
-                for cl1 in self._depths(machine.lanes, br, kr):
+                for cl1 in self.depths(machine.lanes, br, kr):
                     # half of L2: the other half is for what passes through
                     most = machine.l2_bytes // 2 // (4 * machine.lanes * cl1)
                     passes = -(-outputs // max(kr, most))
@@ -127,7 +108,7 @@ class EtaModel:
                     tiles = int(w.batch % br != 0)
                     yield Config.of(br=br, kr=kr, cl1=cl1, kl2=kl2, tiles=tiles, **config)
 
-    def _depths(self, s: int, br: int, kr: int) -> list[int]:
+    def depths(self, s: int, br: int, kr: int) -> list[int]:
         """Values of C_l1 that L1 holds, one for each number of blocks."""
         lanes, blocks = self.machine.lanes, self.machine.blocks(self.workload.in_channels)
         counts = {-(-blocks // parts) * lanes for parts in range(1, blocks + 1)}
@@ -167,3 +148,37 @@ def _panel_bytes(br: int, kr: int, cl1: int, s: int) -> int:
 
 def _bytes(shape: tuple[int, ...]) -> int:
     return 4 * prod(shape)
+
+
+def _most(w: Conv2dWorkload, machine: Machine) -> range:
+    """Extents of one side of a register block whose other side is 1."""
+    return range(1, (machine.vector_registers - 1) // 2 + 1)
+
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        Knob("m", "rows and columns of an output tile", lambda w, machine: SIZES, closed=True),
+        Knob(
+            "s",
+            "products in a vector",
+            lambda w, machine: (s for s in _LANES if s <= machine.lanes),
+        ),
+        Knob("br", "positions of a register block", _most),
+        Knob("kr", "output channels of a register block", _most),
+        Knob(
+            "cl1",
+            "input channels of a panel in L1, whole blocks",
+            lambda w, machine: EtaModel(w, machine).depths(4, 1, 1),
+        ),
+        Knob(
+            "kl2",
+            "output channels of a block in L2, a multiple of kr",
+            lambda w, machine: range(
+                1, min((machine.blocks(w.out_channels) + 1) * machine.lanes, 1024) + 1
+            ),
+        ),
+        flag("tiles", "1: positions of a register block are tiles; 0: samples"),
+        flag("outer_eta", "1: eta in front of the tiles in the layout of U; 0: behind them"),
+        flag("prefetch", "1: panels of G are asked for ahead of their use"),
+    )
+)

@@ -33,7 +33,7 @@ def able(name):
     return next(w for w in workloads if registry.algorithm(name).unsupported(w, V3) is None)
 
 
-@pytest.mark.parametrize("name", registry.ALGORITHMS)
+@pytest.mark.parametrize("name", registry.names())
 def test_types_beside_those_declared_are_refused(name):
     algorithm, workload = registry.algorithm(name), able(name)
     assert workload.types in algorithm.types
@@ -50,7 +50,7 @@ def test_selection_names_the_types_it_lacks():
         select(workload, V3, layer="conv1")
 
 
-@pytest.mark.parametrize("name", registry.ALGORITHMS)
+@pytest.mark.parametrize("name", registry.names())
 def test_bytes_follow_from_the_types(name):
     algorithm, workload = registry.algorithm(name), able(name)
     half = DataTypes("float16", "float16", "float16", "float16")

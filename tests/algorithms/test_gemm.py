@@ -18,7 +18,7 @@ from tvmconv.errors import ConfigError, WorkloadError
 from tvmconv.gemm import GemmKernel, GemmWorkload, make_gemm
 from tvmconv.report.gemm_run import GemmRun, exact, random_operands
 from tvmconv.schedules.common.gemm_blocks import default_config, half_cache, transfer_ratio
-from tvmconv.schedules.x86.gemm import knobs
+from tvmconv.schedules.x86.gemm import KNOBS
 
 MACHINES = [
     pytest.param(V3, id="avx2"),
@@ -181,7 +181,7 @@ def test_operations_per_value_are_those_of_the_source():
 
 @pytest.mark.parametrize("machine", [V3, V4])
 def test_the_space_holds_the_block_sizes_of_the_source(machine):
-    values = knobs(GemmWorkload(1024, 1024, 1024), machine)
+    values = KNOBS.values(GemmWorkload(1024, 1024, 1024), machine)
     for mc, kc, nc in ((128, 128, 4096), (144, 128, 4096), (160, 128, 4096), (256, 1024, 8192)):
         assert {mc, 168} <= set(values["mc"])
         assert kc in values["kc"]

@@ -16,7 +16,19 @@ from tvmconv.tuning.space import make_space, record_machine, refusal
 _SEEDS = (record(), record(SMALL, V3), record(DEPTHWISE, V4, "depthwise"))
 _VALUES = (
     *(None, True, False, 0, -1, 1, 2, 3, 5, 16, 1 << 31, 1 << 62, 10**400, -(1 << 40)),
-    *(0.5, 1e308, -0.0, "", "x", "blocked", "naive", "direct", "../../etc", "\x00", "é" * 300),
+    *(
+        0.5,
+        1e308,
+        -0.0,
+        "",
+        "x",
+        "blocked",
+        "naive",
+        "direct",
+        "../../etc",
+        "\x00",
+        "é" * 300,
+    ),
     *([], [1], {}, {"oc": 1}, {"a": {"a": {"a": {}}}}),
 )
 _TOKENS = (b"NaN", b"-Infinity", b"1e999", b"{", b"]", b'"', b"\\u0000", b"\xff", b",", b"9" * 400)
@@ -41,7 +53,7 @@ def _structural(data, generator):
     if kind < 0.15 and isinstance(parent, dict):
         del parent[path[-1]]
     elif kind < 0.3 and isinstance(parent, dict):
-        parent[generator.choice(["oc", "ow", "bands", "zzz", "v"])] = copy.deepcopy(
+        parent[generator.choice(["oc", "ow", "bands", "variant", "zzz", "v"])] = copy.deepcopy(
             generator.choice(_VALUES)
         )
     elif kind < 0.5 and type(parent[path[-1]]) is int:
@@ -75,10 +87,11 @@ def _check(path, count, seed):
         accepted += 1
         machine = record_machine(entry.machine)
         values = make_space(entry.workload, machine, entry.algorithm).values
-        registry.schedule(entry.algorithm, machine).check(entry.workload, machine, entry.config)
-        assert set(entry.config) == set(values)
+        config = registry.knobs(entry.algorithm, machine).complete(entry.config)
+        registry.check(entry.algorithm, entry.workload, machine, config)
+        assert set(config) == set(values)
         for name, allowed in values.items():
-            setting = entry.config[name]
+            setting = config[name]
             assert type(setting) in {type(v) for v in allowed}
             if type(setting) is int:
                 assert min(allowed) <= setting <= max(allowed)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from tvmconv.algorithms.base import Algorithm, FloatArray
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.config import Config
-from tvmconv.datatypes import itemsize
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
 
@@ -133,10 +131,8 @@ class Direct(Algorithm):
         return np.ascontiguousarray(rows.transpose(0, 3, 5, 6, 4, 1, 2))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Nothing beyond the register tile; Algorithms 1 and 2 keep all sums in memory."""
-        if config["variant"] == "blocked":
-            return 0
-        return itemsize(workload.types.accumulator) * prod(output_shape(workload, machine))
+        """Nothing beyond the register tile."""
+        return 0
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Padded channels, and the zeros between groups, are multiplied too."""

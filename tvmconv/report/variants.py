@@ -102,9 +102,8 @@ class Variant:
         module = registry.schedule(self.algorithm, machine)
         assert module is not None
         if not self.knobs:
-            return Kernel(
-                workload, machine, self.algorithm, module.default_config(workload, machine)
-            )
+            config = registry.default_config(self.algorithm, workload, machine)
+            return Kernel(workload, machine, self.algorithm, config)
         knobs = dict(self.knobs)
 
         def distance(config: Config) -> tuple[int, float]:
@@ -114,7 +113,7 @@ class Variant:
         offers = registry.offers(self.algorithm, workload, machine)
         try:
             config = min(offers, key=distance).replace(**knobs)
-            module.check(workload, machine, config)
+            registry.check(self.algorithm, workload, machine, config)
         except ConfigError as error:
             values = registry.knob_values(self.algorithm, workload, machine)
             legal = "; ".join(f"{k}: {_listed(values[k])}" for k in knobs if k in values)
@@ -171,7 +170,7 @@ def parse_variants(
             continue
         if name != "all":
             _check_name(name)
-        names = sorted(registry.ALGORITHMS) if name == "all" else [name]
+        names = _all_names() if name == "all" else [name]
         for each in names:
             found += _expanded(each, modifiers, name != "all", workloads, machine)
     variants = tuple(dict.fromkeys(found))
@@ -183,12 +182,17 @@ def parse_variants(
 
 
 def _default() -> list[Variant]:
-    return [Variant(name) for name in sorted(registry.ALGORITHMS)]
+    return [Variant(name) for name in _all_names()]
+
+
+def _all_names() -> list[str]:
+    """What is measured by default; first steps are slow, and run where steps are asked for."""
+    return sorted({*registry.names()} - {*registry.FIRST_STEPS.values()})
 
 
 def _check_name(name: str) -> None:
-    if name not in registry.ALGORITHMS:
-        known = ", ".join(registry.ALGORITHMS)
+    if name not in registry.names():
+        known = ", ".join(registry.names())
         raise InputError(f"unknown algorithm {name!r} in --algorithms; {_WRITE}; there are {known}")
 
 
@@ -202,8 +206,8 @@ def _expanded(
     """One word with its alternatives written out."""
     if list(modifiers) == ["steps"]:
         return [
-            Variant(name, tuple(step.items()), adapts=True)
-            for step in registry.steps(name, machine)
+            Variant(step_name, tuple(step.items()), adapts=True)
+            for step_name, step in registry.steps(name, machine)
         ]
     choices: list[list[tuple[str, KnobValue]]] = []
     for modifier in modifiers:

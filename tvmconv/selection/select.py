@@ -47,7 +47,7 @@ def make_candidate(
     algorithm, module = registry.algorithm(name), registry.schedule(name, machine)
     if module is None:
         raise ConfigError(f"{name} has no schedule for {machine.family} ({workload})")
-    module.check(workload, machine, config)
+    registry.check(name, workload, machine, config)
     return Candidate(
         algorithm=name,
         config=config,
@@ -182,7 +182,7 @@ def _picked(
     picked: Candidate, workload: Conv2dWorkload, machine: Machine, layer: str, policy: Policy
 ) -> Candidate:
     """A callback's choice with its own figures: the callback may have changed the config."""
-    if not isinstance(picked, Candidate) or picked.algorithm not in registry.ALGORITHMS:
+    if not isinstance(picked, Candidate) or registry.unknown(picked.algorithm):
         raise ConfigError(
             f"layer {layer!r}: the function in overrides= must return a candidate or None, "
             f"not {picked!r}"
