@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.kernels import V3, V4
@@ -9,6 +11,7 @@ from tvmconv import registry
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.knobs import Knob, Knobs
+from tvmconv.report.knobs import knobs_page
 from tvmconv.schedules.x86 import gemm
 from tvmconv.workload import Conv2dWorkload
 
@@ -99,3 +102,10 @@ def test_every_schedule_declares_its_knobs(name, machine):
             assert values[knob.name]
             if knob.neutral is not None:
                 knob.check(knob.neutral, workload, machine)
+
+
+def test_the_page_says_what_is_declared():
+    page = Path("docs/knobs.md").read_text()
+    assert page == knobs_page(V3), "run python -m tvmconv.report.knobs > docs/knobs.md"
+    # the declarations of a family are the same on all its machines
+    assert knobs_page(V4) == knobs_page(V3)

@@ -16,19 +16,7 @@ from tvmconv.tuning.space import make_space, record_machine, refusal
 _SEEDS = (record(), record(SMALL, V3), record(DEPTHWISE, V4, "depthwise"))
 _VALUES = (
     *(None, True, False, 0, -1, 1, 2, 3, 5, 16, 1 << 31, 1 << 62, 10**400, -(1 << 40)),
-    *(
-        0.5,
-        1e308,
-        -0.0,
-        "",
-        "x",
-        "blocked",
-        "naive",
-        "direct",
-        "../../etc",
-        "\x00",
-        "é" * 300,
-    ),
+    *(0.5, 1e308, -0.0, "", "x", "blocked", "naive", "direct", "../../etc", "\x00", "é" * 300),
     *([], [1], {}, {"oc": 1}, {"a": {"a": {"a": {}}}}),
 )
 _TOKENS = (b"NaN", b"-Infinity", b"1e999", b"{", b"]", b'"', b"\\u0000", b"\xff", b",", b"9" * 400)

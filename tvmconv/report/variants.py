@@ -12,6 +12,7 @@ from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError, InputError
 from tvmconv.kernel import Kernel
 from tvmconv.machine import Machine
+from tvmconv.report.knobs import listed
 from tvmconv.workload import Conv2dWorkload
 
 _LAYOUTS = {"nchw": "NCHW", "nchwc": "NCHWc"}
@@ -116,7 +117,7 @@ class Variant:
             registry.check(self.algorithm, workload, machine, config)
         except ConfigError as error:
             values = registry.knob_values(self.algorithm, workload, machine)
-            legal = "; ".join(f"{k}: {_listed(values[k])}" for k in knobs if k in values)
+            legal = "; ".join(f"{k}: {listed(values[k])}" for k in knobs if k in values)
             raise ConfigError(f"{error}" + (f" (values: {legal})" if legal else "")) from None
         return Kernel(workload, machine, self.algorithm, config)
 
@@ -137,11 +138,6 @@ def chosen_kernel(workload: Conv2dWorkload, machine: Machine, log: str | None) -
 
     chosen = select(workload, machine, policy=make_policy(logs=search_path(log))).chosen
     return Kernel(workload, machine, chosen.algorithm, chosen.config)
-
-
-def _listed(values: Sequence[KnobValue]) -> str:
-    shown = ", ".join(str(value) for value in values[:12])
-    return f"{shown}, ..., {values[-1]}" if len(values) > 12 else shown
 
 
 def parse_variants(
