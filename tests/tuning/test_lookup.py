@@ -17,6 +17,7 @@ from tvmconv.errors import TvmconvError
 from tvmconv.tuning.logfile import append
 from tvmconv.tuning.lookup import ENVIRONMENT, best_config, search_path, tuned
 from tvmconv.tuning.record import machine_facts
+from tvmconv.tuning.space import refusal
 
 
 @pytest.fixture
@@ -151,3 +152,8 @@ def test_look_up_loads_no_compiler(write):
         "assert not {'tvm', 'onnx', 'xgboost'} & set(sys.modules), 'heavy'\n"
     )
     subprocess.run([sys.executable, "-c", code, str(log), facts, str(DENSE)], check=True)
+
+
+def test_a_record_of_a_reproduction_is_refused():
+    other = replace(record(), algorithm="winograd_eta")
+    assert "winograd_eta only reproduces its source" in refusal(other)

@@ -47,6 +47,7 @@ def make_candidate(
     algorithm, module = registry.algorithm(name), registry.schedule(name, machine)
     if module is None:
         raise ConfigError(f"{name} has no schedule for {machine.family} ({workload})")
+    config = registry.knobs(name, machine).complete(config)
     registry.check(name, workload, machine, config)
     return Candidate(
         algorithm=name,
