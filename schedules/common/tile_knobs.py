@@ -10,6 +10,11 @@ OUT_BLOCKS: Knob[Conv2dWorkload] = Knob(
     "output blocks of the register tile",
     lambda w, machine: range(1, min(machine.blocks(w.out_channels), 6) + 1),
 )
+TILE_ROWS: Knob[Conv2dWorkload] = Knob(
+    "tile_h",
+    "rows of the register tile",
+    lambda w, machine: (rows for rows in (1, 2, 3, 4) if rows <= w.out_height),
+)
 
 
 def flag(name: str, doc: str) -> Knob[Conv2dWorkload]:

@@ -19,6 +19,7 @@ from tvmconv.schedules.common.cuts import balanced
 from tvmconv.schedules.common.marks import mark_cases, mark_parallel, mark_taps
 from tvmconv.schedules.common.microkernel import check_registers, register_tile
 from tvmconv.schedules.common.threads import band_tiles, row_bands
+from tvmconv.schedules.common.tile_knobs import TILE_ROWS
 from tvmconv.workload import Conv2dWorkload
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
@@ -27,11 +28,7 @@ _UNROLL_LIMIT = 256
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
     (
-        Knob(
-            "tile_h",
-            "rows of the register tile",
-            lambda w, machine: (h for h in (1, 2, 3, 4) if h <= w.out_height),
-        ),
+        TILE_ROWS,
         Knob(
             "tile_w",
             "columns of the register tile",

@@ -36,27 +36,29 @@ _GATHER_CYCLES, _ELEMENT_CYCLES = {8: 4.0, 16: 12.0}, 12.0
 STEPS: tuple[dict[str, KnobValue], ...] = ({}, {"mc": 0})
 
 
+def _panel_heights(w: Conv2dWorkload, machine: Machine) -> range:
+    return range(1, min(w.out_height * w.out_width, machine.vector_registers - 2) + 1)
+
+
+def _panel_divisors(w: Conv2dWorkload, machine: Machine) -> list[int]:
+    pixels = w.out_height * w.out_width
+    counts = {-(-pixels // mr) for mr in range(1, machine.vector_registers)}
+    return sorted({d for count in counts for d in divisors(count)})
+
+
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
     (
-        Knob(
-            "mr",
-            "pixels of a panel",
-            lambda w, machine: range(
-                1, min(w.out_height * w.out_width, machine.vector_registers - 2) + 1
-            ),
-        ),
+        Knob("mr", "pixels of a panel", _panel_heights),
         OUT_BLOCKS,
         Knob(
             "mc",
-            "panels of a block, a divisor of their number; 0 packs all of them first, the classic "
-            "im2col buffer",
+            "panels of a block, a divisor of their number; 0: all are packed first, as im2col does",
             lambda w, machine: (0, *_panel_divisors(w, machine)),
             neutral=0,
         ),
         Knob(
             "kc",
-            "channel blocks (channels, from plain input) of a part of the reduction, a divisor of "
-            "their number; 0: all",
+            "blocks of input channels (plain: channels) of a part of the sums, a divisor; 0: all",
             lambda w, machine: (0, *divisors(depth_blocks(w, machine))[:-1]),
             neutral=0,
         ),
@@ -163,9 +165,3 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
         "activations": passed + w.batch * blocks.panel_cycles * cycle,
         "weights": model.weight_seconds + w.batch * blocks.weight_cycles * cycle,
     }
-
-
-def _panel_divisors(w: Conv2dWorkload, machine: Machine) -> list[int]:
-    pixels = w.out_height * w.out_width
-    counts = {-(-pixels // mr) for mr in range(1, machine.vector_registers)}
-    return sorted({d for count in counts for d in divisors(count)})
