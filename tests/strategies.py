@@ -7,12 +7,15 @@ reference in plain numpy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
+from tvmconv.datatypes import FLOAT32, REQUANTISE, DataTypes, Quantisation
+from tvmconv.errors import WorkloadError
 from tvmconv.workload import EPILOGUE_KINDS, Conv2dWorkload, EpilogueOp
 
 # multiples of both lane counts, their neighbours, and counts below one block
@@ -35,6 +38,30 @@ def _with_params(kind: str) -> st.SearchStrategy[EpilogueOp]:
     if kind == "hardsigmoid":
         return unit.map(lambda alpha: EpilogueOp(kind, (alpha, 0.5)))
     return st.just(EpilogueOp(kind))
+
+
+@st.composite
+def data_types(draw: st.DrawFn) -> DataTypes:
+    """Types that belong together, with any quantisation that they allow."""
+    if draw(st.booleans()):
+        return draw(st.sampled_from([FLOAT32, DataTypes(*["float16"] * 2, "float32", "float16")]))
+    names = [draw(st.sampled_from(("int8", "uint8"))) for _ in range(2)]
+    output = draw(st.sampled_from(("int8", "uint8", "int32", "float32")))
+    return draw(st.sampled_from(_quantised(*names, "int32", output)))
+
+
+def _quantised(*names: str) -> list[DataTypes]:
+    """Every kind of quantisation that these types allow."""
+    flags = [field.name for field in fields(Quantisation) if field.name != "requantise"]
+    found = []
+    for requantise in REQUANTISE:
+        for values in product((False, True), repeat=len(flags)):
+            try:
+                kind = Quantisation(requantise, **dict(zip(flags, values, strict=True)))
+                found.append(DataTypes(*names, kind))
+            except WorkloadError:
+                continue
+    return found
 
 
 @st.composite
@@ -61,6 +88,7 @@ def conv2d_workloads(
     max_batch: int = 2,
     groups: tuple[int, ...] = (1, 2, 4),
     data_layouts: tuple[str, ...] = ("NCHWc",),
+    types: st.SearchStrategy[DataTypes] | None = None,
     with_epilogue: bool = True,
 ) -> Conv2dWorkload:
     """A valid convolution: any stride, dilation, groups, 4-sided padding and odd sizes.
@@ -68,7 +96,7 @@ def conv2d_workloads(
     ``channels`` are the counts of ONE group; a drawn group count multiplies both sides.
     """
     group = draw(st.sampled_from(groups))
-    return draw(
+    workload = draw(
         _convolutions(
             group * draw(st.sampled_from(channels)),
             group * draw(st.sampled_from(channels)),
@@ -82,6 +110,7 @@ def conv2d_workloads(
             with_epilogue,
         )
     )
+    return workload if types is None else replace(workload, types=draw(types))
 
 
 @st.composite

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import onnxruntime as ort
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+from tests.records import field_paths, single_changes
 from tests.strategies import (
     conv2d_workloads,
     conv_arrays,
+    data_types,
     depthwise_workloads,
     epilogue_ops,
     volumes,
 )
+from tvmconv.datatypes import DataTypes, Quantisation
 from tvmconv.errors import TvmconvError, WorkloadError
 from tvmconv.workload import Conv2dWorkload, EpilogueOp
 
 RESNET_3X3 = "mb1ic64ih56iw56oc64oh56ow56kh3kw3ph1pw1+bias+add+relu"
 
 
-@given(conv2d_workloads(data_layouts=("NCHWc", "NCHW")))
+@given(conv2d_workloads(data_layouts=("NCHWc", "NCHW"), types=data_types()))
 def test_text_form_round_trips(workload):
     assert Conv2dWorkload.parse(str(workload)) == workload
 
 
-@given(conv2d_workloads(data_layouts=("NCHWc", "NCHW")))
+@given(conv2d_workloads(data_layouts=("NCHWc", "NCHW"), types=data_types()))
 def test_json_form_round_trips(workload):
     assert Conv2dWorkload.from_json(json.loads(json.dumps(workload.to_json()))) == workload
 
@@ -60,6 +64,27 @@ def test_volume_text_follows_benchdnn():
         Conv2dWorkload.parse("ic8id2ih9oc8kd3kh3")
 
 
+@given(conv2d_workloads(data_layouts=("NCHWc", "NCHW"), types=data_types()))
+def test_a_change_of_any_field_changes_the_text(workload):
+    for path, changed in single_changes(workload):
+        assert str(changed) != str(workload), path
+        assert Conv2dWorkload.parse(str(changed)) == changed, path
+        data = json.loads(json.dumps(changed.to_json()))
+        assert Conv2dWorkload.from_json(data) == changed, path
+        assert data != workload.to_json(), path
+
+
+def test_every_field_is_among_those_changed():
+    texts = (
+        RESNET_3X3,
+        "ic16ih8oc16kh3ph1:u8s8s32u8+bias",
+        "ic16ih8oc16kh3ph1:u8s8s32s32",
+        "ic16id4ih8oc16kd3kh3pd1ph1",
+    )
+    changed = {path for text in texts for path, _ in single_changes(Conv2dWorkload.parse(text))}
+    assert changed == set(field_paths(Conv2dWorkload.parse(RESNET_3X3)))
+
+
 @given(epilogue_ops())
 def test_every_epilogue_step_survives_the_text_form(step):
     workload = Conv2dWorkload(1, 8, 4, 4, 8, 1, 1, epilogue=(step,))
@@ -68,10 +93,23 @@ def test_every_epilogue_step_survives_the_text_form(step):
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32))
+@example(float(np.finfo(np.float32).max))
+@example(float(np.finfo(np.float32).min))
+@example(float(np.float32(0.1)))
 def test_epilogue_parameters_keep_float32_precision(value):
     workload = Conv2dWorkload(1, 8, 4, 4, 8, 1, 1, epilogue=(EpilogueOp("leakyrelu", (value,)),))
-    (restored,) = Conv2dWorkload.parse(str(workload)).epilogue
-    assert np.float32(restored.params[0]) == np.float32(value)
+    restored = Conv2dWorkload.parse(str(workload))
+    assert restored == workload
+    assert np.float32(restored.epilogue[0].params[0]) == np.float32(value)
+    # what a compiler's literal of that type may hold
+    assert abs(restored.epilogue[0].params[0]) <= np.finfo(np.float32).max
+
+
+@given(st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_steps_with_any_parameters_round_trip(low, high):
+    workload = Conv2dWorkload(1, 8, 4, 4, 8, 1, 1, epilogue=(EpilogueOp("clip", (low, high)),))
+    assert Conv2dWorkload.parse(str(workload)) == workload
+    assert Conv2dWorkload.from_json(workload.to_json()) == workload
 
 
 @settings(max_examples=60)
@@ -144,10 +182,68 @@ def test_any_text_gives_a_workload_or_our_own_error(text):
     assert Conv2dWorkload.parse(str(workload)) == workload
 
 
+@pytest.mark.parametrize(
+    ("types", "quantisation", "marks"),
+    [
+        (("float32",) * 4, Quantisation(), ""),
+        (("int8", "int8", "int32", "int32"), Quantisation(), ":s8s8s32s32"),
+        (("uint8", "int8", "int32", "uint8"), Quantisation("float"), ":u8s8s32u8"),
+        (
+            ("uint8", "int8", "int32", "uint8"),
+            Quantisation("fixed", True, True, False, True),
+            ":u8s8s32u8:fixed:perchannel:zpdata:zpoutput",
+        ),
+        (("uint8", "uint8", "int32", "float32"), Quantisation("float"), ":u8u8s32f32"),
+        (("float16", "float16", "float32", "float16"), Quantisation(), ":f16f16f32f16"),
+    ],
+)
+def test_types_in_the_text(types, quantisation, marks):
+    workload = Conv2dWorkload(1, 8, 4, 4, 8, 1, 1, types=DataTypes(*types, quantisation))
+    assert str(workload) == f"mb1ic8ih4iw4oc8oh4ow4kh1kw1{marks}"
+    plain = replace(workload, data_layout="NCHW")
+    assert str(plain) == f"mb1ic8ih4iw4oc8oh4ow4kh1kw1:nchw{marks}"
+    assert Conv2dWorkload.parse(str(plain)) == plain
+
+
+@pytest.mark.parametrize(
+    ("marks", "message"),
+    [
+        ("f99", "cannot read the types 'f99'"),
+        ("u8s8", "cannot read the types"),
+        ("zpdata", "cannot read the types"),
+        ("u8s8s32u8:zpdata:zpdata", "each once"),
+        ("u8s8s32u8:nchw", "cannot read the types"),
+        ("f32f32f32f32:zpdata", "floating and have no quantisation"),
+        ("u8s8f32u8", "neither all floating nor 8-bit"),
+        ("u8f32s32u8", "neither all floating nor 8-bit"),
+        ("u8s8s32f16", "requantise='float'"),
+        ("u8s8s32s32:fixed", "int32 output takes none"),
+        ("u8s8s32f32:fixed", "float32 float"),
+        ("u8s8s32f32:zpoutput", "no zero point"),
+        ("u8s8s32s32:perchannel", "nothing is per channel"),
+    ],
+)
+def test_types_that_do_not_belong_together_are_refused(marks, message):
+    with pytest.raises(WorkloadError, match=message):
+        Conv2dWorkload.parse(f"ic8ih8oc8kh3:{marks}")
+
+
+def test_json_of_earlier_versions_is_read():
+    workload = Conv2dWorkload.parse(RESNET_3X3)
+    data = workload.to_json()
+    del data["types"]
+    assert Conv2dWorkload.from_json({**data, "dtype": "float32"}) == workload
+    assert Conv2dWorkload.from_json(data) == workload
+    with pytest.raises(WorkloadError, match="dtype"):
+        Conv2dWorkload.from_json({**data, "dtype": "int8"})
+
+
 def test_unknown_json_fields_are_named():
     data = Conv2dWorkload.parse("ic8ih8oc8kh3").to_json()
     with pytest.raises(WorkloadError, match="paddding"):
         Conv2dWorkload.from_json({**data, "paddding": 1})
+    with pytest.raises(WorkloadError, match="scale"):
+        Conv2dWorkload.from_json({**data, "types": {"scale": 1}})
 
 
 def _onnxruntime_shape(workload: Conv2dWorkload) -> tuple[int, ...]:

@@ -13,24 +13,27 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.config import Config
-from tvmconv.errors import WorkloadError
+from tvmconv.datatypes import FLOAT32, DataTypes, itemsize, refusal
+from tvmconv.errors import ConfigError, WorkloadError
 from tvmconv.machine import Machine
+from tvmconv.workload import nine_digits
 
 if TYPE_CHECKING:
     from tvmconv.algorithms.base import FloatArray
 
 PREFIX = "gemm:"
 _TEXT = re.compile(
-    r"gemm:m(?P<m>\d+)n(?P<n>\d+)k(?P<k>\d+)(?::alpha(?P<alpha>[^:]+))?(?::beta(?P<beta>[^:]+))?"
+    r"gemm:m(?P<m>\d+)n(?P<n>\d+)k(?P<k>\d+)(?P<types>(?::(?!alpha|beta)[a-z0-9]+)*)"
+    r"(?::alpha(?P<alpha>[^:]+))?(?::beta(?P<beta>[^:]+))?"
 )
 
 
 @dataclass(frozen=True)
 class GemmWorkload:
-    """``C = alpha A B + beta C`` in float32; A is (m, k), B (k, n), C (m, n), all row-major.
+    """``C = alpha A B + beta C``; A is (m, k), B (k, n), C (m, n), all row-major.
 
-    The text form is ``gemm:m64n48k32``, with ``:alpha0.5`` and ``:beta1`` where they differ from
-    1 and 0.
+    The text form is ``gemm:m64n48k32``, with the marks of ``types`` where they are not float32
+    (those of A, B, sums and C), and ``:alpha0.5`` and ``:beta1`` where they differ from 1 and 0.
     """
 
     m: int
@@ -38,6 +41,7 @@ class GemmWorkload:
     k: int
     alpha: float = 1.0
     beta: float = 0.0
+    types: DataTypes = FLOAT32
 
     def __post_init__(self) -> None:
         for name in ("m", "n", "k"):
@@ -46,6 +50,7 @@ class GemmWorkload:
         for name in ("alpha", "beta"):
             if not isfinite(getattr(self, name)):
                 raise WorkloadError(f"{name}={getattr(self, name)} must be finite")
+            object.__setattr__(self, name, nine_digits(getattr(self, name)))
 
     @property
     def flops(self) -> int:
@@ -55,10 +60,11 @@ class GemmWorkload:
     @property
     def tensor_bytes(self) -> int:
         """Bytes of A, B and C."""
-        return 4 * (self.m * self.k + self.k * self.n + self.m * self.n)
+        a, b, _, c = (itemsize(name) for name in self.types.names)
+        return a * self.m * self.k + b * self.k * self.n + c * self.m * self.n
 
     def __str__(self) -> str:
-        text = f"{PREFIX}m{self.m}n{self.n}k{self.k}"
+        text = f"{PREFIX}m{self.m}n{self.n}k{self.k}{self.types.text}"
         if self.alpha != 1:
             text += f":alpha{self.alpha:.9g}"
         return text + (f":beta{self.beta:.9g}" if self.beta else "")
@@ -82,7 +88,8 @@ class GemmWorkload:
                 f"cannot read the matrix product {text!r}; write gemm:m64n48k32, and :alpha0.5 or "
                 ":beta1 behind it"
             ) from None
-        return cls(int(match["m"]), int(match["n"]), int(match["k"]), **factors)
+        types = DataTypes.parse(match["types"].split(":")[1:])
+        return cls(int(match["m"]), int(match["n"]), int(match["k"]), **factors, types=types)
 
 
 @dataclass(frozen=True)
@@ -132,10 +139,17 @@ def make_gemm(
     Raises
     ------
     ConfigError
-        If a knob is unknown or breaks a limit of the machine.
+        If a knob is unknown or breaks a limit of the machine, or the product is not written for
+        the workload's types.
     """
+    from tvmconv.algorithms.gemm import TYPES
+
+    if reason := refusal(workload.types, TYPES):
+        raise ConfigError(f"gemm cannot compute {workload}: {reason}")
     schedules = _schedules(machine)
-    config = (config or schedules.default_config(workload, machine)).replace(**knobs)
+    config = schedules.KNOBS.complete(config or schedules.default_config(workload, machine))
+    config = config.replace(**knobs)
+    schedules.KNOBS.check(workload, machine, config)
     schedules.check(workload, machine, config)
     return GemmKernel(workload, machine, config)
 

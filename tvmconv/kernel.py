@@ -56,7 +56,7 @@ class Kernel:
             raise ConfigError(
                 f"{self.algorithm} has no schedule for {self.machine.family} ({self.workload})"
             )
-        module.check(self.workload, self.machine, self.config)
+        registry.check(self.algorithm, self.workload, self.machine, self.config)
         schedule = Schedule(self.unscheduled())
         module.apply(schedule, self.workload, self.machine, self.config)
         scheduled = schedule.mod["main"]
@@ -72,7 +72,7 @@ def make_kernel(
     algorithm: str,
     config: Config | None = None,
 ) -> Kernel:
-    """A kernel with the given knobs, or the schedule's analytic default.
+    """A kernel with the given knobs, others neutral, or the schedule's analytic default.
 
     Raises
     ------
@@ -80,10 +80,12 @@ def make_kernel(
         If the algorithm cannot compute the workload, or a knob breaks a machine limit.
     """
     reason = registry.algorithm(algorithm).unsupported(workload, machine)
-    module = registry.schedule(algorithm, machine)
-    if reason or module is None:
+    if registry.schedule(algorithm, machine) is None:
         reason = reason or f"it has no schedule for {machine.family}"
+    if reason:
         raise ConfigError(f"{algorithm} cannot compute {workload}: {reason}")
-    config = config or module.default_config(workload, machine)
-    module.check(workload, machine, config)
+    if config is None:
+        config = registry.default_config(algorithm, workload, machine)
+    config = registry.knobs(algorithm, machine).complete(config)
+    registry.check(algorithm, workload, machine, config)
     return Kernel(workload, machine, algorithm, config)

@@ -1,7 +1,7 @@
 """The algorithms and, per target family, their schedules.
 
 Adding an algorithm is one file under ``tvmconv/algorithms/`` and one line in
-:data:`ALGORITHMS`; adding its schedule for a family is one file
+:data:`ALGORITHMS`, or in :data:`REPRODUCTIONS`; adding its schedule for a family is one file
 ``schedules/<family>/<algorithm>.py`` that offers the functions of :class:`ScheduleModule`.
 """
 
@@ -13,6 +13,8 @@ from typing import Any, Protocol, cast
 
 from tvmconv.algorithms.base import Algorithm
 from tvmconv.config import Config, KnobValue
+from tvmconv.errors import ConfigError
+from tvmconv.knobs import Knobs
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
 
@@ -22,21 +24,33 @@ ALGORITHMS: dict[str, str] = {
     "direct": "tvmconv.algorithms.direct:Direct",
     "direct_first": "tvmconv.algorithms.direct_first:DirectFirst",
     "winograd": "tvmconv.algorithms.winograd:Winograd",
-    "winograd_eta": "tvmconv.algorithms.winograd_eta:WinogradEta",
     "im2col": "tvmconv.algorithms.im2col:Im2col",
     "im2win": "tvmconv.algorithms.im2win:Im2win",
-    "im2win_nchw": "tvmconv.algorithms.im2win_nchw:Im2winNchw",
 }
+
+# Forms that exist to be measured against their sources: bench and tests run them, selection and
+# tuner never take one.
+REPRODUCTIONS: dict[str, str] = {
+    "direct_naive": "tvmconv.algorithms.direct_naive:DirectNaive",
+    "im2win_nchw": "tvmconv.algorithms.im2win_nchw:Im2winNchw",
+    "winograd_eta": "tvmconv.algorithms.winograd_eta:WinogradEta",
+}
+
+# algorithm -> the reproduction that holds the steps of its source that lead to it
+FIRST_STEPS = {"direct": "direct_naive"}
 
 
 class ScheduleModule(Protocol):
-    """What a file under ``schedules/<family>/`` offers."""
+    """What a file under ``schedules/<family>/`` offers.
+
+    ``KNOBS`` declares its knobs. Configs that the functions are given have all of them, with values
+    of their types; those that they return may leave out what is neutral.
+    """
+
+    KNOBS: Knobs[Conv2dWorkload]
 
     def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
         """The analytic choice of knobs."""
-
-    def knobs(self, workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
-        """Every knob with the values worth trying; the tuner's search space."""
 
     def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         """Raise :class:`~tvmconv.errors.ConfigError` if a limit of the machine is broken."""
@@ -81,8 +95,8 @@ class ExplainingModule(ScheduleModule, Protocol):
 
 
 def algorithm(name: str) -> Algorithm:
-    """The algorithm registered under a name."""
-    module, _, attribute = ALGORITHMS[name].partition(":")
+    """The algorithm or reproduction registered under a name."""
+    module, _, attribute = (ALGORITHMS.get(name) or REPRODUCTIONS[name]).partition(":")
     return cast(Algorithm, getattr(import_module(module), attribute)())
 
 
@@ -92,14 +106,59 @@ def schedule(name: str, machine: Machine) -> ScheduleModule | None:
     return cast(ScheduleModule, import_module(path)) if find_spec(path) else None
 
 
+def names() -> tuple[str, ...]:
+    """Algorithms and reproductions."""
+    return (*ALGORITHMS, *REPRODUCTIONS)
+
+
+def unknown(name: str) -> str | None:
+    """Why selection and tuner have no algorithm of this name, as a clause; None if they do."""
+    if name in ALGORITHMS:
+        return None
+    if name in REPRODUCTIONS:
+        return f"{name} only reproduces its source, for bench"
+    return f"{name!r} is unknown"
+
+
+def knobs(name: str, machine: Machine) -> Knobs[Conv2dWorkload]:
+    """The knobs of an algorithm's schedule; none where the family has no schedule."""
+    module = schedule(name, machine)
+    return module.KNOBS if module else Knobs(())
+
+
+def check(name: str, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Hold a config to the declared knobs and the schedule's own limits.
+
+    Raises
+    ------
+    ConfigError
+        If the family has no schedule, a knob is unknown, missing or of another type, or a limit
+        of the machine is broken.
+    """
+    module = schedule(name, machine)
+    if module is None:
+        raise ConfigError(f"{name} has no schedule for {machine.family} ({workload})")
+    module.KNOBS.check(workload, machine, config)
+    module.check(workload, machine, config)
+
+
+def default_config(name: str, workload: Conv2dWorkload, machine: Machine) -> Config:
+    """The analytic choice of all knobs of an algorithm that has a schedule."""
+    module = schedule(name, machine)
+    if module is None:
+        raise ConfigError(f"{name} has no schedule for {machine.family} ({workload})")
+    return module.KNOBS.complete(module.default_config(workload, machine))
+
+
 def offers(name: str, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
     """The configs of an algorithm that selection decides between: often its default alone."""
     module = schedule(name, machine)
     if module is None:
         return ()
     if hasattr(module, "offers"):
-        return cast(OfferingModule, module).offers(workload, machine)
-    return (module.default_config(workload, machine),)
+        found = cast(OfferingModule, module).offers(workload, machine)
+        return tuple(module.KNOBS.complete(config) for config in found)
+    return (default_config(name, workload, machine),)
 
 
 def explain_cost(
@@ -116,16 +175,22 @@ def knob_values(
     name: str, workload: Conv2dWorkload, machine: Machine
 ) -> dict[str, tuple[KnobValue, ...]]:
     """Every knob of an algorithm with its values, those that only :func:`steps` use included."""
-    module = schedule(name, machine)
-    values = dict(module.knobs(workload, machine)) if module else {}
-    for step in steps(name, machine):
+    values = knobs(name, machine).values(workload, machine)
+    for _, step in steps(name, machine, own=True):
         for knob, value in step.items():
             known = values.get(knob, ())
             values[knob] = known if value in known else (*known, value)
     return values
 
 
-def steps(name: str, machine: Machine) -> tuple[dict[str, KnobValue], ...]:
-    """The forms of an algorithm that its source compares, as knobs; see a schedule's ``STEPS``."""
+def steps(
+    name: str, machine: Machine, own: bool = False
+) -> tuple[tuple[str, dict[str, KnobValue]], ...]:
+    """The forms that an algorithm's source compares, each a registered name with knobs.
+
+    See a schedule's ``STEPS``, and :data:`FIRST_STEPS`, which ``own`` leaves out.
+    """
     module = schedule(name, machine)
-    return cast(SteppedModule, module).STEPS if hasattr(module, "STEPS") else ({},)
+    listed = cast(SteppedModule, module).STEPS if hasattr(module, "STEPS") else ({},)
+    first = () if own or name not in FIRST_STEPS else steps(FIRST_STEPS[name], machine)
+    return (*first, *((name, step) for step in listed))

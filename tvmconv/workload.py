@@ -4,15 +4,19 @@ The text form follows benchdnn's problem strings and is what errors, test names,
 records and the command line show:
 
 ``mb1ic64ih56iw56oc64oh56ow56kh3kw3ph1pw1+bias+add+relu``
+
+Plain input and types other than float32 stand between sizes and epilogue: ``:nchw:u8s8s32u8``.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import asdict, dataclass, fields, replace
 from math import prod
 from typing import Any
 
+from tvmconv.datatypes import FLOAT32, DataTypes
 from tvmconv.errors import WorkloadError
 
 # kind -> number of parameters it carries in the text form
@@ -40,7 +44,8 @@ class EpilogueOp:
         One of :data:`EPILOGUE_KINDS`. ``bias`` adds a per-channel vector, ``add`` a residual
         tensor of the output's shape; the rest are activations.
     params
-        ``leakyrelu``: (slope,); ``clip``: (low, high); ``hardsigmoid``: (alpha, beta).
+        ``leakyrelu``: (slope,); ``clip``: (low, high); ``hardsigmoid``: (alpha, beta). Kept with
+        the nine digits of the text form, which restore a float32.
     """
 
     kind: str
@@ -55,11 +60,12 @@ class EpilogueOp:
                 f"epilogue step {self.kind!r} takes {EPILOGUE_KINDS[self.kind]} parameter(s), "
                 f"got {self.params}"
             )
+        object.__setattr__(self, "params", tuple(nine_digits(p) for p in self.params))
 
     def __str__(self) -> str:
         if not self.params:
             return self.kind
-        # nine digits restore a float32; "e+" would collide with the step separator
+        # "e+" would collide with the step separator
         return f"{self.kind}({','.join(f'{p:.9g}'.replace('e+', 'e') for p in self.params)})"
 
 
@@ -70,7 +76,8 @@ class Conv2dWorkload:
     Logical shapes are NCHW and OIHW; sizes in elements. ``dilation`` 1 means dense.
     ``data_layout`` is the layout in which the kernel reads its input: ``"NCHWc"`` (channel
     blocks of the machine's block size) or ``"NCHW"`` (plain, for first layers). The output is
-    always ``NCHWc``. ``epilogue`` steps run in order on the accumulator.
+    always ``NCHWc``. ``types`` are those of the tensors, with the kind of quantisation.
+    ``epilogue`` steps run in order on the accumulator.
 
     A 3-D convolution sums 2-D ones of neighbouring planes: ``in_depth`` images that follow each
     other in the batch are the planes of one volume, and ``batch`` counts volumes. See
@@ -93,7 +100,7 @@ class Conv2dWorkload:
     dilation_h: int = 1
     dilation_w: int = 1
     groups: int = 1
-    dtype: str = "float32"
+    types: DataTypes = FLOAT32
     data_layout: str = "NCHWc"
     epilogue: tuple[EpilogueOp, ...] = ()
     in_depth: int = 1
@@ -218,11 +225,16 @@ class Conv2dWorkload:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Conv2dWorkload:
         """Inverse of :meth:`to_json`."""
+        data = dict(data)
+        # all that could be written before types were told apart
+        if data.get("dtype") == "float32":
+            del data["dtype"]
         known = {f.name for f in fields(cls)}
         if unknown := set(data) - known:
             raise WorkloadError(f"unknown workload field(s): {', '.join(sorted(unknown))}")
         steps = tuple(_parse_step(text) for text in data.get("epilogue", ()))
-        return cls(**{**data, "epilogue": steps})
+        types = DataTypes.from_json(data.get("types", {}))
+        return cls(**{**data, "epilogue": steps, "types": types})
 
     def __str__(self) -> str:
         parts = [f"g{self.groups}"] if self.groups > 1 else []
@@ -257,6 +269,7 @@ class Conv2dWorkload:
             parts.append(f"dh{self.dilation_h - 1}dw{self.dilation_w - 1}")
         if self.data_layout == "NCHW":
             parts.append(":nchw")
+        parts.append(self.types.text)
         return "".join(parts) + "".join(f"+{op}" for op in self.epilogue)
 
     @classmethod
@@ -269,7 +282,7 @@ class Conv2dWorkload:
         and ``dd`` describe the depth of a 3-D convolution, by default that of an image.
         ``od``/``oh``/``ow`` are optional and checked where given.
         """
-        match = re.fullmatch(r"(?P<dims>[a-z0-9]+)(?P<nchw>:nchw)?(?P<epi>(\+[^+]+)*)", text)
+        match = _TEXT.fullmatch(text)
         # twelve digits already exceed every limit, and int() refuses thousands of them
         tokens = re.findall(r"([a-z]+)(\d{1,12})", match["dims"]) if match else []
         if not match or "".join(k + v for k, v in tokens) != match["dims"]:
@@ -279,6 +292,8 @@ class Conv2dWorkload:
             raise WorkloadError(f"unknown token(s) {sorted(unknown)} in {text!r}; {_EXAMPLE}")
         if missing := {"ic", "ih", "oc", "kh"} - set(values):
             raise WorkloadError(f"{text!r} lacks {sorted(missing)}; {_EXAMPLE}")
+        marks = match["marks"].split(":")[1:]
+        nchw = marks[:1] == ["nchw"]
         ph = values.get("ph", 0)
         pw = values.get("pw", ph)
         dh = values.get("dh", 0)
@@ -299,7 +314,8 @@ class Conv2dWorkload:
             dilation_h=dh + 1,
             dilation_w=values.get("dw", dh) + 1,
             groups=values.get("g", 1),
-            data_layout="NCHW" if match["nchw"] else "NCHWc",
+            types=DataTypes.parse(marks[nchw:]),
+            data_layout="NCHW" if nchw else "NCHWc",
             epilogue=tuple(_parse_step(s) for s in match["epi"].split("+")[1:]),
             in_depth=values.get("id", 1),
             kernel_d=values.get("kd", 1),
@@ -322,7 +338,20 @@ _TOKENS = {
 }
 _AXES = {"d": "depth", "h": "height", "w": "width"}
 _DEPTH_FIELDS = ("in_depth", "kernel_d", "stride_d", "pad_front", "pad_back", "dilation_d")
+_TEXT = re.compile(r"(?P<dims>[a-z0-9]+)(?P<marks>(:[a-z0-9]+)*)(?P<epi>(\+[^+]+)*)")
 _EXAMPLE = "an example is 'mb1ic64ih56oc64kh3ph1+bias+relu'"
+
+
+# the largest float32, and its nine digits, which lie above it
+_FLOAT32_MAX, _FLOAT32_MAX_DIGITS = 2.0**128 - 2.0**104, 3.40282347e38
+
+
+def nine_digits(value: float) -> float:
+    """The number that a text of nine digits gives back: of a float32 still the same float32."""
+    rounded = float(f"{value:.9g}")
+    if abs(rounded) == _FLOAT32_MAX_DIGITS:
+        return math.copysign(_FLOAT32_MAX, rounded)
+    return rounded
 
 
 def _parse_step(text: str) -> EpilogueOp:

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from math import prod
 
 from tvmconv.algorithms.winograd_packing import SIZES, Packing
-from tvmconv.config import Config, KnobValue
+from tvmconv.config import Config
 from tvmconv.errors import ConfigError
+from tvmconv.knobs import Knob, Knobs
 from tvmconv.machine import Machine
 from tvmconv.schedules.common.microkernel import check_registers
+from tvmconv.schedules.common.tile_knobs import flag
 from tvmconv.workload import Conv2dWorkload
 
 _HERTZ = 2.4e9
 _LANES = (4, 8, 16)
-# Fits to measured calls, docs/winograd.md, then raised: nothing may be chosen for a prediction
-# that flatters it. Cycles of the product over those of its multiply-adds; cycles of one vector
-# operation of a transform; bytes per cycle to and from L3 and memory, written bytes counted twice.
-_PRODUCT_COST, _TRANSFORM_COST = 1.3, 1.7
-_L3_BYTES, _MEMORY_BYTES = 11.0, 4.6
+# Bytes per cycle to and from L3 and memory, written bytes counted twice; fitted to the twelve calls
+# of docs/winograd.md: predictions are 0.86 to 1.54 times theirs, 1.05 in the geometric mean.
+_L3_BYTES, _MEMORY_BYTES = 16.0, 5.5
 _CALL_CYCLES = 6000
 
 
@@ -48,37 +48,16 @@ class EtaModel:
     workload: Conv2dWorkload
     machine: Machine
 
-    def knobs(self) -> dict[str, tuple[KnobValue, ...]]:
-        """Every knob with the values worth trying."""
-        machine = self.machine
-        outputs = machine.blocks(self.workload.out_channels) * machine.lanes
-        most = range(1, machine.vector_registers)
-        return {
-            "m": SIZES,
-            "s": tuple(s for s in _LANES if s <= machine.lanes),
-            "br": tuple(b for b in most if registers(b, 1) <= machine.vector_registers),
-            "kr": tuple(k for k in most if registers(1, k) <= machine.vector_registers),
-            "cl1": tuple(self._depths(4, 1, 1)),
-            "kl2": tuple(range(1, min(outputs + machine.lanes, 1024) + 1)),
-            "tiles": (0, 1),
-            "outer_eta": (0, 1),
-            "prefetch": (0, 1),
-        }
-
     def check(self, config: Config) -> None:
         """Raise :class:`ConfigError` for blocks beyond registers, L1 or L2."""
         machine, w = self.machine, self.workload
-        m, s, br, kr = (config.int(name) for name in ("m", "s", "br", "kr"))
+        s, br, kr = (config.int(name) for name in ("s", "br", "kr"))
         cl1, kl2 = config.int("cl1"), config.int("kl2")
-        if m not in SIZES:
-            raise ConfigError(f"m={m} of {w} must be one of {SIZES}, the source's tiles")
         if s not in _LANES or s > machine.lanes:
             raise ConfigError(
                 f"s={s} of {w} must be 4, 8 or 16, and at most the {machine.lanes} lanes of "
                 f"{machine.name}"
             )
-        if any(config.int(name) not in (0, 1) for name in ("tiles", "outer_eta", "prefetch")):
-            raise ConfigError(f"tiles, outer_eta and prefetch of {w} must be 0 or 1: {config}")
         if min(br, kr, cl1, kl2) < 1 or cl1 % machine.lanes or kl2 % kr:
             raise ConfigError(
                 f"cl1={cl1} of {w} must be a multiple of {machine.lanes}, kl2={kl2} one of "
@@ -118,7 +97,7 @@ class EtaModel:
         outputs = machine.blocks(w.out_channels) * machine.lanes
         for br in range(2, 8):
             for kr in (k for k in range(2, 9) if registers(br, k) <= machine.vector_registers):
-                for cl1 in self._depths(machine.lanes, br, kr):
+                for cl1 in self.depths(machine.lanes, br, kr):
                     # half of L2: the other half is for what passes through
                     most = machine.l2_bytes // 2 // (4 * machine.lanes * cl1)
                     passes = -(-outputs // max(kr, most))
@@ -127,7 +106,7 @@ class EtaModel:
                     tiles = int(w.batch % br != 0)
                     yield Config.of(br=br, kr=kr, cl1=cl1, kl2=kl2, tiles=tiles, **config)
 
-    def _depths(self, s: int, br: int, kr: int) -> list[int]:
+    def depths(self, s: int, br: int, kr: int) -> list[int]:
         """Values of C_l1 that L1 holds, one for each number of blocks."""
         lanes, blocks = self.machine.lanes, self.machine.blocks(self.workload.in_channels)
         counts = {-(-blocks // parts) * lanes for parts in range(1, blocks + 1)}
@@ -140,11 +119,10 @@ class EtaModel:
         blocks, tiles = pack.positions
         calls = pack.eta * pack.channels * pack.groups * blocks * tiles
         step = max(br * kr / machine.fma_units, (br + kr) / 2, float(machine.fma_latency))
-        product = calls * (cl1 * step * _PRODUCT_COST + 4 * br * kr)
+        product = calls * (cl1 * step + 4 * br * kr)
         matrix = pack.delta**2 * pack.delta * 0.8 + 4 * pack.eta * s
         each = blocks * tiles * br * pack.channels * cl1 / machine.lanes
         each += w.batch * pack.tiles[0] * pack.tiles[1] * machine.blocks(w.out_channels)
-        transforms = each * matrix * _TRANSFORM_COST
         size_in, size_out = (_bytes(shape) for shape in (pack.input_shape(), pack.output_shape()))
         passes = -(-pack.groups * kr // config.int("kl2"))
         moved = size_in * (2 + passes) + size_out * (1 + 3 * pack.channels)
@@ -153,7 +131,7 @@ class EtaModel:
         cores = machine.cores
         return {
             "arithmetic": product / cores / _HERTZ,
-            "transforms": transforms / cores / _HERTZ,
+            "transforms": each * matrix / cores / _HERTZ,
             "weights": _bytes(pack.weight_shape()) / _MEMORY_BYTES / _HERTZ,
             "workspace": spilled / rate / _HERTZ,
             "call": _CALL_CYCLES * pack.eta * pack.channels / (1 if cores > 1 else 10) / _HERTZ,
@@ -167,3 +145,37 @@ def _panel_bytes(br: int, kr: int, cl1: int, s: int) -> int:
 
 def _bytes(shape: tuple[int, ...]) -> int:
     return 4 * prod(shape)
+
+
+def _most(w: Conv2dWorkload, machine: Machine) -> range:
+    """Extents of one side of a register block whose other side is 1."""
+    return range(1, (machine.vector_registers - 1) // 2 + 1)
+
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        Knob("m", "rows and columns of an output tile", lambda w, machine: SIZES, closed=True),
+        Knob(
+            "s",
+            "products in a vector",
+            lambda w, machine: (s for s in _LANES if s <= machine.lanes),
+        ),
+        Knob("br", "positions of a register block", _most),
+        Knob("kr", "output channels of a register block", _most),
+        Knob(
+            "cl1",
+            "input channels of a panel in L1, whole blocks",
+            lambda w, machine: EtaModel(w, machine).depths(4, 1, 1),
+        ),
+        Knob(
+            "kl2",
+            "output channels of a block in L2, a multiple of kr",
+            lambda w, machine: range(
+                1, min((machine.blocks(w.out_channels) + 1) * machine.lanes, 1024) + 1
+            ),
+        ),
+        flag("tiles", "1: positions of a register block are tiles; 0: samples"),
+        flag("outer_eta", "1: eta in front of the tiles in the layout of U; 0: behind them"),
+        flag("prefetch", "1: panels of G are asked for ahead of their use"),
+    )
+)

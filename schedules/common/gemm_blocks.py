@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tvmconv.config import Config
 from tvmconv.gemm import GemmWorkload
+from tvmconv.knobs import Knob, Knobs
 from tvmconv.machine import Machine
 from tvmconv.schedules.common.cuts import balanced
 
@@ -75,3 +78,59 @@ def transfer_ratio(workload: GemmWorkload, config: Config) -> float:
 
 def _rounded(extent: int, step: int) -> int:
     return -(-extent // step) * step
+
+
+def _sizes(name: str, *sizes: int) -> Callable[[GemmWorkload, Machine], list[int]]:
+    """The source's sizes and that of its rule, :func:`half_cache`."""
+    return lambda w, machine: sorted({*sizes, half_cache(machine, 12, 2 * machine.lanes)[name]})
+
+
+KNOBS: Knobs[GemmWorkload] = Knobs(
+    (
+        Knob(
+            "mr",
+            "rows of the register tile",
+            lambda w, machine: range(1, machine.vector_registers - 1),
+        ),
+        Knob(
+            "nr",
+            "columns of the register tile, whole vectors",
+            lambda w, machine: (machine.lanes * vectors for vectors in range(1, 7)),
+        ),
+        Knob("kc", "inner steps of a panel", _sizes("kc", 128, 256, 384, 512, 1024)),
+        Knob("mc", "rows of a block of A", _sizes("mc", 56, 128, 144, 160, 168, 256, 336)),
+        Knob("nc", "columns of a panel of B", _sizes("nc", 2048, 4096, 8192)),
+        Knob("unroll", "inner steps written out", lambda w, machine: (1, 2, 4), neutral=1),
+        Knob(
+            "ahead",
+            "bytes by which B is prefetched; 0: not at all",
+            lambda w, machine: (0, 512, 1024, 2048, 4096),
+            neutral=0,
+        ),
+        Knob(
+            "fetch",
+            "1 prefetches C's tile and the next sliver of B",
+            lambda w, machine: (0, 1),
+            neutral=0,
+            closed=True,
+        ),
+        Knob(
+            "tasks",
+            "pieces of the columns for threads, beside the blocks of rows",
+            lambda w, machine: (1, 2, 4, 8),
+            neutral=1,
+        ),
+        Knob(
+            "parallel",
+            "what threads share: m, rows and tasks; n, panels of B, one for each NUMA node",
+            lambda w, machine: ("m", "n"),
+            neutral="m",
+        ),
+        Knob(
+            "prepacked",
+            "whether B is an argument in packed form",
+            lambda w, machine: (False, True),
+            neutral=False,
+        ),
+    )
+)

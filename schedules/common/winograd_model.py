@@ -8,10 +8,12 @@ from functools import cached_property
 
 from tvmconv.algorithms.winograd import Tiling, region_tiles, summed_blocks, tiling
 from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS
-from tvmconv.config import Config, KnobValue
+from tvmconv.config import Config
 from tvmconv.errors import ConfigError
+from tvmconv.knobs import Knob, Knobs
 from tvmconv.machine import Machine
 from tvmconv.schedules.common.cuts import divisors
+from tvmconv.schedules.common.tile_knobs import flag
 from tvmconv.workload import Conv2dWorkload
 
 _HERTZ = 2.4e9
@@ -60,22 +62,6 @@ class WinogradModel:
                 raise ConfigError(
                     f"{name}={size} of {w} must lie between 1 and {MOST_PRODUCTS - kernel + 1}"
                 )
-
-    def knobs(self) -> dict[str, tuple[KnobValue, ...]]:
-        """Every knob with the values worth trying."""
-        w = self.workload
-        rows = {Tiling(w, mh, mw).rows for mh, mw in self.tile_sizes}
-        columns = {Tiling(w, mh, mw).columns for mh, mw in self.tile_sizes}
-        blocks = self.machine.blocks(w.out_channels)
-        return {
-            "mh": tuple(sorted({mh for mh, _ in self.tile_sizes})),
-            "mw": tuple(sorted({mw for _, mw in self.tile_sizes})),
-            "fused": (0, 1),
-            "rh": tuple(sorted({d for count in rows for d in divisors(count)})),
-            "rw": tuple(sorted({d for count in columns for d in divisors(count)})),
-            "rt": tuple(range(1, self.machine.vector_registers)),
-            "kr": tuple(d for d in divisors(blocks) if d <= 4),
-        }
 
     def offers(self) -> tuple[Config, ...]:
         """The best config of every tile size."""
@@ -172,3 +158,46 @@ def _useful(extent: int, kernel: int) -> list[int]:
         if not sizes or -(-extent // size) < -(-extent // sizes[-1]):
             sizes.append(size)
     return sizes or [1]
+
+
+def _sizes(w: Conv2dWorkload, machine: Machine, axis: int) -> list[int]:
+    """Heights (axis 0) or widths (axis 1) of useful tiles."""
+    return sorted({size[axis] for size in WinogradModel(w, machine).tile_sizes})
+
+
+def _region_sizes(w: Conv2dWorkload, machine: Machine, axis: int) -> list[int]:
+    """Divisors of the rows or columns of tiles that useful tiles give."""
+    tilings = [Tiling(w, *size) for size in WinogradModel(w, machine).tile_sizes]
+    counts = {(tiles.rows, tiles.columns)[axis] for tiles in tilings}
+    return sorted({d for count in counts for d in divisors(count)})
+
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        Knob("mh", "rows of an output tile", lambda w, machine: _sizes(w, machine, 0)),
+        Knob("mw", "columns of an output tile", lambda w, machine: _sizes(w, machine, 1)),
+        flag("fused", "1: a region of tiles goes through all stages; 0: stage by stage"),
+        Knob(
+            "rh",
+            "rows of tiles of a region, a divisor of theirs",
+            lambda w, machine: _region_sizes(w, machine, 0),
+            neutral=1,
+        ),
+        Knob(
+            "rw",
+            "columns of tiles of a region, a divisor of theirs; all where it has several rows",
+            lambda w, machine: _region_sizes(w, machine, 1),
+            neutral=1,
+        ),
+        Knob(
+            "rt",
+            "tiles of a register tile, a divisor of a region's",
+            lambda w, machine: range(1, machine.vector_registers),
+        ),
+        Knob(
+            "kr",
+            "output blocks of a register tile, a divisor of their number",
+            lambda w, machine: (d for d in divisors(machine.blocks(w.out_channels)) if d <= 4),
+        ),
+    )
+)

@@ -11,17 +11,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.config import Config, KnobValue
+from tvmconv.config import Config
 from tvmconv.errors import ConfigError
+from tvmconv.knobs import Knob, Knobs
 from tvmconv.machine import Machine
 from tvmconv.schedules.common.cuts import balanced
 from tvmconv.schedules.common.marks import mark_cases, mark_parallel, mark_taps
 from tvmconv.schedules.common.microkernel import check_registers, register_tile
 from tvmconv.schedules.common.threads import band_tiles, row_bands
+from tvmconv.schedules.common.tile_knobs import TILE_ROWS
 from tvmconv.workload import Conv2dWorkload
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
 _UNROLL_LIMIT = 256
+
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        TILE_ROWS,
+        Knob(
+            "tile_w",
+            "columns of the register tile",
+            lambda w, machine: range(1, min(_widest(machine) + 4, w.out_width) + 1),
+        ),
+        Knob(
+            "bands",
+            "bands of rows that threads share, beside channel blocks",
+            lambda w, machine: (1, _bands(w, machine, 1)),
+            neutral=1,
+        ),
+    )
+)
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
@@ -29,17 +49,6 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     tile_w = balanced(workload.out_width, _widest(machine))
     rows = max(1, min(machine.minimum_accumulators // tile_w, workload.out_height))
     return Config.of(tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, rows))
-
-
-def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
-    """Tile height and width, and row bands for threads."""
-    widths = range(1, min(_widest(machine) + 4, workload.out_width) + 1)
-    heights = (h for h in (1, 2, 3, 4) if h <= workload.out_height)
-    return {
-        "tile_h": tuple(heights),
-        "tile_w": tuple(widths),
-        "bands": (1, _bands(workload, machine, 1)),
-    }
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:

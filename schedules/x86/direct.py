@@ -14,8 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.algorithms.direct import flattened
-from tvmconv.config import Config, KnobValue
+from tvmconv.config import Config
 from tvmconv.errors import ConfigError
+from tvmconv.knobs import Knob, Knobs
 from tvmconv.machine import Machine
 from tvmconv.schedules.common.marks import (
     mark_cases,
@@ -24,12 +25,35 @@ from tvmconv.schedules.common.marks import (
     mark_taps,
 )
 from tvmconv.schedules.common.microkernel import check_registers, register_tile
+from tvmconv.schedules.common.tile_knobs import OUT_BLOCKS, flag
 from tvmconv.schedules.common.tile_model import TileModel
 from tvmconv.workload import Conv2dWorkload
 
-_VARIANTS = ("blocked", "reordered", "naive")
-# Algorithms 1, 2 and 3 of the source
-STEPS = tuple({"variant": variant} for variant in reversed(_VARIANTS))
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        OUT_BLOCKS,
+        Knob(
+            "oh",
+            "rows of the register tile",
+            lambda w, machine: range(1, min(flattened(w).out_height, 4) + 1),
+        ),
+        Knob(
+            "ow",
+            "columns of the register tile",
+            lambda w, machine: range(1, min(flattened(w).out_width, machine.vector_registers) + 1),
+        ),
+        Knob(
+            "rows",
+            "tile rows (tiles, where a layer is pixelwise) of a cache block; 0: all",
+            lambda w, machine: _row_blocks(flattened(w)),
+            neutral=0,
+        ),
+        flag("fetch_input", "1 prefetches the next row of the input"),
+        flag("fetch_weight", "1 prefetches the next weights"),
+    ),
+    # Algorithms 1 and 2 of the source were other values of it
+    retired={"variant": "blocked"},
+)
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
@@ -37,45 +61,19 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     model = TileModel(workload, machine)
     oc, oh, ow = model.best_tile()
     rows = model.block(oc, oh, ow)
-    config = Config.of(
-        oc=oc, oh=oh, ow=ow, rows=rows, fetch_input=1, fetch_weight=0, variant="blocked"
-    )
-    return config.replace(fetch_weight=int(model.fetch_weights(config)))
-
-
-def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
-    """Every knob with the values worth trying.
-
-    ``oc``, ``oh``, ``ow``: the tile, in output blocks, rows and columns; ``check`` rejects those
-    beyond the register file. ``rows``: tile rows (tiles, where a layer is pixelwise) in a cache
-    block, 0 for all. ``fetch_input``, ``fetch_weight``: software prefetches. ``variant``:
-    Algorithms 1, 2 and 3 of the source, of which only ``blocked`` is meant for use.
-    """
-    model = TileModel(workload, machine)
-    w = model.shape
-    count = w.out_width if w.out_height == 1 else w.out_height
-    return {
-        "oc": tuple(range(1, min(model.out_blocks, 6) + 1)),
-        "oh": tuple(range(1, min(w.out_height, 4) + 1)),
-        "ow": tuple(range(1, min(w.out_width, machine.vector_registers) + 1)),
-        "rows": (0, *(r for r in (2, 4, 7, 8, 14, 16, 28, 32) if r < count)),
-        "fetch_input": (0, 1),
-        "fetch_weight": (0, 1),
-        "variant": ("blocked",),
-    }
+    config = Config.of(oc=oc, oh=oh, ow=ow, rows=rows, fetch_input=1)
+    return Config.of(**config, fetch_weight=int(model.fetch_weights(config)))
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Knobs are known and positive, and the tile fits the register file."""
+    """Sizes are positive, and the tile fits the register file."""
     model = TileModel(workload, machine)
     oc, oh, ow = (config.int(name) for name in ("oc", "oh", "ow"))
     if min(oc, oh, ow) < 1 or config.int("rows") < 0:
         raise ConfigError(f"tile sizes of {workload} must be 1 or more, rows 0 or more: {config}")
-    if config["variant"] not in _VARIANTS:
-        raise ConfigError(f"variant={config['variant']!r} must be one of {', '.join(_VARIANTS)}")
-    if config["variant"] == "blocked":
-        tile = f"tile oc={oc} oh={oh} ow={ow} of {workload}"
-        check_registers(machine, model.registers(oc, oh, ow), tile)
+    check_registers(
+        machine, model.registers(oc, oh, ow), f"tile oc={oc} oh={oh} ow={ow} of {workload}"
+    )
 
 
 def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
@@ -85,15 +83,6 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
         schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     n, kb, h, x, lane, cb, *depth, r, s, c = schedule.get_loops(block)
-    if config["variant"] != "blocked":
-        # Algorithm 1 keeps input channels outermost, Algorithm 2 output channels innermost
-        naive = (cb, c, kb, lane, x, h, s, r, *depth, n)
-        reordered = (h, *depth, r, s, cb, c, x, kb, lane, n)
-        *order, image = naive if config["variant"] == "naive" else reordered
-        schedule.reorder(image, *order)
-        if config["variant"] == "reordered":
-            schedule.vectorize(lane)
-        return
     kb_outer, kb_tile = schedule.split(kb, [None, config.int("oc")])
     h_outer, h_tile = schedule.split(h, [None, config.int("oh")])
     x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
@@ -131,6 +120,11 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     """The parts of that time."""
     parts: dict[str, float] = TileModel(workload, machine).parts(config)
     return parts
+
+
+def _row_blocks(w: Conv2dWorkload) -> tuple[int, ...]:
+    count = w.out_width if w.out_height == 1 else w.out_height
+    return (0, *(rows for rows in (2, 4, 7, 8, 14, 16, 28, 32) if rows < count))
 
 
 def _cache_block(schedule: Any, tiles: Any, config: Config) -> tuple[Any, Any]:

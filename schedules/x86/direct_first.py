@@ -13,13 +13,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.config import Config, KnobValue
+from tvmconv.config import Config
 from tvmconv.errors import ConfigError
+from tvmconv.knobs import Knob, Knobs
 from tvmconv.machine import Machine
 from tvmconv.schedules.common.cuts import balanced
 from tvmconv.schedules.common.marks import mark_cases, mark_parallel, mark_taps
 from tvmconv.schedules.common.microkernel import check_registers, register_tile
 from tvmconv.schedules.common.threads import band_tiles, row_bands
+from tvmconv.schedules.common.tile_knobs import TILE_ROWS
 from tvmconv.workload import Conv2dWorkload
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
@@ -30,6 +32,29 @@ _FEW_TAPS = 32
 _FEW_REGISTERS = 16
 # blocks of a tile whose stores are the limit, and pixels of the smallest tile of two rows
 _STORING, _SQUARE = 4, 4
+
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        Knob(
+            "oc",
+            "output blocks of the register tile",
+            lambda w, machine: (oc for oc in (1, 2, 3, 4) if oc <= machine.blocks(w.out_channels)),
+        ),
+        TILE_ROWS,
+        Knob(
+            "tile_w",
+            "columns of the register tile",
+            lambda w, machine: range(1, min(_widest(machine, 1), w.out_width) + 1),
+        ),
+        Knob(
+            "bands",
+            "bands of rows that threads share, beside groups of output blocks",
+            lambda w, machine: (1, _bands(w, machine, 1, 1)),
+            neutral=1,
+        ),
+    )
+)
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
@@ -47,18 +72,6 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     tile_w = balanced(workload.out_width, pixels // rows)
     rows = max(rows, min(machine.minimum_accumulators // (tile_w * oc), workload.out_height))
     return Config.of(oc=oc, tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, oc, rows))
-
-
-def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
-    """Blocks, height and width of the tile, and row bands for threads."""
-    blocks = machine.blocks(workload.out_channels)
-    widths = range(1, min(_widest(machine, 1), workload.out_width) + 1)
-    return {
-        "oc": tuple(oc for oc in (1, 2, 3, 4) if oc <= blocks),
-        "tile_h": tuple(h for h in (1, 2, 3, 4) if h <= workload.out_height),
-        "tile_w": tuple(widths),
-        "bands": (1, _bands(workload, machine, 1, 1)),
-    }
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.config import Config, KnobValue
+from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.gemm import GemmWorkload
 from tvmconv.machine import Machine
-from tvmconv.schedules.common.gemm_blocks import default_config, half_cache
+from tvmconv.schedules.common.gemm_blocks import KNOBS, default_config
 from tvmconv.schedules.common.marks import (
     mark_cases,
     mark_panel,
@@ -27,33 +27,7 @@ from tvmconv.schedules.common.marks import (
     mark_transpose,
 )
 
-__all__ = ["apply", "check", "default_config", "knobs"]
-
-
-def knobs(workload: GemmWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
-    """Every knob with the values worth trying; the source's and the rule's block sizes included.
-
-    ``mr``, ``nr``, ``kc``, ``mc``, ``nc``: see the module. ``unroll``: inner steps written out.
-    ``ahead``: bytes by which B is prefetched, 0 for none. ``fetch``: 1 prefetches C's tile and
-    the next sliver of B. ``tasks``: pieces of the columns for threads, beside the blocks of rows.
-    ``parallel``: ``m`` shares rows (and ``tasks``) between the threads, ``n`` panels of B, one
-    for each NUMA node. ``prepacked``: B is an argument in packed form.
-    """
-    lanes, registers = machine.lanes, machine.vector_registers
-    tile = {"mr": tuple(range(1, registers - 1)), "nr": tuple(lanes * v for v in range(1, 7))}
-    rule = half_cache(machine, 12, 2 * lanes)
-    return {
-        **tile,
-        "kc": tuple(sorted({128, 256, 384, 512, 1024, rule["kc"]})),
-        "mc": tuple(sorted({56, 128, 144, 160, 168, 256, 336, rule["mc"]})),
-        "nc": tuple(sorted({2048, 4096, 8192, rule["nc"]})),
-        "unroll": (1, 2, 4),
-        "ahead": (0, 512, 1024, 2048, 4096),
-        "fetch": (0, 1),
-        "tasks": (1, 2, 4, 8),
-        "parallel": ("m", "n"),
-        "prepacked": (False, True),
-    }
+__all__ = ["KNOBS", "apply", "check", "default_config"]
 
 
 def check(workload: GemmWorkload, machine: Machine, config: Config) -> None:
@@ -69,8 +43,6 @@ def check(workload: GemmWorkload, machine: Machine, config: Config) -> None:
         )
     if mc < mr or nc < nr:
         raise ConfigError(f"blocks of {workload} must hold a tile: mc={mc} mr={mr} nc={nc} nr={nr}")
-    if config["parallel"] not in ("m", "n"):
-        raise ConfigError(f"parallel={config['parallel']!r} of {workload} must be m or n")
     vectors = nr // machine.lanes
     needed = mr * vectors + vectors + 1
     if needed > machine.vector_registers:

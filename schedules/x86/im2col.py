@@ -16,11 +16,13 @@ from typing import Any
 from tvmconv.algorithms.im2col import depth_blocks
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
+from tvmconv.knobs import Knob, Knobs
 from tvmconv.machine import Machine
 from tvmconv.schedules.common.cuts import balanced, divisors
 from tvmconv.schedules.common.marks import mark_cases
 from tvmconv.schedules.common.microkernel import check_registers, register_tile
 from tvmconv.schedules.common.panel_blocks import PanelBlocks
+from tvmconv.schedules.common.tile_knobs import OUT_BLOCKS
 from tvmconv.schedules.common.tile_model import TileModel
 from tvmconv.workload import Conv2dWorkload
 
@@ -34,6 +36,36 @@ _GATHER_CYCLES, _ELEMENT_CYCLES = {8: 4.0, 16: 12.0}, 12.0
 STEPS: tuple[dict[str, KnobValue], ...] = ({}, {"mc": 0})
 
 
+def _panel_heights(w: Conv2dWorkload, machine: Machine) -> range:
+    return range(1, min(w.out_height * w.out_width, machine.vector_registers - 2) + 1)
+
+
+def _panel_divisors(w: Conv2dWorkload, machine: Machine) -> list[int]:
+    pixels = w.out_height * w.out_width
+    counts = {-(-pixels // mr) for mr in range(1, machine.vector_registers)}
+    return sorted({d for count in counts for d in divisors(count)})
+
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        Knob("mr", "pixels of a panel", _panel_heights),
+        OUT_BLOCKS,
+        Knob(
+            "mc",
+            "panels of a block, a divisor of their number; 0: all are packed first, as im2col does",
+            lambda w, machine: (0, *_panel_divisors(w, machine)),
+            neutral=0,
+        ),
+        Knob(
+            "kc",
+            "blocks of input channels (plain: channels) of a part of the sums, a divisor; 0: all",
+            lambda w, machine: (0, *divisors(depth_blocks(w, machine))[:-1]),
+            neutral=0,
+        ),
+    )
+)
+
+
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """Two output blocks in registers, and the pixels and panels with the least predicted time."""
     oc = min(2, machine.blocks(workload.out_channels))
@@ -45,25 +77,6 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
         for mc in (0, *divisors(-(-pixels // mr))[:-1])
     ]
     return min(offers, key=lambda config: predicted_seconds(workload, machine, config))
-
-
-def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
-    """Every knob with the values worth trying.
-
-    ``mr``: pixels of a panel. ``oc``: output blocks of the register tile. ``mc``: panels of a
-    block, a divisor of their number; 0 packs all of them first, the classic im2col buffer.
-    ``kc``: channel blocks (channels, from plain input) of a part of the reduction, a divisor of
-    their number; 0 for all.
-    """
-    pixels = workload.out_height * workload.out_width
-    counts = {-(-pixels // mr) for mr in range(1, machine.vector_registers)}
-    depth = depth_blocks(workload, machine)
-    return {
-        "mr": tuple(range(1, min(pixels, machine.vector_registers - 2) + 1)),
-        "oc": tuple(range(1, min(machine.blocks(workload.out_channels), 6) + 1)),
-        "mc": (0, *sorted({d for count in counts for d in divisors(count)})),
-        "kc": (0, *divisors(depth)[:-1]),
-    }
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:

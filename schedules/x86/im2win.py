@@ -16,12 +16,14 @@ from typing import Any
 
 from tvmconv.algorithms.direct import input_span
 from tvmconv.algorithms.im2win import columns, region_rows
-from tvmconv.config import Config, KnobValue
+from tvmconv.config import Config
 from tvmconv.errors import ConfigError
+from tvmconv.knobs import Knob, Knobs
 from tvmconv.machine import Machine
 from tvmconv.schedules.common.cuts import divisors, largest_divisor
 from tvmconv.schedules.common.marks import mark_cases, mark_parallel
 from tvmconv.schedules.common.microkernel import check_registers, register_tile
+from tvmconv.schedules.common.tile_knobs import OUT_BLOCKS
 from tvmconv.schedules.common.tile_model import TileModel
 from tvmconv.workload import Conv2dWorkload
 
@@ -34,6 +36,29 @@ _LINE_CYCLES = 2.0
 _WEIGHTS_SHOWN = 1.5
 
 
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        OUT_BLOCKS,
+        Knob(
+            "oh",
+            "rows of the register tile",
+            lambda w, machine: range(1, min(w.out_height, 4) + 1),
+        ),
+        Knob(
+            "ow",
+            "columns of the register tile",
+            lambda w, machine: range(1, min(w.out_width, machine.vector_registers) + 1),
+        ),
+        Knob(
+            "rows",
+            "output rows of a region, a divisor of the output's; rounded up to whole tiles",
+            lambda w, machine: divisors(w.out_height),
+            neutral=1,
+        ),
+    )
+)
+
+
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """The cheapest tile of one row, and regions whose strips fit half of L2."""
     model = TileModel(workload, machine)
@@ -43,21 +68,6 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     tasks = -(-4 * machine.cores // workload.batch) if machine.cores > 1 else 1
     rows = min(rows, max(1, workload.out_height // tasks))
     return Config.of(oc=oc, oh=oh, ow=ow, rows=largest_divisor(workload.out_height, max(rows, oh)))
-
-
-def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
-    """Every knob with the values worth trying.
-
-    ``oc``, ``oh``, ``ow``: the register tile in output blocks, rows and columns. ``rows``: output
-    rows of a region, a divisor of the output's, and rounded up to whole tiles.
-    """
-    blocks, height = machine.blocks(workload.out_channels), workload.out_height
-    return {
-        "oc": tuple(range(1, min(blocks, 6) + 1)),
-        "oh": tuple(range(1, min(height, 4) + 1)),
-        "ow": tuple(range(1, min(workload.out_width, machine.vector_registers) + 1)),
-        "rows": tuple(divisors(height)),
-    }
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:

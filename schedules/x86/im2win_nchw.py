@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.config import Config, KnobValue
+from tvmconv.config import Config
 from tvmconv.errors import ConfigError
+from tvmconv.knobs import Knob, Knobs
 from tvmconv.machine import Machine
 from tvmconv.schedules.common.cuts import balanced
 from tvmconv.schedules.common.marks import mark_cases
@@ -32,22 +33,27 @@ _HERTZ = 2.5e9
 _MOST_UNROLLED = 25
 
 
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        Knob("level", "how many steps are taken; see the module", lambda w, machine: LEVELS),
+        Knob(
+            "ow",
+            "columns of the register tile",
+            lambda w, machine: range(1, min(w.out_width, machine.vector_registers - 2) + 1),
+            neutral=1,
+        ),
+    )
+)
+
+
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """The last level, with as many columns as fit the registers and the width."""
     ow = balanced(workload.out_width, min(machine.vector_registers - 3, 14))
     return Config.of(level="parallel", ow=ow)
 
 
-def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
-    """``level``: see the module; ``ow``: columns of the register tile."""
-    most = min(workload.out_width, machine.vector_registers - 2)
-    return {"level": LEVELS, "ow": tuple(range(1, most + 1))}
-
-
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """The level is known, and the register tile fits."""
-    if config["level"] not in LEVELS:
-        raise ConfigError(f"level={config['level']!r} must be one of {', '.join(LEVELS)}")
+    """The register tile fits."""
     if not 1 <= config.int("ow") <= machine.vector_registers - 2:
         raise ConfigError(
             f"ow={config.int('ow')} of {workload} must lie between 1 and "

@@ -18,17 +18,18 @@ from tvmconv.algorithms.winograd import (
     summed_blocks,
     tiling,
 )
-from tvmconv.config import Config, KnobValue
+from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.machine import Machine
 from tvmconv.schedules.common.marks import mark_panel, mark_stream
 from tvmconv.schedules.common.microkernel import check_registers, register_tile, transform_tile
-from tvmconv.schedules.common.winograd_model import WinogradModel
+from tvmconv.schedules.common.winograd_model import KNOBS, WinogradModel
 from tvmconv.workload import Conv2dWorkload
 
 # Weights that one register tile alone uses are prefetched so many bytes ahead: about the latency
 # of memory at the rate of the products.
 _AHEAD = 4096
+__all__ = ["KNOBS", "apply", "check", "default_config", "explain_cost", "offers"]
 STEPS = tuple({"mh": m, "mw": m} for m in range(2, 7))
 
 
@@ -44,24 +45,13 @@ def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
     return configs
 
 
-def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
-    """Every knob with the values worth trying.
-
-    ``mh``, ``mw``: output tile. ``fused``, ``rh``, ``rw``: see the module; they divide the rows
-    and columns of tiles, and a region of several rows has whole rows. ``rt``, ``kr``: register
-    tile; they divide the tiles of a region and the output blocks.
-    """
-    space: dict[str, tuple[KnobValue, ...]] = WinogradModel(workload, machine).knobs()
-    return space
-
-
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Tiles divide what they tile, and the register tile fits."""
     WinogradModel(workload, machine).check_tile(config)
     tiles = tiling(workload, config)
     rh, rw, rt, kr = (config.int(name) for name in ("rh", "rw", "rt", "kr"))
-    if min(rh, rw, rt, kr) < 1 or config.int("fused") not in (0, 1):
-        raise ConfigError(f"rh, rw, rt, kr of {workload} must be 1 or more, fused 0 or 1: {config}")
+    if min(rh, rw, rt, kr) < 1:
+        raise ConfigError(f"rh, rw, rt, kr of {workload} must be 1 or more: {config}")
     if tiles.rows % rh or tiles.columns % rw or (rh > 1 and rw < tiles.columns):
         raise ConfigError(
             f"rh={rh} rw={rw} must divide the {tiles.rows}x{tiles.columns} tiles of {workload} "

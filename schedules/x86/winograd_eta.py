@@ -13,15 +13,16 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.algorithms.winograd_packing import Packing
-from tvmconv.config import Config, KnobValue
+from tvmconv.config import Config
 from tvmconv.machine import Machine
-from tvmconv.schedules.common.eta_model import EtaModel
+from tvmconv.schedules.common.eta_model import KNOBS, EtaModel
 from tvmconv.schedules.common.marks import mark_stream, mark_transpose
 from tvmconv.schedules.common.microkernel import transform_tile
 from tvmconv.workload import Conv2dWorkload
 
 # Panels of G come from L2: about its latency at the rate of the products
 _AHEAD = 1024
+__all__ = ["KNOBS", "apply", "check", "default_config", "explain_cost", "offers"]
 # both tiles of the source, with eta behind the tiles and in front of them
 STEPS = tuple({"m": m, "outer_eta": outer} for m in (4, 6) for outer in (0, 1))
 
@@ -36,15 +37,6 @@ def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
     """The best config of both tile sizes."""
     model = EtaModel(workload, machine)
     return model.best(4), model.best(6)
-
-
-def knobs(workload: Conv2dWorkload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
-    """Every knob with the values worth trying; see ``Packing``.
-
-    ``prefetch``: panels of G are asked for ahead of their use.
-    """
-    space: dict[str, tuple[KnobValue, ...]] = EtaModel(workload, machine).knobs()
-    return space
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:

@@ -27,6 +27,7 @@ from tests.kernels import (
 )
 from tests.layout import block, unblock
 from tests.strategies import conv2d_workloads, conv_arrays
+from tvmconv import registry
 from tvmconv.algorithms.direct import Direct
 from tvmconv.errors import ConfigError
 from tvmconv.kernel import make_kernel
@@ -103,12 +104,16 @@ def test_shapes_that_networks_use(machine, problem):
     check_kernel(Conv2dWorkload.parse(problem), machine, "direct")
 
 
-@pytest.mark.parametrize("variant", ["naive", "reordered", "blocked"])
-def test_the_three_algorithms_of_the_source(variant):
-    workload = Conv2dWorkload.parse("ic16ih6oc16kh3ph1+relu")
-    config = config_for(workload, V3, variant=variant)
-    check_kernel(workload, V3, "direct", config)
-    assert bool(Direct().workspace_bytes(workload, V3, config)) == (variant != "blocked")
+@pytest.mark.parametrize("problem", ["ic16ih6oc16kh3ph1+relu", "ic16ih6oc16kh1"])
+def test_the_three_algorithms_of_the_source(problem):
+    workload = Conv2dWorkload.parse(problem)
+    forms = registry.steps("direct", V3)
+    assert [name for name, _ in forms] == ["direct_naive", "direct_naive", "direct"]
+    for name, knobs in forms:
+        config = registry.default_config(name, workload, V3).replace(**knobs)
+        check_kernel(workload, V3, name, config)
+        size = registry.algorithm(name).workspace_bytes(workload, V3, config)
+        assert size == (0 if name == "direct" else 4 * 16 * 6 * 6)
 
 
 def test_three_layers_run_in_one_layout():
@@ -170,7 +175,7 @@ def test_knobs_outside_the_machine_are_refused():
     for values, message in [
         ({"oc": 4, "oh": 1, "ow": 7}, "needs 33 vector registers"),
         ({"ow": 0}, "must be 1 or more"),
-        ({"variant": "magic"}, "must be one of"),
+        ({"fetch_input": 2}, "must be one of 0, 1"),
     ]:
         with pytest.raises(ConfigError, match=message):
             make_kernel(workload, V4, "direct", config_for(workload, V4, **values))

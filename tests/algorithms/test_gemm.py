@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 
 import numpy as np
 import pytest
 import tvm
 
 from tests.kernels import REGISTER, V3, V4, Code, each_machine
+from tests.records import single_changes
 from tvmconv.algorithms.gemm import compute, pack_b
 from tvmconv.compile.tir import compile_function
 from tvmconv.config import Config
@@ -16,7 +18,7 @@ from tvmconv.errors import ConfigError, WorkloadError
 from tvmconv.gemm import GemmKernel, GemmWorkload, make_gemm
 from tvmconv.report.gemm_run import GemmRun, exact, random_operands
 from tvmconv.schedules.common.gemm_blocks import default_config, half_cache, transfer_ratio
-from tvmconv.schedules.x86.gemm import knobs
+from tvmconv.schedules.x86.gemm import KNOBS
 
 
 def relative_error(text, machine, **values):
@@ -173,7 +175,7 @@ def test_operations_per_value_are_those_of_the_source():
 
 @pytest.mark.parametrize("machine", [V3, V4])
 def test_the_space_holds_the_block_sizes_of_the_source(machine):
-    values = knobs(GemmWorkload(1024, 1024, 1024), machine)
+    values = KNOBS.values(GemmWorkload(1024, 1024, 1024), machine)
     for mc, kc, nc in ((128, 128, 4096), (144, 128, 4096), (160, 128, 4096), (256, 1024, 8192)):
         assert {mc, 168} <= set(values["mc"])
         assert kc in values["kc"]
@@ -205,16 +207,42 @@ def test_unknown_knobs_are_refused():
         make_gemm(GemmWorkload(64, 64, 64), V4, oc=2)
 
 
-@pytest.mark.parametrize("text", ["gemm:m1n2k3", "gemm:m64n48k32:alpha0.5:beta-1"])
+@pytest.mark.parametrize(
+    "text",
+    ["gemm:m1n2k3", "gemm:m64n48k32:alpha0.5:beta-1", "gemm:m1n2k3:u8s8s32u8:fixed:beta1e+20"],
+)
 def test_text_round_trips(text):
     assert str(GemmWorkload.parse(text)) == text
     assert GemmWorkload.parse("gemm:m2n3k4").flops == 48
+    assert GemmWorkload.parse("gemm:m2n3k4").tensor_bytes == 4 * (8 + 12 + 6)
+    assert GemmWorkload.parse("gemm:m2n3k4:u8s8s32s32").tensor_bytes == 8 + 12 + 4 * 6
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["gemm:m1n2k3:alpha0.333333333", "gemm:m4n5k6:u8s8s32u8:zpdata", "gemm:m4n5k6:u8s8s32s32"],
+)
+def test_a_change_of_any_field_changes_the_text(text):
+    workload = GemmWorkload.parse(text)
+    changes = list(single_changes(workload))
+    for path, changed in changes:
+        assert str(changed) != text, path
+        assert GemmWorkload.parse(str(changed)) == changed, path
+    top = {path.split(".")[0] for path, _ in changes}
+    assert top == {field.name for field in fields(GemmWorkload)}
+
+
+def test_types_beside_those_declared_are_refused():
+    workload = GemmWorkload.parse("gemm:m4n5k6:u8s8s32s32")
+    with pytest.raises(ConfigError, match="it computes in float32, not u8s8s32s32"):
+        make_gemm(workload, V4)
 
 
 @pytest.mark.parametrize(
     "text",
     ["gemm:", "gemm:m1n2", "gemm:n1m2k3", "gemm:m0n1k1", "gemm:m1n1k99999999", "m1n1k1",
-     "gemm:m1n1k1:alphax", "gemm:m1n1k1:alphainf", "gemm:m1n1k1:beta"],
+     "gemm:m1n1k1:alphax", "gemm:m1n1k1:alphainf", "gemm:m1n1k1:beta",
+     "gemm:m1n1k1:u8", "gemm:m1n1k1:beta1:u8s8s32u8"],
 )  # fmt: skip
 def test_other_texts_are_refused(text):
     with pytest.raises(WorkloadError):

@@ -57,7 +57,7 @@ def workloads(draw: st.DrawFn, *, max_size: int = 18, max_kernel: int = 5) -> Co
 def any_config(workload, machine, seed):
     """A random config among those that ``check`` lets pass."""
     module, choose = schedule("winograd", machine), random.Random(seed)
-    knobs = module.knobs(workload, machine)
+    knobs = module.KNOBS.values(workload, machine)
     for _ in range(400):
         config = Config.of(**{name: choose.choice(values) for name, values in knobs.items()})
         try:
@@ -125,7 +125,7 @@ def test_every_square_tile(machine, kernel):
     """Ragged on both sides: 13 by 11 outputs, 20 to 24 channels, two images."""
     workload = Conv2dWorkload.parse(f"mb2ic20ih13iw11oc24kh{kernel}ph{kernel // 2}+bias+relu")
     plain = {"fused": 1, "rh": 1, "rt": 1, "kr": 1}
-    knobs = schedule("winograd", machine).knobs(workload, machine)
+    knobs = schedule("winograd", machine).KNOBS.values(workload, machine)
     for m in range(2, MOST_PRODUCTS - kernel + 2, 2 if machine is V3 else 1):
         config = {"mh": m, "mw": m, "rw": -(-11 // m), **plain}
         check(workload, machine, Config.of(**{k: v for k, v in config.items() if k in knobs}))

@@ -259,7 +259,7 @@ def test_what_it_cannot_compute_is_said():
         ({"s": 16}, "lanes"),
         ({"kl2": 7}, "kr=3"),
         ({"cl1": 12}, "multiple of 8"),
-        ({"tiles": 2}, "0 or 1"),
+        ({"tiles": 2}, "one of 0, 1"),
     ],
 )
 def test_blocks_beyond_the_machine_are_refused(knobs, message):
@@ -294,7 +294,7 @@ def test_defaults_obey_the_machine(machine):
         assert [knobs["m"] for knobs in found] == [4, 6]
         for knobs in found:
             module.check(workload, machine, knobs)
-            space = module.knobs(workload, machine)
+            space = module.KNOBS.values(workload, machine)
             assert all(knobs[name] in values for name, values in space.items()), knobs
     # a batch that the block divides keeps the source's blocks of samples
     assert module.default_config(workload, machine)["tiles"] == int(8 % knobs.int("br") != 0)

@@ -42,11 +42,12 @@ def check(path: Path) -> tuple[int, int]:
         accepted += 1
         machine = record_machine(entry.machine)
         values = make_space(entry.workload, machine, entry.algorithm).values
-        registry.schedule(entry.algorithm, machine).check(entry.workload, machine, entry.config)
-        if set(entry.config) != set(values):
-            raise Wrong(f"knobs {set(entry.config)} accepted, the schedule has {set(values)}")
+        config = registry.knobs(entry.algorithm, machine).complete(entry.config)
+        registry.check(entry.algorithm, entry.workload, machine, config)
+        if set(config) != set(values):
+            raise Wrong(f"knobs {set(config)} accepted, the schedule has {set(values)}")
         for name, allowed in values.items():
-            setting = entry.config[name]
+            setting = config[name]
             inside = (
                 min(allowed) <= setting <= max(allowed)
                 if type(setting) is int

@@ -14,6 +14,7 @@ from scipy.signal import correlate
 
 import tvmconv
 from tests.graph.network import Net
+from tvmconv import registry
 from tvmconv.errors import TvmconvError
 from tvmconv.kernel import make_kernel
 from tvmconv.report.explain import explain_report
@@ -156,3 +157,15 @@ def test_missing_chart_package_says_what_to_install(model, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(TvmconvError, match=r"pip install 'tvmconv\[html\]'"):
         explain_page(explain_report(model), model.machine, 5e-6)
+
+
+def test_knobs_are_told_as_declared(model):
+    *_, table = explain_report(model, knobs=True).tables
+    assert table.name == "knobs"
+    chosen = {decision.chosen.algorithm for decision in model.decisions}
+    declared = {(name, k.name) for name in chosen for k in registry.knobs(name, model.machine)}
+    assert {(row["algorithm"], row["knob"]) for row in table.rows} == declared
+    for row in table.rows:
+        assert row["values"]
+        assert row["doc"]
+    assert "knobs" not in {table.name for table in explain_report(model).tables}

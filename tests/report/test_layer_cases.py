@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given, settings
 
 from tests.strategies import conv2d_workloads, depthwise_workloads
+from tvmconv.errors import InputError
+from tvmconv.gemm import GemmWorkload
 from tvmconv.peers.case import read_case, read_reference, relative_error
 from tvmconv.report.cases import write_layer_case
+from tvmconv.report.gemm_run import write_gemm_case
 from tvmconv.workload import EPILOGUE_KINDS, Conv2dWorkload
 
 
@@ -63,3 +66,10 @@ def test_relative_error_sees_shape_and_nan():
     assert relative_error({"y": np.array([1.0])}, want) == float("inf")
     assert relative_error({"y": np.array([1.0, np.nan])}, want) == float("inf")
     assert relative_error({}, want) == float("inf")
+
+
+def test_layers_of_other_types_are_refused(tmp_path):
+    with pytest.raises(InputError, match="it computes in float32, not u8s8s32u8"):
+        write_layer_case(tmp_path, Conv2dWorkload.parse("ic8ih8oc8kh3:u8s8s32u8"))
+    with pytest.raises(InputError, match="it computes in float32, not u8s8s32u8"):
+        write_gemm_case(tmp_path, GemmWorkload.parse("gemm:m4n4k4:u8s8s32u8"))

@@ -39,7 +39,7 @@ def test_steps_of_a_source():
     levels = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel")
     assert names("im2win_nchw:steps") == [f"im2win_nchw:level={level}" for level in levels]
     assert names("im2win_nchw:steps") == names("im2win_nchw:level=all")
-    forms = [f"direct:variant={form}" for form in ("naive", "reordered", "blocked")]
+    forms = ["direct_naive:variant=naive", "direct_naive:variant=reordered", "direct"]
     assert names("direct:steps,im2col:steps") == [*forms, "im2col", "im2col:mc=0"]
     assert set(names("direct:steps")) <= set(names("all:steps"))
 

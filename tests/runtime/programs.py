@@ -27,6 +27,7 @@ class Lowered:
     calls: tuple[KernelCall, ...] = ()
     reorders: int = 0
     padding_overhead_bytes: int = 0
+    unscheduled: tuple[Any, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
 
 

@@ -17,7 +17,7 @@ import pytest
 import tvmconv
 from tvmconv.errors import ArtifactError, InputError
 from tvmconv.machine import MACHINES
-from tvmconv.runtime import engine, gate
+from tvmconv.runtime import engine, gate, manifest
 from tvmconv.runtime.module import CompiledModel, load
 
 FRESH = """

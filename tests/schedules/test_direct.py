@@ -90,7 +90,7 @@ def test_default_tiles_obey_both_register_bounds(machine):
         assert model.registers(*tile) <= machine.vector_registers
         assert tile[0] * tile[1] * tile[2] >= machine.minimum_accumulators
         assert module.predicted_seconds(workload, machine, config) > 0
-        for name, values in module.knobs(workload, machine).items():
+        for name, values in module.KNOBS.values(workload, machine).items():
             assert name == "rows" or config[name] in values
 
 

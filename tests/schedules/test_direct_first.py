@@ -70,7 +70,7 @@ def test_default_fits_the_registers(machine, problem):
     workload = Conv2dWorkload.parse(problem)
     config = module.default_config(workload, machine)
     module.check(workload, machine, config)
-    assert set(config) == set(module.knobs(workload, machine))
+    assert set(config) == set(module.KNOBS.values(workload, machine))
     assert module.predicted_seconds(workload, machine, config) > 0
 
 

@@ -69,7 +69,7 @@ def check(workload: Conv2dWorkload, machine: Machine, algorithm: str, config: Co
 
 
 @each_machine
-@pytest.mark.parametrize("algorithm", registry.ALGORITHMS)
+@pytest.mark.parametrize("algorithm", registry.names())
 def test_defaults_and_sampled_configs(algorithm: str, machine: Machine) -> None:
     generator = random.Random(f"{algorithm} {machine.isa}")
     parallel, checked = replace(machine, cores=4), 0

@@ -90,7 +90,7 @@ def test_every_offer_obeys_the_machine(machine):
     module = schedule("winograd", machine)
     for problem in PROBLEMS:
         workload = Conv2dWorkload.parse(problem)
-        knobs = module.knobs(workload, machine)
+        knobs = module.KNOBS.values(workload, machine)
         for config in module.offers(workload, machine):
             module.check(workload, machine, config)
             assert module.predicted_seconds(workload, machine, config) > 0

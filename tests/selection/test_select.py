@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tvmconv import registry
+from tvmconv.config import Config
+from tvmconv.datatypes import DataTypes
 from tvmconv.decision import CAUSES, Decision
 from tvmconv.errors import ConfigError
 from tvmconv.machine import MACHINES
@@ -79,6 +81,8 @@ def test_decision_survives_json():
     again = Decision.from_json(decision.to_json())
     assert again == decision
     assert again.chosen.parts == decision.chosen.parts
+    typed = replace(decision, workload=replace(DENSE, types=DataTypes(*["float16"] * 4)))
+    assert Decision.from_json(typed.to_json()) == typed
 
 
 def test_allow_list_that_cannot_compute_the_layer_names_it():
@@ -184,3 +188,37 @@ def test_bad_arguments_are_named(arguments):
     (name,) = arguments
     with pytest.raises(ConfigError, match=name):
         make_policy(**arguments)
+
+
+@pytest.mark.parametrize("name", registry.REPRODUCTIONS)
+def test_reproductions_are_never_taken(name):
+    workload = FIRST if name == "im2win_nchw" else DENSE
+    assert registry.algorithm(name).unsupported(workload, AVX512) is None
+    decision = choose(workload)
+    assert name not in {decision.chosen.algorithm, *(o.algorithm for o in decision.rejected)}
+    with pytest.raises(ConfigError, match=f"{name} only reproduces its source, for bench; choose"):
+        make_policy(algorithms=[name, "direct"])
+    with pytest.raises(ConfigError, match=f"{name} only reproduces its source"):
+        make_policy(overrides={"conv1": {"algorithm": name}})
+
+    def pick(layer, workload, offers):
+        return replace(offers[0], algorithm=name)
+
+    with pytest.raises(ConfigError, match="must return a candidate"):
+        select(workload, AVX512, policy=make_policy(overrides=pick))
+
+
+def test_what_is_never_taken_may_be_left_out():
+    assert check_algorithms(["-winograd_eta"]) == tuple(registry.ALGORITHMS)
+    assert registry.ALGORITHMS.keys().isdisjoint(registry.REPRODUCTIONS)
+
+
+def test_a_candidate_of_an_earlier_version_can_be_asked_for():
+    """A knob that its config lacks has its neutral value."""
+
+    def pick(layer, workload, offers):
+        direct = next(o for o in offers if o.algorithm == "direct")
+        knobs = {k: v for k, v in direct.config.items() if k != "fetch_weight"}
+        return replace(direct, config=Config.of(**knobs))
+
+    assert choose(overrides=pick).chosen.config["fetch_weight"] == 0

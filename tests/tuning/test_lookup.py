@@ -12,10 +12,12 @@ import pytest
 
 from tests.tuning.examples import DENSE, SMALL, V3, V4, default, record
 from tvmconv.config import Config
+from tvmconv.datatypes import DataTypes
 from tvmconv.errors import TvmconvError
 from tvmconv.tuning.logfile import append
 from tvmconv.tuning.lookup import ENVIRONMENT, best_config, search_path, tuned
 from tvmconv.tuning.record import machine_facts
+from tvmconv.tuning.space import refusal
 
 
 @pytest.fixture
@@ -52,6 +54,13 @@ def test_another_epilogue_serves_where_the_very_workload_has_no_record(write):
     assert best_config(plain, V4, "direct", [other, own]).config["ow"] == 4
     assert "epilogue" not in best_config(plain, V4, "direct", [other, own]).source
     assert "epilogue empty" in best_config(DENSE, V4, "direct", [own]).source
+
+
+def test_a_layer_of_other_types_takes_no_record(write):
+    log = write("a.jsonl", record(knobs={"ow": 4}))
+    assert best_config(DENSE, V4, "direct", [log])
+    typed = replace(DENSE, types=DataTypes("uint8", "int8", "int32", "int32"))
+    assert best_config(typed, V4, "direct", [log]) is None
 
 
 def test_the_first_log_goes_before_later_ones(write):
@@ -143,3 +152,8 @@ def test_look_up_loads_no_compiler(write):
         "assert not {'tvm', 'onnx', 'xgboost'} & set(sys.modules), 'heavy'\n"
     )
     subprocess.run([sys.executable, "-c", code, str(log), facts, str(DENSE)], check=True)
+
+
+def test_a_record_of_a_reproduction_is_refused():
+    other = replace(record(), algorithm="winograd_eta")
+    assert "winograd_eta only reproduces its source" in refusal(other)

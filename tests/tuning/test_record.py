@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.tuning.examples import DEPTHWISE, V3, record
+from tests.tuning.examples import DENSE, DEPTHWISE, V3, record
+from tvmconv.datatypes import DataTypes, Quantisation
 from tvmconv.tuning.fields import RecordError
 from tvmconv.tuning.record import Record, machine_key, outliers
 
@@ -58,6 +59,18 @@ def test_preset_name_does_not_part_equal_machines():
     facts = dict(record().machine)
     assert machine_key({**facts, "name": "native"}) == machine_key(facts)
     assert machine_key({**facts, "l2_bytes": 1}) != machine_key(facts)
+
+
+def test_records_of_other_types_never_compete():
+    plain = record()
+    typed = replace(
+        DENSE, types=DataTypes("uint8", "int8", "int32", "uint8", Quantisation("fixed"))
+    )
+    other = replace(plain, workload=typed)
+    assert other.key != plain.key
+    again = Record.from_line(other.to_line())
+    assert again == other
+    assert again.workload.types == typed.types
 
 
 def _changed(**fields):

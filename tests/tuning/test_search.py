@@ -78,7 +78,7 @@ def test_error_budget_limits_the_space():
         ({"oc": 99}, "oc=99"),
         ({"oc": True}, "oc=True"),
         ({"rows": -1}, "rows=-1"),
-        ({"variant": "naive"}, "variant='naive'"),
+        ({"fetch_input": 2}, "fetch_input=2"),
         ({"ow": "7"}, "ow='7'"),
         ({"oh": 4, "ow": 14, "oc": 4}, "registers"),
     ],

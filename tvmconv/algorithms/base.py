@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tvmconv.config import Config
+from tvmconv.datatypes import FLOAT32, DataTypes, itemsize, refusal
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
 
@@ -56,15 +58,21 @@ class Algorithm(ABC):
     """
 
     name: str
+    # all that the expression and its schedules compute with
+    types: tuple[DataTypes, ...] = (FLOAT32,)
     blocks: tuple[str, ...] = ()
     # names of the stages that can be timed apart, in order, with the blocks of each
     stages: tuple[tuple[str, tuple[str, ...]], ...] = ()
     # every product is of an input value and a weight: what is left where no error budget is kept
     sums_products: bool = True
 
-    @abstractmethod
     def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Why this algorithm cannot compute the workload, as a clause; None if it can."""
+        return refusal(workload.types, self.types) or self.unsuited(workload, machine)
+
+    @abstractmethod
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """The reason where it is not the data types, which are :attr:`types`' matter."""
 
     @abstractmethod
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
@@ -86,6 +94,13 @@ class Algorithm(ABC):
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
         """Shape of the array that :meth:`pack_weight` returns."""
+
+    def packed_weight_bytes(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> int:
+        """Bytes of that array."""
+        shape = self.packed_weight_shape(workload, machine, config)
+        return itemsize(workload.types.weight) * prod(shape)
 
     @abstractmethod
     def pack_weight(

@@ -27,12 +27,10 @@ class Depthwise(Algorithm):
     name = "depthwise"
     blocks = ("depthwiseconv2d", "output")
 
-    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Everything but one input and one output channel per group in float32."""
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """Everything but one input and one output channel per group."""
         if not workload.is_depthwise:
             return "it is not depthwise (groups = input channels = output channels)"
-        if workload.dtype != "float32":
-            return f"dtype {workload.dtype} is not float32"
         if workload.data_layout != "NCHWc":
             return "its input is not channel-blocked"
         return None
@@ -52,7 +50,7 @@ class Depthwise(Algorithm):
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
             plane, tests = input_plane(w, n, depth[0] if depth else 0)
             weight = given.weight[b, kernel_row(w, depth, r), s, lane]
-            product = given.data[plane, b, row, column, lane] * weight
+            product = given.product(given.data[plane, b, row, column, lane], weight)
             return te.sum(inside_image(product, row, column, w, tests), axis=[*depth, r, s])
 
         total = self.reduction(output_shape(w, machine), tap, "depthwiseconv2d")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -48,10 +47,8 @@ class Direct(Algorithm):
     name = "direct"
     blocks = ("conv2d", "output")
 
-    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Plain ``NCHW`` input and types other than float32 are other algorithms' work."""
-        if workload.dtype != "float32":
-            return f"it computes in float32, not {workload.dtype}"
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """Plain ``NCHW`` input is another algorithm's work."""
         if workload.data_layout != "NCHWc":
             return "it reads channel-blocked input, not plain NCHW"
         if workload.is_depthwise:
@@ -83,7 +80,7 @@ class Direct(Algorithm):
             plane, tests = input_plane(w, n, depth[0] if depth else 0)
             value = inside_image(given.data[(plane, block, *pixel, c)], y, column, w, tests)
             tap = given.weight[kb // oc, cb, kernel_row(w, depth, r), s, c, kb % oc, k]
-            return te.sum(value * tap, axis=[cb, *depth, r, s, c])
+            return te.sum(given.product(value, tap), axis=[cb, *depth, r, s, c])
 
         total = self.reduction(output_shape(w, machine), multiply)
         if not flat:
@@ -123,7 +120,7 @@ class Direct(Algorithm):
         groups, span, _, _, inner, oc, _ = shape
         per_group_in = workload.in_channels // workload.groups
         per_group_out = workload.out_channels // workload.groups
-        rows = np.zeros((groups * oc * lanes, span * inner, *shape[2:4]), dtype=np.float32)
+        rows = np.zeros((groups * oc * lanes, span * inner, *shape[2:4]), weight.dtype)
         for block in range(machine.blocks(workload.out_channels)):
             base = first_block(workload, machine, block) * lanes
             stop = min((block + 1) * lanes, workload.out_channels)
@@ -136,10 +133,8 @@ class Direct(Algorithm):
         return np.ascontiguousarray(rows.transpose(0, 3, 5, 6, 4, 1, 2))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Nothing beyond the register tile; Algorithms 1 and 2 keep all sums in memory."""
-        if config["variant"] == "blocked":
-            return 0
-        return 4 * prod(output_shape(workload, machine))
+        """Nothing beyond the register tile."""
+        return 0
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Padded channels, and the zeros between groups, are multiplied too."""

@@ -29,10 +29,8 @@ class DirectFirst(Algorithm):
     name = "direct_first"
     blocks = ("conv2d", "output")
 
-    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Everything but ungrouped float32 convolutions of a plain input."""
-        if workload.dtype != "float32":
-            return f"it computes in float32, not {workload.dtype}"
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """Everything but ungrouped convolutions of a plain input."""
         if workload.data_layout != "NCHW":
             return "it reads plain NCHW input, not channel blocks"
         if workload.groups > 1:
@@ -56,7 +54,7 @@ class DirectFirst(Algorithm):
             plane, tests = input_plane(w, n, depth[0] if depth else 0)
             pixel = inside_image(given.data[plane, ci, row, column], row, column, w, tests)
             weight = given.weight[b // oc, kernel_row(w, depth, r), s, ci, b % oc, lane]
-            return te.sum(pixel * weight, axis=[*depth, r, s, ci])
+            return te.sum(given.product(pixel, weight), axis=[*depth, r, s, ci])
 
         total = self.reduction(output_shape(w, machine), tap)
         return given.arguments(given.output(total))

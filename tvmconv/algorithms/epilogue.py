@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import tirx
 
-from tvmconv.operators.math import at_least, between, constant, inline_sigmoid, inline_tanh
+from tvmconv.operators.math import at_least, between, inline_sigmoid, inline_tanh, literal
 from tvmconv.workload import EpilogueOp
 
 
@@ -19,17 +19,17 @@ def apply_step(value: Any, step: EpilogueOp, bias: Any = None, residual: Any = N
     if kind == "add":
         return value + residual
     if kind == "relu":
-        return at_least(value, 0.0)
+        return at_least(value, 0)
     if kind == "leakyrelu":
-        return tirx.Select(value < constant(0.0), value * constant(params[0]), value)
+        return tirx.Select(value < literal(0, value), value * literal(params[0], value), value)
     if kind == "clip":
         return between(value, *params)
     if kind == "sigmoid":
         return inline_sigmoid(value)
     if kind == "hardsigmoid":
-        return between(value * constant(params[0]) + constant(params[1]), 0.0, 1.0)
+        return between(value * literal(params[0], value) + literal(params[1], value), 0.0, 1.0)
     if kind == "hardswish":
-        gate = between(value * constant(1.0 / 6.0) + constant(0.5), 0.0, 1.0)
+        gate = between(value * literal(1.0 / 6.0, value) + literal(0.5, value), 0.0, 1.0)
         return value * gate
     if kind == "silu":
         return value * inline_sigmoid(value)
@@ -44,11 +44,12 @@ def apply_epilogue(
     Parameters
     ----------
     value
-        float32 scalar expression.
+        Scalar expression of the accumulator's type; activations of their own functions take
+        float32.
     steps
         The workload's epilogue.
     bias, residual
-        float32 scalar expressions; needed where a step is ``bias`` or ``add``.
+        Scalar expressions of the value's type; needed where a step is ``bias`` or ``add``.
     """
     for step in steps:
         value = apply_step(value, step, bias, residual)

@@ -18,8 +18,12 @@ import numpy as np
 from tvmconv.algorithms.base import FloatArray
 from tvmconv.algorithms.padding import zero_unless
 from tvmconv.config import Config
+from tvmconv.datatypes import FLOAT32
 from tvmconv.gemm import GemmWorkload
 from tvmconv.machine import Machine
+
+# all that the expression and its schedules compute with
+TYPES = (FLOAT32,)
 
 
 def compute(workload: GemmWorkload, machine: Machine, config: Config) -> list[Any]:
@@ -33,9 +37,10 @@ def compute(workload: GemmWorkload, machine: Machine, config: Config) -> list[An
     m, n, k = workload.m, workload.n, workload.k
     mr, nr, kc, lanes = config.int("mr"), config.int("nr"), config.int("kc"), machine.lanes
     parts, rows, columns = -(-k // kc), -(-m // mr), -(-n // nr)
-    a = te.placeholder((m, k), name="a")
+    types = workload.types
+    a = te.placeholder((m, k), types.data, name="a")
     prepacked = bool(config["prepacked"])
-    b = te.placeholder((parts, columns, kc, nr) if prepacked else (k, n), name="b")
+    b = te.placeholder((parts, columns, kc, nr) if prepacked else (k, n), types.weight, name="b")
 
     def inside(value: Any, *limits: tuple[Any, int, int]) -> Any:
         """The value, or 0 where an index is beyond its limit."""
@@ -57,18 +62,20 @@ def compute(workload: GemmWorkload, machine: Machine, config: Config) -> list[An
 
     def multiply(p: Any, i: Any, v: Any, j: Any) -> Any:
         right = packed_b[p, v // vectors, x, v % vectors * lanes + j]
-        return te.sum(packed_a[p, i // mr, x, i % mr] * right, axis=[x])
+        left = packed_a[p, i // mr, x, i % mr].astype(types.accumulator)
+        return te.sum(left * right.astype(types.accumulator), axis=[x])
 
     product = te.compute((parts, rows * mr, columns * vectors, lanes), multiply, name="product")
     p = te.reduce_axis((0, parts), "p")
-    c = te.placeholder((m, n), name="c") if workload.beta else None
-    alpha, beta = (tirx.const(f, "float32") for f in (workload.alpha, workload.beta))
+    c = te.placeholder((m, n), types.output, name="c") if workload.beta else None
+    factors = (workload.alpha, workload.beta, 0)
+    alpha, beta, zero = (tirx.const(f, types.accumulator) for f in factors)
 
     def finish(i: Any, j: Any) -> Any:
         value = product[p, i, j // lanes, j % lanes]
         value = value if workload.alpha == 1 else value * alpha
         if c is not None:
-            value = value + tirx.if_then_else(p == 0, beta * c[i, j], 0.0)
+            value = value + tirx.if_then_else(p == 0, beta * c[i, j], zero)
         return te.sum(value, axis=[p])
 
     output = te.compute((m, n), finish, name="output", attrs={"tvmconv.algorithm": "gemm"})
@@ -80,6 +87,6 @@ def pack_b(matrix: FloatArray, config: Config) -> FloatArray:
     kc, nr = config.int("kc"), config.int("nr")
     k, n = matrix.shape
     parts, columns = -(-k // kc), -(-n // nr)
-    padded = np.zeros((parts * kc, columns * nr), np.float32)
+    padded = np.zeros((parts * kc, columns * nr), matrix.dtype)
     padded[:k, :n] = matrix
     return np.ascontiguousarray(padded.reshape(parts, kc, columns, nr).transpose(0, 2, 1, 3))

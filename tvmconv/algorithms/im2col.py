@@ -19,6 +19,7 @@ from tvmconv.algorithms.direct import Direct, first_block, input_span
 from tvmconv.algorithms.operands import Operands, input_shape, output_shape, split_outputs
 from tvmconv.algorithms.padding import zero_unless
 from tvmconv.config import Config
+from tvmconv.datatypes import itemsize
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
 
@@ -38,10 +39,8 @@ class Im2col(Algorithm):
     blocks = ("pack", "conv2d", "output")
     stages = (("packing", ("pack",)), ("product", ("conv2d", "output")))
 
-    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Depthwise layers are matrix-vector products at best."""
-        if workload.dtype != "float32":
-            return f"it computes in float32, not {workload.dtype}"
         if workload.is_depthwise:
             return "a depthwise layer would multiply by zeros; use the depthwise algorithm"
         if workload.data_layout == "NCHW" and workload.groups > 1:
@@ -81,7 +80,7 @@ class Im2col(Algorithm):
             block = (0 if plain else first_block(workload, machine, kb)) + cb
             value = panel[n, p // mr, block, r, s, p % mr, c]
             tap = given.weight[kb // oc, cb, r, s, c, kb % oc, k]
-            return te.sum(value * tap, axis=[cb, r, s, c])
+            return te.sum(given.product(value, tap), axis=[cb, r, s, c])
 
         total = self.reduction((w.batch, out_blocks, panels * mr, lanes), multiply)
 
@@ -129,7 +128,9 @@ class Im2col(Algorithm):
         if kc and mc:
             depth = kc * (1 if plain else lanes) * w.kernel_h * w.kernel_w
         sums = machine.blocks(w.out_channels) * lanes if kc else 0
-        return 4 * mr * alive * (depth + sums)
+        types = w.types
+        each = itemsize(types.data) * depth + itemsize(types.accumulator) * sums
+        return mr * alive * each
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Padded channels and pixels are multiplied too."""

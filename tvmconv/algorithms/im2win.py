@@ -19,6 +19,7 @@ from tvmconv.algorithms.direct import Direct, first_block, input_span
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.config import Config
+from tvmconv.datatypes import itemsize
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
 
@@ -34,9 +35,9 @@ class Im2win(Algorithm):
     blocks = ("windows", "conv2d", "output")
     stages = (("window transform", ("windows",)), ("product", ("conv2d", "output")))
 
-    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Reads blocked input, as :class:`~tvmconv.algorithms.direct.Direct` does."""
-        return Direct().unsupported(workload, machine) or images_only(workload)
+        return Direct().unsuited(workload, machine) or images_only(workload)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
         """See the base class; block ``windows`` is the transform."""
@@ -64,7 +65,7 @@ class Im2win(Algorithm):
             block = first_block(workload, machine, kb) + cb
             value = windows[n, block, m, x * w.stride_w + v * w.dilation_w, u, c]
             tap = given.weight[kb // oc, cb, v, u, c, kb % oc, k]
-            return te.sum(value * tap, axis=[cb, v, u, c])
+            return te.sum(given.product(value, tap), axis=[cb, v, u, c])
 
         total = self.reduction(output_shape(w, machine), multiply)
         return given.arguments(given.output(total))
@@ -90,7 +91,8 @@ class Im2win(Algorithm):
         rows = region_rows(workload, config)
         regions = workload.batch * -(-workload.out_height // rows)
         strip = machine.blocks(workload.in_channels) * columns(workload) * workload.kernel_h
-        return 4 * strip * rows * machine.lanes * min(machine.cores, regions)
+        alive = rows * machine.lanes * min(machine.cores, regions)
+        return itemsize(workload.types.data) * strip * alive
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """As many as direct convolution."""

@@ -17,6 +17,7 @@ from tvmconv.algorithms.im2win import columns
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.config import Config
+from tvmconv.datatypes import itemsize
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
 
@@ -28,10 +29,8 @@ class Im2winNchw(Algorithm):
     blocks = ("windows", "conv2d", "output")
     stages = (("window transform", ("windows",)), ("product", ("conv2d", "output")))
 
-    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Only what the source treats, with padding and dilation added."""
-        if workload.dtype != "float32":
-            return f"it computes in float32, not {workload.dtype}"
         if workload.data_layout != "NCHW":
             return "it reads plain NCHW input, not channel blocks; see im2win"
         if workload.groups != 1:
@@ -58,7 +57,7 @@ class Im2winNchw(Algorithm):
 
         def multiply(n: Any, kb: Any, m: Any, x: Any, k: Any) -> Any:
             value = windows[n, c, m, x * w.stride_w + v * w.dilation_w, u]
-            return te.sum(value * given.weight[kb, c, v, u, k], axis=[c, v, u])
+            return te.sum(given.product(value, given.weight[kb, c, v, u, k]), axis=[c, v, u])
 
         total = self.reduction(output_shape(w, machine), multiply)
         return given.arguments(given.output(total))
@@ -81,11 +80,13 @@ class Im2winNchw(Algorithm):
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """The whole window tensor, and all sums where no register block holds them."""
         w = workload
-        total = w.batch * w.in_channels * w.out_height * columns(w) * w.kernel_h
+        windows = w.batch * w.in_channels * w.out_height * columns(w) * w.kernel_h
+        total = itemsize(w.types.data) * windows
         if config["level"] not in ("register", "cache", "parallel"):
             blocks = machine.blocks(w.out_channels)
-            total += w.batch * blocks * w.out_height * w.out_width * machine.lanes
-        return 4 * total
+            sums = w.batch * blocks * w.out_height * w.out_width * machine.lanes
+            total += itemsize(w.types.accumulator) * sums
+        return total
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Padded output channels are multiplied too."""

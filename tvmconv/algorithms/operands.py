@@ -56,15 +56,20 @@ class Operands:
         """Placeholders for a weight of this packed shape."""
         from tvm import te
 
-        w, shape = workload, output_shape(workload, machine)
+        w, t, shape = workload, workload.types, output_shape(workload, machine)
         return cls(
             w,
             machine,
-            te.placeholder(input_shape(w, machine), name="data"),
-            te.placeholder(packed_weight, name="weight"),
-            te.placeholder((shape[1], shape[4]), name="bias") if w.has("bias") else None,
-            te.placeholder(shape, name="residual") if w.has("add") else None,
+            te.placeholder(input_shape(w, machine), t.data, name="data"),
+            te.placeholder(packed_weight, t.weight, name="weight"),
+            te.placeholder(shape[1::3], t.accumulator, name="bias") if w.has("bias") else None,
+            te.placeholder(shape, t.output, name="residual") if w.has("add") else None,
         )
+
+    def product(self, value: Any, weight: Any) -> Any:
+        """``value * weight`` in the accumulator's type."""
+        accumulator = self.workload.types.accumulator
+        return value.astype(accumulator) * weight.astype(accumulator)
 
     def finished(self, value: Any, place: tuple[Any, ...]) -> Any:
         """The epilogue of one sum that belongs at ``place``, an index of the output."""
@@ -95,6 +100,6 @@ class Operands:
 
 def split_outputs(weight: FloatArray, *split: int) -> FloatArray:
     """``(K, ...)`` to ``(*split, ...)``, zeros behind the last output channel."""
-    padded = np.zeros((prod(split), *weight.shape[1:]), np.float32)
+    padded = np.zeros((prod(split), *weight.shape[1:]), weight.dtype)
     padded[: weight.shape[0]] = weight
     return padded.reshape(*split, *weight.shape[1:])

@@ -12,7 +12,9 @@ def zero_unless(tests: Sequence[Any], value: Any) -> Any:
     """The value where all tests hold, zero elsewhere; the value itself where there are none."""
     from tvm import tirx
 
-    return tirx.if_then_else(tirx.all(*tests), value, 0.0) if tests else value
+    from tvmconv.operators.math import literal
+
+    return tirx.if_then_else(tirx.all(*tests), value, literal(0, value)) if tests else value
 
 
 def image_tests(
@@ -75,7 +77,7 @@ def inside_image(
     Parameters
     ----------
     value
-        float32 expression that reads the input at ``(row, column)``.
+        Expression that reads the input at ``(row, column)``.
     row, column
         Input position of one tap of a window.
     workload

@@ -27,15 +27,16 @@ from tvmconv.algorithms.winograd_matrices import (
     transforms,
 )
 from tvmconv.config import Config
+from tvmconv.datatypes import itemsize
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
 
 # growth of the error by the transforms of one axis, by products; fitted to measurements against
 # float64 (docs/winograd.md)
 _AMPLIFICATION = {1: 1.0, 2: 1.0, 3: 1.2, 4: 1.3, 5: 2.1, 6: 2.15, 7: 4.2, 8: 6.0}
-# Values after which lines meet in the same set of an L1 of 8 ways (4 KiB of float32), its ways,
-# the values of a line, and the bytes of one
-L1_SPAN, _L1_WAYS, _LINE, _FLOAT = 1024, 8, 16, 4
+# Values after which lines meet in the same set of an L1 of 8 ways (4 KiB of float32), its ways
+# and the values of a line
+L1_SPAN, _L1_WAYS, _LINE = 1024, 8, 16
 
 
 @dataclass(frozen=True)
@@ -136,11 +137,9 @@ class Winograd(Algorithm):
     )
     sums_products = False
 
-    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Strides, dilation, groups and 1x1 kernels leave nothing to save."""
         w = workload
-        if w.dtype != "float32":
-            return f"it computes in float32, not {w.dtype}"
         if w.data_layout != "NCHWc":
             return "it reads channel-blocked input, not plain NCHW"
         if (w.stride_h, w.stride_w) != (1, 1):
@@ -256,7 +255,7 @@ class Winograd(Algorithm):
             for blocks in (summed_blocks(workload, machine), machine.blocks(workload.out_channels))
         )
         regions = min(machine.cores, tiles.count // alive)
-        return _FLOAT * tiles.products * planes * regions
+        return itemsize(workload.types.accumulator) * tiles.products * planes * regions
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Those of the products; transforms use additions and constants."""

@@ -26,6 +26,7 @@ from tvmconv.algorithms.padding import image_tests, zero_unless
 from tvmconv.algorithms.winograd_matrices import rounding_error
 from tvmconv.algorithms.winograd_packing import TAPS, Packing, source_transforms
 from tvmconv.config import Config
+from tvmconv.datatypes import itemsize
 from tvmconv.machine import Machine
 from tvmconv.workload import Conv2dWorkload
 
@@ -45,11 +46,9 @@ class WinogradEta(Algorithm):
     )
     sums_products = False
 
-    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Only what the source treats: 3x3 kernels at stride 1."""
         w = workload
-        if w.dtype != "float32":
-            return f"it computes in float32, not {w.dtype}"
         if w.is_volume:
             return images_only(w)
         if (w.kernel_h, w.kernel_w) != (TAPS, TAPS):
@@ -92,7 +91,8 @@ class WinogradEta(Algorithm):
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """D and U as a whole: no stage starts before the last one has ended."""
         pack = Packing(workload, machine, config)
-        return 4 * int(np.prod(pack.input_shape()) + np.prod(pack.output_shape()))
+        values = int(np.prod(pack.input_shape()) + np.prod(pack.output_shape()))
+        return itemsize(workload.types.accumulator) * values
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Those of the product, including those on padding of every axis."""

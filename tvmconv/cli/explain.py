@@ -38,6 +38,10 @@ def command(
         bool,
         typer.Option("--measure", help="Also time every layer, and probe the machine's peak."),
     ] = False,
+    knobs: Annotated[
+        bool,
+        typer.Option("--knobs", help="Also say what the knobs of the chosen schedules mean."),
+    ] = False,
     html: Annotated[
         Optional[Path],  # noqa: UP045
         options.result_file("--html", help="Write one HTML page with charts."),
@@ -53,6 +57,7 @@ def command(
       tvmconv explain resnet18.onnx --target x86-64-v3 --json
       tvmconv explain resnet18.onnx --error-budget 3e-5 --measure-error
       tvmconv explain resnet18.onnx --measure --html resnet18.html
+      tvmconv explain resnet18.onnx --knobs
     """
     from tvmconv.cli.opening import open_model
     from tvmconv.errors import InputError
@@ -84,7 +89,7 @@ def command(
             arguments["errors"] = measure_errors(
                 model, opened, shapes, callback, choices.fold_budget
             )
-    report = explain_report(opened, **arguments)
+    report = explain_report(opened, **arguments, knobs=knobs)
     if html is not None:
         from tvmconv.report.explain_page import explain_page
         from tvmconv.selection.policy import make_policy

@@ -91,7 +91,7 @@ Algorithms = Annotated[
     ),
 ]
 NoWinograd = Annotated[
-    bool, typer.Option("--no-winograd", help="The same as --algorithms=-winograd,-winograd_eta.")
+    bool, typer.Option("--no-winograd", help="The same as --algorithms=-winograd.")
 ]
 MemoryBudget = Annotated[
     Optional[str],  # noqa: UP045
@@ -212,7 +212,7 @@ def parse_choices(
         If a budget in bytes is no size.
     """
     names = [name.strip() for name in algorithms.split(",")] if algorithms else []
-    names += ["-winograd", "-winograd_eta"] if no_winograd else []
+    names += ["-winograd"] if no_winograd else []
     return Choices(
         tuple(names) or None,
         byte_count(memory_budget, "--memory-budget") if memory_budget is not None else None,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from tvmconv.datatypes import itemsize
 from tvmconv.errors import ConfigError
 from tvmconv.graph.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.fold import as_float32
@@ -24,25 +25,25 @@ from tvmconv.operators.dense import (
 def emit_conv(emitter: Emitter, node: Node) -> None:
     """A convolution kernel as the plan decided."""
     decision = emitter.plan.decisions[node]
-    workload, chosen = decision.workload, decision.chosen
+    workload, chosen, types = decision.workload, decision.chosen, decision.workload.types
     kernel = Kernel(workload, emitter.machine, chosen.algorithm, chosen.config)
     blocked = workload.data_layout == "NCHWc"
     data, weight, *rest = node.args
     args = [emitter.as_blocked(data) if blocked else emitter.as_plain(data)]
     packed = kernel.pack_weight(as_float32(weight.data))
-    args.append(constant_of(packed, "float32"))
+    args.append(constant_of(packed, types.weight))
     # transformed weights are larger without being padded
     if kernel.expression.sums_products:
-        emitter.padding_bytes += max(0, packed.nbytes - 4 * weight.data.size)
+        emitter.padding_bytes += max(0, packed.nbytes - itemsize(types.weight) * weight.data.size)
     if workload.has("bias"):
         bias = rest.pop(0).data
-        args.append(constant_of(_block_vector(bias, emitter.lanes), "float32"))
+        args.append(constant_of(_block_vector(bias, emitter.lanes), types.accumulator))
     if workload.has("add"):
         args.append(emitter.as_blocked(rest.pop(0)))
     n, channels, height, width = node.output.dims
     shape = (n, emitter.machine.blocks(channels), height, width, emitter.lanes)
     function = _function(emitter, kernel, node.layer)
-    call = relax.call_tir(function, args, relax.TensorType(shape, "float32"))
+    call = relax.call_tir(function, args, relax.TensorType(shape, types.output))
     operator = "depthwise_conv2d" if workload.is_depthwise else "conv2d"
     record = CallRecord(node.layer, operator, str(workload), workload.flops)
     emitter.set_blocked(node.output, emitter.bind(call, record))

@@ -12,6 +12,7 @@ from tvm import relax, topi
 from tvm.ir import Call, Constant
 
 from tvmconv.compile.blocks import rooted
+from tvmconv.datatypes import itemsize
 from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Arg, Array, Node, Value
 from tvmconv.graph.layout import Plan
@@ -150,7 +151,7 @@ class Emitter:
         """Add the unused lanes of a blocked value to the reported overhead."""
         n, channels, height, width = value.dims
         surplus = self.machine.blocks(channels) * self.lanes - channels
-        self.padding_bytes += 4 * n * surplus * height * width
+        self.padding_bytes += itemsize(value.dtype) * n * surplus * height * width
 
     def set_blocked(self, value: Value, expr: Any) -> None:
         """Record a result in the blocked layout."""

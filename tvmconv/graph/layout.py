@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from tvmconv.datatypes import itemsize
 from tvmconv.decision import Decision
 from tvmconv.errors import ConfigError
 from tvmconv.graph.blockable import can_block
@@ -130,7 +131,8 @@ def _decide(node: Node, is_blocked: bool, machine: Machine, policy: Policy | Non
             continue
         converted = option is workload and not is_blocked
         # reads the plain tensor, writes it padded to whole blocks
-        moved = 4 * _size(node.args[0]) * (1 + machine.lanes / workload.in_channels)
+        read = itemsize(workload.types.data) * _size(node.args[0])
+        moved = read * (1 + machine.lanes / workload.in_channels)
         extra = moved / _REORDER_BANDWIDTH if converted else 0.0
         offers.append((decision.chosen.seconds + extra, decision))
     if not offers:

@@ -97,20 +97,26 @@ def constant(value: float) -> Any:
     return tirx.const(value, "float32")
 
 
+def literal(number: float, like: Any) -> Any:
+    """A literal of the type that an expression or tensor element has."""
+    dtype = like.dtype if hasattr(like, "dtype") else like.ty.dtype
+    return tirx.const(number, str(dtype))
+
+
 def at_least(x: Any, low: float) -> Any:
     """``max(x, low)``; a NaN stays one.
 
     TVM compiles ``max(a, b)`` to ``a > b ? a : b``, which is x86's instruction and yields ``b``
     where either is NaN: the order of the operands decides, and costs nothing.
     """
-    return tirx.max(constant(low), x)
+    return tirx.max(literal(low, x), x)
 
 
 def between(x: Any, low: float, high: float) -> Any:
     """``min(max(x, low), high)``; a NaN stays one, and an infinite bound takes no instruction."""
     if low != -inf:
         x = at_least(x, low)
-    return x if high == inf else tirx.min(constant(high), x)
+    return x if high == inf else tirx.min(literal(high, x), x)
 
 
 def sign(x: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tvmconv.datatypes import itemsize
 from tvmconv.gemm import GemmWorkload
 from tvmconv.report.bench_result import OWN, PEAK
 from tvmconv.workload import Conv2dWorkload
@@ -15,7 +16,7 @@ _GIB = 1024**3
 
 @dataclass(frozen=True)
 class LayerBytes:
-    """Float32 bytes of a layer's tensors, and of the buffers that two methods need for them.
+    """Bytes of a layer's tensors, and of the buffers that two methods need for them.
 
     Plain tensors without the padding to channel blocks. ``im2col`` is the whole matrix
     ``N Ho Wo x Ci Hf Wf`` of a batch; ``im2win`` the window tensor ``N x Ci x Ho x Wi Hf``
@@ -34,12 +35,14 @@ def layer_bytes(workload: Conv2dWorkload) -> LayerBytes:
     w = workload
     pixels = w.batch * w.out_height * w.out_width
     width = w.in_width + w.pad_left + w.pad_right
+    data, output = itemsize(w.types.data), itemsize(w.types.output)
+    filters = w.out_channels * (w.in_channels // w.groups) * w.kernel_h * w.kernel_w
     return LayerBytes(
-        input=4 * w.batch * w.in_channels * w.in_height * w.in_width,
-        filter=4 * w.out_channels * (w.in_channels // w.groups) * w.kernel_h * w.kernel_w,
-        output=4 * pixels * w.out_channels,
-        im2col=4 * pixels * w.in_channels * w.kernel_h * w.kernel_w,
-        im2win=4 * w.batch * w.in_channels * w.out_height * width * w.kernel_h,
+        input=data * w.batch * w.in_channels * w.in_height * w.in_width,
+        filter=itemsize(w.types.weight) * filters,
+        output=output * pixels * w.out_channels,
+        im2col=data * pixels * w.in_channels * w.kernel_h * w.kernel_w,
+        im2win=data * w.batch * w.in_channels * w.out_height * width * w.kernel_h,
     )
 
 

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.errors import WorkloadError
+from tvmconv.datatypes import FLOAT32, refusal
+from tvmconv.errors import InputError, WorkloadError
+from tvmconv.gemm import GemmWorkload
 from tvmconv.report.reference import convolution
 from tvmconv.workload import Conv2dWorkload, EpilogueOp
 
@@ -39,13 +41,26 @@ def random_input(shape: Sequence[int], dtype: str, generator: np.random.Generato
     return generator.integers(0, high, shape).astype(kind)
 
 
+def check_measurable(workload: Conv2dWorkload | GemmWorkload) -> None:
+    """Raise :class:`InputError` for types other than those of operands and references here."""
+    if reason := refusal(workload.types, (FLOAT32,)):
+        raise InputError(f"bench cannot measure {workload}: {reason}; leave its types out")
+
+
 def write_layer_case(
     folder: Path, workload: Conv2dWorkload, name: str = "", count: int = 1
 ) -> CaseInfo:
-    """A folder for one layer with seeded weights, its ONNX file and its float64 output."""
+    """A folder for one layer with seeded weights, its ONNX file and its float64 output.
+
+    Raises
+    ------
+    InputError
+        If the layer is not of float32: values and reference are.
+    """
     import onnx
 
     w = workload
+    check_measurable(w)
     if w.is_volume:
         raise WorkloadError(
             f"{w} is a 3-D convolution, which peers are not timed on layer by layer; bench a "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvmconv.decision import Candidate, Decision, Unscheduled
 from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.knobs import knobs_table
 from tvmconv.report.summary import bytes_text, memory_table, model_facts
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def explain_report(
     errors: Sequence[float] | None = None,
     seconds: Mapping[tuple[str, str], float] | None = None,
     peak: tuple[float, float] | None = None,
+    knobs: bool = False,
 ) -> Report:
     """The report of every decision; nothing is chosen again for it.
 
@@ -61,12 +63,14 @@ def explain_report(
         Measured time of a call by (layer, kernel).
     peak
         Measured multiply-add peak in GFLOP/s and memory read bandwidth in GB/s.
+    knobs
+        Whether to say what the knobs of the chosen schedules mean.
 
     Returns
     -------
     Report
-        Tables ``layers``, ``candidates``, ``memory`` and, where no algorithm took some
-        convolutions, ``unscheduled``; ``str()`` of it is the terminal view.
+        Tables ``layers``, ``candidates``, ``memory``, perhaps ``knobs`` and, where no algorithm
+        took some convolutions, ``unscheduled``; ``str()`` of it is the terminal view.
     """
     decisions = model.decisions
     rows = [_decision(d) for d in decisions]
@@ -104,6 +108,7 @@ def explain_report(
             Table("candidates", "All candidates, by layer", _CANDIDATES, considered),
             memory_table(model),
             *([_unscheduled_table(left)] if left else []),
+            *((knobs_table(decisions, model.machine),) if knobs else ()),
         ),
         notes=(
             "Errors are max|error| / max|reference| against float64 on normally distributed "

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tvmconv.config import Config
 from tvmconv.gemm import GemmWorkload, make_gemm
 from tvmconv.machine import Machine
-from tvmconv.report.cases import SEED, CaseInfo, write_case
+from tvmconv.report.cases import SEED, CaseInfo, check_measurable, write_case
 from tvmconv.schedules.common.gemm_blocks import transfer_ratio
 
 Array = npt.NDArray[Any]
@@ -118,6 +118,7 @@ def write_gemm_case(
     import onnx
 
     w, helper = workload, onnx.helper
+    check_measurable(w)
     inputs = random_operands(w)
     plain = w.alpha == 1 and not w.beta
     op, attrs = ("MatMul", {}) if plain else ("Gemm", {"alpha": w.alpha, "beta": w.beta})

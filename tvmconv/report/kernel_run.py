@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from time import perf_counter
@@ -93,7 +92,7 @@ class KernelRun:
         return {
             "multiplies": kernel.expression.multiplies(w, machine, config),
             "workspace_bytes": kernel.expression.workspace_bytes(w, machine, config),
-            "packed_weight_bytes": 4 * math.prod(self._arguments[1].shape),
+            "packed_weight_bytes": kernel.expression.packed_weight_bytes(w, machine, config),
             "pack_seconds": self._pack_seconds,
             "knobs": config.to_json(),
             "data_layout": w.data_layout,

@@ -12,6 +12,7 @@ from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError, InputError
 from tvmconv.kernel import Kernel
 from tvmconv.machine import Machine
+from tvmconv.report.knobs import listed
 from tvmconv.workload import Conv2dWorkload
 
 _LAYOUTS = {"nchw": "NCHW", "nchwc": "NCHWc"}
@@ -102,9 +103,8 @@ class Variant:
         module = registry.schedule(self.algorithm, machine)
         assert module is not None
         if not self.knobs:
-            return Kernel(
-                workload, machine, self.algorithm, module.default_config(workload, machine)
-            )
+            config = registry.default_config(self.algorithm, workload, machine)
+            return Kernel(workload, machine, self.algorithm, config)
         knobs = dict(self.knobs)
 
         def distance(config: Config) -> tuple[int, float]:
@@ -114,10 +114,10 @@ class Variant:
         offers = registry.offers(self.algorithm, workload, machine)
         try:
             config = min(offers, key=distance).replace(**knobs)
-            module.check(workload, machine, config)
+            registry.check(self.algorithm, workload, machine, config)
         except ConfigError as error:
             values = registry.knob_values(self.algorithm, workload, machine)
-            legal = "; ".join(f"{k}: {_listed(values[k])}" for k in knobs if k in values)
+            legal = "; ".join(f"{k}: {listed(values[k])}" for k in knobs if k in values)
             raise ConfigError(f"{error}" + (f" (values: {legal})" if legal else "")) from None
         return Kernel(workload, machine, self.algorithm, config)
 
@@ -138,11 +138,6 @@ def chosen_kernel(workload: Conv2dWorkload, machine: Machine, log: str | None) -
 
     chosen = select(workload, machine, policy=make_policy(logs=search_path(log))).chosen
     return Kernel(workload, machine, chosen.algorithm, chosen.config)
-
-
-def _listed(values: Sequence[KnobValue]) -> str:
-    shown = ", ".join(str(value) for value in values[:12])
-    return f"{shown}, ..., {values[-1]}" if len(values) > 12 else shown
 
 
 def parse_variants(
@@ -171,7 +166,7 @@ def parse_variants(
             continue
         if name != "all":
             _check_name(name)
-        names = sorted(registry.ALGORITHMS) if name == "all" else [name]
+        names = _all_names() if name == "all" else [name]
         for each in names:
             found += _expanded(each, modifiers, name != "all", workloads, machine)
     variants = tuple(dict.fromkeys(found))
@@ -183,12 +178,17 @@ def parse_variants(
 
 
 def _default() -> list[Variant]:
-    return [Variant(name) for name in sorted(registry.ALGORITHMS)]
+    return [Variant(name) for name in _all_names()]
+
+
+def _all_names() -> list[str]:
+    """What is measured by default; first steps are slow, and run where steps are asked for."""
+    return sorted({*registry.names()} - {*registry.FIRST_STEPS.values()})
 
 
 def _check_name(name: str) -> None:
-    if name not in registry.ALGORITHMS:
-        known = ", ".join(registry.ALGORITHMS)
+    if name not in registry.names():
+        known = ", ".join(registry.names())
         raise InputError(f"unknown algorithm {name!r} in --algorithms; {_WRITE}; there are {known}")
 
 
@@ -202,8 +202,8 @@ def _expanded(
     """One word with its alternatives written out."""
     if list(modifiers) == ["steps"]:
         return [
-            Variant(name, tuple(step.items()), adapts=True)
-            for step in registry.steps(name, machine)
+            Variant(step_name, tuple(step.items()), adapts=True)
+            for step_name, step in registry.steps(name, machine)
         ]
     choices: list[list[tuple[str, KnobValue]]] = []
     for modifier in modifiers:

@@ -98,9 +98,11 @@ def _override(name: str, layer: str, entry: Any) -> Override:
         text = ", ".join(sorted(map(shown, unknown)))
         raise ConfigError(f"{name}: {layer!r} has unknown entries {text}; write {_FORM}")
     algorithm, knobs = entry["algorithm"], entry.get("knobs", {})
-    if algorithm not in registry.ALGORITHMS:
+    if problem := registry.unknown(algorithm):
         known = ", ".join(registry.ALGORITHMS)
-        raise ConfigError(f"{name}: {layer!r} asks for {algorithm!r}; choose from {known}")
+        raise ConfigError(
+            f"{name}: {layer!r} asks for {algorithm!r}, but {problem}; choose from {known}"
+        )
     if not isinstance(knobs, Mapping):
         raise ConfigError(f"{name}: knobs of {layer!r} must be an object, not {shown(knobs)}")
     try:

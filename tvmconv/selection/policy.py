@@ -130,8 +130,11 @@ def check_algorithms(algorithms: Sequence[str] | None) -> tuple[str, ...]:
     names = (algorithms,) if isinstance(algorithms, str) else tuple(algorithms) if listed else ()
     if not listed or not all(isinstance(name, str) for name in names):
         raise ConfigError(f"algorithms={shown(algorithms)} must be a list of algorithms' names")
-    if unknown := [name for name in names if name.removeprefix("-") not in registry.ALGORITHMS]:
+    # what is never taken may be left out
+    asked = [name for name in names if name.removeprefix("-") not in registry.REPRODUCTIONS]
+    asked += [name for name in names if name in registry.REPRODUCTIONS]
+    if problems := [p for name in asked if (p := registry.unknown(name.removeprefix("-")))]:
         known = ", ".join(registry.ALGORITHMS)
-        raise ConfigError(f"algorithms={unknown} are unknown; choose from {known}")
+        raise ConfigError(f"algorithms={list(names)}: {'; '.join(problems)}; choose from {known}")
     chosen = [name for name in names if not name.startswith("-")] or list(registry.ALGORITHMS)
     return tuple(name for name in chosen if f"-{name}" not in names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -55,13 +54,14 @@ def make_candidate(
     algorithm, module = registry.algorithm(name), registry.schedule(name, machine)
     if module is None:
         raise ConfigError(f"{name} has no schedule for {machine.family} ({workload})")
-    module.check(workload, machine, config)
+    config = registry.knobs(name, machine).complete(config)
+    registry.check(name, workload, machine, config)
     return Candidate(
         algorithm=name,
         config=config,
         seconds=module.predicted_seconds(workload, machine, config),
         workspace_bytes=algorithm.workspace_bytes(workload, machine, config),
-        packed_weight_bytes=4 * math.prod(algorithm.packed_weight_shape(workload, machine, config)),
+        packed_weight_bytes=algorithm.packed_weight_bytes(workload, machine, config),
         error=algorithm.error_estimate(workload, machine, config),
         source=source,
         parts=registry.explain_cost(name, workload, machine, config),
@@ -208,7 +208,7 @@ def _picked(
     picked: Candidate, workload: Conv2dWorkload, machine: Machine, layer: str, policy: Policy
 ) -> Candidate:
     """A callback's choice with its own figures: the callback may have changed the config."""
-    if not isinstance(picked, Candidate) or picked.algorithm not in registry.ALGORITHMS:
+    if not isinstance(picked, Candidate) or registry.unknown(picked.algorithm):
         raise ConfigError(
             f"layer {layer!r}: the function in overrides= must return a candidate or None, "
             f"not {picked!r}"

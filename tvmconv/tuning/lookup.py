@@ -155,10 +155,10 @@ def _usable_of(
         same = machine_key(record.machine) == exact
         if same == near or (near and not is_near(record.machine, machine)):
             continue
-        if reason := _unusable(record, machine, near):
-            LOGGER.info("%s: record of %s not used: %s", path, workload, reason)
-            continue
-        usable.append(record)
+        try:
+            usable.append(_usable(record, machine, near))
+        except TvmconvError as error:
+            LOGGER.info("%s: record of %s not used: %s", path, workload, error)
     if not usable:
         return ()
     from tvmconv.tuning.space import error_class
@@ -168,28 +168,26 @@ def _usable_of(
     return tuple(_tuned(record, path, workload, near) for record in chosen)
 
 
-def _unusable(record: Record, machine: Machine, near: bool) -> str:
+def _usable(record: Record, machine: Machine, near: bool) -> Record:
+    """The record with all knobs; raises :class:`ConfigError` if a build cannot use it."""
     from tvmconv import registry
-    from tvmconv.tuning.space import validate
+    from tvmconv.tuning.space import validated
 
     if record.tuner.get("space", "knobs") != "knobs":
-        return "it is not of the knob space"
+        raise ConfigError("it is not of the knob space")
     try:
-        validate(record.workload, machine, record.algorithm, record.config)
-        validate(record.workload, machine, record.default_algorithm, record.default_config)
+        record = validated(record, machine)
         module = registry.schedule(record.algorithm, machine)
         if near and module is not None:
-            default = module.default_config(record.workload, machine)
+            default = registry.default_config(record.algorithm, record.workload, machine)
             taken = module.predicted_seconds(record.workload, machine, record.config)
             if taken > _NEAR_TOLERANCE * module.predicted_seconds(
                 record.workload, machine, default
             ):
-                return "it is of a near machine, and predicted to be slower on this one"
-    except TvmconvError as error:
-        return str(error)
+                raise ConfigError("it is of a near machine, and predicted to be slower on this one")
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-        return f"the schedule cannot read its knobs: {error!r}"
-    return ""
+        raise ConfigError(f"the schedule cannot read its knobs: {error!r}") from None
+    return record
 
 
 def _tuned(record: Record, path: Path, workload: Conv2dWorkload, near: bool) -> Tuned:

@@ -52,10 +52,8 @@ class Space:
 
     def fits(self, config: Config) -> bool:
         """Whether the schedule accepts a config, and it keeps the error budget."""
-        module = registry.schedule(self.algorithm, self.machine)
-        assert module is not None
         try:
-            module.check(self.workload, self.machine, config)
+            registry.check(self.algorithm, self.workload, self.machine, config)
         except ConfigError:
             return False
         algorithm = registry.algorithm(self.algorithm)
@@ -110,9 +108,9 @@ def make_space(
     ConfigError
         If the algorithm is unknown or cannot compute the workload on the machine.
     """
-    if algorithm not in registry.ALGORITHMS:
+    if algorithm not in registry.names():
         raise ConfigError(
-            f"algorithm {algorithm!r} is unknown; known: {', '.join(registry.ALGORITHMS)}"
+            f"algorithm {algorithm!r} is unknown; known: {', '.join(registry.names())}"
         )
     module = registry.schedule(algorithm, machine)
     reason = registry.algorithm(algorithm).unsupported(workload, machine)
@@ -122,7 +120,7 @@ def make_space(
         raise ConfigError(f"{algorithm} cannot compute {workload}: {reason}")
     starts = registry.offers(algorithm, workload, machine)
     values: dict[str, tuple[KnobValue, ...]] = {}
-    for name, listed in module.knobs(workload, machine).items():
+    for name, listed in module.KNOBS.values(workload, machine).items():
         unique = dict.fromkeys((*listed, *(start[name] for start in starts)))
         whole = all(type(v) is int for v in unique)
         values[name] = tuple(sorted(unique)) if whole else tuple(unique)
@@ -130,22 +128,24 @@ def make_space(
     return replace(space, starts=tuple(start for start in starts if space.fits(start)))
 
 
-def validate(workload: Conv2dWorkload, machine: Machine, algorithm: str, config: Config) -> None:
-    """Refuse a config from outside that the schedule did not mean to offer.
+def validate(workload: Conv2dWorkload, machine: Machine, algorithm: str, config: Config) -> Config:
+    """A config from outside with all knobs; one that the schedule did not mean to offer is refused.
 
-    Integers must lie within the range of the knob's listed values, other settings among them,
-    and the schedule's own check must pass.
+    Knobs that it lacks, being older, have their neutral value. Integers must lie within the range
+    of the knob's listed values, other settings among them, and the schedule's own check must pass.
 
     Raises
     ------
     ConfigError
         Names the knob, or the limit that is broken.
     """
+    if problem := registry.unknown(algorithm):
+        raise ConfigError(f"{problem}; builds choose from {', '.join(registry.ALGORITHMS)}")
     space = make_space(workload, machine, algorithm)
-    if set(config) != set(space.values):
-        raise ConfigError(
-            f"{algorithm} has the knobs {', '.join(space.values)}, not {', '.join(config) or '-'}"
-        )
+    try:
+        config = registry.knobs(algorithm, machine).complete(config)
+    except ConfigError as error:
+        raise ConfigError(f"{algorithm} {workload}: {error}") from None
     for name, values in space.values.items():
         setting = config[name]
         listed = any(type(v) is type(setting) and v == setting for v in values)
@@ -157,9 +157,24 @@ def validate(workload: Conv2dWorkload, machine: Machine, algorithm: str, config:
         )
         if not (listed or inside):
             raise ConfigError(f"{algorithm} {workload}: {name}={setting!r} is out of range")
-    module = registry.schedule(algorithm, machine)
-    assert module is not None
-    module.check(workload, machine, config)
+    registry.check(algorithm, workload, machine, config)
+    return config
+
+
+def validated(record: Record, machine: Machine) -> Record:
+    """A record whose configs have all knobs, if both are good for a machine.
+
+    Raises
+    ------
+    ConfigError
+        As of :func:`validate`.
+    """
+    w = record.workload
+    return replace(
+        record,
+        config=validate(w, machine, record.algorithm, record.config),
+        default_config=validate(w, machine, record.default_algorithm, record.default_config),
+    )
 
 
 def record_machine(facts: Mapping[str, Any]) -> Machine:
@@ -188,7 +203,8 @@ def error_class(record: Record) -> tuple[Any, ...]:
     """
     machine = record_machine(record.machine)
     algorithm = registry.algorithm(record.algorithm)
-    return (*record.key, algorithm.error_estimate(record.workload, machine, record.config))
+    config = registry.knobs(record.algorithm, machine).complete(record.config)
+    return (*record.key, algorithm.error_estimate(record.workload, machine, config))
 
 
 def refusal(record: Record) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from tvmconv.machine import Machine
 from tvmconv.tuning.measure import Final, Measured, Measurer, gain, is_better
 from tvmconv.tuning.record import Record, is_near, machine_facts
-from tvmconv.tuning.space import refusal
+from tvmconv.tuning.space import refusal, validate
 from tvmconv.tuning.tuner import untuned_choice
 
 
@@ -81,7 +81,10 @@ def _check(
         return {**row, "status": "refused", "why": reason}, None
     # the preset or native record of this build, whatever the log called its machine
     default = untuned_choice(record.workload, machine)
-    choice = (record.algorithm, record.config)
+    choice = (
+        record.algorithm,
+        validate(record.workload, machine, record.algorithm, record.config),
+    )
     if choice == default:
         return {**row, "status": "is the default now"}, None
     base, tuned = measurer.interleaved(record.workload, machine, [default, choice], final)
