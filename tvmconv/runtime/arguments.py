@@ -70,7 +70,7 @@ def _by_name(inputs: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[An
     names = [info.name for info in inputs]
     for name in values:
         if name not in names:
-            close = get_close_matches(shown(name), names, 1)
+            close = get_close_matches(name if isinstance(name, str) else "", names, 1)
             hint = f"did you mean {close[0]!r}?" if close else f"the inputs are {describe(inputs)}"
             raise InputError(f"the model has no input {shown(name)}; {hint}")
     if missing := [str(info) for info in inputs if info.name not in values]:
