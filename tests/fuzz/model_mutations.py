@@ -180,7 +180,7 @@ def _tensor_value(tensor: onnx.TensorProto, generator: random.Random) -> None:
         tensor.data_location = onnx.TensorProto.EXTERNAL
         entry = tensor.external_data.add()
         entry.key, entry.value = "location", generator.choice(("../x", "w.bin", "/dev/zero", ""))
-    else:
+    elif tensor.data_location != onnx.TensorProto.EXTERNAL:
         array = numpy_helper.to_array(tensor).copy()
         if kind < 0.4 and array.ndim:
             array = np.moveaxis(array, 0, -1) if kind < 0.3 else array[..., None]
