@@ -20,7 +20,7 @@ KNOBS = Knobs(
     (
         Knob("rows", "rows of a tile", lambda w, machine: range(1, w.in_height + 1)),
         Knob("fetch", "1 prefetches", lambda w, machine: (0, 1), neutral=0, closed=True),
-        Knob("order", "of loops", lambda w, machine: ("m", "n"), neutral="m"),
+        Knob("order", "of loops", lambda w, machine: ("m", "n"), "m", closed=True),
     ),
     retired={"form": "good"},
 )
@@ -100,6 +100,7 @@ def test_every_schedule_declares_its_knobs(name, machine):
         registry.check(name, workload, machine, config)
         for knob in knobs:
             assert values[knob.name]
+            assert knob.closed or {type(value) for value in values[knob.name]} == {int}
             if knob.neutral is not None:
                 knob.check(knob.neutral, workload, machine)
 

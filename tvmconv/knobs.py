@@ -31,7 +31,7 @@ class Knob(Generic[Workload]):
         before mean it, and defaults may leave the knob out. None for the knobs of a schedule's
         first version, which every config has.
     closed
-        Whether the listed values are all there are; texts and booleans always are.
+        Whether the listed values are all there are, as of texts and booleans.
     """
 
     name: str
@@ -42,13 +42,14 @@ class Knob(Generic[Workload]):
 
     def check(self, value: KnobValue, workload: Workload, machine: Machine) -> None:
         """Raise :class:`ConfigError` for a value of another type, or that is not listed."""
+        if not self.closed:
+            if type(value) is not int:
+                raise ConfigError(f"{self.name}={value!r} of {workload} must be an integer")
+            return
         listed = tuple(self.values(workload, machine))
-        closed = self.closed or any(type(known) is not int for known in listed)
-        if closed and not any(type(value) is type(v) and value == v for v in listed):
+        if not any(type(value) is type(known) and value == known for known in listed):
             shown = ", ".join(str(known) for known in listed)
             raise ConfigError(f"{self.name}={value!r} of {workload} must be one of {shown}")
-        if not closed and type(value) is not int:
-            raise ConfigError(f"{self.name}={value!r} of {workload} must be an integer")
 
 
 @dataclass(frozen=True)

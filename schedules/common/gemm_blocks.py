@@ -125,12 +125,14 @@ KNOBS: Knobs[GemmWorkload] = Knobs(
             "what threads share: m, rows and tasks; n, panels of B, one for each NUMA node",
             lambda w, machine: ("m", "n"),
             neutral="m",
+            closed=True,
         ),
         Knob(
             "prepacked",
             "whether B is an argument in packed form",
             lambda w, machine: (False, True),
             neutral=False,
+            closed=True,
         ),
     )
 )

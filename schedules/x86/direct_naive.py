@@ -22,7 +22,15 @@ STEPS: tuple[dict[str, KnobValue], ...] = tuple({"variant": variant} for variant
 _HERTZ = 2.5e9
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
-    (OUT_BLOCKS, Knob("variant", "the source's Algorithm 1 or 2", lambda w, machine: VARIANTS))
+    (
+        OUT_BLOCKS,
+        Knob(
+            "variant",
+            "Algorithm 1 (naive) or 2 (reordered) of the source",
+            lambda w, machine: VARIANTS,
+            closed=True,
+        ),
+    )
 )
 
 

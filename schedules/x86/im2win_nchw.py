@@ -35,7 +35,12 @@ _MOST_UNROLLED = 25
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
     (
-        Knob("level", "how many steps are taken; see the module", lambda w, machine: LEVELS),
+        Knob(
+            "level",
+            "the last of the source's steps that is taken, from base to parallel",
+            lambda w, machine: LEVELS,
+            closed=True,
+        ),
         Knob(
             "ow",
             "columns of the register tile",
