@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.decision import KernelCall
+from tvmconv.decision import KernelCall, Unscheduled
 from tvmconv.machine import Machine
 from tvmconv.runtime.module import CompiledModel
 from tvmconv.runtime.tensor import TensorInfo
@@ -25,6 +25,7 @@ class Lowered:
     mod: Any
     decisions: tuple[Any, ...] = ()
     calls: tuple[KernelCall, ...] = ()
+    unscheduled: tuple[Unscheduled, ...] = ()
     reorders: int = 0
     padding_overhead_bytes: int = 0
     unscheduled: tuple[Any, ...] = ()
