@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tvmconv.machine import MACHINES, host_features
+from tvmconv.machines.host import host_features
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.runtime.threads import set_environment_defaults
 
 # A test may let TVM make the calling thread's pool. Left to itself TVM then binds that thread

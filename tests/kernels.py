@@ -17,7 +17,8 @@ from tests.strategies import ConvArrays, conv_arrays
 from tvmconv.compile.tir import compile_function
 from tvmconv.compile.workspace import recorded
 from tvmconv.kernel import Kernel, make_kernel
-from tvmconv.machine import MACHINES, Machine
+from tvmconv.machines.record import Machine
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.registry import schedule
 from tvmconv.report.reference import convolution
 from tvmconv.workload import EPILOGUE_KINDS, Conv2dWorkload

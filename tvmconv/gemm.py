@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvmconv.config import Config
 from tvmconv.errors import WorkloadError
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 
 if TYPE_CHECKING:
     from tvmconv.algorithms.base import FloatArray

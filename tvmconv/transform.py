@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import tvm
 
+from tvmconv.machines.targets import resolve_machine
 from tvmconv.selection.policy import make_policy
-from tvmconv.target import resolve_machine
 
 if TYPE_CHECKING:
     from tvmconv.selection.policy import Overrides

@@ -9,18 +9,18 @@ from math import prod
 from tvmconv.algorithms.winograd_packing import SIZES, Packing
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import check_registers
 from tvmconv.workload import Conv2dWorkload
 
-_HERTZ = 2.4e9
 _LANES = (4, 8, 16)
 # Fits to measured calls, docs/winograd.md, then raised: nothing may be chosen for a prediction
 # that flatters it. Cycles of the product over those of its multiply-adds; cycles of one vector
-# operation of a transform; bytes per cycle to and from L3 and memory, written bytes counted twice.
-_PRODUCT_COST, _TRANSFORM_COST = 1.3, 1.7
-_L3_BYTES, _MEMORY_BYTES = 11.0, 4.6
-_CALL_CYCLES = 6000
+# operation of a transform; shares of the machine's rates to and from L3 and memory, written bytes
+# counted twice.
+_PRODUCT_COST, _TRANSFORM_COST, _STORE_CYCLES = 1.354, 1.771, 4.17
+_L3_SHARE, _MEMORY_SHARE = 1.056, 0.849
+_CALL_CYCLES = 6250
 
 
 def compute_to_memory(br: int, kr: int, cl1: int) -> float:
@@ -51,7 +51,7 @@ class EtaModel:
     def knobs(self) -> dict[str, tuple[KnobValue, ...]]:
         """Every knob with the values worth trying."""
         machine = self.machine
-        outputs = machine.blocks(self.workload.out_channels) * machine.lanes
+        outputs = machine.blocks(self.workload.out_channels) * machine.channel_block
         most = range(1, machine.vector_registers)
         return {
             "m": SIZES,
@@ -59,7 +59,7 @@ class EtaModel:
             "br": tuple(b for b in most if registers(b, 1) <= machine.vector_registers),
             "kr": tuple(k for k in most if registers(1, k) <= machine.vector_registers),
             "cl1": tuple(self._depths(4, 1, 1)),
-            "kl2": tuple(range(1, min(outputs + machine.lanes, 1024) + 1)),
+            "kl2": tuple(range(1, min(outputs + machine.channel_block, 1024) + 1)),
             "tiles": (0, 1),
             "outer_eta": (0, 1),
             "prefetch": (0, 1),
@@ -79,9 +79,9 @@ class EtaModel:
             )
         if any(config.int(name) not in (0, 1) for name in ("tiles", "outer_eta", "prefetch")):
             raise ConfigError(f"tiles, outer_eta and prefetch of {w} must be 0 or 1: {config}")
-        if min(br, kr, cl1, kl2) < 1 or cl1 % machine.lanes or kl2 % kr:
+        if min(br, kr, cl1, kl2) < 1 or cl1 % machine.channel_block or kl2 % kr:
             raise ConfigError(
-                f"cl1={cl1} of {w} must be a multiple of {machine.lanes}, kl2={kl2} one of "
+                f"cl1={cl1} of {w} must be a multiple of {machine.channel_block}, kl2={kl2} one of "
                 f"kr={kr}, and all of them 1 or more"
             )
         check_registers(machine, registers(br, kr), f"tile br={br} kr={kr} of {w}")
@@ -115,7 +115,7 @@ class EtaModel:
 
     def _configs(self, m: int) -> Iterator[Config]:
         machine, w = self.machine, self.workload
-        outputs = machine.blocks(w.out_channels) * machine.lanes
+        outputs = machine.blocks(w.out_channels) * machine.channel_block
         for br in range(2, 8):
             for kr in (k for k in range(2, 9) if registers(br, k) <= machine.vector_registers):
                 for cl1 in self._depths(machine.lanes, br, kr):
@@ -129,34 +129,37 @@ class EtaModel:
 
     def _depths(self, s: int, br: int, kr: int) -> list[int]:
         """Values of C_l1 that L1 holds, one for each number of blocks."""
-        lanes, blocks = self.machine.lanes, self.machine.blocks(self.workload.in_channels)
+        lanes, blocks = self.machine.channel_block, self.machine.blocks(self.workload.in_channels)
         counts = {-(-blocks // parts) * lanes for parts in range(1, blocks + 1)}
         return sorted(c for c in counts if _panel_bytes(br, kr, c, s) <= self.machine.l1d_bytes)
 
     def shares(self, config: Config) -> dict[str, float]:
-        """Seconds of each part of a call on the machine's cores."""
+        """Cycles of each part of a call on the machine's cores."""
         w, machine, pack = self.workload, self.machine, Packing(self.workload, self.machine, config)
         br, kr, cl1, s = (config.int(name) for name in ("br", "kr", "cl1", "s"))
         blocks, tiles = pack.positions
         calls = pack.eta * pack.channels * pack.groups * blocks * tiles
-        step = max(br * kr / machine.fma_units, (br + kr) / 2, float(machine.fma_latency))
-        product = calls * (cl1 * step * _PRODUCT_COST + 4 * br * kr)
+        loads = (br + kr) * machine.vector_bytes / machine.rates.l1
+        step = max(br * kr / machine.rates.multiply_adds, loads, float(machine.fma_latency))
+        product = calls * (cl1 * step * _PRODUCT_COST + _STORE_CYCLES * br * kr)
         matrix = pack.delta**2 * pack.delta * 0.8 + 4 * pack.eta * s
-        each = blocks * tiles * br * pack.channels * cl1 / machine.lanes
+        each = blocks * tiles * br * pack.channels * cl1 / machine.channel_block
         each += w.batch * pack.tiles[0] * pack.tiles[1] * machine.blocks(w.out_channels)
         transforms = each * matrix * _TRANSFORM_COST
         size_in, size_out = (_bytes(shape) for shape in (pack.input_shape(), pack.output_shape()))
         passes = -(-pack.groups * kr // config.int("kl2"))
         moved = size_in * (2 + passes) + size_out * (1 + 3 * pack.channels)
-        rate = _L3_BYTES if size_in + size_out < machine.l3_bytes / 4 else _MEMORY_BYTES
+        memory = _MEMORY_SHARE * machine.rates.memory
+        near = size_in + size_out < machine.l3_bytes / 4
+        rate = _L3_SHARE * machine.rates.l3 if near else memory
         spilled = moved if size_in + size_out > machine.l2_bytes / 2 else 0
         cores = machine.cores
         return {
-            "arithmetic": product / cores / _HERTZ,
-            "transforms": transforms / cores / _HERTZ,
-            "weights": _bytes(pack.weight_shape()) / _MEMORY_BYTES / _HERTZ,
-            "workspace": spilled / rate / _HERTZ,
-            "call": _CALL_CYCLES * pack.eta * pack.channels / (1 if cores > 1 else 10) / _HERTZ,
+            "arithmetic": product / cores,
+            "transforms": transforms / cores,
+            "weights": _bytes(pack.weight_shape()) / memory,
+            "workspace": spilled / rate,
+            "call": _CALL_CYCLES * pack.eta * pack.channels / (1 if cores > 1 else 10),
         }
 
 

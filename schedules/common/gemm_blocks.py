@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvmconv.config import Config
 from tvmconv.gemm import GemmWorkload
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.cuts import balanced
 
 # most inner steps of a part of the reduction

@@ -13,7 +13,7 @@ from typing import Any
 
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.cuts import balanced
 from tvmconv.schedules.common.marks import mark_cases, mark_parallel, mark_taps
 from tvmconv.schedules.common.microkernel import check_registers, register_tile
@@ -22,6 +22,8 @@ from tvmconv.workload import Conv2dWorkload
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
 _UNROLL_LIMIT = 256
+# cycles of a cache line from beyond L1
+_LINE_CYCLES = 3.0
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
@@ -71,16 +73,15 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     mark_taps(schedule, r, s)
 
 
-def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
     """The slower of the multiply-adds and the input and output traffic from L2."""
     cores = min(machine.cores, workload.batch * machine.blocks(workload.in_channels))
     vectors = workload.batch * machine.blocks(workload.in_channels)
     pixels_in = workload.in_height * workload.in_width
     pixels_out = workload.out_height * workload.out_width
-    fma = pixels_out * workload.kernel_h * workload.kernel_w / machine.fma_units
-    # one vector is one cache line on AVX-512: about three cycles each from beyond L1
-    traffic = (pixels_in + 2 * pixels_out) * machine.lanes * 4 / 64 * 3
-    return vectors * max(fma, traffic) / cores / 3e9
+    fma = pixels_out * workload.kernel_h * workload.kernel_w / machine.rates.multiply_adds
+    lines = (pixels_in + 2 * pixels_out) * 4 * machine.channel_block / machine.line_bytes
+    return vectors * max(fma, lines * _LINE_CYCLES) / cores
 
 
 def _widest(machine: Machine) -> int:

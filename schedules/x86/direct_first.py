@@ -15,7 +15,7 @@ from typing import Any
 
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.cuts import balanced
 from tvmconv.schedules.common.marks import mark_cases, mark_parallel, mark_taps
 from tvmconv.schedules.common.microkernel import check_registers, register_tile
@@ -24,6 +24,8 @@ from tvmconv.workload import Conv2dWorkload
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
 _UNROLL_LIMIT = 320
+# cycles of storing a cache line beyond L2, with its read for ownership
+_STORE_CYCLES = 12.0
 # multiply-adds of one output vector that take no longer than its store to L3
 _FEW_TAPS = 32
 # Of so few registers, loops over many taps leave none to the pixels: smaller tiles were slower.
@@ -95,18 +97,17 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
         schedule.unroll(ci)
 
 
-def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
     """The slower of multiply-adds and stores; loads where one block a tile makes them the limit."""
     pieces = workload.batch * machine.blocks(workload.out_channels)
     taps = workload.in_channels * workload.kernel_h * workload.kernel_w
     oc, tile_h, tile_w, bands = _values(config)
     pixels = tile_h * tile_w
     loads = (oc + pixels) / (oc * pixels) if oc > 1 else 1 + 1 / pixels
-    compute = taps * max(1.0, loads) / machine.fma_units
-    # a store of one cache line beyond L2 costs about twelve cycles with its read for ownership
-    store = machine.lanes * 4 / 64 * 12
+    compute = taps * max(1.0, loads) / machine.rates.multiply_adds
+    store = 4 * machine.channel_block / machine.line_bytes * _STORE_CYCLES
     cycles = pieces * workload.out_height * workload.out_width * max(compute, store)
-    return cycles / min(machine.cores, pieces * bands) / 3e9
+    return cycles / min(machine.cores, pieces * bands)
 
 
 def _values(config: Config) -> tuple[int, int, int, int]:

@@ -16,7 +16,7 @@ from typing import Any
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.gemm import GemmWorkload
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.gemm_blocks import default_config, half_cache
 from tvmconv.schedules.common.marks import (
     mark_cases,

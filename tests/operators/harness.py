@@ -14,8 +14,8 @@ from tvm import te
 from tests.kernels import REGISTER
 from tvmconv.compile.schedule import schedule_function
 from tvmconv.compile.tir import compile_function
-from tvmconv.machine import Machine
-from tvmconv.target import resolve_machine
+from tvmconv.machines.record import Machine
+from tvmconv.machines.targets import resolve_machine
 
 MACHINES = [
     resolve_machine("x86-64-v3", threads=2),

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from tvmconv.machine import MACHINES, native_machine
+from tvmconv.machines.host import native_machine
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.report.peak import fma_library, measure_peak
 
 

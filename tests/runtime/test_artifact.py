@@ -15,7 +15,7 @@ import pytest
 
 import tvmconv
 from tvmconv.errors import ArtifactError, InputError
-from tvmconv.machine import MACHINES
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.runtime import engine, manifest
 from tvmconv.runtime.module import CompiledModel, load
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tvmconv.machine import MACHINES, host_features, native_machine
+from tvmconv.machines.host import host_features, native_machine
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.runtime.features import required_features
 
 
@@ -26,7 +27,7 @@ def test_tuning_and_system_flags_are_not() -> None:
 
 
 def test_native_build_runs_here() -> None:
-    from tvmconv.target import resolve_machine
+    from tvmconv.machines.targets import resolve_machine
 
     assert host_features() >= set(required_features(resolve_machine("native")))
     assert host_features() >= set(required_features(native_machine()))
@@ -35,11 +36,11 @@ def test_native_build_runs_here() -> None:
 @pytest.mark.avx512
 def test_hidden_features_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hypervisor may show a Cascade Lake without its VNNI instructions."""
-    from tvmconv import target
+    from tvmconv.machines import targets
 
-    monkeypatch.setattr(target, "_host_mcpu", lambda: "cascadelake")
+    monkeypatch.setattr(targets, "_host_mcpu", lambda: "cascadelake")
     visible = host_features() | {"avx512_vnni"}
-    monkeypatch.setattr(target, "host_features", lambda: visible)
-    assert target.resolve_machine("native").mcpu == "cascadelake"
-    monkeypatch.setattr(target, "host_features", lambda: visible - {"avx512_vnni"})
-    assert target.resolve_machine("native").mcpu == "x86-64-v4"
+    monkeypatch.setattr(targets, "host_features", lambda: visible)
+    assert targets.resolve_machine("native").mcpu == "cascadelake"
+    monkeypatch.setattr(targets, "host_features", lambda: visible - {"avx512_vnni"})
+    assert targets.resolve_machine("native").mcpu == "x86-64-v4"

@@ -129,7 +129,7 @@ def test_nothing_is_predicted_to_beat_the_channel_lanes(machine):
         workload = Conv2dWorkload.parse(problem)
         seconds = {
             name: min(
-                schedule(name, machine).predicted_seconds(workload, machine, config)
+                schedule(name, machine).predicted_cycles(workload, machine, config)
                 for config in offers(name, workload, machine)
             )
             for name in ("winograd", "winograd_eta")

@@ -135,11 +135,11 @@ def test_look_up_loads_no_compiler(write):
     log = write("a.jsonl", record(knobs={"ow": 7}))
     facts = json.dumps({**V4.to_json(), **machine_facts(V4)})
     code = (
-        "import json, sys\nfrom pathlib import Path\nfrom tvmconv.machine import Machine\n"
+        "import json, sys\nfrom pathlib import Path\nfrom tvmconv.machines.record import Machine\n"
         "from tvmconv.workload import Conv2dWorkload\nfrom tvmconv.tuning import lookup\n"
-        "fields = json.loads(sys.argv[2])\nfields['features'] = tuple(fields['features'])\n"
+        "machine = Machine.from_json(json.loads(sys.argv[2]))\n"
         "work = Conv2dWorkload.parse(sys.argv[3])\n"
-        "assert lookup.best_config(work, Machine(**fields), 'direct', [Path(sys.argv[1])])\n"
+        "assert lookup.best_config(work, machine, 'direct', [Path(sys.argv[1])])\n"
         "assert not {'tvm', 'onnx', 'xgboost'} & set(sys.modules), 'heavy'\n"
     )
     subprocess.run([sys.executable, "-c", code, str(log), facts, str(DENSE)], check=True)

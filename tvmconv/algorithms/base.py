@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.config import Config
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 FloatArray = npt.NDArray[np.float32]

@@ -15,7 +15,7 @@ from tvmconv.algorithms.base import Algorithm, FloatArray
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.config import Config
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 UNIT_ROUNDOFF = 2.0**-24
@@ -60,13 +60,15 @@ class Depthwise(Algorithm):
     ) -> tuple[int, ...]:
         """``(C/c, R, S, c)``."""
         blocks = machine.blocks(workload.in_channels)
-        return (blocks, workload.kernel_h, workload.kernel_w, machine.lanes)
+        return (blocks, workload.kernel_h, workload.kernel_w, machine.channel_block)
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
         """OIHW with I = 1 to ``(C/c, R, S, c)``, surplus channels zero."""
-        split = split_outputs(weight[:, 0], machine.blocks(workload.out_channels), machine.lanes)
+        split = split_outputs(
+            weight[:, 0], machine.blocks(workload.out_channels), machine.channel_block
+        )
         return np.ascontiguousarray(split.transpose(0, 2, 3, 1))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
@@ -75,7 +77,7 @@ class Depthwise(Algorithm):
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Multiplications of all lanes, surplus ones included."""
-        padded = machine.blocks(workload.in_channels) * machine.lanes
+        padded = machine.blocks(workload.in_channels) * machine.channel_block
         return workload.macs // workload.in_channels * padded
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:

@@ -19,7 +19,7 @@ from tvmconv.algorithms.base import FloatArray
 from tvmconv.algorithms.padding import zero_unless
 from tvmconv.config import Config
 from tvmconv.gemm import GemmWorkload
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 
 
 def compute(workload: GemmWorkload, machine: Machine, config: Config) -> list[Any]:

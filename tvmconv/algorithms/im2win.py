@@ -19,7 +19,7 @@ from tvmconv.algorithms.direct import Direct, first_block, input_span
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.config import Config
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 
@@ -42,7 +42,7 @@ class Im2win(Algorithm):
         """See the base class; block ``windows`` is the transform."""
         from tvm import te
 
-        w, lanes, oc = workload, machine.lanes, config.int("oc")
+        w, lanes, oc = workload, machine.channel_block, config.int("oc")
         in_blocks = machine.blocks(w.in_channels)
         packed = self.packed_weight_shape(workload, machine, config)
         given = Operands.of(w, machine, packed)
@@ -90,7 +90,7 @@ class Im2win(Algorithm):
         rows = region_rows(workload, config)
         regions = workload.batch * -(-workload.out_height // rows)
         strip = machine.blocks(workload.in_channels) * columns(workload) * workload.kernel_h
-        return 4 * strip * rows * machine.lanes * min(machine.cores, regions)
+        return 4 * strip * rows * machine.channel_block * min(machine.cores, regions)
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """As many as direct convolution."""

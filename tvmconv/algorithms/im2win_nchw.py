@@ -17,7 +17,7 @@ from tvmconv.algorithms.im2win import columns
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.config import Config
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 
@@ -69,13 +69,13 @@ class Im2winNchw(Algorithm):
         """``(K/k, C, S, R, k)``: kernel columns before rows, as in a window."""
         w = workload
         blocks = machine.blocks(w.out_channels)
-        return (blocks, w.in_channels, w.kernel_w, w.kernel_h, machine.lanes)
+        return (blocks, w.in_channels, w.kernel_w, w.kernel_h, machine.channel_block)
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
         """Re-order an OIHW weight into :meth:`packed_weight_shape`."""
-        split = split_outputs(weight, machine.blocks(workload.out_channels), machine.lanes)
+        split = split_outputs(weight, machine.blocks(workload.out_channels), machine.channel_block)
         return np.ascontiguousarray(split.transpose(0, 2, 4, 3, 1))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
@@ -84,13 +84,13 @@ class Im2winNchw(Algorithm):
         total = w.batch * w.in_channels * w.out_height * columns(w) * w.kernel_h
         if config["level"] not in ("register", "cache", "parallel"):
             blocks = machine.blocks(w.out_channels)
-            total += w.batch * blocks * w.out_height * w.out_width * machine.lanes
+            total += w.batch * blocks * w.out_height * w.out_width * machine.channel_block
         return 4 * total
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Padded output channels are multiplied too."""
         w = workload
-        padded = machine.blocks(w.out_channels) * machine.lanes
+        padded = machine.blocks(w.out_channels) * machine.channel_block
         return w.macs // w.out_channels * padded
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 
@@ -19,13 +19,19 @@ def input_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
     w = workload
     if w.data_layout == "NCHW":
         return (w.batch, w.in_channels, w.in_height, w.in_width)
-    return (w.batch, machine.blocks(w.in_channels), w.in_height, w.in_width, machine.lanes)
+    return (w.batch, machine.blocks(w.in_channels), w.in_height, w.in_width, machine.channel_block)
 
 
 def output_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
     """``(N, K/c, OH, OW, c)``."""
     w = workload
-    return (w.batch, machine.blocks(w.out_channels), w.out_height, w.out_width, machine.lanes)
+    return (
+        w.batch,
+        machine.blocks(w.out_channels),
+        w.out_height,
+        w.out_width,
+        machine.channel_block,
+    )
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,9 @@ def _model(case: Case, threads: int) -> Session:
 
 def _layer(case: Case, threads: int) -> Session:
     from tvmconv.errors import ConfigError
+    from tvmconv.machines.targets import resolve_machine
     from tvmconv.report.kernel_run import KernelRun
     from tvmconv.report.variants import Variant, chosen_kernel
-    from tvmconv.target import resolve_machine
     from tvmconv.workload import Conv2dWorkload
 
     workload = Conv2dWorkload.parse(case.options["workload"])
@@ -70,8 +70,8 @@ def _layer(case: Case, threads: int) -> Session:
 
 def _product(case: Case, threads: int) -> Session:
     from tvmconv.gemm import GemmWorkload
+    from tvmconv.machines.targets import resolve_machine
     from tvmconv.report.gemm_run import GemmRun
-    from tvmconv.target import resolve_machine
 
     machine = resolve_machine(case.options.get("target", "native"), threads)
     workload = GemmWorkload.parse(case.options["product"])

@@ -161,9 +161,9 @@ def make_plan(
 
 
 def _last_cache(target: str) -> int:
-    from tvmconv.target import resolve_machine
+    from tvmconv.machines.targets import resolve_machine
 
-    return resolve_machine(target).l3_bytes
+    return resolve_machine(target).last_cache_bytes
 
 
 def _peer_names(text: str) -> tuple[str, ...]:

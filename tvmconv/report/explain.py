@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.decision import Candidate, Decision
+from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.summary import bytes_text, memory_table, model_facts
 
@@ -62,8 +63,8 @@ def explain_report(
     Report
         Tables ``layers``, ``candidates`` and ``memory``; ``str()`` of it is the terminal view.
     """
-    decisions = model.decisions
-    rows = [_decision(d) for d in decisions]
+    decisions, clock = model.decisions, clock_of(model.machine)
+    rows = [_decision(d, clock) for d in decisions]
     columns = list(_DECISIONS)
     if seconds is not None:
         columns.insert(6, _MEASURED_TIME)
@@ -76,7 +77,8 @@ def explain_report(
     facts = {
         **model_facts(model),
         "convolutions": len(decisions),
-        "predicted_convolution_seconds": sum(d.chosen.seconds for d in decisions),
+        "predicted_convolution_seconds": clock.seconds(sum(d.chosen.cycles for d in decisions)),
+        "predicted_at": str(clock),
         "peak_workspace_bytes": max((d.chosen.workspace_bytes for d in decisions), default=0),
         "packed_weight_bytes": sum(d.chosen.packed_weight_bytes for d in decisions),
         "largest_error_estimate": max((d.chosen.error for d in decisions), default=0.0),
@@ -85,7 +87,7 @@ def explain_report(
         facts["largest_error_measured"] = max(errors)
     if peak is not None:
         facts |= {"peak_gflops": peak[0], "memory_read_gbs": peak[1]}
-    considered = [row for group in _alike(decisions) for row in _considered(group)]
+    considered = [row for group in _alike(decisions) for row in _considered(group, clock)]
     return Report(
         kind="explain",
         title=f"{model.name}: {len(decisions)} convolutions",
@@ -103,12 +105,12 @@ def explain_report(
     )
 
 
-def _decision(decision: Decision) -> dict[str, Any]:
+def _decision(decision: Decision, clock: Clock) -> dict[str, Any]:
     return {
         "layer": decision.layer,
         "workload": str(decision.workload),
         "kernel": decision.kernel,
-        **_candidate(decision.chosen),
+        **_candidate(decision.chosen, clock),
         "reason": decision.reason,
     }
 
@@ -132,20 +134,23 @@ def _alike(decisions: Sequence[Decision]) -> list[list[Decision]]:
     return groups
 
 
-def _considered(group: list[Decision]) -> list[dict[str, Any]]:
-    """The chosen candidate, then the others by time, those that cannot compute the layer last."""
+def _considered(group: list[Decision], clock: Clock) -> list[dict[str, Any]]:
+    """The chosen candidate, then the others by cost, those that cannot compute the layer last."""
     decision = group[0]
-    others = sorted(decision.rejected, key=lambda o: (o.cause == "unsupported", o.seconds))
+    others = sorted(decision.rejected, key=lambda o: (o.cause == "unsupported", o.cycles))
     layers = ", ".join(d.layer for d in group)
     names = {"layers": layers, "count": len(group), "workload": str(decision.workload)}
-    taken = {**names, **_candidate(decision.chosen), "cause": "", "verdict": "chosen"}
+    taken = {**names, **_candidate(decision.chosen, clock), "cause": "", "verdict": "chosen"}
     return [
         taken,
-        *({**names, **_candidate(o), "cause": o.cause, "verdict": o.rejected} for o in others),
+        *(
+            {**names, **_candidate(o, clock), "cause": o.cause, "verdict": o.rejected}
+            for o in others
+        ),
     ]
 
 
-def _candidate(candidate: Candidate) -> dict[str, Any]:
+def _candidate(candidate: Candidate, clock: Clock) -> dict[str, Any]:
     plain = {
         "algorithm": candidate.algorithm,
         "config": str(candidate.config),
@@ -156,7 +161,8 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
         return plain
     return {
         **plain,
-        "predicted_seconds": candidate.seconds,
+        "predicted_cycles": candidate.cycles,
+        "predicted_seconds": clock.seconds(candidate.cycles),
         "parts": dict(candidate.parts),
         "workspace_bytes": candidate.workspace_bytes,
         "workspace": bytes_text(candidate.workspace_bytes),

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 
 # Twelve chains cover latency x units of every x86 record and leave four of AVX2's sixteen
 # registers for the two factors, which every chain shares.
@@ -100,7 +100,7 @@ def read_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int
     from tvmconv.runtime.threads import call
 
     row = threads * _CHAINS * machine.lanes
-    size = min(max(_CACHE_FACTOR * machine.l3_bytes, 64 * 1024**2), _MAX_BYTES)
+    size = min(max(_CACHE_FACTOR * machine.last_cache_bytes, 64 * 1024**2), _MAX_BYTES)
     steps = size // (4 * row)
     function = _read_library(machine, threads, steps)["main"]
     arguments = (

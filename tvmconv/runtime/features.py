@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 
 # LLVM's name -> the kernel's, for instruction sets that code generation may pick by itself.
 # System, cryptography and tuning flags are left out: generated kernels never contain them.

@@ -11,7 +11,8 @@ from typing import Any
 from tvmconv import __version__
 from tvmconv.decision import Decision, KernelCall
 from tvmconv.errors import ArtifactError, TvmconvError
-from tvmconv.machine import Machine, host_features, host_model
+from tvmconv.machines.host import host_features, host_model
+from tvmconv.machines.record import Machine
 from tvmconv.runtime.memory import MemoryReport
 from tvmconv.runtime.tensor import TensorInfo
 
@@ -103,11 +104,10 @@ class Manifest:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Manifest:
         """Inverse of :meth:`to_json`; raises whatever a malformed record leads to."""
-        target = data["target"]
         return cls(
             model_name=str(data["model"]["name"]),
             model_sha256=str(data["model"]["sha256"]),
-            machine=Machine(**{**target, "features": tuple(target["features"])}),
+            machine=Machine.from_json(data["target"]),
             required_features=tuple(map(str, data["required_features"])),
             threads=int(data["threads"]),
             inputs=tuple(TensorInfo.from_json(t) for t in data["inputs"]),

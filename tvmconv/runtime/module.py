@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from tvmconv.errors import InputError
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.runtime.arguments import Parameters
 from tvmconv.runtime.artifact import open_artifact, save_artifact
 from tvmconv.runtime.facts import ModelFacts

@@ -23,7 +23,7 @@ from typing import Any
 
 from tvmconv.config import Config
 from tvmconv.kernel import Kernel, make_kernel
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.peers.parent import die_with_parent
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.settings import Settings
@@ -127,8 +127,7 @@ def main() -> None:
 
     die_with_parent()
     request = json.loads(sys.stdin.read())
-    fields = {**request["machine"], "features": tuple(request["machine"]["features"])}
-    machine = Machine(**fields)
+    machine = Machine.from_json(request["machine"])
     workload = Conv2dWorkload.parse(request["workload"])
     expression, default = (
         make_kernel(workload, machine, name, Config.from_json(config))
@@ -150,7 +149,7 @@ def main() -> None:
         ]
         stay(machine.cores)
         place = make_place(None, modules, machine)
-        together = Candidate(Operands(str(workload), machine.lanes), kernels, place)
+        together = Candidate(Operands(str(workload), machine.channel_block), kernels, place)
         answer = together.interleave(int(request["rounds"]), float(request["seconds"]))
     sys.stdout.write("\n" + json.dumps({**answer, "trials": measured}) + "\n")
 

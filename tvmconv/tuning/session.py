@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.errors import TvmconvError
-from tvmconv.machine import Machine, host_features
+from tvmconv.machines.host import host_features
+from tvmconv.machines.record import Machine
 from tvmconv.tuning.cost_model import predicted
 from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.measure import WEIGHTS

@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tvmconv.errors import TargetError
-from tvmconv.machine import MACHINES, Machine, host_cores, host_features, native_machine
+from tvmconv.machines.host import host_cores, host_features, native_machine
+from tvmconv.machines.record import Machine
+from tvmconv.machines.x86 import MACHINES
 
 PRESETS = ("native", *MACHINES)
 

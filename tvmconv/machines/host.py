@@ -1,0 +1,87 @@
+"""This host as the operating system shows it: features, cores, caches, and the record they make."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from tvmconv.errors import TargetError
+from tvmconv.machines.record import Machine
+from tvmconv.machines.x86 import MACHINES
+
+_WIDEST_FIRST = tuple(reversed(MACHINES.values()))
+
+
+def host_features() -> frozenset[str]:
+    """CPU flags of this host; empty where ``/proc/cpuinfo`` does not list any."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return frozenset()
+    flags = next((line for line in text.splitlines() if line.startswith(("flags", "Features"))), "")
+    return frozenset(flags.partition(":")[2].split())
+
+
+def host_cores() -> int:
+    """CPUs that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def host_model() -> str:
+    """The processor's name as the operating system gives it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return "unknown"
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "unknown")
+
+
+def native_machine(mcpu: str | None = None) -> Machine:
+    """Detect this host: instruction set, cache sizes and cores.
+
+    Parameters
+    ----------
+    mcpu
+        LLVM's name of the processor. Where it is not given the generic name of the widest
+        instruction set is used.
+
+    Raises
+    ------
+    TargetError
+        If the host has no AVX2.
+    """
+    have = host_features()
+    record = next((m for m in _WIDEST_FIRST if have >= set(m.features)), None)
+    if record is None:
+        raise TargetError(
+            f"this processor ({host_model()}) lacks AVX2 or FMA; "
+            f"name a target instead of 'native': {', '.join(MACHINES)}"
+        )
+    caches = _host_caches()
+    return replace(
+        record,
+        name="native",
+        mcpu=mcpu or record.mcpu,
+        l1d_bytes=caches.get(1, record.l1d_bytes),
+        l2_bytes=caches.get(2, record.l2_bytes),
+        l3_bytes=caches.get(3, record.l3_bytes),
+        cores=host_cores(),
+    )
+
+
+def _host_caches() -> dict[int, int]:
+    """Level -> bytes of the data or unified caches that CPU 0 sees."""
+    sizes: dict[int, int] = {}
+    units = {"K": 1024, "M": 1024**2, "G": 1024**3}
+    for entry in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            kind = (entry / "type").read_text().strip()
+            level = int((entry / "level").read_text())
+            size = (entry / "size").read_text().strip()
+        except (OSError, ValueError):
+            continue
+        if kind != "Instruction" and size[-1:] in units:
+            sizes[level] = int(size[:-1]) * units[size[-1]]
+    return sizes
