@@ -20,9 +20,10 @@ _L3_SHARE, _MEMORY_SHARE, _WRITE_COST = 0.912, 0.84923, 1.5
 # share of the traffic's time that computing does not hide: weights from memory, weights that later
 # regions read again while prefetches run, and transformed values
 _STREAM_SHOWN, _AGAIN_SHOWN, _SCRATCH_SHOWN = 0.5, 0.35, 1.0
-# cycles of the products over those of their multiplications; the share added where the weights
-# of a panel come from L2 is this over the tiles that use them
-_PRODUCT_COST, _STORE_CYCLES, _L2_SHOWN = 1.05208, 12.5, 1.0
+# cycles of the products over those of their multiplications, and of storing one; where the weights
+# of a panel come from L2 they take this share more, over the tiles that use them, of a core that
+# reads a byte of L2 in a cycle
+_PRODUCT_COST, _STORE_CYCLES, _L2_SHOWN = 1.05208, 12.5, 48.0
 # cycles of one arithmetic instruction of a transform, loads and stores included; more for each
 # axis with so many values that the sums of a whole row no longer stay in registers
 _TRANSFORM_COST, _LONG_TRANSFORM_COST, _LONG = 1.40625, 0.9375, 7
@@ -112,7 +113,7 @@ class WinogradModel:
         panel = 4 * lanes * kr * in_blocks * lanes
         cost = _PRODUCT_COST
         if panel > machine.l1d_bytes // 2:
-            cost *= 1 + _L2_SHOWN / rt
+            cost *= 1 + _L2_SHOWN / (machine.rates.l2 * rt)
         product = steps * (step * cost + _STORE_CYCLES / (in_blocks * lanes))
         tall, wide = tiles.vertical.n, tiles.horizontal.n
         work_in = tall * wide * (tall + wide) * 0.4 + 2 * tiles.products

@@ -103,8 +103,8 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
     taps = workload.in_channels * workload.kernel_h * workload.kernel_w
     oc, tile_h, tile_w, bands = _values(config)
     pixels = tile_h * tile_w
-    loads = (oc + pixels) / (oc * pixels) if oc > 1 else 1 + 1 / pixels
-    compute = taps * max(1.0, loads) / machine.rates.multiply_adds
+    loads = machine.load_cycles(oc, pixels) / (oc * pixels)
+    compute = taps * max(1 / machine.rates.multiply_adds, loads)
     store = 4 * machine.channel_block / machine.line_bytes * _STORE_CYCLES
     cycles = pieces * workload.out_height * workload.out_width * max(compute, store)
     return cycles / min(machine.cores, pieces * bands)

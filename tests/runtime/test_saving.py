@@ -130,3 +130,19 @@ def test_no_linker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="linking with '/bin/false' failed"):
         model.save(tmp_path / "m.so")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_manifest_of_the_first_form_is_read(dense: CompiledModel, saved: Path) -> None:
+    """It had one number of lanes, no rates, and predictions in seconds."""
+    path = saved.with_suffix(".json")
+    data = json.loads(path.read_text())
+    new = data["target"]
+    texts = ("name", "family", "isa", "mcpu", "features", "cores", "fma_units", "fma_latency")
+    sizes = ("l1d_bytes", "l2_bytes", "l3_bytes")
+    data["target"] = {name: new[name] for name in (*texts, *sizes)}
+    data["target"] |= {
+        "lanes": new["vector"]["bits"] // 32,
+        "vector_registers": new["vector"]["registers"],
+    }
+    path.write_text(json.dumps(data))
+    assert load(saved).machine == dense.machine

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvmconv.machines.record import Machine
+from tvmconv.machines.saved import saved
 
 _ASSUMED_HERTZ = 2.5e9
 
@@ -29,4 +30,7 @@ class Clock:
 
 def clock_of(machine: Machine) -> Clock:
     """The clock that ``tvmconv machine --measure`` found with these rates, or a nominal one."""
-    return Clock(_ASSUMED_HERTZ, measured=False)
+    found = saved(machine)
+    if found is None or found.rates != machine.rates:
+        return Clock(_ASSUMED_HERTZ, measured=False)
+    return Clock(found.hertz, measured=True)
