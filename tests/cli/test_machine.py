@@ -10,6 +10,7 @@ import pytest
 from tests.cli.verbs import data_of, invoke
 from tvmconv.machines import probe, saved
 from tvmconv.machines.record import Machine
+from tvmconv.machines.stored import read_machine
 from tvmconv.machines.targets import resolve_machine, shipped_machine
 from tvmconv.machines.x86 import MACHINES
 
@@ -33,7 +34,7 @@ def probed(monkeypatch: pytest.MonkeyPatch) -> Machine:
 def test_it_prints_the_record_of_any_target(target: str) -> None:
     data = data_of("machine", "--target", target, "--threads", 3)
     machine = resolve_machine(target, 3)
-    assert Machine.from_json(data["machine"]) == machine
+    assert read_machine(data["machine"]) == machine
     rows = {row["field"]: row["value"] for row in data["fields"]}
     assert rows["cores"] == 3
     assert rows["vector.bits"] == machine.vector.bits
@@ -45,7 +46,7 @@ def test_it_prints_the_record_of_any_target(target: str) -> None:
 
 def test_measuring_changes_nothing_unless_it_is_kept(probed: Machine, folder: Path) -> None:
     data = data_of("machine", "--threads", 1, "--measure")
-    assert Machine.from_json(data["machine"]) == probed
+    assert read_machine(data["machine"]) == probed
     assert data["clock"] == "3.00 GHz, measured"
     assert {row["field"]: row["shipped"] for row in data["fields"] if "shipped" in row} == {
         "rates.l3": shipped_machine().rates.l3,
@@ -59,7 +60,7 @@ def test_what_is_kept_is_used_until_it_is_forgotten(probed: Machine, folder: Pat
     invoke("machine", "--threads", 1, "--measure", "--keep")
     (path,) = folder.iterdir()
     data = data_of("machine", "--threads", 1)
-    assert Machine.from_json(data["machine"]) == probed == resolve_machine("native", 1)
+    assert read_machine(data["machine"]) == probed == resolve_machine("native", 1)
     assert data["clock"] == "3.00 GHz, measured"
     assert f"Removed {path}." in data_of("machine", "--forget")["notes"]
     assert data_of("machine", "--threads", 1)["rates"] == "shipped"

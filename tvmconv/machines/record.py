@@ -7,15 +7,11 @@ and what turns them into seconds is no property that a choice may depend on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from math import isfinite
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tvmconv.errors import TargetError
-
 _FLOAT_BITS = 32
-# what a record that was written before a field existed means by leaving it out
+# origin of rates that nobody measured on the processor in question
 SHIPPED = "shipped"
 
 
@@ -209,72 +205,3 @@ class Machine:
     def to_json(self) -> dict[str, Any]:
         """Plain data for manifests, workers and reports."""
         return {**asdict(self), "features": list(self.features)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Machine:
-        """Inverse of :meth:`to_json`; also reads the records that older versions wrote.
-
-        Those name one number of lanes for vector and channel block, and no rates; what they leave
-        out is as the shipped record of their instruction set has it.
-
-        Raises
-        ------
-        TargetError
-            If an instruction set is unknown to this version and the record leaves something out.
-        KeyError, TypeError, ValueError
-            If a field is missing or of another type.
-        """
-        if "lanes" in data:
-            return _from_first_form(data)
-        given = {field.name: data[field.name] for field in fields(cls)}
-        given["features"] = tuple(map(str, data["features"]))
-        given["vector"] = Vector(**data["vector"])
-        given["rates"] = rates_from_json(data["rates"])
-        given["code"] = CodeCosts(**data["code"])
-        return cls(**given)
-
-
-def rates_from_json(data: Mapping[str, Any]) -> Rates:
-    """Rates as :func:`dataclasses.asdict` writes them.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a rate is missing, or no number that a core may have; names it.
-    """
-    rates = Rates(**data)
-    for field in fields(Rates):
-        value = getattr(rates, field.name)
-        if field.name == "origin":
-            good = isinstance(value, str)
-        else:
-            good = type(value) in (int, float) and isfinite(value) and 0 <= value <= _MOST_A_CYCLE
-            # a core may lack an L3, and nothing else
-            good = good and (value > 0 or field.name == "l3")
-        if not good:
-            raise ValueError(f"{field.name}={value!r} is no rate")
-    return rates
-
-
-# far beyond any core: 64 vectors of 2048 bits
-_MOST_A_CYCLE = 1 << 14
-
-
-def _from_first_form(data: Mapping[str, Any]) -> Machine:
-    from tvmconv.machines.x86 import MACHINES
-
-    isa = data["isa"]
-    base = next((machine for machine in MACHINES.values() if machine.isa == isa), None)
-    if base is None:
-        known = ", ".join(machine.isa for machine in MACHINES.values())
-        raise TargetError(f"instruction set {isa!r} is unknown here; known: {known}")
-    kept = ("name", "family", "mcpu", "fma_units", "fma_latency", "cores")
-    sizes = ("l1d_bytes", "l2_bytes", "l3_bytes")
-    lanes, registers = int(data["lanes"]), int(data["vector_registers"])
-    return replace(
-        base,
-        **{name: data[name] for name in (*kept, *sizes)},
-        features=tuple(map(str, data["features"])),
-        vector=Vector(_FLOAT_BITS * lanes, registers),
-        channel_block=lanes,
-    )

@@ -16,7 +16,8 @@ from typing import Any
 
 from tvmconv.errors import TvmconvError
 from tvmconv.machines.host import host_model
-from tvmconv.machines.record import Machine, Rates, rates_from_json
+from tvmconv.machines.record import Machine, Rates
+from tvmconv.machines.stored import read_rates
 
 ENVIRONMENT = "TVMCONV_MACHINES"
 NEVER = "none"
@@ -84,7 +85,7 @@ class Saved:
             raise ValueError(f"{texts} are not texts")
         return cls(
             **texts,
-            rates=rates_from_json(data["rates"]),
+            rates=read_rates(data["rates"]),
             fma_units=_count(data["fma_units"], "fma_units", _MOST_UNITS),
             fma_latency=_count(data["fma_latency"], "fma_latency", _MOST_LATENCY),
             hertz=_hertz(data["hertz"]),

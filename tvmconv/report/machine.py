@@ -47,7 +47,7 @@ def machine_report(
         if value != plain[name]:
             row["shipped"] = plain[name]
         rows.append(row)
-    columns = _FIELDS
+    columns: tuple[Column, ...] = _FIELDS
     if any("shipped" in row for row in rows):
         columns += (Column("shipped", "shipped record"),)
     return Report(

@@ -13,6 +13,7 @@ from tvmconv.decision import Decision, KernelCall
 from tvmconv.errors import ArtifactError, TvmconvError
 from tvmconv.machines.host import host_features, host_model
 from tvmconv.machines.record import Machine
+from tvmconv.machines.stored import read_machine
 from tvmconv.runtime.memory import MemoryReport
 from tvmconv.runtime.tensor import TensorInfo
 
@@ -107,7 +108,7 @@ class Manifest:
         return cls(
             model_name=str(data["model"]["name"]),
             model_sha256=str(data["model"]["sha256"]),
-            machine=Machine.from_json(data["target"]),
+            machine=read_machine(data["target"]),
             required_features=tuple(map(str, data["required_features"])),
             threads=int(data["threads"]),
             inputs=tuple(TensorInfo.from_json(t) for t in data["inputs"]),

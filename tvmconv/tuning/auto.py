@@ -24,6 +24,7 @@ from typing import Any
 from tvmconv.config import Config
 from tvmconv.kernel import Kernel, make_kernel
 from tvmconv.machines.record import Machine
+from tvmconv.machines.stored import read_machine
 from tvmconv.peers.parent import die_with_parent
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.settings import Settings
@@ -127,7 +128,7 @@ def main() -> None:
 
     die_with_parent()
     request = json.loads(sys.stdin.read())
-    machine = Machine.from_json(request["machine"])
+    machine = read_machine(request["machine"])
     workload = Conv2dWorkload.parse(request["workload"])
     expression, default = (
         make_kernel(workload, machine, name, Config.from_json(config))

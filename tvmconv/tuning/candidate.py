@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tvmconv.config import Config
 from tvmconv.kernel import Kernel, make_kernel
-from tvmconv.machines.record import Machine
+from tvmconv.machines.stored import read_machine
 from tvmconv.tuning.place import Place, make_place
 from tvmconv.workload import Conv2dWorkload
 
@@ -130,7 +130,7 @@ class Candidate:
         Exception
             Whatever schedule or compiler raise.
         """
-        machine = Machine.from_json(request["machine"])
+        machine = read_machine(request["machine"])
         start = time.perf_counter()
         kernels = [
             make_kernel(operands.workload, machine, algorithm, Config.from_json(config))
