@@ -11,7 +11,7 @@ import tvm
 from tvmconv.errors import TargetError
 from tvmconv.machines import probe_kernels
 from tvmconv.machines.host import host_features, native_machine
-from tvmconv.machines.probe import CHAINS, measure
+from tvmconv.machines.probe import CHAINS, measure, of_ports
 from tvmconv.machines.x86 import MACHINES
 
 NATIVE = native_machine() if host_features() >= set(MACHINES["x86-64-v3"].features) else None
@@ -127,6 +127,14 @@ def test_measured_rates_are_those_of_a_core() -> None:
     assert machine.fma_units == max(1, round(rates.multiply_adds))
     assert machine.with_cores(1).l2_bytes == NATIVE.l2_bytes
     assert machine.code == NATIVE.code
+
+
+@pytest.mark.parametrize(
+    ("rate", "ports"),
+    [(1.985, 2.0), (2.004, 2.0), (0.98, 1.0), (2.93, 3.0), (1.5, 1.5), (0.5, 0.5), (1.9, 1.9)],
+)
+def test_ports_are_whole_numbers_unless_they_are_not(rate: float, ports: float) -> None:
+    assert of_ports(rate) == ports
 
 
 def test_a_processor_that_is_not_here_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
