@@ -139,7 +139,7 @@ class EtaModel:
         br, kr, cl1, s = (config.int(name) for name in ("br", "kr", "cl1", "s"))
         blocks, tiles = pack.positions
         calls = pack.eta * pack.channels * pack.groups * blocks * tiles
-        loads = (br + kr) * machine.vector_bytes / machine.rates.l1
+        loads = machine.load_cycles(vectors=br + kr, broadcasts=0)
         step = max(br * kr / machine.rates.multiply_adds, loads, float(machine.fma_latency))
         product = calls * (cl1 * step * _PRODUCT_COST + _STORE_CYCLES * br * kr)
         matrix = pack.delta**2 * pack.delta * 0.8 + 4 * pack.eta * s

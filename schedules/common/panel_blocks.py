@@ -61,9 +61,5 @@ class PanelBlocks:
         """Cycles of reading the weights again, once for each further block."""
         if self.weight_bytes <= self.machine.l2_bytes:
             return 0.0
-        return (
-            _SHOWN
-            * (self.count - 1)
-            * self.weight_bytes
-            / (_WEIGHT_SHARE * self.machine.rates.memory)
-        )
+        rate = _WEIGHT_SHARE * self.machine.rates.memory
+        return _SHOWN * (self.count - 1) * self.weight_bytes / rate

@@ -22,8 +22,8 @@ from tvmconv.workload import Conv2dWorkload
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
 _UNROLL_LIMIT = 256
-# cycles of a cache line from beyond L1
-_LINE_CYCLES = 3.0
+# share of the rate of L2 that so few multiply-adds between loads reach
+_L2_SHARE = 4 / 9
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
@@ -80,8 +80,8 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
     pixels_in = workload.in_height * workload.in_width
     pixels_out = workload.out_height * workload.out_width
     fma = pixels_out * workload.kernel_h * workload.kernel_w / machine.rates.multiply_adds
-    lines = (pixels_in + 2 * pixels_out) * 4 * machine.channel_block / machine.line_bytes
-    return vectors * max(fma, lines * _LINE_CYCLES) / cores
+    moved = (pixels_in + 2 * pixels_out) * 4 * machine.channel_block
+    return vectors * max(fma, moved / (_L2_SHARE * machine.rates.l2)) / cores
 
 
 def _widest(machine: Machine) -> int:

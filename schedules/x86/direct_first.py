@@ -24,8 +24,8 @@ from tvmconv.workload import Conv2dWorkload
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
 _UNROLL_LIMIT = 320
-# cycles of storing a cache line beyond L2, with its read for ownership
-_STORE_CYCLES = 12.0
+# share of the rate behind L2 at which lines are stored there, with their reads for ownership
+_STORE_SHARE = 8 / 15
 # multiply-adds of one output vector that take no longer than its store to L3
 _FEW_TAPS = 32
 # Of so few registers, loops over many taps leave none to the pixels: smaller tiles were slower.
@@ -105,7 +105,7 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
     pixels = tile_h * tile_w
     loads = machine.load_cycles(oc, pixels) / (oc * pixels)
     compute = taps * max(1 / machine.rates.multiply_adds, loads)
-    store = 4 * machine.channel_block / machine.line_bytes * _STORE_CYCLES
+    store = 4 * machine.channel_block / (_STORE_SHARE * machine.rates.behind_l2)
     cycles = pieces * workload.out_height * workload.out_width * max(compute, store)
     return cycles / min(machine.cores, pieces * bands)
 

@@ -105,10 +105,8 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     idle = -(-regions // machine.cores) * machine.cores / regions
     parts: dict[str, float] = TileModel(w, machine).parts(config)
     parts["transforms"] = _COPY_CYCLES * vectors / machine.cores
-    late = (
-        _LINE_CYCLES * machine.vector_bytes / machine.line_bytes * _strip_reads(w, machine, config)
-    )
-    parts["activations"] += late / machine.cores
+    lines = _strip_reads(w, machine, config) * 4 * machine.channel_block / machine.line_bytes
+    parts["activations"] += _LINE_CYCLES * lines / machine.cores
     parts["weights"] *= _WEIGHTS_SHOWN
     return {name: cycles * idle for name, cycles in parts.items()}
 

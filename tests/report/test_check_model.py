@@ -25,6 +25,7 @@ def test_every_layer_once_with_all_its_candidates():
     data = json.loads(json.dumps(report.to_json()))
     assert {row["layer"] for row in data["layers"]} == {"a", "first"}
     assert len(lines) == 2
+    assert (data["predicted_at"], data["rates"]) == ("2.50 GHz, assumed", "shipped")
     for row in data["layers"]:
         measured = {c["candidate"]: c for c in data["candidates"] if c["layer"] == row["layer"]}
         assert row["picked"] in measured

@@ -71,6 +71,10 @@ def test_report_holds_every_candidate(model, errors):
         assert rows[0]["verdict"] == "chosen"
         assert all(row["verdict"] for row in rows)
     assert "error meas." in str(report)
+    assert data["predicted_at"] == str(clock_of(model.machine)) == "2.50 GHz, assumed"
+    assert data["rates"] == "shipped"
+    for row in data["layers"]:
+        assert row["predicted_seconds"] == pytest.approx(row["predicted_cycles"] / 2.5e9)
 
 
 def test_layers_that_are_alike_share_their_candidates(model):
