@@ -15,8 +15,10 @@ from tvmconv.runtime.threads import set_environment_defaults
 # to one CPU, and every later test of the process would have this one CPU only.
 set_environment_defaults()
 
-# what this user tuned, or a new shipped record, must not change what a test of something else sees
+# what this user tuned or measured, or a new shipped record, must not change what a test of
+# something else sees
 os.environ.setdefault("TVMCONV_TUNING_LOGS", "none")
+os.environ.setdefault("TVMCONV_MACHINES", "none")
 
 # Examples that compile a kernel take tenths of a second on a slow core, so a per-example
 # deadline would only measure the machine. CI repeats the same examples on every run.

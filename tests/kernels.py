@@ -19,7 +19,8 @@ from tvmconv.compile.blocks import lower_blocks
 from tvmconv.compile.tir import compile_function
 from tvmconv.compile.workspace import recorded
 from tvmconv.kernel import Kernel, make_kernel
-from tvmconv.machine import MACHINES, Machine
+from tvmconv.machines.record import Machine
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.registry import schedule
 from tvmconv.report.reference import convolution
 from tvmconv.runtime.gate import lacks

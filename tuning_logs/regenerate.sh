@@ -15,7 +15,7 @@ python=${PYTHON:-python3}
 models=${MODELS:-$(mktemp -d)}
 [ -n "${MODELS:-}" ] || trap 'rm -rf "$models"' EXIT
 
-machine='from tvmconv.target import resolve_machine; print(resolve_machine("native").isa)'
+machine='from tvmconv.machines.targets import resolve_machine; print(resolve_machine("native").isa)'
 isa=$("$python" -c "$machine")
 [ "$isa" = avx512 ] || {
     echo "tvmconv: this machine has $isa; the logs are made on one with avx512" >&2

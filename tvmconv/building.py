@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from tvmconv.arguments import function
 from tvmconv.interrupts import checkpoint, uninterrupted
+from tvmconv.machines.targets import resolve_machine
 from tvmconv.runtime import forks
-from tvmconv.target import resolve_machine
 
 if TYPE_CHECKING:
     import onnx
@@ -50,7 +50,8 @@ def build(
         Path of an ONNX file, its bytes, or a ``ModelProto``.
     target
         ``"native"``, another preset (``"x86-64-v3"``, ``"x86-64-v4"``), a classic target string
-        (``"llvm -mcpu=skylake-avx512"``), a TVM target or a :class:`~tvmconv.machine.Machine`.
+        (``"llvm -mcpu=skylake-avx512"``), a TVM target or a
+        :class:`~tvmconv.machines.record.Machine`.
     shapes
         Full shapes of inputs that have symbolic dimensions, by input name.
     threads

@@ -9,6 +9,8 @@ from typing import Any
 from tvmconv.config import Config
 from tvmconv.workload import Conv2dWorkload
 
+# at which the predictions of older manifests turned cycles into seconds
+_FIRST_FORM_HERTZ = 2.5e9
 # why a candidate was not taken; "" is the chosen one
 CAUSES = ("", "unsupported", "disallowed", "memory", "error", "finite", "slower", "overridden")
 
@@ -17,16 +19,16 @@ CAUSES = ("", "unsupported", "disallowed", "memory", "error", "finite", "slower"
 class Candidate:
     """One way to compute a layer.
 
-    ``seconds`` is the predicted (or logged) time of one call on the machine's cores,
+    ``cycles`` are the predicted (or logged) ones of a call on the machine's cores,
     ``error`` an estimate of max|error| / max|reference| against fp64, ``source`` says where the
     config came from (``default`` or the log record), ``rejected`` why it was not taken; empty
     for the chosen one. ``cause`` is the same for programs, one of :data:`CAUSES`. ``parts`` splits
-    ``seconds`` by what they are spent on, where the schedule can tell.
+    ``cycles`` by what they are spent on, where the schedule can tell.
     """
 
     algorithm: str
     config: Config
-    seconds: float
+    cycles: float
     workspace_bytes: int
     packed_weight_bytes: int
     error: float
@@ -40,7 +42,7 @@ class Candidate:
         return {
             "algorithm": self.algorithm,
             "config": self.config.to_json(),
-            "seconds": self.seconds,
+            "cycles": self.cycles,
             "workspace_bytes": self.workspace_bytes,
             "packed_weight_bytes": self.packed_weight_bytes,
             "error": self.error,
@@ -52,8 +54,12 @@ class Candidate:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Candidate:
-        """Inverse of :meth:`to_json`."""
-        return cls(**{**data, "config": Config.from_json(data["config"])})
+        """Inverse of :meth:`to_json`; also reads what older versions wrote, in seconds."""
+        fields = {**data, "config": Config.from_json(data["config"])}
+        if "seconds" in fields:
+            fields["cycles"] = fields.pop("seconds") * _FIRST_FORM_HERTZ
+            fields["parts"] = {k: v * _FIRST_FORM_HERTZ for k, v in data.get("parts", {}).items()}
+        return cls(**fields)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tvmconv.config import Config
 from tvmconv.datatypes import FLOAT32, DataTypes, itemsize, refusal
 from tvmconv.errors import ConfigError, WorkloadError
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import nine_digits
 
 if TYPE_CHECKING:

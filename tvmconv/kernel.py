@@ -10,7 +10,7 @@ from tvmconv import registry
 from tvmconv.algorithms.base import Algorithm, FloatArray
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 

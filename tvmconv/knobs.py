@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 
 Workload = TypeVar("Workload")
 

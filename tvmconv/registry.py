@@ -15,7 +15,7 @@ from tvmconv.algorithms.base import Algorithm
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.knobs import Knobs
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 # name -> class, imported on first use: a tensor expression needs TVM's compiler
@@ -60,10 +60,8 @@ class ScheduleModule(Protocol):
     ) -> None:
         """Transform the ``s_tir.Schedule`` of the algorithm's function in place."""
 
-    def predicted_seconds(
-        self, workload: Conv2dWorkload, machine: Machine, config: Config
-    ) -> float:
-        """Time of one call by the analytic model."""
+    def predicted_cycles(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+        """Cycles of one call by the analytic model, on the machine's cores."""
 
 
 class SteppedModule(ScheduleModule, Protocol):
@@ -80,12 +78,12 @@ class OfferingModule(ScheduleModule, Protocol):
 
 
 class ExplainingModule(ScheduleModule, Protocol):
-    """A schedule whose cost model can say what the time is spent on."""
+    """A schedule whose cost model can say what the cycles are spent on."""
 
     def explain_cost(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> dict[str, float]:
-        """Seconds by part; their sum is ``predicted_seconds``.
+        """Cycles by part; their sum is ``predicted_cycles``.
 
         Parts common to several algorithms have common names: ``arithmetic`` (multiply-adds and
         what the core does beside them), ``transforms``, ``packing``, ``weights``,
@@ -164,7 +162,7 @@ def offers(name: str, workload: Conv2dWorkload, machine: Machine) -> tuple[Confi
 def explain_cost(
     name: str, workload: Conv2dWorkload, machine: Machine, config: Config
 ) -> dict[str, float]:
-    """Predicted seconds by part of the model; empty where the schedule cannot tell."""
+    """Predicted cycles by part of the model; empty where the schedule cannot tell."""
     module = schedule(name, machine)
     if not hasattr(module, "explain_cost"):
         return {}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import tvm
 
+from tvmconv.machines.targets import resolve_machine
 from tvmconv.selection.policy import make_policy
-from tvmconv.target import resolve_machine
 from tvmconv.tuning.lookup import search_path
 
 if TYPE_CHECKING:

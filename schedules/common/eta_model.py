@@ -10,16 +10,16 @@ from tvmconv.algorithms.winograd_packing import SIZES, Packing
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.knobs import Knob, Knobs
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import check_registers
 from tvmconv.schedules.common.tile_knobs import flag
 from tvmconv.workload import Conv2dWorkload
 
-_HERTZ = 2.4e9
 _LANES = (4, 8, 16)
-# Bytes per cycle to and from L3 and memory, written bytes counted twice; fitted to the twelve calls
-# of docs/winograd.md: predictions are 0.86 to 1.54 times theirs, 1.05 in the geometric mean.
-_L3_BYTES, _MEMORY_BYTES = 16.0, 5.5
+# Fits to the twelve calls of docs/winograd.md: predictions are 0.86 to 1.54 times theirs, 1.05 in
+# the geometric mean. Shares of the machine's rates to and from L3 and memory, written bytes counted
+# twice.
+_L3_SHARE, _MEMORY_SHARE = 1.6, 1.058
 _CALL_CYCLES = 6000
 
 
@@ -58,9 +58,9 @@ class EtaModel:
                 f"s={s} of {w} must be 4, 8 or 16, and at most the {machine.lanes} lanes of "
                 f"{machine.name}"
             )
-        if min(br, kr, cl1, kl2) < 1 or cl1 % machine.lanes or kl2 % kr:
+        if min(br, kr, cl1, kl2) < 1 or cl1 % machine.channel_block or kl2 % kr:
             raise ConfigError(
-                f"cl1={cl1} of {w} must be a multiple of {machine.lanes}, kl2={kl2} one of "
+                f"cl1={cl1} of {w} must be a multiple of {machine.channel_block}, kl2={kl2} one of "
                 f"kr={kr}, and all of them 1 or more"
             )
         check_registers(machine, registers(br, kr), f"tile br={br} kr={kr} of {w}")
@@ -94,12 +94,12 @@ class EtaModel:
 
     def _configs(self, m: int) -> Iterator[Config]:
         machine, w = self.machine, self.workload
-        outputs = machine.blocks(w.out_channels) * machine.lanes
+        outputs = machine.blocks(w.out_channels) * machine.channel_block
         for br in range(2, 8):
             for kr in (k for k in range(2, 9) if registers(br, k) <= machine.vector_registers):
-                for cl1 in self.depths(machine.lanes, br, kr):
+                for cl1 in self.depths(machine.channel_block, br, kr):
                     # half of L2: the other half is for what passes through
-                    most = machine.l2_bytes // 2 // (4 * machine.lanes * cl1)
+                    most = machine.l2_bytes // 2 // (4 * machine.channel_block * cl1)
                     passes = -(-outputs // max(kr, most))
                     kl2 = -(-outputs // passes // kr) * kr
                     config = {"s": machine.lanes, "outer_eta": 0, "prefetch": 0, "m": m}
@@ -108,33 +108,36 @@ class EtaModel:
 
     def depths(self, s: int, br: int, kr: int) -> list[int]:
         """Values of C_l1 that L1 holds, one for each number of blocks."""
-        lanes, blocks = self.machine.lanes, self.machine.blocks(self.workload.in_channels)
+        lanes, blocks = self.machine.channel_block, self.machine.blocks(self.workload.in_channels)
         counts = {-(-blocks // parts) * lanes for parts in range(1, blocks + 1)}
         return sorted(c for c in counts if _panel_bytes(br, kr, c, s) <= self.machine.l1d_bytes)
 
     def shares(self, config: Config) -> dict[str, float]:
-        """Seconds of each part of a call on the machine's cores."""
+        """Cycles of each part of a call on the machine's cores."""
         w, machine, pack = self.workload, self.machine, Packing(self.workload, self.machine, config)
         br, kr, cl1, s = (config.int(name) for name in ("br", "kr", "cl1", "s"))
         blocks, tiles = pack.positions
         calls = pack.eta * pack.channels * pack.groups * blocks * tiles
-        step = max(br * kr / machine.fma_units, (br + kr) / 2, float(machine.fma_latency))
+        loads = machine.load_cycles(vectors=br + kr, broadcasts=0)
+        step = max(br * kr / machine.rates.multiply_adds, loads, float(machine.fma_latency))
         product = calls * (cl1 * step + 4 * br * kr)
         matrix = pack.delta**2 * pack.delta * 0.8 + 4 * pack.eta * s
-        each = blocks * tiles * br * pack.channels * cl1 / machine.lanes
+        each = blocks * tiles * br * pack.channels * cl1 / machine.channel_block
         each += w.batch * pack.tiles[0] * pack.tiles[1] * machine.blocks(w.out_channels)
         size_in, size_out = (_bytes(shape) for shape in (pack.input_shape(), pack.output_shape()))
         passes = -(-pack.groups * kr // config.int("kl2"))
         moved = size_in * (2 + passes) + size_out * (1 + 3 * pack.channels)
-        rate = _L3_BYTES if size_in + size_out < machine.l3_bytes / 4 else _MEMORY_BYTES
+        memory = _MEMORY_SHARE * machine.rates.memory
+        near = size_in + size_out < machine.l3_bytes / 4
+        rate = _L3_SHARE * machine.rates.l3 if near else memory
         spilled = moved if size_in + size_out > machine.l2_bytes / 2 else 0
         cores = machine.cores
         return {
-            "arithmetic": product / cores / _HERTZ,
-            "transforms": each * matrix / cores / _HERTZ,
-            "weights": _bytes(pack.weight_shape()) / _MEMORY_BYTES / _HERTZ,
-            "workspace": spilled / rate / _HERTZ,
-            "call": _CALL_CYCLES * pack.eta * pack.channels / (1 if cores > 1 else 10) / _HERTZ,
+            "arithmetic": product / cores,
+            "transforms": each * matrix / cores,
+            "weights": _bytes(pack.weight_shape()) / memory,
+            "workspace": spilled / rate,
+            "call": _CALL_CYCLES * pack.eta * pack.channels / (1 if cores > 1 else 10),
         }
 
 
@@ -171,7 +174,7 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
             "kl2",
             "output channels of a block in L2, a multiple of kr",
             lambda w, machine: range(
-                1, min((machine.blocks(w.out_channels) + 1) * machine.lanes, 1024) + 1
+                1, min((machine.blocks(w.out_channels) + 1) * machine.channel_block, 1024) + 1
             ),
         ),
         flag("tiles", "1: positions of a register block are tiles; 0: samples"),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tvmconv.config import Config
 from tvmconv.gemm import GemmWorkload
 from tvmconv.knobs import Knob, Knobs
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.cuts import balanced
 
 # most inner steps of a part of the reduction

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmconv.errors import ConfigError
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 
 
 def check_registers(machine: Machine, needed: int, tile: str) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 
-# Fits to 119 sets of blocks that differ in nothing else (docs/im2col.md). Bytes per cycle from
-# behind L2: of panels, which are small, and of weights, which may come from memory.
-_PANEL_BYTES_PER_CYCLE, _WEIGHT_BYTES_PER_CYCLE = 10.0, 5.0
-# share of all this that computing does not hide, fitted to direct against im2col on 58 layers
+# Fits to 119 sets of blocks that differ in nothing else (docs/im2col.md), and to direct against
+# im2col on 58 layers: the share of all traffic that computing does not hide
 _SHOWN = 0.25
+# share of memory's rate at which weights are read again: some of them come from L3
+_WEIGHT_SHARE = 0.96154
 # reads that writing a panel behind L2 amounts to
 _WRITE_COST = 3.0
 # share of L2 that a block may take and stay there
@@ -54,11 +54,12 @@ class PanelBlocks:
         if self.block * self.panel_bytes <= _STAYS * self.machine.l2_bytes:
             return _SHOWN * visits
         moved = self.panels * self.panel_bytes * (self.groups + _WRITE_COST)
-        return _SHOWN * (visits + moved / _PANEL_BYTES_PER_CYCLE)
+        return _SHOWN * (visits + moved / self.machine.rates.behind_l2)
 
     @property
     def weight_cycles(self) -> float:
         """Cycles of reading the weights again, once for each further block."""
         if self.weight_bytes <= self.machine.l2_bytes:
             return 0.0
-        return _SHOWN * (self.count - 1) * self.weight_bytes / _WEIGHT_BYTES_PER_CYCLE
+        rate = _WEIGHT_SHARE * self.machine.rates.memory
+        return _SHOWN * (self.count - 1) * self.weight_bytes / rate

@@ -8,24 +8,14 @@ from math import ceil
 
 from tvmconv.algorithms.direct import flattened, input_span
 from tvmconv.config import Config
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
-# Nominal clock for turning cycles into seconds; only ratios of predictions matter.
-_HERTZ = 2.5e9
-# Sustained bytes per cycle of one core from its L2 and from what lies behind it.
-_L2_BYTES_PER_CYCLE = 48.0
-_L3_BYTES_PER_CYCLE = 10.0
-# Bytes of weights per cycle that a kernel waits for them to come from memory, prefetches counted.
-_MEMORY_BYTES_PER_CYCLE = 5.2
 # Cycles by which the pixels of one row and channel block of a tile arrive late: each such run lies
 # elsewhere. Fitted to direct against im2col, whose panels are read in order, on 58 layers.
 _RUN_CYCLES = 5.0
 # Statements in unrolled border copies beyond which compiling takes too long
 _MOST_STATEMENTS = 2500
-# LLVM unrolls a loop over this many channels by itself, and then keeps pixels from one tap to
-# the next: tiles need a register to spare, and taps must not be written out around the loop
-_UNROLLED_BY_LLVM = 8
 
 
 @dataclass(frozen=True)
@@ -56,7 +46,7 @@ class TileModel:
     @cached_property
     def steps(self) -> int:
         """Reduction steps of one tile: input channels times taps."""
-        channels = input_span(self.workload, self.machine) * self.machine.lanes
+        channels = input_span(self.workload, self.machine) * self.machine.channel_block
         channels = min(channels, self.workload.in_channels)
         return channels * self.taps
 
@@ -73,7 +63,7 @@ class TileModel:
     def tiles(self) -> list[tuple[int, int, int]]:
         """Every tile that the register file holds, as a default may use it."""
         w, limit = self.shape, self.machine.vector_registers
-        if w.kernel_w > 1 and self.machine.lanes <= _UNROLLED_BY_LLVM:
+        if w.kernel_w > 1 and self.machine.code.unrolls_block:
             limit -= 1
         return [
             (oc, oh, ow)
@@ -95,13 +85,13 @@ class TileModel:
     def tile_cycles(self, oc: int, pixels: int) -> float:
         """Cycles of one register tile over the whole reduction."""
         machine = self.machine
-        # A broadcast shared by one multiply-add only is fused into it, and such a loop
-        # sustains about seven eighths of the load ports.
-        loads = (pixels + oc) / 2 * (1.15 if oc == 1 else 1.0)
-        step = max(pixels * oc / machine.fma_units, machine.fma_latency, loads)
-        weights = 4 * machine.lanes * oc
+        loads = machine.load_cycles(oc, pixels)
+        if oc == 1:
+            loads *= machine.code.folded_broadcast
+        step = max(pixels * oc / machine.rates.multiply_adds, machine.fma_latency, loads)
+        weights = 4 * machine.channel_block * oc
         if weights * self.steps > machine.l1d_bytes // 2:
-            step += 0.25 * weights / _L2_BYTES_PER_CYCLE
+            step += 0.25 * weights / machine.rates.l2
         return self.steps * (step + 0.25) + 40.0 + 2.0 * pixels * oc
 
     def runs(self, oc: int, oh: int, ow: int) -> int:
@@ -118,7 +108,7 @@ class TileModel:
     def _small(self, oc: int, oh: int, ow: int) -> bool:
         """Whether a tile of several rows, whose border rows are unrolled too, compiles well."""
         w = self.shape
-        if w.has_padding and self.machine.lanes <= _UNROLLED_BY_LLVM:
+        if w.has_padding and self.machine.code.unrolls_block:
             return False
         copies = (3 if w.pad_left or w.pad_right else 1) * (3 if w.pad_top or w.pad_bottom else 1)
         copies *= 2 if self.out_blocks % oc else 1
@@ -166,15 +156,15 @@ class TileModel:
 
         Of larger kernels, whose panels take long to use, only few tiles show it, and only if the
         next panel fits into L2 beside this one (256 to 512 channels on 7x7: 1.1 to 1.25 times as
-        fast with weights in memory). With AVX2 a prefetch shares few multiply-adds, and costs
-        more than it hides (2 % on ResNet-50's, up to a half where a tile fills the registers).
+        fast with weights in memory). Where the machine's prefetches cost more than they hide (AVX2:
+        2 % on ResNet-50's, up to a half where a tile fills the registers) there are none.
         """
         machine = self.machine
-        if machine.lanes <= _UNROLLED_BY_LLVM:
+        if not machine.code.prefetches_weights:
             return False
         tiles = self._places(config.int("oh"), config.int("ow"))
         if self.taps > 1:
-            panel = 4 * machine.lanes * config.int("oc") * self.steps
+            panel = 4 * machine.channel_block * config.int("oc") * self.steps
             small = 2 * panel <= machine.l2_bytes * 3 // 4
             return tiles <= 8 and small and self.weight_bytes > machine.l2_bytes
         return tiles <= 64 and self.weight_bytes > machine.l1d_bytes
@@ -185,41 +175,41 @@ class TileModel:
         w, machine = self.workload, self.machine
         rows = min(w.in_height, w.out_height * min(w.kernel_h, w.stride_h))
         columns = min(w.in_width, w.out_width * min(w.kernel_w, w.stride_w))
-        return 4 * machine.blocks(w.in_channels) * machine.lanes * rows * columns
+        return 4 * machine.blocks(w.in_channels) * machine.channel_block * rows * columns
 
     @cached_property
     def weight_bytes(self) -> int:
         """Bytes of the packed weights."""
-        return 4 * self.steps * self.out_blocks * self.machine.lanes
+        return 4 * self.steps * self.out_blocks * self.machine.channel_block
 
     @property
-    def weight_seconds(self) -> float:
-        """Time of waiting for weights; in a network they come from memory."""
-        return self.weight_bytes / _MEMORY_BYTES_PER_CYCLE / self.machine.cores / _HERTZ
+    def weight_cycles(self) -> float:
+        """Cycles of waiting for weights; in a network they come from memory."""
+        return self.weight_bytes / self.machine.rates.memory / self.machine.cores
 
     @property
-    def activation_seconds(self) -> float:
-        """Time of the bytes of input and output from behind L2; the cores share the way."""
+    def activation_cycles(self) -> float:
+        """Cycles of the bytes of input and output from behind L2; the cores share the way."""
         w = self.workload
-        written = 4 * self.machine.lanes * self.out_blocks * w.out_height * w.out_width
+        written = 4 * self.machine.channel_block * self.out_blocks * w.out_height * w.out_width
         read = w.batch * w.in_depth * self.input_bytes
         moved = read + 2 * w.out_planes * written
-        return moved / _L3_BYTES_PER_CYCLE / _HERTZ if moved > self.machine.l2_bytes else 0.0
+        return moved / self.machine.rates.behind_l2 if moved > self.machine.l2_bytes else 0.0
 
     def parts(self, config: Config) -> dict[str, float]:
-        """Seconds of arithmetic, of waiting for weights, and by which activations take longer."""
+        """Cycles of arithmetic, of waiting for weights, and by which activations take longer."""
         tile = tuple(config.int(name) for name in ("oc", "oh", "ow"))
-        cycle = 1 / self.machine.cores / _HERTZ
-        arithmetic = self.cycles(*tile) * cycle
-        late = self.runs(*tile) * _RUN_CYCLES * cycle
+        cores = self.machine.cores
+        arithmetic = self.cycles(*tile) / cores
+        late = self.runs(*tile) * _RUN_CYCLES / cores
         return {
             "arithmetic": arithmetic,
-            "activations": max(0.0, self.activation_seconds - arithmetic) + late,
-            "weights": self.weight_seconds,
+            "activations": max(0.0, self.activation_cycles - arithmetic) + late,
+            "weights": self.weight_cycles,
         }
 
-    def seconds(self, config: Config) -> float:
-        """Time of one call on the machine's cores."""
+    def call_cycles(self, config: Config) -> float:
+        """Cycles of one call on the machine's cores."""
         return sum(self.parts(config).values())
 
 

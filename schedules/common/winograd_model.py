@@ -11,27 +11,27 @@ from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.knobs import Knob, Knobs
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.cuts import divisors
 from tvmconv.schedules.common.tile_knobs import flag
 from tvmconv.workload import Conv2dWorkload
 
-_HERTZ = 2.4e9
-# Fits to measured calls, docs/winograd.md. Bytes per cycle from L3 and from memory, read; a write
-# costs more, because the line is read first.
-_L3_BYTES, _MEMORY_BYTES, _WRITE_COST = 9.5, 4.6, 1.5
+# Fits to measured calls, docs/winograd.md. Shares of the machine's rates that the traffic of the
+# stages reaches, read; a write costs more, because the line is read first.
+_L3_SHARE, _MEMORY_SHARE, _WRITE_COST = 0.912, 0.84923, 1.5
 # share of the traffic's time that computing does not hide: weights from memory, weights that later
 # regions read again while prefetches run, and transformed values
 _STREAM_SHOWN, _AGAIN_SHOWN, _SCRATCH_SHOWN = 0.5, 0.35, 1.0
-# cycles of the products over those of their multiplications; the share added where the weights
-# of a panel come from L2 is this over the tiles that use them
-_PRODUCT_COST, _L2_SHOWN = 1.01, 1.0
-# a pixel that one multiply-add only uses is loaded by it, which the load ports do not quite sustain
-_SINGLE_USE_COST = 1.12
+# cycles of the products over those of their multiplications, and of storing one; where the weights
+# of a panel come from L2 they take this share more, over the tiles that use them, of a core that
+# reads a byte of L2 in a cycle
+_PRODUCT_COST, _STORE_CYCLES, _L2_SHOWN = 1.05208, 12.5, 48.0
 # cycles of one arithmetic instruction of a transform, loads and stores included; more for each
 # axis with so many values that the sums of a whole row no longer stay in registers
-_TRANSFORM_COST, _LONG_TRANSFORM_COST, _LONG = 1.35, 0.9, 7
-_CALL_CYCLES = 4000
+_TRANSFORM_COST, _LONG_TRANSFORM_COST, _LONG = 1.40625, 0.9375, 7
+_CALL_CYCLES = 4167
+# share of what a folded broadcast costs elsewhere: transformed values are read in order
+_FOLDED_SHARE = 0.97391
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class WinogradModel:
     machine: Machine
 
     def registers(self, rt: int, kr: int) -> int:
-        """Vector registers of a register tile; AVX-512 reads the pixel inside the FMA."""
-        return rt * kr + kr + (2 if self.machine.lanes >= 16 else 1)
+        """Vector registers of a register tile."""
+        return rt * kr + kr + self.machine.code.spare_registers
 
     @cached_property
     def tile_sizes(self) -> tuple[tuple[int, int], ...]:
@@ -65,11 +65,11 @@ class WinogradModel:
 
     def offers(self) -> tuple[Config, ...]:
         """The best config of every tile size."""
-        return tuple(min(self._configs(mh, mw), key=self.seconds) for mh, mw in self.tile_sizes)
+        return tuple(min(self._configs(mh, mw), key=self.call_cycles) for mh, mw in self.tile_sizes)
 
     def best(self) -> Config:
-        """The config with the least predicted time."""
-        return min(self.offers(), key=self.seconds)
+        """The config with the fewest predicted cycles."""
+        return min(self.offers(), key=self.call_cycles)
 
     def _configs(self, mh: int, mw: int) -> Iterator[Config]:
         tiles = Tiling(self.workload, mh, mw)
@@ -85,21 +85,22 @@ class WinogradModel:
                     yield Config.of(mh=mh, mw=mw, fused=fused, rh=rh, rw=rw, rt=rt, kr=kr)
 
     def parts(self, config: Config) -> dict[str, float]:
-        """Seconds on one core of each part of a call, by name."""
+        """Cycles on one core of each part of a call, by name."""
         w, machine, tiles = self.workload, self.machine, tiling(self.workload, config)
-        rt, kr, lanes = config.int("rt"), config.int("kr"), machine.lanes
+        rt, kr, lanes = config.int("rt"), config.int("kr"), machine.channel_block
         in_blocks, out_blocks = summed_blocks(w, machine), machine.blocks(w.out_channels)
         alive = region_tiles(tiles, config)
         regions = tiles.count // alive
-        # two multiply-add units with four cycles' latency, two loads a cycle
-        loads = (rt + kr) / 2 * (_SINGLE_USE_COST if kr == 1 else 1.0)
-        step = max(rt * kr / 2, 4.0, loads)
+        loads = machine.load_cycles(kr, rt)
+        if kr == 1:
+            loads *= _FOLDED_SHARE * machine.code.folded_broadcast
+        step = max(rt * kr / machine.rates.multiply_adds, machine.fma_latency, loads)
         steps = tiles.products * out_blocks // kr * (tiles.count // rt) * in_blocks * lanes
         panel = 4 * lanes * kr * in_blocks * lanes
         cost = _PRODUCT_COST
         if panel > machine.l1d_bytes // 2:
-            cost *= 1 + _L2_SHOWN / rt
-        product = steps * (step * cost + 12 / (in_blocks * lanes))
+            cost *= 1 + _L2_SHOWN / (machine.rates.l2 * rt)
+        product = steps * (step * cost + _STORE_CYCLES / (in_blocks * lanes))
         tall, wide = tiles.vertical.n, tiles.horizontal.n
         work_in = tall * wide * (tall + wide) * 0.4 + 2 * tiles.products
         work_out = wide * tall * tiles.mh * 0.4 + tiles.mh * wide * tiles.mw * 0.4 + tiles.products
@@ -110,31 +111,40 @@ class WinogradModel:
         scratch = 4 * tiles.products * lanes * (in_blocks + out_blocks) * alive
         image = 4 * lanes * (in_blocks * w.in_height * w.in_width)
         image += 4 * lanes * out_blocks * w.out_height * w.out_width * 2
-        stream, again = weights / _MEMORY_BYTES, 0.0
+        stream, again = weights / (_MEMORY_SHARE * machine.rates.memory), 0.0
         if weights + scratch > 0.9 * machine.l2_bytes:
             again = (regions - 1) * weights / self._rate(weights + scratch)
         spilled = max(0.0, scratch - 0.6 * machine.l2_bytes)
         spill = regions * spilled * (1 + _WRITE_COST) / self._rate(weights + scratch)
-        passed = w.out_planes * image / _L3_BYTES if image > machine.l2_bytes // 2 else 0.0
+        passed = w.out_planes * image / self._behind_l2 if image > machine.l2_bytes // 2 else 0.0
         shown = _SCRATCH_SHOWN * (spill + passed) + transforms
         waited = _STREAM_SHOWN * stream + _AGAIN_SHOWN * again
         return {
-            "arithmetic": product / _HERTZ,
-            "transforms": transforms / _HERTZ,
-            "weights": max(waited, stream + again - product - shown) / _HERTZ,
-            "activations": _SCRATCH_SHOWN * passed / _HERTZ,
-            "workspace": _SCRATCH_SHOWN * spill / _HERTZ,
-            "call": _CALL_CYCLES * (1 if config.int("fused") else 3) / _HERTZ,
+            "arithmetic": product,
+            "transforms": transforms,
+            "weights": max(waited, stream + again - product - shown),
+            "activations": _SCRATCH_SHOWN * passed,
+            "workspace": _SCRATCH_SHOWN * spill,
+            "call": _CALL_CYCLES * (1 if config.int("fused") else 3),
         }
 
     def _rate(self, working_set: float) -> float:
         """Bytes per cycle of a stream from behind L2."""
+        near, far = self._behind_l2, _MEMORY_SHARE * self.machine.rates.memory
+        if not self.machine.l3_bytes:
+            return far
         share = self.machine.l3_bytes / 4
         beyond = min(max((working_set - share) / share, 0.0), 1.0)
-        return _L3_BYTES + (_MEMORY_BYTES - _L3_BYTES) * beyond
+        return near + (far - near) * beyond
+
+    @property
+    def _behind_l2(self) -> float:
+        """Bytes per cycle from the next level after L2."""
+        rates = self.machine.rates
+        return _L3_SHARE * rates.l3 if rates.l3 else _MEMORY_SHARE * rates.memory
 
     def shares(self, config: Config) -> dict[str, float]:
-        """Seconds of each part of a call on the machine's cores, idle ones counted."""
+        """Cycles of each part of a call on the machine's cores, idle ones counted."""
         parts, cores = self.parts(config), self.machine.cores
         fixed = parts.pop("call") / (1 if cores > 1 else 4)
         tiles = tiling(self.workload, config)
@@ -144,8 +154,8 @@ class WinogradModel:
         idle = -(-tasks // cores) * cores / tasks
         return {name: value * idle / cores for name, value in parts.items()} | {"call": fixed}
 
-    def seconds(self, config: Config) -> float:
-        """Time of one call on the machine's cores."""
+    def call_cycles(self, config: Config) -> float:
+        """Cycles of one call on the machine's cores."""
         return sum(self.shares(config).values())
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.knobs import Knob, Knobs
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.cuts import balanced
 from tvmconv.schedules.common.marks import mark_cases, mark_parallel, mark_taps
 from tvmconv.schedules.common.microkernel import check_registers, register_tile
@@ -24,6 +24,8 @@ from tvmconv.workload import Conv2dWorkload
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
 _UNROLL_LIMIT = 256
+# share of the rate of L2 that so few multiply-adds between loads reach
+_L2_SHARE = 4 / 9
 
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
@@ -83,17 +85,16 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
         mark_taps(schedule, taps)
 
 
-def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
     """The slower of the multiply-adds and the input and output traffic from L2."""
     vectors = workload.out_planes * machine.blocks(workload.in_channels)
     cores = min(machine.cores, vectors)
     # a volume's planes are read again for every tap along the depth, mostly from L2
     pixels_in = workload.in_height * workload.in_width * workload.kernel_d
     pixels_out = workload.out_height * workload.out_width
-    fma = pixels_out * workload.taps / machine.fma_units
-    # one vector is one cache line on AVX-512: about three cycles each from beyond L1
-    traffic = (pixels_in + 2 * pixels_out) * machine.lanes * 4 / 64 * 3
-    return vectors * max(fma, traffic) / cores / 3e9
+    fma = pixels_out * workload.taps / machine.rates.multiply_adds
+    moved = (pixels_in + 2 * pixels_out) * 4 * machine.channel_block
+    return vectors * max(fma, moved / (_L2_SHARE * machine.rates.l2)) / cores
 
 
 def _widest(machine: Machine) -> int:

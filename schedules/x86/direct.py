@@ -17,7 +17,7 @@ from tvmconv.algorithms.direct import flattened
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.knobs import Knob, Knobs
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.marks import (
     mark_cases,
     mark_parallel,
@@ -111,13 +111,13 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     register_tile(schedule, block, output, at=x_outer, reduction=cb, tile=tile, lane=lane)
 
 
-def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Time of one call by :class:`TileModel`."""
-    return float(TileModel(workload, machine).seconds(config))
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """Cycles of one call by :class:`TileModel`."""
+    return float(TileModel(workload, machine).call_cycles(config))
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of that time."""
+    """The parts of that sum."""
     parts: dict[str, float] = TileModel(workload, machine).parts(config)
     return parts
 

@@ -16,7 +16,7 @@ from typing import Any
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.knobs import Knob, Knobs
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.cuts import balanced
 from tvmconv.schedules.common.marks import mark_cases, mark_parallel, mark_taps
 from tvmconv.schedules.common.microkernel import check_registers, register_tile
@@ -26,6 +26,8 @@ from tvmconv.workload import Conv2dWorkload
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
 _UNROLL_LIMIT = 320
+# share of the rate behind L2 at which lines are stored there, with their reads for ownership
+_STORE_SHARE = 8 / 15
 # multiply-adds of one output vector that take no longer than its store to L3
 _FEW_TAPS = 32
 # Of so few registers, loops over many taps leave none to the pixels: smaller tiles were slower.
@@ -111,17 +113,16 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
         schedule.unroll(ci)
 
 
-def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
     """The slower of multiply-adds and stores; loads where one block a tile makes them the limit."""
     pieces = workload.out_planes * machine.blocks(workload.out_channels)
     oc, tile_h, tile_w, bands = _values(config)
     pixels = tile_h * tile_w
-    loads = (oc + pixels) / (oc * pixels) if oc > 1 else 1 + 1 / pixels
-    compute = workload.taps * max(1.0, loads) / machine.fma_units
-    # a store of one cache line beyond L2 costs about twelve cycles with its read for ownership
-    store = machine.lanes * 4 / 64 * 12
+    loads = machine.load_cycles(oc, pixels) / (oc * pixels)
+    compute = workload.taps * max(1 / machine.rates.multiply_adds, loads)
+    store = 4 * machine.channel_block / (_STORE_SHARE * machine.rates.behind_l2)
     cycles = pieces * workload.out_height * workload.out_width * max(compute, store)
-    return cycles / min(machine.cores, pieces * bands) / 3e9
+    return cycles / min(machine.cores, pieces * bands)
 
 
 def _values(config: Config) -> tuple[int, int, int, int]:

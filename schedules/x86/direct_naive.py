@@ -12,14 +12,13 @@ from tvmconv.algorithms.direct import flattened
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.knobs import Knob, Knobs
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.tile_knobs import OUT_BLOCKS
 from tvmconv.schedules.common.tile_model import TileModel
 from tvmconv.workload import Conv2dWorkload
 
 VARIANTS = ("naive", "reordered")
 STEPS: tuple[dict[str, KnobValue], ...] = tuple({"variant": variant} for variant in VARIANTS)
-_HERTZ = 2.5e9
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
     (
@@ -58,7 +57,7 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     schedule.vectorize(lane)
 
 
-def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
     """A multiply-add a cycle, of one element or of one vector; nothing is chosen by it."""
     width = 1 if config["variant"] == "naive" else machine.lanes
-    return workload.macs / width / _HERTZ
+    return workload.macs / width

@@ -16,7 +16,7 @@ from typing import Any
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.gemm import GemmWorkload
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.gemm_blocks import KNOBS, default_config
 from tvmconv.schedules.common.marks import (
     mark_cases,

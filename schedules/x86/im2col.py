@@ -17,7 +17,7 @@ from tvmconv.algorithms.im2col import depth_blocks
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError
 from tvmconv.knobs import Knob, Knobs
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.cuts import balanced, divisors
 from tvmconv.schedules.common.marks import mark_cases
 from tvmconv.schedules.common.microkernel import check_registers, register_tile
@@ -28,10 +28,6 @@ from tvmconv.workload import Conv2dWorkload
 
 # panels are written and read again between the image and the products
 _SLOWER_STREAM = 1.25
-_HERTZ = 2.5e9
-# cycles of gathering a vector of so many lanes, or one element of plain input, into a panel and
-# reading it back
-_GATHER_CYCLES, _ELEMENT_CYCLES = {8: 4.0, 16: 12.0}, 12.0
 # panels per tile, and the whole buffer first
 STEPS: tuple[dict[str, KnobValue], ...] = ({}, {"mc": 0})
 
@@ -67,7 +63,7 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """Two output blocks in registers, and the pixels and panels with the least predicted time."""
+    """Two output blocks in registers; the pixels and panels with the fewest predicted cycles."""
     oc = min(2, machine.blocks(workload.out_channels))
     pixels, most = workload.out_height * workload.out_width, machine.vector_registers - oc - 2
     heights = {balanced(pixels, most // oc), balanced(pixels, most // oc - 1)}
@@ -76,7 +72,7 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
         for mr in sorted(heights)
         for mc in (0, *divisors(-(-pixels // mr))[:-1])
     ]
-    return min(offers, key=lambda config: predicted_seconds(workload, machine, config))
+    return min(offers, key=lambda config: predicted_cycles(workload, machine, config))
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
@@ -134,8 +130,8 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
         schedule.vectorize(schedule.get_loops(companion)[-1])
 
 
-def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Time of one call, as :func:`explain_cost` counts it."""
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """Cycles of one call, as :func:`explain_cost` counts it."""
     return sum(explain_cost(workload, machine, config).values())
 
 
@@ -146,22 +142,22 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     panels = -(-w.out_height * w.out_width // mr)
     groups = -(-machine.blocks(w.out_channels) // oc)
     taps, channels = w.kernel_h * w.kernel_w, depth_blocks(w, machine)
-    each = _ELEMENT_CYCLES * w.in_channels
+    each = machine.code.pack_element * w.in_channels
     if w.data_layout == "NCHWc":
-        channels *= machine.lanes
-        each = _GATHER_CYCLES[machine.lanes] * machine.blocks(w.in_channels)
+        channels *= machine.channel_block
+        each = machine.code.pack_vector * machine.blocks(w.in_channels)
     size, block = 4 * mr * channels * taps, config.int("mc") or panels
     blocks = PanelBlocks(machine, panels, size, groups, model.weight_bytes, block)
     products = w.batch * panels * groups * model.tile_cycles(oc, mr)
     gathered = w.batch * panels * mr * taps * each
     tasks = w.batch * blocks.count
     idle = -(-tasks // machine.cores) * machine.cores / tasks
-    cycle = idle / machine.cores / _HERTZ
+    cycle = idle / machine.cores
     computing = (products + gathered) * cycle
-    passed = max(0.0, model.activation_seconds * _SLOWER_STREAM - computing)
+    passed = max(0.0, model.activation_cycles * _SLOWER_STREAM - computing)
     return {
         "arithmetic": products * cycle,
         "transforms": gathered * cycle,
         "activations": passed + w.batch * blocks.panel_cycles * cycle,
-        "weights": model.weight_seconds + w.batch * blocks.weight_cycles * cycle,
+        "weights": model.weight_cycles + w.batch * blocks.weight_cycles * cycle,
     }

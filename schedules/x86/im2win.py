@@ -19,7 +19,7 @@ from tvmconv.algorithms.im2win import columns, region_rows
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.knobs import Knob, Knobs
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.cuts import divisors, largest_divisor
 from tvmconv.schedules.common.marks import mark_cases, mark_parallel
 from tvmconv.schedules.common.microkernel import check_registers, register_tile
@@ -27,9 +27,8 @@ from tvmconv.schedules.common.tile_knobs import OUT_BLOCKS
 from tvmconv.schedules.common.tile_model import TileModel
 from tvmconv.workload import Conv2dWorkload
 
-_HERTZ = 2.5e9
-# Cycles of copying one vector into a strip, and by which 64 bytes of a strip arrive late in every
-# tile that reads them; time of waiting for weights over that of direct convolution, which fetches
+# Cycles of copying one vector into a strip, and by which a line of a strip arrives late in every
+# tile that reads it; time of waiting for weights over that of direct convolution, which fetches
 # them ahead. The last two fitted to im2win against direct on 120 layers, docs/im2win.md.
 _COPY_CYCLES = 3.0
 _LINE_CYCLES = 2.0
@@ -64,7 +63,7 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     model = TileModel(workload, machine)
     oc, oh, ow = min(model.tiles(), key=lambda tile: (model.cycles(*tile), tile[1], -tile[2]))
     strip = 4 * columns(workload) * workload.kernel_h * machine.blocks(workload.in_channels)
-    rows = max(1, machine.l2_bytes // 2 // (strip * machine.lanes))
+    rows = max(1, machine.l2_bytes // 2 // (strip * machine.channel_block))
     tasks = -(-4 * machine.cores // workload.batch) if machine.cores > 1 else 1
     rows = min(rows, max(1, workload.out_height // tasks))
     return Config.of(oc=oc, oh=oh, ow=ow, rows=largest_divisor(workload.out_height, max(rows, oh)))
@@ -103,8 +102,8 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     register_tile(schedule, block, output, at=x_outer, reduction=cb, tile=tile, lane=lane)
 
 
-def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Time of one call, as :func:`explain_cost` counts it."""
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """Cycles of one call, as :func:`explain_cost` counts it."""
     return sum(explain_cost(workload, machine, config).values())
 
 
@@ -115,11 +114,11 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     regions = w.batch * -(-w.out_height // region_rows(w, config))
     idle = -(-regions // machine.cores) * machine.cores / regions
     parts: dict[str, float] = TileModel(w, machine).parts(config)
-    parts["transforms"] = _COPY_CYCLES * vectors / machine.cores / _HERTZ
-    late = _LINE_CYCLES * 4 * machine.lanes / 64 * _strip_reads(w, machine, config)
-    parts["activations"] += late / machine.cores / _HERTZ
+    parts["transforms"] = _COPY_CYCLES * vectors / machine.cores
+    lines = _strip_reads(w, machine, config) * 4 * machine.channel_block / machine.line_bytes
+    parts["activations"] += _LINE_CYCLES * lines / machine.cores
     parts["weights"] *= _WEIGHTS_SHOWN
-    return {name: seconds * idle for name, seconds in parts.items()}
+    return {name: cycles * idle for name, cycles in parts.items()}
 
 
 def _strip_reads(workload: Conv2dWorkload, machine: Machine, config: Config) -> int:

@@ -19,7 +19,7 @@ from typing import Any
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.knobs import Knob, Knobs
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.cuts import balanced
 from tvmconv.schedules.common.marks import mark_cases
 from tvmconv.schedules.common.microkernel import register_tile
@@ -29,7 +29,6 @@ LEVELS = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel"
 STEPS = tuple({"level": level} for level in LEVELS)
 # multiply-adds per cycle and lane that each level reached on the twelve layers, docs/im2win.md
 _RATES = (0.02, 0.18, 0.45, 0.5, 1.1, 1.1, 1.1)
-_HERTZ = 2.5e9
 _MOST_UNROLLED = 25
 
 
@@ -99,10 +98,9 @@ def _registers(schedule: Any, block: Any, output: Any, config: Config, level: in
     register_tile(schedule, block, output, at=x_outer, reduction=c, tile=(x_tile,), lane=lane)
 
 
-def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
     """By the level's measured rate."""
     level = str(config["level"])
-    padded = machine.blocks(workload.out_channels) * machine.lanes
-    steps = workload.macs / workload.out_channels * padded / machine.lanes
+    steps = workload.macs / workload.out_channels * machine.blocks(workload.out_channels)
     cores = machine.cores if level == "parallel" else 1
-    return steps / _RATES[LEVELS.index(level)] / cores / _HERTZ
+    return steps / _RATES[LEVELS.index(level)] / cores

@@ -30,7 +30,7 @@ def rule(func: Any, machine: Any) -> Any:
     pixels = block.extents[2] * block.extents[3]
     if pixels < 2 * _PIXELS:
         return None
-    channel_block, channel = schedule.split(channel, [None, machine.lanes])
+    channel_block, channel = schedule.split(channel, [None, machine.channel_block])
     chunk, pixel = schedule.split(schedule.fuse(h, w), [None, _PIXELS])
     if pixels % _PIXELS:
         mark_tail(schedule, chunk, _PIXELS, pixels % _PIXELS)

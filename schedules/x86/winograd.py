@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.algorithms.winograd import (
-    L1_SPAN,
     plane_stride,
     region_tiles,
     summed_blocks,
@@ -20,7 +19,7 @@ from tvmconv.algorithms.winograd import (
 )
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.marks import mark_panel, mark_stream
 from tvmconv.schedules.common.microkernel import check_registers, register_tile, transform_tile
 from tvmconv.schedules.common.winograd_model import KNOBS, WinogradModel
@@ -34,7 +33,7 @@ STEPS = tuple({"mh": m, "mw": m} for m in range(2, 7))
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The tile size with the least predicted time."""
+    """The tile size with the fewest predicted cycles."""
     config: Config = WinogradModel(workload, machine).best()
     return config
 
@@ -96,18 +95,18 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     )
     alive = region_tiles(tiles, config)
     for stage, blocks in stored:
-        stride = plane_stride(tiles, blocks, alive, machine.lanes)
-        if stride > blocks * alive * machine.lanes:
-            schedule.storage_align(stage, 0, 0, L1_SPAN, stride % L1_SPAN)
+        stride, span = plane_stride(tiles, blocks, alive, machine), machine.l1d_way_bytes // 4
+        if stride > blocks * alive * machine.channel_block:
+            schedule.storage_align(stage, 0, 0, span, stride % span)
 
 
-def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Time of one call by :class:`WinogradModel`."""
-    return float(WinogradModel(workload, machine).seconds(config))
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """Cycles of one call by :class:`WinogradModel`."""
+    return float(WinogradModel(workload, machine).call_cycles(config))
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of that time."""
+    """The parts of that sum."""
     parts: dict[str, float] = WinogradModel(workload, machine).shares(config)
     return parts
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tvmconv.algorithms.winograd_packing import Packing
 from tvmconv.config import Config
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.eta_model import KNOBS, EtaModel
 from tvmconv.schedules.common.marks import mark_stream, mark_transpose
 from tvmconv.schedules.common.microkernel import transform_tile
@@ -51,13 +51,13 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     _output(schedule, config)
 
 
-def predicted_seconds(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Time of one call by :class:`EtaModel`."""
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """Cycles of one call by :class:`EtaModel`."""
     return sum(explain_cost(workload, machine, config).values())
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The parts of that time."""
+    """The parts of that sum."""
     parts: dict[str, float] = EtaModel(workload, machine).shares(config)
     return parts
 
@@ -65,7 +65,7 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
 def _input(schedule: Any, machine: Machine) -> None:
     block = schedule.get_sblock("transform")
     eta, cc, q, mu, c, bf, i = schedule.get_loops(block)
-    cb, c = schedule.split(c, [None, machine.lanes])
+    cb, c = schedule.split(c, [None, machine.channel_block])
     schedule.reorder(q, cc, cb, mu, bf, eta, c, i)
     schedule.parallel(schedule.fuse(q, cc, cb))
     _move(schedule, eta, c, i)

@@ -213,9 +213,9 @@ def test_offers_differ_in_tile_error_and_memory():
 def test_lines_of_all_planes_fit_one_l1(channels, size, alive):
     workload = Conv2dWorkload.parse("ic16ih64oc16kh3ph1")
     tiles = tiling(workload, Config.of(mh=size, mw=size))
-    for lanes in (8, 16):
-        blocks = channels // lanes
-        stride = plane_stride(tiles, blocks, alive, lanes)
+    for machine in (V3, V4):
+        lanes = machine.channel_block
+        stride = plane_stride(tiles, channels // lanes, alive, machine)
         sets = [4 * stride * plane // 64 % 64 for plane in range(tiles.products)]
         assert max(map(sets.count, sets)) <= 8, (lanes, stride)
 

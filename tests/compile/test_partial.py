@@ -9,8 +9,8 @@ from tvm import ir
 
 from tvmconv.config import Config
 from tvmconv.kernel import Kernel, make_kernel
+from tvmconv.machines.targets import resolve_machine
 from tvmconv.report.kernel_run import KernelRun, random_operands
-from tvmconv.target import resolve_machine
 from tvmconv.workload import Conv2dWorkload
 
 LAYER = Conv2dWorkload.parse("ic32ih12oc48kh3+bias+relu")

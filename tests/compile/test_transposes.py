@@ -11,7 +11,7 @@ from tvm import te
 from tvm.s_tir import Schedule
 
 from tvmconv.compile.tir import register
-from tvmconv.machine import MACHINES
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.schedules.common.marks import mark_transpose
 
 V3 = MACHINES["x86-64-v3"]

@@ -17,7 +17,8 @@ from tvmconv.graph.layout import Plan, plan_layouts
 from tvmconv.graph.lower import prepare
 from tvmconv.graph.match import CONV
 from tvmconv.graph.read import read_function
-from tvmconv.machine import MACHINES, Machine
+from tvmconv.machines.record import Machine
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.runtime.module import CompiledModel
 
 AVX512: Machine = MACHINES["x86-64-v4"]

@@ -15,8 +15,8 @@ from tvm import te
 from tests.kernels import REGISTER, executed_on, widest
 from tvmconv.compile.schedule import schedule_function
 from tvmconv.compile.tir import compile_function
-from tvmconv.machine import Machine
-from tvmconv.target import resolve_machine
+from tvmconv.machines.record import Machine
+from tvmconv.machines.targets import resolve_machine
 
 # for tests that only read what they compile, and for those that execute it
 MACHINES = [

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from tvmconv.machines.targets import resolve_machine
 from tvmconv.report.check_model import check_model_report
 from tvmconv.selection.policy import make_policy
 from tvmconv.suites import parse_layer
-from tvmconv.target import resolve_machine
 
 LAYERS = [
     parse_layer('ic16ih5oc16kh3ph1+bias+relu n"a*2"'),
@@ -25,6 +25,7 @@ def test_every_layer_once_with_all_its_candidates():
     data = json.loads(json.dumps(report.to_json()))
     assert {row["layer"] for row in data["layers"]} == {"a", "first"}
     assert len(lines) == 2
+    assert (data["predicted_at"], data["rates"]) == ("2.50 GHz, assumed", "shipped")
     for row in data["layers"]:
         measured = {c["candidate"]: c for c in data["candidates"] if c["layer"] == row["layer"]}
         assert row["picked"] in measured

@@ -17,13 +17,14 @@ from tests.graph.network import Net
 from tvmconv import registry
 from tvmconv.errors import TvmconvError
 from tvmconv.kernel import make_kernel
+from tvmconv.machines.targets import resolve_machine
+from tvmconv.report.clock import clock_of
 from tvmconv.report.explain import explain_report
 from tvmconv.report.explain_frontier import memory_frontier
 from tvmconv.report.explain_page import explain_page
 from tvmconv.report.kernel_run import KernelRun, random_operands, relative_error
 from tvmconv.report.measured_error import measure_errors
 from tvmconv.report.summary import compile_report
-from tvmconv.target import resolve_machine
 from tvmconv.workload import Conv2dWorkload
 
 
@@ -73,6 +74,10 @@ def test_report_holds_every_candidate(model, errors):
         assert rows[0]["verdict"] == "chosen"
         assert all(row["verdict"] for row in rows)
     assert "error meas." in str(report)
+    assert data["predicted_at"] == str(clock_of(model.machine)) == "2.50 GHz, assumed"
+    assert data["rates"] == "shipped"
+    for row in data["layers"]:
+        assert row["predicted_seconds"] == pytest.approx(row["predicted_cycles"] / 2.5e9)
 
 
 def test_convolutions_that_no_algorithm_took_are_listed(tmp_path):
@@ -111,7 +116,8 @@ def test_frontier_grows_in_memory_and_falls_in_time(model):
     for low, high in pairwise(rows):
         assert low["workspace_bytes"] < high["workspace_bytes"]
         assert low["predicted_seconds"] > high["predicted_seconds"]
-    total = sum(d.chosen.seconds for d in model.decisions)
+    clock = clock_of(model.machine)
+    total = clock.seconds(sum(d.chosen.cycles for d in model.decisions))
     assert rows[-1]["predicted_seconds"] == pytest.approx(total)
 
 
@@ -120,7 +126,7 @@ def test_points_of_the_frontier_are_what_their_budgets_build(network, model):
     for row in (frontier[0], frontier[len(frontier) // 2]):
         bounded = tvmconv.build(network, threads=1, memory_budget=row["workspace_bytes"])
         assert bounded.memory.workspace_bytes <= row["workspace_bytes"]
-        total = sum(d.chosen.seconds for d in bounded.decisions)
+        total = clock_of(bounded.machine).seconds(sum(d.chosen.cycles for d in bounded.decisions))
         assert total == pytest.approx(row["predicted_seconds"])
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.tuning import examples
 from tvmconv.errors import ConfigError, InputError
-from tvmconv.machine import MACHINES
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.report.variants import Variant, chosen_kernel, parse_variants
 from tvmconv.selection.select import select
 from tvmconv.tuning import logfile

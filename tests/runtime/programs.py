@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tvmconv.decision import KernelCall, Unscheduled
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
+from tvmconv.machines.targets import resolve_machine
 from tvmconv.runtime.module import CompiledModel
 from tvmconv.runtime.tensor import TensorInfo
-from tvmconv.target import resolve_machine
 
 ROWS, COLUMNS = 24, 40
 WEIGHT = np.random.default_rng(7).standard_normal((COLUMNS, COLUMNS)).astype("float32")

@@ -16,7 +16,7 @@ import pytest
 
 import tvmconv
 from tvmconv.errors import ArtifactError, InputError
-from tvmconv.machine import MACHINES
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.runtime import engine, gate, manifest
 from tvmconv.runtime.module import CompiledModel, load
 

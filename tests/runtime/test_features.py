@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tvmconv.machine import MACHINES, host_features, native_machine
+from tvmconv.machines.host import host_features, native_machine
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.runtime.features import required_features
 
 
@@ -26,7 +27,7 @@ def test_tuning_and_system_flags_are_not() -> None:
 
 
 def test_native_build_runs_here() -> None:
-    from tvmconv.target import resolve_machine
+    from tvmconv.machines.targets import resolve_machine
 
     assert host_features() >= set(required_features(resolve_machine("native")))
     assert host_features() >= set(required_features(native_machine()))
@@ -39,10 +40,10 @@ def test_hidden_features_are_not_used(
     monkeypatch: pytest.MonkeyPatch, hidden: str, mcpu: str
 ) -> None:
     """A hypervisor may show a Cascade Lake without its VNNI instructions."""
-    from tvmconv import machine, target
+    from tvmconv.machines import host, targets
 
     cascadelake = required_features(replace(MACHINES["x86-64-v4"], mcpu="cascadelake"))
-    monkeypatch.setattr(target, "_host_mcpu", lambda: "cascadelake")
-    monkeypatch.setattr(machine, "_cpu_flags", lambda: frozenset(cascadelake))
+    monkeypatch.setattr(targets, "_host_mcpu", lambda: "cascadelake")
+    monkeypatch.setattr(host, "_cpu_flags", lambda: frozenset(cascadelake))
     monkeypatch.setenv("TVMCONV_HIDE_FEATURES", hidden)
-    assert target.resolve_machine("native").mcpu == mcpu
+    assert targets.resolve_machine("native").mcpu == mcpu

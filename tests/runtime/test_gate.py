@@ -20,7 +20,7 @@ from tvmconv.compile.build import compile_graph
 from tvmconv.errors import ArtifactError
 from tvmconv.gemm import GemmWorkload
 from tvmconv.kernel import Kernel, make_kernel
-from tvmconv.machine import MACHINES
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.report.bench import make_plan, run_plan
 from tvmconv.report.check_model import check_layer
 from tvmconv.report.gemm_run import GemmRun

@@ -19,6 +19,7 @@ import pytest
 
 from tvmconv.errors import ArtifactError
 from tvmconv.runtime import artifact, files, link
+from tvmconv.runtime.manifest import read_manifest
 from tvmconv.runtime.module import CompiledModel, load
 
 
@@ -278,3 +279,19 @@ def test_killed_at_random_moments(saved_files: Path, tripled: Path, tmp_path: Pa
         process.communicate()
         assert factor_of(path) in (1, 3)
         assert sorted(p.name for p in tmp_path.iterdir()) == ["m.json", "m.so"]
+
+
+def test_a_machine_of_the_first_form_is_read(dense: CompiledModel, saved: Path) -> None:
+    """It had one number of lanes, no rates, and predictions in seconds."""
+    path = saved.with_suffix(".json")
+    data = json.loads(path.read_text())
+    new = data["target"]
+    texts = ("name", "family", "isa", "mcpu", "features", "cores", "fma_units", "fma_latency")
+    sizes = ("l1d_bytes", "l2_bytes", "l3_bytes")
+    data["target"] = {name: new[name] for name in (*texts, *sizes)}
+    data["target"] |= {
+        "lanes": new["vector"]["bits"] // 32,
+        "vector_registers": new["vector"]["registers"],
+    }
+    path.write_text(json.dumps(data))
+    assert read_manifest(path).machine == dense.machine

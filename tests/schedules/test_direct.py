@@ -89,7 +89,7 @@ def test_default_tiles_obey_both_register_bounds(machine):
         model = TileModel(workload, machine)
         assert model.registers(*tile) <= machine.vector_registers
         assert tile[0] * tile[1] * tile[2] >= machine.minimum_accumulators
-        assert module.predicted_seconds(workload, machine, config) > 0
+        assert module.predicted_cycles(workload, machine, config) > 0
         for name, values in module.KNOBS.values(workload, machine).items():
             assert name == "rows" or config[name] in values
 

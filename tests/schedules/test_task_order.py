@@ -22,7 +22,7 @@ from tvmconv.compile.rewrite import rebuilt, substitute
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
 from tvmconv.kernel import Kernel, make_kernel
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.tuning.space import make_space
 from tvmconv.workload import Conv2dWorkload
 

@@ -11,7 +11,7 @@ import pytest
 import tvmconv
 from tests.graph.network import Net
 from tvmconv.errors import ConfigError
-from tvmconv.machine import MACHINES
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.selection.overrides import check_used, read_overrides
 from tvmconv.selection.policy import make_policy
 from tvmconv.selection.select import candidates, select
@@ -66,21 +66,21 @@ def test_function_sees_the_candidates_and_returns_one():
 
     def slowest(layer, workload, offers):
         seen.append((layer, workload))
-        return max(offers, key=lambda o: o.seconds)
+        return max(offers, key=lambda o: o.cycles)
 
     decision = chosen(slowest)
     assert seen == [("block.conv1", DENSE)]
-    assert decision.chosen.seconds == max(o.seconds for o in (decision.chosen, *decision.rejected))
+    assert decision.chosen.cycles == max(o.cycles for o in (decision.chosen, *decision.rejected))
     assert "caller" in decision.reason
     assert chosen(lambda *_: None).chosen == chosen(None).chosen
 
 
 def test_what_a_function_returns_is_checked():
     (direct,) = candidates(DENSE, MACHINE, "direct")
-    narrow = replace(direct, config=direct.config.replace(ow=2), seconds=0.0)
+    narrow = replace(direct, config=direct.config.replace(ow=2), cycles=0.0)
     decision = chosen(lambda *_: narrow)
     assert decision.chosen.config["ow"] == 2
-    assert decision.chosen.seconds > direct.seconds
+    assert decision.chosen.cycles > direct.cycles
     with pytest.raises(ConfigError, match=r"must return a candidate or None, not 'direct'"):
         chosen(lambda *_: "direct")
     wide = replace(direct, config=direct.config.replace(ow=56))

@@ -8,7 +8,8 @@ from typing import Any
 
 from tvmconv import registry
 from tvmconv.config import Config
-from tvmconv.machine import MACHINES, Machine
+from tvmconv.machines.record import Machine
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.tuning.journal import Trial
 from tvmconv.tuning.measure import Measured
 from tvmconv.tuning.record import Record, machine_facts

@@ -62,7 +62,7 @@ def test_a_build_takes_the_record_and_explains_it(model, workload, tmp_path):
     chosen = built.decisions[0].chosen
     assert chosen.config == tuned_config
     assert "mine.jsonl 2026-11-21" in chosen.source
-    assert chosen.seconds == pytest.approx(untuned.decisions[0].chosen.seconds * 1e-4 / 2.02e-4)
+    assert chosen.cycles == pytest.approx(untuned.decisions[0].chosen.cycles * 1e-4 / 2.02e-4)
     assert "mine.jsonl" in str(explain_report(built))
     x = np.random.default_rng(1).standard_normal((1, 32, 8, 8), dtype=np.float32)
     np.testing.assert_allclose(

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from tests.tuning.examples import POINTWISE, SMALL, V3, record
 from tvmconv.cli.main import app
 from tvmconv.config import Config
-from tvmconv.machine import host_cores
+from tvmconv.machines.host import host_cores
 from tvmconv.tuning.logfile import append, read_log
 
 

@@ -16,7 +16,6 @@ from tvmconv.datatypes import DataTypes
 from tvmconv.errors import TvmconvError
 from tvmconv.tuning.logfile import append
 from tvmconv.tuning.lookup import ENVIRONMENT, best_config, search_path, tuned
-from tvmconv.tuning.record import machine_facts
 from tvmconv.tuning.space import refusal
 
 
@@ -142,13 +141,14 @@ def test_search_path(tmp_path, monkeypatch):
 
 def test_look_up_loads_no_compiler(write):
     log = write("a.jsonl", record(knobs={"ow": 7}))
-    facts = json.dumps({**V4.to_json(), **machine_facts(V4)})
+    facts = json.dumps(V4.to_json())
     code = (
-        "import json, sys\nfrom pathlib import Path\nfrom tvmconv.machine import Machine\n"
+        "import json, sys\nfrom pathlib import Path\n"
+        "from tvmconv.machines.stored import read_machine\n"
         "from tvmconv.workload import Conv2dWorkload\nfrom tvmconv.tuning import lookup\n"
-        "fields = json.loads(sys.argv[2])\nfields['features'] = tuple(fields['features'])\n"
+        "machine = read_machine(json.loads(sys.argv[2]))\n"
         "work = Conv2dWorkload.parse(sys.argv[3])\n"
-        "assert lookup.best_config(work, Machine(**fields), 'direct', [Path(sys.argv[1])])\n"
+        "assert lookup.best_config(work, machine, 'direct', [Path(sys.argv[1])])\n"
         "assert not {'tvm', 'onnx', 'xgboost'} & set(sys.modules), 'heavy'\n"
     )
     subprocess.run([sys.executable, "-c", code, str(log), facts, str(DENSE)], check=True)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tvmconv.config import Config
 from tvmconv.datatypes import FLOAT32, DataTypes, itemsize, refusal
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 FloatArray = npt.NDArray[np.float32]
@@ -119,14 +119,14 @@ class Algorithm(ABC):
     def adds_foreign_products(self, workload: Conv2dWorkload, machine: Machine) -> bool:
         """Whether zero weights meet inputs that the convolution does not: infinity makes NaN.
 
-        Blocks of lanes hold surplus lanes, or channels of other groups, with zero weights.
+        Channel blocks hold surplus lanes, or channels of other groups, with zero weights.
         """
         if workload.data_layout == "NCHW":
             return False
-        lanes, groups = machine.lanes, workload.groups
+        block, groups = machine.channel_block, workload.groups
         if groups == 1:
-            return workload.in_channels > lanes and workload.in_channels % lanes > 0
-        return any(n // groups % lanes for n in (workload.in_channels, workload.out_channels))
+            return workload.in_channels > block and workload.in_channels % block > 0
+        return any(n // groups % block for n in (workload.in_channels, workload.out_channels))
 
     @abstractmethod
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:

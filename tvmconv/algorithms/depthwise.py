@@ -15,7 +15,7 @@ from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_ro
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import input_plane, inside_image
 from tvmconv.config import Config
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 UNIT_ROUNDOFF = 2.0**-24
@@ -61,13 +61,15 @@ class Depthwise(Algorithm):
     ) -> tuple[int, ...]:
         """``(C/c, T*R, S, c)``."""
         blocks = machine.blocks(workload.in_channels)
-        return (blocks, *workload.weight_shape[2:], machine.lanes)
+        return (blocks, *workload.weight_shape[2:], machine.channel_block)
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
         """OIHW with I = 1 to ``(C/c, T*R, S, c)``, surplus channels zero."""
-        split = split_outputs(weight[:, 0], machine.blocks(workload.out_channels), machine.lanes)
+        split = split_outputs(
+            weight[:, 0], machine.blocks(workload.out_channels), machine.channel_block
+        )
         return np.ascontiguousarray(split.transpose(0, 2, 3, 1))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
@@ -76,7 +78,7 @@ class Depthwise(Algorithm):
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Multiplications of all lanes, surplus ones included."""
-        padded = machine.blocks(workload.in_channels) * machine.lanes
+        padded = machine.blocks(workload.in_channels) * machine.channel_block
         return workload.macs // workload.in_channels * padded
 
     def adds_foreign_products(self, workload: Conv2dWorkload, machine: Machine) -> bool:

@@ -17,7 +17,7 @@ from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_ro
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import input_plane, inside_image
 from tvmconv.config import Config
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 
@@ -108,15 +108,15 @@ class Direct(Algorithm):
         """
         oc = config.int("oc")
         groups = -(-machine.blocks(workload.out_channels) // oc)
-        inner = min(machine.lanes, workload.in_channels)
+        inner = min(machine.channel_block, workload.in_channels)
         taps = workload.weight_shape[2:]
-        return (groups, input_span(workload, machine), *taps, inner, oc, machine.lanes)
+        return (groups, input_span(workload, machine), *taps, inner, oc, machine.channel_block)
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
         """Re-order an OIHW weight into :meth:`packed_weight_shape`."""
-        lanes, shape = machine.lanes, self.packed_weight_shape(workload, machine, config)
+        lanes, shape = machine.channel_block, self.packed_weight_shape(workload, machine, config)
         groups, span, _, _, inner, oc, _ = shape
         per_group_in = workload.in_channels // workload.groups
         per_group_out = workload.out_channels // workload.groups
@@ -150,7 +150,7 @@ class Direct(Algorithm):
 @lru_cache(maxsize=1024)
 def input_span(workload: Conv2dWorkload, machine: Machine) -> int:
     """Input blocks that one output block reads; the same number for every output block."""
-    lanes, spans = machine.lanes, []
+    lanes, spans = machine.channel_block, []
     for block in range(machine.blocks(workload.out_channels)):
         begin, end = _channels_read(workload, lanes, block)
         spans.append((end - 1) // lanes - begin // lanes + 1)
@@ -166,14 +166,14 @@ def first_block(workload: Conv2dWorkload, machine: Machine, block: Any) -> Any:
         return 0
     per_group_in = workload.in_channels // workload.groups
     per_group_out = workload.out_channels // workload.groups
-    base = block * machine.lanes // per_group_out * per_group_in // machine.lanes
+    base = block * machine.channel_block // per_group_out * per_group_in // machine.channel_block
     last = machine.blocks(workload.in_channels) - input_span(workload, machine)
     if isinstance(block, int):
         return min(base, last)
     from tvm import te
 
-    highest = (machine.blocks(workload.out_channels) - 1) * machine.lanes
-    if highest // per_group_out * per_group_in // machine.lanes <= last:
+    highest = (machine.blocks(workload.out_channels) - 1) * machine.channel_block
+    if highest // per_group_out * per_group_in // machine.channel_block <= last:
         return base
     return te.min(base, last)
 

@@ -16,7 +16,7 @@ from tvmconv.algorithms.direct import Direct
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import input_plane, inside_image
 from tvmconv.config import Config
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 
@@ -66,7 +66,7 @@ class DirectFirst(Algorithm):
         oc = config.int("oc")
         groups = -(-machine.blocks(workload.out_channels) // oc)
         taps = (*workload.weight_shape[2:], workload.in_channels)
-        return (groups, *taps, oc, machine.lanes)
+        return (groups, *taps, oc, machine.channel_block)
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
@@ -82,7 +82,7 @@ class DirectFirst(Algorithm):
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Multiplications of all lanes, surplus output channels included."""
-        padded = machine.blocks(workload.out_channels) * machine.lanes
+        padded = machine.blocks(workload.out_channels) * machine.channel_block
         return workload.macs // workload.out_channels * padded
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:

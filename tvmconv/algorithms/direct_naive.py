@@ -13,7 +13,7 @@ from tvmconv.algorithms.direct import Direct
 from tvmconv.algorithms.operands import output_shape
 from tvmconv.config import Config
 from tvmconv.datatypes import itemsize
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 

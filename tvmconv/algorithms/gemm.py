@@ -20,7 +20,7 @@ from tvmconv.algorithms.padding import zero_unless
 from tvmconv.config import Config
 from tvmconv.datatypes import FLOAT32
 from tvmconv.gemm import GemmWorkload
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 
 # all that the expression and its schedules compute with
 TYPES = (FLOAT32,)

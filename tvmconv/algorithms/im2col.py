@@ -20,7 +20,7 @@ from tvmconv.algorithms.operands import Operands, input_shape, output_shape, spl
 from tvmconv.algorithms.padding import zero_unless
 from tvmconv.config import Config
 from tvmconv.datatypes import itemsize
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 
@@ -51,7 +51,7 @@ class Im2col(Algorithm):
         """See the base class; pixels are numbered over the image, and padded to whole panels."""
         from tvm import te
 
-        w, lanes = workload, machine.lanes
+        w, lanes = workload, machine.channel_block
         mr, oc = config.int("mr"), config.int("oc")
         plain = w.data_layout == "NCHW"
         packed = self.packed_weight_shape(w, machine, config)
@@ -104,7 +104,7 @@ class Im2col(Algorithm):
         oc = config.int("oc")
         groups = -(-machine.blocks(workload.out_channels) // oc)
         taps = (workload.kernel_h, workload.kernel_w)
-        return (groups, workload.in_channels, *taps, 1, oc, machine.lanes)
+        return (groups, workload.in_channels, *taps, 1, oc, machine.channel_block)
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
@@ -118,7 +118,7 @@ class Im2col(Algorithm):
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Panels of one block on each core, or of all pixels; with ``kc`` also the sums."""
-        w, lanes, mr = workload, machine.lanes, config.int("mr")
+        w, lanes, mr = workload, machine.channel_block, config.int("mr")
         plain = w.data_layout == "NCHW"
         panels = -(-w.out_height * w.out_width // mr)
         mc, kc = config.int("mc"), config.int("kc")

@@ -20,7 +20,7 @@ from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.config import Config
 from tvmconv.datatypes import itemsize
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 
@@ -43,7 +43,7 @@ class Im2win(Algorithm):
         """See the base class; block ``windows`` is the transform."""
         from tvm import te
 
-        w, lanes, oc = workload, machine.lanes, config.int("oc")
+        w, lanes, oc = workload, machine.channel_block, config.int("oc")
         in_blocks = machine.blocks(w.in_channels)
         packed = self.packed_weight_shape(workload, machine, config)
         given = Operands.of(w, machine, packed)
@@ -91,7 +91,7 @@ class Im2win(Algorithm):
         rows = region_rows(workload, config)
         regions = workload.batch * -(-workload.out_height // rows)
         strip = machine.blocks(workload.in_channels) * columns(workload) * workload.kernel_h
-        alive = rows * machine.lanes * min(machine.cores, regions)
+        alive = rows * machine.channel_block * min(machine.cores, regions)
         return itemsize(workload.types.data) * strip * alive
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:

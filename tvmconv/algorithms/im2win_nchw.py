@@ -18,7 +18,7 @@ from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.config import Config
 from tvmconv.datatypes import itemsize
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 
@@ -68,13 +68,13 @@ class Im2winNchw(Algorithm):
         """``(K/k, C, S, R, k)``: kernel columns before rows, as in a window."""
         w = workload
         blocks = machine.blocks(w.out_channels)
-        return (blocks, w.in_channels, w.kernel_w, w.kernel_h, machine.lanes)
+        return (blocks, w.in_channels, w.kernel_w, w.kernel_h, machine.channel_block)
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
         """Re-order an OIHW weight into :meth:`packed_weight_shape`."""
-        split = split_outputs(weight, machine.blocks(workload.out_channels), machine.lanes)
+        split = split_outputs(weight, machine.blocks(workload.out_channels), machine.channel_block)
         return np.ascontiguousarray(split.transpose(0, 2, 4, 3, 1))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
@@ -84,14 +84,14 @@ class Im2winNchw(Algorithm):
         total = itemsize(w.types.data) * windows
         if config["level"] not in ("register", "cache", "parallel"):
             blocks = machine.blocks(w.out_channels)
-            sums = w.batch * blocks * w.out_height * w.out_width * machine.lanes
+            sums = w.batch * blocks * w.out_height * w.out_width * machine.channel_block
             total += itemsize(w.types.accumulator) * sums
         return total
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Padded output channels are multiplied too."""
         w = workload
-        padded = machine.blocks(w.out_channels) * machine.lanes
+        padded = machine.blocks(w.out_channels) * machine.channel_block
         return w.macs // w.out_channels * padded
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:

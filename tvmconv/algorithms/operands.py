@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 
@@ -19,13 +19,13 @@ def input_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
     if workload.data_layout == "NCHW":
         return workload.data_shape
     planes, channels, height, width = workload.data_shape
-    return (planes, machine.blocks(channels), height, width, machine.lanes)
+    return (planes, machine.blocks(channels), height, width, machine.channel_block)
 
 
 def output_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
     """``(N, K/c, OH, OW, c)``."""
     planes, channels, height, width = workload.result_shape
-    return (planes, machine.blocks(channels), height, width, machine.lanes)
+    return (planes, machine.blocks(channels), height, width, machine.channel_block)
 
 
 @dataclass(frozen=True)

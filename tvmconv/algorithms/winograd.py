@@ -28,15 +28,13 @@ from tvmconv.algorithms.winograd_matrices import (
 )
 from tvmconv.config import Config
 from tvmconv.datatypes import itemsize
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 # growth of the error by the transforms of one axis, by products; fitted to measurements against
 # float64 (docs/winograd.md)
 _AMPLIFICATION = {1: 1.0, 2: 1.0, 3: 1.2, 4: 1.3, 5: 2.1, 6: 2.15, 7: 4.2, 8: 6.0}
-# Values after which lines meet in the same set of an L1 of 8 ways (4 KiB of float32), its ways
-# and the values of a line
-L1_SPAN, _L1_WAYS, _LINE = 1024, 8, 16
+_FLOAT = 4
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ def region_tiles(tiles: Tiling, config: Config) -> int:
     return config.int("rh") * config.int("rw") if config.int("fused") else tiles.count
 
 
-def plane_stride(tiles: Tiling, blocks: int, alive: int, lanes: int) -> int:
+def plane_stride(tiles: Tiling, blocks: int, alive: int, machine: Machine) -> int:
     """Values from one plane of a transformed tensor, which holds one product's, to the next.
 
     A transform touches one line of all planes at a time. Where the size of a plane is a multiple
@@ -112,12 +110,13 @@ def plane_stride(tiles: Tiling, blocks: int, alive: int, lanes: int) -> int:
         Channel blocks of the tensor.
     alive
         Tiles that it holds at a time.
-    lanes
-        Channels of a block.
+    machine
+        The processor: its channel block and the geometry of its L1.
     """
-    plane = blocks * alive * lanes
-    together = tiles.products * gcd(plane, L1_SPAN) / L1_SPAN
-    return plane + _LINE if together > _L1_WAYS else plane
+    plane = blocks * alive * machine.channel_block
+    span = machine.l1d_way_bytes // _FLOAT
+    together = tiles.products * gcd(plane, span) / span
+    return plane + machine.line_bytes // _FLOAT if together > machine.l1d_ways else plane
 
 
 class Winograd(Algorithm):
@@ -160,7 +159,8 @@ class Winograd(Algorithm):
 
         from tvmconv.algorithms.winograd_rows import choose, input_rows, output_rows
 
-        w, lanes, tiles, kr = workload, machine.lanes, tiling(workload, config), config.int("kr")
+        w, tiles, kr = workload, tiling(workload, config), config.int("kr")
+        lanes = machine.channel_block
         in_blocks, out_blocks = summed_blocks(w, machine), machine.blocks(w.out_channels)
         tall, wide = tiles.vertical, tiles.horizontal
         given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
@@ -222,8 +222,8 @@ class Winograd(Algorithm):
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
-        """``(n_h * n_w, K/(kr*k), T*C/c, c, kr, k)``, ``k`` and ``c`` the machine's lanes."""
-        kr, lanes = config.int("kr"), machine.lanes
+        """``(n_h * n_w, K/(kr*k), T*C/c, c, kr, k)``, ``k`` and ``c`` the machine's block."""
+        kr, lanes = config.int("kr"), machine.channel_block
         groups = -(-machine.blocks(workload.out_channels) // kr)
         blocks = summed_blocks(workload, machine)
         return (tiling(workload, config).products, groups, blocks, lanes, kr, lanes)
@@ -251,7 +251,7 @@ class Winograd(Algorithm):
         tiles = tiling(workload, config)
         alive = region_tiles(tiles, config)
         planes = sum(
-            plane_stride(tiles, blocks, alive, machine.lanes)
+            plane_stride(tiles, blocks, alive, machine)
             for blocks in (summed_blocks(workload, machine), machine.blocks(workload.out_channels))
         )
         regions = min(machine.cores, tiles.count // alive)
@@ -261,7 +261,7 @@ class Winograd(Algorithm):
         """Those of the products; transforms use additions and constants."""
         tiles = tiling(workload, config)
         blocks = summed_blocks(workload, machine) * machine.blocks(workload.out_channels)
-        return tiles.products * tiles.count * blocks * machine.lanes**2
+        return tiles.products * tiles.count * blocks * machine.channel_block**2
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """Rounding of the products' sums, amplified by the transforms of both axes."""

@@ -27,7 +27,7 @@ from tvmconv.algorithms.winograd_matrices import rounding_error
 from tvmconv.algorithms.winograd_packing import TAPS, Packing, source_transforms
 from tvmconv.config import Config
 from tvmconv.datatypes import itemsize
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 # growth of the error by both transforms with the source's points; fitted, docs/winograd.md
@@ -110,7 +110,11 @@ def _input(pack: Packing, data: Any) -> Any:
 
     from tvmconv.algorithms.winograd_rows import choose, input_rows
 
-    matrices, delta, lanes = source_transforms(pack.config.int("m")), pack.delta, pack.machine.lanes
+    matrices, delta, lanes = (
+        source_transforms(pack.config.int("m")),
+        pack.delta,
+        pack.machine.channel_block,
+    )
     cl1, br, s = (pack.config.int(name) for name in ("cl1", "br", "s"))
     here = (pack.channels * cl1 // lanes, *pack.positions, br)
 
@@ -140,7 +144,7 @@ def _read(data: Any, pack: Packing, cb: Any, place: Any, pixel: Any, c: Any) -> 
     """An input value, or zero where padding, a tile's surplus or a padded block is."""
     from tvm import tirx
 
-    w, lanes, m = pack.workload, pack.machine.lanes, pack.config.int("m")
+    w, lanes, m = pack.workload, pack.machine.channel_block, pack.config.int("m")
     (rows, columns), (i, j) = pack.tiles, pixel
     n, t, tests = pack.source(*place)
     y, x = t // columns * m + i - w.pad_top, t % columns * m + j - w.pad_left
@@ -188,7 +192,7 @@ def _output(pack: Packing, sums: Any, given: Operands) -> Any:
 
     from tvmconv.algorithms.winograd_rows import choose, output_rows
 
-    w, lanes, delta = pack.workload, pack.machine.lanes, pack.delta
+    w, lanes, delta = pack.workload, pack.machine.channel_block, pack.delta
     m, kr, s = (pack.config.int(knob) for knob in ("m", "kr", "s"))
     matrices, (tile_rows, tile_columns) = source_transforms(m), pack.tiles
     blocks, count = pack.machine.blocks(w.out_channels), tile_rows * tile_columns

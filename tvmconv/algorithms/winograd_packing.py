@@ -19,7 +19,7 @@ from typing import Any
 
 from tvmconv.algorithms.winograd_matrices import Transforms, transforms
 from tvmconv.config import Config
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import Conv2dWorkload
 
 SIZES = (4, 6)
@@ -75,14 +75,14 @@ class Packing:
     @property
     def channels(self) -> int:
         """Blocks of ``C_l1`` input channels."""
-        present = self.machine.blocks(self.workload.in_channels) * self.machine.lanes
+        present = self.machine.blocks(self.workload.in_channels) * self.machine.channel_block
         return -(-present // self.config.int("cl1"))
 
     @property
     def groups(self) -> int:
         """Blocks of ``K_r`` output channels, in whole blocks of ``K_l2``."""
         kr, kl2 = self.config.int("kr"), self.config.int("kl2")
-        present = self.machine.blocks(self.workload.out_channels) * self.machine.lanes
+        present = self.machine.blocks(self.workload.out_channels) * self.machine.channel_block
         return -(-present // kl2) * (kl2 // kr)
 
     @property

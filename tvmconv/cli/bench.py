@@ -178,9 +178,9 @@ def _check_model(
 ) -> Report:
     from tvmconv import suites as layer_suites
     from tvmconv.errors import InputError
+    from tvmconv.machines.targets import resolve_machine
     from tvmconv.report.check_model import check_model_report
     from tvmconv.runtime.threads import prepare
-    from tvmconv.target import resolve_machine
 
     if len(threads) != 1:
         raise InputError("--check-model takes one number of --threads")

@@ -91,8 +91,8 @@ def verify(
     Records are measured with the threads that they are for; --threads takes those of one number
     only. With --output the confirmed ones are appended to a log as this machine's own.
     """
+    from tvmconv.machines.targets import resolve_machine
     from tvmconv.report.tuning import verify_report
-    from tvmconv.target import resolve_machine
     from tvmconv.tuning import logfile
     from tvmconv.tuning.measure import Final, LocalMeasurer
     from tvmconv.tuning.pool import Pool

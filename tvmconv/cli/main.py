@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tvmconv.cli import bench, compile, explain, log, profile, run, tune
+from tvmconv.cli import bench, compile, explain, log, machine, profile, run, tune
 from tvmconv.errors import TvmconvError
 
 EPILOG = "Exit codes: 0 done, 1 an error you can mend (one line on standard error), 2 wrong usage."
@@ -73,6 +73,7 @@ for _name, _verb in (
     ("explain", explain.command),
     ("bench", bench.command),
     ("tune", tune.command),
+    ("machine", machine.command),
 ):
     app.command(_name)(_verb)
 app.add_typer(log.app, name="log")

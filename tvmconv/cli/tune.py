@@ -89,9 +89,9 @@ def command(
       tvmconv tune net.onnx --target x86-64-v3 --rpc-tracker 127.0.0.1:9190 --rpc-key lab
     """
     from tvmconv.errors import InputError
+    from tvmconv.machines.targets import resolve_machine
     from tvmconv.report.tuning import tune_report
     from tvmconv.selection.policy import check_algorithms
-    from tvmconv.target import resolve_machine
     from tvmconv.tuning.logfile import check_destination
     from tvmconv.tuning.lookup import default_log
     from tvmconv.tuning.pool import Pool

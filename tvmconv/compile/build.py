@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from tvmconv.compile.pipeline import lower_pass
 from tvmconv.compile.tir import register
 from tvmconv.compile.workspace import recorded
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 
 
 class Lowered(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tvmconv.decision import KernelCall
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 
 
 def failing_kernels(mod: Any, calls: Iterable[KernelCall], machine: Machine) -> str:

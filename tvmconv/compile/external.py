@@ -18,7 +18,7 @@ from tvm.relax.expr_functor import PyExprMutator, PyExprVisitor, mutator, visito
 from tvm.tirx import PrimFunc
 
 from tvmconv.compile.tir import compile_function
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 
 _EXTERNAL = "external_mods"
 

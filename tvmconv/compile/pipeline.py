@@ -7,7 +7,7 @@ from typing import Any
 from tvmconv.compile.patterns import mark_patterns
 from tvmconv.compile.schedule import schedule_module
 from tvmconv.interrupts import checkpoint
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 
 __all__ = ["lower_pass", "mark_patterns"]
 

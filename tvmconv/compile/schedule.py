@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from tvmconv.compile.intrinsics import constants_first, vectorisable_math
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 
 SCHEDULED = "tirx.is_scheduled"
 

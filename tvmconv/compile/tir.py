@@ -22,7 +22,7 @@ from tvmconv.compile.streams import prefetch_streams
 from tvmconv.compile.tails import split_tails
 from tvmconv.compile.transposes import transpose_copies
 from tvmconv.compile.workspace import record_pass
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.runtime.gate import Code
 
 PIPELINE = "tvmconv"

@@ -17,7 +17,7 @@ from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Arg, Array, Node, Value
 from tvmconv.graph.layout import Plan
 from tvmconv.kernel import Kernel
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.operators.layout import from_blocked, to_blocked
 
 # TVM's operator kinds: element-wise and injective functions may be merged with their
@@ -66,7 +66,7 @@ class Emitter:
     @property
     def lanes(self) -> int:
         """Channels in one block."""
-        return self.machine.lanes
+        return self.machine.channel_block
 
     def bind(self, expr: Any, record: CallRecord) -> Any:
         """Bind an expression to a new variable and remember what it computes."""

@@ -17,14 +17,15 @@ from tvmconv.errors import ConfigError
 from tvmconv.graph.blockable import can_block
 from tvmconv.graph.ir import Graph, Node, Value
 from tvmconv.graph.match import CONV
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.selection.policy import Policy
 from tvmconv.selection.select import select
 from tvmconv.unexpected import reported
 from tvmconv.workload import Conv2dWorkload
 
-# bytes per second at which a layout change is assumed to run when weighed against a kernel
-_REORDER_BANDWIDTH = 5e9
+# share of the rate behind L2 at which a layout change is assumed to run when weighed against a
+# kernel: it writes as much as it reads, and no arithmetic hides it
+_REORDER_SHARE = 0.2
 
 
 @dataclass
@@ -80,7 +81,7 @@ def plan_layouts(
         elif not _follows(node, in_blocks):
             continue
         plan.blocked.add(node)
-        if _leaves(node, users, machine.lanes):
+        if _leaves(node, users, machine.channel_block):
             plan.leaving.add(node)
         else:
             in_blocks.update(node.outputs)
@@ -97,13 +98,13 @@ def _follows(node: Node, in_blocks: set[Value]) -> bool:
     return 2 * blocked >= sum(_size(value) for value in maps)
 
 
-def _leaves(node: Node, users: dict[Value, list[Node]], lanes: int) -> bool:
+def _leaves(node: Node, users: dict[Value, list[Node]], block: int) -> bool:
     """Whether a pooled vector should be written plain right away.
 
     Only a vector that does not fill its blocks: a full one is the same in both layouts. If
     convolutions read it (squeeze-and-excitation) it stays.
     """
-    if node.op not in ("mean", "max") or node.output.dims[1] % lanes == 0:
+    if node.op not in ("mean", "max") or node.output.dims[1] % block == 0:
         return False
     return not any(user.op == CONV or can_block(user) for user in users.get(node.output, ()))
 
@@ -119,7 +120,7 @@ def _decide(node: Node, is_blocked: bool, machine: Machine, policy: Policy | Non
     """Blocked input, or plain input for a first layer where that costs less."""
     workload: Conv2dWorkload = node.attrs["workload"]
     options = [workload]
-    if not is_blocked and workload.in_channels < machine.lanes:
+    if not is_blocked and workload.in_channels < machine.channel_block:
         options.append(replace(workload, data_layout="NCHW"))
     offers: list[tuple[float, Decision]] = []
     problem: ConfigError | None = None
@@ -132,9 +133,9 @@ def _decide(node: Node, is_blocked: bool, machine: Machine, policy: Policy | Non
         converted = option is workload and not is_blocked
         # reads the plain tensor, writes it padded to whole blocks
         read = itemsize(workload.types.data) * _size(node.args[0])
-        moved = read * (1 + machine.lanes / workload.in_channels)
-        extra = moved / _REORDER_BANDWIDTH if converted else 0.0
-        offers.append((decision.chosen.seconds + extra, decision))
+        moved = read * (1 + machine.channel_block / workload.in_channels)
+        extra = moved / (_REORDER_SHARE * machine.rates.behind_l2) if converted else 0.0
+        offers.append((decision.chosen.cycles + extra, decision))
     if not offers:
         assert problem is not None
         raise problem

@@ -22,7 +22,7 @@ from tvmconv.graph.layout import Plan, plan_layouts
 from tvmconv.graph.match import CONV, fuse_layers, unscheduled
 from tvmconv.graph.normalise import normalise
 from tvmconv.graph.read import read_function, type_of
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.selection.overrides import check_used
 from tvmconv.selection.policy import Policy
 from tvmconv.unexpected import reported
@@ -118,7 +118,7 @@ def lower(
 
 def prepare(graph: Graph, machine: Machine) -> None:
     """Normalise a graph and fuse its layers, in place."""
-    normalise(graph, machine.lanes)
+    normalise(graph, machine.channel_block)
     fuse_layers(graph)
 
 

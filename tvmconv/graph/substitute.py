@@ -17,7 +17,7 @@ from tvmconv.graph.match import CONV, fuse_layers
 from tvmconv.graph.normalise import normalise
 from tvmconv.graph.read import is_readable, read_bindings, value_of
 from tvmconv.kernel import Kernel
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.selection.overrides import check_used
 from tvmconv.selection.policy import Policy
 
@@ -71,7 +71,7 @@ class _Substitution(PyExprMutator):  # type: ignore[misc]
         self.skipped += [node.layer for node in nodes if _has_free_weight(node)]
         if not any(_is_conv(node) for node in nodes):
             return super().visit_dataflow_block_(block)
-        normalise(graph, self.machine.lanes)
+        normalise(graph, self.machine.channel_block)
         fuse_layers(graph)
         self.layers += [node.layer for node in graph.nodes if node.op == CONV]
         if not any(node.op == CONV for node in graph.nodes):

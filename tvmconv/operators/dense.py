@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tvm import te, tirx
 
 from tvmconv.algorithms.epilogue import apply_epilogue
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.workload import EpilogueOp
 
 FloatArray = npt.NDArray[np.float32]

@@ -14,8 +14,8 @@ def version() -> str:
 
 def prepare(case: Case, threads: int) -> Session:
     """The probe for the instruction set of the bench's target."""
+    from tvmconv.machines.targets import resolve_machine
     from tvmconv.report.peak import fma_runner
-    from tvmconv.target import resolve_machine
 
     machine = resolve_machine(case.options.get("target", "native"), threads)
     run, operations = fma_runner(machine, threads)

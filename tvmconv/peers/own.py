@@ -48,9 +48,9 @@ def _relax(case: Case, threads: int) -> Session:
     from tvm import relax
     from tvm.relax.frontend.onnx import from_onnx
 
+    from tvmconv.machines.targets import resolve_machine
     from tvmconv.runtime.gate import ensure_machine
     from tvmconv.runtime.threads import prepare
-    from tvmconv.target import resolve_machine
     from tvmconv.transform import ScheduleOperators, SubstituteConv2d
 
     target, transform = case.options.get("target", "native"), relax.transform
@@ -85,9 +85,9 @@ def _relax(case: Case, threads: int) -> Session:
 
 def _layer(case: Case, threads: int) -> Session:
     from tvmconv.errors import ConfigError
+    from tvmconv.machines.targets import resolve_machine
     from tvmconv.report.kernel_run import KernelRun
     from tvmconv.report.variants import Variant, chosen_kernel
-    from tvmconv.target import resolve_machine
     from tvmconv.workload import Conv2dWorkload
 
     workload = Conv2dWorkload.parse(case.options["workload"])
@@ -114,8 +114,8 @@ def _layer(case: Case, threads: int) -> Session:
 
 def _product(case: Case, threads: int) -> Session:
     from tvmconv.gemm import GemmWorkload
+    from tvmconv.machines.targets import resolve_machine
     from tvmconv.report.gemm_run import GemmRun
-    from tvmconv.target import resolve_machine
 
     machine = resolve_machine(case.options.get("target", "native"), threads)
     workload = GemmWorkload.parse(case.options["product"])

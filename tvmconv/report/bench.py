@@ -166,9 +166,9 @@ def make_plan(
 
 
 def _last_cache(target: str) -> int:
-    from tvmconv.target import resolve_machine
+    from tvmconv.machines.targets import resolve_machine
 
-    return resolve_machine(target).l3_bytes
+    return resolve_machine(target).last_cache_bytes
 
 
 def _peer_names(text: str) -> tuple[str, ...]:
@@ -219,9 +219,9 @@ def run_plan(
         If this processor cannot run code for the target, or a model cannot be read or has no
         reference. A contender's failure is recorded instead.
     """
+    from tvmconv.machines.targets import resolve_machine
     from tvmconv.report.bench_run import Field, describe
     from tvmconv.runtime.gate import ensure_machine
-    from tvmconv.target import resolve_machine
 
     ensure_machine(resolve_machine(plan.target), "a contender")
     header = host_header()

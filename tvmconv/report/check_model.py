@@ -9,8 +9,9 @@ from typing import Any
 
 from tvmconv.decision import Candidate
 from tvmconv.kernel import Kernel
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.peers.cold import Eviction, cold_call
+from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.kernel_run import KernelRun, random_operands, relative_error
 from tvmconv.selection.policy import Policy, make_policy
@@ -58,16 +59,17 @@ class Measured:
     seconds: float
     cold: float
 
-    def row(self) -> dict[str, Any]:
+    def row(self, clock: Clock) -> dict[str, Any]:
         """For the table of candidates."""
         offer = self.candidate
         return {
             "candidate": label(offer),
             "algorithm": offer.algorithm,
             "knobs": offer.config.to_json(),
-            "predicted_seconds": offer.seconds,
+            "predicted_cycles": offer.cycles,
+            "predicted_seconds": clock.seconds(offer.cycles),
             "seconds": self.seconds,
-            "ratio": self.seconds / offer.seconds,
+            "ratio": self.seconds / clock.seconds(offer.cycles),
             "cold_seconds": self.cold,
             "parts": dict(offer.parts),
         }
@@ -86,7 +88,7 @@ def check_layer(
     Parameters
     ----------
     layer
-        A line of a suite; one with fewer input channels than a vector has lanes reads NCHW.
+        A line of a suite; one with fewer input channels than a block reads NCHW.
     machine
         This host; its cores are the threads.
     policy
@@ -100,12 +102,12 @@ def check_layer(
         If two candidates compute different things.
     """
     workload = layer.workload
-    if workload.in_channels < machine.lanes:
+    if workload.in_channels < machine.channel_block:
         workload = replace(workload, data_layout="NCHW")
     decision = select(workload, machine, layer=layer.name, policy=policy)
     rivals = [o for o in decision.rejected if o.cause == "slower"]
-    limit = _MEASURED_WITHIN * decision.chosen.seconds
-    offers = [decision.chosen, *(o for o in rivals if o.seconds <= limit)]
+    limit = _MEASURED_WITHIN * decision.chosen.cycles
+    offers = [decision.chosen, *(o for o in rivals if o.cycles <= limit)]
     inputs, constants = random_operands(workload)
     runs = [
         KernelRun(
@@ -114,7 +116,7 @@ def check_layer(
         for o in offers
     ]
     best, cold = ([float("inf")] * len(runs) for _ in range(2))
-    evict = Eviction(machine.l3_bytes)
+    evict = Eviction(machine.last_cache_bytes)
     for run, offer in zip(runs, offers, strict=True):
         run()
         error = relative_error(run.output(), runs[0].output())
@@ -171,7 +173,7 @@ def check_model_report(
         Tables ``layers`` and ``candidates``; the loss is the picked candidate's measured time
         over the fastest one's, less one.
     """
-    policy = policy or make_policy()
+    policy, clock = policy or make_policy(), clock_of(machine)
     rows: list[dict[str, Any]] = []
     details: list[dict[str, Any]] = []
     for layer in {layer.workload: layer for layer in reversed(layers)}.values():
@@ -182,7 +184,7 @@ def check_model_report(
             "workload": str(layer.workload),
             "count": layer.count,
             "picked": label(found[0].candidate),
-            "predicted_seconds": found[0].candidate.seconds,
+            "predicted_seconds": clock.seconds(found[0].candidate.cycles),
             "picked_seconds": found[0].seconds,
             "fastest": "the same" if fastest is found[0] else label(fastest.candidate),
             "fastest_seconds": fastest.seconds,
@@ -193,7 +195,7 @@ def check_model_report(
             "cold_loss": found[0].cold / cold.cold - 1,
         }
         rows.append(row)
-        details += [{"layer": layer.name, **measured.row()} for measured in found]
+        details += [{"layer": layer.name, **measured.row(clock)} for measured in found]
         if tell:
             tell(
                 f"{layer.name}: loses {row['loss']:.1%}, with cold weights "
@@ -206,6 +208,8 @@ def check_model_report(
         facts={
             "target": machine.name,
             "threads": machine.cores,
+            "predicted_at": str(clock),
+            "rates": machine.rates.origin,
             "error_budget": policy.error_budget,
             **_losses(rows, ""),
             **_losses(rows, "cold_"),

@@ -54,8 +54,8 @@ def _builds(plan: Plan) -> list[tuple[str, str | None]]:
 
 
 def _variants(plan: Plan) -> tuple[Variant, ...]:
+    from tvmconv.machines.targets import resolve_machine
     from tvmconv.report.variants import parse_variants
-    from tvmconv.target import resolve_machine
 
     machine = resolve_machine(plan.target)
     return parse_variants(plan.algorithms, [layer.workload for layer in plan.layers], machine)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.decision import Candidate, Decision, Unscheduled
+from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.knobs import knobs_table
 from tvmconv.report.summary import bytes_text, memory_table, model_facts
@@ -72,8 +73,8 @@ def explain_report(
         Tables ``layers``, ``candidates``, ``memory``, perhaps ``knobs`` and, where no algorithm
         took some convolutions, ``unscheduled``; ``str()`` of it is the terminal view.
     """
-    decisions = model.decisions
-    rows = [_decision(d) for d in decisions]
+    decisions, clock = model.decisions, clock_of(model.machine)
+    rows = [_decision(d, clock) for d in decisions]
     columns = list(_DECISIONS)
     if seconds is not None:
         columns.insert(6, _MEASURED_TIME)
@@ -86,7 +87,9 @@ def explain_report(
     facts = {
         **model_facts(model),
         "convolutions": len(decisions),
-        "predicted_convolution_seconds": sum(d.chosen.seconds for d in decisions),
+        "predicted_convolution_seconds": clock.seconds(sum(d.chosen.cycles for d in decisions)),
+        "predicted_at": str(clock),
+        "rates": model.machine.rates.origin,
         "peak_workspace_bytes": max((d.chosen.workspace_bytes for d in decisions), default=0),
         "packed_weight_bytes": sum(d.chosen.packed_weight_bytes for d in decisions),
         "largest_error_estimate": max((d.chosen.error for d in decisions), default=0.0),
@@ -98,7 +101,7 @@ def explain_report(
     left = model.unscheduled
     if left:
         facts["unscheduled_convolutions"] = len(left)
-    considered = [row for group in _alike(decisions) for row in _considered(group)]
+    considered = [row for group in _alike(decisions) for row in _considered(group, clock)]
     return Report(
         kind="explain",
         title=_title(model),
@@ -129,12 +132,12 @@ def _unscheduled_table(left: Sequence[Unscheduled]) -> Table:
     return Table("unscheduled", title, _UNSCHEDULED, [item.to_json() for item in left])
 
 
-def _decision(decision: Decision) -> dict[str, Any]:
+def _decision(decision: Decision, clock: Clock) -> dict[str, Any]:
     return {
         "layer": decision.layer,
         "workload": str(decision.workload),
         "kernel": decision.kernel,
-        **_candidate(decision.chosen),
+        **_candidate(decision.chosen, clock),
         "reason": decision.reason,
     }
 
@@ -158,20 +161,23 @@ def _alike(decisions: Sequence[Decision]) -> list[list[Decision]]:
     return groups
 
 
-def _considered(group: list[Decision]) -> list[dict[str, Any]]:
-    """The chosen candidate, then the others by time, those that cannot compute the layer last."""
+def _considered(group: list[Decision], clock: Clock) -> list[dict[str, Any]]:
+    """The chosen candidate, then the others by cost, those that cannot compute the layer last."""
     decision = group[0]
-    others = sorted(decision.rejected, key=lambda o: (o.cause == "unsupported", o.seconds))
+    others = sorted(decision.rejected, key=lambda o: (o.cause == "unsupported", o.cycles))
     layers = ", ".join(d.layer for d in group)
     names = {"layers": layers, "count": len(group), "workload": str(decision.workload)}
-    taken = {**names, **_candidate(decision.chosen), "cause": "", "verdict": "chosen"}
+    taken = {**names, **_candidate(decision.chosen, clock), "cause": "", "verdict": "chosen"}
     return [
         taken,
-        *({**names, **_candidate(o), "cause": o.cause, "verdict": o.rejected} for o in others),
+        *(
+            {**names, **_candidate(o, clock), "cause": o.cause, "verdict": o.rejected}
+            for o in others
+        ),
     ]
 
 
-def _candidate(candidate: Candidate) -> dict[str, Any]:
+def _candidate(candidate: Candidate, clock: Clock) -> dict[str, Any]:
     plain = {
         "algorithm": candidate.algorithm,
         "config": str(candidate.config),
@@ -182,7 +188,8 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
         return plain
     return {
         **plain,
-        "predicted_seconds": candidate.seconds,
+        "predicted_cycles": candidate.cycles,
+        "predicted_seconds": clock.seconds(candidate.cycles),
         "parts": dict(candidate.parts),
         "workspace_bytes": candidate.workspace_bytes,
         "workspace": bytes_text(candidate.workspace_bytes),

@@ -7,14 +7,11 @@ from html import escape
 from statistics import median
 from typing import Any
 
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.report import charts
+from tvmconv.report.clock import clock_of
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.explain_frontier import memory_frontier
-
-# the clock and the bandwidth behind L2 that the cost models count in
-_NOMINAL_HERTZ = 2.5e9
-_NOMINAL_GBS = 25.0
 
 _STYLE = """
 body { font: 16px/1.5 sans-serif; color: #222; background: #fff; max-width: 72rem;
@@ -129,8 +126,9 @@ def _times(layers: Table, candidates: Table) -> str:
 
 def _roofline(layers: Table, report: Report, machine: Machine) -> str:
     measured = "peak_gflops" in report.facts
-    peak = 2e-9 * machine.lanes * machine.fma_units * machine.cores * _NOMINAL_HERTZ
-    bandwidth = _NOMINAL_GBS
+    clock = clock_of(machine)
+    peak = 2e-9 * machine.lanes * machine.rates.multiply_adds * machine.cores * clock.hertz
+    bandwidth = machine.rates.behind_l2 * clock.hertz * 1e-9
     if measured:
         peak, bandwidth = report.facts["peak_gflops"], report.facts["memory_read_gbs"]
     calls = {(c["layer"], c["kernel"]): c for c in report.data["calls"]}
@@ -168,7 +166,11 @@ def _roofline(layers: Table, report: Report, machine: Machine) -> str:
         y="GFLOP/s, effective",
         logarithmic=(True, True),
     )
-    origin = "measured on this machine" if measured else "nominal; --measure probes the machine"
+    origin = (
+        "measured on this machine"
+        if measured
+        else f"by the machine's record at {clock}; --measure probes the machine"
+    )
     caption = (
         f"Roof: {peak:.0f} GFLOP/s and {bandwidth:.1f} GB/s ({origin}). Operations are those of "
         "the direct algorithm, so Winograd layers may lie above the roof, and layers whose data "

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tvmconv.config import Config
 from tvmconv.gemm import GemmWorkload, make_gemm
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.report.cases import SEED, CaseInfo, check_measurable, write_case
 from tvmconv.schedules.common.gemm_blocks import transfer_ratio
 

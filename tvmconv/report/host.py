@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from tvmconv.machine import host_cores, host_features, host_model
+from tvmconv.machines.host import host_cores, host_features, host_model
 
 
 def versions() -> dict[str, str]:

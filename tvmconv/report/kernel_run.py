@@ -41,7 +41,7 @@ class KernelRun:
         import tvm
 
         self.kernel, self.threads = kernel, threads
-        w, lanes = kernel.workload, kernel.machine.lanes
+        w, lanes = kernel.workload, kernel.machine.channel_block
         self._function = self._compiled()
         data = inputs["data"]
         values = [data if w.data_layout == "NCHW" else _blocked(data, lanes)]

@@ -14,7 +14,8 @@ from tvmconv import registry
 from tvmconv.config import KnobValue
 from tvmconv.decision import Decision
 from tvmconv.knobs import Knob
-from tvmconv.machine import MACHINES, Machine
+from tvmconv.machines.record import Machine
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.report.document import Column, Table
 
 _SHOWN = 12

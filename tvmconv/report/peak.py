@@ -1,23 +1,16 @@
-"""The machine's physical limits, measured: multiply-add peak and memory bandwidth.
-
-The kernels are TIR compiled for the target's own instruction set, so that no C compiler is
-needed and the peak is that of the instructions which the convolutions may use.
-"""
+"""The machine's physical limits, measured: multiply-add peak and memory bandwidth."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any
 
-from tvmconv.machine import Machine
-from tvmconv.runtime.gate import Code
+from tvmconv.machines import probe_kernels
+from tvmconv.machines.probe import CHAINS, converging_factors
+from tvmconv.machines.record import Machine
 
-# Twelve chains cover latency x units of every x86 record and leave four of AVX2's sixteen
-# registers for the two factors, which every chain shares.
-_CHAINS = 12
 _STEPS = 100_000
 # Far beyond the last-level cache, yet bounded: servers report hundreds of megabytes of L3.
 _CACHE_FACTOR = 4
@@ -81,21 +74,18 @@ def measure_peak(machine: Machine, threads: int | None = None, repeat: int = 30)
 
 def fma_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int]:
     """One call of the multiply-add probe, and the floating-point operations it executes."""
-    import numpy as np
     import tvm
 
     from tvmconv.runtime.threads import call
 
-    function = fma_library(machine, threads)["main"]
-    # the chains converge to 1, so the values neither overflow nor become denormal
-    factors = np.repeat(np.array([[0.999], [0.001]], "float32"), machine.lanes, axis=1)
+    function = probe_kernels.multiply_adds(machine, threads, CHAINS, _STEPS)["main"]
     arguments = (
-        tvm.runtime.tensor(factors),
-        tvm.runtime.empty((threads, _CHAINS * machine.lanes), "float32"),
+        converging_factors(machine),
+        tvm.runtime.empty((threads, CHAINS * machine.lanes), "float32"),
     )
     return lambda: call(
         threads, function, *arguments
-    ), threads * _STEPS * _CHAINS * machine.lanes * 2
+    ), threads * _STEPS * CHAINS * machine.lanes * 2
 
 
 def read_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int]:
@@ -105,13 +95,13 @@ def read_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int
 
     from tvmconv.runtime.threads import call
 
-    row = threads * _CHAINS * machine.lanes
-    size = min(max(_CACHE_FACTOR * machine.l3_bytes, 64 * 1024**2), _MAX_BYTES)
+    row = threads * CHAINS * machine.lanes
+    size = min(max(_CACHE_FACTOR * machine.last_cache_bytes, 64 * 1024**2), _MAX_BYTES)
     steps = size // (4 * row)
-    function = _read_library(machine, threads, steps)["main"]
+    function = probe_kernels.reads(machine, threads, CHAINS, steps, passes=1)["main"]
     arguments = (
-        tvm.runtime.tensor(np.ones((threads, steps, _CHAINS * machine.lanes), "float32")),
-        tvm.runtime.empty((threads, _CHAINS * machine.lanes), "float32"),
+        tvm.runtime.tensor(np.ones((threads, steps, CHAINS * machine.lanes), "int32")),
+        tvm.runtime.empty((threads, CHAINS * machine.lanes), "int32"),
     )
     return lambda: call(threads, function, *arguments), 4 * steps * row
 
@@ -126,74 +116,3 @@ def _repeat(run: Callable[[], None], repeat: int) -> list[float]:
         run()
         seconds.append(perf_counter() - start)
     return seconds
-
-
-@lru_cache(maxsize=8)
-def fma_library(machine: Machine, threads: int) -> Code:
-    """The compiled multiply-add probe; its loop holds nothing else."""
-    import tvm
-    from tvm.script import tirx as T
-
-    from tvmconv.compile.tir import PLAIN, compile_function
-
-    chains, lanes, steps = _CHAINS, machine.lanes, _STEPS
-
-    # acc = acc * a + b cannot be simplified: neither factor is a constant, and the chain
-    # through acc keeps LLVM from moving the product out of the loop.
-    @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
-    def main(
-        factors: T.Buffer((2, lanes), "float32"),  # type: ignore[valid-type]
-        out: T.Buffer((threads, chains * lanes), "float32"),  # type: ignore[valid-type]
-    ) -> None:
-        for t in T.parallel(threads):
-            with T.sblock("fma"):
-                vt = T.axis.spatial(threads, t)
-                T.reads(factors[0:2, 0:lanes])
-                T.writes(out[vt, 0 : chains * lanes])
-                acc = T.alloc_buffer((chains, lanes), "float32")
-                for c in T.unroll(chains):
-                    for v in T.vectorized(lanes):
-                        acc[c, v] = T.float32(c)
-                for _ in T.serial(steps):
-                    for c in T.unroll(chains):
-                        for v in T.vectorized(lanes):
-                            acc[c, v] = acc[c, v] * factors[0, v] + factors[1, v]
-                for c in T.unroll(chains):
-                    for v in T.vectorized(lanes):
-                        out[vt, c * lanes + v] = acc[c, v]
-
-    return compile_function(tvm.IRModule({"main": main}), machine, pipeline=PLAIN)
-
-
-@lru_cache(maxsize=8)
-def _read_library(machine: Machine, threads: int, steps: int) -> Code:
-    import tvm
-    from tvm.script import tirx as T
-
-    from tvmconv.compile.tir import PLAIN, compile_function
-
-    chains, lanes = _CHAINS, machine.lanes
-
-    @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
-    def main(
-        data: T.Buffer((threads, steps, chains * lanes), "float32"),  # type: ignore[valid-type]
-        out: T.Buffer((threads, chains * lanes), "float32"),  # type: ignore[valid-type]
-    ) -> None:
-        for t in T.parallel(threads):
-            with T.sblock("read"):
-                vt = T.axis.spatial(threads, t)
-                T.reads(data[vt, 0:steps, 0 : chains * lanes])
-                T.writes(out[vt, 0 : chains * lanes])
-                acc = T.alloc_buffer((chains, lanes), "float32")
-                for c in T.unroll(chains):
-                    for v in T.vectorized(lanes):
-                        acc[c, v] = T.float32(0)
-                for i in T.serial(steps):
-                    for c in T.unroll(chains):
-                        for v in T.vectorized(lanes):
-                            acc[c, v] = acc[c, v] + data[vt, i, c * lanes + v]
-                for c in T.unroll(chains):
-                    for v in T.vectorized(lanes):
-                        out[vt, c * lanes + v] = acc[c, v]
-
-    return compile_function(tvm.IRModule({"main": main}), machine, pipeline=PLAIN)

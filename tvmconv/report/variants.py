@@ -11,7 +11,7 @@ from tvmconv import registry
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError, InputError
 from tvmconv.kernel import Kernel
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.report.knobs import listed
 from tvmconv.workload import Conv2dWorkload
 
@@ -108,8 +108,8 @@ class Variant:
         knobs = dict(self.knobs)
 
         def distance(config: Config) -> tuple[int, float]:
-            seconds = module.predicted_seconds(workload, machine, config)
-            return sum(config.get(knob) != value for knob, value in knobs.items()), seconds
+            cycles = module.predicted_cycles(workload, machine, config)
+            return sum(config.get(knob) != value for knob, value in knobs.items()), cycles
 
         offers = registry.offers(self.algorithm, workload, machine)
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmconv.decision import Decision, KernelCall, Unscheduled
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.runtime.manifest import Manifest
 from tvmconv.runtime.memory import MemoryReport
 from tvmconv.runtime.tensor import TensorInfo

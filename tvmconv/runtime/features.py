@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 
 # LLVM's name -> the kernel's, for instruction sets that code generation may pick by itself.
 # System, cryptography and tuning flags are left out: generated kernels never contain them.

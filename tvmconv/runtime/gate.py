@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.errors import ArtifactError
-from tvmconv.machine import HIDE_VARIABLE, Machine, host_features, host_model
+from tvmconv.machines.host import HIDE_VARIABLE, host_features, host_model
+from tvmconv.machines.record import Machine
 from tvmconv.runtime.features import required_features
 
 _REMEDY = "build it on this machine, or for an older target such as x86-64-v3"

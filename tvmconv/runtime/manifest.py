@@ -12,7 +12,8 @@ from typing import Any
 from tvmconv import __version__
 from tvmconv.decision import Decision, KernelCall, Unscheduled
 from tvmconv.errors import ArtifactError, TvmconvError
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
+from tvmconv.machines.stored import read_machine
 from tvmconv.runtime.files import read_regular
 from tvmconv.runtime.gate import ensure_executable
 from tvmconv.runtime.memory import MemoryReport
@@ -120,11 +121,10 @@ class Manifest:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Manifest:
         """Inverse of :meth:`to_json`; raises whatever a malformed record leads to."""
-        target = data["target"]
         manifest = cls(
             model_name=str(data["model"]["name"]),
             model_sha256=str(data["model"]["sha256"]),
-            machine=Machine(**{**target, "features": tuple(target["features"])}),
+            machine=read_machine(data["target"]),
             required_features=tuple(map(str, data["required_features"])),
             threads=data["threads"],
             inputs=tuple(TensorInfo.from_json(t) for t in data["inputs"]),

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tvmconv.arguments import MOST_THREADS, file_path, shown, whole
 from tvmconv.errors import ArtifactError, InputError
 from tvmconv.interrupts import uninterrupted
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.runtime import forks
 from tvmconv.runtime.arguments import Parameters
 from tvmconv.runtime.artifact import open_artifact, save_artifact

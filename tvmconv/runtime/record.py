@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvmconv.decision import KernelCall
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.runtime import engine
 from tvmconv.runtime.features import required_features
 from tvmconv.runtime.manifest import Manifest

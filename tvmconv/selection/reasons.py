@@ -14,7 +14,7 @@ _MIXES = (
     "finite=False: its transforms mix the values of a tile, so that one that is not finite, or "
     "nearly overflows, spoils the whole tile"
 )
-# a part of the model is named where it makes at least this share of a difference in time
+# a part of the model is named where it makes at least this share of a difference in cycles
 _NAMED_SHARE = 0.15
 
 
@@ -45,10 +45,10 @@ def outdone(offer: Candidate, chosen: Candidate, policy: Policy) -> Candidate:
         return offer
     if offer.error > policy.error_budget:
         return replace(offer, rejected=beyond_error(offer, policy), cause="error")
-    ratio = offer.seconds / chosen.seconds
+    ratio = offer.cycles / chosen.cycles
     if ratio < 1:
         return replace(offer, rejected="another one was asked for", cause="overridden")
-    text = f"slower: predicted {offer.seconds * 1e3:.3f} ms, {ratio:.2f} times the chosen"
+    text = f"slower: predicted {millions(offer.cycles)}, {ratio:.2f} times the chosen"
     return replace(offer, rejected=text + differing(offer, chosen), cause="slower")
 
 
@@ -60,12 +60,12 @@ def preferred(chosen: Candidate, able: Sequence[Candidate], policy: Policy) -> s
             "no plainer sum of products"
         )
     within = [o for o in able if o.error <= policy.error_budget and o is not chosen]
-    beyond = [o for o in able if o.error > policy.error_budget and o.seconds < chosen.seconds]
+    beyond = [o for o in able if o.error > policy.error_budget and o.cycles < chosen.cycles]
     if within:
-        second = min(within, key=lambda o: o.seconds)
+        second = min(within, key=lambda o: o.cycles)
         text = (
-            f"least predicted time: {chosen.seconds * 1e3:.3f} ms, "
-            f"{second.seconds / chosen.seconds:.2f} times faster than "
+            f"fewest predicted cycles: {millions(chosen.cycles)}, "
+            f"{second.cycles / chosen.cycles:.2f} times faster than "
             f"{name(second, chosen)}{differing(second, chosen)}"
         )
     else:
@@ -73,9 +73,9 @@ def preferred(chosen: Candidate, able: Sequence[Candidate], policy: Policy) -> s
         if len(able) > 1:
             text = f"the only one within the error budget {number(policy.error_budget)}"
     if beyond:
-        best = min(beyond, key=lambda o: o.seconds)
+        best = min(beyond, key=lambda o: o.cycles)
         text += (
-            f"; {name(best, chosen)} would be {chosen.seconds / best.seconds:.2f} times faster, "
+            f"; {name(best, chosen)} would be {chosen.cycles / best.cycles:.2f} times faster, "
             f"but its {beyond_error(best, policy)}"
         )
     return text
@@ -112,15 +112,15 @@ def beyond_error(offer: Candidate, policy: Policy) -> str:
 
 
 def differing(slower: Candidate, faster: Candidate) -> str:
-    """The parts of the cost model that make the difference, with their milliseconds."""
+    """The parts of the cost model that make the difference, with their cycles."""
     if not slower.parts or not faster.parts:
         return ""
-    gap = slower.seconds - faster.seconds
+    gap = slower.cycles - faster.cycles
     names = dict.fromkeys([*slower.parts, *faster.parts])
     gaps = {part: slower.parts.get(part, 0.0) - faster.parts.get(part, 0.0) for part in names}
     named = [(part, g) for part, g in gaps.items() if g and abs(g) >= _NAMED_SHARE * gap]
     named.sort(key=lambda item: -item[1])
-    text = ", ".join(f"{part} {g * 1e3:+.3f} ms" for part, g in named)
+    text = ", ".join(f"{part} {g / 1e6:+.3f} M" for part, g in named)
     return f" ({text})" if text else ""
 
 
@@ -130,6 +130,11 @@ def name(offer: Candidate, beside: Candidate) -> str:
         return offer.algorithm
     knobs = {k: v for k, v in offer.config.items() if beside.config.get(k) != v}
     return f"{offer.algorithm} with " + " ".join(f"{k}={v}" for k, v in knobs.items())
+
+
+def millions(cycles: float) -> str:
+    """Cycles as a short text."""
+    return f"{cycles / 1e6:.3f} M cycles"
 
 
 def number(value: float) -> str:

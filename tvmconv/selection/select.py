@@ -10,7 +10,7 @@ from tvmconv import registry
 from tvmconv.config import Config
 from tvmconv.decision import Candidate, Decision
 from tvmconv.errors import ConfigError
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.selection.overrides import Override
 from tvmconv.selection.policy import Policy, make_policy
 from tvmconv.selection.reasons import (
@@ -44,7 +44,7 @@ def candidates(workload: Conv2dWorkload, machine: Machine, name: str) -> tuple[C
 def make_candidate(
     workload: Conv2dWorkload, machine: Machine, name: str, config: Config, source: str = "default"
 ) -> Candidate:
-    """A config of an algorithm with its predicted time, bytes and error.
+    """A config of an algorithm with its predicted cycles, bytes and error.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def make_candidate(
     return Candidate(
         algorithm=name,
         config=config,
-        seconds=module.predicted_seconds(workload, machine, config),
+        cycles=module.predicted_cycles(workload, machine, config),
         workspace_bytes=algorithm.workspace_bytes(workload, machine, config),
         packed_weight_bytes=algorithm.packed_weight_bytes(workload, machine, config),
         error=algorithm.error_estimate(workload, machine, config),
@@ -73,7 +73,7 @@ def offers_of(
 ) -> tuple[Candidate, ...]:
     """An algorithm's candidates: its own offers, and the configs that tuning logs hold.
 
-    A record's time is the predicted time of the default that was measured beside it, scaled by
+    A record's cycles are the predicted ones of the default that was measured beside it, scaled by
     what the record gained over that: comparable with the predictions of all other candidates.
     """
     offers = candidates(workload, machine, name)
@@ -86,9 +86,9 @@ def offers_of(
         candidate = make_candidate(workload, machine, name, found.config, found.source)
         base = make_candidate(
             workload, machine, found.default_algorithm, found.default_config
-        ).seconds
+        ).cycles
         # the model's parts do not add up to a measured time
-        logged[found.config] = replace(candidate, seconds=base * found.ratio, parts={})
+        logged[found.config] = replace(candidate, cycles=base * found.ratio, parts={})
     return (*(o for o in offers if o.config not in logged), *logged.values())
 
 
@@ -99,7 +99,7 @@ def select(
     layer: str = "",
     policy: Policy | None = None,
 ) -> Decision:
-    """Choose the algorithm of one layer: the least predicted time that the policy allows.
+    """Choose the algorithm of one layer: the fewest predicted cycles that the policy allows.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def select(
     if not able:
         raise ConfigError(impossible(workload, layer, offers))
     pool = [o for o in able if o.error <= policy.error_budget] or _fallback(able)
-    chosen = min(pool, key=lambda offer: offer.seconds)
+    chosen = min(pool, key=lambda offer: offer.cycles)
     reason = preferred(chosen, able, policy)
     if not policy.finite:
         algorithm = registry.algorithm(chosen.algorithm)
@@ -190,7 +190,7 @@ def _overridden(
         raise ConfigError(f"layer {layer!r}: {override} asks for {name}, but {problem}")
 
     def distance(offer: Candidate) -> tuple[int, float]:
-        return sum(offer.config.get(k) != v for k, v in knobs.items()), offer.seconds
+        return sum(offer.config.get(k) != v for k, v in knobs.items()), offer.cycles
 
     base = min(offers, key=distance)
     if not knobs and base.error > policy.error_budget:

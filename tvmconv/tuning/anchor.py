@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from statistics import median
 
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
 from tvmconv.workload import Conv2dWorkload
 

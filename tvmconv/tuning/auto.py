@@ -23,7 +23,8 @@ from typing import Any
 
 from tvmconv.config import Config
 from tvmconv.kernel import Kernel, make_kernel
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
+from tvmconv.machines.stored import read_machine
 from tvmconv.peers.parent import die_with_parent
 from tvmconv.runtime.gate import ensure_machine
 from tvmconv.tuning.pool import Choice
@@ -135,8 +136,7 @@ def main() -> None:
 
     die_with_parent()
     request = json.loads(sys.stdin.read())
-    fields = {**request["machine"], "features": tuple(request["machine"]["features"])}
-    machine = Machine(**fields)
+    machine = read_machine(request["machine"])
     workload = Conv2dWorkload.parse(request["workload"])
     expression, default = (
         make_kernel(workload, machine, name, Config.from_json(config))
@@ -158,7 +158,7 @@ def main() -> None:
         ]
         stay(machine.cores)
         place = make_place(None, modules, machine)
-        together = Candidate(Operands(str(workload), machine.lanes), kernels, place)
+        together = Candidate(Operands(str(workload), machine.channel_block), kernels, place)
         answer = together.interleave(int(request["rounds"]), float(request["seconds"]))
     sys.stdout.write("\n" + json.dumps({**answer, "trials": measured}) + "\n")
 

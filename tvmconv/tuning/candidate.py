@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tvmconv.config import Config
 from tvmconv.kernel import Kernel, make_kernel
-from tvmconv.machine import Machine
+from tvmconv.machines.stored import read_machine
 from tvmconv.runtime.gate import Code
 from tvmconv.tuning.place import Place, make_place
 from tvmconv.workload import Conv2dWorkload
@@ -28,8 +28,8 @@ def warm_up() -> None:
 
     No kernel runs here: the pool of threads that a run makes would not survive a fork.
     """
+    from tvmconv.machines.targets import resolve_machine
     from tvmconv.runtime.threads import set_environment_defaults
-    from tvmconv.target import resolve_machine
 
     set_environment_defaults()
     machine = resolve_machine("native", 1)
@@ -130,8 +130,7 @@ class Candidate:
         Exception
             Whatever schedule or compiler raise.
         """
-        fields = {**request["machine"], "features": tuple(request["machine"]["features"])}
-        machine = Machine(**fields)
+        machine = read_machine(request["machine"])
         start = time.perf_counter()
         kernels = [
             make_kernel(operands.workload, machine, algorithm, Config.from_json(config))
@@ -177,7 +176,7 @@ class Candidate:
         arrays += [o.bias] if w.has("bias") else []
         arrays += [o.residual] if o.residual is not None else []
         planes, channels, *sizes = w.result_shape
-        shape = (planes, machine.blocks(channels), *sizes, machine.lanes)
+        shape = (planes, machine.blocks(channels), *sizes, machine.channel_block)
         arrays.append(np.full(shape, np.nan, np.float32))
         tensors = self.tensors[number] = self.place.tensors(arrays)
         start = time.perf_counter()

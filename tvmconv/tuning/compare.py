@@ -11,7 +11,8 @@ from statistics import median
 from typing import Any
 
 from tvmconv.errors import ConfigError
-from tvmconv.machine import Machine, host_model
+from tvmconv.machines.host import host_model
+from tvmconv.machines.record import Machine
 from tvmconv.tuning import auto
 from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.logfile import append, read_log

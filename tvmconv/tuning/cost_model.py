@@ -36,10 +36,10 @@ def features(space: Space, configs: Sequence[Config]) -> npt.NDArray[np.float32]
 
 
 def predicted(space: Space, config: Config) -> float:
-    """The schedule's analytic time of a config, in seconds."""
+    """The schedule's analytic cycles of a config."""
     module = registry.schedule(space.algorithm, space.machine)
     assert module is not None
-    return module.predicted_seconds(space.workload, space.machine, config)
+    return module.predicted_cycles(space.workload, space.machine, config)
 
 
 class CostModel:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tvmconv.arguments import file_path
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError, TvmconvError
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.tuning.logfile import LOGGER, read_log
 from tvmconv.tuning.record import Record, is_near, machine_facts, machine_key
 from tvmconv.tuning.store import best
@@ -39,7 +39,7 @@ class Tuned:
     ratio
         Measured time over that of the default measured beside it.
     default_algorithm, default_config
-        That default: its predicted time multiplied by ``ratio`` is comparable with predictions.
+        That default: its predicted cycles multiplied by ``ratio`` is comparable with predictions.
     source
         The record in words, for ``explain``: file, date and gain, and whether it comes from a
         near machine.
@@ -180,10 +180,8 @@ def _usable(record: Record, machine: Machine, near: bool) -> Record:
         module = registry.schedule(record.algorithm, machine)
         if near and module is not None:
             default = registry.default_config(record.algorithm, record.workload, machine)
-            taken = module.predicted_seconds(record.workload, machine, record.config)
-            if taken > _NEAR_TOLERANCE * module.predicted_seconds(
-                record.workload, machine, default
-            ):
+            taken = module.predicted_cycles(record.workload, machine, record.config)
+            if taken > _NEAR_TOLERANCE * module.predicted_cycles(record.workload, machine, default):
                 raise ConfigError("it is of a near machine, and predicted to be slower on this one")
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ConfigError(f"the schedule cannot read its knobs: {error!r}") from None

@@ -9,7 +9,8 @@ from statistics import median
 from typing import Any, Protocol
 
 from tvmconv.config import Config
-from tvmconv.machine import Machine, host_model
+from tvmconv.machines.host import host_model
+from tvmconv.machines.record import Machine
 from tvmconv.runtime.gate import ensure_machine
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Trial

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.report.host import pick_cpus
 from tvmconv.runtime.gate import Code
 
@@ -71,7 +71,7 @@ def make_place(
     """This process, or the device that ``remote`` (``host``, ``port``, ``key``) names."""
     if remote:
         return Remote(remote, modules, machine.cores)
-    return Local(modules, machine.cores, machine.l3_bytes or machine.l2_bytes)
+    return Local(modules, machine.cores, machine.last_cache_bytes)
 
 
 class Local:

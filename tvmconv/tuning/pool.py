@@ -18,7 +18,7 @@ from typing import Any
 
 from tvmconv.config import Config
 from tvmconv.errors import TvmconvError
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.tuning.messages import pair, receive, send
 from tvmconv.workload import Conv2dWorkload
 
@@ -179,7 +179,7 @@ class Pool:
         ours, theirs = pair()
         request = {
             "workload": str(workload),
-            "lanes": machine.lanes,
+            "lanes": machine.channel_block,
             "machine": machine.to_json(),
             "choices": [[algorithm, config.to_json()] for algorithm, config in choices],
             "remote": dict(remote) if remote else None,

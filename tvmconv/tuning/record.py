@@ -14,7 +14,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from tvmconv.config import Config
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.tuning.fields import (
     MACHINE_SIZES,
     MACHINE_TEXT,
@@ -47,7 +47,7 @@ class Record:
     workload
         The problem.
     machine
-        The fields of :class:`~tvmconv.machine.Machine` it was tuned for.
+        The fields of :class:`~tvmconv.machines.record.Machine` it was tuned for.
     algorithm, config
         The kernel.
     samples

@@ -9,7 +9,7 @@ import random
 from tvmconv import registry
 from tvmconv.config import Config
 from tvmconv.errors import ConfigError
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.tuning.cost_model import CostModel, predicted
 from tvmconv.tuning.settings import Settings
 from tvmconv.tuning.space import Space, make_space

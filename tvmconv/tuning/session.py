@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.runtime.gate import ensure_machine
 from tvmconv.tuning.cost_model import predicted
 from tvmconv.tuning.journal import Journal

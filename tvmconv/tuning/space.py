@@ -12,7 +12,8 @@ from typing import Any
 from tvmconv import registry
 from tvmconv.config import Config, KnobValue
 from tvmconv.errors import ConfigError, TvmconvError
-from tvmconv.machine import MACHINES, Machine
+from tvmconv.machines.record import Machine
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.tuning.record import Record
 from tvmconv.workload import Conv2dWorkload
 

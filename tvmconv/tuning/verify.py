@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from tvmconv.machine import Machine
+from tvmconv.machines.record import Machine
 from tvmconv.tuning.measure import Final, Measured, Measurer, gain, is_better
 from tvmconv.tuning.record import Record, is_near, machine_facts
 from tvmconv.tuning.space import refusal, validate

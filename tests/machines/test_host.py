@@ -1,55 +1,19 @@
-"""Machine records, and detection of the host from what Linux shows of it."""
+"""Detection of the host from what Linux shows of it."""
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import FrozenInstanceError
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tvmconv import machine as machine_module
 from tvmconv.errors import TargetError
-from tvmconv.machine import MACHINES, host_cores, host_features, native_machine
+from tvmconv.machines import host as host_module
+from tvmconv.machines.host import host_cores, host_features, native_machine
 
 needs_avx2 = pytest.mark.skipif(
     not {"avx2", "fma"} <= host_features(), reason="this processor has no AVX2"
 )
-
-
-@pytest.mark.parametrize("machine", MACHINES.values(), ids=str)
-def test_records_are_consistent(machine):
-    vector_bytes = {"avx2": 32, "avx512": 64}[machine.isa]
-    assert vector_bytes == machine.lanes * np.dtype(np.float32).itemsize
-    assert machine.vector_registers == machine.lanes * 2
-    assert machine.l1d_bytes < machine.l2_bytes < machine.l3_bytes
-    # latency times throughput must fit the register file, or no tile could reach peak
-    assert machine.minimum_accumulators < machine.vector_registers
-    assert MACHINES[machine.name] is machine
-
-
-def test_the_wider_machine_has_every_feature_of_the_narrower():
-    narrow, wide = MACHINES["x86-64-v3"], MACHINES["x86-64-v4"]
-    assert set(narrow.features) < set(wide.features)
-
-
-@given(st.integers(1, 10_000), st.sampled_from(list(MACHINES.values())))
-def test_blocks_hold_the_channels_with_less_than_one_spare(channels, machine):
-    held = machine.blocks(channels) * machine.lanes
-    assert channels <= held < channels + machine.lanes
-
-
-def test_records_are_frozen_and_serialise():
-    machine = MACHINES["x86-64-v4"]
-    with pytest.raises(FrozenInstanceError):
-        machine.lanes = 8
-    data = json.loads(json.dumps(machine.to_json()))
-    assert data["lanes"] == 16
-    assert machine.with_cores(3).cores == 3
 
 
 @needs_avx2
@@ -112,6 +76,4 @@ def test_a_misspelt_feature_is_not_hidden_silently(monkeypatch):
 
 def _redirect(monkeypatch: pytest.MonkeyPatch, path: str, replacement: Path) -> None:
     """Make the module see another file in place of one of the operating system's."""
-    monkeypatch.setattr(
-        machine_module, "Path", lambda p: replacement if str(p) == path else Path(p)
-    )
+    monkeypatch.setattr(host_module, "Path", lambda p: replacement if str(p) == path else Path(p))

@@ -8,14 +8,17 @@ from typing import Any
 
 from tvmconv.arguments import MOST_THREADS, whole
 from tvmconv.errors import TargetError
-from tvmconv.machine import MACHINES, Machine, host_cores, native_machine
+from tvmconv.machines.host import host_cores, native_machine
+from tvmconv.machines.record import Machine
+from tvmconv.machines.saved import as_measured
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.runtime.gate import lacks
 
 PRESETS = ("native", *MACHINES)
 
 
 def resolve_machine(target: Any = "native", threads: int | None = None) -> Machine:
-    """The machine record of a target.
+    """The machine record of a target; for ``native`` with what was measured and kept.
 
     Parameters
     ----------
@@ -31,10 +34,15 @@ def resolve_machine(target: Any = "native", threads: int | None = None) -> Machi
     TargetError
         If the target is unknown or its instruction set has no schedules.
     """
+    machine = shipped_machine(target, threads)
+    return as_measured(machine) if target == "native" else machine
+
+
+def shipped_machine(target: Any = "native", threads: int | None = None) -> Machine:
+    """As :func:`resolve_machine`, without what was measured and kept on this host."""
     if threads is not None:
         threads = whole(threads, "threads", high=MOST_THREADS, error=TargetError)
-    machine = _resolve(target)
-    return machine.with_cores(threads or host_cores())
+    return _resolve(target).with_cores(threads or host_cores())
 
 
 def _resolve(target: Any) -> Machine:

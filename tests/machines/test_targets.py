@@ -8,9 +8,10 @@ import pytest
 from tvm.target import Target
 
 from tvmconv.errors import TargetError
-from tvmconv.machine import MACHINES, host_cores, host_features
+from tvmconv.machines.host import host_cores, host_features
+from tvmconv.machines.targets import resolve_machine
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.runtime.gate import lacks
-from tvmconv.target import resolve_machine
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -1,0 +1,126 @@
+"""What every cost model has in common: cycles, from the fields of the machine and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.kernels import V3, V4
+from tests.strategies import conv2d_workloads, depthwise_workloads
+from tvmconv import registry
+from tvmconv.config import Config
+from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
+from tvmconv.workload import Conv2dWorkload
+
+LARGE = "mb1ic256ih56oc256oh56kh3ph1"
+DEEP = "mb1ic512ih7oc512oh7kh3ph1"
+POINTWISE = "mb1ic512ih28oc1024oh28kh1"
+DEPTHWISE = "mb1g256ic256ih56oc256oh56kh3ph1"
+FIRST = "mb1ic3ih224oc64oh112kh7sh2ph3:nchw"
+PROBLEMS = (LARGE, DEEP, POINTWISE, DEPTHWISE, FIRST)
+# shaped like NEON: the first machine that is neither AVX2 nor AVX-512
+FOUR_LANES = replace(
+    V3,
+    name="four-lanes",
+    isa="made-up",
+    vector=Vector(bits=128, registers=32),
+    channel_block=4,
+    fma_latency=4,
+    l3_bytes=0,
+    rates=replace(V3.rates, l1=32.0, l3=0.0),
+    code=replace(V3.code, unrolls_block=False),
+)
+
+
+def predictions(workload: Conv2dWorkload, machine: Machine) -> list[tuple[str, Config, float]]:
+    """Every algorithm's offers with their cycles."""
+    found = []
+    for name in registry.ALGORITHMS:
+        module = registry.schedule(name, machine)
+        assert module is not None
+        if registry.algorithm(name).unsupported(workload, machine) is None:
+            for config in registry.offers(name, workload, machine):
+                cycles = module.predicted_cycles(workload, machine, config)
+                found.append((name, config, cycles))
+    return found
+
+
+def slower_by(factor: float, name: str, machine: Machine) -> Machine:
+    """The machine with one rate divided."""
+    rate = getattr(machine.rates, name)
+    return replace(machine, rates=replace(machine.rates, **{name: rate / factor}))
+
+
+@pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_names_decide_nothing(problem: str, machine: Machine) -> None:
+    workload = Conv2dWorkload.parse(problem)
+    other = replace(machine, name="other", isa="other", mcpu="other", features=())
+    assert predictions(workload, machine) == predictions(workload, other)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(conv2d_workloads() | depthwise_workloads(), st.sampled_from([V3, V4]), st.data())
+def test_a_slower_core_is_never_predicted_to_be_faster(
+    workload: Conv2dWorkload, machine: Machine, data: st.DataObject
+) -> None:
+    name = data.draw(st.sampled_from([f.name for f in fields(Rates) if f.name != "origin"]))
+    slow = slower_by(4, name, machine)
+    for algorithm, config, cycles in predictions(workload, machine):
+        module = registry.schedule(algorithm, machine)
+        assert module is not None
+        slower = module.predicted_cycles(workload, slow, config)
+        assert slower >= cycles * (1 - 1e-12), (algorithm, name)
+
+
+@pytest.mark.parametrize("machine", [V3, V4], ids=["avx2", "avx512"])
+@pytest.mark.parametrize("name", [f.name for f in fields(Rates) if f.name != "origin"])
+def test_every_rate_counts_somewhere(name: str, machine: Machine) -> None:
+    slow = slower_by(64, name, machine)
+    changed = set()
+    for problem in PROBLEMS:
+        workload = Conv2dWorkload.parse(problem)
+        for algorithm, config, cycles in predictions(workload, machine):
+            module = registry.schedule(algorithm, machine)
+            assert module is not None
+            if module.predicted_cycles(workload, slow, config) > cycles:
+                changed.add(algorithm)
+    dense = {"direct", "im2col", "im2win", "winograd"}
+    assert dense <= changed, changed
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(CodeCosts)])
+def test_every_cost_of_code_counts_somewhere(name: str) -> None:
+    value = getattr(V4.code, name)
+    other = replace(V4, code=replace(V4.code, **{name: not value if value is True else value + 4}))
+    if name == "unrolls_block":
+        other = replace(V4, code=replace(V4.code, unrolls_block=True))
+    pointwise = "mb1ic512ih28oc16oh28kh1"
+    found = [
+        [predictions(Conv2dWorkload.parse(p), machine) for p in (*PROBLEMS, pointwise)]
+        for machine in (V4, other)
+    ]
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_core_without_l3_and_with_four_lanes_has_costs(problem: str) -> None:
+    workload = Conv2dWorkload.parse(problem)
+    found = predictions(workload, FOUR_LANES)
+    assert found
+    for name, config, cycles in found:
+        registry.schedule(name, FOUR_LANES).check(workload, FOUR_LANES, config)
+        assert cycles > 0, name
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("machine", [V3, V4, FOUR_LANES], ids=["avx2", "avx512", "four"])
+def test_no_prediction_beats_the_units(problem: str, machine: Machine) -> None:
+    """What is counted are cycles: no kernel does more multiply-adds in one than the core."""
+    workload = Conv2dWorkload.parse(problem)
+    for name, config, cycles in predictions(workload, machine):
+        done = registry.algorithm(name).multiplies(workload, machine, config)
+        assert cycles >= done / machine.lanes / machine.rates.multiply_adds * (1 - 1e-9), name

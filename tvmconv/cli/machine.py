@@ -1,0 +1,61 @@
+"""``tvmconv machine``: what is known of a processor, and measuring this one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tvmconv.cli import options
+from tvmconv.cli.output import emit, tell
+from tvmconv.errors import InputError
+
+
+def command(
+    target: options.Target = "native",
+    threads: options.Threads = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure the rates of a core here; some seconds.")
+    ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="With --measure: let builds for native use them.")
+    ] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Remove what --keep wrote.")] = False,
+    as_json: options.Json = False,
+    save: options.Save = None,
+) -> None:
+    """Print the machine record that kernels are chosen by, or measure its rates.
+
+    \b
+    Examples:
+      tvmconv machine
+      tvmconv machine --target x86-64-v3 --json
+      tvmconv machine --measure --keep
+      tvmconv machine --forget
+    """
+    from tvmconv.machines import saved
+    from tvmconv.machines.targets import resolve_machine, shipped_machine
+    from tvmconv.report.clock import Clock, clock_of
+    from tvmconv.report.machine import machine_report
+
+    if keep and not measure:
+        raise InputError("--keep keeps what --measure finds; give both")
+    if (keep or forget) and target != "native":
+        raise InputError(f"--keep and --forget are for native, not for {target}")
+    shipped = shipped_machine(target, threads)
+    notes: tuple[str, ...] = ()
+    if forget:
+        removed = saved.forget(shipped)
+        notes = (f"Removed {removed}." if removed else "Nothing was kept.",)
+    if measure:
+        from tvmconv.machines.probe import measure as probe
+
+        found = probe(shipped, lambda name: tell(f"measuring {name}"))
+        machine, clock = found.machine, Clock(found.hertz, measured=True)
+        if keep:
+            path = saved.save(machine, found.hertz)
+            notes += (f"Kept in {path}; builds for native use it.",)
+    else:
+        machine = resolve_machine(target, threads)
+        clock = clock_of(machine)
+    emit(machine_report(machine, shipped, clock, notes), as_json, save)

@@ -1,0 +1,199 @@
+"""A core's rates, measured: what it sustains in a cycle, and how long a cycle is.
+
+Cycles are counted by the program itself, by a chain of one-cycle operations that runs right after
+each probe: processors change their clock with the instructions that they execute, and a virtual
+machine tells neither clock nor counters. The least time of a probe and the highest clock seen
+beside it belong together; whatever else runs on the machine makes both worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date
+from time import perf_counter
+from typing import Any
+
+from tvmconv.errors import TargetError
+from tvmconv.machines import probe_kernels
+from tvmconv.machines.host import host_features
+from tvmconv.machines.record import Machine
+
+# Twelve chains cover latency times units of every record and leave four of AVX2's sixteen
+# registers for the two factors, which every chain shares.
+CHAINS = 12
+_READ_CHAINS = 8
+# cycles of one run of a probe, of the chain beside it, and runs of each probe
+_RUN_CYCLES, _CHAIN_STEPS, _RUNS = 2_000_000, 10_000, 40
+# a stream from L2 or L3 must not fit the cache before, nor share the one it is to fill
+_SHARE = 0.5
+# what a probe's loop costs beside what it measures: ports are whole numbers
+_LOOP_SHARE = 0.03
+_MEMORY_FACTOR, _MOST_BYTES = 4, 512 * 1024**2
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the probes found on one core of this host.
+
+    Parameters
+    ----------
+    machine
+        The record with measured rates, units and latency in place of the shipped ones.
+    hertz
+        The highest clock seen, in cycles a second.
+    """
+
+    machine: Machine
+    hertz: float
+
+
+def measure(machine: Machine, tell: Callable[[str], None] | None = None) -> Measured:
+    """Measure one core of this host; takes some ten seconds.
+
+    Parameters
+    ----------
+    machine
+        Decides the instructions, and the cache sizes that separate the levels.
+    tell
+        Gets the name of each rate before it is measured.
+
+    Raises
+    ------
+    TargetError
+        If this host lacks a feature of the machine.
+    """
+    if missing := sorted(set(machine.features) - host_features()):
+        raise TargetError(
+            f"{machine.name} cannot be measured here: this processor lacks {', '.join(missing)}; "
+            "measure on such a machine, or leave --measure out"
+        )
+    counter = _Counter(machine)
+    say = tell or _silent
+    say("multiply_adds")
+    vectors = 2 * _RUN_CYCLES
+    adds = counter.rate(*_multiply_adds(machine, CHAINS, vectors // CHAINS))
+    latency = 1 / counter.rate(*_multiply_adds(machine, 1, _RUN_CYCLES // machine.fma_latency))
+    say("broadcasts")
+    spread = counter.rate(*_broadcasts(machine))
+    levels = {}
+    for name, size in _sizes(machine).items():
+        say(name)
+        levels[name] = counter.rate(*_reads(machine, size)) if size else 0.0
+    levels["l1"] = machine.vector_bytes * of_ports(levels["l1"] / machine.vector_bytes)
+    rates = replace(
+        machine.rates,
+        multiply_adds=of_ports(adds),
+        broadcasts=of_ports(spread),
+        origin=f"measured {date.today().isoformat()}",
+        **levels,
+    )
+    found = replace(
+        machine, rates=rates, fma_units=max(1, round(adds)), fma_latency=max(1, round(latency))
+    )
+    return Measured(found, counter.hertz)
+
+
+def of_ports(rate: float) -> float:
+    """A measured rate of ports or units: the whole number it is near to, or as it is.
+
+    Where a tile's loads take just as long as its multiply-adds, half a per cent of a probe's loop
+    would decide between tiles.
+    """
+    whole = max(1, round(rate))
+    return float(whole) if abs(rate - whole) <= _LOOP_SHARE * whole else rate
+
+
+class _Counter:
+    """Turns the time of a probe into work in a cycle."""
+
+    def __init__(self, machine: Machine) -> None:
+        import numpy as np
+        import tvm
+
+        module, self._cycles = probe_kernels.cycle_counter(machine, _CHAIN_STEPS)
+        function = module["main"]
+        factors = tvm.runtime.tensor(np.array([0x5A5A5A5A, 12345], "int32"))
+        out = tvm.runtime.empty((1,), "int32")
+        self._chain: Callable[[], None] = lambda: function(factors, out)
+        self._chain()
+        self.hertz = 0.0
+
+    def rate(self, run: Callable[[], None], work: float) -> float:
+        """Units of ``work``, that a call of ``run`` does, in a cycle."""
+        run()
+        least, clock = float("inf"), 0.0
+        for _ in range(_RUNS):
+            least = min(least, _time(run))
+            clock = max(clock, self._cycles / _time(self._chain))
+        self.hertz = max(self.hertz, clock)
+        return work / (least * clock)
+
+
+def _time(run: Callable[[], None]) -> float:
+    start = perf_counter()
+    run()
+    return perf_counter() - start
+
+
+def _sizes(machine: Machine) -> dict[str, int]:
+    """Bytes that come from each level when they are read again and again; 0: no such level."""
+    beyond = int((machine.l2_bytes * machine.l3_bytes) ** 0.5)
+    memory = max(_MEMORY_FACTOR * machine.last_cache_bytes, 64 * 1024**2)
+    return {
+        "l1": int(machine.l1d_bytes * _SHARE),
+        "l2": int(machine.l2_bytes * _SHARE),
+        "l3": beyond if beyond > 2 * machine.l2_bytes else 0,
+        "memory": min(memory, _MOST_BYTES),
+    }
+
+
+def _multiply_adds(machine: Machine, chains: int, steps: int) -> tuple[Callable[[], None], float]:
+    """A call, and its vector multiply-adds."""
+    import tvm
+
+    function = probe_kernels.multiply_adds(machine, 1, chains, steps)["main"]
+    out = tvm.runtime.empty((1, chains * machine.lanes), "float32")
+    factors = converging_factors(machine)
+    return lambda: function(factors, out), float(chains * steps)
+
+
+def converging_factors(machine: Machine) -> Any:
+    """Factors with which the chains go to 1: no value overflows or becomes denormal."""
+    import numpy as np
+    import tvm
+
+    return tvm.runtime.tensor(np.repeat(np.array([[0.999], [0.001]], "f4"), machine.lanes, axis=1))
+
+
+def _broadcasts(machine: Machine) -> tuple[Callable[[], None], float]:
+    """A call, and the values that it spreads."""
+    import numpy as np
+    import tvm
+
+    steps = machine.l1d_bytes // 4 // (4 * CHAINS)
+    passes = max(1, 2 * _RUN_CYCLES // (steps * CHAINS))
+    function = probe_kernels.broadcasts(machine, CHAINS, steps, passes)["main"]
+    shape = (CHAINS, machine.lanes)
+    data = tvm.runtime.tensor(np.ones((steps, CHAINS), "int32"))
+    start = tvm.runtime.tensor(np.arange(shape[0] * shape[1], dtype="int32").reshape(shape))
+    out = tvm.runtime.empty(shape, "int32")
+    return lambda: function(data, start, out), float(passes * steps * CHAINS)
+
+
+def _reads(machine: Machine, size: int) -> tuple[Callable[[], None], float]:
+    """A call that reads ``size`` bytes, many times if they are few, and the bytes in all."""
+    import numpy as np
+    import tvm
+
+    row = _READ_CHAINS * machine.lanes
+    steps = max(1, size // (4 * row))
+    passes = max(1, 16 * _RUN_CYCLES // size)
+    function = probe_kernels.reads(machine, 1, _READ_CHAINS, steps, passes)["main"]
+    data = tvm.runtime.tensor(np.ones((1, steps, row), "int32"))
+    out = tvm.runtime.empty((1, row), "int32")
+    return lambda: function(data, out), float(4 * row * steps * passes)
+
+
+def _silent(name: str) -> None:
+    """Progress that nobody watches."""

@@ -1,0 +1,190 @@
+"""Small functions whose time is decided by one property of the processor.
+
+They are TIR compiled for the target's own instruction set, so that no C compiler is needed and
+what is found holds for the instructions that the convolutions may use.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from tvmconv.machines.record import Machine
+
+# links of the chain in one step of its loop, which hide the loop's counter
+_LINKS = 16
+
+
+@lru_cache(maxsize=16)
+def multiply_adds(machine: Machine, threads: int, chains: int, steps: int) -> Any:
+    """``chains`` independent chains of vector multiply-adds; the loop holds nothing else.
+
+    Parameters
+    ----------
+    machine
+        Decides the instruction set.
+    threads
+        Threads that run the same at a time.
+    chains, steps
+        Chains, and multiply-adds of each. One chain shows the latency; as many as latency times
+        units, the rate.
+
+    Returns
+    -------
+    tvm.runtime.Module
+        ``main(factors, out)``, float32 of ``(2, lanes)`` and ``(threads, chains * lanes)``.
+    """
+    from tvm.script import tirx as T
+
+    lanes, loop = machine.lanes, _threads_loop(threads)
+
+    # acc = acc * a + b cannot be simplified: neither factor is a constant, and the chain
+    # through acc keeps LLVM from moving the product out of the loop.
+    @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
+    def main(
+        factors: T.Buffer((2, lanes), "float32"),  # type: ignore[valid-type]
+        out: T.Buffer((threads, chains * lanes), "float32"),  # type: ignore[valid-type]
+    ) -> None:
+        for t in loop(threads):
+            with T.sblock("fma"):
+                vt = T.axis.spatial(threads, t)
+                T.reads(factors[0:2, 0:lanes])
+                T.writes(out[vt, 0 : chains * lanes])
+                acc = T.alloc_buffer((chains, lanes), "float32")
+                for c in T.unroll(chains):
+                    for v in T.vectorized(lanes):
+                        acc[c, v] = T.float32(c)
+                for _ in T.serial(steps):
+                    for c in T.unroll(chains):
+                        for v in T.vectorized(lanes):
+                            acc[c, v] = acc[c, v] * factors[0, v] + factors[1, v]
+                for c in T.unroll(chains):
+                    for v in T.vectorized(lanes):
+                        out[vt, c * lanes + v] = acc[c, v]
+
+    return _built(main, machine)
+
+
+@lru_cache(maxsize=16)
+def reads(machine: Machine, threads: int, chains: int, steps: int, passes: int) -> Any:
+    """Sums of an array that is read in order, ``passes`` times.
+
+    Returns
+    -------
+    tvm.runtime.Module
+        ``main(data, out)``, int32 of ``(threads, steps, chains * lanes)`` and
+        ``(threads, chains * lanes)``; integers, because more units add them than load them.
+    """
+    from tvm.script import tirx as T
+
+    lanes, loop = machine.lanes, _threads_loop(threads)
+
+    @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
+    def main(
+        data: T.Buffer((threads, steps, chains * lanes), "int32"),  # type: ignore[valid-type]
+        out: T.Buffer((threads, chains * lanes), "int32"),  # type: ignore[valid-type]
+    ) -> None:
+        for t in loop(threads):
+            with T.sblock("read"):
+                vt = T.axis.spatial(threads, t)
+                T.reads(data[vt, 0:steps, 0 : chains * lanes])
+                T.writes(out[vt, 0 : chains * lanes])
+                acc = T.alloc_buffer((chains, lanes), "int32")
+                for c in T.unroll(chains):
+                    for v in T.vectorized(lanes):
+                        acc[c, v] = T.int32(0)
+                for _ in T.serial(passes):
+                    for i in T.serial(steps):
+                        for c in T.unroll(chains):
+                            for v in T.vectorized(lanes):
+                                acc[c, v] = acc[c, v] + data[vt, i, c * lanes + v]
+                for c in T.unroll(chains):
+                    for v in T.vectorized(lanes):
+                        out[vt, c * lanes + v] = acc[c, v]
+
+    return _built(main, machine)
+
+
+@lru_cache(maxsize=16)
+def broadcasts(machine: Machine, chains: int, steps: int, passes: int) -> Any:
+    """Values of an array, each spread over a vector and added.
+
+    Returns
+    -------
+    tvm.runtime.Module
+        ``main(data, start, out)``, int32 of ``(steps, chains)`` and twice ``(chains, lanes)``:
+        sums that begin with equal lanes would be computed as scalars.
+    """
+    from tvm.script import tirx as T
+
+    lanes = machine.lanes
+
+    @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
+    def main(
+        data: T.Buffer((steps, chains), "int32"),  # type: ignore[valid-type]
+        start: T.Buffer((chains, lanes), "int32"),  # type: ignore[valid-type]
+        out: T.Buffer((chains, lanes), "int32"),  # type: ignore[valid-type]
+    ) -> None:
+        with T.sblock("broadcast"):
+            T.reads(data[0:steps, 0:chains], start[0:chains, 0:lanes])
+            T.writes(out[0:chains, 0:lanes])
+            acc = T.alloc_buffer((chains, lanes), "int32")
+            for c in T.unroll(chains):
+                for v in T.vectorized(lanes):
+                    acc[c, v] = start[c, v]
+            for _ in T.serial(passes):
+                for i in T.serial(steps):
+                    for c in T.unroll(chains):
+                        for v in T.vectorized(lanes):
+                            acc[c, v] = acc[c, v] + data[i, c]
+            for c in T.unroll(chains):
+                for v in T.vectorized(lanes):
+                    out[c, v] = acc[c, v]
+
+    return _built(main, machine)
+
+
+@lru_cache(maxsize=4)
+def cycle_counter(machine: Machine, steps: int) -> tuple[Any, int]:
+    """A chain of integer operations that take one cycle each on every processor.
+
+    Returns
+    -------
+    tuple
+        ``tvm.runtime.Module`` of ``main(factors, out)``, int32 of ``(2,)`` and ``(1,)``, and the
+        cycles that one call takes.
+    """
+    from tvm.script import tirx as T
+
+    links = _LINKS
+
+    # exclusive or and addition do not distribute: the chain cannot be shortened
+    @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
+    def main(
+        factors: T.Buffer((2,), "int32"),  # type: ignore[valid-type]
+        out: T.Buffer((1,), "int32"),  # type: ignore[valid-type]
+    ) -> None:
+        with T.sblock("chain"):
+            T.reads(factors[0:2])
+            T.writes(out[0])
+            acc = T.alloc_buffer((1,), "int32")
+            acc[0] = T.int32(0)
+            for _ in T.serial(steps):
+                for _ in T.unroll(links):
+                    acc[0] = T.bitwise_xor(acc[0], factors[0]) + factors[1]
+            out[0] = acc[0]
+
+    return _built(main, machine), 2 * links * steps
+
+
+def _threads_loop(threads: int) -> Any:
+    from tvm.script import tirx as T
+
+    return T.parallel if threads > 1 else T.serial
+
+
+def _built(function: Any, machine: Machine) -> Any:
+    import tvm
+
+    target = tvm.target.Target(machine.tvm_target())
+    return tvm.tirx.build(tvm.IRModule({"main": function}), target=target)

@@ -1,0 +1,207 @@
+"""What a schedule and a cost model may know about the processor they work for.
+
+A machine is one frozen record. Adding a target is adding a record; where the family is new, also
+one folder under ``schedules/``. Nothing here is a time: costs are counted in cycles of one core,
+and what turns them into seconds is no property that a choice may depend on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+_FLOAT_BITS = 32
+# origin of rates that nobody measured on the processor in question
+SHIPPED = "shipped"
+
+
+@dataclass(frozen=True)
+class Vector:
+    """The vector registers.
+
+    Parameters
+    ----------
+    bits
+        Length of one; where it is scalable, the length that costs are counted for.
+    scalable
+        Whether code must run at any length.
+    registers
+        Architectural registers.
+    """
+
+    bits: int
+    registers: int
+    scalable: bool = False
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What one core sustains in a cycle.
+
+    Parameters
+    ----------
+    multiply_adds
+        Vector multiply-adds that depend on nothing.
+    broadcasts
+        Values of memory, in L1, that are spread over a whole vector.
+    l1, l2, l3
+        Bytes read from that cache. 0 for an L3 that does not exist.
+    memory
+        Bytes read from memory.
+    origin
+        ``shipped`` with the package, or ``measured`` and when.
+    """
+
+    multiply_adds: float
+    broadcasts: float
+    l1: float
+    l2: float
+    l3: float
+    memory: float
+    origin: str = SHIPPED
+
+    @property
+    def behind_l2(self) -> float:
+        """Bytes a cycle from the next level after L2."""
+        return self.l3 or self.memory
+
+
+@dataclass(frozen=True)
+class CodeCosts:
+    """What generated code costs on a family beside its multiply-adds: fitted, with the reason.
+
+    Parameters
+    ----------
+    folded_broadcast
+        Cycles of a broadcast inside a multiply-add over those of one that several share: such
+        loops do not quite sustain the load ports.
+    pack_vector, pack_element
+        Cycles of copying a vector, or one value from plain input, into a packed panel and
+        reading it back.
+    unrolls_block
+        Whether LLVM unrolls the loop over a channel block by itself. It then keeps pixels from one
+        tap to the next: tiles need a register to spare, and taps must not be written out.
+    prefetches_weights
+        Whether asking for weights ahead of their use hides more than the instruction costs.
+    spare_registers
+        Registers beside accumulators and weights that the product of Winograd's tiles needs.
+    """
+
+    folded_broadcast: float
+    pack_vector: float
+    pack_element: float
+    unrolls_block: bool
+    prefetches_weights: bool
+    spare_registers: int
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A processor as schedules and cost models see it.
+
+    Parameters
+    ----------
+    name
+        Preset name, also the stem of its tuning log.
+    family
+        Folder under ``schedules/`` that holds its kernels.
+    isa
+        Vector instruction set, in one word: ``avx2`` or ``avx512``.
+    triple
+        LLVM's target triple.
+    mcpu
+        LLVM's name of the processor.
+    features
+        CPU flags (names as in ``/proc/cpuinfo``) that generated code may use; the loader refuses
+        a processor that lacks one.
+    vector
+        The vector registers.
+    channel_block
+        Channels of a block of the NCHWc layout, in float32.
+    fma_units, fma_latency
+        Vector multiply-add units, and the cycles until a result can be used again.
+    load_ports
+        Vectors that can be loaded from L1 in a cycle.
+    l1d_bytes, l2_bytes, l3_bytes
+        Data cache sizes; L1 and L2 of one core. 0 for an L3 that does not exist.
+    line_bytes, l1d_way_bytes, l1d_ways
+        A cache line; one way of L1: lines so many bytes apart meet in one set; and the ways that
+        kernels count on, which may be fewer than there are.
+    cores
+        Threads that the kernels are partitioned for.
+    rates
+        What one core sustains in a cycle.
+    code
+        What generated code costs beside its multiply-adds.
+    """
+
+    name: str
+    family: str
+    isa: str
+    triple: str
+    mcpu: str
+    features: tuple[str, ...]
+    vector: Vector
+    channel_block: int
+    fma_units: int
+    fma_latency: int
+    load_ports: int
+    l1d_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    line_bytes: int
+    l1d_way_bytes: int
+    l1d_ways: int
+    cores: int
+    rates: Rates
+    code: CodeCosts
+
+    @property
+    def lanes(self) -> int:
+        """float32 values of one vector."""
+        return self.vector.bits // _FLOAT_BITS
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of one vector."""
+        return self.vector.bits // 8
+
+    @property
+    def vector_registers(self) -> int:
+        """Architectural vector registers."""
+        return self.vector.registers
+
+    @property
+    def minimum_accumulators(self) -> int:
+        """Independent vectors that keep the multiply-add units busy (Zhang et al. 2018)."""
+        return self.fma_units * self.fma_latency
+
+    @property
+    def last_cache_bytes(self) -> int:
+        """The cache before memory."""
+        return self.l3_bytes or self.l2_bytes
+
+    def load_cycles(self, vectors: float, broadcasts: float) -> float:
+        """Cycles of loading from L1: whole vectors, and values spread over one."""
+        return vectors * self.vector_bytes / self.rates.l1 + broadcasts / self.rates.broadcasts
+
+    def tvm_target(self) -> dict[str, Any]:
+        """The TVM target of this machine, in TVM 0.27's dictionary form."""
+        return {
+            "kind": "llvm",
+            "mcpu": self.mcpu,
+            "mtriple": self.triple,
+            "num-cores": self.cores,
+        }
+
+    def blocks(self, channels: int) -> int:
+        """Channel blocks that hold ``channels`` values, the last one padded with zeros."""
+        return -(-channels // self.channel_block)
+
+    def with_cores(self, cores: int) -> Machine:
+        """The same machine, partitioned for another number of threads."""
+        return replace(self, cores=cores)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for manifests, workers and reports."""
+        return {**asdict(self), "features": list(self.features)}

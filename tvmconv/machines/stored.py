@@ -1,0 +1,78 @@
+"""Machine records from manifests, requests and files: what they must hold, and older forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from math import isfinite
+from typing import Any
+
+from tvmconv.errors import TargetError
+from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
+from tvmconv.machines.x86 import MACHINES
+
+# far beyond any core: 64 vectors of 2048 bits
+_MOST_A_CYCLE = 1 << 14
+
+
+def read_machine(data: Mapping[str, Any]) -> Machine:
+    """Inverse of :meth:`~tvmconv.machines.record.Machine.to_json`, for older versions' data too.
+
+    Those name one number of lanes for vector and channel block, and no rates; what they leave
+    out is as the shipped record of their instruction set has it.
+
+    Raises
+    ------
+    TargetError
+        If a record of the first form has an instruction set that is unknown here.
+    KeyError, TypeError, ValueError
+        If a field is missing or of another type.
+    """
+    if "lanes" in data:
+        return _first_form(data)
+    given = {field.name: data[field.name] for field in fields(Machine)}
+    given["features"] = tuple(map(str, data["features"]))
+    given["vector"] = Vector(**data["vector"])
+    given["rates"] = read_rates(data["rates"])
+    given["code"] = CodeCosts(**data["code"])
+    return Machine(**given)
+
+
+def read_rates(data: Mapping[str, Any]) -> Rates:
+    """Rates as :func:`dataclasses.asdict` writes them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a rate is missing, or no number that a core may have; names it.
+    """
+    rates = Rates(**data)
+    for field in fields(Rates):
+        value = getattr(rates, field.name)
+        if field.name == "origin":
+            good = isinstance(value, str)
+        else:
+            good = type(value) in (int, float) and isfinite(value) and 0 <= value <= _MOST_A_CYCLE
+            # a core may lack an L3, and nothing else
+            good = good and (value > 0 or field.name == "l3")
+        if not good:
+            raise ValueError(f"{field.name}={value!r} is no rate")
+    return rates
+
+
+def _first_form(data: Mapping[str, Any]) -> Machine:
+    isa = data["isa"]
+    base = next((machine for machine in MACHINES.values() if machine.isa == isa), None)
+    if base is None:
+        known = ", ".join(machine.isa for machine in MACHINES.values())
+        raise TargetError(f"instruction set {isa!r} is unknown here; known: {known}")
+    texts = ("name", "family", "mcpu")
+    numbers = ("fma_units", "fma_latency", "cores", "l1d_bytes", "l2_bytes", "l3_bytes")
+    lanes = int(data["lanes"])
+    return replace(
+        base,
+        **{name: data[name] for name in (*texts, *numbers)},
+        features=tuple(map(str, data["features"])),
+        vector=Vector(bits=32 * lanes, registers=int(data["vector_registers"])),
+        channel_block=lanes,
+    )

@@ -1,0 +1,63 @@
+"""Records of x86-64 processors, by feature level."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
+
+_AVX2_FEATURES = ("avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "movbe", "popcnt", "sse4_2")
+_AVX512_FEATURES = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+
+# Rates behind L1 are fits to measured calls on Cascade Lake, prefetches counted (docs/im2col.md,
+# docs/winograd.md); those of L1 and of the units are what Intel and AMD state for most cores.
+_X86_64_V3 = Machine(
+    name="x86-64-v3",
+    family="x86",
+    isa="avx2",
+    triple="x86_64-linux-gnu",
+    mcpu="x86-64-v3",
+    features=_AVX2_FEATURES,
+    vector=Vector(bits=256, registers=16),
+    channel_block=8,
+    fma_units=2,
+    fma_latency=4,
+    load_ports=2,
+    l1d_bytes=32 * 1024,
+    l2_bytes=512 * 1024,
+    l3_bytes=16 * 1024 * 1024,
+    line_bytes=64,
+    l1d_way_bytes=4096,
+    l1d_ways=8,
+    cores=1,
+    rates=Rates(multiply_adds=2.0, broadcasts=2.0, l1=64.0, l2=48.0, l3=10.0, memory=5.2),
+    code=CodeCosts(
+        folded_broadcast=1.15,
+        pack_vector=4.0,
+        pack_element=12.0,
+        unrolls_block=True,
+        # a line holds two vectors: a prefetch shares few multiply-adds, and cost more than it hid
+        prefetches_weights=False,
+        spare_registers=1,
+    ),
+)
+_X86_64_V4 = replace(
+    _X86_64_V3,
+    name="x86-64-v4",
+    isa="avx512",
+    mcpu="x86-64-v4",
+    features=_AVX2_FEATURES + _AVX512_FEATURES,
+    vector=Vector(bits=512, registers=32),
+    channel_block=16,
+    l2_bytes=1024 * 1024,
+    rates=replace(_X86_64_V3.rates, l1=128.0),
+    code=CodeCosts(
+        folded_broadcast=1.15,
+        pack_vector=12.0,
+        pack_element=12.0,
+        unrolls_block=False,
+        prefetches_weights=True,
+        spare_registers=2,
+    ),
+)
+MACHINES: dict[str, Machine] = {m.name: m for m in (_X86_64_V3, _X86_64_V4)}

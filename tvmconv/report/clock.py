@@ -1,0 +1,36 @@
+"""Seconds from cycles, for readers: choices are made in cycles and know no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvmconv.machines.record import Machine
+from tvmconv.machines.saved import saved
+
+_ASSUMED_HERTZ = 2.5e9
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Cycles a second, and whether somebody measured them.
+
+    A report that shows predicted time shows this beside it.
+    """
+
+    hertz: float
+    measured: bool
+
+    def seconds(self, cycles: float) -> float:
+        """The time of so many cycles."""
+        return cycles / self.hertz
+
+    def __str__(self) -> str:
+        return f"{self.hertz / 1e9:.2f} GHz, {'measured' if self.measured else 'assumed'}"
+
+
+def clock_of(machine: Machine) -> Clock:
+    """The clock that ``tvmconv machine --measure`` found with these rates, or a nominal one."""
+    found = saved(machine)
+    if found is None or found.rates != machine.rates:
+        return Clock(_ASSUMED_HERTZ, measured=False)
+    return Clock(found.hertz, measured=True)

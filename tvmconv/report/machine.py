@@ -1,0 +1,77 @@
+"""A machine record as a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tvmconv.machines.record import Machine
+from tvmconv.report.clock import Clock
+from tvmconv.report.document import Column, Report, Table
+
+_FIELDS = (Column("field", "field"), Column("value", "value"), Column("unit", "unit"))
+_UNITS = {
+    "vector.bits": "bits",
+    "channel_block": "float32 values",
+    "fma_latency": "cycles",
+    "load_ports": "vectors a cycle",
+    "rates.multiply_adds": "vectors a cycle",
+    "rates.broadcasts": "values a cycle",
+    **dict.fromkeys(("rates.l1", "rates.l2", "rates.l3", "rates.memory"), "bytes a cycle"),
+    "code.folded_broadcast": "times a shared one",
+    **dict.fromkeys(("code.pack_vector", "code.pack_element"), "cycles"),
+}
+
+
+def machine_report(
+    machine: Machine, shipped: Machine, clock: Clock, notes: tuple[str, ...] = ()
+) -> Report:
+    """Every field of a record.
+
+    Parameters
+    ----------
+    machine
+        The record.
+    shipped
+        The same without anything measured, to compare with.
+    clock
+        At which cycles were counted.
+    notes
+        Sentences below the table.
+    """
+    plain = _flat(shipped.to_json())
+    rows = []
+    for name, value in _flat(machine.to_json()).items():
+        unit = _UNITS.get(name, "bytes" if name.endswith("_bytes") else "")
+        row = {"field": name, "value": value, "unit": unit}
+        if value != plain[name]:
+            row["shipped"] = plain[name]
+        rows.append(row)
+    columns: tuple[Column, ...] = _FIELDS
+    if any("shipped" in row for row in rows):
+        columns += (Column("shipped", "shipped record"),)
+    return Report(
+        kind="machine",
+        title=f"{machine.name}: {machine.mcpu}, {machine.isa}",
+        facts={"rates": machine.rates.origin, "clock": str(clock)},
+        tables=(Table("fields", "Record", columns, rows),),
+        notes=(
+            "Costs are counted in cycles of one core from these figures; the clock is for reports "
+            "alone.",
+            *notes,
+        ),
+        data={"machine": machine.to_json(), "hertz": clock.hertz, "measured": clock.measured},
+    )
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested fields by dotted names, as a table shows them."""
+    flat: dict[str, Any] = {}
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        elif isinstance(value, float):
+            flat[prefix + name] = round(value, 2)
+        else:
+            flat[prefix + name] = " ".join(value) if isinstance(value, list) else value
+    return flat
