@@ -189,7 +189,7 @@ def test_knobs_outside_the_machine_are_refused():
         ({"mh": 7}, "mh=7"),
         ({"mh": 4, "mw": 4, "rh": 2}, "must divide"),
         ({"mh": 4, "mw": 4, "rh": 7, "rt": 49, "kr": 1}, "vector registers"),
-        ({"fused": 2}, "fused 0 or 1"),
+        ({"fused": 2}, "one of 0, 1"),
         ({"kr": 3}, "must divide"),
     ]:
         with pytest.raises(ConfigError, match=message):
