@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -9,14 +10,17 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from schedules.common.access import loads
 from tvmconv.graph.emitter import OPAQUE
 
 # LLVM's time grows with the square of a function's operators
 _MAX_OPERATORS = 16
-# A polynomial reads its argument several times, so that an expression of nested ones grows by a
-# factor at each level: three take a second to compile, five minutes.
-_MAX_NESTED = 2
-_POLYNOMIALS = ("tirx.erf", "tirx.exp", "tirx.log", "tirx.sigmoid", "tirx.tanh")
+# Merged functions are one expression. A polynomial spells its argument out dozens of times, so
+# that nested ones grow by that factor: two take a second to compile, four minutes. Those written
+# with variables do not grow, but TVM refuses a variable that is bound in two places.
+_MAX_COPIES = 3_000
+_MAX_BINDING = 3
+_INTRINSICS = ("tirx.erf", "tirx.exp", "tirx.log", "tirx.sigmoid", "tirx.tanh")
 
 
 def group_operators(mod: Any) -> Any:
@@ -46,26 +50,37 @@ def _limit_nesting() -> Any:
     return tvm.transform.module_pass(run, opt_level=0, name="tvmconv.LimitNesting")
 
 
+@dataclass(frozen=True)
+class _Chain:
+    """What one merged function would hold: copies of its inputs, functions that bind variables."""
+
+    copies: int = 1
+    binding: frozenset[Any] = frozenset()
+
+
 def _deep_calls(mod: Any) -> set[Any]:
     """Variables bound to the calls that are to stay alone."""
-    own: dict[Any, int] = {}
-    depth: dict[Any, int] = {}
+    steps: dict[Any, _Chain] = {}
+    chains: dict[Any, _Chain] = {}
     deep: set[Any] = set()
-    for _, func in mod.functions_items():
-        if not isinstance(func, relax.Function):
+    for binding in (b for block in mod["main"].body.blocks for b in block.bindings):
+        callee = _callee(binding.value)
+        if callee is None or int(mod[callee].attrs.get("op_pattern", OPAQUE)) == OPAQUE:
             continue
-        for binding in (b for block in func.body.blocks for b in block.bindings):
-            callee = _callee(binding.value)
-            if callee is None or int(mod[callee].attrs.get("op_pattern", OPAQUE)) == OPAQUE:
-                continue
-            if callee not in own:
-                own[callee] = _count_polynomials(mod[callee])
-            arguments = binding.value.args[1].fields
-            before = max((depth.get(argument, 0) for argument in arguments), default=0)
-            if before and before + own[callee] > _MAX_NESTED:
-                deep.add(binding.var)
-            else:
-                depth[binding.var] = before + own[callee]
+        if callee not in steps:
+            steps[callee] = _step(callee, mod[callee])
+        step, inputs = steps[callee], binding.value.args[1]
+        arguments = inputs.fields if isinstance(inputs, relax.Tuple) else [inputs]
+        before = [chains[argument] for argument in arguments if argument in chains]
+        bound = frozenset[Any]().union(*(chain.binding for chain in before))
+        copies = step.copies * max((chain.copies for chain in before), default=1)
+        # a value that is read in two places is written out in both
+        shared = sum(len(chain.binding) for chain in before) > len(bound)
+        binds_twice = shared or (bool(bound) and (step.copies > 1 or callee in bound))
+        if binds_twice or copies > _MAX_COPIES or len(bound | step.binding) > _MAX_BINDING:
+            deep.add(binding.var)
+        else:
+            chains[binding.var] = _Chain(copies, bound | step.binding)
     return deep
 
 
@@ -76,19 +91,25 @@ def _callee(value: Any) -> Any:
     return None
 
 
-def _count_polynomials(func: Any) -> int:
-    found = 0
+def _step(callee: Any, func: Any) -> _Chain:
+    """What one function adds to a chain."""
+    binds = False
 
     def call(node: Any) -> None:
-        nonlocal found
-        found += getattr(node.op, "name", "") in _POLYNOMIALS
+        nonlocal binds
+        # they become expressions with variables when the function is scheduled
+        binds = binds or getattr(node.op, "name", "") in _INTRINSICS
 
     def let(_node: Any) -> None:
-        nonlocal found
-        found += 1
+        nonlocal binds
+        binds = True
 
-    tvm_ffi.structural_walk(func.body, (ir.Call, call), (tirx.Let, let))
-    return min(found, _MAX_NESTED)
+    tvm_ffi.structural_walk(func.body, (ir.Call, call))
+    tvm_ffi.structural_walk(func.body, (tirx.Let, let))
+    reads = len(loads(func.body))
+    # an operator of several operands reads each; x * x and the like stay cheap
+    copies = reads if reads > 2 * len(func.params) else 1
+    return _Chain(copies, frozenset([callee] if binds else []))
 
 
 @mutator
