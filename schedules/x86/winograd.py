@@ -18,6 +18,7 @@ from tvmconv.algorithms.winograd import (
     tiling,
 )
 from tvmconv.config import Config
+from tvmconv.datatypes import itemsize
 from tvmconv.errors import ConfigError
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.marks import mark_panel, mark_stream
@@ -95,7 +96,8 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     )
     alive = region_tiles(tiles, config)
     for stage, blocks in stored:
-        stride, span = plane_stride(tiles, blocks, alive, machine), machine.l1d_way_bytes // 4
+        stride = plane_stride(tiles, blocks, alive, machine)
+        span = machine.l1d_way_bytes // itemsize(workload.types.accumulator)
         if stride > blocks * alive * machine.channel_block:
             schedule.storage_align(stage, 0, 0, span, stride % span)
 

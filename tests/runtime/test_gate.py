@@ -166,7 +166,7 @@ def test_it_lets_pass_what_the_host_has(target: Any) -> None:
 
 # Names of TVM's and ours that lead to compiled code, and the only files that may use them.
 ENTRANCES = {
-    "tirx.build": {"compile/tir.py"},
+    "tirx.build": {"compile/tir.py", "machines/probe_kernels.py"},
     "relax.build": {"compile/build.py", "peers/own.py"},
     "tvm.build": set(),
     "tvm.compile": set(),

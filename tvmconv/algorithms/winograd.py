@@ -34,7 +34,6 @@ from tvmconv.workload import Conv2dWorkload
 # growth of the error by the transforms of one axis, by products; fitted to measurements against
 # float64 (docs/winograd.md)
 _AMPLIFICATION = {1: 1.0, 2: 1.0, 3: 1.2, 4: 1.3, 5: 2.1, 6: 2.15, 7: 4.2, 8: 6.0}
-_FLOAT = 4
 
 
 @dataclass(frozen=True)
@@ -114,9 +113,10 @@ def plane_stride(tiles: Tiling, blocks: int, alive: int, machine: Machine) -> in
         The processor: its channel block and the geometry of its L1.
     """
     plane = blocks * alive * machine.channel_block
-    span = machine.l1d_way_bytes // _FLOAT
+    size = itemsize(tiles.workload.types.accumulator)
+    span = machine.l1d_way_bytes // size
     together = tiles.products * gcd(plane, span) / span
-    return plane + machine.line_bytes // _FLOAT if together > machine.l1d_ways else plane
+    return plane + machine.line_bytes // size if together > machine.l1d_ways else plane
 
 
 class Winograd(Algorithm):

@@ -31,7 +31,7 @@ def multiply_adds(machine: Machine, threads: int, chains: int, steps: int) -> An
 
     Returns
     -------
-    tvm.runtime.Module
+    Code
         ``main(factors, out)``, float32 of ``(2, lanes)`` and ``(threads, chains * lanes)``.
     """
     from tvm.script import tirx as T
@@ -71,7 +71,7 @@ def reads(machine: Machine, threads: int, chains: int, steps: int, passes: int) 
 
     Returns
     -------
-    tvm.runtime.Module
+    Code
         ``main(data, out)``, int32 of ``(threads, steps, chains * lanes)`` and
         ``(threads, chains * lanes)``; integers, because more units add them than load them.
     """
@@ -111,7 +111,7 @@ def broadcasts(machine: Machine, chains: int, steps: int, passes: int) -> Any:
 
     Returns
     -------
-    tvm.runtime.Module
+    Code
         ``main(data, start, out)``, int32 of ``(steps, chains)`` and twice ``(chains, lanes)``:
         sums that begin with equal lanes would be computed as scalars.
     """
@@ -151,7 +151,7 @@ def cycle_counter(machine: Machine, steps: int) -> tuple[Any, int]:
     Returns
     -------
     tuple
-        ``tvm.runtime.Module`` of ``main(factors, out)``, int32 of ``(2,)`` and ``(1,)``, and the
+        Code of ``main(factors, out)``, int32 of ``(2,)`` and ``(1,)``, and the
         cycles that one call takes.
     """
     from tvm.script import tirx as T
@@ -186,5 +186,7 @@ def _threads_loop(threads: int) -> Any:
 def _built(function: Any, machine: Machine) -> Any:
     import tvm
 
+    from tvmconv.runtime.gate import Code
+
     target = tvm.target.Target(machine.tvm_target())
-    return tvm.tirx.build(tvm.IRModule({"main": function}), target=target)
+    return Code(tvm.tirx.build(tvm.IRModule({"main": function}), target=target), machine)
