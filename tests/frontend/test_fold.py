@@ -9,8 +9,9 @@ import onnx
 import pytest
 from onnx import helper
 
+import tvmconv
 from examples.networks import NETWORKS
-from tests.frontend.onnx_runner import make_model, noise
+from tests.frontend.onnx_runner import make_model, noise, run_reference
 from tests.networks.test_builders import SMALL
 from tvmconv.errors import ModelError
 from tvmconv.frontend import read_model
@@ -50,9 +51,16 @@ def structure(graph: Graph) -> list[tuple[object, ...]]:
     ]
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_identities_of_initializers_change_nothing(name: str) -> None:
-    model = NETWORKS[name](**SMALL[name])
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [
+        pytest.param(name, whole, marks=[pytest.mark.slow] * whole)
+        for whole in (False, True)
+        for name in NETWORKS
+    ],
+)
+def test_identities_of_initializers_change_nothing(name: str, whole: bool) -> None:
+    model = NETWORKS[name](**({} if whole else SMALL[name]))
     wrapped = with_identities(model)
     assert len(wrapped.graph.node) > len(model.graph.node)
     assert structure(read_model(wrapped).graph) == structure(read_model(model).graph)
@@ -102,6 +110,16 @@ def test_standardised_weights_of_any_size_fold(channels: int) -> None:
     rows = graph.constants[graph.nodes[0].inputs[1]].reshape(channels, -1).astype(np.float64)
     np.testing.assert_allclose(rows.mean(1), 0, atol=1e-5)
     np.testing.assert_allclose(rows.std(1), 1, rtol=1e-4)
+
+
+def test_a_layer_with_standardised_weights_is_scheduled() -> None:
+    model = standardised(16)
+    x = noise(1, 16, 8, 8)
+    compiled = tvmconv.build(model, "x86-64-v3", threads=1, log="none")
+    assert [decision.layer for decision in compiled.decisions] == ["conv1"]
+    # torch writes its training-mode normalisation in this very form
+    wanted = run_reference(model, {"x": x})[0]
+    np.testing.assert_allclose(compiled.run({"x": x})["y"], wanted, rtol=1e-4, atol=1e-4)
 
 
 def fill(*shape: int) -> dict[str, np.ndarray]:
