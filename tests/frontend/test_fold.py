@@ -221,3 +221,17 @@ def test_the_mask_of_a_dropout_counts() -> None:
     model = make_model([node, cast], {"x": (300, MIB)}, ["y", "m"])
     with pytest.raises(ModelError, match=r"'drop'.*fold_budget"):
         read_model(model)
+
+
+@pytest.mark.parametrize(("kept", "fits"), [(False, True), (True, False)])
+def test_activations_that_no_machine_holds_are_refused(kept: bool, fits: bool) -> None:
+    """Twenty tensors of 4 GiB: one after the other, or all read at the end."""
+    nodes = [helper.make_node("Neg", [f"v{i}"], [f"v{i + 1}"], f"neg{i}") for i in range(20)]
+    last = [f"v{i}" for i in range(1, 21)] if kept else ["v20"]
+    nodes.append(helper.make_node("Max", last, ["y"], "join"))
+    model = make_model(nodes, {"v0": (2**15, 2**15)}, ["y"])
+    if fits:
+        assert len(read_model(model).graph.nodes) == 21
+    else:
+        with pytest.raises(ModelError, match=r"'neg\d+' .*alive"):
+            read_model(model)
