@@ -9,8 +9,9 @@ import onnx
 import pytest
 from onnx import helper
 
+import tvmconv
 from examples.networks import NETWORKS
-from tests.frontend.onnx_runner import make_model, noise
+from tests.frontend.onnx_runner import make_model, noise, run_reference
 from tests.networks.test_builders import SMALL
 from tvmconv.errors import ModelError
 from tvmconv.frontend import read_model
@@ -50,9 +51,16 @@ def structure(graph: Graph) -> list[tuple[object, ...]]:
     ]
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_identities_of_initializers_change_nothing(name: str) -> None:
-    model = NETWORKS[name](**SMALL[name])
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [
+        pytest.param(name, whole, marks=[pytest.mark.slow] * whole)
+        for whole in (False, True)
+        for name in NETWORKS
+    ],
+)
+def test_identities_of_initializers_change_nothing(name: str, whole: bool) -> None:
+    model = NETWORKS[name](**({} if whole else SMALL[name]))
     wrapped = with_identities(model)
     assert len(wrapped.graph.node) > len(model.graph.node)
     assert structure(read_model(wrapped).graph) == structure(read_model(model).graph)
@@ -102,6 +110,16 @@ def test_standardised_weights_of_any_size_fold(channels: int) -> None:
     rows = graph.constants[graph.nodes[0].inputs[1]].reshape(channels, -1).astype(np.float64)
     np.testing.assert_allclose(rows.mean(1), 0, atol=1e-5)
     np.testing.assert_allclose(rows.std(1), 1, rtol=1e-4)
+
+
+def test_a_layer_with_standardised_weights_is_scheduled() -> None:
+    model = standardised(16)
+    x = noise(1, 16, 8, 8)
+    compiled = tvmconv.build(model, "x86-64-v3", threads=1, log="none")
+    assert [decision.layer for decision in compiled.decisions] == ["conv1"]
+    # torch writes its training-mode normalisation in this very form
+    wanted = run_reference(model, {"x": x})[0]
+    np.testing.assert_allclose(compiled.run({"x": x})["y"], wanted, rtol=1e-4, atol=1e-4)
 
 
 def fill(*shape: int) -> dict[str, np.ndarray]:
@@ -203,3 +221,17 @@ def test_the_mask_of_a_dropout_counts() -> None:
     model = make_model([node, cast], {"x": (300, MIB)}, ["y", "m"])
     with pytest.raises(ModelError, match=r"'drop'.*fold_budget"):
         read_model(model)
+
+
+@pytest.mark.parametrize(("kept", "fits"), [(False, True), (True, False)])
+def test_activations_that_no_machine_holds_are_refused(kept: bool, fits: bool) -> None:
+    """Twenty tensors of 4 GiB: one after the other, or all read at the end."""
+    nodes = [helper.make_node("Neg", [f"v{i}"], [f"v{i + 1}"], f"neg{i}") for i in range(20)]
+    last = [f"v{i}" for i in range(1, 21)] if kept else ["v20"]
+    nodes.append(helper.make_node("Max", last, ["y"], "join"))
+    model = make_model(nodes, {"v0": (2**15, 2**15)}, ["y"])
+    if fits:
+        assert len(read_model(model).graph.nodes) == 21
+    else:
+        with pytest.raises(ModelError, match=r"'neg\d+' .*alive"):
+            read_model(model)

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
+from tvm import ir
 
 import tvmconv
 from tests.frontend.onnx_runner import make_model, noise, run_reference
@@ -38,7 +39,10 @@ def test_calls_grow_with_the_chain(operators: list[str]) -> None:
     assert counts[2] - counts[1] <= 2 * (counts[0] + 1)
 
 
-@pytest.mark.parametrize("first", CURVED)
+@pytest.mark.parametrize(
+    "first",
+    ["Exp", *(pytest.param(name, marks=pytest.mark.slow) for name in CURVED[:2] + CURVED[3:])],
+)
 def test_every_pair_of_curved_operators_twice_in_a_row(first: str) -> None:
     x = noise(1, 40) / 8
     for second in (*CURVED, "LeakyRelu", "HardSwish", "Mish"):
@@ -54,3 +58,30 @@ def test_every_pair_of_curved_operators_twice_in_a_row(first: str) -> None:
 def test_short_chains_are_one_function() -> None:
     for operators in (["Sigmoid", "Relu", "Tanh"], ["Erf", "Exp"], ["Softplus"], ["Relu"] * 8):
         assert len(lowered(chain(operators)).calls) == 1
+
+
+def test_wide_concatenations_are_nested() -> None:
+    feeds = {f"x{i}": noise(1, 2, 3, 3, seed=i) for i in range(300)}
+    node = helper.make_node("Concat", list(feeds), ["y"], axis=1)
+    model = make_model([node], dict.fromkeys(feeds, (1, 2, 3, 3)), ["y"])
+    bindings = to_relax(read_model(model))["main"].body.blocks[0].bindings
+    joined = [len(b.value.args[0].fields) for b in bindings if isinstance(b.value, ir.Call)]
+    assert len(joined) == 11
+    assert max(joined) <= 32
+    built = tvmconv.build(model, "x86-64-v3", threads=1, log="none").run(feeds)["y"]
+    np.testing.assert_array_equal(built, np.concatenate(list(feeds.values()), axis=1))
+
+
+@pytest.mark.parametrize("size", [31, 101, 1001])
+def test_local_response_normalisation_over_any_window(size: int) -> None:
+    node = helper.make_node("LRN", ["x"], ["y"], size=size, alpha=0.5)
+    model = make_model([node], {"x": (1, 24, 5, 5)}, ["y"])
+    x = noise(1, 24, 5, 5)
+    built = tvmconv.build(model, "x86-64-v3", threads=1, log="none").run({"x": x})["y"]
+    wide = x.astype(np.float64)
+    low = (size - 1) // 2
+    windows = [
+        (wide[:, max(0, c - low) : c + size - low] ** 2).sum(1, keepdims=True) for c in range(24)
+    ]
+    wanted = wide / (1 + 0.5 / size * np.concatenate(windows, 1)) ** 0.75
+    np.testing.assert_allclose(built, wanted, rtol=1e-5, atol=1e-6)

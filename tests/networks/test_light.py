@@ -35,7 +35,8 @@ def test_expected_output(name):
     model = onnx.load(LIGHT / f"{name}.onnx")
     inputs = {value.name: _ramp(value) for value in _free_inputs(model)}
     expected = TensorProto.FromString((LIGHT / f"{name}_output_0.pb").read_bytes())
-    outputs = tvmconv.build(LIGHT / f"{name}.onnx").run(inputs)
+    # files of a few kilobytes that fill up to 550 MB of weights
+    outputs = tvmconv.build(LIGHT / f"{name}.onnx", fold_budget=2**30).run(inputs)
     assert_close({model.graph.output[0].name: numpy_helper.to_array(expected)}, outputs)
     assert_close(onnxruntime_outputs(model, inputs), outputs)
 

@@ -19,7 +19,7 @@ from tvmconv.frontend.attributes import check_attributes, check_list_operands
 from tvmconv.frontend.checks import describe
 from tvmconv.frontend.fold import Folder, keeps_everything
 from tvmconv.frontend.graph import Array, Graph, Node
-from tvmconv.frontend.limits import MAX_CONSTANT_BYTES
+from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
 from tvmconv.frontend.operators import IMPORTED
 from tvmconv.frontend.tensors import check_shape, element_type
 from tvmconv.frontend.values import as_tensor, constant_value, decode_attributes
@@ -62,12 +62,38 @@ def infer_graph(
         with reported(f"reading {describe(node_proto)}"):
             _visit(graph, folder, node_proto, _own_name(node_proto, names))
     graph.outputs = tuple(graph.types[o.name] for o in proto.graph.output)
+    _check_activations(graph)
     total = sum(a.nbytes for a in graph.constants.values())
     if total > MAX_CONSTANT_BYTES:
         raise ModelError(
             f"the model's constants take {total} bytes; at most {MAX_CONSTANT_BYTES} are allowed"
         )
     return graph
+
+
+def _check_activations(graph: Graph) -> None:
+    """Refuse a graph that needs more memory at any time than a machine of today has."""
+    last = {name: index for index, node in enumerate(graph.nodes) for name in node.inputs}
+    last.update((info.name, len(graph.nodes)) for info in graph.outputs)
+    sizes = {info.name: _bytes(info) for info in graph.inputs}
+    alive = sum(sizes.values())
+    for index, node in enumerate(graph.nodes):
+        made = {name: _bytes(graph.types[name]) for name in node.outputs if name in graph.types}
+        alive += sum(made.values())
+        if alive > MAX_ACTIVATION_BYTES:
+            raise node.error(
+                f"the tensors alive while it runs take {alive} bytes; at most "
+                f"{MAX_ACTIVATION_BYTES} are allowed",
+                "check the model's sizes, or use smaller inputs",
+            )
+        sizes.update(made)
+        for name in {*node.inputs, *made}:
+            if last.get(name, index) == index:
+                alive -= sizes.pop(name, 0)
+
+
+def _bytes(info: TensorInfo) -> int:
+    return prod(info.shape) * np.dtype(info.dtype).itemsize
 
 
 def _own_name(proto: onnx.NodeProto, taken: set[str]) -> str:
@@ -134,7 +160,7 @@ def _store_mask(graph: Graph, folder: Folder, node: Node) -> None:
     """The mask of a Dropout that drops nothing."""
     mask = graph.types[node.outputs[1]]
     if folder.is_read(mask.name):
-        folder.check_memory(node, prod(mask.shape) * np.dtype(mask.dtype).itemsize)
+        folder.check_memory(node, _bytes(mask))
         folder.store(node, mask.name, np.ones(mask.shape, mask.dtype))
 
 

@@ -52,9 +52,13 @@ def _limit_nesting() -> Any:
 
 @dataclass(frozen=True)
 class _Chain:
-    """What one merged function would hold: copies of its inputs, functions that bind variables."""
+    """What one merged function would hold: copies of its inputs, functions that bind variables.
+
+    ``repeats`` says whether the last function reads an operand in more than one place.
+    """
 
     copies: int = 1
+    repeats: bool = False
     binding: frozenset[Any] = frozenset()
 
 
@@ -76,11 +80,11 @@ def _deep_calls(mod: Any) -> set[Any]:
         copies = step.copies * max((chain.copies for chain in before), default=1)
         # a value that is read in two places is written out in both
         shared = sum(len(chain.binding) for chain in before) > len(bound)
-        binds_twice = shared or (bool(bound) and (step.copies > 1 or callee in bound))
+        binds_twice = shared or (bool(bound) and (step.repeats or callee in bound))
         if binds_twice or copies > _MAX_COPIES or len(bound | step.binding) > _MAX_BINDING:
             deep.add(binding.var)
         else:
-            chains[binding.var] = _Chain(copies, bound | step.binding)
+            chains[binding.var] = _Chain(copies, step.repeats, bound | step.binding)
     return deep
 
 
@@ -109,7 +113,8 @@ def _step(callee: Any, func: Any) -> _Chain:
     reads = len(loads(func.body))
     # an operator of several operands reads each; x * x and the like stay cheap
     copies = reads if reads > 2 * len(func.params) else 1
-    return _Chain(copies, frozenset([callee] if binds else []))
+    operands = len(func.params) - 1
+    return _Chain(copies, reads > operands, frozenset([callee] if binds else []))
 
 
 @mutator

@@ -20,6 +20,9 @@ from typing import Any
 from tvmconv.graph.fold import scalar
 from tvmconv.graph.ir import Graph, Node, Value
 
+# the kernel writes its window out term by term; wider ones stay a pooling, which is a loop
+_MAX_LRN = 32
+
 
 def fuse_patterns(graph: Graph) -> None:
     """Replace the last node of each recognised spelling; the rest becomes dead."""
@@ -94,6 +97,8 @@ def _lrn(node: Node) -> None:
     ):
         return
     size = pooled.attrs["pool_size"][0]
+    if size > _MAX_LRN:
+        return
     _become(node, "lrn", source, size=size, alpha=alpha, beta=beta, bias=bias)
 
 

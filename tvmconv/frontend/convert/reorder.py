@@ -12,6 +12,8 @@ from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
 
 op = relax.op
+# TVM writes a concatenation as one condition inside the other, an input each
+_MAX_JOINED = 32
 _IndexMode = Literal["edge", "reflect", "wrap"]
 
 
@@ -26,7 +28,11 @@ def transpose(e: Emitter, node: Node) -> Any:
 def concat(e: Emitter, node: Node) -> Any:
     """Join along an axis."""
     axis = int(node.attrs.get("axis", 1)) % len(e.shape(node.inputs[0]))
-    return op.concat([e.value(name) for name in node.inputs], axis)
+    parts = [e.value(name) for name in node.inputs]
+    while len(parts) > _MAX_JOINED:
+        groups = [parts[i : i + _MAX_JOINED] for i in range(0, len(parts), _MAX_JOINED)]
+        parts = [e.emit(op.concat(group, axis), "group") for group in groups]
+    return op.concat(parts, axis)
 
 
 @converts("Split", attrs="axis split num_outputs")
