@@ -19,10 +19,10 @@ import onnx
 
 import tvmconv
 from examples.networks import NETWORKS
+from tvmconv.bench.layers import profile_report
+from tvmconv.bench.running import make_inputs, run_report
 from tvmconv.cli.output import emit, progress
 from tvmconv.report.document import Column, Report, Table
-from tvmconv.report.layers import profile_report
-from tvmconv.report.running import make_inputs, run_report
 
 ROUNDS = 20
 _TOTALS = (

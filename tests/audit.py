@@ -1,6 +1,6 @@
 """A second gate, in TVM itself: what it compiled in this process and this host cannot run, raises.
 
-The package's own gate (``tvmconv.runtime.gate``) is asked by whoever calls it. A test that takes
+The package's own gate (``tvmconv.machines.gate``) is asked by whoever calls it. A test that takes
 a function from TVM directly would not ask, pass where the processor has everything, and die of
 an illegal instruction elsewhere.
 """
@@ -16,8 +16,8 @@ from unittest.mock import patch
 
 import tvm_ffi
 
-from tvmconv.runtime.features import enabled_features
-from tvmconv.runtime.gate import ensure_executable
+from tvmconv.machines.features import enabled_features
+from tvmconv.machines.gate import ensure_executable
 
 # what starts compiled code: any function of LLVM's, and the virtual machine over such
 _START = "vm_load_executable"

@@ -22,14 +22,14 @@ from typing import Any
 
 from examples.networks import NETWORKS
 from tests.kernels import V3, V4, compile_kernel
-from tvmconv import registry
+from tvmconv.bench.suites import Layer, load_problems, names
 from tvmconv.building import build
-from tvmconv.config import Config
-from tvmconv.errors import ConfigError
-from tvmconv.kernel import make_kernel
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.kernels.kernel import make_kernel
 from tvmconv.selection.select import select
-from tvmconv.suites import Layer, load_problems, names
-from tvmconv.workload import Conv2dWorkload
 
 _EVERY_ALGORITHM = ("dnn12", "winograd16")
 _FILE_NAMES = re.compile(r"^\s*\.(?:file|ident)\b.*\n", re.MULTILINE)

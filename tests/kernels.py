@@ -15,16 +15,16 @@ from tvm import tirx
 
 from tests.layout import block, unblock
 from tests.strategies import ConvArrays, conv_arrays
-from tvmconv.compile.blocks import lower_blocks
-from tvmconv.compile.tir import compile_function
-from tvmconv.compile.workspace import recorded
-from tvmconv.kernel import Kernel, make_kernel
+from tvmconv.bench.reference import convolution
+from tvmconv.core.workload import EPILOGUE_KINDS, Conv2dWorkload
+from tvmconv.kernels.kernel import Kernel, make_kernel
+from tvmconv.kernels.registry import schedule
+from tvmconv.machines.gate import lacks
 from tvmconv.machines.record import Machine
 from tvmconv.machines.x86 import MACHINES
-from tvmconv.registry import schedule
-from tvmconv.report.reference import convolution
-from tvmconv.runtime.gate import lacks
-from tvmconv.workload import EPILOGUE_KINDS, Conv2dWorkload
+from tvmconv.tir.blocks import lower_blocks
+from tvmconv.tir.pipeline import compile_function
+from tvmconv.tir.workspace import recorded
 
 V3, V4 = MACHINES["x86-64-v3"], MACHINES["x86-64-v4"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
 
-from tvmconv.datatypes import REQUANTISE
-from tvmconv.errors import WorkloadError
-from tvmconv.workload import EpilogueOp
+from tvmconv.core.datatypes import REQUANTISE
+from tvmconv.core.errors import WorkloadError
+from tvmconv.core.workload import EpilogueOp
 
 
 def field_paths(record, prefix=""):

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from tvmconv.datatypes import FLOAT32, REQUANTISE, DataTypes, Quantisation
-from tvmconv.errors import WorkloadError
-from tvmconv.workload import EPILOGUE_KINDS, Conv2dWorkload, EpilogueOp
+from tvmconv.core.datatypes import FLOAT32, REQUANTISE, DataTypes, Quantisation
+from tvmconv.core.errors import WorkloadError
+from tvmconv.core.workload import EPILOGUE_KINDS, Conv2dWorkload, EpilogueOp
 
 # multiples of both lane counts, their neighbours, and counts below one block
 CHANNELS = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 64)

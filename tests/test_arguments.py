@@ -8,7 +8,7 @@ from onnx import helper
 
 import tvmconv
 from tests.frontend.onnx_runner import make_model
-from tvmconv.errors import TvmconvError
+from tvmconv.core.errors import TvmconvError
 from tvmconv.transform import ScheduleOperators, SubstituteConv2d
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import tvmconv
 from tests.graph.network import Net
-from tvmconv.errors import ConfigError, ModelError, TargetError
+from tvmconv.core.errors import ConfigError, ModelError, TargetError
 
 
 def tiny() -> Net:

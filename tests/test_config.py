@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvmconv.config import Config
-from tvmconv.errors import ConfigError
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
 
 knobs = st.dictionaries(
     st.text("abcdefgh_", min_size=1),

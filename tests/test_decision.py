@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from tvmconv.decision import Candidate, Decision
+from tvmconv.core.decision import Candidate, Decision
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.x86 import MACHINES
 from tvmconv.selection.select import select
-from tvmconv.workload import Conv2dWorkload
 
 DECISION = select(
     Conv2dWorkload.parse("mb1ic64ih56oc64oh56kh3ph1"), MACHINES["x86-64-v3"], layer="conv"

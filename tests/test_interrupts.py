@@ -18,8 +18,8 @@ import pytest
 
 import tvmconv
 from tests.small_network import small_network
-from tvmconv.compile import pipeline
-from tvmconv.interrupts import Stopped, checkpoint, uninterrupted
+from tvmconv.compile import relax_pipeline as pipeline
+from tvmconv.core.interrupts import Stopped, checkpoint, uninterrupted
 
 ROOT = Path(__file__).parents[1]
 
@@ -98,7 +98,7 @@ def test_a_module_that_is_only_looked_up_has_its_loader() -> None:
     found = find_spec(name)
     assert found is not None
     assert "main" in found.loader.get_source(name)
-    assert files("tvmconv.suites").joinpath("dnn12.txt").is_file()
+    assert files("tvmconv.bench.suites").joinpath("dnn12.txt").is_file()
 
 
 def test_the_signal_waits_for_the_end() -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.kernels import V3, V4
-from tvmconv import registry
-from tvmconv.config import Config
-from tvmconv.errors import ConfigError
-from tvmconv.knobs import Knob, Knobs
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
 from tvmconv.report.knobs import knobs_page
-from tvmconv.schedules.x86 import gemm
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.schedules.cpu import gemm
 
 LAYER = Conv2dWorkload.parse("ic32ih14oc32kh3ph1")
 KNOBS = Knobs(

@@ -8,10 +8,10 @@ from onnx import helper
 
 import tvmconv
 from tests.frontend.onnx_runner import make_model, noise
-from tvmconv.compile import schedule
-from tvmconv.errors import ModelError, UnexpectedError
+from tvmconv.core.errors import ModelError, UnexpectedError
 from tvmconv.frontend import infer
 from tvmconv.graph import emit, layout
+from tvmconv.kernels import rules as schedule
 
 
 def _model():

@@ -21,9 +21,9 @@ from tests.strategies import (
     epilogue_ops,
     volumes,
 )
-from tvmconv.datatypes import DataTypes, Quantisation
-from tvmconv.errors import TvmconvError, WorkloadError
-from tvmconv.workload import Conv2dWorkload, EpilogueOp
+from tvmconv.core.datatypes import DataTypes, Quantisation
+from tvmconv.core.errors import TvmconvError, WorkloadError
+from tvmconv.core.workload import Conv2dWorkload, EpilogueOp
 
 RESNET_3X3 = "mb1ic64ih56iw56oc64oh56ow56kh3kw3ph1pw1+bias+add+relu"
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tests.strategies import ConvArrays
 from tvmconv.algorithms.winograd_matrices import Transforms
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.core.workload import Conv2dWorkload
 
 Array = npt.NDArray[np.float64]
 # F(4, 3) as Wang et al. (2020), section 1.2, print it: A^T, P and Q^T

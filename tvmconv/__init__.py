@@ -9,23 +9,23 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.errors import TvmconvError
-from tvmconv.interrupts import guard_imports
+from tvmconv.core.errors import TvmconvError
+from tvmconv.core.interrupts import guard_imports
+from tvmconv.core.version import __version__
 
 if TYPE_CHECKING:
     import tvmconv.transform as transform
     from tvmconv.building import build
-    from tvmconv.runtime.module import CompiledModel, load
+    from tvmconv.model import CompiledModel, load
 
 guard_imports()
 
-__version__ = "0.1.0"
 __all__ = ["CompiledModel", "TvmconvError", "__version__", "build", "load", "transform"]
 
 _LAZY = {
     "build": ("tvmconv.building", "build"),
-    "CompiledModel": ("tvmconv.runtime.module", "CompiledModel"),
-    "load": ("tvmconv.runtime.module", "load"),
+    "CompiledModel": ("tvmconv.model", "CompiledModel"),
+    "load": ("tvmconv.model", "load"),
     "transform": ("tvmconv.transform", None),
 }
 

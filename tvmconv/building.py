@@ -11,15 +11,15 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.arguments import function
-from tvmconv.interrupts import checkpoint, uninterrupted
+from tvmconv.core.arguments import function
+from tvmconv.core.interrupts import checkpoint, uninterrupted
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.runtime import forks
 
 if TYPE_CHECKING:
     import onnx
 
-    from tvmconv.runtime.module import CompiledModel
+    from tvmconv.model import CompiledModel
     from tvmconv.selection.policy import Overrides
 
 Progress = Callable[[str, int, int], None]
@@ -116,13 +116,13 @@ def build(
     """
     from tvmconv.compile.build import compile_graph
     from tvmconv.compile.culprit import failing_kernels
+    from tvmconv.core.unexpected import carrying, delivered, reported
     from tvmconv.frontend import read_model, to_relax
     from tvmconv.graph.lower import lower
-    from tvmconv.runtime.module import CompiledModel
+    from tvmconv.model import CompiledModel
+    from tvmconv.records.lookup import search_path
     from tvmconv.runtime.threads import prepare
     from tvmconv.selection.policy import make_policy
-    from tvmconv.tuning.lookup import search_path
-    from tvmconv.unexpected import carrying, delivered, reported
 
     report = _stoppable(None if progress is None else carrying(function(progress, "progress")))
     machine = resolve_machine(target, threads)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import tvm
 
 from tvmconv.machines.targets import resolve_machine
+from tvmconv.records.lookup import search_path
 from tvmconv.selection.policy import make_policy
-from tvmconv.tuning.lookup import search_path
 
 if TYPE_CHECKING:
     from tvmconv.selection.policy import Overrides
@@ -130,7 +130,7 @@ def ScheduleOperators(target: Any = "native", threads: int | None = None) -> Any
 
     def transform(mod: Any, context: Any) -> Any:
         from tvmconv.compile.external import compile_functions
-        from tvmconv.compile.schedule import schedule_module
+        from tvmconv.kernels.rules import schedule_module
 
         return compile_functions(schedule_module(mod, machine), machine, lambda _var, _func: True)
 

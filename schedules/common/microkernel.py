@@ -5,18 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmconv.errors import ConfigError
-from tvmconv.machines.record import Machine
-
-
-def check_registers(machine: Machine, needed: int, tile: str) -> None:
-    """Raise :class:`ConfigError` where a register tile, named ``tile``, does not fit."""
-    if needed > machine.vector_registers:
-        raise ConfigError(
-            f"{tile} needs {needed} vector registers, {machine.name} has "
-            f"{machine.vector_registers}; take a smaller tile"
-        )
-
 
 def transform_tile(schedule: Any, block: Any, at: Any) -> None:
     """One pass of a Winograd transform: the values of a tile in registers, or on the stack.

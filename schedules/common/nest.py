@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tvmconv.schedules.common.marks import mark_tail
+from tvmconv.tir.annotations import mark_tail
 
 # Work below this many elements runs on one thread: waking the pool costs about as much.
 PARALLEL_ELEMENTS = 16384

@@ -12,15 +12,15 @@ from tvm import te
 from tests.kernels import V3, default_config
 from tests.layout import block, unblock
 from tests.strategies import conv_arrays
-from tvmconv import registry
 from tvmconv.algorithms.operands import Operands
-from tvmconv.compile.tir import compile_function
-from tvmconv.datatypes import FLOAT32, DataTypes
-from tvmconv.errors import ConfigError
-from tvmconv.kernel import make_kernel
-from tvmconv.report.reference import convolution
+from tvmconv.bench.reference import convolution
+from tvmconv.core.datatypes import FLOAT32, DataTypes
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.kernels.kernel import make_kernel
 from tvmconv.selection.select import select
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.tir.pipeline import compile_function
 
 BLOCKED = "ic16ih8oc16kh3ph1+bias+add+relu"
 LAYERS = (BLOCKED, "ic3ih8oc16kh3ph1:nchw+bias+add+relu", f"g16{BLOCKED}")

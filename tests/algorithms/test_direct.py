@@ -27,12 +27,12 @@ from tests.kernels import (
 )
 from tests.layout import block, unblock
 from tests.strategies import conv2d_workloads, conv_arrays
-from tvmconv import registry
 from tvmconv.algorithms.direct import Direct
-from tvmconv.errors import ConfigError
-from tvmconv.kernel import make_kernel
-from tvmconv.report.reference import convolution
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.bench.reference import convolution
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.kernels.kernel import make_kernel
 
 config_for = partial(default_config, "direct")
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.kernels import HOST, V3, V4, check_kernel, each_machine, each_step
 from tests.strategies import conv2d_workloads
 from tvmconv.algorithms.direct_first import DirectFirst
-from tvmconv.config import Config
-from tvmconv.errors import ConfigError
-from tvmconv.kernel import make_kernel
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import make_kernel
 
 
 @each_machine

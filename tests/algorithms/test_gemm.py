@@ -12,13 +12,14 @@ import tvm
 from tests.kernels import REGISTER, V3, V4, Code, each_machine
 from tests.records import single_changes
 from tvmconv.algorithms.gemm import compute, pack_b
-from tvmconv.compile.tir import compile_function
-from tvmconv.config import Config
-from tvmconv.errors import ConfigError, WorkloadError
-from tvmconv.gemm import GemmKernel, GemmWorkload, make_gemm
-from tvmconv.report.gemm_run import GemmRun, exact, random_operands
-from tvmconv.schedules.common.gemm_blocks import default_config, half_cache, transfer_ratio
-from tvmconv.schedules.x86.gemm import KNOBS
+from tvmconv.bench.gemm_run import GemmRun, exact, random_operands
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError, WorkloadError
+from tvmconv.core.gemm_workload import GemmWorkload
+from tvmconv.costs.gemm_blocks import default_config, half_cache, transfer_ratio
+from tvmconv.kernels.gemm import GemmKernel, make_gemm
+from tvmconv.schedules.cpu.gemm import KNOBS
+from tvmconv.tir.pipeline import compile_function
 
 
 def relative_error(text, machine, **values):

@@ -29,10 +29,10 @@ from tests.kernels import (
 from tests.layout import block, unblock
 from tests.strategies import conv2d_workloads, conv_arrays
 from tvmconv.algorithms.im2col import Im2col
-from tvmconv.errors import ConfigError
-from tvmconv.kernel import make_kernel
-from tvmconv.report.reference import convolution
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.bench.reference import convolution
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import make_kernel
 
 config_for = partial(default_config, "im2col")
 

@@ -19,9 +19,9 @@ from tests.kernels import (
 )
 from tests.strategies import conv2d_workloads
 from tvmconv.algorithms.im2win import Im2win, columns
-from tvmconv.errors import ConfigError
-from tvmconv.kernel import make_kernel
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import make_kernel
 
 LEVELS = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel")
 

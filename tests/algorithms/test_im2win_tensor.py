@@ -16,8 +16,8 @@ from tests.strategies import conv2d_workloads
 from tvmconv.algorithms.im2col import Im2col
 from tvmconv.algorithms.im2win import Im2win, columns
 from tvmconv.algorithms.im2win_nchw import Im2winNchw
-from tvmconv.suites import load
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.bench.suites import load
+from tvmconv.core.workload import Conv2dWorkload
 
 # the thesis' table 3-3 at batch 128, as MiB of input, im2col matrix and window tensor
 MIB = {

@@ -11,8 +11,8 @@ from onnx import helper
 
 import tvmconv
 from tests.frontend.onnx_runner import make_model, noise, run_reference
-from tvmconv.errors import ConfigError
-from tvmconv.registry import ALGORITHMS
+from tvmconv.core.errors import ConfigError
+from tvmconv.kernels.registry import ALGORITHMS
 
 # input, weight, attributes; in those named "outside" no tap of any window meets the image
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {

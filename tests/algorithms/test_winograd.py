@@ -23,11 +23,11 @@ from tests.kernels import (
 from tests.strategies import CHANNELS, conv_arrays, epilogues, volumes
 from tvmconv.algorithms.winograd import Winograd, plane_stride, tiling
 from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS, transforms
-from tvmconv.config import Config
-from tvmconv.errors import ConfigError
-from tvmconv.kernel import make_kernel
-from tvmconv.registry import offers, schedule
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.kernels.registry import offers, schedule
 
 
 @st.composite

@@ -26,12 +26,12 @@ from tests.strategies import conv_arrays, epilogues
 from tests.tiles import F4_FILTER, F4_INPUT, F4_OUTPUT, tile_products, transformed_tiles
 from tvmconv.algorithms.winograd_eta import WinogradEta, _input, _product
 from tvmconv.algorithms.winograd_packing import Packing, source_transforms
-from tvmconv.config import Config
-from tvmconv.errors import ConfigError
-from tvmconv.kernel import make_kernel
-from tvmconv.registry import schedule
-from tvmconv.schedules.common.eta_model import compute_to_memory
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.winograd_eta import compute_to_memory
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.kernels.registry import schedule
 
 each_size = pytest.mark.parametrize("m", [4, 6])
 # nothing divides anything: 3 images, 20 and 25 channels, 7x9 outputs

@@ -12,12 +12,12 @@ from tvm import relax, te, tirx
 from tests.layout import block, unblock
 from tests.operators.harness import HOST, normal
 from tvmconv.compile.build import compile_graph
-from tvmconv.compile.intrinsics import vectorisable_math
 from tvmconv.compile.patterns import OPAQUE, OUT_ELEMENTWISE_FUSABLE, mark_patterns
-from tvmconv.compile.schedule import SCHEDULED, schedule_function, schedule_module
-from tvmconv.compile.tir import register
+from tvmconv.kernels.rules import SCHEDULED, schedule_function, schedule_module
 from tvmconv.operators.pool import Window, max_pool
 from tvmconv.operators.softmax import softmax
+from tvmconv.tir.intrinsics import vectorisable_math
+from tvmconv.tir.pipeline import register
 
 MACHINE = HOST
 

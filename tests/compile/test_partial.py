@@ -7,11 +7,11 @@ import pytest
 import tvm_ffi
 from tvm import ir
 
-from tvmconv.config import Config
-from tvmconv.kernel import Kernel, make_kernel
+from tvmconv.bench.kernel_run import KernelRun, random_operands
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.targets import resolve_machine
-from tvmconv.report.kernel_run import KernelRun, random_operands
-from tvmconv.workload import Conv2dWorkload
 
 LAYER = Conv2dWorkload.parse("ic32ih12oc48kh3+bias+relu")
 PADDED = Conv2dWorkload.parse("ic32ih12oc48kh3ph1+bias")

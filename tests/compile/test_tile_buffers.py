@@ -11,9 +11,9 @@ from tvm import te
 from tvm.s_tir import Schedule
 
 from tests.kernels import V3, V4
-from tvmconv.compile.streams import PANEL, STREAM
-from tvmconv.compile.tir import register
-from tvmconv.compile.workspace import recorded
+from tvmconv.tir.pipeline import register
+from tvmconv.tir.prefetch_streams import PANEL, STREAM
+from tvmconv.tir.workspace import recorded
 
 ROWS, DEPTH = 14, 40
 

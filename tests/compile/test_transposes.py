@@ -10,9 +10,9 @@ import tvm
 from tvm import te
 from tvm.s_tir import Schedule
 
-from tvmconv.compile.tir import register
 from tvmconv.machines.x86 import MACHINES
-from tvmconv.schedules.common.marks import mark_transpose
+from tvmconv.tir.annotations import mark_transpose
+from tvmconv.tir.pipeline import register
 
 V3 = MACHINES["x86-64-v3"]
 

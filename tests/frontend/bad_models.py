@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 
 from tests.frontend.onnx_runner import make_model, noise
-from tvmconv.errors import ModelError
+from tvmconv.core.errors import ModelError
 from tvmconv.frontend import read_model, to_relax
 
 

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 from tests.frontend.bad_models import conv_model, refuse
 from tests.frontend.onnx_runner import make_model, noise
-from tvmconv.errors import ModelError
+from tvmconv.core.errors import ModelError
 from tvmconv.frontend import read_model
 
 

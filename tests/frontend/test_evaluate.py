@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.frontend.onnx_runner import freeze, make_model, noise, run_reference
-from tvmconv.errors import ModelError
+from tvmconv.core.errors import ModelError
 from tvmconv.frontend import read_model
 from tvmconv.frontend.operators import IMPORTED
 

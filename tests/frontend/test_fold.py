@@ -13,7 +13,7 @@ import tvmconv
 from examples.networks import NETWORKS
 from tests.frontend.onnx_runner import make_model, noise, run_reference
 from tests.networks.test_builders import SMALL
-from tvmconv.errors import ModelError
+from tvmconv.core.errors import ModelError
 from tvmconv.frontend import read_model
 from tvmconv.frontend.graph import Graph
 

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 import tvmconv
 from tests.frontend.onnx_runner import make_model, noise, run_reference
-from tvmconv.errors import ModelError
+from tvmconv.core.errors import ModelError
 
 _CONSTANTS = {"w": noise(2, 3)}
 _NODES = {

@@ -13,7 +13,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.frontend.onnx_runner import freeze, run
-from tvmconv.errors import ModelError
+from tvmconv.core.errors import ModelError
 
 # operators whose further inputs are data; all other further inputs are parameters
 DATA_OPERATORS = {

@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.fuzz.corpus import networks
 from tests.fuzz.runner import Note, Wrong
-from tvmconv.errors import TvmconvError
+from tvmconv.core.errors import TvmconvError
 
 Pair = tuple[bytes, bytes]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from tests.fuzz.json_mutations import mutated_text
 from tests.fuzz.runner import Note, Wrong
 from tests.tuning.examples import DENSE, DEPTHWISE, SMALL, V3, V4, record
-from tvmconv import registry
-from tvmconv.tuning.logfile import read_log
-from tvmconv.tuning.lookup import tuned
-from tvmconv.tuning.space import make_space, record_machine, refusal
+from tvmconv.kernels import registry
+from tvmconv.records.logfile import read_log
+from tvmconv.records.lookup import tuned
+from tvmconv.records.space import make_space, record_machine, refusal
 
 _LINES = 20
 _RECORDS = (record(), record(SMALL, V3), record(DEPTHWISE, V4, "depthwise"))

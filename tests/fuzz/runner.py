@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from tvmconv.errors import TvmconvError, UnexpectedError
+from tvmconv.core.errors import TvmconvError, UnexpectedError
 
 OUTCOMES = ("ok", "unchecked", "refused", "crash", "hang", "guarded", "foreign", "wrong")
 # a guarded failure is told in a sentence, but nobody meant to raise it

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.fuzz.runner import Limits, Note, Wrong, run_attempts
-from tvmconv.errors import InputError, UnexpectedError
+from tvmconv.core.errors import InputError, UnexpectedError
 
 
 def _hang() -> None:

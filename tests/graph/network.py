@@ -19,7 +19,7 @@ from tvmconv.graph.match import CONV
 from tvmconv.graph.read import read_function
 from tvmconv.machines.record import Machine
 from tvmconv.machines.x86 import MACHINES
-from tvmconv.runtime.module import CompiledModel
+from tvmconv.model import CompiledModel
 
 AVX512: Machine = MACHINES["x86-64-v4"]
 

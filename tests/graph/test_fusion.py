@@ -12,7 +12,7 @@ import tvmconv
 from tests.frontend.onnx_runner import make_model, noise, run_reference
 from tvmconv.frontend import read_model, to_relax
 from tvmconv.graph.lower import LoweredGraph, lower
-from tvmconv.machine import MACHINES
+from tvmconv.machines.x86 import MACHINES
 
 CURVED = ("Sigmoid", "Tanh", "Exp", "Erf", "Softplus")
 

@@ -14,11 +14,11 @@ from tvm import relax
 import tvmconv.transform
 from tests.kernels import REGISTER, Code, default_config, each_target, generated_code
 from tests.tuning.examples import record
-from tvmconv.errors import ConfigError, TargetError
-from tvmconv.kernel import make_kernel
+from tvmconv.core.errors import ConfigError, TargetError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.records.logfile import append
 from tvmconv.transform import ScheduleOperators, SubstituteConv2d
-from tvmconv.tuning.logfile import append
-from tvmconv.workload import Conv2dWorkload
 
 RNG = np.random.default_rng(0)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tvmconv.errors import TargetError
+from tvmconv.core.errors import TargetError
 from tvmconv.machines import host as host_module
 from tvmconv.machines.host import host_cores, host_features, native_machine
 

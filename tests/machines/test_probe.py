@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tvm
 
-from tvmconv.errors import TargetError
+from tvmconv.core.errors import TargetError
 from tvmconv.machines import probe_kernels
 from tvmconv.machines.host import host_features, native_machine
 from tvmconv.machines.probe import CHAINS, measure, of_ports

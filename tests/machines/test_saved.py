@@ -12,7 +12,7 @@ import pytest
 
 import tvmconv
 from tests.small_network import small_network
-from tvmconv.errors import TvmconvError
+from tvmconv.core.errors import TvmconvError
 from tvmconv.machines import saved
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine, shipped_machine

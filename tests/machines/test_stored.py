@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from tvmconv.errors import TargetError
+from tvmconv.core.errors import TargetError
 from tvmconv.machines.record import Machine, Rates
 from tvmconv.machines.stored import read_machine, read_rates
 from tvmconv.machines.x86 import MACHINES

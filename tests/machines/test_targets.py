@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from tvm.target import Target
 
-from tvmconv.errors import TargetError
+from tvmconv.core.errors import TargetError
+from tvmconv.machines.gate import lacks
 from tvmconv.machines.host import host_cores, host_features
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.machines.x86 import MACHINES
-from tvmconv.runtime.gate import lacks
 
 
 @pytest.mark.parametrize("name", MACHINES)

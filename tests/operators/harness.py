@@ -13,10 +13,10 @@ from onnx import helper
 from tvm import te
 
 from tests.kernels import REGISTER, executed_on, widest
-from tvmconv.compile.schedule import schedule_function
-from tvmconv.compile.tir import compile_function
+from tvmconv.kernels.rules import schedule_function
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
+from tvmconv.tir.pipeline import compile_function
 
 # for tests that only read what they compile, and for those that execute it
 MACHINES = [

@@ -5,12 +5,7 @@ import pytest
 
 from tests.layout import block, unblock
 from tests.operators.harness import HOST, each_machine, normal, run
-from tvmconv.operators.channels import (
-    concat_channels,
-    pad_blocked,
-    shuffle_channels,
-    slice_blocked,
-)
+from tvmconv.operators.channels import concat_channels, pad_blocked, shuffle_channels, slice_blocked
 
 
 @each_machine

@@ -5,6 +5,7 @@ import pytest
 
 from tests.layout import block
 from tests.operators.harness import HOST, MACHINES, Built, assert_close, each_machine, normal
+from tvmconv.core.workload import EpilogueOp
 from tvmconv.operators.dense import (
     block_flattened_weight,
     dense,
@@ -12,7 +13,6 @@ from tvmconv.operators.dense import (
     pack_dense_bias,
     pack_dense_weight,
 )
-from tvmconv.workload import EpilogueOp
 
 BIAS, RELU, ADD = EpilogueOp("bias"), EpilogueOp("relu"), EpilogueOp("add")
 

@@ -14,15 +14,15 @@ import onnx
 import pytest
 
 from tests.small_network import small_network
-from tvmconv.gemm import GemmWorkload
-from tvmconv.peers import OWN, PEERS
-from tvmconv.report.bench import make_plan
-from tvmconv.report.bench_run import write_reference
-from tvmconv.report.cases import write_layer_case, write_model_case
-from tvmconv.report.gemm_run import write_gemm_case
-from tvmconv.report.variants import Variant
-from tvmconv.report.worker_process import Contender, WorkerProcess
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.bench.cases import write_layer_case, write_model_case
+from tvmconv.bench.gemm_run import write_gemm_case
+from tvmconv.bench.peers import OWN, PEERS
+from tvmconv.bench.plan import make_plan
+from tvmconv.bench.rounds import write_reference
+from tvmconv.bench.variants import Variant
+from tvmconv.bench.worker_process import Contender, WorkerProcess
+from tvmconv.core.gemm_workload import GemmWorkload
+from tvmconv.core.workload import Conv2dWorkload
 
 LAYERS = (
     "ic16ih14oc32kh3ph1",

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tvmconv.bench.host import host_header, pick_cpus
+from tvmconv.bench.plan import make_plan
+from tvmconv.bench.report import bench_report
+from tvmconv.bench.result import BenchResult, CaseResult, Entry, joined, read_saved
 from tvmconv.cli.output import write_text
-from tvmconv.errors import InputError, TvmconvError, WorkloadError
-from tvmconv.report.bench import make_plan
-from tvmconv.report.bench_report import bench_report
-from tvmconv.report.bench_result import BenchResult, CaseResult, Entry, joined, read_saved
-from tvmconv.report.host import host_header, pick_cpus
+from tvmconv.core.errors import InputError, TvmconvError, WorkloadError
 
 
 def result(ours: float, theirs: float) -> BenchResult:

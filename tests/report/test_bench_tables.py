@@ -7,13 +7,13 @@ import re
 
 import pytest
 
-from tvmconv.errors import InputError
-from tvmconv.peers.worker import _thinned
-from tvmconv.report.bench_report import bench_report
-from tvmconv.report.bench_result import BenchResult, CaseResult, Entry
-from tvmconv.report.case_memory import layer_bytes, too_large
-from tvmconv.suites import load, with_batch
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.bench.case_memory import layer_bytes, too_large
+from tvmconv.bench.peers.worker import _thinned
+from tvmconv.bench.report import bench_report
+from tvmconv.bench.result import BenchResult, CaseResult, Entry
+from tvmconv.bench.suites import load, with_batch
+from tvmconv.core.errors import InputError
+from tvmconv.core.workload import Conv2dWorkload
 
 PROBLEM = "mb1ic16ih10iw10oc16oh8ow8kh3kw3"
 FACTS = {"multiplies": 250, "workspace_bytes": 1024, "packed_weight_bytes": 9216}

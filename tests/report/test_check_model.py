@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from tvmconv.bench.check_model import check_model_report
+from tvmconv.bench.suites import parse_layer
 from tvmconv.machines.targets import resolve_machine
-from tvmconv.report.check_model import check_model_report
 from tvmconv.selection.policy import make_policy
-from tvmconv.suites import parse_layer
 
 LAYERS = [
     parse_layer('ic16ih5oc16kh3ph1+bias+relu n"a*2"'),

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 
-from tvmconv.report import Column, Report, Table
+from tvmconv.report.document import Column, Report, Table
 
 ROWS = [
     {"layer": "conv[1]", "seconds": 0.0012345, "share": 0.5, "extra": 7},

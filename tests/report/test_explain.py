@@ -14,18 +14,18 @@ from scipy.signal import correlate
 
 import tvmconv
 from tests.graph.network import Net
-from tvmconv import registry
-from tvmconv.errors import TvmconvError
-from tvmconv.kernel import make_kernel
+from tvmconv.bench.kernel_run import KernelRun, random_operands, relative_error
+from tvmconv.bench.measured_error import measure_errors
+from tvmconv.core.errors import TvmconvError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.report.clock import clock_of
 from tvmconv.report.explain import explain_report
 from tvmconv.report.explain_frontier import memory_frontier
 from tvmconv.report.explain_page import explain_page
-from tvmconv.report.kernel_run import KernelRun, random_operands, relative_error
-from tvmconv.report.measured_error import measure_errors
 from tvmconv.report.summary import compile_report
-from tvmconv.workload import Conv2dWorkload
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from tvmconv.errors import InputError
-from tvmconv.report.bench import bench_report, make_plan, run_plan
-from tvmconv.report.bench_result import BenchResult
-from tvmconv.report.case_memory import too_large
-from tvmconv.suites import Product
+from tvmconv.bench.case_memory import too_large
+from tvmconv.bench.plan import bench_report, make_plan, run_plan
+from tvmconv.bench.result import BenchResult
+from tvmconv.bench.suites import Product
+from tvmconv.core.errors import InputError
 
 
 def test_a_product_with_openblas_and_onnxruntime():

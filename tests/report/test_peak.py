@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from tvmconv.bench.peak import measure_peak
 from tvmconv.machines.host import native_machine
-from tvmconv.report.peak import measure_peak
 
 
 def test_measured_peak_is_a_rate():

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.tuning import examples
-from tvmconv.errors import ConfigError, InputError
+from tvmconv.bench.variants import Variant, chosen_kernel, parse_variants
+from tvmconv.core.errors import ConfigError, InputError
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.x86 import MACHINES
-from tvmconv.report.variants import Variant, chosen_kernel, parse_variants
+from tvmconv.records import logfile
 from tvmconv.selection.select import select
-from tvmconv.tuning import logfile
-from tvmconv.workload import Conv2dWorkload
 
 V3, V4 = MACHINES["x86-64-v3"], MACHINES["x86-64-v4"]
 BLOCKED = Conv2dWorkload.parse("ic64ih28oc64kh3ph1")

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tvmconv.report.bench_run import Field
-from tvmconv.report.cases import CaseInfo, write_layer_case
-from tvmconv.report.worker_process import Contender, WorkerError, WorkerProcess
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.bench.cases import CaseInfo, write_layer_case
+from tvmconv.bench.rounds import Field
+from tvmconv.bench.worker_process import Contender, WorkerError, WorkerProcess
+from tvmconv.core.workload import Conv2dWorkload
 
 ADAPTER = """
 from __future__ import annotations
@@ -169,7 +169,7 @@ def test_rounds_are_interleaved_and_failures_recorded(adapter: str, folder: Path
 def test_a_stopped_worker_ends_with_a_program_that_is_killed(adapter: str) -> None:
     code = f"""
 import sys, time
-from tvmconv.report.worker_process import Contender, WorkerProcess
+from tvmconv.bench.worker_process import Contender, WorkerProcess
 worker = WorkerProcess(Contender("fake", {adapter!r}, sys.executable), 1)
 worker.ask(60.0, do="hello")
 print(worker.process.pid, flush=True)

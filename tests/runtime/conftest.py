@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import programs
 
-from tvmconv.runtime.module import CompiledModel
+from tvmconv.model import CompiledModel
 
 
 @pytest.fixture(scope="session")

@@ -19,8 +19,8 @@ import numpy as np
 import programs
 
 import tvmconv
-from tvmconv.errors import TvmconvError
-from tvmconv.runtime.module import CompiledModel, load
+from tvmconv.core.errors import TvmconvError
+from tvmconv.model import CompiledModel, load
 
 REFUSED = 7
 X = np.ones((programs.BUSY_ROWS, programs.BUSY_LENGTH), "float32")

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tvmconv.runtime.module import CompiledModel, load
+from tvmconv.model import CompiledModel, load
 
 STEPS = ("open", "close", "write", "sendfile", "fsync", "replace", "unlink", "listdir")
 

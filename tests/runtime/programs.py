@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.decision import KernelCall, Unscheduled
+from tvmconv.core.decision import KernelCall, Unscheduled
+from tvmconv.core.tensor import TensorInfo
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
-from tvmconv.runtime.module import CompiledModel
-from tvmconv.runtime.tensor import TensorInfo
+from tvmconv.model import CompiledModel
 
 ROWS, COLUMNS = 24, 40
 WEIGHT = np.random.default_rng(7).standard_normal((COLUMNS, COLUMNS)).astype("float32")

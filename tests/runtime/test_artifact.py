@@ -15,10 +15,11 @@ import programs
 import pytest
 
 import tvmconv
-from tvmconv.errors import ArtifactError, InputError
+from tvmconv.core.errors import ArtifactError, InputError
+from tvmconv.machines import gate
 from tvmconv.machines.x86 import MACHINES
-from tvmconv.runtime import engine, gate, manifest
-from tvmconv.runtime.module import CompiledModel, load
+from tvmconv.model import CompiledModel, load
+from tvmconv.runtime import engine, manifest
 
 FRESH = """
 import json, sys

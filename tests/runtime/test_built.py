@@ -10,7 +10,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import tvmconv
-from tvmconv.runtime.module import CompiledModel
+from tvmconv.model import CompiledModel
 
 INPUT = (1, 3, 20, 20)
 

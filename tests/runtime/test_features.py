@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from tvmconv.machines.features import required_features
 from tvmconv.machines.host import host_features, native_machine
 from tvmconv.machines.x86 import MACHINES
-from tvmconv.runtime.features import required_features
 
 
 def test_what_llvm_may_use_is_required() -> None:

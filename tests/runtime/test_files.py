@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from tvmconv import suites
-from tvmconv.errors import ArtifactError, InputError, TvmconvError
+from tvmconv.bench import suites
+from tvmconv.bench.result import read_saved
+from tvmconv.bench.running import read_inputs
+from tvmconv.core import files
+from tvmconv.core.errors import ArtifactError, InputError, TvmconvError
 from tvmconv.frontend.source import open_source
-from tvmconv.report.bench_result import read_saved
-from tvmconv.report.running import read_inputs
-from tvmconv.runtime import files
+from tvmconv.records.logfile import read_log
 from tvmconv.runtime.manifest import is_manifest, read_manifest
 from tvmconv.selection.overrides import read_overrides
-from tvmconv.tuning.logfile import read_log
 
 READERS: dict[str, Callable[[Path], Any]] = {
     "manifest": read_manifest,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tvmconv.errors import TvmconvError
+from tvmconv.core.errors import TvmconvError
 from tvmconv.runtime import forks
 
 ROOT = Path(__file__).parents[2]

@@ -16,23 +16,24 @@ from tvm import relax, te
 
 import tvmconv
 from tests.small_network import small_network
+from tvmconv.bench.check_model import check_layer
+from tvmconv.bench.gemm_run import GemmRun
+from tvmconv.bench.gemm_run import random_operands as matrices
+from tvmconv.bench.kernel_run import KernelRun, random_operands
+from tvmconv.bench.measured_error import measure_errors
+from tvmconv.bench.peak import fma_runner, measure_peak, read_runner
+from tvmconv.bench.plan import make_plan, run_plan
+from tvmconv.bench.suites import parse_layer
 from tvmconv.compile.build import compile_graph
-from tvmconv.errors import ArtifactError
-from tvmconv.gemm import GemmWorkload
-from tvmconv.kernel import Kernel, make_kernel
+from tvmconv.core.errors import ArtifactError
+from tvmconv.core.gemm_workload import GemmWorkload
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import Kernel, make_kernel
+from tvmconv.machines import gate
+from tvmconv.machines.features import required_features
+from tvmconv.machines.gate import Code
 from tvmconv.machines.x86 import MACHINES
-from tvmconv.report.bench import make_plan, run_plan
-from tvmconv.report.check_model import check_layer
-from tvmconv.report.gemm_run import GemmRun
-from tvmconv.report.gemm_run import random_operands as matrices
-from tvmconv.report.kernel_run import KernelRun, random_operands
-from tvmconv.report.measured_error import measure_errors
-from tvmconv.report.peak import fma_runner, measure_peak, read_runner
-from tvmconv.runtime import gate
-from tvmconv.runtime.features import required_features
-from tvmconv.runtime.gate import Code
 from tvmconv.selection.policy import make_policy
-from tvmconv.suites import parse_layer
 from tvmconv.tuning import auto
 from tvmconv.tuning.candidate import compile_kernel
 from tvmconv.tuning.measure import Final, LocalMeasurer
@@ -40,7 +41,6 @@ from tvmconv.tuning.place import Local, make_place
 from tvmconv.tuning.pool import Pool
 from tvmconv.tuning.session import check_host
 from tvmconv.tuning.settings import Settings
-from tvmconv.workload import Conv2dWorkload
 
 V3, V4 = (MACHINES[name].with_cores(1) for name in ("x86-64-v3", "x86-64-v4"))
 WORKLOAD = Conv2dWorkload.parse("ic16ih6oc16kh3ph1")
@@ -166,20 +166,20 @@ def test_it_lets_pass_what_the_host_has(target: Any) -> None:
 
 # Names of TVM's and ours that lead to compiled code, and the only files that may use them.
 ENTRANCES = {
-    "tirx.build": {"compile/tir.py", "machines/probe_kernels.py"},
-    "relax.build": {"compile/build.py", "peers/own.py"},
+    "tirx.build": {"tir/pipeline.py", "machines/probe_kernels.py"},
+    "relax.build": {"compile/build.py", "bench/peers/own.py"},
     "tvm.build": set(),
     "tvm.compile": set(),
     "FoldConstant": set(),
-    "VirtualMachine": {"peers/own.py"},
+    "VirtualMachine": {"bench/peers/own.py"},
     "as_import": {"compile/external.py"},
     # torch's
-    "jit": {"peers/torch_jit.py"},
+    "jit": {"bench/peers/torch_jit.py"},
     "vm_load_executable": {"runtime/engine.py"},
     "load_module": {"runtime/engine.py", "tuning/place.py"},
     "load_library": {"runtime/library.py"},
     "virtual_machine": {"runtime/runner.py"},
-    "Runner": {"runtime/module.py"},
+    "Runner": {"model.py"},
     "new_instance": {"runtime/runner.py", "runtime/profile.py", "runtime/timing.py"},
     # on a device of an RPC tracker
     "time_evaluator": {"tuning/place.py"},

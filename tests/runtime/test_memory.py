@@ -6,8 +6,8 @@ import numpy as np
 import programs
 import pytest
 
+from tvmconv.model import CompiledModel
 from tvmconv.runtime.memory import peak_storage, returns_constants
-from tvmconv.runtime.module import CompiledModel
 
 STATISTICS = """Relax VM executable statistics:
   Constant pool (# 5): [float32, "ErrorContext(fn=main, a=R.Tensor((2, 3), dtype="float32")) ", \

@@ -8,8 +8,8 @@ from itertools import pairwise
 import programs
 import pytest
 
-from tvmconv.decision import KernelCall
-from tvmconv.runtime.module import CompiledModel
+from tvmconv.core.decision import KernelCall
+from tvmconv.model import CompiledModel
 from tvmconv.runtime.profile import match_calls
 from tvmconv.runtime.timing import random_inputs
 
@@ -68,7 +68,7 @@ def test_timing(dense: CompiledModel) -> None:
 
 
 def test_random_inputs_are_seeded() -> None:
-    from tvmconv.runtime.tensor import TensorInfo
+    from tvmconv.core.tensor import TensorInfo
 
     infos = [
         TensorInfo("a", (3, 4), "float32"),

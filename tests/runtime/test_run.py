@@ -8,8 +8,8 @@ import numpy as np
 import programs
 import pytest
 
-from tvmconv.errors import InputError
-from tvmconv.runtime.module import CompiledModel
+from tvmconv.core.errors import InputError
+from tvmconv.model import CompiledModel
 
 
 def assert_matches(outputs: object, inputs: dict[str, np.ndarray]) -> None:

@@ -17,10 +17,11 @@ import numpy as np
 import programs
 import pytest
 
-from tvmconv.errors import ArtifactError
-from tvmconv.runtime import artifact, files, link
+from tvmconv.core import files
+from tvmconv.core.errors import ArtifactError
+from tvmconv.model import CompiledModel, load
+from tvmconv.runtime import artifact, link
 from tvmconv.runtime.manifest import read_manifest
-from tvmconv.runtime.module import CompiledModel, load
 
 
 def test_saving_after_running_gives_the_same_bytes(tmp_path: Path) -> None:

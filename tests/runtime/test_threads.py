@@ -15,8 +15,8 @@ import observe
 import programs
 import pytest
 
+from tvmconv.model import CompiledModel, load
 from tvmconv.runtime import threads
-from tvmconv.runtime.module import CompiledModel, load
 
 needs_two_cpus = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="this process may use one CPU only"
@@ -36,7 +36,7 @@ def busy(busy_files: dict[int, Path]) -> dict[int, CompiledModel]:
 def in_fresh_process(code: str, *arguments: object) -> str:
     lines = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import numpy as np, observe, programs\nfrom tvmconv.runtime.module import load\n"
+        "import numpy as np, observe, programs\nfrom tvmconv.model import load\n"
         "x = np.ones((programs.BUSY_ROWS, programs.BUSY_LENGTH), 'float32')\n" + code
     )
     command = [sys.executable, "-c", lines, *map(str, arguments)]
@@ -130,7 +130,8 @@ def test_a_bound_caller_of_our_own_shares_no_cpu_with_a_worker() -> None:
 import os
 os.environ["TVM_BIND_THREADS"] = "1"
 from tvmconv.runtime import threads
-threads.set_environment_defaults()
+from tvmconv.runtime.environment import set_environment_defaults
+set_environment_defaults()
 if os.fork() == 0:
     masks = threads.call(2, lambda: [
         os.sched_getaffinity(int(task)) for task in os.listdir("/proc/self/task")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import programs
 
-from tvmconv.runtime.module import load
+from tvmconv.model import load
 
 
 def resident_bytes() -> int:

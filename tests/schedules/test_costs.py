@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.kernels import V3, V4
 from tests.strategies import conv2d_workloads, depthwise_workloads
-from tvmconv import registry
-from tvmconv.config import Config
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
 from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
-from tvmconv.workload import Conv2dWorkload
 
 LARGE = "mb1ic256ih56oc256oh56kh3ph1"
 DEEP = "mb1ic512ih7oc512oh7kh3ph1"

@@ -14,10 +14,10 @@ from tests.kernels import (
     lowered_text,
     reduction_nests,
 )
-from tvmconv.kernel import make_kernel
-from tvmconv.registry import schedule
-from tvmconv.schedules.common.tile_model import TileModel
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.register_tile import TileModel
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.kernels.registry import schedule
 
 PROBLEMS = [
     "ic64ih56oc64kh3ph1+bias+relu",

@@ -12,11 +12,11 @@ from tests.kernels import (
     reduction_nests,
     tasks,
 )
-from tvmconv.config import Config
-from tvmconv.errors import ConfigError
-from tvmconv.kernel import make_kernel
-from tvmconv.registry import schedule
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.kernels.registry import schedule
 
 LAYERS = (
     "ic3ih224oc64kh7sh2ph3:nchw+bias+relu",

@@ -11,9 +11,9 @@ from tests.kernels import (
     generated_code,
     reduction_nests,
 )
-from tvmconv.kernel import make_kernel
-from tvmconv.registry import schedule
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.kernels.registry import schedule
 
 PROBLEMS = ["ic64ih56oc64kh3ph1+bias+relu", "ic256ih14oc256kh3ph1", "ic96ih24oc256kh5"]
 

@@ -17,14 +17,14 @@ import tvm_ffi
 from tvm import tirx
 
 from tests.kernels import V3, each_machine, errors, tasks
-from tvmconv import registry
-from tvmconv.compile.rewrite import rebuilt, substitute
-from tvmconv.config import Config
-from tvmconv.errors import ConfigError
-from tvmconv.kernel import Kernel, make_kernel
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.record import Machine
-from tvmconv.tuning.space import make_space
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.records.space import make_space
+from tvmconv.tir.rewrite import rebuilt, substitute
 
 _LAYERS = (  # odd sizes, so that the last tiles and bands are cut
     "mb1ic17ih11iw7oc40kh3ph1+bias+add+relu",

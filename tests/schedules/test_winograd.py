@@ -15,9 +15,9 @@ from tests.kernels import (
     lowered_text,
     reduction_nests,
 )
-from tvmconv.kernel import make_kernel
-from tvmconv.registry import offers, schedule
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.kernels.registry import offers, schedule
 
 PROBLEMS = [
     "ic64ih56oc64kh3ph1+bias+relu",

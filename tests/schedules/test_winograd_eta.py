@@ -22,12 +22,12 @@ from tests.kernels import (
     reduction_nests,
 )
 from tvmconv.algorithms.winograd_packing import Packing
-from tvmconv.compile.blocks import lower_blocks
-from tvmconv.compile.transposes import transpose_copies
-from tvmconv.config import Config
-from tvmconv.kernel import make_kernel
-from tvmconv.registry import offers, schedule
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.kernels.registry import offers, schedule
+from tvmconv.tir.blocks import lower_blocks
+from tvmconv.tir.transposes import transpose_copies
 
 # 4 images: all extents of the product's loops differ, so that their order shows
 WORKLOAD = Conv2dWorkload.parse("mb4ic48ih20oc80kh3ph1+bias+relu")

@@ -10,12 +10,12 @@ import pytest
 
 import tvmconv
 from tests.graph.network import Net
-from tvmconv.errors import ConfigError
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.x86 import MACHINES
 from tvmconv.selection.overrides import check_used, read_overrides
 from tvmconv.selection.policy import make_policy
 from tvmconv.selection.select import candidates, select
-from tvmconv.workload import Conv2dWorkload
 
 MACHINE = MACHINES["x86-64-v4"]
 DENSE = Conv2dWorkload.parse("mb1ic64ih56oc64kh3ph1+bias+relu")

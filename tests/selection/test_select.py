@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from tvmconv import registry
-from tvmconv.config import Config
-from tvmconv.datatypes import DataTypes
-from tvmconv.decision import CAUSES, Decision
-from tvmconv.errors import ConfigError
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import DataTypes
+from tvmconv.core.decision import CAUSES, Decision
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
 from tvmconv.machines.x86 import MACHINES
 from tvmconv.selection.policy import check_algorithms, make_policy
 from tvmconv.selection.select import candidates, select
-from tvmconv.workload import Conv2dWorkload
 
 AVX512, AVX2 = MACHINES["x86-64-v4"], MACHINES["x86-64-v3"]
 STRIDED = Conv2dWorkload.parse("mb1ic64ih14oc64kh3ph1sh2+bias+relu")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tvmconv import suites
-from tvmconv.errors import WorkloadError
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.bench import suites
+from tvmconv.core.errors import WorkloadError
+from tvmconv.core.workload import Conv2dWorkload
 
 # convolutions, and their multiply-adds in millions, as the networks' papers and model zoos state
 # them (torchvision's table for ResNet, VGG, AlexNet and MobileNetV2)

@@ -6,14 +6,14 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from tvmconv import registry
-from tvmconv.config import Config
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
 from tvmconv.machines.record import Machine
 from tvmconv.machines.x86 import MACHINES
+from tvmconv.records.record import Record, machine_facts
 from tvmconv.tuning.journal import Trial
 from tvmconv.tuning.measure import Measured
-from tvmconv.tuning.record import Record, machine_facts
-from tvmconv.workload import Conv2dWorkload
 
 V4 = replace(MACHINES["x86-64-v4"], cores=1)
 V3 = replace(MACHINES["x86-64-v3"], cores=1)

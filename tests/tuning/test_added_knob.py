@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.tuning.examples import DENSE, V4, record
-from tvmconv import registry
-from tvmconv.kernel import make_kernel
-from tvmconv.knobs import Knob
+from tvmconv.core.knobs import Knob
+from tvmconv.kernels import registry
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.records.logfile import append, read_log
+from tvmconv.records.lookup import best_config, shipped_folder
+from tvmconv.records.record import Record
+from tvmconv.records.space import make_space, record_machine, refusal, validated
 from tvmconv.selection.select import candidates
-from tvmconv.tuning.logfile import append, read_log
-from tvmconv.tuning.lookup import best_config, shipped_folder
-from tvmconv.tuning.record import Record
-from tvmconv.tuning.space import make_space, record_machine, refusal, validated
 
 SHIPPED = [r for path in sorted(shipped_folder().glob("*.jsonl")) for r in read_log(path).records]
 NOVEL = Knob("novel", "a knob of tomorrow", lambda w, machine: (1, 2, 4), neutral=1)

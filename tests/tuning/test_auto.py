@@ -13,15 +13,15 @@ import psutil
 import pytest
 
 from tests.tuning.examples import DEPTHWISE, POINTWISE, V3, Instant, record
-from tvmconv.report.tuning import tune_report
+from tvmconv.records.logfile import append, read_log
+from tvmconv.records.space import refusal
 from tvmconv.tuning import auto
 from tvmconv.tuning.compare import tune_auto
 from tvmconv.tuning.journal import Journal
-from tvmconv.tuning.logfile import append, read_log
 from tvmconv.tuning.measure import Final
+from tvmconv.tuning.reports import tune_report
 from tvmconv.tuning.session import Task, tune
 from tvmconv.tuning.settings import Settings
-from tvmconv.tuning.space import refusal
 
 SETTINGS = Settings(trials=4, final=Final(rounds=4, seconds=1e-3))
 

@@ -10,15 +10,15 @@ import pytest
 
 import tvmconv
 from tests.tuning.examples import V3, default, record
-from tvmconv.config import Config
-from tvmconv.errors import TvmconvError
+from tvmconv.core.config import Config
+from tvmconv.core.errors import TvmconvError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.records.logfile import append
+from tvmconv.records.lookup import ENVIRONMENT
 from tvmconv.report.explain import explain_report
 from tvmconv.selection.policy import make_policy
 from tvmconv.selection.select import select
-from tvmconv.tuning.logfile import append
-from tvmconv.tuning.lookup import ENVIRONMENT
 from tvmconv.tuning.session import collect
-from tvmconv.workload import Conv2dWorkload
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from tests.tuning.examples import POINTWISE, SMALL, V3, record
 from tvmconv.cli.main import app
-from tvmconv.config import Config
+from tvmconv.core.config import Config
 from tvmconv.machines.host import host_cores
-from tvmconv.tuning.logfile import append, read_log
+from tvmconv.records.logfile import append, read_log
 
 
 def invoke(*words):

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from tests.fuzz.logs import check, mutant
-from tvmconv.errors import TvmconvError
-from tvmconv.tuning.logfile import read_log
+from tvmconv.core.errors import TvmconvError
+from tvmconv.records.logfile import read_log
 
 
 def _check(path, count, seed):

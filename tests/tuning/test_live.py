@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from tests.tuning.examples import POINTWISE, SMALL, V3, Instant
 from tvmconv.cli.live import Live, duration, line
-from tvmconv.report.tuning import tune_report
 from tvmconv.tuning.peer_times import PeerTimes
+from tvmconv.tuning.reports import tune_report
 from tvmconv.tuning.session import Progress, Task, tune
 from tvmconv.tuning.settings import Outcome, Settings
 

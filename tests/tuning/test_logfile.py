@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from tests.tuning.examples import record
-from tvmconv.errors import TvmconvError
-from tvmconv.tuning import logfile
-from tvmconv.tuning.logfile import append, locked, read_log, rewrite
+from tvmconv.core.errors import TvmconvError
+from tvmconv.records import logfile
+from tvmconv.records.logfile import append, locked, read_log, rewrite
 
 
 def test_unreadable_lines_are_skipped_and_named(tmp_path, caplog):
@@ -75,7 +75,7 @@ def test_rewrite_leaves_the_old_file_where_it_fails(tmp_path):
 _WRITER = """
 import sys
 from pathlib import Path
-from tvmconv.tuning.logfile import append
+from tvmconv.records.logfile import append
 for number in range(40):
     append(Path(sys.argv[1]), [sys.argv[2] * (2000 + number)])
 """
@@ -93,7 +93,7 @@ def test_two_writers_never_mix_their_lines(tmp_path):
 def test_lock_is_free_after_its_holder_was_killed(tmp_path):
     path = tmp_path / "a.jsonl"
     code = (
-        "import sys,time\nfrom pathlib import Path\nfrom tvmconv.tuning.logfile import locked\n"
+        "import sys,time\nfrom pathlib import Path\nfrom tvmconv.records.logfile import locked\n"
         "with locked(Path(sys.argv[1])):\n print('held', flush=True)\n time.sleep(60)"
     )
     holder = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE)

@@ -11,12 +11,12 @@ from dataclasses import replace
 import pytest
 
 from tests.tuning.examples import DENSE, SMALL, V3, V4, default, record
-from tvmconv.config import Config
-from tvmconv.datatypes import DataTypes
-from tvmconv.errors import TvmconvError
-from tvmconv.tuning.logfile import append
-from tvmconv.tuning.lookup import ENVIRONMENT, best_config, search_path, tuned
-from tvmconv.tuning.space import refusal
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import DataTypes
+from tvmconv.core.errors import TvmconvError
+from tvmconv.records.logfile import append
+from tvmconv.records.lookup import ENVIRONMENT, best_config, search_path, tuned
+from tvmconv.records.space import refusal
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_look_up_loads_no_compiler(write):
     code = (
         "import json, sys\nfrom pathlib import Path\n"
         "from tvmconv.machines.stored import read_machine\n"
-        "from tvmconv.workload import Conv2dWorkload\nfrom tvmconv.tuning import lookup\n"
+        "from tvmconv.core.workload import Conv2dWorkload\nfrom tvmconv.tuning import lookup\n"
         "machine = read_machine(json.loads(sys.argv[2]))\n"
         "work = Conv2dWorkload.parse(sys.argv[3])\n"
         "assert lookup.best_config(work, machine, 'direct', [Path(sys.argv[1])])\n"

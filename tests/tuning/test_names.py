@@ -16,9 +16,9 @@ import tvm
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.feature_extractor import PerStoreFeature
 from tests.tuning.examples import V3
-from tvmconv import registry
-from tvmconv.kernel import make_kernel
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.core.workload import Conv2dWorkload
 seen = {}
 for text in sys.argv[1:]:
     workload = Conv2dWorkload.parse(text)

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tests.tuning.examples import DENSE, DEPTHWISE, V3, record
-from tvmconv.datatypes import DataTypes, Quantisation
-from tvmconv.tuning.fields import RecordError
-from tvmconv.tuning.record import Record, machine_key, outliers
+from tvmconv.core.datatypes import DataTypes, Quantisation
+from tvmconv.records.fields import RecordError
+from tvmconv.records.record import Record, machine_key, outliers
 
 
 def test_provenance_survives_a_round_trip():

@@ -8,10 +8,10 @@ import random
 import pytest
 
 from tests.tuning.examples import DENSE, DEPTHWISE, V3, V4, default
-from tvmconv import registry
-from tvmconv.errors import ConfigError
+from tvmconv.core.errors import ConfigError
+from tvmconv.kernels import registry
+from tvmconv.records.space import make_space, validate
 from tvmconv.tuning.search import Search
-from tvmconv.tuning.space import make_space, validate
 
 
 def landscape(config):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tvmconv.tuning.logfile import read_log
-from tvmconv.tuning.lookup import shipped_folder
-from tvmconv.tuning.space import refusal
+from tvmconv.records.logfile import read_log
+from tvmconv.records.lookup import shipped_folder
+from tvmconv.records.space import refusal
 
 LOGS = sorted(shipped_folder().glob("*.jsonl"))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.tuning.examples import DENSE, SMALL, V3, V4, default, record
-from tvmconv.config import Config
-from tvmconv.tuning.space import refusal
-from tvmconv.tuning.store import best, merge, prune
+from tvmconv.core.config import Config
+from tvmconv.records.space import refusal
+from tvmconv.records.store import best, merge, prune
 
 
 def test_conflicting_logs_merge_into_all_records_once():

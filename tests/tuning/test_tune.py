@@ -17,13 +17,13 @@ import psutil
 import pytest
 
 from tests.tuning.examples import DENSE, DEPTHWISE, POINTWISE, SMALL, V3, Instant
+from tvmconv.records.logfile import read_log
+from tvmconv.records.space import refusal
 from tvmconv.tuning.journal import Journal, Trial
-from tvmconv.tuning.logfile import read_log
 from tvmconv.tuning.measure import Final, LocalMeasurer, Measured
 from tvmconv.tuning.pool import Pool
 from tvmconv.tuning.session import Task, collect, tune
 from tvmconv.tuning.settings import Outcome, Settings
-from tvmconv.tuning.space import refusal
 from tvmconv.tuning.tuner import WorkloadTuner
 
 ALGORITHMS = ("direct", "depthwise")

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.config import Config
-from tvmconv.datatypes import FLOAT32, DataTypes, itemsize, refusal
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import FLOAT32, DataTypes, itemsize, refusal
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
-from tvmconv.workload import Conv2dWorkload
 
 FloatArray = npt.NDArray[np.float32]
 

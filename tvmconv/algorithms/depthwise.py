@@ -14,9 +14,9 @@ import numpy as np
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import input_plane, inside_image
-from tvmconv.config import Config
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
-from tvmconv.workload import Conv2dWorkload
 
 UNIT_ROUNDOFF = 2.0**-24
 

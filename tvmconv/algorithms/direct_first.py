@@ -15,9 +15,9 @@ from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_ro
 from tvmconv.algorithms.direct import Direct
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import input_plane, inside_image
-from tvmconv.config import Config
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
-from tvmconv.workload import Conv2dWorkload
 
 
 class DirectFirst(Algorithm):

@@ -11,10 +11,10 @@ from math import prod
 from tvmconv.algorithms.base import images_only
 from tvmconv.algorithms.direct import Direct
 from tvmconv.algorithms.operands import output_shape
-from tvmconv.config import Config
-from tvmconv.datatypes import itemsize
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
-from tvmconv.workload import Conv2dWorkload
 
 
 class DirectNaive(Direct):

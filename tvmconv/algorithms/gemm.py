@@ -17,9 +17,9 @@ import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
 from tvmconv.algorithms.padding import zero_unless
-from tvmconv.config import Config
-from tvmconv.datatypes import FLOAT32
-from tvmconv.gemm import GemmWorkload
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import FLOAT32
+from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.machines.record import Machine
 
 # all that the expression and its schedules compute with

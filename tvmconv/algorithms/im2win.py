@@ -18,10 +18,10 @@ from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
 from tvmconv.algorithms.direct import Direct, first_block, input_span
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import inside_image
-from tvmconv.config import Config
-from tvmconv.datatypes import itemsize
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
-from tvmconv.workload import Conv2dWorkload
 
 
 class Im2win(Algorithm):

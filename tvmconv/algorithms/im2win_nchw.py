@@ -16,10 +16,10 @@ from tvmconv.algorithms.direct import Direct
 from tvmconv.algorithms.im2win import columns
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import inside_image
-from tvmconv.config import Config
-from tvmconv.datatypes import itemsize
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
-from tvmconv.workload import Conv2dWorkload
 
 
 class Im2winNchw(Algorithm):

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
-from tvmconv.workload import Conv2dWorkload
 
 
 def input_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
@@ -73,7 +73,7 @@ class Operands:
 
     def finished(self, value: Any, place: tuple[Any, ...]) -> Any:
         """The epilogue of one sum that belongs at ``place``, an index of the output."""
-        from tvmconv.algorithms.epilogue import apply_epilogue
+        from tvmconv.operators.epilogue import apply_epilogue
 
         return apply_epilogue(
             value,

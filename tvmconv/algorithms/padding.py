@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.core.workload import Conv2dWorkload
 
 
 def zero_unless(tests: Sequence[Any], value: Any) -> Any:

@@ -26,10 +26,10 @@ from tvmconv.algorithms.winograd_matrices import (
     rounding_error,
     transforms,
 )
-from tvmconv.config import Config
-from tvmconv.datatypes import itemsize
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
-from tvmconv.workload import Conv2dWorkload
 
 # growth of the error by the transforms of one axis, by products; fitted to measurements against
 # float64 (docs/winograd.md)

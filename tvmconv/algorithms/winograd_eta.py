@@ -25,10 +25,10 @@ from tvmconv.algorithms.operands import Operands
 from tvmconv.algorithms.padding import image_tests, zero_unless
 from tvmconv.algorithms.winograd_matrices import rounding_error
 from tvmconv.algorithms.winograd_packing import TAPS, Packing, source_transforms
-from tvmconv.config import Config
-from tvmconv.datatypes import itemsize
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
-from tvmconv.workload import Conv2dWorkload
 
 # growth of the error by both transforms with the source's points; fitted, docs/winograd.md
 _AMPLIFICATION = {4: 21.0, 6: 36.0}

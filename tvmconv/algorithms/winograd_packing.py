@@ -18,9 +18,9 @@ from functools import lru_cache
 from typing import Any
 
 from tvmconv.algorithms.winograd_matrices import Transforms, transforms
-from tvmconv.config import Config
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
-from tvmconv.workload import Conv2dWorkload
 
 SIZES = (4, 6)
 TAPS = 3

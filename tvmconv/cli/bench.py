@@ -12,7 +12,7 @@ from tvmconv.cli import options
 from tvmconv.cli.output import emit, tell, write_text
 
 if TYPE_CHECKING:
-    from tvmconv.report.bench_result import BenchResult
+    from tvmconv.bench.result import BenchResult
     from tvmconv.report.document import Report
 
 
@@ -116,12 +116,12 @@ def command(
       tvmconv bench --suite resnet18 --check-model --rounds 3 --seconds 0.05
       tvmconv bench --list
     """
-    from tvmconv.errors import InputError
-    from tvmconv.report import bench as benches
-    from tvmconv.report.bench_result import joined
+    from tvmconv.bench import plan as benches
+    from tvmconv.bench.result import joined
+    from tvmconv.core.errors import InputError
 
     if list_names:
-        from tvmconv.report.bench_list import list_report
+        from tvmconv.bench.listing import list_report
 
         emit(list_report(peer_python or []), as_json, save)
         return
@@ -176,10 +176,10 @@ def _check_model(
     rounds: int,
     seconds: float,
 ) -> Report:
-    from tvmconv import suites as layer_suites
-    from tvmconv.errors import InputError
+    from tvmconv.bench import suites as layer_suites
+    from tvmconv.bench.check_model import check_model_report
+    from tvmconv.core.errors import InputError
     from tvmconv.machines.targets import resolve_machine
-    from tvmconv.report.check_model import check_model_report
     from tvmconv.runtime.threads import prepare
 
     if len(threads) != 1:

@@ -35,7 +35,7 @@ def command(
       tvmconv compile net.onnx -o net.so --memory-budget 4MiB --error-budget 3e-5
     """
     from tvmconv.cli.opening import open_model
-    from tvmconv.errors import InputError
+    from tvmconv.core.errors import InputError
     from tvmconv.report.summary import compile_report
 
     if model.suffix == ".so":

@@ -11,7 +11,7 @@ from tvmconv.cli import options
 from tvmconv.cli.output import emit, progress, tell, write_text
 
 if TYPE_CHECKING:
-    from tvmconv.runtime.module import CompiledModel
+    from tvmconv.model import CompiledModel
 
 
 def command(
@@ -60,7 +60,7 @@ def command(
       tvmconv explain resnet18.onnx --knobs
     """
     from tvmconv.cli.opening import open_model
-    from tvmconv.errors import InputError
+    from tvmconv.core.errors import InputError
     from tvmconv.report.explain import explain_report
 
     if measure_error and model.suffix == ".so":
@@ -82,7 +82,7 @@ def command(
     opened = open_model(model, target, threads, shape, choices)
     arguments: dict[str, Any] = _times(opened) if measure else {}
     if measure_error:
-        from tvmconv.report.measured_error import measure_errors
+        from tvmconv.bench.measured_error import measure_errors
 
         with progress() as callback:
             shapes = options.parse_shapes(shape)
@@ -101,7 +101,7 @@ def command(
 
 
 def _times(model: CompiledModel) -> dict[str, Any]:
-    from tvmconv.report.peak import measure_peak
+    from tvmconv.bench.peak import measure_peak
 
     peak = measure_peak(model.machine, model.threads)
     times = {(k.call.layer, k.call.kernel): k.seconds for k in model.profile(repeat=10)}

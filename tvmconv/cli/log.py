@@ -39,7 +39,7 @@ def merge(
     output: Annotated[Path, options.log_file("--output", "-o", help="Result.")],
 ) -> None:
     """Join logs; every record once. An existing output file takes part."""
-    from tvmconv.tuning import logfile, store
+    from tvmconv.records import logfile, store
 
     with logfile.locked(output):
         sources = [output, *logs] if output.exists() else list(logs)
@@ -52,8 +52,8 @@ def merge(
 @app.command("prune")
 def prune(log: OneLog, output: Out = None, as_json: options.Json = False) -> None:
     """Keep only the best records that this version's schedules accept."""
-    from tvmconv.report.tuning import prune_report
-    from tvmconv.tuning import logfile, store
+    from tvmconv.records import logfile, store
+    from tvmconv.tuning.reports import prune_report
 
     with logfile.locked(log):
         kept, dropped = store.prune(logfile.read_log(log).records)
@@ -64,7 +64,7 @@ def prune(log: OneLog, output: Out = None, as_json: options.Json = False) -> Non
 @app.command("export")
 def export(logs: Logs, match: Match = "", output: Out = None) -> None:
     """Write the best records of logs as one log, to share it; standard output by default."""
-    from tvmconv.tuning import logfile, store
+    from tvmconv.records import logfile, store
 
     kept, _ = store.prune(_records(logs, match))
     lines = [record.to_line() for record in kept]
@@ -92,10 +92,10 @@ def verify(
     only. With --output the confirmed ones are appended to a log as this machine's own.
     """
     from tvmconv.machines.targets import resolve_machine
-    from tvmconv.report.tuning import verify_report
-    from tvmconv.tuning import logfile
+    from tvmconv.records import logfile
     from tvmconv.tuning.measure import Final, LocalMeasurer
     from tvmconv.tuning.pool import Pool
+    from tvmconv.tuning.reports import verify_report
     from tvmconv.tuning.session import check_host, host_provenance
     from tvmconv.tuning.verify import verify as check
 
@@ -118,15 +118,15 @@ def verify(
 
 
 def _records(logs: list[Path], match: str) -> tuple[Any, ...]:
-    from tvmconv.tuning import logfile, store
+    from tvmconv.records import logfile, store
 
     records = store.merge([logfile.read_log(path).records for path in logs])
     return store.for_workloads(records, match) if match else records
 
 
 def _show(logs: list[Path], match: str, as_json: bool, only_best: bool) -> None:
-    from tvmconv.report.tuning import records_report
-    from tvmconv.tuning import logfile, store
+    from tvmconv.records import logfile, store
+    from tvmconv.tuning.reports import records_report
 
     read = [logfile.read_log(path) for path in logs]
     records = store.merge([part.records for part in read])

@@ -8,7 +8,7 @@ import typer
 
 from tvmconv.cli import options
 from tvmconv.cli.output import emit, tell
-from tvmconv.errors import InputError
+from tvmconv.core.errors import InputError
 
 
 def command(

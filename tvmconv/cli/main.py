@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from tvmconv.cli import bench, compile, explain, log, machine, profile, run, tune
-from tvmconv.errors import TvmconvError
+from tvmconv.core.errors import TvmconvError
 
 EPILOG = "Exit codes: 0 done, 1 an error you can mend (one line on standard error), 2 wrong usage."
 
@@ -44,7 +44,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from tvmconv.report.host import versions
+        from tvmconv.bench.host import versions
 
         sys.stdout.write(" ".join(f"{name} {value}" for name, value in versions().items()) + "\n")
         raise typer.Exit

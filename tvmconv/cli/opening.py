@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from tvmconv.cli.options import Choices, parse_shapes
 from tvmconv.cli.output import progress
-from tvmconv.errors import InputError
+from tvmconv.core.errors import InputError
 
 if TYPE_CHECKING:
-    from tvmconv.runtime.module import CompiledModel
+    from tvmconv.model import CompiledModel
 
 
 def open_model(

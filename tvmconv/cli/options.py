@@ -9,8 +9,8 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from tvmconv.errors import InputError
-from tvmconv.runtime import files
+from tvmconv.core import files
+from tvmconv.core.errors import InputError
 
 
 def _result_file(path: Path | None) -> Path | None:
@@ -27,7 +27,7 @@ def _model_file(path: Path) -> Path:
 
 
 def _log_file(path: Path | None) -> Path | None:
-    from tvmconv.tuning.logfile import check_destination
+    from tvmconv.records.logfile import check_destination
 
     if path is not None:
         check_destination(path)

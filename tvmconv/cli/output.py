@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tvmconv.errors import TvmconvError
+from tvmconv.core.errors import TvmconvError
 from tvmconv.report.document import Report
 
 ProgressCallback = Callable[[str, int, int], None]

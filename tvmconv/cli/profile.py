@@ -41,9 +41,9 @@ def command(
       tvmconv profile resnet18.so
       tvmconv profile resnet18.onnx --repeat 50 --chrome-trace trace.json
     """
+    from tvmconv.bench.layers import chrome_trace_events, profile_report
+    from tvmconv.bench.running import make_inputs, read_inputs
     from tvmconv.cli.opening import open_model
-    from tvmconv.report.layers import chrome_trace_events, profile_report
-    from tvmconv.report.running import make_inputs, read_inputs
 
     compiled = open_model(model, target, threads, shape, options.Choices(log=log))
     values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)

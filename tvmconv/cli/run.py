@@ -42,9 +42,9 @@ def command(
       tvmconv run resnet18.onnx --input input=photo.npy -o result.npz
       tvmconv run resnet18.onnx --compare-onnxruntime
     """
+    from tvmconv.bench.running import make_inputs, read_inputs, run_report
     from tvmconv.cli.opening import open_model
-    from tvmconv.errors import InputError
-    from tvmconv.report.running import make_inputs, read_inputs, run_report
+    from tvmconv.core.errors import InputError
 
     original = onnx or (None if model.suffix == ".so" else model)
     if compare_onnxruntime and original is None:

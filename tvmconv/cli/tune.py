@@ -88,13 +88,13 @@ def command(
       tvmconv tune --suite vgg16 --peers onednn,openvino --time-budget 3600
       tvmconv tune net.onnx --target x86-64-v3 --rpc-tracker 127.0.0.1:9190 --rpc-key lab
     """
-    from tvmconv.errors import InputError
+    from tvmconv.core.errors import InputError
     from tvmconv.machines.targets import resolve_machine
-    from tvmconv.report.tuning import tune_report
+    from tvmconv.records.logfile import check_destination
+    from tvmconv.records.lookup import default_log
     from tvmconv.selection.policy import check_algorithms
-    from tvmconv.tuning.logfile import check_destination
-    from tvmconv.tuning.lookup import default_log
     from tvmconv.tuning.pool import Pool
+    from tvmconv.tuning.reports import tune_report
     from tvmconv.tuning.session import check_host, collect, tune
     from tvmconv.tuning.settings import Settings
 
@@ -165,7 +165,7 @@ def _peer_times(peers: str, pythons: list[str], threads: int) -> PeerTimes | Non
     """The peers by their names on the command line."""
     if peers == "none":
         return None
-    from tvmconv.report.bench import make_plan
+    from tvmconv.bench.plan import make_plan
     from tvmconv.tuning.peer_times import PeerTimes
 
     plan = make_plan(peers=peers, peer_python=pythons)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from tvmconv.compile.pipeline import lower_pass
-from tvmconv.compile.tir import register
-from tvmconv.compile.workspace import recorded
+from tvmconv.compile.relax_pipeline import lower_pass
 from tvmconv.machines.record import Machine
+from tvmconv.tir.pipeline import register
+from tvmconv.tir.workspace import recorded
 
 
 class Lowered(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tvmconv.decision import KernelCall
+from tvmconv.core.decision import KernelCall
 from tvmconv.machines.record import Machine
 
 
@@ -23,8 +23,8 @@ def failing_kernels(mod: Any, calls: Iterable[KernelCall], machine: Machine) -> 
     """
     from tvm import tirx
 
-    from tvmconv.compile.schedule import schedule_function
-    from tvmconv.compile.tir import compile_function
+    from tvmconv.kernels.rules import schedule_function
+    from tvmconv.tir.pipeline import compile_function
 
     def attempt(function: Any) -> None:
         compile_function(schedule_function(function, machine), machine)

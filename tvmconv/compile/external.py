@@ -17,8 +17,8 @@ from tvm import IRModule, relax
 from tvm.relax.expr_functor import PyExprMutator, PyExprVisitor, mutator, visitor
 from tvm.tirx import PrimFunc
 
-from tvmconv.compile.tir import compile_function
 from tvmconv.machines.record import Machine
+from tvmconv.tir.pipeline import compile_function
 
 _EXTERNAL = "external_mods"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.compile.schedule import SCHEDULED
+from tvmconv.kernels.rules import SCHEDULED
 
 # relax.op_pattern_kind
 OUT_ELEMENTWISE_FUSABLE = 4

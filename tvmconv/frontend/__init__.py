@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tvmconv.frontend.canonical import layer_name
 
 if TYPE_CHECKING:
-    from tvmconv.frontend.graph import LoadedModel
+    from tvmconv.frontend.loaded import LoadedModel
     from tvmconv.frontend.read import read_model
 
 __all__ = ["LoadedModel", "layer_name", "read_model", "to_relax"]
@@ -45,7 +45,7 @@ def __getattr__(name: str) -> Any:
 
         return read_model
     if name == "LoadedModel":
-        from tvmconv.frontend.graph import LoadedModel
+        from tvmconv.frontend.loaded import LoadedModel
 
         return LoadedModel
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

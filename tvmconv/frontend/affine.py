@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import Array, Graph, Node
-from tvmconv.runtime.tensor import TensorInfo
 
 
 @dataclass

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import Array, Graph, Node
-from tvmconv.runtime.tensor import TensorInfo
 
 
 def to_proto(graph: Graph) -> onnx.ModelProto:

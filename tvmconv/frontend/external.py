@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvmconv.errors import ModelError
+from tvmconv.core.errors import ModelError
+from tvmconv.core.files import open_regular
 from tvmconv.frontend.graph import Array
 from tvmconv.frontend.limits import MAX_EXTERNAL_BYTES
-from tvmconv.runtime.files import open_regular
 
 if TYPE_CHECKING:
     import onnx

@@ -13,12 +13,12 @@ from math import prod
 import numpy as np
 import onnx
 
-from tvmconv.errors import ModelError
+from tvmconv.core.errors import ModelError
+from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.evaluate import evaluate, is_evaluated, scratch_bytes, seconds
 from tvmconv.frontend.graph import Array, Graph, Node
 from tvmconv.frontend.limits import FOLD_SECONDS, FREE_FOLD_BYTES
 from tvmconv.frontend.operators import CONVERTED
-from tvmconv.runtime.tensor import TensorInfo
 
 # their results' sizes are known only from their operands' values
 _DYNAMIC = ("Compress", "NonZero", "Range")

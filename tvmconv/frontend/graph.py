@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
-from tvmconv.errors import ModelError
-from tvmconv.runtime.tensor import TensorInfo
+from tvmconv.core.errors import ModelError
+from tvmconv.core.tensor import TensorInfo
 
 if TYPE_CHECKING:
-    import onnx
+    pass
 
 Array = npt.NDArray[Any]
 
@@ -85,39 +83,3 @@ class Graph:
         for output in self.outputs:
             counts[output.name] = counts.get(output.name, 0) + 1
         return counts
-
-
-@dataclass(frozen=True)
-class LoadedModel:
-    """A model that passed every check.
-
-    Attributes
-    ----------
-    name
-        Name for reports: the file's stem, else the graph's name.
-    inputs, outputs
-        Tensors in the model's order; all shapes are static.
-    sha256
-        Of the model file (or its serialised form) followed by its external data files, hex.
-    graph
-        The simplified graph that :func:`tvmconv.frontend.to_relax` converts.
-    """
-
-    name: str
-    inputs: tuple[TensorInfo, ...]
-    outputs: tuple[TensorInfo, ...]
-    sha256: str
-    graph: Graph
-
-    @property
-    def proto(self) -> onnx.ModelProto:
-        """The simplified graph as a new ``ModelProto`` (constants included, so built on demand)."""
-        from tvmconv.frontend.export import to_proto
-
-        return to_proto(self.graph)
-
-    @property
-    def parameters(self) -> int:
-        """Number of elements in floating-point constants."""
-        arrays = self.graph.constants.values()
-        return sum(int(prod(a.shape)) for a in arrays if np.issubdtype(a.dtype, np.floating))

@@ -14,7 +14,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tvmconv.errors import ModelError
+from tvmconv.core.errors import ModelError
+from tvmconv.core.tensor import TensorInfo
+from tvmconv.core.unexpected import reported
 from tvmconv.frontend.attributes import check_attributes, check_list_operands
 from tvmconv.frontend.checks import describe
 from tvmconv.frontend.fold import Folder, keeps_everything
@@ -24,8 +26,6 @@ from tvmconv.frontend.operators import IMPORTED
 from tvmconv.frontend.tensors import check_shape, element_type
 from tvmconv.frontend.values import as_tensor, constant_value, decode_attributes
 from tvmconv.frontend.windows import conv_transpose_window, conv_window, pool_window
-from tvmconv.runtime.tensor import TensorInfo
-from tvmconv.unexpected import reported
 
 _SMALL = 4096  # constants up to this many elements can be shape operands
 # onnx infers GroupNormalization from its function body, which single-node inference leaves out,

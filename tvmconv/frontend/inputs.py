@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.arguments import shown
-from tvmconv.errors import ModelError
+from tvmconv.core.arguments import shown
+from tvmconv.core.errors import ModelError
+from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.limits import MAX_DIMENSION
 from tvmconv.frontend.tensors import check_shape, element_type
-from tvmconv.runtime.tensor import TensorInfo
 
 if TYPE_CHECKING:
     import onnx

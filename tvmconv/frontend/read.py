@@ -6,13 +6,13 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from tvmconv.errors import ModelError
+from tvmconv.core.errors import ModelError
 from tvmconv.frontend.checks import check_structure, check_versions, run_checker
 from tvmconv.frontend.external import ExternalData
-from tvmconv.frontend.graph import LoadedModel
 from tvmconv.frontend.infer import infer_graph
 from tvmconv.frontend.inputs import Shapes, freeze_inputs
 from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES
+from tvmconv.frontend.loaded import LoadedModel
 from tvmconv.frontend.simplify import simplify
 from tvmconv.frontend.source import Source, open_source
 from tvmconv.frontend.tensors import read_initializers

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.errors import ModelError
+from tvmconv.core.errors import ModelError
+from tvmconv.core.files import read_regular
 from tvmconv.frontend.limits import MAX_FILE_BYTES
-from tvmconv.runtime.files import read_regular
 
 if TYPE_CHECKING:
     import onnx

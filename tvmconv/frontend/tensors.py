@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvmconv.errors import ModelError
+from tvmconv.core.errors import ModelError
 from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.graph import Array
-from tvmconv.frontend.limits import (
-    MAX_CONSTANT_BYTES,
-    MAX_DIMENSION,
-    MAX_RANK,
-    MAX_TENSOR_BYTES,
-)
+from tvmconv.frontend.limits import MAX_CONSTANT_BYTES, MAX_DIMENSION, MAX_RANK, MAX_TENSOR_BYTES
 
 if TYPE_CHECKING:
     import onnx

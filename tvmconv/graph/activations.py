@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
+from tvmconv.core.workload import EpilogueOp
 from tvmconv.graph.fold import scalar
 from tvmconv.graph.ir import Graph, Node, Value
-from tvmconv.workload import EpilogueOp
 
 ACTIVATIONS = (
     "nn.relu",

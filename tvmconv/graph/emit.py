@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tvmconv.core.unexpected import reported
 from tvmconv.graph.emit_layers import emit_conv, emit_dense
 from tvmconv.graph.emit_operators import emit_blocked
 from tvmconv.graph.emit_plain import emit_plain
 from tvmconv.graph.emitter import Emitter
 from tvmconv.graph.ir import Graph, Node
 from tvmconv.graph.match import CONV, DENSE
-from tvmconv.unexpected import reported
 
 
 def emit_graph(

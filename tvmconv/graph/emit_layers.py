@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from tvmconv.datatypes import itemsize
-from tvmconv.errors import ConfigError
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.errors import ConfigError
 from tvmconv.graph.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Array, Node
-from tvmconv.kernel import Kernel
+from tvmconv.kernels.kernel import Kernel
 from tvmconv.operators.dense import (
     block_flattened_weight,
     dense,

@@ -20,12 +20,7 @@ from tvmconv.graph.emitter import (
 )
 from tvmconv.graph.ir import Node, Value
 from tvmconv.graph.scalars import map_tensor, scalar_expression
-from tvmconv.operators.channels import (
-    concat_channels,
-    pad_blocked,
-    shuffle_channels,
-    slice_blocked,
-)
+from tvmconv.operators.channels import concat_channels, pad_blocked, shuffle_channels, slice_blocked
 from tvmconv.operators.global_pool import global_pool
 from tvmconv.operators.interleave import depth_to_space
 from tvmconv.operators.lrn import lrn_blocked

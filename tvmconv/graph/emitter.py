@@ -11,14 +11,14 @@ import numpy as np
 from tvm import relax, topi
 from tvm.ir import Call, Constant
 
-from tvmconv.compile.blocks import rooted
-from tvmconv.datatypes import itemsize
+from tvmconv.core.datatypes import itemsize
 from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Arg, Array, Node, Value
 from tvmconv.graph.layout import Plan
-from tvmconv.kernel import Kernel
+from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.record import Machine
 from tvmconv.operators.layout import from_blocked, to_blocked
+from tvmconv.tir.blocks import rooted
 
 # TVM's operator kinds: element-wise and injective functions may be merged with their
 # neighbours, opaque ones stay alone

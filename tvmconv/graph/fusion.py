@@ -10,8 +10,8 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from schedules.common.access import loads
 from tvmconv.graph.emitter import OPAQUE
+from tvmconv.tir.axes import loads
 
 # LLVM's time grows with the square of a function's operators
 _MAX_OPERATORS = 16

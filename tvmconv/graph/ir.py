@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.unexpected import reported
+from tvmconv.core.unexpected import reported
 
 Array = npt.NDArray[Any]
 

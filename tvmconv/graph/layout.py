@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from tvmconv.datatypes import itemsize
-from tvmconv.decision import Decision
-from tvmconv.errors import ConfigError
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.decision import Decision
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.unexpected import reported
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.graph.blockable import can_block
 from tvmconv.graph.ir import Graph, Node, Value
 from tvmconv.graph.match import CONV
 from tvmconv.machines.record import Machine
 from tvmconv.selection.policy import Policy
 from tvmconv.selection.select import select
-from tvmconv.unexpected import reported
-from tvmconv.workload import Conv2dWorkload
 
 # share of the rate behind L2 at which a layout change is assumed to run when weighed against a
 # kernel: it writes as much as it reads, and no arithmetic hides it

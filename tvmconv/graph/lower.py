@@ -12,7 +12,8 @@ import tvm
 from tvm import relax
 
 from tvmconv.compile.culprit import failing_operators
-from tvmconv.decision import Decision, KernelCall, Unscheduled
+from tvmconv.core.decision import Decision, KernelCall, Unscheduled
+from tvmconv.core.unexpected import reported
 from tvmconv.frontend.canonical import layer_name
 from tvmconv.graph.emit import emit_graph
 from tvmconv.graph.emitter import CallRecord, Emitter
@@ -25,7 +26,6 @@ from tvmconv.graph.read import read_function, type_of
 from tvmconv.machines.record import Machine
 from tvmconv.selection.overrides import check_used
 from tvmconv.selection.policy import Policy
-from tvmconv.unexpected import reported
 
 # stage name, done, total
 Progress = Callable[[str, int, int], None]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.decision import Unscheduled
+from tvmconv.core.decision import Unscheduled
+from tvmconv.core.workload import Conv2dWorkload, EpilogueOp
 from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.ir import Graph, Node, Value
-from tvmconv.workload import Conv2dWorkload, EpilogueOp
 
 CONV, DENSE = "tvmconv.conv2d", "tvmconv.dense"
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from tvm import te, tirx
 
-from tvmconv.algorithms.epilogue import apply_step
 from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.ir import Node
 from tvmconv.operators import math
+from tvmconv.operators.epilogue import apply_step
 
 Scalar = Callable[[Any], Any]
 

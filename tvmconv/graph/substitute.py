@@ -16,7 +16,7 @@ from tvmconv.graph.layout import plan_layouts
 from tvmconv.graph.match import CONV, fuse_layers
 from tvmconv.graph.normalise import normalise
 from tvmconv.graph.read import is_readable, read_bindings, value_of
-from tvmconv.kernel import Kernel
+from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.record import Machine
 from tvmconv.selection.overrides import check_used
 from tvmconv.selection.policy import Policy
@@ -136,7 +136,7 @@ def _constant_based(value: Any) -> bool:
 def _compile_opaque(mod: Any, before: Any, machine: Machine) -> Any:
     """Compile the functions that the substitution added and nothing may be merged with."""
     from tvmconv.compile.external import compile_functions
-    from tvmconv.compile.schedule import SCHEDULED, schedule_function
+    from tvmconv.kernels.rules import SCHEDULED, schedule_function
 
     known = {var.name_hint for var in before.get_global_vars()}
     functions, added = {}, set()

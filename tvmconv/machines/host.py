@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from tvmconv.errors import TargetError
+from tvmconv.core.errors import TargetError
 from tvmconv.machines.record import Machine
 from tvmconv.machines.x86 import MACHINES
 

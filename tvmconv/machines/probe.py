@@ -14,7 +14,7 @@ from datetime import date
 from time import perf_counter
 from typing import Any
 
-from tvmconv.errors import TargetError
+from tvmconv.core.errors import TargetError
 from tvmconv.machines import probe_kernels
 from tvmconv.machines.host import host_features
 from tvmconv.machines.record import Machine

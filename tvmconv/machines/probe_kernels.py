@@ -186,7 +186,7 @@ def _threads_loop(threads: int) -> Any:
 def _built(function: Any, machine: Machine) -> Any:
     import tvm
 
-    from tvmconv.runtime.gate import Code
+    from tvmconv.machines.gate import Code
 
     target = tvm.target.Target(machine.tvm_target())
     return Code(tvm.tirx.build(tvm.IRModule({"main": function}), target=target), machine)

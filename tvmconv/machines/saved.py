@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tvmconv.errors import TvmconvError
+from tvmconv.core.errors import TvmconvError
 from tvmconv.machines.host import host_model
 from tvmconv.machines.record import Machine, Rates
 from tvmconv.machines.stored import read_rates

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from math import isfinite
 from typing import Any
 
-from tvmconv.errors import TargetError
+from tvmconv.core.errors import TargetError
 from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
 from tvmconv.machines.x86 import MACHINES
 

@@ -6,13 +6,13 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
-from tvmconv.arguments import MOST_THREADS, whole
-from tvmconv.errors import TargetError
+from tvmconv.core.arguments import MOST_THREADS, whole
+from tvmconv.core.errors import TargetError
+from tvmconv.machines.gate import lacks
 from tvmconv.machines.host import host_cores, native_machine
 from tvmconv.machines.record import Machine
 from tvmconv.machines.saved import as_measured
 from tvmconv.machines.x86 import MACHINES
-from tvmconv.runtime.gate import lacks
 
 PRESETS = ("native", *MACHINES)
 

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from tvm import te, tirx
 
-from tvmconv.algorithms.epilogue import apply_epilogue
+from tvmconv.core.workload import EpilogueOp
 from tvmconv.machines.record import Machine
-from tvmconv.workload import EpilogueOp
+from tvmconv.operators.epilogue import apply_epilogue
 
 FloatArray = npt.NDArray[np.float32]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tvmconv.errors import TvmconvError
+from tvmconv.core.errors import TvmconvError
 
 # of one series: (x, y) with a name shown beside the pointer
 Points = Sequence[tuple[float, float, str]]

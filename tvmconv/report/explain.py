@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.decision import Candidate, Decision, Unscheduled
+from tvmconv.core.decision import Candidate, Decision, Unscheduled
 from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.knobs import knobs_table
 from tvmconv.report.summary import bytes_text, memory_table, model_facts
 
 if TYPE_CHECKING:
-    from tvmconv.runtime.module import CompiledModel
+    from tvmconv.model import CompiledModel
 
 _DECISIONS = (
     Column("layer", "layer"),
@@ -59,7 +59,7 @@ def explain_report(
     model
         Built or loaded.
     errors
-        Measured error of every decision; see :func:`~tvmconv.report.measured_error.measure_errors`.
+        Measured error of every decision; see :func:`~tvmconv.bench.measured_error.measure_errors`.
     seconds
         Measured time of a call by (layer, kernel).
     peak

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
-from tvmconv import registry
-from tvmconv.config import KnobValue
-from tvmconv.decision import Decision
-from tvmconv.knobs import Knob
+from tvmconv.core.config import KnobValue
+from tvmconv.core.decision import Decision
+from tvmconv.core.knobs import Knob
+from tvmconv.kernels import registry
+from tvmconv.kernels.families import schedules_of
 from tvmconv.machines.record import Machine
 from tvmconv.machines.x86 import MACHINES
 from tvmconv.report.document import Column, Table
@@ -56,7 +56,7 @@ def listed(values: Sequence[KnobValue]) -> str:
 
 def knobs_page(machine: Machine) -> str:
     """The declarations of a family as Markdown."""
-    gemm = import_module(f"tvmconv.schedules.{machine.family}.gemm").KNOBS
+    gemm = schedules_of(machine, "gemm").KNOBS
     parts = [_PAGE]
     for title, names in (
         ("Algorithms", registry.ALGORITHMS),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from io import StringIO
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from tvmconv.report.document import Report, Table
+if TYPE_CHECKING:
+    from tvmconv.report.document import Report, Table
 
 
 def print_report(report: Report, console: Console | None = None) -> None:

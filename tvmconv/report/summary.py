@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tvmconv.report.document import Column, Report, Table
 
 if TYPE_CHECKING:
-    from tvmconv.runtime.module import CompiledModel
+    from tvmconv.model import CompiledModel
 
 _UNITS = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.arguments import shown
-from tvmconv.errors import InputError
-from tvmconv.runtime.tensor import TensorInfo
+from tvmconv.core.arguments import shown
+from tvmconv.core.errors import InputError
+from tvmconv.core.tensor import TensorInfo
 
 Array = npt.NDArray[Any]
 

@@ -12,8 +12,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from tvmconv.errors import ArtifactError
-from tvmconv.runtime import engine, files
+from tvmconv.core import files
+from tvmconv.core.errors import ArtifactError
+from tvmconv.runtime import engine
 from tvmconv.runtime.library import Library
 from tvmconv.runtime.manifest import (
     Manifest,

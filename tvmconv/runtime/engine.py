@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.errors import ArtifactError
+from tvmconv.core.errors import ArtifactError
 from tvmconv.runtime import forks
-from tvmconv.runtime.threads import set_environment_defaults
+from tvmconv.runtime.environment import set_environment_defaults
 
 _CPU = 1  # kDLCPU
 _POOLED_ALLOCATOR = 2

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tvmconv.decision import Decision, KernelCall, Unscheduled
+from tvmconv.core.decision import Decision, KernelCall, Unscheduled
+from tvmconv.core.tensor import TensorInfo
 from tvmconv.machines.record import Machine
 from tvmconv.runtime.manifest import Manifest
 from tvmconv.runtime.memory import MemoryReport
-from tvmconv.runtime.tensor import TensorInfo
 
 
 class ModelFacts:

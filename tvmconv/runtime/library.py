@@ -18,8 +18,9 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from tvmconv.errors import ArtifactError
-from tvmconv.runtime import engine, files, forks
+from tvmconv.core import files
+from tvmconv.core.errors import ArtifactError
+from tvmconv.runtime import engine, forks
 
 MAX_FILE_BYTES = 1 << 40
 MAX_MANIFEST_BYTES = 1 << 28

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tvmconv.errors import ArtifactError
+from tvmconv.core.errors import ArtifactError
 from tvmconv.runtime import forks
 from tvmconv.runtime.library import Library
 from tvmconv.runtime.packing import pack_executable

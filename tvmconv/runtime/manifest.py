@@ -9,16 +9,16 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from tvmconv import __version__
-from tvmconv.decision import Decision, KernelCall, Unscheduled
-from tvmconv.errors import ArtifactError, TvmconvError
+from tvmconv.core.decision import Decision, KernelCall, Unscheduled
+from tvmconv.core.errors import ArtifactError, TvmconvError
+from tvmconv.core.files import read_regular
+from tvmconv.core.plain_data import check_types, parse
+from tvmconv.core.tensor import TensorInfo
+from tvmconv.core.version import __version__
+from tvmconv.machines.gate import ensure_executable
 from tvmconv.machines.record import Machine
 from tvmconv.machines.stored import read_machine
-from tvmconv.runtime.files import read_regular
-from tvmconv.runtime.gate import ensure_executable
 from tvmconv.runtime.memory import MemoryReport
-from tvmconv.runtime.plain_data import check_types, parse
-from tvmconv.runtime.tensor import TensorInfo
 
 FORMAT = "tvmconv-module"
 # 2: the library's hash and size are those of the shared object before the embedded manifest
@@ -240,7 +240,7 @@ def check_features(manifest: Manifest, what: str) -> None:
     Raises
     ------
     ArtifactError
-        See :func:`tvmconv.runtime.gate.ensure_executable`.
+        See :func:`tvmconv.machines.gate.ensure_executable`.
     """
     machine = manifest.machine
     built = f"{what} was built for {machine.name} ({machine.mcpu})"

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from tvmconv.decision import KernelCall
+from tvmconv.core.decision import KernelCall
 from tvmconv.runtime import engine, threads
 from tvmconv.runtime.runner import Runner
 from tvmconv.runtime.timing import BoundCall, Timing, time_call
 
 if TYPE_CHECKING:
-    from tvmconv.runtime.module import CompiledModel
+    from tvmconv.model import CompiledModel
 
 Array = npt.NDArray[Any]
 Tape = list[tuple[str, Any, tuple[Any, ...]]]  # symbol, function, arguments

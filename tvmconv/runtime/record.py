@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.decision import KernelCall
+from tvmconv.core.decision import KernelCall
+from tvmconv.core.tensor import TensorInfo
+from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
 from tvmconv.runtime import engine
-from tvmconv.runtime.features import required_features
 from tvmconv.runtime.manifest import Manifest
 from tvmconv.runtime.memory import MemoryReport, constant_bytes, peak_storage
-from tvmconv.runtime.tensor import TensorInfo
 
 
 def record_executable(

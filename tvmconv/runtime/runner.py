@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.arguments import shown
-from tvmconv.errors import InputError
+from tvmconv.core.arguments import shown
+from tvmconv.core.errors import InputError
+from tvmconv.core.tensor import TensorInfo
 from tvmconv.runtime import engine, threads
 from tvmconv.runtime.memory import returns_constants
 from tvmconv.runtime.outputs import empty_aligned
-from tvmconv.runtime.tensor import TensorInfo
 
 Array = npt.NDArray[Any]
 

@@ -23,16 +23,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tvmconv.runtime import forks
+from tvmconv.runtime.environment import set_environment_defaults
 
 Result = TypeVar("Result")
 
 # affinity modes of TVM's pool
 _ONE_CPU_PER_THREAD = -2
 _SHARE_CPUS = -3
-
-# Workers poll between the kernels of one call, which lie some microseconds apart. TVM's default
-# of 300 000 polls keeps a CPU busy for a tenth of a second after every call.
-_SPIN_COUNT = "10000"
 
 
 class _Caller(threading.local):
@@ -57,12 +54,6 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-
-
-def set_environment_defaults() -> None:
-    """Choose unbound workers and short polling unless the user chose otherwise."""
-    os.environ.setdefault("TVM_BIND_THREADS", "0")
-    os.environ.setdefault("TVM_THREAD_POOL_SPIN_COUNT", _SPIN_COUNT)
 
 
 def available_cpus() -> int:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.core.tensor import TensorInfo
 from tvmconv.runtime import threads
 from tvmconv.runtime.outputs import Outputs, empty_aligned
 from tvmconv.runtime.runner import Runner
-from tvmconv.runtime.tensor import TensorInfo
 
 if TYPE_CHECKING:
-    from tvmconv.runtime.module import CompiledModel
+    from tvmconv.model import CompiledModel
 
 Array = npt.NDArray[Any]
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from tvmconv import registry
-from tvmconv.arguments import file_path, shown
-from tvmconv.config import Config
-from tvmconv.errors import ConfigError
-from tvmconv.runtime.files import read_regular
+from tvmconv.core.arguments import file_path, shown
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.files import read_regular
+from tvmconv.kernels import registry
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 

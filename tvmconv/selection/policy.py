@@ -10,14 +10,14 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmconv import registry
-from tvmconv.arguments import shown, whole
-from tvmconv.errors import ConfigError
+from tvmconv.core.arguments import shown, whole
+from tvmconv.core.errors import ConfigError
+from tvmconv.kernels import registry
 from tvmconv.selection.overrides import Override, read_overrides
 
 if TYPE_CHECKING:
-    from tvmconv.decision import Candidate
-    from tvmconv.workload import Conv2dWorkload
+    from tvmconv.core.decision import Candidate
+    from tvmconv.core.workload import Conv2dWorkload
 
     Callback = Callable[[str, Conv2dWorkload, tuple[Candidate, ...]], Candidate | None]
     Overrides = str | os.PathLike[str] | Mapping[str, Any] | Callback

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tvmconv import registry
-from tvmconv.decision import Candidate
+from tvmconv.core.decision import Candidate
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
 from tvmconv.selection.policy import Policy
-from tvmconv.workload import Conv2dWorkload
 
 _MIXES = (
     "finite=False: its transforms mix the values of a tile, so that one that is not finite, or "

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from tvmconv import registry
-from tvmconv.config import Config
-from tvmconv.decision import Candidate, Decision
-from tvmconv.errors import ConfigError
+from tvmconv.core.config import Config
+from tvmconv.core.decision import Candidate, Decision
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
 from tvmconv.machines.record import Machine
 from tvmconv.selection.overrides import Override
 from tvmconv.selection.policy import Policy, make_policy
@@ -21,7 +22,6 @@ from tvmconv.selection.reasons import (
     refuse,
     refuse_foreign,
 )
-from tvmconv.workload import Conv2dWorkload
 
 
 @lru_cache(maxsize=4096)
@@ -79,7 +79,7 @@ def offers_of(
     offers = candidates(workload, machine, name)
     if not policy.logs or offers[0].rejected:
         return offers
-    from tvmconv.tuning.lookup import tuned
+    from tvmconv.records.lookup import tuned
 
     logged = {}
     for found in tuned(workload, machine, name, policy.logs):

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from statistics import median
 
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
-from tvmconv.workload import Conv2dWorkload
 
 # kernels that take longer are measured in fewer turns
 _SLOW = 0.01

@@ -21,15 +21,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tvmconv.config import Config
-from tvmconv.kernel import Kernel, make_kernel
+from tvmconv.bench.peers.parent import die_with_parent
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import Kernel, make_kernel
+from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.record import Machine
 from tvmconv.machines.stored import read_machine
-from tvmconv.peers.parent import die_with_parent
-from tvmconv.runtime.gate import ensure_machine
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.settings import Settings
-from tvmconv.workload import Conv2dWorkload
 
 _INTRINSICS = "tvm.s_tir.tensor_intrin"
 _BATCH = 32
@@ -130,7 +130,7 @@ def load_cpu_intrinsics() -> None:
 
 def main() -> None:
     """Serve one request."""
-    from tvmconv.compile.tir import compile_function
+    from tvmconv.tir.pipeline import compile_function
     from tvmconv.tuning.candidate import Candidate, Operands, compile_kernel
     from tvmconv.tuning.place import make_place, stay
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.config import Config
-from tvmconv.kernel import Kernel, make_kernel
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import Kernel, make_kernel
+from tvmconv.machines.gate import Code
 from tvmconv.machines.stored import read_machine
-from tvmconv.runtime.gate import Code
 from tvmconv.tuning.place import Place, make_place
-from tvmconv.workload import Conv2dWorkload
 
 Array = npt.NDArray[np.float32]
 
@@ -29,7 +29,7 @@ def warm_up() -> None:
     No kernel runs here: the pool of threads that a run makes would not survive a fork.
     """
     from tvmconv.machines.targets import resolve_machine
-    from tvmconv.runtime.threads import set_environment_defaults
+    from tvmconv.runtime.environment import set_environment_defaults
 
     set_environment_defaults()
     machine = resolve_machine("native", 1)
@@ -39,7 +39,7 @@ def warm_up() -> None:
 
 def compile_kernel(kernel: Kernel, draft: bool = False) -> Code:
     """Machine code of a kernel, as in a built network or as a draft."""
-    from tvmconv.compile.tir import compile_function
+    from tvmconv.tir.pipeline import compile_function
 
     return compile_function(kernel.prim_func(), kernel.machine, draft)
 
@@ -64,7 +64,7 @@ class Operands:
     """
 
     def __init__(self, workload: str, lanes: int, seed: int = 0) -> None:
-        from tvmconv.report.reference import convolution
+        from tvmconv.bench.reference import convolution
 
         w = self.workload = Conv2dWorkload.parse(workload)
         generator = np.random.default_rng(seed)

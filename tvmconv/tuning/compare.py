@@ -10,19 +10,19 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tvmconv.errors import ConfigError
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.host import host_model
 from tvmconv.machines.record import Machine
+from tvmconv.records.logfile import append, read_log
+from tvmconv.records.record import Record, machine_facts, machine_key
+from tvmconv.records.space import make_space, refusal
 from tvmconv.tuning import auto
 from tvmconv.tuning.journal import Journal
-from tvmconv.tuning.logfile import append, read_log
 from tvmconv.tuning.measure import WEIGHTS, gain, is_better
 from tvmconv.tuning.pool import Choice
-from tvmconv.tuning.record import Record, machine_facts, machine_key
 from tvmconv.tuning.settings import Comparison, Outcome, Settings
-from tvmconv.tuning.space import make_space, refusal
 from tvmconv.tuning.tuner import untuned_choice
-from tvmconv.workload import Conv2dWorkload
 
 # what MetaSchedule's multi-level tiling is made for; the others have stages of their own
 _EXPRESSIONS = ("direct", "direct_first", "depthwise")

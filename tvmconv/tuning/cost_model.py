@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv import registry
-from tvmconv.config import Config
-from tvmconv.tuning.space import Space
+from tvmconv.core.config import Config
+from tvmconv.kernels import registry
+from tvmconv.records.space import Space
 
 _ROUNDS = 60
 _PARAMETERS = {

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tvmconv.config import Config
-from tvmconv.errors import TvmconvError
-from tvmconv.tuning.logfile import append, read_lines
+from tvmconv.core.config import Config
+from tvmconv.core.errors import TvmconvError
+from tvmconv.records.logfile import append, read_lines
 
 
 @dataclass(frozen=True)

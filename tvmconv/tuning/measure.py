@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Protocol
 
-from tvmconv.config import Config
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.host import host_model
 from tvmconv.machines.record import Machine
-from tvmconv.runtime.gate import ensure_machine
+from tvmconv.records.record import turn_ratios
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Trial
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
-from tvmconv.tuning.record import turn_ratios
-from tvmconv.workload import Conv2dWorkload
 
 # a candidate whose first call takes this much longer than the best is not timed further
 _OUTCLASSED = 5.0

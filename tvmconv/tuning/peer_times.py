@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from tvmconv import peers as peer_table
-from tvmconv.report.bench_lane import reason
-from tvmconv.report.bench_result import WRONG_ABOVE
-from tvmconv.report.cases import write_layer_case
-from tvmconv.report.worker_process import Contender, WorkerError, WorkerProcess
-from tvmconv.workload import Conv2dWorkload
+from tvmconv.bench import peers as peer_table
+from tvmconv.bench.cases import write_layer_case
+from tvmconv.bench.lane import reason
+from tvmconv.bench.result import WRONG_ABOVE
+from tvmconv.bench.worker_process import Contender, WorkerError, WorkerProcess
+from tvmconv.core.workload import Conv2dWorkload
 
 _PREPARE_SECONDS = 300.0
 _TIME_SECONDS = 120.0
@@ -29,7 +29,7 @@ class PeerTimes:
     Parameters
     ----------
     names
-        From :data:`tvmconv.peers.PEERS`.
+        From :data:`tvmconv.bench.peers.PEERS`.
     pythons
         Peer name to the interpreter that has it.
     threads

@@ -19,9 +19,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.bench.host import pick_cpus
+from tvmconv.machines.gate import Code
 from tvmconv.machines.record import Machine
-from tvmconv.report.host import pick_cpus
-from tvmconv.runtime.gate import Code
 
 _LEAST_SECONDS = 1e-7
 # copies of the weight, in last-level caches; of small weights, what fits them costs next to nothing

@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvmconv.config import Config
-from tvmconv.errors import TvmconvError
+from tvmconv.core.config import Config
+from tvmconv.core.errors import TvmconvError
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.tuning.messages import pair, receive, send
-from tvmconv.workload import Conv2dWorkload
 
 Choice = tuple[str, Config]
 

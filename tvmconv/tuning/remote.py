@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tvmconv.errors import TvmconvError
+from tvmconv.core.errors import TvmconvError
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Trial
 from tvmconv.tuning.measure import Final, Measured, Quick, quick_trial
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
-from tvmconv.workload import Conv2dWorkload
 
 LOGGER = logging.getLogger("tvmconv.tuning")
 _HANGS = 2

@@ -6,14 +6,14 @@ import hashlib
 import math
 import random
 
-from tvmconv import registry
-from tvmconv.config import Config
-from tvmconv.errors import ConfigError
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
 from tvmconv.machines.record import Machine
+from tvmconv.records.space import Space, make_space
 from tvmconv.tuning.cost_model import CostModel, predicted
 from tvmconv.tuning.settings import Settings
-from tvmconv.tuning.space import Space, make_space
-from tvmconv.workload import Conv2dWorkload
 
 # algorithms predicted slower than the best by more than this are not tried
 _WORTH = 3.0

@@ -11,15 +11,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.record import Machine
-from tvmconv.runtime.gate import ensure_machine
+from tvmconv.records.record import machine_facts
+from tvmconv.records.space import make_space
 from tvmconv.tuning.cost_model import predicted
 from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.measure import WEIGHTS
-from tvmconv.tuning.record import machine_facts
 from tvmconv.tuning.settings import Outcome, Settings
-from tvmconv.tuning.space import make_space
-from tvmconv.workload import Conv2dWorkload
 
 if TYPE_CHECKING:
     from tvmconv.tuning.measure import Measurer
@@ -80,7 +80,7 @@ def collect(
     ModelError, WorkloadError, ConfigError
         If something cannot be read, or no algorithm computes a layer.
     """
-    from tvmconv import suites as library
+    from tvmconv.bench import suites as library
 
     found: dict[Conv2dWorkload, Task] = {}
 
@@ -153,7 +153,7 @@ def tune(
     observe
         Called after every trial.
     """
-    from tvmconv.report.host import versions
+    from tvmconv.bench.host import versions
     from tvmconv.tuning.compare import compare_spaces, tune_auto
     from tvmconv.tuning.tuner import WorkloadTuner
 
@@ -223,7 +223,7 @@ def tune(
 
 def host_provenance() -> dict[str, Any]:
     """Versions and date of a record that this process writes now."""
-    from tvmconv.report.host import versions
+    from tvmconv.bench.host import versions
 
     date = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return {"versions": versions(), "date": date}

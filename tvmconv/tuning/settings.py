@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.tuning.measure import Final
-from tvmconv.workload import Conv2dWorkload
 
 
 @dataclass(frozen=True)

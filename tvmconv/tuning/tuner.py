@@ -11,11 +11,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tvmconv.config import Config
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
+from tvmconv.records.logfile import append
+from tvmconv.records.record import Record, machine_facts, outliers
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Journal, Trial
-from tvmconv.tuning.logfile import append
 from tvmconv.tuning.measure import (
     WEIGHTS,
     Final,
@@ -26,10 +28,8 @@ from tvmconv.tuning.measure import (
     seems_better,
 )
 from tvmconv.tuning.pool import Choice
-from tvmconv.tuning.record import Record, machine_facts, outliers
 from tvmconv.tuning.search import HOPELESS, Search, next_search, searches
 from tvmconv.tuning.settings import Outcome, Settings
-from tvmconv.workload import Conv2dWorkload
 
 # how many of the search's best are measured again, and how many of these to the end
 _SHORT_LIST = 8

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tvmconv.machines.record import Machine
+from tvmconv.records.record import Record, is_near, machine_facts
+from tvmconv.records.space import refusal, validate
 from tvmconv.tuning.measure import Final, Measured, Measurer, gain, is_better
-from tvmconv.tuning.record import Record, is_near, machine_facts
-from tvmconv.tuning.space import refusal, validate
 from tvmconv.tuning.tuner import untuned_choice
 
 

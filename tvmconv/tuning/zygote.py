@@ -18,7 +18,7 @@ import sys
 import traceback
 from typing import Any
 
-from tvmconv.peers.parent import die_with_parent
+from tvmconv.bench.peers.parent import die_with_parent
 from tvmconv.tuning.messages import receive, send
 
 _TEXT = 300

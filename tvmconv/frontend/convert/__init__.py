@@ -11,11 +11,11 @@ from typing import Any
 from tvm import relax
 from tvm.ir import IRModule
 
-from tvmconv.errors import ModelError
+from tvmconv.core.errors import ModelError
+from tvmconv.core.unexpected import summary
 from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import CONVERTERS, Converter
 from tvmconv.frontend.graph import Graph, Node
-from tvmconv.unexpected import summary
 
 __all__ = ["CONVERTERS", "convert_graph"]
 

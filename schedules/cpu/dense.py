@@ -1,0 +1,46 @@
+"""Fully connected layers with packed weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.nest import annotation, blocks, has_operator, parallelise
+from tvmconv.schedules.cpu.elementwise import spatial_block
+
+
+def rule(func: Any, machine: Any) -> Any:
+    """Schedule ``tvmconv.operators.dense``.
+
+    1. One register tile (rows x vectors of outputs) runs over the whole inner dimension.
+    2. Tiles of outputs, and the splits of the inner dimension, are shared between the threads:
+       each weight is read by one thread only.
+    3. A single row reads its weights once, at the speed of the memory. Several places of the
+       inner dimension are read in turn, because one stream leaves the prefetchers idle at each
+       page boundary (measured: 4 streams 11.9 GB/s, one stream 10.8 GB/s).
+    4. The epilogue is a pass of its own over the few results, since the last tile may be wider
+       than the output.
+    """
+    from tvm.s_tir import Schedule
+
+    schedule = Schedule(func, enable_check=False)
+    found = blocks(schedule)
+    anchor = next((b for b in found if has_operator(schedule, b, "dense")), None)
+    if anchor is None or len(found) != 2:
+        return None
+    rows = int(annotation(schedule, anchor, "tvmconv.rows"))
+    store = schedule.cache_write(anchor.rv, 0, "global")
+    split, row, block, vectors, lane, k = schedule.get_loops(anchor.rv)
+    tiles, row = schedule.split(row, [None, rows])
+    extent = int(schedule.get(k).extent)
+    streams = next(s for s in (4, 2, 1) if (rows == 1 and extent % s == 0) or s == 1)
+    stream, k = schedule.split(k, [streams, None])
+    schedule.reorder(split, block, tiles, k, stream, row, vectors, lane)
+    parallelise(schedule, [split, block], anchor.work, machine.cores)
+    register_tile(
+        schedule, anchor.rv, store, at=tiles, reduction=k, tile=(stream, row, vectors), lane=lane
+    )
+    for other in blocks(schedule):
+        if other.name == found[-1].name:
+            spatial_block(schedule, other, machine)
+    return schedule

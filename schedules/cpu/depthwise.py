@@ -1,0 +1,109 @@
+"""Depthwise convolution on x86: taps of one register tile unrolled, border tiles of their own.
+
+1. Channel blocks (and, where they are fewer than needed, bands of rows) run in parallel.
+2. A tile of ``tile_h`` x ``tile_w`` output pixels accumulates in registers. Within a kernel row
+   the taps of neighbouring outputs read the same input vectors, so each is loaded once a row.
+3. The tiles that touch the padding are separate code; the interior carries no predicate.
+4. The epilogue is applied to the registers before the only store.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuts import balanced
+from tvmconv.costs.register_tile import check_registers
+from tvmconv.costs.tile_knobs import TILE_ROWS
+from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.threads import band_tiles, row_bands
+from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_taps
+
+# multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
+_UNROLL_LIMIT = 256
+# share of the rate of L2 that so few multiply-adds between loads reach
+_L2_SHARE = 4 / 9
+
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        TILE_ROWS,
+        Knob(
+            "tile_w",
+            "columns of the register tile",
+            lambda w, machine: range(1, min(_widest(machine) + 4, w.out_width) + 1),
+        ),
+        Knob(
+            "bands",
+            "bands of rows that threads share, beside channel blocks",
+            lambda w, machine: (1, _bands(w, machine, 1)),
+            neutral=1,
+        ),
+    )
+)
+
+
+def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
+    """Widest balanced row tile, and rows on top until the FMA latency is hidden."""
+    tile_w = balanced(workload.out_width, _widest(machine))
+    rows = max(1, min(machine.minimum_accumulators // tile_w, workload.out_height))
+    return Config.of(tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, rows))
+
+
+def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """The tile's accumulators, one input and one weight vector fit the register file."""
+    tile_h, tile_w, bands = (config.int(name) for name in ("tile_h", "tile_w", "bands"))
+    if min(tile_h, tile_w, bands) < 1:
+        raise ConfigError(f"depthwise {workload}: knobs must be positive, got {config}")
+    tile = f"depthwise {workload}: tile {tile_h}x{tile_w}"
+    check_registers(machine, tile_h * tile_w + 2, tile)
+
+
+def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Schedule the function of :class:`tvmconv.algorithms.depthwise.Depthwise`."""
+    tile_h, tile_w, bands = (config.int(name) for name in ("tile_h", "tile_w", "bands"))
+    block, output = schedule.get_sblock("depthwiseconv2d"), schedule.get_sblock("output")
+    n, b, h, w, lane, *depth, r, s = schedule.get_loops(block)
+    ho, hi = schedule.split(h, [None, tile_h])
+    band, ho = schedule.split(ho, [None, band_tiles(workload.out_height, tile_h, bands)])
+    wo, wi = schedule.split(w, [None, tile_w])
+    schedule.reorder(n, b, band, ho, wo, *depth, r, s, hi, wi, lane)
+    mark_parallel(schedule, n, b, band)
+    mark_cases(schedule, ho, wo)
+    first = (*depth, r)[0]
+    register_tile(schedule, block, output, at=wo, reduction=first, tile=(hi, wi), lane=lane)
+
+    size = tile_h * tile_w * workload.kernel_w
+    for loop, unrolled in ((s, size), (r, size * workload.kernel_h)):
+        if unrolled <= _UNROLL_LIMIT:
+            schedule.unroll(loop)
+    mark_taps(schedule, r, s)
+    for taps in depth:
+        mark_taps(schedule, taps)
+
+
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """The slower of the multiply-adds and the input and output traffic from L2."""
+    vectors = workload.out_planes * machine.blocks(workload.in_channels)
+    cores = min(machine.cores, vectors)
+    # a volume's planes are read again for every tap along the depth, mostly from L2
+    pixels_in = workload.in_height * workload.in_width * workload.kernel_d
+    pixels_out = workload.out_height * workload.out_width
+    fma = pixels_out * workload.taps / machine.rates.multiply_adds
+    moved = (pixels_in + 2 * pixels_out) * 4 * machine.channel_block
+    return vectors * max(fma, moved / (_L2_SHARE * machine.rates.l2)) / cores
+
+
+def _widest(machine: Machine) -> int:
+    """Tile width for which accumulators and the input vectors of one row fit."""
+    return 8 if machine.vector_registers >= 32 else 6
+
+
+def _bands(workload: Conv2dWorkload, machine: Machine, tile_h: int) -> int:
+    blocks = workload.out_planes * machine.blocks(workload.in_channels)
+    bands: int = row_bands(blocks, workload.out_height // tile_h, machine.cores)
+    return bands

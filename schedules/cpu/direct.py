@@ -1,0 +1,129 @@
+"""Direct convolution on x86: AVX2 and AVX-512.
+
+Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block of rows):
+
+1. image, cache block of tile rows, group of output blocks, tile row: parallel;
+2. tile column;
+3. input block, plane of a 3-D kernel, kernel row, kernel column, channel of the block: the
+   reduction;
+4. row, column and output block of the register tile, unrolled; lanes, one vector.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.algorithms.direct import flattened
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.register_tile import TileModel, check_registers
+from tvmconv.costs.tile_knobs import OUT_BLOCKS, flag
+from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_prefetch, mark_taps
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        OUT_BLOCKS,
+        Knob(
+            "oh",
+            "rows of the register tile",
+            lambda w, machine: range(1, min(flattened(w).out_height, 4) + 1),
+        ),
+        Knob(
+            "ow",
+            "columns of the register tile",
+            lambda w, machine: range(1, min(flattened(w).out_width, machine.vector_registers) + 1),
+        ),
+        Knob(
+            "rows",
+            "tile rows (tiles, where a layer is pixelwise) of a cache block; 0: all",
+            lambda w, machine: _row_blocks(flattened(w)),
+            neutral=0,
+        ),
+        flag("fetch_input", "1 prefetches the next row of the input"),
+        flag("fetch_weight", "1 prefetches the next weights"),
+    ),
+    # Algorithms 1 and 2 of the source were other values of it
+    retired={"variant": "blocked"},
+)
+
+
+def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
+    """The cheapest tile and cache block of :class:`TileModel`."""
+    model = TileModel(workload, machine)
+    oc, oh, ow = model.best_tile()
+    rows = model.block(oc, oh, ow)
+    config = Config.of(oc=oc, oh=oh, ow=ow, rows=rows, fetch_input=1)
+    return Config.of(**config, fetch_weight=int(model.fetch_weights(config)))
+
+
+def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Sizes are positive, and the tile fits the register file."""
+    model = TileModel(workload, machine)
+    oc, oh, ow = (config.int(name) for name in ("oc", "oh", "ow"))
+    if min(oc, oh, ow) < 1 or config.int("rows") < 0:
+        raise ConfigError(f"tile sizes of {workload} must be 1 or more, rows 0 or more: {config}")
+    check_registers(
+        machine, model.registers(oc, oh, ow), f"tile oc={oc} oh={oh} ow={ow} of {workload}"
+    )
+
+
+def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Schedule the blocks of :class:`tvmconv.algorithms.direct.Direct` in place."""
+    w = flattened(workload)
+    if w != workload:
+        schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
+    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+    n, kb, h, x, lane, cb, *depth, r, s, c = schedule.get_loops(block)
+    kb_outer, kb_tile = schedule.split(kb, [None, config.int("oc")])
+    h_outer, h_tile = schedule.split(h, [None, config.int("oh")])
+    x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
+    tile = (h_tile, x_tile, kb_tile)
+    if w.out_height == 1:
+        cache, x_outer = _cache_block(schedule, x_outer, config)
+        parallel: tuple[Any, ...] = (n, cache, kb_outer)
+        schedule.reorder(*parallel, h_outer, x_outer, cb, *depth, r, s, c, *tile, lane)
+    else:
+        cache, h_outer = _cache_block(schedule, h_outer, config)
+        parallel = (n, cache, kb_outer, h_outer)
+        schedule.reorder(*parallel, x_outer, cb, *depth, r, s, c, *tile, lane)
+    for taps in depth:
+        mark_taps(schedule, taps)
+    mark_parallel(schedule, *parallel)
+    mark_cases(schedule, cache, kb_outer, x_outer)
+    if config.int("oh") > 1:
+        mark_cases(schedule, h_outer)
+    mark_taps(schedule, r, s)
+    mark_prefetch(
+        schedule,
+        c,
+        inputs=bool(config.int("fetch_input")),
+        weights=bool(config.int("fetch_weight")),
+    )
+    register_tile(schedule, block, output, at=x_outer, reduction=cb, tile=tile, lane=lane)
+
+
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """Cycles of one call by :class:`TileModel`."""
+    return float(TileModel(workload, machine).call_cycles(config))
+
+
+def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
+    """The parts of that sum."""
+    parts: dict[str, float] = TileModel(workload, machine).parts(config)
+    return parts
+
+
+def _row_blocks(w: Conv2dWorkload) -> tuple[int, ...]:
+    count = w.out_width if w.out_height == 1 else w.out_height
+    return (0, *(rows for rows in (2, 4, 7, 8, 14, 16, 28, 32) if rows < count))
+
+
+def _cache_block(schedule: Any, tiles: Any, config: Config) -> tuple[Any, Any]:
+    """Split a loop over tile rows (or tiles) into cache blocks."""
+    count = int(schedule.get(tiles).extent)
+    outer, inner = schedule.split(tiles, [None, min(config.int("rows"), count) or count])
+    return outer, inner

@@ -1,0 +1,143 @@
+"""First layer on x86: output channels in vectors, input pixels as broadcast scalars.
+
+1. Groups of ``oc`` output blocks and bands of rows run in parallel.
+2. A tile of ``oc`` blocks x ``tile_h`` x ``tile_w`` pixels accumulates in registers over all
+   channels and taps. Each broadcast scalar feeds ``oc`` multiply-adds and each weight vector one
+   per pixel: with ``oc`` of 2 or more, two load ports keep up with two multiply-add units.
+3. Taps outside the image are skipped by the row; tiles at the left and right border are
+   separate code in which only their outermost pixels carry a predicate.
+4. The epilogue is applied to the registers before the only store.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuts import balanced
+from tvmconv.costs.register_tile import check_registers
+from tvmconv.costs.tile_knobs import TILE_ROWS
+from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.threads import band_tiles, row_bands
+from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_taps
+
+# multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
+_UNROLL_LIMIT = 320
+# share of the rate behind L2 at which lines are stored there, with their reads for ownership
+_STORE_SHARE = 8 / 15
+# multiply-adds of one output vector that take no longer than its store to L3
+_FEW_TAPS = 32
+# Of so few registers, loops over many taps leave none to the pixels: smaller tiles were slower.
+_FEW_REGISTERS = 16
+# blocks of a tile whose stores are the limit, and pixels of the smallest tile of two rows
+_STORING, _SQUARE = 4, 4
+
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        Knob(
+            "oc",
+            "output blocks of the register tile",
+            lambda w, machine: (oc for oc in (1, 2, 3, 4) if oc <= machine.blocks(w.out_channels)),
+        ),
+        TILE_ROWS,
+        Knob(
+            "tile_w",
+            "columns of the register tile",
+            lambda w, machine: range(1, min(_widest(machine, 1), w.out_width) + 1),
+        ),
+        Knob(
+            "bands",
+            "bands of rows that threads share, beside groups of output blocks",
+            lambda w, machine: (1, _bands(w, machine, 1, 1)),
+            neutral=1,
+        ),
+    )
+)
+
+
+def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
+    """Two output blocks and rows a tile; four blocks where storing costs more than computing."""
+    few = workload.taps <= _FEW_TAPS
+    # with few taps the stores are the limit: more blocks a tile read the image fewer times
+    oc = min(_STORING if few else 2, machine.blocks(workload.out_channels))
+    pixels, rows = _widest(machine, oc), 1
+    # the compiler keeps pixels for the taps to come, in a register each
+    kept = (machine.vector_registers - oc) // (oc + 1)
+    if oc < _STORING and kept >= _SQUARE:
+        rows = min(2, workload.out_height)
+        if few or machine.vector_registers > _FEW_REGISTERS:
+            pixels = kept
+    tile_w = balanced(workload.out_width, pixels // rows)
+    rows = max(rows, min(machine.minimum_accumulators // (tile_w * oc), workload.out_height))
+    return Config.of(oc=oc, tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, oc, rows))
+
+
+def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Accumulators, one weight vector a block and one broadcast fit the register file."""
+    oc, tile_h, tile_w, bands = _values(config)
+    if min(oc, tile_h, tile_w, bands) < 1:
+        raise ConfigError(f"direct_first {workload}: knobs must be positive, got {config}")
+    tile = f"direct_first {workload}: tile {oc}x{tile_h}x{tile_w}"
+    check_registers(machine, oc * tile_h * tile_w + oc + (oc > 1), tile)
+
+
+def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Schedule the function of :class:`tvmconv.algorithms.direct_first.DirectFirst`."""
+    oc, tile_h, tile_w, bands = _values(config)
+    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+    n, kb, h, w, lane, *depth, r, s, ci = schedule.get_loops(block)
+    kbo, kbi = schedule.split(kb, [None, oc])
+    ho, hi = schedule.split(h, [None, tile_h])
+    band, ho = schedule.split(ho, [None, band_tiles(workload.out_height, tile_h, bands)])
+    wo, wi = schedule.split(w, [None, tile_w])
+    schedule.reorder(n, kbo, band, ho, wo, *depth, r, s, ci, hi, wi, kbi, lane)
+    mark_parallel(schedule, n, kbo, band)
+    mark_cases(schedule, kbo, wo)
+    if tile_h > 1:
+        mark_cases(schedule, ho)
+    # cut into ranges of one or two taps, a short row would be written out by the compiler, which
+    # then runs out of registers as above; there the predicates of the outermost pixels are cheaper
+    mark_taps(schedule, r, s if workload.kernel_w > 4 else None)
+    for taps in depth:
+        mark_taps(schedule, taps)
+    first = (*depth, r)[0]
+    register_tile(schedule, block, output, at=wo, reduction=first, tile=(hi, wi, kbi), lane=lane)
+
+    # neighbouring taps of one channel share pixels: unrolled, the compiler would keep those
+    # broadcasts alive from tap to tap and run out of registers; channels share none
+    if workload.in_channels * oc * tile_h * tile_w <= _UNROLL_LIMIT:
+        schedule.unroll(ci)
+
+
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """The slower of multiply-adds and stores; loads where one block a tile makes them the limit."""
+    pieces = workload.out_planes * machine.blocks(workload.out_channels)
+    oc, tile_h, tile_w, bands = _values(config)
+    pixels = tile_h * tile_w
+    loads = machine.load_cycles(oc, pixels) / (oc * pixels)
+    compute = workload.taps * max(1 / machine.rates.multiply_adds, loads)
+    store = 4 * machine.channel_block / (_STORE_SHARE * machine.rates.behind_l2)
+    cycles = pieces * workload.out_height * workload.out_width * max(compute, store)
+    return cycles / min(machine.cores, pieces * bands)
+
+
+def _values(config: Config) -> tuple[int, int, int, int]:
+    oc, tile_h, tile_w, bands = (config.int(k) for k in ("oc", "tile_h", "tile_w", "bands"))
+    return oc, tile_h, tile_w, bands
+
+
+def _widest(machine: Machine, oc: int) -> int:
+    """Pixels whose accumulators leave room for the weights and one broadcast."""
+    return (machine.vector_registers - oc - 1) // oc
+
+
+def _bands(workload: Conv2dWorkload, machine: Machine, oc: int, tile_h: int) -> int:
+    groups = workload.out_planes * -(-machine.blocks(workload.out_channels) // oc)
+    tiles = -(-workload.out_height // tile_h)
+    bands: int = row_bands(groups, tiles, machine.cores, 1 if tile_h > 1 else 2)
+    return bands

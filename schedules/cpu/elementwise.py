@@ -1,0 +1,66 @@
+"""Element-wise and other injective functions: the rule of last resort."""
+
+from __future__ import annotations
+
+from math import gcd, prod
+from typing import Any
+
+from tvmconv.schedules.common.nest import (
+    PARALLEL_ELEMENTS,
+    Block,
+    blocks,
+    inline_injective,
+    parallelise,
+    vectorise,
+)
+from tvmconv.tir.axes import collapsible_axes
+
+
+def rule(func: Any, machine: Any) -> Any:
+    """Schedule a function whose blocks, after inlining, are all spatial.
+
+    1. Intermediates are inlined.
+    2. Inner axes that every access runs over in storage order become one loop, so that short
+       image rows do not leave short vectors.
+    3. That loop is vectorised, the outer ones are shared between the threads.
+    """
+    from tvm.s_tir import Schedule
+
+    schedule = Schedule(func, enable_check=False)
+    inline_injective(schedule)
+    found = blocks(schedule)
+    if not all(block.is_spatial and all(block.extents) for block in found):
+        return None
+    for block in found:
+        spatial_block(schedule, block, machine)
+    return schedule
+
+
+def spatial_block(schedule: Any, block: Block, machine: Any) -> None:
+    """Parallel outer loops and a vectorised inner one for a block without reduction."""
+    loops, extents = list(block.loops), list(block.extents)
+    if not loops:
+        return
+    lanes = machine.lanes
+    first = collapsible_axes(schedule.get(block.rv))
+    wide = machine.cores > 1 and block.work >= PARALLEL_ELEMENTS
+    if prod(extents[first:]) % lanes:
+        # a remainder inside a shared loop would be tested in every iteration
+        while wide and first < len(loops) - 1 and prod(extents[:first]) < 2 * machine.cores:
+            first += 1
+    inner = schedule.fuse(*loops[first:]) if len(loops) - first > 1 else loops[first]
+    count = prod(extents[first:])
+    outer = loops[:first]
+    if prod(extents[:first]) >= 2 * machine.cores or not wide:
+        if outer:
+            parallelise(schedule, outer, block.work, machine.cores)
+        vectorise(schedule, inner, lanes)
+        return
+    step = gcd(count, lanes)
+    if step < 4:
+        # too few rows to share and no even vector: whole vectors on one thread
+        vectorise(schedule, inner, lanes)
+        return
+    vectors, lane = schedule.split(inner, [None, step])
+    schedule.vectorize(lane)
+    parallelise(schedule, [*outer, vectors], block.work, machine.cores)

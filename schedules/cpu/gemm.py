@@ -1,0 +1,120 @@
+"""The packed matrix product on x86: AVX2 and AVX-512.
+
+The five loops around the register tile (FTEngine, section 4.2.2), outermost first:
+
+5. ``nc``: columns of a panel of B;
+4. ``kc``: inner steps of a panel, packed when it is reached; C is read and written once for each;
+3. ``mc``: rows of a block of A, packed when it is reached; parallel;
+2. ``nr``: slivers of B;
+1. ``mr``: slivers of A; ``mr`` rows by ``nr`` columns stay in registers over ``kc`` steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.gemm_workload import GemmWorkload
+from tvmconv.costs.gemm_blocks import KNOBS, default_config
+from tvmconv.machines.record import Machine
+from tvmconv.tir.annotations import (
+    mark_cases,
+    mark_panel,
+    mark_parallel,
+    mark_result,
+    mark_stream,
+    mark_transpose,
+)
+
+__all__ = ["KNOBS", "apply", "check", "default_config"]
+
+
+def check(workload: GemmWorkload, machine: Machine, config: Config) -> None:
+    """The register tile fits, and every knob is a value that the loops can take."""
+    names = ("mr", "nr", "kc", "mc", "nc", "unroll", "tasks")
+    mr, nr, kc, mc, nc, unroll, tasks = (config.int(name) for name in names)
+    if min(mr, nr, kc, mc, nc, unroll, tasks) < 1 or config.int("ahead") < 0:
+        raise ConfigError(f"knobs of {workload} must be 1 or more, ahead 0 or more: {config}")
+    if nr % machine.lanes or kc % unroll:
+        raise ConfigError(
+            f"nr={nr} of {workload} must be a multiple of {machine.lanes} lanes, and kc={kc} of "
+            f"unroll={unroll}"
+        )
+    if mc < mr or nc < nr:
+        raise ConfigError(f"blocks of {workload} must hold a tile: mc={mc} mr={mr} nc={nc} nr={nr}")
+    vectors = nr // machine.lanes
+    needed = mr * vectors + vectors + 1
+    if needed > machine.vector_registers:
+        raise ConfigError(
+            f"tile mr={mr} nr={nr} of {workload} needs {needed} vector registers, "
+            f"{machine.name} has {machine.vector_registers}; take a smaller tile"
+        )
+
+
+def apply(schedule: Any, workload: GemmWorkload, machine: Machine, config: Config) -> None:
+    """Schedule the blocks of :func:`tvmconv.algorithms.gemm.compute` in place."""
+    product, output = schedule.get_sblock("product"), schedule.get_sblock("output")
+    rows, vectors = config.int("mc") // config.int("mr"), config.int("nr") // machine.lanes
+    across = config["parallel"] == "n"
+    p, i, v, lane, x = schedule.get_loops(product)
+    tile, i = schedule.split(i, [None, config.int("mr")])
+    slivers, columns = int(schedule.get(tile).extent), int(schedule.get(v).extent) // vectors
+    block, tile = schedule.split(tile, [None, min(rows, slivers)])
+    sliver, v = schedule.split(v, [None, vectors])
+    width = min(config.int("nc") // config.int("nr"), columns)
+    panel, sliver = schedule.split(sliver, [None, width])
+    tasks = min(config.int("tasks"), width)
+    task, sliver = schedule.split(sliver, [tasks, None])
+    x, inner = schedule.split(x, [None, config.int("unroll")])
+    schedule.reorder(panel, p, block, task, sliver, tile, x, inner, i, v, lane)
+    mark_cases(schedule, panel, p, block, task, sliver, tile)
+    mark_parallel(schedule, *((panel,) if across else (block, task)))
+    if not config["prepacked"]:
+        _pack_b(schedule, p, machine, parallel=not across and machine.cores > 1)
+    _pack_a(schedule, block if across or tasks == 1 else task, machine)
+    schedule.reverse_compute_at(output, tile, preserve_unit_loops=True)
+    schedule.set_scope(product, 0, "local")
+    for loop in (inner, i, v):
+        schedule.unroll(loop)
+    schedule.vectorize(lane)
+    start = schedule.decompose_reduction(product, x)
+    *_, row, column, _ = schedule.get_loops(output)
+    piece, column = schedule.split(column, [None, machine.lanes])
+    *_, start_row, start_vector, start_lane = schedule.get_loops(start)
+    for loop in (row, piece, start_row, start_vector):
+        schedule.unroll(loop)
+    for loop in (column, start_lane):
+        schedule.vectorize(loop)
+    if config.int("ahead"):
+        mark_stream(schedule, x, config.int("ahead"))
+    if config.int("fetch"):
+        mark_panel(schedule, tile)
+        mark_result(schedule, tile)
+
+
+def _pack_a(schedule: Any, at: Any, machine: Machine) -> None:
+    """Slivers of A: rows along k become columns along m, in squares of registers."""
+    block = schedule.get_sblock("pack_a")
+    schedule.compute_at(block, at, preserve_unit_loops=True)
+    *_, sliver, x, row = schedule.get_loops(block)
+    mark_cases(schedule, sliver)
+    if int(schedule.get(x).extent) % machine.lanes:
+        return
+    _, x = schedule.split(x, [None, machine.lanes])
+    schedule.reorder(row, x)
+    mark_transpose(schedule, row)
+    schedule.vectorize(x)
+
+
+def _pack_b(schedule: Any, at: Any, machine: Machine, parallel: bool) -> None:
+    """Slivers of B, a vector at a time."""
+    block = schedule.get_sblock("pack_b")
+    schedule.compute_at(block, at, preserve_unit_loops=True)
+    *_, sliver, _, column = schedule.get_loops(block)
+    mark_cases(schedule, sliver)
+    if parallel:
+        mark_parallel(schedule, sliver)
+    piece, column = schedule.split(column, [None, machine.lanes])
+    schedule.unroll(piece)
+    schedule.vectorize(column)

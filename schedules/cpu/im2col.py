@@ -1,0 +1,163 @@
+"""im2col with a packed matrix product on x86: AVX2 and AVX-512.
+
+The five loops of GEBP around the register tile, outermost first:
+
+1. ``mc``: a block of panels, packed when it is reached; parallel, with the image;
+2. ``kc``: a part of the reduction (0: all of it, the sums then never leave the registers);
+3. ``nc``: groups of ``nr`` output channels; packed weights of one group stay in L1;
+4. panels of the block;
+5. channel block, taps, channel: the reduction; ``mr`` pixels by ``nr`` channels in registers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.algorithms.im2col import depth_blocks
+from tvmconv.core.config import Config, KnobValue
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuts import balanced, divisors
+from tvmconv.costs.panel_blocks import PanelBlocks
+from tvmconv.costs.register_tile import TileModel, check_registers
+from tvmconv.costs.tile_knobs import OUT_BLOCKS
+from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.tir.annotations import mark_cases
+
+# panels are written and read again between the image and the products
+_SLOWER_STREAM = 1.25
+# panels per tile, and the whole buffer first
+STEPS: tuple[dict[str, KnobValue], ...] = ({}, {"mc": 0})
+
+
+def _panel_heights(w: Conv2dWorkload, machine: Machine) -> range:
+    return range(1, min(w.out_height * w.out_width, machine.vector_registers - 2) + 1)
+
+
+def _panel_divisors(w: Conv2dWorkload, machine: Machine) -> list[int]:
+    pixels = w.out_height * w.out_width
+    counts = {-(-pixels // mr) for mr in range(1, machine.vector_registers)}
+    return sorted({d for count in counts for d in divisors(count)})
+
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        Knob("mr", "pixels of a panel", _panel_heights),
+        OUT_BLOCKS,
+        Knob(
+            "mc",
+            "panels of a block, a divisor of their number; 0: all are packed first, as im2col does",
+            lambda w, machine: (0, *_panel_divisors(w, machine)),
+            neutral=0,
+        ),
+        Knob(
+            "kc",
+            "blocks of input channels (plain: channels) of a part of the sums, a divisor; 0: all",
+            lambda w, machine: (0, *divisors(depth_blocks(w, machine))[:-1]),
+            neutral=0,
+        ),
+    )
+)
+
+
+def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
+    """Two output blocks in registers; the pixels and panels with the fewest predicted cycles."""
+    oc = min(2, machine.blocks(workload.out_channels))
+    pixels, most = workload.out_height * workload.out_width, machine.vector_registers - oc - 2
+    heights = {balanced(pixels, most // oc), balanced(pixels, most // oc - 1)}
+    offers = [
+        Config.of(mr=mr, oc=oc, mc=mc, kc=0)
+        for mr in sorted(heights)
+        for mc in (0, *divisors(-(-pixels // mr))[:-1])
+    ]
+    return min(offers, key=lambda config: predicted_cycles(workload, machine, config))
+
+
+def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """The register tile fits, and blocks divide what they block."""
+    mr, oc, mc, kc = (config.int(name) for name in ("mr", "oc", "mc", "kc"))
+    if min(mr, oc) < 1 or min(mc, kc) < 0:
+        raise ConfigError(f"mr, oc of {workload} must be 1 or more, mc, kc 0 or more: {config}")
+    panels = -(-workload.out_height * workload.out_width // mr)
+    depth = depth_blocks(workload, machine)
+    if (mc and panels % mc) or (kc and depth % kc):
+        raise ConfigError(
+            f"mc={mc} must divide the {panels} panels of {workload}, and kc={kc} its {depth} "
+            "channel blocks"
+        )
+    check_registers(machine, mr * oc + oc + 1, f"tile mr={mr} oc={oc} of {workload}")
+
+
+def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Schedule the blocks of :class:`tvmconv.algorithms.im2col.Im2col` in place."""
+    schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
+    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+    mr, oc, mc, kc = (config.int(name) for name in ("mr", "oc", "mc", "kc"))
+    n, kb, p, lane, cb, r, s, c = schedule.get_loops(block)
+    panel, pixel = schedule.split(p, [None, mr])
+    panels = int(schedule.get(panel).extent)
+    row, panel = schedule.split(panel, [None, mc or panels])
+    group, kb_tile = schedule.split(kb, [None, oc])
+    tile, part = (pixel, kb_tile), cb
+    if kc:
+        part, cb = schedule.split(cb, [None, kc])
+        schedule.reorder(n, row, part, group, panel, cb, r, s, c, *tile, lane)
+    else:
+        schedule.reorder(n, row, group, panel, cb, r, s, c, *tile, lane)
+    outer = schedule.fuse(n, row)
+    schedule.parallel(outer)
+    pack = schedule.get_sblock("pack")
+    if mc:
+        schedule.compute_at(pack, part if kc else outer, preserve_unit_loops=True)
+    else:
+        image, first, *_ = schedule.get_loops(pack)
+        schedule.parallel(schedule.fuse(image, first))
+    if workload.data_layout == "NCHWc":
+        schedule.vectorize(schedule.get_loops(pack)[-1])
+    mark_cases(schedule, group)
+    if not kc:
+        mark_cases(schedule, panel)
+        register_tile(schedule, block, output, at=panel, reduction=cb, tile=tile, lane=lane)
+        return
+    schedule.reverse_compute_at(output, outer, preserve_unit_loops=True)
+    for loop in tile:
+        schedule.unroll(loop)
+    schedule.vectorize(lane)
+    start = schedule.decompose_reduction(block, part)
+    for companion in (start, output):
+        schedule.vectorize(schedule.get_loops(companion)[-1])
+
+
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """Cycles of one call, as :func:`explain_cost` counts it."""
+    return sum(explain_cost(workload, machine, config).values())
+
+
+def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
+    """The products of :class:`TileModel` over pixels of one row; as transforms, the panels."""
+    w, mr, oc = workload, config.int("mr"), config.int("oc")
+    model = TileModel(w, machine)
+    panels = -(-w.out_height * w.out_width // mr)
+    groups = -(-machine.blocks(w.out_channels) // oc)
+    taps, channels = w.kernel_h * w.kernel_w, depth_blocks(w, machine)
+    each = machine.code.pack_element * w.in_channels
+    if w.data_layout == "NCHWc":
+        channels *= machine.channel_block
+        each = machine.code.pack_vector * machine.blocks(w.in_channels)
+    size, block = 4 * mr * channels * taps, config.int("mc") or panels
+    blocks = PanelBlocks(machine, panels, size, groups, model.weight_bytes, block)
+    products = w.batch * panels * groups * model.tile_cycles(oc, mr)
+    gathered = w.batch * panels * mr * taps * each
+    tasks = w.batch * blocks.count
+    idle = -(-tasks // machine.cores) * machine.cores / tasks
+    cycle = idle / machine.cores
+    computing = (products + gathered) * cycle
+    passed = max(0.0, model.activation_cycles * _SLOWER_STREAM - computing)
+    return {
+        "arithmetic": products * cycle,
+        "transforms": gathered * cycle,
+        "activations": passed + w.batch * blocks.panel_cycles * cycle,
+        "weights": model.weight_cycles + w.batch * blocks.weight_cycles * cycle,
+    }

@@ -1,0 +1,120 @@
+"""Moving single channels between the lanes of blocked tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.schedules.common.nest import (
+    PARALLEL_ELEMENTS,
+    Block,
+    blocks,
+    has_operator,
+    inline_injective,
+    parallelise,
+)
+from tvmconv.tir.rewrite import substitute
+
+# statements of unrolled code that are still compiled within a second or two
+_MOST_MOVES = 2048
+
+
+def rule(func: Any, machine: Any) -> Any:
+    """Schedule channel shuffles, and concatenations and slices that cross block borders.
+
+    1. For every block of the result the channel numbers are constants. Where each lane is one
+       lane of an input, the block's vector is a permutation of whole input vectors.
+    2. Where other work is merged into the move, blocks and lanes are unrolled instead, and the
+       compiler joins moves of neighbouring lanes.
+    3. Image rows are shared between the threads. A block's row of pixels is finished before the
+       next block, so that only a few streams are open at a time.
+    """
+    from tvm.s_tir import Schedule
+
+    schedule = Schedule(func, enable_check=False)
+    names = ("shuffle", "concat_unaligned", "slice_unaligned")
+    found = blocks(schedule)
+    if not any(has_operator(schedule, block, *names) for block in found):
+        return None
+    inline_injective(schedule)
+    found = blocks(schedule)
+    if len(found) != 1 or found[0].kinds != "SSSSS":
+        return None
+    block = found[0]
+    if block.extents[1] * block.extents[4] > _MOST_MOVES or not all(block.extents):
+        return None
+    permuted = _permutations(schedule, block, func, machine)
+    if permuted is not None:
+        return Schedule(permuted, enable_check=False)
+    n, channel_block, h, w, lane = block.loops
+    schedule.reorder(n, h, w, channel_block, lane)
+    schedule.unroll(channel_block)
+    schedule.unroll(lane)
+    parallelise(schedule, [n, h], block.work, machine.cores)
+    return schedule
+
+
+def _permutations(schedule: Any, block: Block, func: Any, machine: Any) -> Any:
+    """The function as permutations of vectors, or None where a lane is not a plain move."""
+    from tvm import ir, tirx
+
+    statement = schedule.get(block.rv)
+    store = statement.body
+    batch, blocks_, height, width, lanes = block.extents
+    if not isinstance(store, tirx.BufferStore):
+        return None
+    old = [axis.var for axis in statement.iter_vars]
+    n, h, w = (
+        ir.Var(name, var.ty) for name, var in zip("nhw", (old[0], old[2], old[3]), strict=True)
+    )
+    rows = []
+    for index in range(blocks_):
+        vector = _vector(store.value, dict(zip(old, (n, index, h, w), strict=False)), old[4], lanes)
+        if vector is None:
+            return None
+        first = tirx.IntImm(str(n.ty.dtype), 0)
+        lane = tirx.Ramp(first, tirx.IntImm(str(n.ty.dtype), 1), lanes)
+        place = [n, tirx.IntImm(str(n.ty.dtype), index), h, w, lane]
+        column = ir.Var("column", w.ty)
+        body = substitute(tirx.BufferStore(store.buffer, vector, place), {w: column})
+        rows.append(tirx.For(column, 0, width, tirx.ForKind.SERIAL, body))
+    parallel = machine.cores > 1 and block.work >= PARALLEL_ELEMENTS
+    kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
+    row = ir.Var("row", n.ty)
+    body = tirx.SeqStmt(rows) if len(rows) > 1 else rows[0]
+    body = substitute(body, {n: row // height, h: row % height})
+    return func.with_body(tirx.For(row, 0, batch * height, kind, body))
+
+
+def _vector(value: Any, known: dict[Any, Any], lane: Any, lanes: int) -> Any:
+    """One block's vector as a permutation of input vectors."""
+    import tvm_ffi
+    from tvm import ir, sym, tirx
+
+    analyzer = sym.Analyzer()
+    sources: list[Any] = []
+    picks: list[int] = []
+    for position in range(lanes):
+        item = analyzer.simplify(substitute(value, {**known, lane: position}))
+        if isinstance(item, tirx.FloatImm):
+            vector: Any = tirx.Broadcast(item, lanes)
+            offset = 0
+        elif isinstance(item, ir.TensorLoad) and isinstance(item.indices[4], tirx.IntImm):
+            *outer, inner = item.indices
+            dtype = str(inner.ty.dtype)
+            ramp = tirx.Ramp(tirx.IntImm(dtype, 0), tirx.IntImm(dtype, 1), lanes)
+            vector = tirx.BufferLoad(item.source, [*outer, ramp])
+            offset = int(inner)
+        else:
+            return None
+        same = [
+            i
+            for i, s in enumerate(sources)
+            if tvm_ffi.structural_equal(s, vector, map_free_vars=False)
+        ]
+        if not same:
+            sources.append(vector)
+            same = [len(sources) - 1]
+        picks.append(same[0] * lanes + offset)
+    if len(sources) == 1 and picks == list(range(lanes)):
+        return sources[0]
+    return tirx.Shuffle(sources, picks)

@@ -1,0 +1,128 @@
+"""Products of matrices that are both computed at run time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.nest import Block, blocks, inline_injective, parallelise
+from tvmconv.schedules.cpu.elementwise import spatial_block
+from tvmconv.tir.axes import loads
+from tvmconv.tir.rewrite import variables
+
+# below this many multiply-adds the copies cost more than they save
+_SMALLEST = 4096
+
+
+def rule(func: Any, machine: Any) -> Any:
+    """Schedule a (batched) matrix product ``C[.., m, n] += A[.., m, k] * B``.
+
+    1. The matrices are padded to whole register tiles where those do not divide them.
+    2. B, whichever way it is stored, is copied into panels as wide as a tile, which the tile
+       then reads as one stream.
+    3. One register tile of rows and vectors runs over the whole inner dimension; batches and
+       panels are shared between the threads.
+    """
+    from tvm.s_tir import Schedule
+
+    schedule = Schedule(func, enable_check=False)
+    inline_injective(schedule)
+    found = blocks(schedule)
+    products = [block for block in found if block.is_reduction]
+    if len(products) != 1 or not all(all(block.extents) for block in found):
+        return None
+    product = products[0]
+    operand = _columns_operand(schedule, product)
+    if operand is None or product.work < _SMALLEST:
+        return None
+    rows, width = _tile(product, machine)
+    lanes, batch = machine.lanes, len(product.loops) - 3
+    schedule.pad_einsum(product.rv, [1] * batch + [rows, width, 1])
+    packed = schedule.cache_read(product.rv, operand.index, "global")
+    panels = operand.panels(width)
+    schedule.transform_layout(product.rv, ("read", operand.index), panels)
+    schedule.transform_block_layout(packed, panels)
+    store = schedule.cache_write(product.rv, 0, "global")
+    vectors = _index_map(
+        lambda *index: (*index[:-1], index[-1] // lanes, index[-1] % lanes),
+        batch + 2,
+        operand.index_dtype,
+    )
+    schedule.transform_layout(product.rv, ("write", 0), vectors)
+    schedule.transform_block_layout(store, vectors)
+    *outer, m, n, k = schedule.get_loops(product.rv)
+    row_tiles, row = schedule.split(m, [None, rows])
+    columns, vector, lane = schedule.split(n, [None, width // lanes, lanes])
+    schedule.reorder(*outer, columns, row_tiles, k, row, vector, lane)
+    parallelise(schedule, [*outer, columns], product.work, machine.cores)
+    register_tile(
+        schedule, product.rv, store, at=row_tiles, reduction=k, tile=(row, vector), lane=lane
+    )
+    # the padded rows stay in memory: inside of the tile their test would cost more than the sum
+    for producer in schedule.get_producers(packed):
+        schedule.compute_inline(producer)
+    for block in blocks(schedule):
+        if block.is_spatial and block.kinds:
+            spatial_block(schedule, block, machine)
+    return schedule
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """The operand that holds the columns, and its axes of columns and of inner steps."""
+
+    index: int
+    axes: int
+    column_axis: int
+    inner_axis: int
+    index_dtype: str
+
+    def panels(self, width: int) -> Any:
+        """Index map to ``(.., n / width, k, n % width)``."""
+
+        def position(*index: Any) -> tuple[Any, ...]:
+            n, k = index[self.column_axis], index[self.inner_axis]
+            matrix = (self.column_axis, self.inner_axis)
+            outer = (item for axis, item in enumerate(index) if axis not in matrix)
+            return (*outer, n // width, k, n % width)
+
+        return _index_map(position, self.axes, self.index_dtype)
+
+
+def _index_map(position: Any, axes: int, dtype: str) -> Any:
+    from tvm.tirx import IndexMap
+
+    return IndexMap.from_func(position, ndim=axes, index_dtype=dtype)
+
+
+def _columns_operand(schedule: Any, block: Block) -> _Operand | None:
+    """B of a plain matrix product; None for any other reduction."""
+    if len(block.kinds) < 3 or block.kinds != "S" * (len(block.kinds) - 1) + "R":
+        return None
+    statement = schedule.get(block.rv)
+    *_, m, n, k = (axis.var for axis in statement.iter_vars)
+    if len(statement.reads) != 2 or len(loads(statement.body)) != 3:
+        return None
+    indices = [[part.min for part in region.region] for region in statement.reads]
+    uses = [set().union(*(variables(part) for part in parts)) for parts in indices]
+    if not all(k in used for used in uses):
+        return None
+    columns = [i for i, used in enumerate(uses) if n in used and m not in used]
+    if len(columns) != 1 or n in uses[1 - columns[0]]:
+        return None
+    index = columns[0]
+    axes = indices[index]
+    column = [i for i, part in enumerate(axes) if part.same_as(n)]
+    inner = [i for i, part in enumerate(axes) if part.same_as(k)]
+    if not column or not inner:
+        return None
+    return _Operand(index, len(axes), column[0], inner[0], str(n.ty.dtype))
+
+
+def _tile(block: Block, machine: Any) -> tuple[int, int]:
+    """Rows and columns of the register tile."""
+    *_, m, n, _ = block.extents
+    vectors = 2 if n > machine.lanes else 1
+    most = (machine.vector_registers - vectors - 1) // vectors
+    return -(-m // -(-m // most)), vectors * machine.lanes

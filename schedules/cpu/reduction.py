@@ -1,0 +1,104 @@
+"""Functions with reductions: sums, means, extrema, softmax on any axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.schedules.common.nest import Block, blocks, inline_injective, parallelise, vectorise
+from tvmconv.schedules.cpu.elementwise import spatial_block
+from tvmconv.tir.annotations import mark_tail
+from tvmconv.tir.axes import contiguous_axis
+
+
+def rule(func: Any, machine: Any) -> Any:
+    """Schedule reductions and the element-wise blocks around them.
+
+    1. Element-wise intermediates are inlined.
+    2. A reduction whose loads are contiguous along a spatial axis is vectorised along that axis,
+       inside of the reduction loops.
+    3. One whose loads are contiguous along the reduced axis keeps a vector of partial results,
+       which a second block combines.
+    """
+    from tvm.s_tir import Schedule
+
+    schedule = Schedule(func, enable_check=False)
+    inline_injective(schedule)
+    found = blocks(schedule)
+    usable = all(all(b.extents) and (b.is_spatial or b.is_reduction) for b in found)
+    if not usable or all(block.is_spatial for block in found):
+        return None
+    for block in found:
+        if block.is_spatial:
+            spatial_block(schedule, block, machine)
+        else:
+            reduction_block(schedule, block, machine)
+    return schedule
+
+
+def reduction_block(schedule: Any, block: Block, machine: Any) -> None:
+    """Parallel over spatial loops; vectors along whichever axis is contiguous in memory."""
+    statement = schedule.get(block.rv)
+    axis = contiguous_axis(statement)
+    position = next(
+        (i for i, item in enumerate(statement.iter_vars) if item.var.same_as(axis)), None
+    )
+    if position is not None and block.kinds[position] == "S" and block.extents[position] > 1:
+        _along_spatial(schedule, block, position, machine)
+    elif position is not None and block.extents[position] > 1:
+        _along_reduced(schedule, block, position, machine)
+    else:
+        _scalar(schedule, block, machine)
+
+
+def _split_axes(block: Block, without: int) -> tuple[list[Any], list[Any]]:
+    spatial = [loop for i, loop in enumerate(block.loops) if block.kinds[i] == "S" and i != without]
+    reduced = [loop for i, loop in enumerate(block.loops) if block.kinds[i] == "R" and i != without]
+    return spatial, reduced
+
+
+def _along_spatial(schedule: Any, block: Block, position: int, machine: Any) -> None:
+    spatial, reduced = _split_axes(block, position)
+    loop = block.loops[position]
+    extent = block.extents[position]
+    if extent % machine.lanes == 0 and extent > machine.lanes:
+        vectors, lane = schedule.split(loop, [None, machine.lanes])
+        spatial.append(vectors)
+    else:
+        lane = loop
+    schedule.reorder(*spatial, *reduced, lane)
+    if spatial:
+        parallelise(schedule, spatial, block.work, machine.cores)
+    start = schedule.decompose_reduction(block.rv, reduced[0])
+    vectorise(schedule, schedule.get_loops(start)[-1], machine.lanes)
+    vectorise(schedule, lane, machine.lanes)
+
+
+def _along_reduced(schedule: Any, block: Block, position: int, machine: Any) -> None:
+    lanes, extent = machine.lanes, block.extents[position]
+    if extent < lanes:
+        _scalar(schedule, block, machine)
+        return
+    # independent vectors hide the latency of the additions
+    step = next((lanes * u for u in (4, 2) if extent % (lanes * u) == 0), lanes)
+    chunks, lane = schedule.split(block.loops[position], [None, step])
+    if extent % step:
+        mark_tail(schedule, chunks, step, extent % step)
+    partial = schedule.rfactor(lane, block.kinds.count("S"))
+    # the loops of the partial results stand in the old order, the split one as a pair
+    loops = list(schedule.get_loops(partial))
+    lane = loops.pop(position + 1)
+    spatial = [loop for loop, kind in zip(loops, block.kinds, strict=True) if kind == "S"]
+    reduced = [loop for loop, kind in zip(loops, block.kinds, strict=True) if kind == "R"]
+    schedule.reorder(*spatial, *reduced, lane)
+    if spatial:
+        shared = parallelise(schedule, spatial, block.work, machine.cores)
+        schedule.reverse_compute_at(block.rv, shared, preserve_unit_loops=True)
+    start = schedule.decompose_reduction(partial, reduced[0])
+    schedule.vectorize(schedule.get_loops(start)[-1])
+    schedule.vectorize(lane)
+
+
+def _scalar(schedule: Any, block: Block, machine: Any) -> None:
+    spatial, _ = _split_axes(block, -1)
+    if spatial:
+        parallelise(schedule, spatial, block.work, machine.cores)

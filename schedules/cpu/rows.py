@@ -1,0 +1,73 @@
+"""Functions that treat every row of a tensor alone: softmax along the last axis and its kin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.schedules.common.nest import Block, blocks, has_operator, parallelise, vectorise
+
+
+def rule(func: Any, machine: Any) -> Any:
+    """Schedule a softmax over the last, contiguous axis.
+
+    1. Each reduction along the row becomes a vector of partial results and a short combination.
+    2. All passes over one row follow each other while it is in the nearest cache.
+    3. Rows are shared between the threads, passes are vectorised.
+    """
+    from tvm.s_tir import Schedule
+
+    schedule = Schedule(func, enable_check=False)
+    found = blocks(schedule)
+    last = found[-1]
+    if not has_operator(schedule, last, "softmax", "log_softmax"):
+        return None
+    depth = len(last.loops) - 1
+    outer = last.extents[:depth]
+    if depth < 1 or not all(_is_row_pass(block, outer) for block in found):
+        return None
+    width = _vector_width(last.extents[-1], machine.lanes)
+    if not width:
+        return None
+    passes: list[tuple[Any, bool]] = []
+    for block in found[:-1]:
+        if block.is_reduction:
+            _, lane = schedule.split(block.loops[-1], [None, width])
+            passes.append((schedule.rfactor(lane, depth), True))
+        passes.append((block.rv, False))
+    rows = parallelise(schedule, list(last.loops[:depth]), last.work, machine.cores)
+    vectorise(schedule, last.loops[-1], width)
+    for rv, _ in reversed(passes):
+        schedule.compute_at(rv, rows, preserve_unit_loops=True)
+    for rv, partial in passes:
+        _vectorise_pass(schedule, rv, partial, width)
+    return schedule
+
+
+def _vector_width(extent: int, lanes: int) -> int:
+    """The widest divisor of a row that makes whole or half vectors, 0 if there is none.
+
+    It is no remainder that TVM's ``compute_at`` would have to guard.
+    """
+    widths = range(4 * lanes, lanes // 2 - 1, -(lanes // 2))
+    return next((w for w in widths if extent % w == 0 and extent > w), 0)
+
+
+def _is_row_pass(block: Block, outer: tuple[int, ...]) -> bool:
+    depth = len(outer)
+    same = block.extents[:depth] == outer and block.kinds[:depth] == "S" * depth
+    return same and block.kinds[depth:] in ("", "S", "R")
+
+
+def _vectorise_pass(schedule: Any, rv: Any, partial: bool, width: int) -> None:
+    loops = list(schedule.get_loops(rv))
+    if partial:
+        # compute_at has put the vector in front: the rows' loop, the vector, the chunks
+        lane, chunks = loops[1], loops[-1]
+        schedule.reorder(chunks, lane)
+        start = schedule.decompose_reduction(rv, chunks)
+        schedule.vectorize(schedule.get_loops(start)[-1])
+        schedule.vectorize(lane)
+        return
+    spatial = all(int(axis.iter_type) == 0 for axis in schedule.get(rv).iter_vars)
+    if spatial and int(schedule.get(loops[-1]).extent) > 1:
+        vectorise(schedule, loops[-1], width)

@@ -1,0 +1,146 @@
+"""Winograd convolution on x86: AVX2 and AVX-512.
+
+Fused (``fused=1``): a region of ``rh`` rows of ``rw`` tiles goes through all stages while it lies
+in L2; regions are parallel. Staged (``fused=0``): each stage is one parallel loop over the whole
+batch, for planes with fewer regions than threads, or weights that should be read once only.
+
+The products are register tiles of ``rt`` tiles by ``kr`` output blocks (see ``microkernel``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.algorithms.winograd import plane_stride, region_tiles, summed_blocks, tiling
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.register_tile import check_registers
+from tvmconv.costs.winograd import KNOBS, WinogradModel
+from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.microkernel import register_tile, transform_tile
+from tvmconv.tir.annotations import mark_panel, mark_stream
+
+# Weights that one register tile alone uses are prefetched so many bytes ahead: about the latency
+# of memory at the rate of the products.
+_AHEAD = 4096
+__all__ = ["KNOBS", "apply", "check", "default_config", "explain_cost", "offers"]
+STEPS = tuple({"mh": m, "mw": m} for m in range(2, 7))
+
+
+def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
+    """The tile size with the fewest predicted cycles."""
+    config: Config = WinogradModel(workload, machine).best()
+    return config
+
+
+def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+    """The best config of every tile size: they differ in error and memory."""
+    configs: tuple[Config, ...] = WinogradModel(workload, machine).offers()
+    return configs
+
+
+def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Tiles divide what they tile, and the register tile fits."""
+    WinogradModel(workload, machine).check_tile(config)
+    tiles = tiling(workload, config)
+    rh, rw, rt, kr = (config.int(name) for name in ("rh", "rw", "rt", "kr"))
+    if min(rh, rw, rt, kr) < 1:
+        raise ConfigError(f"rh, rw, rt, kr of {workload} must be 1 or more: {config}")
+    if tiles.rows % rh or tiles.columns % rw or (rh > 1 and rw < tiles.columns):
+        raise ConfigError(
+            f"rh={rh} rw={rw} must divide the {tiles.rows}x{tiles.columns} tiles of {workload} "
+            "into whole rows, or parts of one row"
+        )
+    region = region_tiles(tiles, config)
+    if region % rt or machine.blocks(workload.out_channels) % kr:
+        raise ConfigError(
+            f"rt={rt} must divide the {region} tiles of a region of {workload}, and kr={kr} its "
+            f"{machine.blocks(workload.out_channels)} output blocks"
+        )
+    needed = WinogradModel(workload, machine).registers(rt, kr)
+    check_registers(machine, needed, f"tile rt={rt} kr={kr} of {workload}")
+
+
+def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Schedule the blocks of :class:`tvmconv.algorithms.winograd.Winograd` in place."""
+    tiles, fused = tiling(workload, config), bool(config.int("fused"))
+    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+    n, kb, h, x, lane = schedule.get_loops(output)
+    th, i = schedule.split(h, [None, tiles.mh])
+    tw, j = schedule.split(x, [None, tiles.mw])
+    region = None
+    if fused:
+        regions, th = schedule.split(th, [None, config.int("rh")])
+        parts, tw = schedule.split(tw, [None, config.int("rw")])
+        schedule.reorder(n, regions, parts, kb, th, tw, i, j, lane)
+        region = schedule.fuse(n, regions, parts)
+        schedule.parallel(region)
+    else:
+        schedule.reorder(kb, n, th, tw, i, j, lane)
+        schedule.parallel(kb)
+    for loop in (i, j):
+        schedule.unroll(loop)
+    schedule.vectorize(lane)
+    transform_tile(schedule, schedule.get_sblock("rows"), at=tw)
+    products = _products(schedule, block, region, config)
+    transformed = _input(schedule, region)
+    stored = (
+        (transformed, summed_blocks(workload, machine)),
+        (products, machine.blocks(workload.out_channels)),
+    )
+    alive = region_tiles(tiles, config)
+    for stage, blocks in stored:
+        stride = plane_stride(tiles, blocks, alive, machine)
+        span = machine.l1d_way_bytes // itemsize(workload.types.accumulator)
+        if stride > blocks * alive * machine.channel_block:
+            schedule.storage_align(stage, 0, 0, span, stride % span)
+
+
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """Cycles of one call by :class:`WinogradModel`."""
+    return float(WinogradModel(workload, machine).call_cycles(config))
+
+
+def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
+    """The parts of that sum."""
+    parts: dict[str, float] = WinogradModel(workload, machine).shares(config)
+    return parts
+
+
+def _products(schedule: Any, block: Any, region: Any, config: Config) -> Any:
+    """The register tiles; returns the block that stores them."""
+    if region is not None:
+        schedule.compute_at(block, region, preserve_unit_loops=True)
+    p, kb, t, lane, cb, c = schedule.get_loops(block)[-6:]
+    outer, t_tile = schedule.split(t, [None, config.int("rt")])
+    group, kb_tile = schedule.split(kb, [None, config.int("kr")])
+    schedule.reorder(p, group, outer, cb, c, t_tile, kb_tile, lane)
+    if region is None:
+        p = schedule.fuse(p, group)
+        schedule.parallel(p)
+    if int(schedule.get(outer).extent) == 1:
+        mark_stream(schedule, c, _AHEAD)
+    else:
+        mark_panel(schedule, outer)
+    store = schedule.cache_write(block, 0, "local")
+    register_tile(schedule, block, store, at=outer, reduction=cb, tile=(t_tile, kb_tile), lane=lane)
+    return store
+
+
+def _input(schedule: Any, region: Any) -> Any:
+    """The transform of the input; returns its block."""
+    block = schedule.get_sblock("transform")
+    if region is not None:
+        schedule.compute_at(block, region, preserve_unit_loops=True)
+    p, cb, t, lane = schedule.get_loops(block)[-4:]
+    schedule.reorder(cb, t, p, lane)
+    if region is None:
+        schedule.parallel(cb)
+    schedule.unroll(p)
+    schedule.vectorize(lane)
+    columns, patch = schedule.get_sblock("columns"), schedule.get_sblock("patch")
+    transform_tile(schedule, columns, at=t)
+    transform_tile(schedule, patch, at=schedule.get_loops(columns)[-3])
+    return block

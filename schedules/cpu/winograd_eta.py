@@ -1,0 +1,125 @@
+"""The stages of Wang et al. (2020), Algorithm 2, on x86: AVX2 and AVX-512.
+
+Stages follow one another over the whole batch, each parallel over the axes of the source:
+
+1. input transform: blocks of positions and of channels;
+2. product: ``eta/S``, then blocks of C_l1 channels, one after the other; inside, blocks of K_l2
+   channels, blocks of positions and tiles in parallel; ``K_r`` channels at a time;
+3. output transform: output blocks and samples.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.algorithms.winograd_packing import Packing
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.winograd_eta import KNOBS, EtaModel
+from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.microkernel import transform_tile
+from tvmconv.tir.annotations import mark_stream, mark_transpose
+
+# Panels of G come from L2: about its latency at the rate of the products
+_AHEAD = 1024
+__all__ = ["KNOBS", "apply", "check", "default_config", "explain_cost", "offers"]
+# both tiles of the source, with eta behind the tiles and in front of them
+STEPS = tuple({"m": m, "outer_eta": outer} for m in (4, 6) for outer in (0, 1))
+
+
+def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
+    """F(4x4, 3x3) with the blocks that equation 12 ranks first."""
+    config: Config = EtaModel(workload, machine).best(4)
+    return config
+
+
+def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+    """The best config of both tile sizes."""
+    model = EtaModel(workload, machine)
+    return model.best(4), model.best(6)
+
+
+def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Blocks fit the registers, L1 and L2."""
+    EtaModel(workload, machine).check(config)
+
+
+def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Schedule the blocks of :class:`tvmconv.algorithms.winograd_eta.WinogradEta` in place."""
+    _input(schedule, machine)
+    _product(schedule, Packing(workload, machine, config))
+    _output(schedule, config)
+
+
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """Cycles of one call by :class:`EtaModel`."""
+    return sum(explain_cost(workload, machine, config).values())
+
+
+def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
+    """The parts of that sum."""
+    parts: dict[str, float] = EtaModel(workload, machine).shares(config)
+    return parts
+
+
+def _input(schedule: Any, machine: Machine) -> None:
+    block = schedule.get_sblock("transform")
+    eta, cc, q, mu, c, bf, i = schedule.get_loops(block)
+    cb, c = schedule.split(c, [None, machine.channel_block])
+    schedule.reorder(q, cc, cb, mu, bf, eta, c, i)
+    schedule.parallel(schedule.fuse(q, cc, cb))
+    _move(schedule, eta, c, i)
+    for name in ("tile", "columns"):
+        transform_tile(schedule, schedule.get_sblock(name), at=bf)
+
+
+def _product(schedule: Any, pack: Packing) -> None:
+    sums, block = schedule.get_sblock("sums"), schedule.get_sblock("conv2d")
+    *outer, bf, k, i, cs = schedule.get_loops(sums)
+    eta, kg, q, mu = outer if pack.config.int("outer_eta") else (outer[3], *outer[:3])
+    ks, kf = schedule.split(kg, [None, pack.config.int("kl2") // pack.config.int("kr")])
+    schedule.reorder(eta, cs, ks, q, mu, kf, bf, k, i)
+    schedule.parallel(schedule.fuse(ks, q, mu))
+    schedule.compute_at(block, kf, preserve_unit_loops=True)
+    schedule.set_scope(block, 0, "local")
+    *_, b_tile, k_tile, lane, cf = schedule.get_loops(block)
+    schedule.reorder(cf, b_tile, k_tile, lane)
+    if pack.config.int("prefetch"):
+        mark_stream(schedule, cf, _AHEAD)
+    _vectors(schedule, block)
+    _vectors(schedule, schedule.decompose_reduction(block, cf))
+    _vectors(schedule, sums)
+
+
+def _vectors(schedule: Any, block: Any) -> None:
+    """A register block: all indices but the lane are constants."""
+    *_, rows, columns, lane = schedule.get_loops(block)
+    schedule.unroll(rows)
+    schedule.unroll(columns)
+    schedule.vectorize(lane)
+
+
+def _output(schedule: Any, config: Config) -> None:
+    output = schedule.get_sblock("output")
+    n, kb, h, x, lane = schedule.get_loops(output)
+    th, i = schedule.split(h, [None, config.int("m")])
+    tw, j = schedule.split(x, [None, config.int("m")])
+    schedule.reorder(kb, n, th, tw, i, j, lane)
+    schedule.parallel(schedule.fuse(kb, n))
+    for loop in (i, j):
+        schedule.unroll(loop)
+    schedule.vectorize(lane)
+    transform_tile(schedule, schedule.get_sblock("rows"), at=tw)
+    gather = schedule.get_sblock("gather")
+    schedule.compute_at(gather, tw, preserve_unit_loops=True)
+    schedule.set_scope(gather, 0, "local")
+    eta, product, channel = schedule.get_loops(gather)[-3:]
+    schedule.reorder(eta, channel, product)
+    _move(schedule, eta, channel, product)
+
+
+def _move(schedule: Any, eta: Any, channel: Any, product: Any) -> None:
+    """Vectors along channels become vectors along eta, or the reverse."""
+    schedule.unroll(eta)
+    schedule.vectorize(product)
+    mark_transpose(schedule, channel)

@@ -1,0 +1,106 @@
+"""The house's order: which room may know which, and that no files import each other in a circle."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# From the ground up, as docs/architecture.md has them: a room knows itself and those before it.
+ROOMS = (
+    *("core", "machines", "operators", "algorithms", "costs", "tir", "schedules", "kernels"),
+    *("records", "selection", "compile", "frontend", "graph", "runtime", "report"),
+    *("model", "building", "transform", "tvmconv"),
+    *("bench", "tuning", "cli", "__main__"),
+)
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package by its name."""
+    found = {}
+    for folder in (ROOT / "tvmconv", ROOT / "schedules"):
+        for path in folder.rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            parts = parts if parts[0] == "tvmconv" else ("tvmconv", *parts)
+            found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(name: str) -> Iterator[str]:
+    """What a module takes from the package: at its top or in a function, not for types alone."""
+    tree = ast.parse(MODULES[name].read_text())
+    typing = {
+        node
+        for branch in ast.walk(tree)
+        if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING"
+        for node in ast.walk(branch)
+    }
+    package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(tree):
+        if node in typing:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            source = ".".join(part for part in (base, node.module) if part)
+            for alias in node.names:
+                whole = f"{source}.{alias.name}"
+                yield from (m for m in (whole, source) if m in MODULES)
+
+
+def room(name: str) -> str:
+    """The folder below ``tvmconv`` that a module stands in, or its own name."""
+    return [*name.split("."), "tvmconv"][1]
+
+
+GRAPH = {name: sorted(set(imports(name)) - {name}) for name in MODULES}
+
+
+def test_every_room_has_its_place():
+    assert {room(name) for name in MODULES} == set(ROOMS)
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_arrows_run_downwards(name):
+    allowed = ROOMS[: ROOMS.index(name) + 1]
+    wrong = [
+        f"{module} -> {target}"
+        for module, targets in GRAPH.items()
+        if room(module) == name
+        for target in targets
+        if room(target) not in allowed
+    ]
+    assert wrong == []
+
+
+def test_no_files_import_each_other_in_a_circle():
+    """A package's own file may import its modules, which Python reaches through it."""
+    graph = {
+        name: [t for t in targets if not name.startswith(f"{t}.")]
+        for name, targets in GRAPH.items()
+    }
+    assert list(circles(graph)) == []
+
+
+def circles(graph: dict[str, list[str]]) -> Iterator[list[str]]:
+    """Strongly connected groups of more than one file, by removing what nothing leads back to."""
+    left = {name: set(targets) for name, targets in graph.items()}
+    while free := [name for name, targets in left.items() if not targets & left.keys()]:
+        for name in free:
+            del left[name]
+    while free := [n for n in left if not any(n in targets for targets in left.values())]:
+        for name in free:
+            del left[name]
+    if left:
+        yield sorted(left)
+
+
+def test_a_circle_would_be_seen():
+    assert list(circles({"a": ["b"], "b": ["c"], "c": ["b"], "d": ["a"]})) == [["b", "c"]]

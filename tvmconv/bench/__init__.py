@@ -1,0 +1,1 @@
+"""Benches: cases, contenders, peers, tables."""

@@ -1,0 +1,257 @@
+"""Case folders for the workers: one layer from its problem string, or a whole ONNX model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.bench.reference import convolution
+from tvmconv.core.datatypes import FLOAT32, refusal
+from tvmconv.core.errors import InputError, WorkloadError
+from tvmconv.core.gemm_workload import GemmWorkload
+from tvmconv.core.workload import Conv2dWorkload, EpilogueOp
+
+FloatArray = npt.NDArray[Any]
+SEED = 7
+
+
+@dataclass(frozen=True)
+class CaseInfo:
+    """What the bench knows about a case that it wrote."""
+
+    name: str
+    kind: str
+    problem: str
+    flops: int
+    count: int = 1
+
+
+def random_input(shape: Sequence[int], dtype: str, generator: np.random.Generator) -> FloatArray:
+    """Normally distributed values, or small non-negative integers for an integer type."""
+    kind = np.dtype(dtype)
+    if kind.kind == "f":
+        return generator.standard_normal(shape).astype(kind)
+    high = 2 if kind.kind == "b" else 4
+    return generator.integers(0, high, shape).astype(kind)
+
+
+def check_measurable(workload: Conv2dWorkload | GemmWorkload) -> None:
+    """Raise :class:`InputError` for types other than those of operands and references here."""
+    if reason := refusal(workload.types, (FLOAT32,)):
+        raise InputError(f"bench cannot measure {workload}: {reason}; leave its types out")
+
+
+def write_layer_case(
+    folder: Path, workload: Conv2dWorkload, name: str = "", count: int = 1
+) -> CaseInfo:
+    """A folder for one layer with seeded weights, its ONNX file and its float64 output.
+
+    Raises
+    ------
+    InputError
+        If the layer is not of float32: values and reference are.
+    """
+    import onnx
+
+    w = workload
+    check_measurable(w)
+    if w.is_volume:
+        raise WorkloadError(
+            f"{w} is a 3-D convolution, which peers are not timed on layer by layer; bench a "
+            "network that holds it"
+        )
+    generator = np.random.default_rng(SEED)
+    constants = {"weight": random_input(w.weight_shape, "float32", generator)}
+    constants["weight"] /= np.float32(np.sqrt(w.taps))
+    inputs = {"data": random_input(w.data_shape, "f4", generator)}
+    result = w.result_shape
+    if w.has("bias"):
+        constants["bias"] = random_input((w.out_channels,), "float32", generator)
+    if w.has("add"):
+        inputs["residual"] = random_input(result, "float32", generator)
+    nodes, output = _layer_nodes(w, constants)
+    shapes = {n: list(v.shape) for n, v in (inputs | constants).items()}
+    shapes |= {node["outputs"][0]: list(result) for node in nodes}
+    helper = onnx.helper
+    graph = helper.make_graph(
+        [
+            helper.make_node(n["op"], n["inputs"], n["outputs"], n["name"], **n["attrs"])
+            for n in nodes
+        ],
+        "layer",
+        [_value(n, v.shape) for n, v in inputs.items()],
+        [_value(output, result)],
+        [onnx.numpy_helper.from_array(v, n) for n, v in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, folder / "model.onnx")
+    reference = {output: convolution(w, inputs, constants)}
+    write_case(folder, folder / "model.onnx", nodes, shapes, constants, inputs, [output])
+    np.savez(folder / "reference.npz", **reference)  # type: ignore[arg-type]
+    return CaseInfo(name or str(w), "layer", str(w), w.flops, count)
+
+
+def _value(name: str, shape: Sequence[int]) -> Any:
+    import onnx
+
+    return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, list(shape))
+
+
+def _layer_nodes(
+    w: Conv2dWorkload, constants: dict[str, FloatArray]
+) -> tuple[list[dict[str, Any]], str]:
+    """The convolution and its epilogue as ONNX nodes, and the name of the last value."""
+    attrs = {
+        "kernel_shape": [w.kernel_h, w.kernel_w],
+        "strides": [w.stride_h, w.stride_w],
+        "dilations": [w.dilation_h, w.dilation_w],
+        "pads": [w.pad_top, w.pad_left, w.pad_bottom, w.pad_right],
+        "group": w.groups,
+    }
+    steps = list(w.epilogue)
+    sources = ["data", "weight"]
+    # a bias that comes first belongs to the Conv node, as every exporter writes it
+    if steps and steps[0].kind == "bias":
+        sources.append("bias")
+        steps.pop(0)
+    nodes = [_node("Conv", sources, "convolution", attrs)]
+    for step in steps:
+        nodes += _step_nodes(step, nodes[-1]["outputs"][0], constants)
+    return nodes, nodes[-1]["outputs"][0]
+
+
+def _node(op: str, sources: list[str], output: str, attrs: dict[str, Any]) -> dict[str, Any]:
+    return {"name": output, "op": op, "inputs": sources, "outputs": [output], "attrs": attrs}
+
+
+def _step_nodes(step: EpilogueOp, x: str, constants: dict[str, FloatArray]) -> list[dict[str, Any]]:
+    y = f"{x}_{step.kind}"
+    match step.kind:
+        case "bias":
+            constants["channel_bias"] = constants["bias"][:, None, None]
+            return [_node("Add", [x, "channel_bias"], y, {})]
+        case "add":
+            return [_node("Add", [x, "residual"], y, {})]
+        case "leakyrelu":
+            return [_node("LeakyRelu", [x], y, {"alpha": step.params[0]})]
+        case "clip":
+            constants["low"], constants["high"] = (np.array(p, "float32") for p in step.params)
+            return [_node("Clip", [x, "low", "high"], y, {})]
+        case "hardsigmoid":
+            alpha, beta = step.params
+            return [_node("HardSigmoid", [x], y, {"alpha": alpha, "beta": beta})]
+        case "silu":
+            gate = f"{y}_gate"
+            return [_node("Sigmoid", [x], gate, {}), _node("Mul", [x, gate], y, {})]
+    names = {"relu": "Relu", "sigmoid": "Sigmoid", "hardswish": "HardSwish", "tanh": "Tanh"}
+    return [_node(names[step.kind], [x], y, {})]
+
+
+def write_model_case(
+    folder: Path, path: Path, shapes: Mapping[str, tuple[int, ...]] | None
+) -> CaseInfo:
+    """A folder for a whole model with seeded inputs; the reference is left to a worker.
+
+    Raises
+    ------
+    ModelError
+        If the model cannot be read.
+    """
+    import onnx
+
+    from tvmconv.frontend import read_model
+
+    loaded = read_model(path, shapes=dict(shapes) if shapes else None)
+    graph = loaded.graph
+    generator = np.random.default_rng(SEED)
+    inputs = {t.name: random_input(t.shape, t.dtype, generator) for t in loaded.inputs}
+    onnx_path = path.resolve()
+    if shapes:
+        # peers get the same fixed shapes
+        onnx_path = folder / "model.onnx"
+        onnx.save(loaded.proto, onnx_path)
+    nodes = []
+    flops = 0
+    for node in graph.nodes:
+        attrs, multiplies = _resolved(node, graph)
+        flops += 2 * multiplies
+        nodes.append(
+            {
+                "name": node.name,
+                "op": node.op,
+                "inputs": list(node.inputs),
+                "outputs": list(node.outputs),
+                "attrs": attrs,
+            }
+        )
+    value_shapes = {name: list(info.shape) for name, info in graph.types.items()}
+    outputs = [t.name for t in loaded.outputs]
+    write_case(folder, onnx_path, nodes, value_shapes, graph.constants, inputs, outputs)
+    return CaseInfo(loaded.name, "model", path.name, flops)
+
+
+def _resolved(node: Any, graph: Any) -> tuple[dict[str, Any], int]:
+    """Attributes with explicit windows, and the multiply-adds of convolutions and matrices."""
+    from tvmconv.frontend.windows import conv_window, pool_window
+
+    attrs = {name: _plain(value) for name, value in node.attrs.items()}
+    multiplies = 0
+    size = int(np.prod(graph.shape(node.outputs[0])))
+    if node.op == "Conv":
+        weight = graph.shape(node.inputs[1])
+        bias = graph.shape(node.input(2)) if node.input(2) else None
+        window = conv_window(node, graph.shape(node.inputs[0]), weight, bias)
+        multiplies = size * int(np.prod(weight[1:]))
+    elif node.op in ("MaxPool", "AveragePool"):
+        window = pool_window(node, graph.shape(node.inputs[0]))
+    else:
+        if node.op in ("Gemm", "MatMul"):
+            axis = -2 if node.op == "Gemm" and node.attrs.get("transA", 0) else -1
+            multiplies = size * graph.shape(node.inputs[0])[axis]
+        return attrs, multiplies
+    attrs.pop("auto_pad", None)
+    attrs |= {
+        "kernel_shape": list(window.kernel),
+        "strides": list(window.strides),
+        "dilations": list(window.dilations),
+        "pads": list(window.padding),
+        "extra": list(window.extra),
+        "group": window.groups,
+    }
+    return attrs, multiplies
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def write_case(
+    folder: Path,
+    onnx_path: Path,
+    nodes: list[dict[str, Any]],
+    shapes: Mapping[str, Any],
+    constants: Mapping[str, FloatArray],
+    inputs: Mapping[str, FloatArray],
+    outputs: list[str],
+) -> None:
+    """The files of a case folder except the ONNX file and the reference."""
+    data = {
+        "onnx": str(onnx_path),
+        "nodes": nodes,
+        "shapes": shapes,
+        "inputs": list(inputs),
+        "outputs": outputs,
+    }
+    (folder / "case.json").write_text(json.dumps(data))
+    np.savez(folder / "constants.npz", **constants)  # type: ignore[arg-type]
+    np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]

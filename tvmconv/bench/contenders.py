@@ -1,0 +1,61 @@
+"""Who takes part in a bench: the peak, our builds or algorithms, and the peers."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tvmconv.bench import peers as peer_table
+from tvmconv.bench.result import OWN, PEAK
+from tvmconv.bench.worker_process import Contender
+
+if TYPE_CHECKING:
+    from tvmconv.bench.plan import Plan
+    from tvmconv.bench.variants import Variant
+
+
+def contenders(plan: Plan, kind: str) -> list[Contender]:
+    """The columns for ``models``, ``layers`` or ``products``; ours and the peak first."""
+    target = ("target", plan.target)
+
+    def own(label: str, group: str, **options: Any) -> Contender:
+        module = peer_table.OWN[OWN].module
+        return Contender(label, module, sys.executable, (target, *options.items()), group)
+
+    found = [Contender(PEAK, peer_table.OWN[PEAK].module, sys.executable, (target,))]
+    if kind == "products":
+        for label, prepacked in (("gemm", False), ("gemm, B packed before", True)):
+            found.append(own(f"{OWN} {label}", f"{OWN} gemm", prepacked=prepacked))
+    elif kind == "models":
+        names = [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
+        found += [own(label, OWN, algorithms=names, log=log) for label, log in _builds(plan)]
+        if plan.relax_pass:
+            found.append(
+                own(f"{OWN} relax", f"{OWN} relax", algorithms=names, log=plan.log, relax=True)
+            )
+    elif plan.log and not plan.algorithms:
+        found += [own(label, OWN, log=log) for label, log in _builds(plan)]
+    else:
+        for variant in _variants(plan):
+            group = f"{OWN} {variant.algorithm}"
+            found.append(own(f"{OWN} {variant}", group, variant=variant.to_json()))
+    for name in plan.peers:
+        peer = peer_table.PEERS[name]
+        if getattr(peer, kind):
+            found.append(Contender(name, peer.module, plan.python(name)))
+    return found
+
+
+def _builds(plan: Plan) -> list[tuple[str, str | None]]:
+    """Labels and logs of the builds to compare."""
+    if plan.log in (None, "none"):
+        return [(OWN, plan.log)]
+    return [(f"{OWN} untuned", "none"), (f"{OWN} tuned", plan.log)]
+
+
+def _variants(plan: Plan) -> tuple[Variant, ...]:
+    from tvmconv.bench.variants import parse_variants
+    from tvmconv.machines.targets import resolve_machine
+
+    machine = resolve_machine(plan.target)
+    return parse_variants(plan.algorithms, [layer.workload for layer in plan.layers], machine)

@@ -1,0 +1,159 @@
+"""One compiled convolution kernel with its arguments, for measurements of single layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import Kernel
+
+Array = npt.NDArray[Any]
+
+
+class KernelRun:
+    """A kernel, compiled as it would be in a network, ready to be called.
+
+    Parameters
+    ----------
+    kernel
+        What to compile.
+    inputs
+        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one.
+    constants
+        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it; float32.
+    threads
+        Threads of a call.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        inputs: Mapping[str, Array],
+        constants: Mapping[str, Array],
+        threads: int,
+    ) -> None:
+        import tvm
+
+        self.kernel, self.threads = kernel, threads
+        w, lanes = kernel.workload, kernel.machine.channel_block
+        self._function = self._compiled()
+        data = inputs["data"]
+        values = [data if w.data_layout == "NCHW" else _blocked(data, lanes)]
+        start = perf_counter()
+        values.append(kernel.pack_weight(constants["weight"]))
+        self._pack_seconds = perf_counter() - start
+        if w.has("bias"):
+            bias = constants["bias"].reshape(1, -1, 1, 1)
+            values.append(_blocked(bias, lanes).reshape(-1, lanes))
+        if w.has("add"):
+            values.append(_blocked(inputs["residual"], lanes))
+        planes, channels, height, width = w.result_shape
+        shape = (planes, kernel.machine.blocks(channels), height, width, lanes)
+        self._result = tvm.runtime.empty(shape, "float32")
+        tensors = [tvm.runtime.tensor(np.ascontiguousarray(v, np.float32)) for v in values]
+        self._arguments = (*tensors, self._result)
+
+    def _compiled(self, omit: Collection[str] = ()) -> Any:
+        from tvmconv.tir.pipeline import compile_function
+
+        return compile_function(self.kernel.prim_func(omit=omit), self.kernel.machine)["main"]
+
+    def stages(self) -> dict[str, Callable[[], None]]:
+        """The algorithm's stages in order, each with a call that ends after it.
+
+        Stages of fused kernels alternate region by region; such a call then leaves out the later
+        stages of every region. The last stage's call is the kernel itself.
+        """
+        from tvmconv.runtime.threads import call
+
+        stages = self.kernel.expression.stages
+        calls: dict[str, Callable[[], None]] = {}
+        for number, (name, _) in enumerate(stages, 1):
+            later = [block for _, blocks in stages[number:] for block in blocks]
+            function = self._compiled(later) if later else self._function
+            calls[name] = partial(call, self.threads, function, *self._arguments)
+        return calls
+
+    def facts(self) -> dict[str, Any]:
+        """What is known of the kernel beside its time, as plain data.
+
+        ``multiplies`` of one call, those on padded channels among them; ``workspace_bytes`` and
+        ``packed_weight_bytes``; ``pack_seconds``, the time of packing the weights once; ``knobs``
+        and ``data_layout``.
+        """
+        kernel = self.kernel
+        w, machine, config = kernel.workload, kernel.machine, kernel.config
+        return {
+            "multiplies": kernel.expression.multiplies(w, machine, config),
+            "workspace_bytes": kernel.expression.workspace_bytes(w, machine, config),
+            "packed_weight_bytes": kernel.expression.packed_weight_bytes(w, machine, config),
+            "pack_seconds": self._pack_seconds,
+            "knobs": config.to_json(),
+            "data_layout": w.data_layout,
+        }
+
+    def __call__(self) -> None:
+        """Run the kernel once."""
+        from tvmconv.runtime.threads import call
+
+        call(self.threads, self._function, *self._arguments)
+
+    def touch_activations(self) -> None:
+        """Bring input, residual and output into the caches, as the previous layer would."""
+        data, *_, result = self._arguments
+        tensors = [data, result]
+        if self.kernel.workload.has("add"):
+            tensors.append(self._arguments[-2])
+        for tensor in tensors:
+            np.from_dlpack(tensor).sum()
+
+    def output(self) -> Array:
+        """Result of the last call, (N, K, OH, OW), float32."""
+        blocked = self._result.numpy()
+        n, _, height, width, _ = blocked.shape
+        plain = blocked.transpose(0, 1, 4, 2, 3).reshape(n, -1, height, width)
+        result: Array = plain[:, : self.kernel.workload.out_channels]
+        return result
+
+
+def random_operands(
+    workload: Conv2dWorkload, seed: int = 0
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Normally distributed inputs and constants of a workload, as :class:`KernelRun` takes them.
+
+    Weights are scaled so that outputs have a variance of one.
+    """
+    w, generator = workload, np.random.default_rng(seed)
+
+    def normal(*shape: int) -> Array:
+        return generator.standard_normal(shape, dtype=np.float32)
+
+    weight = normal(*w.weight_shape)
+    inputs = {"data": normal(*w.data_shape)}
+    if w.has("add"):
+        inputs["residual"] = normal(*w.result_shape)
+    constants = {"weight": weight / np.float32(np.sqrt(w.taps))}
+    if w.has("bias"):
+        constants["bias"] = normal(w.out_channels)
+    return inputs, constants
+
+
+def relative_error(actual: Array, exact: Array) -> float:
+    """max|actual - exact| / max|exact|."""
+    scale = float(np.abs(exact).max()) or 1.0
+    return float(np.abs(actual.astype(np.float64) - exact).max()) / scale
+
+
+def _blocked(array: Array, lanes: int) -> Array:
+    """NCHW to NCHWc, the last block filled with zeros."""
+    n, channels, height, width = array.shape
+    blocks = -(-channels // lanes)
+    fill = ((0, 0), (0, blocks * lanes - channels), (0, 0), (0, 0))
+    split = np.pad(array, fill).reshape(n, blocks, lanes, height, width)
+    return split.transpose(0, 1, 3, 4, 2)

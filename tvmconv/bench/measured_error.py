@@ -1,0 +1,88 @@
+"""The error of every layer's kernel with the model's own weights, against float64."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvmconv.bench.kernel_run import KernelRun, random_operands, relative_error
+from tvmconv.bench.reference import convolution
+from tvmconv.kernels.kernel import Kernel
+
+if TYPE_CHECKING:
+    import onnx
+
+    from tvmconv.core.decision import Decision
+    from tvmconv.graph.ir import Node
+    from tvmconv.model import CompiledModel
+
+
+def measure_errors(
+    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    model: CompiledModel,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    fold_budget: int | None = None,
+) -> tuple[float, ...]:
+    """max|error| / max|reference| of every decision of a model, in their order.
+
+    The kernel of each layer is run by itself, on normally distributed input and residual, with
+    the weight and bias that it has in the model (batch normalisation folded). Its epilogue is
+    part of it.
+
+    Parameters
+    ----------
+    source
+        What the model was built from: weights cannot be unpacked from a module.
+    model
+        Built for this host.
+    shapes
+        As given to ``build``.
+    fold_budget
+        As given to ``build``.
+    progress
+        Called with the stage's name, the layers done and the layers in all.
+    """
+    nodes = _convolutions(source, model, shapes, fold_budget)
+    errors = []
+    for index, (node, decision) in enumerate(zip(nodes, model.decisions, strict=True)):
+        if progress:
+            progress("measure errors", index, len(nodes))
+        errors.append(_layer_error(node, decision, model, index))
+    if progress:
+        progress("measure errors", len(nodes), len(nodes))
+    return tuple(errors)
+
+
+def _convolutions(
+    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    model: CompiledModel,
+    shapes: Mapping[str, Sequence[int]] | None,
+    fold_budget: int | None,
+) -> list[Node]:
+    """The layers with their weights, in the order of the decisions."""
+    from tvmconv.frontend import read_model, to_relax
+    from tvmconv.frontend.canonical import layer_name
+    from tvmconv.graph.lower import prepare
+    from tvmconv.graph.match import CONV
+    from tvmconv.graph.read import read_function
+
+    graph = read_function(to_relax(read_model(source, shapes, fold_budget))["main"], layer_name)
+    prepare(graph, model.machine)
+    return [node for node in graph.nodes if node.op == CONV]
+
+
+def _layer_error(node: Node, decision: Decision, model: CompiledModel, seed: int) -> float:
+    workload, chosen = decision.workload, decision.chosen
+    inputs, constants = random_operands(workload, seed)
+    _, weight, *rest = node.args
+    constants["weight"] = weight.data.astype(np.float32)
+    if workload.has("bias"):
+        constants["bias"] = rest[0].data.astype(np.float32)
+    kernel = Kernel(workload, model.machine, chosen.algorithm, chosen.config)
+    run = KernelRun(kernel, inputs, constants, model.threads)
+    run()
+    return relative_error(run.output(), convolution(workload, inputs, constants))

@@ -1,0 +1,126 @@
+"""tvmconv itself: a built model, or one convolution kernel with blocked input and output."""
+
+from __future__ import annotations
+
+from .case import Array, Case, Session, Unsupported
+
+
+def version() -> str:
+    """Version of tvmconv."""
+    import tvmconv
+
+    return tvmconv.__version__
+
+
+def prepare(case: Case, threads: int) -> Session:
+    """A product or a layer where the options name a workload, else the whole model."""
+    if "product" in case.options:
+        return _product(case, threads)
+    if "workload" in case.options:
+        return _layer(case, threads)
+    return _relax(case, threads) if case.options.get("relax") else _model(case, threads)
+
+
+def _model(case: Case, threads: int) -> Session:
+    import tvmconv
+
+    shapes = {name: tuple(value.shape) for name, value in case.inputs.items()}
+    model = tvmconv.build(
+        case.onnx,
+        case.options.get("target", "native"),
+        shapes=shapes,
+        threads=threads,
+        algorithms=case.options.get("algorithms"),
+        log=case.options.get("log"),
+    )
+    call = model.bind(dict(case.inputs))
+
+    def outputs() -> dict[str, Array]:
+        return dict(zip(case.outputs, call.outputs(), strict=True))
+
+    return Session(call, outputs)
+
+
+def _relax(case: Case, threads: int) -> Session:
+    """The README's pipeline: TVM's importer, our passes, plain ``relax.build``."""
+    import onnx
+    import tvm
+    from tvm import relax
+    from tvm.relax.frontend.onnx import from_onnx
+
+    from tvmconv.machines.gate import ensure_machine
+    from tvmconv.machines.targets import resolve_machine
+    from tvmconv.runtime.threads import prepare
+    from tvmconv.transform import ScheduleOperators, SubstituteConv2d
+
+    target, transform = case.options.get("target", "native"), relax.transform
+    ensure_machine(resolve_machine(target, threads), str(case.onnx))
+    prepare(threads)
+    shapes = {name: list(value.shape) for name, value in case.inputs.items()}
+    substitute = SubstituteConv2d(
+        target, threads, case.options.get("algorithms"), log=case.options.get("log")
+    )
+    pipeline = tvm.transform.Sequential(
+        [
+            substitute,
+            transform.LegalizeOps(),
+            transform.AnnotateTIROpPattern(),
+            transform.FuseOps(),
+            transform.FuseTIR(),
+            ScheduleOperators(target, threads),
+        ]
+    )
+    module = from_onnx(onnx.load(case.onnx), shape_dict=shapes)
+    executable = relax.build(pipeline(module), target="llvm")
+    call = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    arguments = [tvm.runtime.tensor(value) for value in case.inputs.values()]
+
+    def outputs() -> dict[str, Array]:
+        result = call(*arguments)
+        parts = [result] if len(case.outputs) == 1 else list(result)
+        return {name: part.numpy() for name, part in zip(case.outputs, parts, strict=True)}
+
+    return Session(lambda: call(*arguments), outputs)
+
+
+def _layer(case: Case, threads: int) -> Session:
+    from tvmconv.bench.kernel_run import KernelRun
+    from tvmconv.bench.variants import Variant, chosen_kernel
+    from tvmconv.core.errors import ConfigError
+    from tvmconv.core.workload import Conv2dWorkload
+    from tvmconv.machines.targets import resolve_machine
+
+    workload = Conv2dWorkload.parse(case.options["workload"])
+    machine = resolve_machine(case.options.get("target", "native"), threads)
+    try:
+        if "variant" in case.options:
+            kernel = Variant.from_json(case.options["variant"]).kernel(workload, machine)
+        else:
+            kernel = chosen_kernel(workload, machine, case.options["log"])
+    except ConfigError as error:
+        raise Unsupported(str(error)) from None
+    run = KernelRun(kernel, case.inputs, case.constants, threads)
+    # a session that held the case would keep its inputs beside the kernel's own
+    name = case.outputs[0]
+    return Session(
+        run,
+        lambda: {name: run.output()},
+        info=f"{kernel.algorithm} {kernel.config}",
+        facts=run.facts(),
+        stages=run.stages() if case.options.get("stages") else {},
+        warm=run.touch_activations,
+    )
+
+
+def _product(case: Case, threads: int) -> Session:
+    from tvmconv.bench.gemm_run import GemmRun
+    from tvmconv.core.gemm_workload import GemmWorkload
+    from tvmconv.machines.targets import resolve_machine
+
+    machine = resolve_machine(case.options.get("target", "native"), threads)
+    workload = GemmWorkload.parse(case.options["product"])
+    prepacked = bool(case.options.get("prepacked"))
+    run = GemmRun(workload, machine, case.inputs, threads, prepacked=prepacked)
+    name = case.outputs[0]
+    config = str(run.kernel.config)
+    return Session(run, lambda: {name: run.output()}, info=config, facts=run.facts())

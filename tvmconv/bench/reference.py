@@ -1,0 +1,96 @@
+"""A convolution with its epilogue in float64: what every layer measurement is checked against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.core.workload import Conv2dWorkload, EpilogueOp
+
+FloatArray = npt.NDArray[Any]
+Exact = npt.NDArray[np.float64]
+
+
+def convolution(
+    workload: Conv2dWorkload, inputs: Mapping[str, FloatArray], constants: Mapping[str, FloatArray]
+) -> Exact:
+    """The exact output of a workload, NCHW, float64.
+
+    Parameters
+    ----------
+    workload
+        The problem; its layout does not matter here.
+    inputs
+        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one.
+    constants
+        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it.
+
+    Shapes of a 3-D convolution are those of the workload's ``data_shape`` and its neighbours.
+    """
+    w = workload
+    pads = ((w.pad_front, w.pad_back), (0, 0), (w.pad_top, w.pad_bottom), (w.pad_left, w.pad_right))
+    volumes = inputs["data"].astype(np.float64).reshape(w.batch, w.in_depth, *w.data_shape[1:])
+    data = np.pad(volumes, ((0, 0), *pads))
+    data = data.reshape(w.batch, -1, w.groups, w.in_channels // w.groups, *data.shape[3:])
+    weight = constants["weight"].astype(np.float64)
+    weight = weight.reshape(w.groups, -1, *weight.shape[1:])
+    rows, columns = w.out_height, w.out_width
+    result = np.zeros((w.batch, w.out_depth, w.groups, weight.shape[1], rows * columns))
+    for t, r, s in np.ndindex(w.kernel_d, w.kernel_h, w.kernel_w):
+        front, top, left = t * w.dilation_d, r * w.dilation_h, s * w.dilation_w
+        taken = data[
+            :,
+            front : front + (w.out_depth - 1) * w.stride_d + 1 : w.stride_d,
+            ...,
+            top : top + (rows - 1) * w.stride_h + 1 : w.stride_h,
+            left : left + (columns - 1) * w.stride_w + 1 : w.stride_w,
+        ]
+        # one matrix product a tap: (K/g, C/g) by (C/g, pixels)
+        tap = weight[..., t * w.kernel_h + r, s]
+        result += tap @ taken.reshape(*taken.shape[:4], -1)
+    output = result.reshape(w.result_shape)
+    for step in w.epilogue:
+        output = _apply(step, output, inputs, constants)
+    return output
+
+
+def _apply(
+    step: EpilogueOp,
+    x: Exact,
+    inputs: Mapping[str, FloatArray],
+    constants: Mapping[str, FloatArray],
+) -> Exact:
+    match step.kind:
+        case "bias":
+            return x + constants["bias"].astype(np.float64)[None, :, None, None]
+        case "add":
+            return x + inputs["residual"].astype(np.float64)
+        case "relu":
+            return x.clip(0)
+        case "leakyrelu":
+            return x.clip(0) + step.params[0] * x.clip(None, 0)
+        case "clip":
+            return x.clip(step.params[0], step.params[1])
+        case "sigmoid":
+            return _sigmoid(x)
+        case "hardsigmoid":
+            alpha, beta = step.params
+            return (x * alpha + beta).clip(0, 1)
+        case "hardswish":
+            gate: Exact = (x / 6 + 0.5).clip(0, 1)
+            return x * gate
+        case "silu":
+            return x * _sigmoid(x)
+        case "tanh":
+            return 2 * _sigmoid(2 * x) - 1
+    raise ValueError(f"epilogue step {step} has no reference")
+
+
+def _sigmoid(x: Exact) -> Exact:
+    # exp of a negative number only: no overflow at either end
+    small = np.exp(-np.abs(x))
+    result: Exact = np.where(x >= 0, 1, small) / (1 + small)
+    return result

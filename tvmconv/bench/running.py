@@ -1,0 +1,192 @@
+"""``tvmconv run``: inputs from files or a seed, outputs described, onnxruntime beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.core.errors import InputError, TvmconvError
+from tvmconv.core.files import open_regular
+from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.summary import model_facts
+
+if TYPE_CHECKING:
+    from tvmconv.core.tensor import TensorInfo
+    from tvmconv.model import CompiledModel
+
+Array = npt.NDArray[Any]
+
+MAX_FILE_BYTES = 1 << 36
+_POOL_REST_SECONDS = 0.02
+_COLUMNS = (
+    Column("output", "output"),
+    Column("shape", "shape"),
+    Column("min", "min", ".5g"),
+    Column("max", "max", ".5g"),
+    Column("mean", "mean", ".5g"),
+    Column("argmax", "argmax"),
+    Column("max_difference", "max |diff|", ".1e"),
+    Column("relative_error", "relative", ".1e"),
+)
+
+
+def read_inputs(items: Sequence[str]) -> dict[str, Array]:
+    """Arrays of ``NAME=FILE.npy`` and ``FILE.npz`` words; a bare ``.npy`` gets the empty name.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read.
+    """
+    values: dict[str, Array] = {}
+    for item in items:
+        name, _, path = item.rpartition("=")
+        try:
+            with os.fdopen(open_regular(path, MAX_FILE_BYTES, InputError), "rb") as file:
+                loaded = np.load(file, allow_pickle=False)
+                if isinstance(loaded, np.ndarray):
+                    values[name] = loaded
+                else:
+                    values |= {key: loaded[key] for key in loaded.files}
+        except (OSError, ValueError) as error:
+            text = " ".join(str(error).split())
+            raise InputError(f"cannot read --input {item!r} as .npy or .npz: {text}") from None
+    return values
+
+
+def make_inputs(
+    infos: Sequence[TensorInfo], given: Mapping[str, Array], seed: int = 0
+) -> dict[str, Array]:
+    """The given values completed with seeded random ones.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or a nameless array is given to a model with several inputs.
+    """
+    from tvmconv.runtime.timing import random_inputs
+
+    values = dict(given)
+    if "" in values:
+        if len(infos) != 1:
+            names = ", ".join(info.name for info in infos)
+            raise InputError(f"name the input of --input FILE.npy: NAME=FILE with one of {names}")
+        values[infos[0].name] = values.pop("")
+    known = [info.name for info in infos]
+    if unknown := set(values) - set(known):
+        raise InputError(
+            f"unknown input(s) {', '.join(sorted(unknown))}; the model has {', '.join(known)}"
+        )
+    return {**random_inputs(infos, seed), **values}
+
+
+def run_report(
+    model: CompiledModel,
+    inputs: Mapping[str, Array],
+    repeat: int = 1,
+    output: Path | None = None,
+    onnx: Path | None = None,
+) -> Report:
+    """Run a model and describe its outputs.
+
+    Parameters
+    ----------
+    model
+        Built or loaded.
+    inputs
+        All inputs by name.
+    repeat
+        Timed calls.
+    output
+        ``.npz`` file for the outputs.
+    onnx
+        The ONNX model, to compare values and speed with onnxruntime.
+    """
+    results = model.run(dict(inputs))
+    values = dict(zip((info.name for info in model.outputs), results, strict=True))
+    facts = model_facts(model)
+    if output is not None:
+        try:
+            with output.open("wb") as file:
+                np.savez(file, **values)  # type: ignore[arg-type]
+        except OSError as error:
+            raise TvmconvError(f"cannot write {output}: {error.strerror}") from None
+        facts["written"] = str(output)
+    expected: dict[str, Array] = {}
+    if onnx is None:
+        timing = model.time(dict(inputs), repeat=repeat)
+        ours = list(timing.samples)
+    else:
+        expected, ours, theirs = _beside_onnxruntime(model, inputs, repeat, onnx)
+        facts |= {
+            "onnxruntime_seconds_min": min(theirs),
+            "onnxruntime_seconds_median": float(np.median(theirs)),
+            "speedup_over_onnxruntime": min(theirs) / min(ours),
+        }
+    facts |= {"call_seconds_min": min(ours), "call_seconds_median": float(np.median(ours))}
+    rows = [_row(name, value, expected.get(name)) for name, value in values.items()]
+    if expected:
+        facts["worst_relative_error"] = max(row["relative_error"] for row in rows)
+    return Report(
+        kind="run",
+        title=f"{model.name}: {min(ours) * 1e3:.3f} ms a call (best of {repeat})",
+        facts=facts,
+        tables=(Table("values", "Outputs", _COLUMNS, rows),),
+        data={"samples": ours},
+    )
+
+
+def _row(name: str, value: Array, expected: Array | None) -> dict[str, Any]:
+    plain = value.astype("float64")
+    row: dict[str, Any] = {
+        "output": name,
+        "shape": "x".join(map(str, value.shape)),
+        "dtype": str(value.dtype),
+        "min": float(plain.min()) if value.size else None,
+        "max": float(plain.max()) if value.size else None,
+        "mean": float(plain.mean()) if value.size else None,
+        "argmax": int(plain.argmax()) if value.size else None,
+    }
+    if expected is not None:
+        difference = float(np.abs(plain - expected).max()) if value.size else 0.0
+        scale = float(np.abs(expected).max()) if value.size else 1.0
+        row |= {"max_difference": difference, "relative_error": difference / (scale or 1.0)}
+    return row
+
+
+def _beside_onnxruntime(
+    model: CompiledModel, inputs: Mapping[str, Array], repeat: int, onnx: Path
+) -> tuple[dict[str, Array], list[float], list[float]]:
+    """onnxruntime's outputs, and the seconds of alternating calls of both."""
+    try:
+        import onnxruntime as ort
+    except ImportError:
+        raise TvmconvError("the comparison needs onnxruntime: pip install onnxruntime") from None
+    from time import perf_counter, sleep
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = model.threads
+    options.log_severity_level = 3
+    session = ort.InferenceSession(str(onnx), options, providers=["CPUExecutionProvider"])
+    feed = dict(inputs)
+    names = [info.name for info in model.outputs]
+    expected = dict(zip(names, session.run(names, feed), strict=True))
+    bound = model.bind(feed)
+    bound()
+    ours: list[float] = []
+    theirs: list[float] = []
+    for _ in range(repeat):
+        for call, samples in ((bound, ours), (lambda: session.run(names, feed), theirs)):
+            if model.threads > 1:
+                # let the other's thread pool stop spinning, then wake this one's
+                sleep(_POOL_REST_SECONDS)
+                call()
+            start = perf_counter()
+            call()
+            samples.append(perf_counter() - start)
+    return expected, ours, theirs

@@ -1,0 +1,130 @@
+"""Layer suites as plain data: one problem string a line, read by benches, tests and the CLI.
+
+The files follow benchdnn's batch files: ``PROBLEM n"NAME"``, or ``n"NAME*COUNT"`` for a shape
+that the network holds ``COUNT`` times. ``#`` begins a comment.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tvmconv.core.errors import WorkloadError
+from tvmconv.core.files import read_regular
+from tvmconv.core.gemm_workload import PREFIX, GemmWorkload
+from tvmconv.core.workload import Conv2dWorkload
+
+MAX_FILE_BYTES = 1 << 26
+
+_LINE = re.compile(r'(?P<problem>\S+)(?:\s+n"(?P<name>[^"*]+)(?:\*(?P<count>[1-9]\d*))?")?')
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One line of a suite: a workload, its name and how often the network holds it."""
+
+    name: str
+    workload: Conv2dWorkload
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Product:
+    """One line of a suite of matrix products, which only benches read."""
+
+    name: str
+    workload: GemmWorkload
+    count: int = 1
+
+
+def names() -> tuple[str, ...]:
+    """The suites that ship with the package."""
+    return tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.txt")))
+
+
+def with_batch(layer: Layer, batch: int) -> Layer:
+    """The layer at another batch size, which its name then tells.
+
+    Raises
+    ------
+    WorkloadError
+        If the batch is no positive number.
+    """
+    workload = replace(layer.workload, batch=batch)
+    name = str(workload) if layer.name == str(layer.workload) else f"{layer.name} mb{batch}"
+    return Layer(name, workload, layer.count)
+
+
+def parse_layer(line: str) -> Layer:
+    """Read the line of a convolution, as :func:`parse_problem` does."""
+    return _convolution(parse_problem(line))
+
+
+def parse_problem(line: str) -> Layer | Product:
+    """Read one line; a bare problem string is its own name.
+
+    Raises
+    ------
+    WorkloadError
+        If the line is not ``PROBLEM`` or ``PROBLEM n"NAME*COUNT"``.
+    """
+    match = _LINE.fullmatch(line.strip())
+    if not match:
+        raise WorkloadError(f'cannot read the layer {line!r}; write PROBLEM n"NAME*COUNT"')
+    name, problem, count = match["name"], match["problem"], int(match["count"] or 1)
+    if problem.startswith(PREFIX):
+        product = GemmWorkload.parse(problem)
+        return Product(name or str(product), product, count)
+    workload = Conv2dWorkload.parse(problem)
+    return Layer(name or str(workload), workload, count)
+
+
+def _convolution(problem: Layer | Product) -> Layer:
+    if isinstance(problem, Product):
+        raise WorkloadError(
+            f"{problem.workload} is a matrix product, which only 'tvmconv bench' measures; "
+            "name convolutions here"
+        )
+    return problem
+
+
+def load(suite: str) -> tuple[Layer, ...]:
+    """The convolutions of a suite, as :func:`load_problems` reads it."""
+    return tuple(_convolution(problem) for problem in load_problems(suite))
+
+
+def load_problems(suite: str) -> tuple[Layer | Product, ...]:
+    """The layers of a suite that ships with the package, or of a text file.
+
+    Parameters
+    ----------
+    suite
+        A name from :func:`names`, or the path of a file in the same form.
+
+    Raises
+    ------
+    WorkloadError
+        If there is no such suite, or a line of it cannot be read.
+    """
+    shipped = Path(__file__).parent / f"{suite}.txt"
+    path = shipped if suite in names() else Path(suite)
+    try:
+        lines = read_regular(path, MAX_FILE_BYTES, WorkloadError).decode().splitlines()
+    except (OSError, UnicodeDecodeError):
+        known = ", ".join(names())
+        raise WorkloadError(
+            f"there is no suite {suite!r}; use one of {known}, or a text file of problem strings"
+        ) from None
+    layers: list[Layer | Product] = []
+    for number, line in enumerate(lines, 1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        try:
+            layers.append(parse_problem(text))
+        except WorkloadError as error:
+            raise WorkloadError(f"{path.name} line {number}: {error}") from None
+    if not layers:
+        raise WorkloadError(f"{path} holds no layer")
+    return tuple(layers)

@@ -1,0 +1,1 @@
+"""Cost models: cycles of a config, from a machine's rates."""

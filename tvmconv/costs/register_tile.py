@@ -1,0 +1,229 @@
+"""Analytic choice of the register tile and of the cache block (Zhang et al. 2018, section 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+
+from tvmconv.algorithms.direct import flattened, input_span
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.record import Machine
+
+# Cycles by which the pixels of one row and channel block of a tile arrive late: each such run lies
+# elsewhere. Fitted to direct against im2col, whose panels are read in order, on 58 layers.
+_RUN_CYCLES = 5.0
+# Statements in unrolled border copies beyond which compiling takes too long
+_MOST_STATEMENTS = 2500
+
+
+@dataclass(frozen=True)
+class TileModel:
+    """Costs of tiles of ``oc`` output blocks, ``oh`` rows and ``ow`` columns, in vectors.
+
+    Parameters
+    ----------
+    workload
+        The convolution; a pixelwise one is modelled with all pixels in one row.
+    machine
+        The processor.
+    """
+
+    workload: Conv2dWorkload
+    machine: Machine
+
+    @cached_property
+    def shape(self) -> Conv2dWorkload:
+        """The workload as the kernel's loops see it."""
+        return flattened(self.workload)
+
+    @cached_property
+    def out_blocks(self) -> int:
+        """Blocks of output channels."""
+        return self.machine.blocks(self.workload.out_channels)
+
+    @cached_property
+    def steps(self) -> int:
+        """Reduction steps of one tile: input channels times taps."""
+        channels = input_span(self.workload, self.machine) * self.machine.channel_block
+        channels = min(channels, self.workload.in_channels)
+        return channels * self.taps
+
+    @cached_property
+    def taps(self) -> int:
+        """Pixels that each output value reads of every input channel."""
+        w = self.workload
+        return w.kernel_d * w.kernel_h * w.kernel_w
+
+    def registers(self, oc: int, oh: int, ow: int) -> int:
+        """Accumulators, the weights of one step, one broadcast input value."""
+        return oh * ow * oc + oc + 1
+
+    def tiles(self) -> list[tuple[int, int, int]]:
+        """Every tile that the register file holds, as a default may use it."""
+        w, limit = self.shape, self.machine.vector_registers
+        if w.kernel_w > 1 and self.machine.code.unrolls_block:
+            limit -= 1
+        return [
+            (oc, oh, ow)
+            for oc in range(1, min(self.out_blocks, 6) + 1)
+            for oh in range(1, min(w.out_height, 4) + 1)
+            for ow in range(1, min(w.out_width, limit) + 1)
+            if self.registers(oc, oh, ow) <= limit and (oh == 1 or self._small(oc, oh, ow))
+        ]
+
+    def cycles(self, oc: int, oh: int, ow: int) -> float:
+        """Cycles of the whole layer on one core with its data in the caches."""
+        w, total = self.shape, 0.0
+        for count_k, k in pieces(self.out_blocks, oc):
+            for count_h, h in pieces(w.out_height, oh):
+                for count_x, x in pieces(w.out_width, ow):
+                    total += count_k * count_h * count_x * self.tile_cycles(k, h * x)
+        return w.out_planes * total
+
+    def tile_cycles(self, oc: int, pixels: int) -> float:
+        """Cycles of one register tile over the whole reduction."""
+        machine = self.machine
+        loads = machine.load_cycles(oc, pixels)
+        if oc == 1:
+            loads *= machine.code.folded_broadcast
+        step = max(pixels * oc / machine.rates.multiply_adds, machine.fma_latency, loads)
+        weights = 4 * machine.channel_block * oc
+        if weights * self.steps > machine.l1d_bytes // 2:
+            step += 0.25 * weights / machine.rates.l2
+        return self.steps * (step + 0.25) + 40.0 + 2.0 * pixels * oc
+
+    def runs(self, oc: int, oh: int, ow: int) -> int:
+        """Rows of pixels of one channel block that all tiles read."""
+        w, groups = self.shape, ceil(self.out_blocks / oc)
+        blocks = input_span(self.workload, self.machine)
+        rows = w.kernel_d * w.kernel_h
+        return w.out_planes * groups * self._places(oh, ow) * blocks * oh * rows
+
+    def _places(self, oh: int, ow: int) -> int:
+        """Tiles of one group of output blocks."""
+        return ceil(self.shape.out_height / oh) * ceil(self.shape.out_width / ow)
+
+    def _small(self, oc: int, oh: int, ow: int) -> bool:
+        """Whether a tile of several rows, whose border rows are unrolled too, compiles well."""
+        w = self.shape
+        if w.has_padding and self.machine.code.unrolls_block:
+            return False
+        copies = (3 if w.pad_left or w.pad_right else 1) * (3 if w.pad_top or w.pad_bottom else 1)
+        copies *= 2 if self.out_blocks % oc else 1
+        taps = w.kernel_h * w.kernel_w if copies > 1 else 1
+        return copies * taps * oc * oh * ow <= _MOST_STATEMENTS
+
+    def best_tile(self) -> tuple[int, int, int]:
+        """The cheapest tile; among equals the one with fewer rows and more pixels."""
+        padded = self.shape.has_padding
+
+        def cost(tile: tuple[int, int, int]) -> tuple[float, int, int]:
+            oc, oh, ow = tile
+            # written-out border rows cost instruction fetches that cycles() does not count
+            fetch = 1.04 if oh > 1 and padded else 1.0
+            return self.cycles(oc, oh, ow) * fetch, oh, -ow
+
+        return min(self.tiles(), key=cost)
+
+    def block(self, oc: int, oh: int, ow: int) -> int:
+        """Tiles of a pixelwise layer that share one pass over all weights; 0: all.
+
+        Bytes from behind L2 are fewest: without blocks the input is read once per group of
+        output blocks unless it stays in L2, with blocks the weights are read once per block.
+        Larger kernels reuse rows from one tile row to the next and gained nothing from blocks.
+        Of a pixelwise layer with a stride, which is not modelled in one row, tile rows count.
+        """
+        w, half = self.shape, self.machine.l2_bytes // 2
+        if self.taps > 1:
+            return 0
+        tiles = w.out_width / ow if w.out_height == 1 else w.out_height / oh
+        count, groups = ceil(tiles), -(-self.out_blocks // oc)
+
+        def traffic(blocks: int) -> float:
+            reads = 1 if self.input_bytes / blocks <= half else groups
+            passes = blocks if self.weight_bytes > half else 1
+            tasks = w.out_planes * groups * blocks
+            idle = -(-tasks // self.machine.cores) * self.machine.cores / tasks
+            return (self.input_bytes * reads + self.weight_bytes * passes) * idle
+
+        blocks = min(range(1, max(1, count // 4) + 1), key=traffic)
+        return 0 if blocks == 1 else -(-count // blocks)
+
+    def fetch_weights(self, config: Config) -> bool:
+        """Whether weights are used by so few tiles that their arrival shows.
+
+        Of larger kernels, whose panels take long to use, only few tiles show it, and only if the
+        next panel fits into L2 beside this one (256 to 512 channels on 7x7: 1.1 to 1.25 times as
+        fast with weights in memory). Where the machine's prefetches cost more than they hide (AVX2:
+        2 % on ResNet-50's, up to a half where a tile fills the registers) there are none.
+        """
+        machine = self.machine
+        if not machine.code.prefetches_weights:
+            return False
+        tiles = self._places(config.int("oh"), config.int("ow"))
+        if self.taps > 1:
+            panel = 4 * machine.channel_block * config.int("oc") * self.steps
+            small = 2 * panel <= machine.l2_bytes * 3 // 4
+            return tiles <= 8 and small and self.weight_bytes > machine.l2_bytes
+        return tiles <= 64 and self.weight_bytes > machine.l1d_bytes
+
+    @cached_property
+    def input_bytes(self) -> int:
+        """Bytes of one image that the kernel reads; a stride may skip rows and columns."""
+        w, machine = self.workload, self.machine
+        rows = min(w.in_height, w.out_height * min(w.kernel_h, w.stride_h))
+        columns = min(w.in_width, w.out_width * min(w.kernel_w, w.stride_w))
+        return 4 * machine.blocks(w.in_channels) * machine.channel_block * rows * columns
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        """Bytes of the packed weights."""
+        return 4 * self.steps * self.out_blocks * self.machine.channel_block
+
+    @property
+    def weight_cycles(self) -> float:
+        """Cycles of waiting for weights; in a network they come from memory."""
+        return self.weight_bytes / self.machine.rates.memory / self.machine.cores
+
+    @property
+    def activation_cycles(self) -> float:
+        """Cycles of the bytes of input and output from behind L2; the cores share the way."""
+        w = self.workload
+        written = 4 * self.machine.channel_block * self.out_blocks * w.out_height * w.out_width
+        read = w.batch * w.in_depth * self.input_bytes
+        moved = read + 2 * w.out_planes * written
+        return moved / self.machine.rates.behind_l2 if moved > self.machine.l2_bytes else 0.0
+
+    def parts(self, config: Config) -> dict[str, float]:
+        """Cycles of arithmetic, of waiting for weights, and by which activations take longer."""
+        tile = tuple(config.int(name) for name in ("oc", "oh", "ow"))
+        cores = self.machine.cores
+        arithmetic = self.cycles(*tile) / cores
+        late = self.runs(*tile) * _RUN_CYCLES / cores
+        return {
+            "arithmetic": arithmetic,
+            "activations": max(0.0, self.activation_cycles - arithmetic) + late,
+            "weights": self.weight_cycles,
+        }
+
+    def call_cycles(self, config: Config) -> float:
+        """Cycles of one call on the machine's cores."""
+        return sum(self.parts(config).values())
+
+
+def pieces(extent: int, tile: int) -> list[tuple[int, int]]:
+    """(count, size) of the full tiles and of the smaller last one."""
+    full, rest = divmod(extent, tile)
+    return [(count, size) for count, size in ((full, tile), (1 if rest else 0, rest)) if count]
+
+
+def check_registers(machine: Machine, needed: int, tile: str) -> None:
+    """Raise :class:`ConfigError` where a register tile, named ``tile``, does not fit."""
+    if needed > machine.vector_registers:
+        raise ConfigError(
+            f"{tile} needs {needed} vector registers, {machine.name} has "
+            f"{machine.vector_registers}; take a smaller tile"
+        )

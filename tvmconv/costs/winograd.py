@@ -1,0 +1,213 @@
+"""The analytic choice of Winograd's tiles, regions and register tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from tvmconv.algorithms.winograd import Tiling, region_tiles, summed_blocks, tiling
+from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuts import divisors
+from tvmconv.costs.tile_knobs import flag
+from tvmconv.machines.record import Machine
+
+# Fits to measured calls, docs/winograd.md. Shares of the machine's rates that the traffic of the
+# stages reaches, read; a write costs more, because the line is read first.
+_L3_SHARE, _MEMORY_SHARE, _WRITE_COST = 0.912, 0.84923, 1.5
+# share of the traffic's time that computing does not hide: weights from memory, weights that later
+# regions read again while prefetches run, and transformed values
+_STREAM_SHOWN, _AGAIN_SHOWN, _SCRATCH_SHOWN = 0.5, 0.35, 1.0
+# cycles of the products over those of their multiplications, and of storing one; where the weights
+# of a panel come from L2 they take this share more, over the tiles that use them, of a core that
+# reads a byte of L2 in a cycle
+_PRODUCT_COST, _STORE_CYCLES, _L2_SHOWN = 1.05208, 12.5, 48.0
+# cycles of one arithmetic instruction of a transform, loads and stores included; more for each
+# axis with so many values that the sums of a whole row no longer stay in registers
+_TRANSFORM_COST, _LONG_TRANSFORM_COST, _LONG = 1.40625, 0.9375, 7
+_CALL_CYCLES = 4167
+# share of what a folded broadcast costs elsewhere: transformed values are read in order
+_FOLDED_SHARE = 0.97391
+
+
+@dataclass(frozen=True)
+class WinogradModel:
+    """Costs of one workload on one machine, in cycles of one core."""
+
+    workload: Conv2dWorkload
+    machine: Machine
+
+    def registers(self, rt: int, kr: int) -> int:
+        """Vector registers of a register tile."""
+        return rt * kr + kr + self.machine.code.spare_registers
+
+    @cached_property
+    def tile_sizes(self) -> tuple[tuple[int, int], ...]:
+        """Tiles with distinct numbers of tiles: a larger tile that saves nothing is left out."""
+        w = self.workload
+        heights = _useful(w.out_height, w.kernel_h)
+        widths = _useful(w.out_width, w.kernel_w)
+        return tuple((h, x) for h in heights for x in widths if abs(h - x) <= 2 or 1 in (h, x))
+
+    def check_tile(self, config: Config) -> None:
+        """Raise :class:`ConfigError` for a tile outside the known points."""
+        w = self.workload
+        for name, kernel in (("mh", w.kernel_h), ("mw", w.kernel_w)):
+            size = config.int(name)
+            if size < 1 or size + kernel - 1 > MOST_PRODUCTS:
+                raise ConfigError(
+                    f"{name}={size} of {w} must lie between 1 and {MOST_PRODUCTS - kernel + 1}"
+                )
+
+    def offers(self) -> tuple[Config, ...]:
+        """The best config of every tile size."""
+        return tuple(min(self._configs(mh, mw), key=self.call_cycles) for mh, mw in self.tile_sizes)
+
+    def best(self) -> Config:
+        """The config with the fewest predicted cycles."""
+        return min(self.offers(), key=self.call_cycles)
+
+    def _configs(self, mh: int, mw: int) -> Iterator[Config]:
+        tiles = Tiling(self.workload, mh, mw)
+        blocks = self.machine.blocks(self.workload.out_channels)
+        regions = [(1, rh, tiles.columns) for rh in divisors(tiles.rows)]
+        regions += [(1, 1, rw) for rw in divisors(tiles.columns)[:-1] if rw >= 8]
+        for fused, rh, rw in [*regions, (0, 1, tiles.columns)]:
+            count = rh * rw if fused else tiles.count
+            for kr in (d for d in divisors(blocks) if d <= 4):
+                limit = (self.machine.vector_registers - self.registers(0, kr)) // kr
+                fitting = [d for d in divisors(count) if d <= limit]
+                for rt in fitting[-2:]:
+                    yield Config.of(mh=mh, mw=mw, fused=fused, rh=rh, rw=rw, rt=rt, kr=kr)
+
+    def parts(self, config: Config) -> dict[str, float]:
+        """Cycles on one core of each part of a call, by name."""
+        w, machine, tiles = self.workload, self.machine, tiling(self.workload, config)
+        rt, kr, lanes = config.int("rt"), config.int("kr"), machine.channel_block
+        in_blocks, out_blocks = summed_blocks(w, machine), machine.blocks(w.out_channels)
+        alive = region_tiles(tiles, config)
+        regions = tiles.count // alive
+        loads = machine.load_cycles(kr, rt)
+        if kr == 1:
+            loads *= _FOLDED_SHARE * machine.code.folded_broadcast
+        step = max(rt * kr / machine.rates.multiply_adds, machine.fma_latency, loads)
+        steps = tiles.products * out_blocks // kr * (tiles.count // rt) * in_blocks * lanes
+        panel = 4 * lanes * kr * in_blocks * lanes
+        cost = _PRODUCT_COST
+        if panel > machine.l1d_bytes // 2:
+            cost *= 1 + _L2_SHOWN / (machine.rates.l2 * rt)
+        product = steps * (step * cost + _STORE_CYCLES / (in_blocks * lanes))
+        tall, wide = tiles.vertical.n, tiles.horizontal.n
+        work_in = tall * wide * (tall + wide) * 0.4 + 2 * tiles.products
+        work_out = wide * tall * tiles.mh * 0.4 + tiles.mh * wide * tiles.mw * 0.4 + tiles.products
+        long = (tall >= _LONG) + (wide >= _LONG)
+        transforms = tiles.count * (in_blocks * work_in + out_blocks * work_out)
+        transforms *= _TRANSFORM_COST + _LONG_TRANSFORM_COST * long
+        weights = 4 * tiles.products * in_blocks * out_blocks * lanes**2
+        scratch = 4 * tiles.products * lanes * (in_blocks + out_blocks) * alive
+        image = 4 * lanes * (in_blocks * w.in_height * w.in_width)
+        image += 4 * lanes * out_blocks * w.out_height * w.out_width * 2
+        stream, again = weights / (_MEMORY_SHARE * machine.rates.memory), 0.0
+        if weights + scratch > 0.9 * machine.l2_bytes:
+            again = (regions - 1) * weights / self._rate(weights + scratch)
+        spilled = max(0.0, scratch - 0.6 * machine.l2_bytes)
+        spill = regions * spilled * (1 + _WRITE_COST) / self._rate(weights + scratch)
+        passed = w.out_planes * image / self._behind_l2 if image > machine.l2_bytes // 2 else 0.0
+        shown = _SCRATCH_SHOWN * (spill + passed) + transforms
+        waited = _STREAM_SHOWN * stream + _AGAIN_SHOWN * again
+        return {
+            "arithmetic": product,
+            "transforms": transforms,
+            "weights": max(waited, stream + again - product - shown),
+            "activations": _SCRATCH_SHOWN * passed,
+            "workspace": _SCRATCH_SHOWN * spill,
+            "call": _CALL_CYCLES * (1 if config.int("fused") else 3),
+        }
+
+    def _rate(self, working_set: float) -> float:
+        """Bytes per cycle of a stream from behind L2."""
+        near, far = self._behind_l2, _MEMORY_SHARE * self.machine.rates.memory
+        if not self.machine.l3_bytes:
+            return far
+        share = self.machine.l3_bytes / 4
+        beyond = min(max((working_set - share) / share, 0.0), 1.0)
+        return near + (far - near) * beyond
+
+    @property
+    def _behind_l2(self) -> float:
+        """Bytes per cycle from the next level after L2."""
+        rates = self.machine.rates
+        return _L3_SHARE * rates.l3 if rates.l3 else _MEMORY_SHARE * rates.memory
+
+    def shares(self, config: Config) -> dict[str, float]:
+        """Cycles of each part of a call on the machine's cores, idle ones counted."""
+        parts, cores = self.parts(config), self.machine.cores
+        fixed = parts.pop("call") / (1 if cores > 1 else 4)
+        tiles = tiling(self.workload, config)
+        tasks = tiles.count // region_tiles(tiles, config)
+        if not config.int("fused"):
+            tasks = tiles.products * self.machine.blocks(self.workload.out_channels)
+        idle = -(-tasks // cores) * cores / tasks
+        return {name: value * idle / cores for name, value in parts.items()} | {"call": fixed}
+
+    def call_cycles(self, config: Config) -> float:
+        """Cycles of one call on the machine's cores."""
+        return sum(self.shares(config).values())
+
+
+def _useful(extent: int, kernel: int) -> list[int]:
+    """Tile sizes for one axis, from 2, each covering the axis in fewer tiles than the last."""
+    if kernel == 1:
+        return [1]
+    sizes: list[int] = []
+    for size in range(2, MOST_PRODUCTS - kernel + 2):
+        if not sizes or -(-extent // size) < -(-extent // sizes[-1]):
+            sizes.append(size)
+    return sizes or [1]
+
+
+def _sizes(w: Conv2dWorkload, machine: Machine, axis: int) -> list[int]:
+    """Heights (axis 0) or widths (axis 1) of useful tiles."""
+    return sorted({size[axis] for size in WinogradModel(w, machine).tile_sizes})
+
+
+def _region_sizes(w: Conv2dWorkload, machine: Machine, axis: int) -> list[int]:
+    """Divisors of the rows or columns of tiles that useful tiles give."""
+    tilings = [Tiling(w, *size) for size in WinogradModel(w, machine).tile_sizes]
+    counts = {(tiles.rows, tiles.columns)[axis] for tiles in tilings}
+    return sorted({d for count in counts for d in divisors(count)})
+
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        Knob("mh", "rows of an output tile", lambda w, machine: _sizes(w, machine, 0)),
+        Knob("mw", "columns of an output tile", lambda w, machine: _sizes(w, machine, 1)),
+        flag("fused", "1: a region of tiles goes through all stages; 0: stage by stage"),
+        Knob(
+            "rh",
+            "rows of tiles of a region, a divisor of theirs",
+            lambda w, machine: _region_sizes(w, machine, 0),
+            neutral=1,
+        ),
+        Knob(
+            "rw",
+            "columns of tiles of a region, a divisor of theirs; all where it has several rows",
+            lambda w, machine: _region_sizes(w, machine, 1),
+            neutral=1,
+        ),
+        Knob(
+            "rt",
+            "tiles of a register tile, a divisor of a region's",
+            lambda w, machine: range(1, machine.vector_registers),
+        ),
+        Knob(
+            "kr",
+            "output blocks of a register tile, a divisor of their number",
+            lambda w, machine: (d for d in divisors(machine.blocks(w.out_channels)) if d <= 4),
+        ),
+    )
+)

@@ -1,0 +1,50 @@
+"""What reading a model gives: the checked graph, and what reports say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvmconv.core.tensor import TensorInfo
+from tvmconv.frontend.export import to_proto
+from tvmconv.frontend.graph import Graph
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model that passed every check.
+
+    Attributes
+    ----------
+    name
+        Name for reports: the file's stem, else the graph's name.
+    inputs, outputs
+        Tensors in the model's order; all shapes are static.
+    sha256
+        Of the model file (or its serialised form) followed by its external data files, hex.
+    graph
+        The simplified graph that :func:`tvmconv.frontend.to_relax` converts.
+    """
+
+    name: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    sha256: str
+    graph: Graph
+
+    @property
+    def proto(self) -> onnx.ModelProto:
+        """The simplified graph as a new ``ModelProto`` (constants included, so built on demand)."""
+        return to_proto(self.graph)
+
+    @property
+    def parameters(self) -> int:
+        """Number of elements in floating-point constants."""
+        arrays = self.graph.constants.values()
+        return sum(int(prod(a.shape)) for a in arrays if np.issubdtype(a.dtype, np.floating))

@@ -1,0 +1,35 @@
+"""Where the schedules of a machine stand: in its family's folder, and in what families share."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from tvmconv.machines.record import Machine
+
+_SCHEDULES = "tvmconv.schedules"
+# schedules that name no instruction of a family serve every processor
+_SHARED = "cpu"
+
+
+def schedules_of(machine: Machine, name: str) -> Any:
+    """A module of schedules: the family's own, else the shared one, else None.
+
+    Parameters
+    ----------
+    machine
+        The target; its ``family`` names a folder, which need not exist.
+    name
+        File of the folder, for example an algorithm's name.
+    """
+    return _module(machine.family, name) or _module(_SHARED, name)
+
+
+@cache
+def _module(family: str, name: str) -> Any:
+    folder = f"{_SCHEDULES}.{family}"
+    if find_spec(folder) is None or find_spec(f"{folder}.{name}") is None:
+        return None
+    return import_module(f"{folder}.{name}")

@@ -1,0 +1,86 @@
+"""Matrix products: the scheduled function that computes one.
+
+A product is no convolution: it has no place in a network's layers, and no algorithm has to be
+chosen for it. It is what the im2col convolution is made of, measured by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import refusal
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.gemm_workload import GemmWorkload
+from tvmconv.kernels.families import schedules_of
+from tvmconv.machines.record import Machine
+
+if TYPE_CHECKING:
+    from tvmconv.algorithms.base import FloatArray
+
+
+@dataclass(frozen=True)
+class GemmKernel:
+    """A product with the knob values that compute it on one machine.
+
+    Its arguments are A, B (packed where the knob ``prepacked`` says so), C where ``beta`` is not
+    0, and the result, which must not share memory with them.
+    """
+
+    workload: GemmWorkload
+    machine: Machine
+    config: Config
+
+    def unscheduled(self) -> Any:
+        """The ``tirx.PrimFunc`` of the plain tensor expression."""
+        from tvm import te
+
+        from tvmconv.algorithms.gemm import compute
+
+        return te.create_prim_func(compute(self.workload, self.machine, self.config))
+
+    def prim_func(self, symbol: str = "main") -> Any:
+        """The scheduled ``tirx.PrimFunc``."""
+        from tvm.s_tir import Schedule
+
+        from tvmconv.kernels.rules import SCHEDULED
+        from tvmconv.tir.specialise import specialise
+
+        schedule = Schedule(self.unscheduled())
+        _schedules(self.machine).apply(schedule, self.workload, self.machine, self.config)
+        func = specialise(schedule.mod["main"]).with_attr("global_symbol", symbol)
+        return func.with_attr(SCHEDULED, True)
+
+    def pack_b(self, matrix: FloatArray) -> FloatArray:
+        """B in the panels that a ``prepacked`` kernel reads; see the expression for their form."""
+        from tvmconv.algorithms.gemm import pack_b
+
+        return pack_b(matrix, self.config)
+
+
+def make_gemm(
+    workload: GemmWorkload, machine: Machine, config: Config | None = None, **knobs: int | str
+) -> GemmKernel:
+    """A kernel with the given knobs, or the schedule's default, changed where ``knobs`` say so.
+
+    Raises
+    ------
+    ConfigError
+        If a knob is unknown or breaks a limit of the machine, or the product is not written for
+        the workload's types.
+    """
+    from tvmconv.algorithms.gemm import TYPES
+
+    if reason := refusal(workload.types, TYPES):
+        raise ConfigError(f"gemm cannot compute {workload}: {reason}")
+    schedules = _schedules(machine)
+    config = schedules.KNOBS.complete(config or schedules.default_config(workload, machine))
+    config = config.replace(**knobs)
+    schedules.KNOBS.check(workload, machine, config)
+    schedules.check(workload, machine, config)
+    return GemmKernel(workload, machine, config)
+
+
+def _schedules(machine: Machine) -> Any:
+    return schedules_of(machine, "gemm")

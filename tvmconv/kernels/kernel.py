@@ -1,0 +1,91 @@
+"""One scheduled convolution function: what graphs substitute, benches time and tests check."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.machines.record import Machine
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A workload with the algorithm and knob values that compute it on one machine."""
+
+    workload: Conv2dWorkload
+    machine: Machine
+    algorithm: str
+    config: Config
+
+    @property
+    def expression(self) -> Algorithm:
+        """The algorithm object."""
+        return registry.algorithm(self.algorithm)
+
+    def pack_weight(self, weight: FloatArray) -> FloatArray:
+        """Pack an OIHW weight for this kernel."""
+        return self.expression.pack_weight(weight, self.workload, self.machine, self.config)
+
+    def unscheduled(self, symbol: str = "main") -> Any:
+        """The ``tirx.PrimFunc`` of the plain tensor expression."""
+        from tvm import te
+
+        tensors = self.expression.compute(self.workload, self.machine, self.config)
+        return te.create_prim_func(tensors).with_attr("global_symbol", symbol)
+
+    def prim_func(self, symbol: str = "main", omit: Collection[str] = ()) -> Any:
+        """The scheduled ``tirx.PrimFunc``, marked so that no later pass schedules it again.
+
+        ``omit`` names blocks whose work is left out, for measurements of the others; see
+        :func:`tvmconv.tir.partial.without_blocks`.
+        """
+        from tvm.s_tir import Schedule
+
+        from tvmconv.kernels.rules import SCHEDULED
+        from tvmconv.tir.partial import without_blocks
+        from tvmconv.tir.specialise import specialise
+
+        module = registry.schedule(self.algorithm, self.machine)
+        if module is None:
+            raise ConfigError(
+                f"{self.algorithm} has no schedule for {self.machine.family} ({self.workload})"
+            )
+        registry.check(self.algorithm, self.workload, self.machine, self.config)
+        schedule = Schedule(self.unscheduled())
+        module.apply(schedule, self.workload, self.machine, self.config)
+        scheduled = schedule.mod["main"]
+        if omit:
+            scheduled = without_blocks(scheduled, omit)
+        func = specialise(scheduled).with_attr("global_symbol", symbol)
+        return func.with_attr(SCHEDULED, True)
+
+
+def make_kernel(
+    workload: Conv2dWorkload,
+    machine: Machine,
+    algorithm: str,
+    config: Config | None = None,
+) -> Kernel:
+    """A kernel with the given knobs, others neutral, or the schedule's analytic default.
+
+    Raises
+    ------
+    ConfigError
+        If the algorithm cannot compute the workload, or a knob breaks a machine limit.
+    """
+    reason = registry.algorithm(algorithm).unsupported(workload, machine)
+    if registry.schedule(algorithm, machine) is None:
+        reason = reason or f"it has no schedule for {machine.family}"
+    if reason:
+        raise ConfigError(f"{algorithm} cannot compute {workload}: {reason}")
+    if config is None:
+        config = registry.default_config(algorithm, workload, machine)
+    config = registry.knobs(algorithm, machine).complete(config)
+    registry.check(algorithm, workload, machine, config)
+    return Kernel(workload, machine, algorithm, config)

@@ -1,0 +1,193 @@
+"""The algorithms and, per target family, their schedules.
+
+Adding an algorithm is one file under ``tvmconv/algorithms/`` and one line in
+:data:`ALGORITHMS`, or in :data:`REPRODUCTIONS`; adding its schedule for a family is one file
+``schedules/<family>/<algorithm>.py`` that offers the functions of :class:`ScheduleModule`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+from tvmconv.algorithms.base import Algorithm
+from tvmconv.core.config import Config, KnobValue
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.knobs import Knobs
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.families import schedules_of
+from tvmconv.machines.record import Machine
+
+# name -> class, imported on first use: a tensor expression needs TVM's compiler
+ALGORITHMS: dict[str, str] = {
+    "depthwise": "tvmconv.algorithms.depthwise:Depthwise",
+    "direct": "tvmconv.algorithms.direct:Direct",
+    "direct_first": "tvmconv.algorithms.direct_first:DirectFirst",
+    "winograd": "tvmconv.algorithms.winograd:Winograd",
+    "im2col": "tvmconv.algorithms.im2col:Im2col",
+    "im2win": "tvmconv.algorithms.im2win:Im2win",
+}
+
+# Forms that exist to be measured against their sources: bench and tests run them, selection and
+# tuner never take one.
+REPRODUCTIONS: dict[str, str] = {
+    "direct_naive": "tvmconv.algorithms.direct_naive:DirectNaive",
+    "im2win_nchw": "tvmconv.algorithms.im2win_nchw:Im2winNchw",
+    "winograd_eta": "tvmconv.algorithms.winograd_eta:WinogradEta",
+}
+
+# algorithm -> the reproduction that holds the steps of its source that lead to it
+FIRST_STEPS = {"direct": "direct_naive"}
+
+
+class ScheduleModule(Protocol):
+    """What a file under ``schedules/<family>/`` offers.
+
+    ``KNOBS`` declares its knobs. Configs that the functions are given have all of them, with values
+    of their types; those that they return may leave out what is neutral.
+    """
+
+    KNOBS: Knobs[Conv2dWorkload]
+
+    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+        """The analytic choice of knobs."""
+
+    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+        """Raise :class:`~tvmconv.core.errors.ConfigError` if a limit of the machine is broken."""
+
+    def apply(
+        self, schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> None:
+        """Transform the ``s_tir.Schedule`` of the algorithm's function in place."""
+
+    def predicted_cycles(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+        """Cycles of one call by the analytic model, on the machine's cores."""
+
+
+class SteppedModule(ScheduleModule, Protocol):
+    """A schedule with forms beside the one for use, for ablations."""
+
+    STEPS: tuple[dict[str, KnobValue], ...]
+
+
+class OfferingModule(ScheduleModule, Protocol):
+    """A schedule whose configs differ in more than speed, for example in error or memory."""
+
+    def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+        """One good config for each choice worth deciding on, for example each tile size."""
+
+
+class ExplainingModule(ScheduleModule, Protocol):
+    """A schedule whose cost model can say what the cycles are spent on."""
+
+    def explain_cost(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> dict[str, float]:
+        """Cycles by part; their sum is ``predicted_cycles``.
+
+        Parts common to several algorithms have common names: ``arithmetic`` (multiply-adds and
+        what the core does beside them), ``transforms``, ``packing``, ``weights``,
+        ``activations`` and ``workspace`` (waiting for these bytes), ``memory`` (all bytes
+        together), ``call``.
+        """
+
+
+def algorithm(name: str) -> Algorithm:
+    """The algorithm or reproduction registered under a name."""
+    module, _, attribute = (ALGORITHMS.get(name) or REPRODUCTIONS[name]).partition(":")
+    return cast(Algorithm, getattr(import_module(module), attribute)())
+
+
+def schedule(name: str, machine: Machine) -> ScheduleModule | None:
+    """The family's schedule of an algorithm, or None where there is none."""
+    return cast("ScheduleModule | None", schedules_of(machine, name))
+
+
+def names() -> tuple[str, ...]:
+    """Algorithms and reproductions."""
+    return (*ALGORITHMS, *REPRODUCTIONS)
+
+
+def unknown(name: str) -> str | None:
+    """Why selection and tuner have no algorithm of this name, as a clause; None if they do."""
+    if name in ALGORITHMS:
+        return None
+    if name in REPRODUCTIONS:
+        return f"{name} only reproduces its source, for bench"
+    return f"{name!r} is unknown"
+
+
+def knobs(name: str, machine: Machine) -> Knobs[Conv2dWorkload]:
+    """The knobs of an algorithm's schedule; none where the family has no schedule."""
+    module = schedule(name, machine)
+    return module.KNOBS if module else Knobs(())
+
+
+def check(name: str, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Hold a config to the declared knobs and the schedule's own limits.
+
+    Raises
+    ------
+    ConfigError
+        If the family has no schedule, a knob is unknown, missing or of another type, or a limit
+        of the machine is broken.
+    """
+    module = schedule(name, machine)
+    if module is None:
+        raise ConfigError(f"{name} has no schedule for {machine.family} ({workload})")
+    module.KNOBS.check(workload, machine, config)
+    module.check(workload, machine, config)
+
+
+def default_config(name: str, workload: Conv2dWorkload, machine: Machine) -> Config:
+    """The analytic choice of all knobs of an algorithm that has a schedule."""
+    module = schedule(name, machine)
+    if module is None:
+        raise ConfigError(f"{name} has no schedule for {machine.family} ({workload})")
+    return module.KNOBS.complete(module.default_config(workload, machine))
+
+
+def offers(name: str, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+    """The configs of an algorithm that selection decides between: often its default alone."""
+    module = schedule(name, machine)
+    if module is None:
+        return ()
+    if hasattr(module, "offers"):
+        found = cast(OfferingModule, module).offers(workload, machine)
+        return tuple(module.KNOBS.complete(config) for config in found)
+    return (default_config(name, workload, machine),)
+
+
+def explain_cost(
+    name: str, workload: Conv2dWorkload, machine: Machine, config: Config
+) -> dict[str, float]:
+    """Predicted cycles by part of the model; empty where the schedule cannot tell."""
+    module = schedule(name, machine)
+    if not hasattr(module, "explain_cost"):
+        return {}
+    return cast(ExplainingModule, module).explain_cost(workload, machine, config)
+
+
+def knob_values(
+    name: str, workload: Conv2dWorkload, machine: Machine
+) -> dict[str, tuple[KnobValue, ...]]:
+    """Every knob of an algorithm with its values, those that only :func:`steps` use included."""
+    values = knobs(name, machine).values(workload, machine)
+    for _, step in steps(name, machine, own=True):
+        for knob, value in step.items():
+            known = values.get(knob, ())
+            values[knob] = known if value in known else (*known, value)
+    return values
+
+
+def steps(
+    name: str, machine: Machine, own: bool = False
+) -> tuple[tuple[str, dict[str, KnobValue]], ...]:
+    """The forms that an algorithm's source compares, each a registered name with knobs.
+
+    See a schedule's ``STEPS``, and :data:`FIRST_STEPS`, which ``own`` leaves out.
+    """
+    module = schedule(name, machine)
+    listed = cast(SteppedModule, module).STEPS if hasattr(module, "STEPS") else ({},)
+    first = () if own or name not in FIRST_STEPS else steps(FIRST_STEPS[name], machine)
+    return (*first, *((name, step) for step in listed))

@@ -1,0 +1,57 @@
+"""Scheduling every function that no earlier step has scheduled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.kernels.families import schedules_of
+from tvmconv.machines.record import Machine
+from tvmconv.tir.intrinsics import constants_first, vectorisable_math
+
+SCHEDULED = "tirx.is_scheduled"
+
+
+def schedule_function(func: Any, machine: Machine) -> Any:
+    """Schedule one function by the first rule of the machine's family that fits.
+
+    Parameters
+    ----------
+    func
+        ``tirx.PrimFunc`` in block form.
+    machine
+        The target.
+
+    Returns
+    -------
+    tirx.PrimFunc
+        The scheduled function, marked as such.
+    """
+    from tvm.s_tir.schedule import ScheduleError
+
+    rules = schedules_of(machine, "rules").RULES
+    func = constants_first(vectorisable_math(func))
+    for rule in rules:
+        try:
+            schedule = rule(func, machine)
+        except ScheduleError:
+            # TVM refused a step that the rule's own checks let through; the next one is simpler
+            continue
+        if schedule is None:
+            continue
+        scheduled = schedule.mod["main"]
+        if func.attrs and "global_symbol" in func.attrs:
+            scheduled = scheduled.with_attr("global_symbol", func.attrs["global_symbol"])
+        return scheduled.with_attr(SCHEDULED, True)
+    return func.with_attr(SCHEDULED, True)
+
+
+def schedule_module(mod: Any, machine: Machine) -> Any:
+    """Schedule every unscheduled ``PrimFunc`` of a module; others are left as they are."""
+    from tvm import ir, tirx
+
+    functions = {}
+    for var, func in mod.functions_items():
+        if isinstance(func, tirx.PrimFunc) and not (func.attrs and func.attrs.get(SCHEDULED)):
+            func = schedule_function(func, machine)
+        functions[var] = func
+    return ir.IRModule(functions, attrs=mod.attrs)

@@ -1,0 +1,56 @@
+"""Scalar tensor expressions of the fused element-wise steps; all of them vectorise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tvm import tirx
+
+from tvmconv.core.workload import EpilogueOp
+from tvmconv.operators.math import at_least, between, inline_sigmoid, inline_tanh, literal
+
+
+def apply_step(value: Any, step: EpilogueOp, bias: Any = None, residual: Any = None) -> Any:
+    """One step; ``bias`` and ``residual`` are the scalars that such steps add."""
+    kind, params = step.kind, step.params
+    if kind == "bias":
+        return value + bias
+    if kind == "add":
+        return value + residual
+    if kind == "relu":
+        return at_least(value, 0)
+    if kind == "leakyrelu":
+        return tirx.Select(value < literal(0, value), value * literal(params[0], value), value)
+    if kind == "clip":
+        return between(value, *params)
+    if kind == "sigmoid":
+        return inline_sigmoid(value)
+    if kind == "hardsigmoid":
+        return between(value * literal(params[0], value) + literal(params[1], value), 0.0, 1.0)
+    if kind == "hardswish":
+        gate = between(value * literal(1.0 / 6.0, value) + literal(0.5, value), 0.0, 1.0)
+        return value * gate
+    if kind == "silu":
+        return value * inline_sigmoid(value)
+    return inline_tanh(value)
+
+
+def apply_epilogue(
+    value: Any, steps: Iterable[EpilogueOp], bias: Any = None, residual: Any = None
+) -> Any:
+    """All steps in order on one accumulator.
+
+    Parameters
+    ----------
+    value
+        Scalar expression of the accumulator's type; activations of their own functions take
+        float32.
+    steps
+        The workload's epilogue.
+    bias, residual
+        Scalar expressions of the value's type; needed where a step is ``bias`` or ``add``.
+    """
+    for step in steps:
+        value = apply_step(value, step, bias, residual)
+    return value

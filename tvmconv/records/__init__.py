@@ -1,0 +1,1 @@
+"""Tuning records: their format, files, and which one a build takes."""

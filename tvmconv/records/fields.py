@@ -1,0 +1,137 @@
+"""The fields of a record, each with its limits: nothing that stands in a file is trusted."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvmconv.core.config import Config
+from tvmconv.core.errors import TvmconvError
+from tvmconv.core.workload import Conv2dWorkload
+
+MACHINE_TEXT = ("family", "isa", "mcpu")
+MACHINE_SIZES = ("lanes", "vector_registers", "l1d_bytes", "l2_bytes", "l3_bytes", "cores")
+
+_MAX_SAMPLES = 256
+_MAX_NAME = 200
+_MAX_SECONDS = 1e4
+_MAX_KNOBS = 64
+_MAX_EXTENT = 1 << 16
+_MAX_MACS = 1 << 42
+_MAX_DEPTH = 8
+
+
+class RecordError(TvmconvError):
+    """A line of a tuning log that cannot be used; the message says what is wrong with it."""
+
+
+def no_constant(text: str) -> Any:
+    """Refuse NaN and infinity."""
+    raise RecordError(f"{text} is no number")
+
+
+def finite(text: str) -> float:
+    """A number that is not infinite."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise RecordError(f"{text[:40]} is no finite number")
+    return value
+
+
+def pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object without doubled fields."""
+    data = dict(pairs)
+    if len(data) != len(pairs):
+        raise RecordError("a field stands twice")
+    return data
+
+
+def check_depth(value: Any, left: int = _MAX_DEPTH) -> None:
+    """Refuse deep nesting."""
+    if not isinstance(value, dict | list):
+        return
+    if left == 0:
+        raise RecordError(f"nested deeper than {_MAX_DEPTH} levels")
+    for item in value.values() if isinstance(value, dict) else value:
+        check_depth(item, left - 1)
+
+
+def as_object(value: Any, name: str) -> dict[str, Any]:
+    """A JSON object."""
+    if not isinstance(value, dict):
+        raise RecordError(f"{name} must be an object")
+    return value
+
+
+def as_name(value: Any, name: str, empty: bool = False) -> str:
+    """A short printable text."""
+    if not isinstance(value, str) or len(value) > _MAX_NAME or not (value or empty):
+        raise RecordError(f"{name} must be a text of at most {_MAX_NAME} characters")
+    if not value.isprintable():
+        raise RecordError(f"{name} holds unprintable characters")
+    return value
+
+
+def as_fraction(value: Any, name: str) -> float:
+    """A number from 0 to 1."""
+    good = isinstance(value, int | float) and not isinstance(value, bool)
+    if not good or not 0 <= value <= 1 or not math.isfinite(value):
+        raise RecordError(f"{name} must be a number from 0 to 1")
+    return float(value)
+
+
+def as_samples(value: Any, name: str) -> tuple[float, ...]:
+    """Times in seconds."""
+    if not isinstance(value, list) or not 1 <= len(value) <= _MAX_SAMPLES:
+        raise RecordError(f"{name} must list 1 to {_MAX_SAMPLES} seconds")
+    for sample in value:
+        good = isinstance(sample, int | float) and not isinstance(sample, bool)
+        if not good or not 0 < sample < _MAX_SECONDS:
+            raise RecordError(f"{name} holds {str(sample)[:40]!r}, which is no time in seconds")
+    return tuple(float(sample) for sample in value)
+
+
+def as_config(value: Any, name: str) -> Config:
+    """Knob values of simple types."""
+    data = as_object(value, name)
+    if len(data) > _MAX_KNOBS:
+        raise RecordError(f"{name} has {len(data)} knobs; at most {_MAX_KNOBS} are read")
+    for knob, setting in data.items():
+        as_name(knob, f"{name} knob")
+        if isinstance(setting, str):
+            as_name(setting, f"{name}.{knob}", empty=True)
+        elif not isinstance(setting, int) or abs(setting) >= 1 << 31:
+            raise RecordError(f"{name}.{knob} must be a small integer, a text or a boolean")
+    return Config.from_json(data)
+
+
+def as_workload(value: Any) -> Conv2dWorkload:
+    """A problem of a size that is tuned."""
+    text = as_name(value, "workload")
+    try:
+        workload = Conv2dWorkload.parse(text)
+    except (TvmconvError, ValueError, OverflowError) as error:
+        raise RecordError(f"workload: {str(error)[:_MAX_NAME]}") from None
+    extents = (
+        *(workload.batch, workload.in_channels, workload.out_channels),
+        *(workload.in_height, workload.in_width, workload.kernel_h, workload.kernel_w),
+        *(workload.pad_top, workload.pad_left, workload.pad_bottom, workload.pad_right),
+        *(workload.in_depth, workload.kernel_d, workload.pad_front, workload.pad_back),
+    )
+    if max(extents) > _MAX_EXTENT or workload.macs > _MAX_MACS:
+        raise RecordError(f"workload {text} is larger than any that is tuned")
+    if not all(math.isfinite(p) for step in workload.epilogue for p in step.params):
+        raise RecordError(f"workload {text}: an epilogue parameter is not finite")
+    return workload
+
+
+def as_machine(value: Any) -> dict[str, Any]:
+    """Machine facts with all fields that schedules look at."""
+    facts = as_object(value, "machine")
+    for name in MACHINE_TEXT:
+        as_name(facts.get(name), f"machine.{name}")
+    for name in MACHINE_SIZES:
+        size = facts.get(name)
+        if type(size) is not int or not 0 <= size < 1 << 48:
+            raise RecordError(f"machine.{name} must be a size")
+    return facts

@@ -1,0 +1,226 @@
+"""Which record a build uses: the search path, and the configs of one workload and machine.
+
+Nothing here imports TVM: a look-up costs a file's time stamp and a dictionary access.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from tvmconv.core.arguments import file_path
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError, TvmconvError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.record import Machine
+from tvmconv.records.logfile import LOGGER, read_log
+from tvmconv.records.record import Record, is_near, machine_facts, machine_key
+from tvmconv.records.store import best
+
+ENVIRONMENT = "TVMCONV_TUNING_LOGS"
+NEVER = "none"
+
+# predictions are good to about this: a config from elsewhere must not look slower than that
+_NEAR_TOLERANCE = 1.1
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A record's config as a candidate of one build.
+
+    Parameters
+    ----------
+    config
+        The knob values; they passed the schedule's check for the build's machine.
+    ratio
+        Measured time over that of the default measured beside it.
+    default_algorithm, default_config
+        That default: its predicted cycles multiplied by ``ratio`` is comparable with predictions.
+    source
+        The record in words, for ``explain``: file, date and gain, and whether it comes from a
+        near machine.
+    near
+        Measured on another machine with the same instruction set.
+    """
+
+    config: Config
+    ratio: float
+    default_algorithm: str
+    default_config: Config
+    source: str
+    near: bool
+
+
+def user_folder() -> Path:
+    """Where ``tvmconv tune`` writes by default and every build looks."""
+    from platformdirs import user_config_path
+
+    return user_config_path("tvmconv", appauthor=False) / "tuning_logs"
+
+
+def shipped_folder() -> Path:
+    """The logs that come with the package."""
+    found = find_spec("tvmconv.tuning_logs")
+    places = found.submodule_search_locations if found else None
+    return Path(places[0]) if places else Path(__file__).parent
+
+
+def default_log(machine: Machine) -> Path:
+    """The user's log of a target."""
+    return user_folder() / f"{machine.name}.jsonl"
+
+
+def search_path(log: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
+    """Log files in the order of preference.
+
+    Parameters
+    ----------
+    log
+        A file that goes first; ``"none"`` for no log at all.
+
+    Raises
+    ------
+    TvmconvError
+        If the given file does not exist.
+    """
+    first = []
+    if log is not None:
+        path = file_path(log, "log", ConfigError)
+        if str(path) == NEVER:
+            return ()
+        try:
+            found = path.is_file()
+        except OSError:  # a name too long
+            found = False
+        if not found:
+            raise TvmconvError(f"there is no tuning log {path}; write it with tune --log")
+        first.append(path.resolve())
+    given = os.environ.get(ENVIRONMENT)
+    places = [user_folder()] if given is None else [Path(p) for p in given.split(os.pathsep) if p]
+    if NEVER in (str(place) for place in places):
+        return tuple(first)
+    for place in (*places, shipped_folder()):
+        first += sorted(place.glob("*.jsonl")) if place.is_dir() else [place]
+    return tuple(dict.fromkeys(path for path in first if path.is_file()))
+
+
+def tuned(
+    workload: Conv2dWorkload, machine: Machine, algorithm: str, logs: Sequence[Path]
+) -> tuple[Tuned, ...]:
+    """Configs that logs hold for one algorithm, the best of the first log that has any.
+
+    A log's records of this very machine are preferred to those of a near one, and on either
+    those of this very workload to those of the same convolution with another epilogue, which
+    hardly changes what is fast. More than one is returned where a schedule's configs differ in
+    their numerical error, one for each error.
+
+    Parameters
+    ----------
+    workload, machine, algorithm
+        What is looked up.
+    logs
+        From :func:`search_path`.
+    """
+    for near in (False, True):
+        for exact in (True, False):
+            for path in logs:
+                records = _index(path).get((str(workload.with_epilogue()), algorithm), ())
+                alike = [r for r in records if (r.workload == workload) == exact]
+                if found := _usable_of(alike, path, workload, machine, near):
+                    return found
+    return ()
+
+
+def best_config(
+    workload: Conv2dWorkload, machine: Machine, algorithm: str, logs: Sequence[Path]
+) -> Tuned | None:
+    """The fastest of :func:`tuned`, or None."""
+    return min(tuned(workload, machine, algorithm, logs), key=lambda t: t.ratio, default=None)
+
+
+def _usable_of(
+    records: Sequence[Record],
+    path: Path,
+    workload: Conv2dWorkload,
+    machine: Machine,
+    near: bool,
+) -> tuple[Tuned, ...]:
+    exact = machine_key(machine_facts(machine))
+    usable = []
+    for record in records:
+        same = machine_key(record.machine) == exact
+        if same == near or (near and not is_near(record.machine, machine)):
+            continue
+        try:
+            usable.append(_usable(record, machine, near))
+        except TvmconvError as error:
+            LOGGER.info("%s: record of %s not used: %s", path, workload, error)
+    if not usable:
+        return ()
+    from tvmconv.records.space import error_class
+
+    # near machines may be several: their records compete with each other
+    chosen = best(usable, lambda record: (record.algorithm, error_class(record)[-1]))
+    return tuple(_tuned(record, path, workload, near) for record in chosen)
+
+
+def _usable(record: Record, machine: Machine, near: bool) -> Record:
+    """The record with all knobs; raises :class:`ConfigError` if a build cannot use it."""
+    from tvmconv.kernels import registry
+    from tvmconv.records.space import validated
+
+    if record.tuner.get("space", "knobs") != "knobs":
+        raise ConfigError("it is not of the knob space")
+    try:
+        record = validated(record, machine)
+        module = registry.schedule(record.algorithm, machine)
+        if near and module is not None:
+            default = registry.default_config(record.algorithm, record.workload, machine)
+            taken = module.predicted_cycles(record.workload, machine, record.config)
+            if taken > _NEAR_TOLERANCE * module.predicted_cycles(record.workload, machine, default):
+                raise ConfigError("it is of a near machine, and predicted to be slower on this one")
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise ConfigError(f"the schedule cannot read its knobs: {error!r}") from None
+    return record
+
+
+def _tuned(record: Record, path: Path, workload: Conv2dWorkload, near: bool) -> Tuned:
+    device = str(record.device.get("cpu") or record.machine["mcpu"])
+    place = f"near machine ({device})" if near else "this machine"
+    if record.workload != workload:
+        steps = "".join(f"+{step}" for step in record.workload.epilogue)
+        place += f", epilogue {steps or 'empty'}"
+    return Tuned(
+        config=record.config,
+        ratio=record.relative_seconds,
+        default_algorithm=record.default_algorithm,
+        default_config=record.default_config,
+        source=(
+            f"log {path.name} {record.date[:10]}, {place}, "
+            f"{record.speedup:.2f} times faster than {record.default_algorithm}'s default"
+        ),
+        near=near,
+    )
+
+
+def _index(path: Path) -> dict[tuple[str, str], tuple[Record, ...]]:
+    try:
+        status = path.stat()
+    except OSError:
+        return {}
+    return _read(path, status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+@lru_cache(maxsize=32)
+def _read(
+    path: Path, mtime: int, size: int, inode: int
+) -> dict[tuple[str, str], tuple[Record, ...]]:
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in read_log(path).records:
+        plain = str(record.workload.with_epilogue())
+        found.setdefault((plain, record.algorithm), []).append(record)
+    return {key: tuple(records) for key, records in found.items()}

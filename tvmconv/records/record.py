@@ -1,0 +1,259 @@
+"""One line of a tuning log: a verified, measured improvement over the untuned choice.
+
+A record is plain JSON: what was tuned (workload string, machine, algorithm, knob values), what
+was measured (every sample, and the samples of the default taken in turn with them), how the
+output was verified, and where it came from (device, versions, date). It never holds code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median, quantiles
+from typing import Any
+
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.record import Machine
+from tvmconv.records.fields import (
+    MACHINE_SIZES,
+    MACHINE_TEXT,
+    RecordError,
+    as_config,
+    as_fraction,
+    as_machine,
+    as_name,
+    as_object,
+    as_samples,
+    as_workload,
+    check_depth,
+    finite,
+    no_constant,
+    pairs,
+)
+
+VERSION = 1
+MAX_LINE_BYTES = 64 * 1024
+_FENCED = 4
+
+
+@dataclass(frozen=True)
+class Record:
+    """A config that beat the untuned choice on one machine.
+
+    Parameters
+    ----------
+    workload
+        The problem.
+    machine
+        The fields of :class:`~tvmconv.machines.record.Machine` it was tuned for.
+    algorithm, config
+        The kernel.
+    samples
+        Seconds of one call, every sample kept.
+    default_algorithm, default_config, default_samples
+        The untuned choice, measured in turn with the kernel.
+    verification
+        ``error`` (max|error| / max|reference| against float64) and the ``limit`` it had to keep.
+    device
+        Which processor measured: its name, and the RPC key where it was remote.
+    versions, date, tuner
+        Provenance: package versions, ISO date, and space, seed and trials of the search.
+    extra
+        Fields of newer versions; kept when the record is written again.
+    """
+
+    workload: Conv2dWorkload
+    machine: Mapping[str, Any]
+    algorithm: str
+    config: Config
+    samples: tuple[float, ...]
+    default_algorithm: str
+    default_config: Config
+    default_samples: tuple[float, ...]
+    verification: Mapping[str, Any]
+    device: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, Any] = field(default_factory=dict)
+    date: str = ""
+    tuner: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """Median sample of the kernel."""
+        return median(self.samples)
+
+    @property
+    def default_seconds(self) -> float:
+        """Median sample of the untuned choice."""
+        return median(self.default_samples)
+
+    @property
+    def speedup(self) -> float:
+        """Times faster than the untuned choice."""
+        return _median_ratio(self.default_samples, self.samples)
+
+    @property
+    def relative_seconds(self) -> float:
+        """Time as a share of the untuned choice's; a hostile log may make either ratio zero."""
+        return _median_ratio(self.samples, self.default_samples)
+
+    @property
+    def outliers(self) -> int:
+        """Samples of the kernel that lie far above the others."""
+        return outliers(self.samples)
+
+    @property
+    def error(self) -> float:
+        """Measured max|error| / max|reference|."""
+        return float(self.verification["error"])
+
+    @property
+    def key(self) -> tuple[str, tuple[Any, ...], str]:
+        """What two records must share to compete: workload, machine, algorithm."""
+        return (str(self.workload), machine_key(self.machine), self.algorithm)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; :meth:`from_json` restores an equal record."""
+        return {
+            **self.extra,
+            "v": VERSION,
+            "workload": str(self.workload),
+            "machine": dict(self.machine),
+            "algorithm": self.algorithm,
+            "config": self.config.to_json(),
+            "samples": list(self.samples),
+            "default": {
+                **self.extra.get("default", {}),
+                "algorithm": self.default_algorithm,
+                "config": self.default_config.to_json(),
+                "samples": list(self.default_samples),
+            },
+            "verification": dict(self.verification),
+            "device": dict(self.device),
+            "versions": dict(self.versions),
+            "date": self.date,
+            "tuner": dict(self.tuner),
+        }
+
+    def to_line(self) -> str:
+        """The line of a log file, without its end."""
+        return json.dumps(self.to_json(), separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, data: Any) -> Record:
+        """Inverse of :meth:`to_json`; nothing in ``data`` is trusted.
+
+        Raises
+        ------
+        RecordError
+            If a field is missing, of another type, or out of range.
+        """
+        as_object(data, "record")
+        version = data.get("v")
+        if type(version) is not int or not 1 <= version <= VERSION:
+            raise RecordError(f"v={version!r}; this tvmconv reads records up to {VERSION}")
+        check_depth(data)
+        default = as_object(data.get("default"), "default")
+        known = _FIELDS | {"default"}
+        extra = {name: value for name, value in data.items() if name not in known}
+        if inner := {k: v for k, v in default.items() if k not in _DEFAULT_FIELDS}:
+            extra["default"] = inner
+        verification = as_object(data.get("verification"), "verification")
+        for name in ("error", "limit"):
+            as_fraction(verification.get(name), f"verification.{name}")
+        if verification["error"] > verification["limit"]:
+            raise RecordError(
+                f"its error {verification['error']:.3g} exceeds the limit "
+                f"{verification['limit']:.3g} that it had to keep"
+            )
+        return cls(
+            workload=as_workload(data.get("workload")),
+            machine=as_machine(data.get("machine")),
+            algorithm=as_name(data.get("algorithm"), "algorithm"),
+            config=as_config(data.get("config"), "config"),
+            samples=as_samples(data.get("samples"), "samples"),
+            default_algorithm=as_name(default.get("algorithm"), "default.algorithm"),
+            default_config=as_config(default.get("config"), "default.config"),
+            default_samples=as_samples(default.get("samples"), "default.samples"),
+            verification=verification,
+            device=as_object(data.get("device", {}), "device"),
+            versions=as_object(data.get("versions", {}), "versions"),
+            date=as_name(data.get("date", ""), "date", empty=True),
+            tuner=as_object(data.get("tuner", {}), "tuner"),
+            extra=extra,
+        )
+
+    @classmethod
+    def from_line(cls, line: str | bytes) -> Record:
+        """Read one line of a log.
+
+        Raises
+        ------
+        RecordError
+            If the line is too long, is not JSON, or holds no valid record.
+        """
+        size = len(line) if isinstance(line, bytes) else len(line.encode("utf-8", "replace"))
+        if size > MAX_LINE_BYTES:
+            raise RecordError(f"{size} bytes; a line may have {MAX_LINE_BYTES}")
+        try:
+            data = json.loads(
+                line, parse_constant=no_constant, parse_float=finite, object_pairs_hook=pairs
+            )
+        except RecordError:
+            raise
+        except (ValueError, RecursionError) as error:
+            raise RecordError(f"not JSON: {error}") from None
+        return cls.from_json(data)
+
+
+def turn_ratios(one: Sequence[float], other: Sequence[float]) -> list[float]:
+    """Samples of ``one`` over those of ``other`` that were taken in the same turn."""
+    return [a / b for a, b in zip(one, other, strict=True)]
+
+
+def _median_ratio(one: Sequence[float], other: Sequence[float]) -> float:
+    """The median of the turns' ratios.
+
+    Where the machine's speed changes from turn to turn, the medians of both may be of different
+    moments. They are compared only where the samples are not of as many turns.
+    """
+    if len(one) != len(other):
+        return median(one) / median(other)
+    return median(turn_ratios(one, other))
+
+
+def outliers(samples: Sequence[float]) -> int:
+    """How many times lie above the upper quartile by more than 1.5 times the quartiles' distance.
+
+    They are kept: medians do not mind them, and the reader sees how quiet the machine was.
+    """
+    if len(samples) < _FENCED:
+        return 0
+    low, _, high = quantiles(samples, n=4)
+    return sum(sample > high + 1.5 * (high - low) for sample in samples)
+
+
+_FIELDS = {
+    *("v", "workload", "machine", "algorithm", "config", "samples", "verification"),
+    *("device", "versions", "date", "tuner"),
+}
+_DEFAULT_FIELDS = {"algorithm", "config", "samples"}
+
+
+def machine_facts(machine: Machine) -> dict[str, Any]:
+    """What a record keeps of a machine: enough to tell equal, near and foreign ones apart."""
+    names = ("name", *MACHINE_TEXT, *MACHINE_SIZES)
+    return {name: getattr(machine, name) for name in names}
+
+
+def machine_key(facts: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Equal for machines that a schedule cannot tell apart; the preset's name does not count."""
+    return tuple(facts[name] for name in (*MACHINE_TEXT, *MACHINE_SIZES))
+
+
+def is_near(facts: Mapping[str, Any], machine: Machine) -> bool:
+    """Same instruction set, registers and threads; caches and processor name may differ."""
+    same = ("family", "isa", "lanes", "vector_registers", "cores")
+    return all(facts[name] == getattr(machine, name) for name in same)

@@ -1,0 +1,222 @@
+"""The search space of a schedule: its knobs, the configs that fit, and what a log may ask for."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from tvmconv.core.config import Config, KnobValue
+from tvmconv.core.errors import ConfigError, TvmconvError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.machines.record import Machine
+from tvmconv.machines.x86 import MACHINES
+from tvmconv.records.record import Record
+
+_ATTEMPTS = 200
+
+
+@dataclass(frozen=True)
+class Space:
+    """All configs of one algorithm for one workload and machine.
+
+    Parameters
+    ----------
+    workload, machine, algorithm
+        What the knobs belong to.
+    values
+        Knob -> values worth trying; those of the schedule's own offers are always among them.
+    starts
+        The schedule's offers: where a search begins.
+    error_budget
+        Most max|error| / max|reference| that a config may be estimated at.
+    """
+
+    workload: Conv2dWorkload
+    machine: Machine
+    algorithm: str
+    values: Mapping[str, tuple[KnobValue, ...]]
+    starts: tuple[Config, ...]
+    error_budget: float = math.inf
+
+    @property
+    def size(self) -> int:
+        """Combinations of knob values, those that do not fit included."""
+        count = 1
+        for values in self.values.values():
+            count *= len(values)
+        return count
+
+    def fits(self, config: Config) -> bool:
+        """Whether the schedule accepts a config, and it keeps the error budget."""
+        try:
+            registry.check(self.algorithm, self.workload, self.machine, config)
+        except ConfigError:
+            return False
+        algorithm = registry.algorithm(self.algorithm)
+        estimate = algorithm.error_estimate(self.workload, self.machine, config)
+        return estimate <= self.error_budget
+
+    def sample(self, generator: random.Random) -> Config | None:
+        """A random config that fits; None if none is found."""
+        for _ in range(_ATTEMPTS):
+            config = Config.of(**{k: generator.choice(v) for k, v in self.values.items()})
+            if self.fits(config):
+                return config
+        return None
+
+    def mutate(self, config: Config, generator: random.Random) -> Config | None:
+        """A neighbour: one or two knobs changed, ordered knobs mostly by a step."""
+        for _ in range(_ATTEMPTS):
+            changed = dict(config)
+            free = [name for name, values in self.values.items() if len(values) > 1]
+            for name in generator.sample(free, min(len(free), generator.choice((1, 1, 2)))):
+                changed[name] = self._neighbour(name, changed[name], generator)
+            found = Config.of(**changed)
+            if found != config and self.fits(found):
+                return found
+        return None
+
+    def cross(self, one: Config, other: Config, generator: random.Random) -> Config | None:
+        """Every knob from one of two parents; None if the child does not fit."""
+        child = Config.of(**{k: generator.choice((one[k], other[k])) for k in self.values})
+        return child if child not in (one, other) and self.fits(child) else None
+
+    def _neighbour(self, name: str, value: KnobValue, generator: random.Random) -> KnobValue:
+        values = self.values[name]
+        ordered = all(type(v) is int for v in values)
+        if ordered and value in values and generator.random() < 0.7:
+            place = values.index(value) + generator.choice((-1, 1))
+            return values[min(max(place, 0), len(values) - 1)]
+        return generator.choice([v for v in values if v != value])
+
+
+@lru_cache(maxsize=256)
+def make_space(
+    workload: Conv2dWorkload,
+    machine: Machine,
+    algorithm: str,
+    error_budget: float = math.inf,
+) -> Space:
+    """The space of an algorithm; without ``starts`` if none of its offers keeps the error budget.
+
+    Raises
+    ------
+    ConfigError
+        If the algorithm is unknown or cannot compute the workload on the machine.
+    """
+    if algorithm not in registry.names():
+        raise ConfigError(
+            f"algorithm {algorithm!r} is unknown; known: {', '.join(registry.names())}"
+        )
+    module = registry.schedule(algorithm, machine)
+    reason = registry.algorithm(algorithm).unsupported(workload, machine)
+    if module is None:
+        reason = reason or f"it has no schedule for {machine.family}"
+    if reason or module is None:
+        raise ConfigError(f"{algorithm} cannot compute {workload}: {reason}")
+    starts = registry.offers(algorithm, workload, machine)
+    values: dict[str, tuple[KnobValue, ...]] = {}
+    for name, listed in module.KNOBS.values(workload, machine).items():
+        unique = dict.fromkeys((*listed, *(start[name] for start in starts)))
+        whole = all(type(v) is int for v in unique)
+        values[name] = tuple(sorted(unique)) if whole else tuple(unique)
+    space = Space(workload, machine, algorithm, values, starts, error_budget)
+    return replace(space, starts=tuple(start for start in starts if space.fits(start)))
+
+
+def validate(workload: Conv2dWorkload, machine: Machine, algorithm: str, config: Config) -> Config:
+    """A config from outside with all knobs; one that the schedule did not mean to offer is refused.
+
+    Knobs that it lacks, being older, have their neutral value. Integers must lie within the range
+    of the knob's listed values, other settings among them, and the schedule's own check must pass.
+
+    Raises
+    ------
+    ConfigError
+        Names the knob, or the limit that is broken.
+    """
+    if problem := registry.unknown(algorithm):
+        raise ConfigError(f"{problem}; builds choose from {', '.join(registry.ALGORITHMS)}")
+    space = make_space(workload, machine, algorithm)
+    try:
+        config = registry.knobs(algorithm, machine).complete(config)
+    except ConfigError as error:
+        raise ConfigError(f"{algorithm} {workload}: {error}") from None
+    for name, values in space.values.items():
+        setting = config[name]
+        listed = any(type(v) is type(setting) and v == setting for v in values)
+        numbers = [v for v in values if type(v) is int]
+        inside = (
+            type(setting) is int
+            and len(numbers) == len(values)
+            and min(numbers) <= setting <= max(numbers)
+        )
+        if not (listed or inside):
+            raise ConfigError(f"{algorithm} {workload}: {name}={setting!r} is out of range")
+    registry.check(algorithm, workload, machine, config)
+    return config
+
+
+def validated(record: Record, machine: Machine) -> Record:
+    """A record whose configs have all knobs, if both are good for a machine.
+
+    Raises
+    ------
+    ConfigError
+        As of :func:`validate`.
+    """
+    w = record.workload
+    return replace(
+        record,
+        config=validate(w, machine, record.algorithm, record.config),
+        default_config=validate(w, machine, record.default_algorithm, record.default_config),
+    )
+
+
+def record_machine(facts: Mapping[str, Any]) -> Machine:
+    """The machine that a record was tuned for, as far as schedules look at it.
+
+    Raises
+    ------
+    ConfigError
+        If its instruction set has no schedules.
+    """
+    base = next((m for m in MACHINES.values() if m.isa == facts["isa"]), None)
+    if base is None or base.family != facts["family"]:
+        raise ConfigError(f"{facts['family']}/{facts['isa']} has no schedules here")
+    fixed = ("lanes", "vector_registers")
+    if any(facts[name] != getattr(base, name) for name in fixed) or facts["cores"] < 1:
+        raise ConfigError(f"a {facts['isa']} machine has other registers than the record says")
+    sizes = {name: facts[name] for name in ("l1d_bytes", "l2_bytes", "l3_bytes")}
+    name = str(facts.get("name", base.name))
+    return replace(base, name=name, mcpu=facts["mcpu"], cores=facts["cores"], **sizes)
+
+
+def error_class(record: Record) -> tuple[Any, ...]:
+    """What records must share to compete for one place: a faster, less exact one is another choice.
+
+    The record must have passed :func:`refusal`.
+    """
+    machine = record_machine(record.machine)
+    algorithm = registry.algorithm(record.algorithm)
+    config = registry.knobs(record.algorithm, machine).complete(record.config)
+    return (*record.key, algorithm.error_estimate(record.workload, machine, config))
+
+
+def refusal(record: Record) -> str:
+    """Why this version cannot use a record, as a clause; empty if it can."""
+    if record.tuner.get("space", "knobs") != "knobs":
+        return "it is not of the knob space"
+    try:
+        machine = record_machine(record.machine)
+        validate(record.workload, machine, record.algorithm, record.config)
+    except TvmconvError as error:
+        return str(error)
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        return f"the schedule cannot read its knobs: {error!r}"
+    return ""

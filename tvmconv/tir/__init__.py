@@ -1,0 +1,1 @@
+"""Rewriting of TIR: each rewrite by itself, and the pipeline they make."""

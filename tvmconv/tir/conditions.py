@@ -1,0 +1,97 @@
+"""What was found out about conditions, for the many times that the same ones are asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+from tvmconv.tir.rewrite import variables
+
+T = TypeVar("T")
+
+
+class Memo:
+    """Conditions of statements, variables of conditions, and outcomes.
+
+    Objects go by their handles, and are kept: the handle of one that is gone could be another's.
+    """
+
+    def __init__(self) -> None:
+        self.outcomes: dict[tuple[Any, ...], int] = {}
+        self._kept: list[Any] = []
+        self._found: dict[tuple[Callable[[Any], Any], int], Any] = {}
+
+    def keep(self, *objects: Any) -> None:
+        """Hold objects whose handles are part of a key."""
+        self._kept += objects
+
+    def conditions(self, stmt: Any) -> Collection[Any]:
+        """The conditions of all branches and selections in a statement, in order."""
+        return self._once(_conditions, stmt)
+
+    def selects(self, stmt: Any) -> Collection[Any]:
+        """The conditions of all selections in a statement, in order."""
+        return self._once(_selects, stmt)
+
+    def conjuncts(self, condition: Any) -> Collection[Any]:
+        """The parts of a conjunction."""
+        return self._once(_conjuncts, condition)
+
+    def variables(self, expression: Any) -> dict[int, Any]:
+        """The variables of an expression by their handles, each once."""
+        return self._once(_by_handle, expression)
+
+    def _once(self, find: Callable[[Any], T], node: Any) -> T:
+        key = find, hash(node)
+        found: T | None = self._found.get(key)
+        if found is None:
+            found = self._found[key] = find(node)
+            self._kept.append(node)
+        return found
+
+
+def is_select(call: Any) -> bool:
+    """Whether a call is ``if_then_else``."""
+    from tvm import ir
+
+    return isinstance(call.op, ir.Op) and call.op.name.endswith("if_then_else")
+
+
+def _conditions(stmt: Any) -> list[Any]:
+    from tvm import ir, tirx
+
+    return _walk(stmt, (tirx.IfThenElse, ir.Call))
+
+
+def _selects(stmt: Any) -> list[Any]:
+    from tvm import ir
+
+    return _walk(stmt, (ir.Call,))
+
+
+def _conjuncts(condition: Any) -> list[Any]:
+    from tvm import tirx
+
+    if isinstance(condition, tirx.And):
+        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
+    return [condition]
+
+
+def _by_handle(expression: Any) -> dict[int, Any]:
+    return {hash(var): var for var in variables(expression)}
+
+
+def _walk(stmt: Any, kinds: tuple[Any, ...]) -> list[Any]:
+    import tvm_ffi
+    from tvm import tirx
+
+    found: list[Any] = []
+
+    def look(node: Any) -> None:
+        if isinstance(node, tirx.IfThenElse):
+            found.append(node.condition)
+        elif is_select(node):
+            found.append(node.args[0])
+
+    tvm_ffi.structural_walk(stmt, (kinds, look))
+    return found

@@ -1,0 +1,136 @@
+"""Software prefetch of the panels of weights that a matrix product reads one after the other.
+
+A product with few rows uses each weight a few times only: its time is that of the weights'
+arrival. The hardware's prefetchers stop at every page. Where a panel is used once, one prefetch
+per cache line, some kilobytes ahead, carries the stream across. Where several tiles use a panel,
+each asks for its share of the next one, so that memory works all the time and not only while the
+first tile waits.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tvmconv.tir.rewrite import TO_L1, TO_L2, prefetch, rebuilt, replace_marked, substitute, uses
+
+# annotation that schedules put on the innermost reduction loop; its value is the distance in bytes
+STREAM = "tvmconv.stream"
+# annotation of the loop over the tiles that use one panel
+PANEL = "tvmconv.panel"
+_LINE = 64
+
+
+def prefetch_streams(func: Any) -> Any:
+    """Prefetch, in every marked loop, the vector operand of its multiply-adds.
+
+    Addresses behind the end of the operand are asked for as well; a prefetch never faults.
+
+    Parameters
+    ----------
+    func
+        ``tirx.PrimFunc`` without blocks, buffers not yet flattened.
+    """
+    return replace_marked(func, {STREAM: _lines, PANEL: _share})
+
+
+def _with_hints(loop: Any, hints: list[Any]) -> Any:
+    """The loop with statements before its body."""
+    from tvm import tirx
+
+    return rebuilt(loop, body=tirx.SeqStmt([*hints, loop.body]))
+
+
+def _inner(loop: Any) -> list[Any]:
+    """The loops inside a loop; of nested ones the inner first."""
+    import tvm_ffi
+    from tvm import tirx
+
+    found: list[Any] = []
+    tvm_ffi.structural_walk(loop.body, (tirx.For, found.append))
+    return found
+
+
+def _operand(loop: Any) -> Any:
+    """The load of which one iteration of a loop reads one contiguous piece; None if there is none.
+
+    A vector load from what the loop does not write, in which the loop variable is one index.
+    """
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    stored: list[Any] = []
+    loads: list[Any] = []
+
+    def look(node: Any) -> None:
+        if isinstance(node, tirx.BufferStore):
+            stored.append(node.buffer)
+        else:
+            loads.append(node)
+
+    tvm_ffi.structural_walk(loop.body, ((tirx.BufferStore, ir.expr.TensorLoad), look))
+    vectors = [n.loop_var for n in _inner(loop) if int(n.kind) == tirx.ForKind.VECTORIZED]
+    for load in loads:
+        written = any(load.source.same_as(buffer) for buffer in stored)
+        if written or not any(uses(load.indices[-1], var) for var in vectors):
+            continue
+        if sum(index.same_as(loop.loop_var) for index in load.indices) == 1:
+            return load
+    return None
+
+
+def _piece(load: Any, loop: Any) -> tuple[int, int]:
+    """The dimension that the loop variable indexes, and the values behind one of its indices."""
+    dimension = next(d for d, i in enumerate(load.indices) if i.same_as(loop.loop_var))
+    return dimension, prod(int(extent) for extent in load.source.shape[dimension + 1 :])
+
+
+def _start(load: Any, loops: list[Any]) -> Any:
+    """The load in the first iteration of some loops."""
+    return substitute(load, {loop.loop_var: 0 for loop in loops})
+
+
+def _ahead(start: Any, offset: Any, locality: int) -> Any:
+    """The prefetch of what lies so many values behind a load."""
+    from tvm import tirx
+
+    indices = [*start.indices[:-1], start.indices[-1] + offset]
+    return prefetch(tirx.BufferLoad(start.source, indices), locality)
+
+
+def _lines(loop: Any, distance: Any) -> Any:
+    """A loop that asks for each iteration's piece so many bytes ahead."""
+    load = _operand(loop)
+    if load is None:
+        return loop
+    _, values = _piece(load, loop)
+    start = _start(load, _inner(loop))
+    lines = range(0, 4 * values, _LINE)
+    return _with_hints(loop, [_ahead(start, (int(distance) + n) // 4, TO_L1) for n in lines])
+
+
+def _share(loop: Any, _value: Any) -> Any:
+    """A loop over tiles, each asking for its share of the next panel."""
+    import tvm_ffi
+    from tvm import tirx
+
+    reduction = [n for n in reversed(_inner(loop)) if int(n.kind) == tirx.ForKind.SERIAL]
+    load = _operand(reduction[-1]) if reduction else None
+    if load is None:
+        return loop
+    last, (dimension, values) = reduction[-1], _piece(load, reduction[-1])
+    position, steps = 0, 1
+    for nest, extent in zip(
+        reduction, list(load.source.shape)[dimension + 1 - len(reduction) :], strict=False
+    ):
+        if int(nest.extent) != int(extent):
+            return loop
+        position, steps = position * int(extent) + nest.loop_var, steps * int(extent)
+    share = -(-values // int(loop.extent))
+    start = _start(load, _inner(loop))
+    hint = _ahead(start, steps * values + (loop.loop_var * steps + position) * share, TO_L2)
+
+    def look(nest: Any) -> Any:
+        return _with_hints(nest, [hint]) if nest.loop_var.same_as(last.loop_var) else nest
+
+    return rebuilt(loop, body=tvm_ffi.structural_map(loop.body, (tirx.For, look)))

@@ -1,0 +1,290 @@
+"""Border tiles as code of their own, rows of taps outside the image skipped, tiles in registers.
+
+A padded convolution reads its input under predicates such as ``0 <= h + r - pad``. Computed in
+the reduction loop they cost more than the multiplication that they protect. Here
+
+1. a predicate that no tile loop enters is tested once per row of taps, around the loops over
+   that row: the row contributes nothing, so it is skipped;
+2. tile loops get their first and last iterations as separate copies, in which the tile index is
+   a constant, while in the interior copy the predicates are proven and dropped. In the copies
+   the loops over taps are cut where that decides their predicates, so that taps outside the
+   image disappear from the code;
+3. outer loops are fused into one parallel loop that picks the copy for its tile;
+4. an accumulator buffer is cut into pieces below TVM's limit for stack buffers: a larger one
+   would be a call to the workspace allocator, and values behind a heap pointer are written back
+   to memory after every inner loop.
+
+The same handles last tiles that are smaller than the others. A schedule asks for all of this by
+marking loops; the function that it leaves is correct without it, only slower.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tvmconv.tir.annotations import CASES, MARKS, PARALLEL, PREFETCH, TAPS
+from tvmconv.tir.blocks import lower_blocks
+from tvmconv.tir.prefetch_tiles import prefetches
+from tvmconv.tir.register_buffers import cut_buffer, drop_decided
+from tvmconv.tir.rewrite import substitute
+from tvmconv.tir.scope import Scope, fresh, is_unrolled, open_conditions, outcomes, variables
+from tvmconv.tir.taps import same_taps
+
+# copies of one loop's body beyond which code size costs more than predicates
+_MOST_COPIES = 7
+
+
+def specialise(func: Any) -> Any:
+    """Lower the blocks of a scheduled function and work off the marks of this module.
+
+    Parameters
+    ----------
+    func
+        ``tirx.PrimFunc`` in block form, as a schedule leaves it.
+
+    Returns
+    -------
+    tirx.PrimFunc
+        The same function where nothing is marked; otherwise one without blocks, whose register
+        tiles are plain stack buffers.
+    """
+    import tvm_ffi
+    from tvm import tirx
+
+    marks: list[str] = []
+    tvm_ffi.structural_walk(
+        func.body,
+        (tirx.For, lambda loop: marks.extend(key for key in loop.annotations if key in MARKS)),
+    )
+    if not marks:
+        return func
+    func = lower_blocks(func)
+    return func.with_body(_visit(func.body, Scope()))
+
+
+def _visit(stmt: Any, scope: Scope) -> Any:
+    """The specialised statement; None where nothing is left of it."""
+    from tvm import tirx
+
+    if isinstance(stmt, tirx.SeqStmt):
+        return _sequence(stmt, scope)
+    if isinstance(stmt, tirx.For):
+        if PARALLEL in stmt.annotations:
+            return _parallel(stmt, scope)
+        scope = scope.around(stmt)
+        return _taps(stmt, scope) if TAPS in stmt.annotations else _loop(stmt, scope)
+    if isinstance(stmt, tirx.IfThenElse):
+        return _branch(stmt, scope)
+    return drop_decided(stmt, scope)
+
+
+def _branch(stmt: Any, scope: Scope) -> Any:
+    from tvm import tirx
+
+    undecided = scope.undecided(stmt.condition)
+    other = _visit(stmt.else_case, scope) if stmt.else_case is not None else None
+    if undecided is None:
+        return other
+    body = _visit(stmt.then_case, scope)
+    if not undecided or (body is None and other is None):
+        return body
+    return tirx.IfThenElse(tirx.all(*undecided), body or tirx.Evaluate(0), other)
+
+
+def _sequence(stmt: Any, scope: Scope) -> Any:
+    from tvm import tirx
+
+    parts = []
+    for part in stmt.seq:
+        if isinstance(part, tirx.AllocBuffer):
+            pieces, dimension, loops = cut_buffer(part.buffer, stmt)
+            scope = scope.holding(part.buffer, pieces, dimension, loops)
+            parts += [tirx.AllocBuffer(piece, part.annotations) for piece in pieces]
+        else:
+            parts.append(_visit(part, scope))
+    return _join(parts)
+
+
+def _loop(loop: Any, scope: Scope) -> Any:
+    """A serial or tile loop: written out where unrolled, cut where marked."""
+    var = loop.loop_var
+    annotations = {key: value for key, value in loop.annotations.items() if key not in MARKS}
+    cuts = _uniform(loop, scope) if is_unrolled(loop) else _cuts(loop, scope)
+    parts = []
+    for begin, end in cuts:
+        if end - begin == 1:
+            parts.append(_visit(loop.body, scope.fixing(var, begin)))
+            continue
+        inner = fresh(var)
+        within = scope.inside(var, inner, begin, end)
+        ahead = []
+        if PREFETCH in loop.annotations:
+            inputs, weights = (bool(int(flag)) for flag in loop.annotations[PREFETCH])
+            inputs = inputs and within.first_column
+            ahead = prefetches(loop, within, inputs=inputs, weights=weights)
+            ahead = [within.rewrite(hint) for hint in ahead]
+        body = _join([*ahead, _visit(loop.body, within)])
+        parts.append(_for(inner, begin, end, loop.kind, body, annotations))
+    return _join(parts)
+
+
+def _taps(loop: Any, scope: Scope) -> Any:
+    """A loop over kernel rows or columns: skip what lies outside, cut where that decides it."""
+
+    extent = int(loop.extent)
+    if extent == 1:
+        return _visit(loop.body, scope.fixing(loop.loop_var, 0))
+    inner = fresh(loop.loop_var)
+    within = scope.inside(loop.loop_var, inner, 0, extent)
+    found = list(open_conditions(loop.body, within))
+    guards = [condition for condition, _ in found if within.defines(condition)]
+    for condition, constants in found:
+        names = variables(condition)
+        fixed = all(any(v.same_as(c) for c in (*constants, inner)) for v in names)
+        if fixed and not within.defines(condition) and any(v.same_as(inner) for v in names):
+            return _join([_tap_range(loop, scope, *ends) for ends in same_taps(loop, scope)])
+    return _tap_range(loop, scope, 0, extent, _distinct(guards), inner)
+
+
+def _tap_range(
+    loop: Any, scope: Scope, begin: int, end: int, guards: Any = (), inner: Any = None
+) -> Any:
+    """Some iterations of a loop over taps; the guards are over ``inner``."""
+    from tvm import tirx
+
+    columns = str(loop.annotations[TAPS]) == "columns"
+    if columns and begin == 0 and end > 1 and not guards and _fetches_input(loop):
+        # neighbouring columns read the same lines: the first one prefetches for all
+        return _join([_tap_range(loop, scope, 0, 1), _tap_range(loop, scope, 1, end)])
+    if columns and begin > 0:
+        scope = replace(scope, first_column=False)
+    if end - begin == 1:
+        return _visit(loop.body, scope.fixing(loop.loop_var, begin))
+    inner = fresh(loop.loop_var) if inner is None else inner
+    within = scope.inside(loop.loop_var, inner, begin, end)
+    body = _visit(loop.body, within.given(*guards))
+    if body is not None and guards:
+        body = tirx.IfThenElse(tirx.all(*guards), body, None)
+    return _for(inner, begin, end, loop.kind, body, {})
+
+
+def _fetches_input(loop: Any) -> bool:
+    """Whether a loop holds one that prefetches the input."""
+    import tvm_ffi
+    from tvm import tirx
+
+    flags: list[Any] = []
+    tvm_ffi.structural_walk(
+        loop.body,
+        (tirx.For, lambda nest: flags.extend(list(nest.annotations.get(PREFETCH, ()))[:1])),
+    )
+    return any(int(flag) for flag in flags)
+
+
+def _parallel(loop: Any, scope: Scope) -> Any:
+    """Fuse a chain of marked loops; inside, branch to the copy for the iteration."""
+    from tvm import ir, tirx
+
+    chain = [loop]
+    while isinstance(chain[-1].body, tirx.For) and PARALLEL in chain[-1].body.annotations:
+        chain.append(chain[-1].body)
+    names = [fresh(nest.loop_var) for nest in chain]
+
+    def choose(level: int, scope: Scope) -> Any:
+        if level == len(chain):
+            return _visit(chain[-1].body, scope)
+        scope = scope.around(chain[level])
+        nest, inner = chain[level], names[level]
+        cases = []
+        for begin, end in _cuts(nest, scope):
+            known = scope.inside(nest.loop_var, inner, begin, end)
+            if end - begin == 1:
+                known = scope.fixing(nest.loop_var, begin)
+            cases.append((end, choose(level + 1, known)))
+        _, result = cases.pop()
+        for end, body in reversed(cases):
+            result = tirx.IfThenElse(inner < end, body, result)
+        return result
+
+    body = choose(0, scope)
+    total = 1
+    for nest in chain:
+        total *= int(nest.extent)
+    fused = ir.Var("tile", loop.loop_var.ty)
+    place, rest = {}, fused
+    for nest, inner in zip(reversed(chain), reversed(names), strict=True):
+        extent = int(nest.extent)
+        place[inner] = rest if nest is loop else rest % extent
+        rest = rest // extent
+    body = substitute(body, place)
+    kind = tirx.ForKind.PARALLEL if total > 1 else tirx.ForKind.SERIAL
+    return _for(fused, 0, total, kind, body, {})
+
+
+def _cuts(loop: Any, scope: Scope) -> list[tuple[int, int]]:
+    """Ranges of a loop that need code of their own; single iterations where conditions stay."""
+    extent = int(loop.extent)
+    if CASES not in loop.annotations or extent == 1:
+        return [(0, extent)]
+    probe = fresh(loop.loop_var)
+
+    def settled(begin: int, end: int) -> bool:
+        inner = scope.inside(loop.loop_var, probe, begin, end)
+        return not any(
+            any(v.same_as(probe) for v in variables(condition))
+            for condition, _ in open_conditions(loop.body, inner)
+        )
+
+    def halve(begin: int, end: int) -> list[tuple[int, int]]:
+        if end - begin == 1 or settled(begin, end):
+            return [(begin, end)]
+        middle = (begin + end) // 2
+        return halve(begin, middle) + halve(middle, end)
+
+    cuts: list[tuple[int, int]] = []
+    for begin, end in halve(0, extent):
+        if cuts and settled(cuts[-1][0], end):
+            begin = cuts.pop()[0]
+        cuts.append((begin, end))
+    return cuts if len(cuts) <= _MOST_COPIES else [(0, extent)]
+
+
+def _uniform(loop: Any, scope: Scope) -> list[tuple[int, int]]:
+    """Ranges of an unrolled loop in which every condition has one outcome.
+
+    Few statements for many iterations: the passes that follow are slower than this one.
+    """
+    var, extent = loop.loop_var, int(loop.extent)
+    if any(var.same_as(other) for other in scope.written_out):
+        return [(i, i + 1) for i in range(extent)]
+    known = [outcomes(loop.body, scope.fixing(var, i)) for i in range(extent)]
+    starts = [i for i in range(extent) if i == 0 or known[i] != known[i - 1]]
+    return list(zip(starts, [*starts[1:], extent], strict=True))
+
+
+def _distinct(conditions: list[Any]) -> list[Any]:
+    import tvm_ffi
+
+    kept: list[Any] = []
+    for condition in conditions:
+        if not any(tvm_ffi.structural_equal(condition, other) for other in kept):
+            kept.append(condition)
+    return kept
+
+
+def _for(var: Any, begin: int, end: int, kind: Any, body: Any, annotations: Any) -> Any:
+    from tvm import tirx
+
+    if body is None:
+        return None
+    return tirx.For(var, begin, end - begin, kind, body, annotations=annotations)
+
+
+def _join(parts: list[Any]) -> Any:
+    from tvm import tirx
+
+    parts = [part for part in parts if part is not None]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return tirx.SeqStmt(parts)
