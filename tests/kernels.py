@@ -16,7 +16,8 @@ from tvm import tirx
 from tests.layout import block, unblock
 from tests.strategies import ConvArrays, conv_arrays
 from tvmconv.bench.reference import convolution
-from tvmconv.core.workload import EPILOGUE_KINDS, Conv2dWorkload
+from tvmconv.core.epilogue_op import EPILOGUE_KINDS
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.kernels.registry import schedule
 from tvmconv.machines.gate import lacks

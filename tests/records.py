@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass, replace
 
 from tvmconv.core.datatypes import REQUANTISE
+from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.errors import WorkloadError
-from tvmconv.core.workload import EpilogueOp
 
 
 def field_paths(record, prefix=""):

@@ -15,8 +15,9 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from tvmconv.core.datatypes import FLOAT32, REQUANTISE, DataTypes, Quantisation
+from tvmconv.core.epilogue_op import EPILOGUE_KINDS, EpilogueOp
 from tvmconv.core.errors import WorkloadError
-from tvmconv.core.workload import EPILOGUE_KINDS, Conv2dWorkload, EpilogueOp
+from tvmconv.core.workload import Conv2dWorkload
 
 # multiples of both lane counts, their neighbours, and counts below one block
 CHANNELS = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 64)
@@ -185,7 +186,7 @@ def volumes(draw: st.DrawFn, images: st.SearchStrategy[Conv2dWorkload]) -> Conv2
     front, back = draw(st.integers(0, span)), draw(st.integers(0, span))
     return replace(
         draw(images),
-        in_depth=draw(st.integers(max(1, span - front - back), 6)),
+        in_depth=draw(st.integers(max(1, span - front - back), 7)),
         kernel_d=kernel,
         stride_d=draw(st.integers(1, 3)),
         pad_front=front,

@@ -24,6 +24,14 @@ from tvmconv.core.interrupts import Stopped, checkpoint, uninterrupted
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.fixture(autouse=True)
+def signal_is_heard() -> Iterator[None]:
+    """Here and in processes started from here, though a shell ignores it for background jobs."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 

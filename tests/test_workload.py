@@ -22,8 +22,9 @@ from tests.strategies import (
     volumes,
 )
 from tvmconv.core.datatypes import DataTypes, Quantisation
+from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.errors import TvmconvError, WorkloadError
-from tvmconv.core.workload import Conv2dWorkload, EpilogueOp
+from tvmconv.core.workload import Conv2dWorkload
 
 RESNET_3X3 = "mb1ic64ih56iw56oc64oh56ow56kh3kw3ph1pw1+bias+add+relu"
 

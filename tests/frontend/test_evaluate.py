@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pkgutil
-import warnings
-from importlib import import_module
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.frontend.node_cases import cases_by_module
 from tests.frontend.onnx_runner import freeze, make_model, noise, run_reference
 from tvmconv.core.errors import ModelError
 from tvmconv.frontend import read_model
@@ -23,15 +22,9 @@ WITH_THE_MODEL = {"AveragePool", "LRN", "LpPool", "MaxPool", "Upsample"}
 
 def node_cases() -> list[Any]:
     """The cases of onnx's collection that hold one importable operator with numeric operands."""
-    from onnx.backend.test.case import node
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for module in pkgutil.iter_modules(node.__path__):
-            import_module(f"{node.__name__}.{module.name}")
     return [
         case
-        for case in node._NodeTestCases
+        for case in chain.from_iterable(cases_by_module().values())
         if len(case.model.graph.node) == 1
         and case.model.graph.node[0].op_type in IMPORTED - WITH_THE_MODEL
         and all(value.type.HasField("tensor_type") for value in case.model.graph.input)

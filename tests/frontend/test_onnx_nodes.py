@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,6 +9,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from tests.frontend.node_cases import cases_by_module
 from tests.frontend.onnx_runner import freeze, run
 from tvmconv.core.errors import ModelError
 
@@ -73,20 +71,12 @@ REFUSED = {
 
 
 def cases_of(module: str) -> list[Any]:
-    """Cases of one module of onnx's collection; importing the module makes them."""
-    from onnx.backend.test.case import node
-
+    """Cases of one module of onnx's collection."""
     from tvmconv.frontend.convert import CONVERTERS
 
-    known = len(node._NodeTestCases)
-    # another test of this process may have imported it
-    sys.modules.pop(f"{node.__name__}.{module}", None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import_module(f"{node.__name__}.{module}")
     return [
         case
-        for case in node._NodeTestCases[known:]
+        for case in cases_by_module()[module]
         if all(n.op_type in CONVERTERS or n.op_type in FOLDED for n in case.model.graph.node)
         # the same operators again, spelled out; and training
         and "expanded" not in case.name

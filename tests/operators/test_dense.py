@@ -5,7 +5,7 @@ import pytest
 
 from tests.layout import block
 from tests.operators.harness import HOST, MACHINES, Built, assert_close, each_machine, normal
-from tvmconv.core.workload import EpilogueOp
+from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.operators.dense import (
     block_flattened_weight,
     dense,

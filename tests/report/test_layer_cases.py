@@ -15,9 +15,10 @@ from tests.strategies import conv2d_workloads, depthwise_workloads
 from tvmconv.bench.cases import write_layer_case
 from tvmconv.bench.gemm_run import write_gemm_case
 from tvmconv.bench.peers.case import read_case, read_reference, relative_error
+from tvmconv.core.epilogue_op import EPILOGUE_KINDS
 from tvmconv.core.errors import InputError
 from tvmconv.core.gemm_workload import GemmWorkload
-from tvmconv.core.workload import EPILOGUE_KINDS, Conv2dWorkload
+from tvmconv.core.workload import Conv2dWorkload
 
 
 def check(workload: Conv2dWorkload) -> None:

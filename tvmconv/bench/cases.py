@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from tvmconv.bench.reference import convolution
 from tvmconv.core.datatypes import FLOAT32, refusal
+from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.errors import InputError, WorkloadError
 from tvmconv.core.gemm_workload import GemmWorkload
-from tvmconv.core.workload import Conv2dWorkload, EpilogueOp
+from tvmconv.core.workload import Conv2dWorkload
 
 FloatArray = npt.NDArray[Any]
 SEED = 7

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.core.workload import Conv2dWorkload, EpilogueOp
+from tvmconv.core.epilogue_op import EpilogueOp
+from tvmconv.core.workload import Conv2dWorkload
 
 FloatArray = npt.NDArray[Any]
 Exact = npt.NDArray[np.float64]

@@ -228,3 +228,5 @@ def read_saved(path: Path) -> BenchResult:
         return BenchResult.from_json(data)
     except (ValueError, KeyError, TypeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path} was not written by 'tvmconv bench --save' ({error})") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import isfinite
 
 from tvmconv.core.datatypes import FLOAT32, DataTypes, itemsize
+from tvmconv.core.epilogue_op import nine_digits
 from tvmconv.core.errors import WorkloadError
-from tvmconv.core.workload import nine_digits
 
 PREFIX = "gemm:"
 _TEXT = re.compile(

@@ -10,63 +10,14 @@ Plain input and types other than float32 stand between sizes and epilogue: ``:nc
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import asdict, dataclass, fields, replace
 from math import prod
 from typing import Any
 
 from tvmconv.core.datatypes import FLOAT32, DataTypes
+from tvmconv.core.epilogue_op import EpilogueOp, parse_step
 from tvmconv.core.errors import WorkloadError
-
-# kind -> number of parameters it carries in the text form
-EPILOGUE_KINDS: dict[str, int] = {
-    "bias": 0,
-    "add": 0,
-    "relu": 0,
-    "leakyrelu": 1,
-    "clip": 2,
-    "sigmoid": 0,
-    "hardsigmoid": 2,
-    "hardswish": 0,
-    "silu": 0,
-    "tanh": 0,
-}
-
-
-@dataclass(frozen=True)
-class EpilogueOp:
-    """One element-wise step applied to the accumulator before it is stored.
-
-    Parameters
-    ----------
-    kind
-        One of :data:`EPILOGUE_KINDS`. ``bias`` adds a per-channel vector, ``add`` a residual
-        tensor of the output's shape; the rest are activations.
-    params
-        ``leakyrelu``: (slope,); ``clip``: (low, high); ``hardsigmoid``: (alpha, beta). Kept with
-        the nine digits of the text form, which restore a float32.
-    """
-
-    kind: str
-    params: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.kind not in EPILOGUE_KINDS:
-            known = ", ".join(EPILOGUE_KINDS)
-            raise WorkloadError(f"epilogue step {self.kind!r} is unknown; use one of {known}")
-        if len(self.params) != EPILOGUE_KINDS[self.kind]:
-            raise WorkloadError(
-                f"epilogue step {self.kind!r} takes {EPILOGUE_KINDS[self.kind]} parameter(s), "
-                f"got {self.params}"
-            )
-        object.__setattr__(self, "params", tuple(nine_digits(p) for p in self.params))
-
-    def __str__(self) -> str:
-        if not self.params:
-            return self.kind
-        # "e+" would collide with the step separator
-        return f"{self.kind}({','.join(f'{p:.9g}'.replace('e+', 'e') for p in self.params)})"
 
 
 @dataclass(frozen=True)
@@ -232,7 +183,7 @@ class Conv2dWorkload:
         known = {f.name for f in fields(cls)}
         if unknown := set(data) - known:
             raise WorkloadError(f"unknown workload field(s): {', '.join(sorted(unknown))}")
-        steps = tuple(_parse_step(text) for text in data.get("epilogue", ()))
+        steps = tuple(parse_step(text) for text in data.get("epilogue", ()))
         types = DataTypes.from_json(data.get("types", {}))
         return cls(**{**data, "epilogue": steps, "types": types})
 
@@ -316,7 +267,7 @@ class Conv2dWorkload:
             groups=values.get("g", 1),
             types=DataTypes.parse(marks[nchw:]),
             data_layout="NCHW" if nchw else "NCHWc",
-            epilogue=tuple(_parse_step(s) for s in match["epi"].split("+")[1:]),
+            epilogue=tuple(parse_step(s) for s in match["epi"].split("+")[1:]),
             in_depth=values.get("id", 1),
             kernel_d=values.get("kd", 1),
             stride_d=values.get("sd", 1),
@@ -340,26 +291,3 @@ _AXES = {"d": "depth", "h": "height", "w": "width"}
 _DEPTH_FIELDS = ("in_depth", "kernel_d", "stride_d", "pad_front", "pad_back", "dilation_d")
 _TEXT = re.compile(r"(?P<dims>[a-z0-9]+)(?P<marks>(:[a-z0-9]+)*)(?P<epi>(\+[^+]+)*)")
 _EXAMPLE = "an example is 'mb1ic64ih56oc64kh3ph1+bias+relu'"
-
-
-# the largest float32, and its nine digits, which lie above it
-_FLOAT32_MAX, _FLOAT32_MAX_DIGITS = 2.0**128 - 2.0**104, 3.40282347e38
-
-
-def nine_digits(value: float) -> float:
-    """The number that a text of nine digits gives back: of a float32 still the same float32."""
-    rounded = float(f"{value:.9g}")
-    if abs(rounded) == _FLOAT32_MAX_DIGITS:
-        return math.copysign(_FLOAT32_MAX, rounded)
-    return rounded
-
-
-def _parse_step(text: str) -> EpilogueOp:
-    match = re.fullmatch(r"([a-z]+)(?:\(([^()]*)\))?", text)
-    try:
-        params = tuple(float(p) for p in match[2].split(",")) if match and match[2] else ()
-    except ValueError:
-        match = None
-    if not match:
-        raise WorkloadError(f"cannot read the epilogue step {text!r}; an example is 'clip(0,6)'")
-    return EpilogueOp(match[1], params)

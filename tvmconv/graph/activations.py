@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from tvmconv.core.workload import EpilogueOp
+from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.graph.fold import scalar
 from tvmconv.graph.ir import Graph, Node, Value
 

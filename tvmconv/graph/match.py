@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.core.decision import Unscheduled
-from tvmconv.core.workload import Conv2dWorkload, EpilogueOp
+from tvmconv.core.epilogue_op import EpilogueOp
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.ir import Graph, Node, Value
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from tvm import te, tirx
 
-from tvmconv.core.workload import EpilogueOp
+from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.machines.record import Machine
 from tvmconv.operators.epilogue import apply_epilogue
 

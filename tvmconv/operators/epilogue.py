@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import tirx
 
-from tvmconv.core.workload import EpilogueOp
+from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.operators.math import at_least, between, inline_sigmoid, inline_tanh, literal
 
 
