@@ -14,6 +14,8 @@ from tvmconv.operators.epilogue import apply_step
 
 Scalar = Callable[[Any], Any]
 
+_READ_ONCE = ("relu", "clip", "hardsigmoid")
+
 
 def _gelu(x: Any) -> Any:
     half = math.constant(0.5)
@@ -54,8 +56,10 @@ def scalar_expression(node: Node) -> Scalar | None:
     if node.output.dtype != "float32" or node.output.shape is None:
         return None
     step = epilogue_step(node)
+    if step is not None and step.kind in _READ_ONCE:
+        return lambda x: apply_step(x, step)
     if step is not None:
-        # steps read their operand more than once, and what it is may be inlined there: a variable
+        # others read their operand more than once, and what it is may be inlined there: a variable
         # that an expression defines must not be defined twice
         return lambda x: math.bind(x, lambda v: apply_step(v, step))
     return _SCALARS.get(node.op)
