@@ -145,7 +145,7 @@ def test_look_up_loads_no_compiler(write):
     code = (
         "import json, sys\nfrom pathlib import Path\n"
         "from tvmconv.machines.stored import read_machine\n"
-        "from tvmconv.core.workload import Conv2dWorkload\nfrom tvmconv.tuning import lookup\n"
+        "from tvmconv.core.workload import Conv2dWorkload\nfrom tvmconv.records import lookup\n"
         "machine = read_machine(json.loads(sys.argv[2]))\n"
         "work = Conv2dWorkload.parse(sys.argv[3])\n"
         "assert lookup.best_config(work, machine, 'direct', [Path(sys.argv[1])])\n"
