@@ -18,8 +18,8 @@ from tests.strategies import ConvArrays, conv_arrays
 from tvmconv.bench.reference import convolution
 from tvmconv.core.epilogue_op import EPILOGUE_KINDS
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import Kernel, make_kernel
-from tvmconv.kernels.registry import schedule
 from tvmconv.machines.gate import lacks
 from tvmconv.machines.record import Machine
 from tvmconv.machines.x86 import MACHINES
@@ -63,7 +63,7 @@ def compile_kernel(kernel: Kernel, draft: bool = False) -> Any:
 
 def default_config(algorithm: str, workload: Conv2dWorkload, machine: Machine, **knobs: Any) -> Any:
     """The analytic default with some knobs replaced."""
-    return schedule(algorithm, machine).default_config(workload, machine).replace(**knobs)
+    return registry.default_config(algorithm, workload, machine).replace(**knobs)
 
 
 def dense(workload: Conv2dWorkload) -> bool:
@@ -73,7 +73,7 @@ def dense(workload: Conv2dWorkload) -> bool:
 
 def run_kernel(kernel: Kernel, arrays: ConvArrays, draft: bool = False) -> np.ndarray:
     """The kernel's output in its blocked layout; what it should write is NaN before the call."""
-    w, lanes = kernel.workload, kernel.machine.lanes
+    w, lanes = kernel.workload, kernel.machine.channel_block
     data = arrays.data if w.data_layout == "NCHW" else block(arrays.data, lanes, SURPLUS)
     arguments = [data, kernel.pack_weight(arrays.weight)]
     planes, channels, height, width = w.result_shape

@@ -28,11 +28,18 @@ from tvmconv.kernels.families import schedules_of
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.kernels.rules import schedule_function
 from tvmconv.machines.gate import lacks
+from tvmconv.machines.host import native_machine
+from tvmconv.machines.presets import MACHINES
 from tvmconv.machines.record import Machine
+from tvmconv.machines.stored import read_machine
+from tvmconv.machines.targets import resolve_machine
+from tvmconv.records.space import record_machine
 from tvmconv.schedules.cpu import direct
 from tvmconv.schedules.cpu.rules import RULES
 
 each_toy = pytest.mark.parametrize("machine", [executed_on(TOY)])
+# a channel block of two vectors
+WIDE = replace(TOY, isa="toy128wide", channel_block=8)
 # tails of blocks, rows and tiles; strides, groups, dilation, residual and plain input
 PROBLEMS = (
     "mb1ic9ih11iw10oc13kh3ph1+bias+add+relu",
@@ -71,6 +78,14 @@ def test_algorithms(machine: Machine, name: str, text: str) -> None:
     for config in registry.offers(name, workload, two):
         registry.check(name, workload, two, config)
         check_kernel(workload, two, name, config)
+
+
+@pytest.mark.parametrize("machine", [executed_on(WIDE)])
+@pytest.mark.parametrize(("name", "text"), [(n, t) for n, t in TAKEN if n in registry.ALGORITHMS])
+def test_a_block_of_two_vectors(machine: Machine, name: str, text: str) -> None:
+    workload = Conv2dWorkload.parse(text)
+    if registry.algorithm(name).unsupported(workload, machine) is None:
+        check_kernel(workload, machine, name)
 
 
 @pytest.mark.slow
@@ -170,7 +185,7 @@ def test_operators(machine: Machine, taken: set[str]) -> None:
     assert taken == set(RULES)
 
 
-@each_toy
+@pytest.mark.parametrize("machine", [executed_on(TOY), executed_on(WIDE)])
 def test_network(machine: Machine, tmp_path: Path) -> None:
     model = small_network()
     x = np.random.default_rng(0).standard_normal((1, 3, 21, 20)).astype("float32")
@@ -181,6 +196,18 @@ def test_network(machine: Machine, tmp_path: Path) -> None:
     again = tvmconv.load(tmp_path / "toy.so")
     assert again.machine == built.machine
     np.testing.assert_array_equal(again.run(x)[0], actual)
+
+
+def test_the_record_alone_makes_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    native = native_machine()
+    monkeypatch.setitem(MACHINES, TOY.name, TOY)
+    assert resolve_machine("toy", threads=1) == TOY
+    assert read_machine(TOY.to_json()) == TOY
+    # records of the tuner name an instruction set
+    facts = {**TOY.to_json(), "lanes": TOY.lanes, "vector_registers": TOY.vector_registers}
+    assert record_machine(facts) == TOY
+    # a host that could run it keeps the record with the longer vectors
+    assert native_machine() == native
 
 
 GUEST = replace(TOY, name="guest", family="guest")
