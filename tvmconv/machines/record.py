@@ -106,7 +106,7 @@ class Machine:
     family
         Folder under ``schedules/`` that holds its kernels.
     isa
-        Vector instruction set, in one word: ``avx2`` or ``avx512``.
+        Vector instruction set, in one word, for example ``avx512``; each record has its own.
     triple
         LLVM's target triple.
     mcpu
