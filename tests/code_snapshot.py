@@ -95,13 +95,12 @@ def compare(path: Path, only: list[str], without_kernels: bool) -> int:
         configs = {key: before[key] for key in before if key.count(" ") == 2}
         for name, code, choice in _entries(configs, only, without_kernels):
             seen += 1
-            if choice != before.get(name):
-                print(f"{name}: chosen {_changes(before.get(name), choice)}", flush=True)
-            elif code != archive.read(f"{name}.code"):
-                print(f"{name}: the same choices, other code", flush=True)
-            else:
-                continue
-            different += 1
+            same_code = name in before and code == archive.read(f"{name}.code")
+            if not same_code:
+                different += 1
+                print(f"{name}: other code; {_changes(before.get(name), choice)}", flush=True)
+            elif choice != before[name]:
+                print(f"{name}: the same code; {_changes(before[name], choice)}", flush=True)
     print(f"{seen} compared, {different} different")
     return different
 
@@ -113,8 +112,10 @@ def _entries(configs: dict[str, Any] | None, only: list[str], without_kernels: b
 
 
 def _changes(before: Any, after: Any) -> str:
-    if not isinstance(before, dict) or not isinstance(after, dict):
-        return f"{before} -> {after}"
+    if before == after:
+        return "the same choices"
+    if before is None:
+        return "not in the snapshot"
     keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
     return "; ".join(f"{key}: {before.get(key)} -> {after.get(key)}" for key in keys)
 

@@ -19,7 +19,7 @@ BLOCKS = [(match[1], match[2]) for match in _FENCE.finditer(README)]
 # and the slow test below execute.
 _SHORTENED = {
     "sh examples/quickstart.sh\n": "sh examples/quickstart.sh --network squeezenet1_1 --image 64\n",
-    "sh tests/run.sh\n": "sh tests/run.sh -n 0 tests/test_config.py\n",
+    "sh tests/run.sh\n": "sh tests/run.sh -n 0 tests/core/test_config.py\n",
     "resnet18 -o": "resnet18 --width 0.25 -o",
 }
 

@@ -21,7 +21,7 @@ from tests.small_network import small_network
 from tvmconv.compile import relax_pipeline as pipeline
 from tvmconv.core.interrupts import Stopped, checkpoint, uninterrupted
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
