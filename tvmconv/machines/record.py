@@ -1,8 +1,8 @@
 """What a schedule and a cost model may know about the processor they work for.
 
 A machine is one frozen record. Adding a target is adding a record; a new family may have a folder
-under ``schedules/`` for what differs there. Nothing here is a time: costs are counted in cycles of one core,
-and what turns them into seconds is no property that a choice may depend on.
+under ``schedules/`` for what differs there. Nothing here is a time: costs are counted in cycles of
+one core, and what turns them into seconds is no property that a choice may depend on.
 """
 
 from __future__ import annotations
