@@ -18,8 +18,8 @@ from tests.strategies import ConvArrays, conv_arrays
 from tvmconv.bench.reference import convolution
 from tvmconv.core.epilogue_op import EPILOGUE_KINDS
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import Kernel, make_kernel
-from tvmconv.kernels.registry import schedule
 from tvmconv.machines.gate import lacks
 from tvmconv.machines.record import Machine
 from tvmconv.machines.x86 import MACHINES
@@ -53,7 +53,8 @@ _PARAMETERS = {"leakyrelu": "(0.25)", "clip": "(0,6)", "hardsigmoid": "(0.25,0.5
 each_step = pytest.mark.parametrize("step", [k + _PARAMETERS.get(k, "") for k in EPILOGUE_KINDS])
 # held by surplus lanes: nothing may read it as data
 SURPLUS = 1e3
-REGISTER = {"avx2": "ymm", "avx512": "zmm"}
+# assembly has the vector registers by their length
+REGISTER = {128: "xmm", 256: "ymm", 512: "zmm"}
 
 
 def compile_kernel(kernel: Kernel, draft: bool = False) -> Any:
@@ -62,7 +63,7 @@ def compile_kernel(kernel: Kernel, draft: bool = False) -> Any:
 
 def default_config(algorithm: str, workload: Conv2dWorkload, machine: Machine, **knobs: Any) -> Any:
     """The analytic default with some knobs replaced."""
-    return schedule(algorithm, machine).default_config(workload, machine).replace(**knobs)
+    return registry.default_config(algorithm, workload, machine).replace(**knobs)
 
 
 def dense(workload: Conv2dWorkload) -> bool:
@@ -72,7 +73,7 @@ def dense(workload: Conv2dWorkload) -> bool:
 
 def run_kernel(kernel: Kernel, arrays: ConvArrays, draft: bool = False) -> np.ndarray:
     """The kernel's output in its blocked layout; what it should write is NaN before the call."""
-    w, lanes = kernel.workload, kernel.machine.lanes
+    w, lanes = kernel.workload, kernel.machine.channel_block
     data = arrays.data if w.data_layout == "NCHW" else block(arrays.data, lanes, SURPLUS)
     arguments = [data, kernel.pack_weight(arrays.weight)]
     planes, channels, height, width = w.result_shape
@@ -188,7 +189,7 @@ def _jumps(body: list[str]) -> int:
 
 
 def generated_code(kernel: Kernel) -> Code:
-    return Code(compile_kernel(kernel).inspect_source("s"), REGISTER[kernel.machine.isa])
+    return Code(compile_kernel(kernel).inspect_source("s"), REGISTER[kernel.machine.vector.bits])
 
 
 def lowered_text(kernel: Kernel) -> str:

@@ -1,1 +1,1 @@
-"""Schedules for AVX2 and AVX-512."""
+"""Schedules that name no instruction set: those of every CPU family."""

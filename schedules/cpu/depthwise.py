@@ -1,4 +1,4 @@
-"""Depthwise convolution on x86: taps of one register tile unrolled, border tiles of their own.
+"""Depthwise convolution: taps of one register tile unrolled, border tiles of their own.
 
 1. Channel blocks (and, where they are fewer than needed, bands of rows) run in parallel.
 2. A tile of ``tile_h`` x ``tile_w`` output pixels accumulates in registers. Within a kernel row

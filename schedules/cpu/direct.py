@@ -1,4 +1,4 @@
-"""Direct convolution on x86: AVX2 and AVX-512.
+"""Direct convolution, for every CPU family.
 
 Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block of rows):
 

@@ -1,4 +1,4 @@
-"""First layer on x86: output channels in vectors, input pixels as broadcast scalars.
+"""First layer: output channels in vectors, input pixels as broadcast scalars.
 
 1. Groups of ``oc`` output blocks and bands of rows run in parallel.
 2. A tile of ``oc`` blocks x ``tile_h`` x ``tile_w`` pixels accumulates in registers over all

@@ -1,4 +1,4 @@
-"""Algorithms 1 and 2 of Zhang et al. on x86: loop orders without tiles, on one thread.
+"""Algorithms 1 and 2 of Zhang et al.: loop orders without tiles, on one thread.
 
 ``naive``: input channels, output channels, columns, rows, taps, all scalar. ``reordered``: rows,
 taps, input channels, columns, output channels, the lanes of which are a vector.

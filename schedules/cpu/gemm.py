@@ -1,4 +1,4 @@
-"""The packed matrix product on x86: AVX2 and AVX-512.
+"""The packed matrix product, for every CPU family.
 
 The five loops around the register tile (FTEngine, section 4.2.2), outermost first:
 

@@ -1,4 +1,4 @@
-"""im2col with a packed matrix product on x86: AVX2 and AVX-512.
+"""im2col with a packed matrix product, for every CPU family.
 
 The five loops of GEBP around the register tile, outermost first:
 

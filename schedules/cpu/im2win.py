@@ -1,4 +1,4 @@
-"""im2win convolution on x86: AVX2 and AVX-512.
+"""im2win convolution, for every CPU family.
 
 Loops, outermost first (Algorithm 6 of the thesis, with lanes on output channels instead of the
 reduction, which needs no horizontal sums and no minimum kernel height):

@@ -1,4 +1,4 @@
-"""The ladder of the im2win thesis on x86: every level adds one step to the one before.
+"""The ladder of the im2win thesis: every level adds one step to the one before.
 
 ========  ================================================================================
 base      Algorithm 3: the plain loop nest, serial

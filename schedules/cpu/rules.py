@@ -1,21 +1,8 @@
-"""The rules for operators other than convolutions, in the order in which they are tried."""
+"""The rules for operators other than convolutions, in the order in which they are tried.
+
+Each is the function ``rule`` of a file of that name: the family's own, else the one beside this.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from tvmconv.schedules.cpu import dense, elementwise, lanes, lrn, matmul, reduction, reorder, rows
-
-Rule = Callable[[Any, Any], Any]
-
-RULES: tuple[Rule, ...] = (
-    dense.rule,
-    lanes.rule,
-    lrn.rule,
-    reorder.rule,
-    rows.rule,
-    matmul.rule,
-    elementwise.rule,
-    reduction.rule,
-)
+RULES = ("dense", "lanes", "lrn", "reorder", "rows", "matmul", "elementwise", "reduction")

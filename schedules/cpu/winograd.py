@@ -1,4 +1,4 @@
-"""Winograd convolution on x86: AVX2 and AVX-512.
+"""Winograd convolution, for every CPU family.
 
 Fused (``fused=1``): a region of ``rh`` rows of ``rw`` tiles goes through all stages while it lies
 in L2; regions are parallel. Staged (``fused=0``): each stage is one parallel loop over the whole

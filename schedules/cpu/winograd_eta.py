@@ -1,4 +1,4 @@
-"""The stages of Wang et al. (2020), Algorithm 2, on x86: AVX2 and AVX-512.
+"""The stages of Wang et al. (2020), Algorithm 2, for every CPU family.
 
 Stages follow one another over the whole batch, each parallel over the axes of the source:
 

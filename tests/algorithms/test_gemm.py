@@ -121,7 +121,7 @@ def test_sums_stay_in_registers(machine, mr, nr, unroll):
     workload = GemmWorkload(4 * mr, 4 * nr, 64)
     kernel = make_gemm(workload, machine, mr=mr, nr=nr, mc=2 * mr, nc=4 * nr, unroll=unroll)
     module = compile_function(kernel.prim_func(), machine)
-    code = Code(module.inspect_source("s"), REGISTER[machine.isa])
+    code = Code(module.inspect_source("s"), REGISTER[machine.vector.bits])
     body = code.hot_loop()
     vectors = nr // machine.lanes
     assert code.multiply_adds(body) == unroll * mr * vectors

@@ -101,7 +101,7 @@ def test_copies_from_channel_blocks_are_whole_vectors(machine, stride):
     kernel = make_kernel(workload, machine, "im2col", config_for(workload, machine))
     text = generated_code(kernel).text
     assert not re.search(r"\bv(p?gather|p?scatter|movss)", text)
-    assert re.search(rf"vmovups\s+%{REGISTER[machine.isa]}", text)
+    assert re.search(rf"vmovups\s+%{REGISTER[machine.vector.bits]}", text)
 
 
 @each_target

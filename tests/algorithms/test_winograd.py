@@ -65,7 +65,7 @@ def any_config(workload, machine, seed):
         except ConfigError:
             continue
         return config
-    return module.default_config(workload, machine)
+    return default_config("winograd", workload, machine)
 
 
 def check(workload, machine, config=None):

@@ -72,6 +72,6 @@ def test_matrix_product_keeps_its_tile_in_registers(machine):
     built = Built(lambda a, b: topi.nn.batch_matmul(a, b, transpose_b=False), [x, y], machine)
     np.testing.assert_allclose(built()[0], x.astype(np.float64) @ y, rtol=1e-4, atol=1e-4)
     assert built.assembly.count("vfmadd") >= machine.vector_registers // 2
-    register = REGISTER[machine.isa]
+    register = REGISTER[machine.vector.bits]
     lines = built.assembly.splitlines()
     assert not [line for line in lines if "Spill" in line and register in line]

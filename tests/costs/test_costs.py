@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from tests.kernels import V3, V4
 from tests.strategies import conv2d_workloads, depthwise_workloads
+from tests.toy_family import TOY
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
-from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
+from tvmconv.machines.record import CodeCosts, Machine, Rates
 
 LARGE = "mb1ic256ih56oc256oh56kh3ph1"
 DEEP = "mb1ic512ih7oc512oh7kh3ph1"
@@ -21,18 +22,6 @@ POINTWISE = "mb1ic512ih28oc1024oh28kh1"
 DEPTHWISE = "mb1g256ic256ih56oc256oh56kh3ph1"
 FIRST = "mb1ic3ih224oc64oh112kh7sh2ph3:nchw"
 PROBLEMS = (LARGE, DEEP, POINTWISE, DEPTHWISE, FIRST)
-# shaped like NEON: the first machine that is neither AVX2 nor AVX-512
-FOUR_LANES = replace(
-    V3,
-    name="four-lanes",
-    isa="made-up",
-    vector=Vector(bits=128, registers=32),
-    channel_block=4,
-    fma_latency=4,
-    l3_bytes=0,
-    rates=replace(V3.rates, l1=32.0, l3=0.0),
-    code=replace(V3.code, unrolls_block=False),
-)
 
 
 def predictions(workload: Conv2dWorkload, machine: Machine) -> list[tuple[str, Config, float]]:
@@ -109,15 +98,15 @@ def test_every_cost_of_code_counts_somewhere(name: str) -> None:
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_a_core_without_l3_and_with_four_lanes_has_costs(problem: str) -> None:
     workload = Conv2dWorkload.parse(problem)
-    found = predictions(workload, FOUR_LANES)
+    found = predictions(workload, TOY)
     assert found
     for name, config, cycles in found:
-        registry.schedule(name, FOUR_LANES).check(workload, FOUR_LANES, config)
+        registry.schedule(name, TOY).check(workload, TOY, config)
         assert cycles > 0, name
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-@pytest.mark.parametrize("machine", [V3, V4, FOUR_LANES], ids=["avx2", "avx512", "four"])
+@pytest.mark.parametrize("machine", [V3, V4, TOY], ids=["avx2", "avx512", "toy"])
 def test_no_prediction_beats_the_units(problem: str, machine: Machine) -> None:
     """What is counted are cycles: no kernel does more multiply-adds in one than the core."""
     workload = Conv2dWorkload.parse(problem)

@@ -134,7 +134,7 @@ def test_kernels_are_the_code_of_a_build(machine, knobs, tmp_path):
     (library,) = passed.attrs["external_mods"]
     config = default_config("direct", workload, machine, **knobs)
     expected = generated_code(make_kernel(workload, machine, "direct", config))
-    actual = Code(str(library.inspect_source("s")), REGISTER[machine.isa])
+    actual = Code(str(library.inspect_source("s")), REGISTER[machine.vector.bits])
     assert _main_loop(actual) == _main_loop(expected)
     assert any("vfmadd" in line for line in _main_loop(actual))
 

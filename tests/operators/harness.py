@@ -58,7 +58,7 @@ class Built:
         return "ParallelLaunch" in self.assembly
 
     def vector_instructions(self, machine: Machine) -> int:
-        return len(re.findall(rf"%{REGISTER[machine.isa]}\d+", self.assembly))
+        return len(re.findall(rf"%{REGISTER[machine.vector.bits]}\d+", self.assembly))
 
     def library_calls(self) -> list[str]:
         """Calls of the C mathematics library."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.kernels import REGISTER
 from tests.layout import block
 from tests.operators.harness import HOST, MACHINES, Built, assert_close, each_machine, normal
 from tvmconv.core.epilogue_op import EpilogueOp
@@ -82,6 +83,6 @@ def test_code_keeps_accumulators_in_registers(machine):
     assert "vfmadd" in built.assembly
     assert built.vector_instructions(machine) > 16
     # no spill: nothing is stored to the stack as a whole vector
-    register = {"avx2": "ymm", "avx512": "zmm"}[machine.isa]
+    register = REGISTER[machine.vector.bits]
     spills = [line for line in built.assembly.splitlines() if "Spill" in line and register in line]
     assert spills == []

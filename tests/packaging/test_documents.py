@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 import typer
@@ -61,6 +62,12 @@ def _parse(command: str) -> None:
             context = group.make_context(group.name, words, parent=context)
             words = [*context._protected_args, *context.args]
         assert not words, f"left over: {words}"
+
+
+def test_the_python_reference_names_what_exists():
+    listed = re.findall(r"^::: (\S+)$", (ROOT / "docs/api.md").read_text(), flags=re.MULTILINE)
+    assert {f"tvmconv.{name}" for name in ("build", "load", "CompiledModel")} <= set(listed)
+    assert [name for name in listed if resolve_name(name) is None] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)

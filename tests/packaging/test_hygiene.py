@@ -73,6 +73,19 @@ def test_links_of_the_documents_resolve():
     assert dead == []
 
 
+def test_files_that_documents_name_exist():
+    """Placeholders are capitals: ``schedules/FAMILY/NAME.py``."""
+    path = re.compile(r"`((?:tvmconv|schedules|tests|examples|docs)/[a-z\d_./]+)[`:]")
+    missing = [
+        f"{document.name}: {name}"
+        for document in _tracked(".md")
+        if document.parent.name != "changelog.d"
+        for name in path.findall(document.read_text())
+        if not (ROOT / name).exists()
+    ]
+    assert missing == []
+
+
 def _anchors(document: Path) -> set[str]:
     """Anchors that GitHub makes of a document's headings."""
     headings = re.findall(r"^#+ (.+)$", document.read_text(), flags=re.MULTILINE)

@@ -85,7 +85,7 @@ def test_default_fits_and_every_knob_value_is_checked(machine):
     module = schedule("depthwise", machine)
     for problem in ("g32ic32ih112oc32kh3ph1", "g8ic8ih1iw1oc8kh1", "g64ic64ih7oc64kh7ph3"):
         workload = Conv2dWorkload.parse(problem)
-        config = module.default_config(workload, machine)
+        config = default_config("depthwise", workload, machine)
         module.check(workload, machine, config)
         assert set(config) == set(module.KNOBS.values(workload, machine))
         assert module.predicted_cycles(workload, machine, config) > 0
@@ -96,6 +96,6 @@ def test_default_fits_and_every_knob_value_is_checked(machine):
 def test_bands_feed_every_core():
     workload = Conv2dWorkload.parse("g32ic32ih112oc32kh3ph1")
     machine = V4.with_cores(8)
-    config = schedule("depthwise", machine).default_config(workload, machine)
+    config = default_config("depthwise", workload, machine)
     kernel = make_kernel(workload, machine, "depthwise", config)
     assert max(tasks(kernel)) >= 4 * machine.cores

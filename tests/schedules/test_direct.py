@@ -84,7 +84,7 @@ def test_default_tiles_obey_both_register_bounds(machine):
     module = schedule("direct", machine)
     for problem in PROBLEMS:
         workload = Conv2dWorkload.parse(problem)
-        config = module.default_config(workload, machine)
+        config = default_config("direct", workload, machine)
         tile = [config.int(name) for name in ("oc", "oh", "ow")]
         model = TileModel(workload, machine)
         assert model.registers(*tile) <= machine.vector_registers

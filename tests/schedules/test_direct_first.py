@@ -68,7 +68,7 @@ def test_taps_of_a_row_are_unrolled_inside_channels(machine):
 def test_default_fits_the_registers(machine, problem):
     module = schedule("direct_first", machine)
     workload = Conv2dWorkload.parse(problem)
-    config = module.default_config(workload, machine)
+    config = default_config("direct_first", workload, machine)
     module.check(workload, machine, config)
     assert set(config) == set(module.KNOBS.values(workload, machine))
     assert module.predicted_cycles(workload, machine, config) > 0
@@ -85,6 +85,6 @@ def test_knobs_must_be_positive():
 def test_bands_feed_every_core():
     workload = Conv2dWorkload.parse("ic3ih224oc32kh3sh2ph1:nchw")
     machine = V4.with_cores(8)
-    config = schedule("direct_first", machine).default_config(workload, machine)
+    config = default_config("direct_first", workload, machine)
     kernel = make_kernel(workload, machine, "direct_first", config)
     assert max(tasks(kernel)) >= 4 * machine.cores

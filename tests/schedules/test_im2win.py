@@ -13,7 +13,6 @@ from tests.kernels import (
 )
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
-from tvmconv.kernels.registry import schedule
 
 PROBLEMS = ["ic64ih56oc64kh3ph1+bias+relu", "ic256ih14oc256kh3ph1", "ic96ih24oc256kh5"]
 
@@ -37,7 +36,7 @@ def test_the_ladder_ends_in_registers(level):
     """With AVX2, LLVM unrolls the taps of so few channels and spills; docs/im2win.md says so."""
     machine = V4
     workload = Conv2dWorkload.parse("ic3ih56oc64kh3:nchw")
-    config = schedule("im2win_nchw", machine).default_config(workload, machine)
+    config = default_config("im2win_nchw", workload, machine)
     code = generated_code(
         make_kernel(workload, machine, "im2win_nchw", config.replace(level=level))
     )

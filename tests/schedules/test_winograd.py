@@ -10,6 +10,7 @@ from tests.kernels import (
     V3,
     V4,
     allocated,
+    default_config,
     each_target,
     generated_code,
     lowered_text,
@@ -61,7 +62,7 @@ def test_accumulators_stay_in_registers(machine, problem):
 def test_weights_are_prefetched(rt, hint):
     """Ahead of the only tile that uses them, or a panel ahead by each of several tiles."""
     workload = Conv2dWorkload.parse("ic64ih16iw32oc16kh3ph1")
-    config = schedule("winograd", V3).default_config(workload, V3)
+    config = default_config("winograd", workload, V3)
     config = config.replace(mh=4, mw=4, fused=1, rh=1, rw=8, rt=rt, kr=1)
     code = generated_code(make_kernel(workload, V3, "winograd", config))
     assert set(re.findall(r"prefetch\w+", code.text)) == {hint}
@@ -91,7 +92,7 @@ def test_every_offer_obeys_the_machine(machine):
     for problem in PROBLEMS:
         workload = Conv2dWorkload.parse(problem)
         knobs = module.KNOBS.values(workload, machine)
-        for config in module.offers(workload, machine):
+        for config in offers("winograd", workload, machine):
             module.check(workload, machine, config)
             assert module.predicted_cycles(workload, machine, config) > 0
             assert all(config[name] in values for name, values in knobs.items()), config
@@ -100,7 +101,7 @@ def test_every_offer_obeys_the_machine(machine):
 def test_each_coefficient_is_one_vector_operation():
     """F(4x4, 3x3): zeros and ones of the matrices cost no multiplication."""
     workload = Conv2dWorkload.parse("ic16ih16oc16kh3")
-    config = schedule("winograd", V4).default_config(workload, V4)
+    config = default_config("winograd", workload, V4)
     config = config.replace(mh=4, mw=4, rh=1, rw=4, rt=1, kr=1)
     text = lowered_text(make_kernel(workload, V4, "winograd", config))
     assert not re.search(r"\* T\.float32\(-?(0|1)(\.0)?\)", text)
@@ -109,7 +110,7 @@ def test_each_coefficient_is_one_vector_operation():
 @each_target
 def test_products_are_one_tile_for_all_pixels_of_a_region(machine):
     workload = Conv2dWorkload.parse("ic32ih12oc32kh3ph1+bias+relu")
-    config = schedule("winograd", machine).default_config(workload, machine)
+    config = default_config("winograd", workload, machine)
     config = config.replace(mh=4, mw=4, fused=1, rh=1, rw=3, rt=3, kr=2)
     kernel = make_kernel(workload, machine, "winograd", config)
     lanes = machine.lanes

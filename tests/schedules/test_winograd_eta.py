@@ -16,6 +16,7 @@ from tests.kernels import (
     V3,
     V4,
     allocated,
+    default_config,
     each_target,
     generated_code,
     lowered_text,
@@ -34,7 +35,7 @@ WORKLOAD = Conv2dWorkload.parse("mb4ic48ih20oc80kh3ph1+bias+relu")
 
 
 def kernel(machine, **knobs):
-    config = schedule("winograd_eta", machine).default_config(WORKLOAD, machine)
+    config = default_config("winograd_eta", WORKLOAD, machine)
     return make_kernel(WORKLOAD, machine, "winograd_eta", config.replace(**knobs))
 
 

@@ -24,9 +24,7 @@ DEPTHWISE = Conv2dWorkload.parse("g32mb1ic32ih8oc32kh3ph1+bias+clip(0,6)")
 
 
 def default(workload: Conv2dWorkload, machine: Machine, algorithm: str = "direct") -> Config:
-    module = registry.schedule(algorithm, machine)
-    assert module is not None
-    return module.default_config(workload, machine)
+    return registry.default_config(algorithm, workload, machine)
 
 
 def record(

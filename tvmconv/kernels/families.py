@@ -1,4 +1,8 @@
-"""Where the schedules of a machine stand: in its family's folder, and in what families share."""
+"""Where the schedules of a machine stand: in its family's folder, and in what families share.
+
+A family needs no folder. Where it has one, each file there goes before the shared file of the same
+name, whether the file schedules an algorithm, schedules an operator or lists the rules.
+"""
 
 from __future__ import annotations
 

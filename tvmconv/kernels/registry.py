@@ -1,8 +1,9 @@
 """The algorithms and, per target family, their schedules.
 
 Adding an algorithm is one file under ``tvmconv/algorithms/`` and one line in
-:data:`ALGORITHMS`, or in :data:`REPRODUCTIONS`; adding its schedule for a family is one file
-``schedules/<family>/<algorithm>.py`` that offers the functions of :class:`ScheduleModule`.
+:data:`ALGORITHMS`, or in :data:`REPRODUCTIONS`; its schedule is one file,
+``schedules/cpu/<algorithm>.py`` for all families or ``schedules/<family>/<algorithm>.py`` for one,
+that offers the functions of :class:`ScheduleModule`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ FIRST_STEPS = {"direct": "direct_naive"}
 
 
 class ScheduleModule(Protocol):
-    """What a file under ``schedules/<family>/`` offers.
+    """What an algorithm's file under ``schedules/`` offers.
 
     ``KNOBS`` declares its knobs. Configs that the functions are given have all of them, with values
     of their types; those that they return may leave out what is neutral.

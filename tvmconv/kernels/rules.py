@@ -28,11 +28,10 @@ def schedule_function(func: Any, machine: Machine) -> Any:
     """
     from tvm.s_tir.schedule import ScheduleError
 
-    rules = schedules_of(machine, "rules").RULES
     func = constants_first(vectorisable_math(func))
-    for rule in rules:
+    for name in schedules_of(machine, "rules").RULES:
         try:
-            schedule = rule(func, machine)
+            schedule = schedules_of(machine, name).rule(func, machine)
         except ScheduleError:
             # TVM refused a step that the rule's own checks let through; the next one is simpler
             continue

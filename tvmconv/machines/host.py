@@ -7,11 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tvmconv.core.errors import TargetError
+from tvmconv.machines.presets import MACHINES
 from tvmconv.machines.record import Machine
-from tvmconv.machines.x86 import MACHINES
-
-_WIDEST_FIRST = tuple(reversed(MACHINES.values()))
-
 
 HIDE_VARIABLE = "TVMCONV_HIDE_FEATURES"
 
@@ -84,12 +81,13 @@ def native_machine(mcpu: str | None = None) -> Machine:
         If the host has no AVX2.
     """
     have = host_features()
-    record = next((m for m in _WIDEST_FIRST if have >= set(m.features)), None)
-    if record is None:
+    fitting = [m for m in MACHINES.values() if have >= set(m.features)]
+    if not fitting:
         raise TargetError(
             f"this processor ({host_model()}) lacks AVX2 or FMA; "
             f"name a target instead of 'native': {', '.join(MACHINES)}"
         )
+    record = max(fitting, key=lambda m: m.vector.bits)
     caches = _host_caches()
     return replace(
         record,

@@ -1,8 +1,8 @@
 """What a schedule and a cost model may know about the processor they work for.
 
-A machine is one frozen record. Adding a target is adding a record; where the family is new, also
-one folder under ``schedules/``. Nothing here is a time: costs are counted in cycles of one core,
-and what turns them into seconds is no property that a choice may depend on.
+A machine is one frozen record. Adding a target is adding a record; a new family may have a folder
+under ``schedules/`` for what differs there. Nothing here is a time: costs are counted in cycles of
+one core, and what turns them into seconds is no property that a choice may depend on.
 """
 
 from __future__ import annotations
@@ -104,9 +104,9 @@ class Machine:
     name
         Preset name, also the stem of its tuning log.
     family
-        Folder under ``schedules/`` that holds its kernels.
+        Folder under ``schedules/`` that goes before the shared one; need not exist.
     isa
-        Vector instruction set, in one word: ``avx2`` or ``avx512``.
+        Vector instruction set, in one word, for example ``avx512``; each record has its own.
     triple
         LLVM's target triple.
     mcpu

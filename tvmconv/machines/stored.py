@@ -8,8 +8,8 @@ from math import isfinite
 from typing import Any
 
 from tvmconv.core.errors import TargetError
+from tvmconv.machines.presets import MACHINES
 from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
-from tvmconv.machines.x86 import MACHINES
 
 # far beyond any core: 64 vectors of 2048 bits
 _MOST_A_CYCLE = 1 << 14

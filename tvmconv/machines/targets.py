@@ -10,9 +10,9 @@ from tvmconv.core.arguments import MOST_THREADS, whole
 from tvmconv.core.errors import TargetError
 from tvmconv.machines.gate import lacks
 from tvmconv.machines.host import host_cores, native_machine
+from tvmconv.machines.presets import MACHINES
 from tvmconv.machines.record import Machine
 from tvmconv.machines.saved import as_measured
-from tvmconv.machines.x86 import MACHINES
 
 PRESETS = ("native", *MACHINES)
 

@@ -13,8 +13,8 @@ from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError, TvmconvError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.machines.presets import MACHINES
 from tvmconv.machines.record import Machine
-from tvmconv.machines.x86 import MACHINES
 from tvmconv.records.record import Record
 
 _ATTEMPTS = 200

@@ -14,8 +14,8 @@ from tvmconv.core.decision import Decision
 from tvmconv.core.knobs import Knob
 from tvmconv.kernels import registry
 from tvmconv.kernels.families import schedules_of
+from tvmconv.machines.presets import MACHINES
 from tvmconv.machines.record import Machine
-from tvmconv.machines.x86 import MACHINES
 from tvmconv.report.document import Column, Table
 
 _SHOWN = 12

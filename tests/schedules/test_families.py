@@ -1,0 +1,265 @@
+"""A family that is one record builds everything; a file in a family's folder goes before."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from hypothesis import given, settings
+from tvm import te
+
+import tvmconv
+from tests.kernels import REGISTER, check_kernel, compile_kernel, executed_on
+from tests.small_network import small_network
+from tests.strategies import conv2d_workloads
+from tests.toy_family import TOY
+from tvmconv import schedules
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import families, registry
+from tvmconv.kernels.families import schedules_of
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.kernels.rules import schedule_function
+from tvmconv.machines.gate import lacks
+from tvmconv.machines.host import native_machine
+from tvmconv.machines.presets import MACHINES
+from tvmconv.machines.record import Machine
+from tvmconv.machines.stored import read_machine
+from tvmconv.machines.targets import resolve_machine
+from tvmconv.records.space import record_machine
+from tvmconv.schedules.cpu import direct
+from tvmconv.schedules.cpu.rules import RULES
+
+each_toy = pytest.mark.parametrize("machine", [executed_on(TOY)])
+# a channel block of two vectors
+WIDE = replace(TOY, isa="toy128wide", channel_block=8)
+# tails of blocks, rows and tiles; strides, groups, dilation, residual and plain input
+PROBLEMS = (
+    "mb1ic9ih11iw10oc13kh3ph1+bias+add+relu",
+    "mb1ic8ih9iw12oc12kh3sh2ph2+bias",
+    "mb1g2ic12ih8iw9oc24kh3ph1+clip(0,6)",
+    "mb2ic16ih7iw7oc10kh1+bias+add",
+    "mb1ic6ih11iw12oc7kh3dh1ph1+add+sigmoid",
+    "mb1ic3ih13iw12oc10kh3sh2ph1:nchw+bias+relu",
+    "mb1ic5ih12iw14oc9kh5ph2+bias",
+    "mb1g10ic10ih9iw11oc10kh3ph1+bias+add+relu",
+    "mb1g6ic6ih9iw8oc6kh5sh2ph2+bias",
+)
+TAKEN = [
+    (name, text)
+    for name in registry.names()
+    for text in PROBLEMS
+    if registry.algorithm(name).unsupported(Conv2dWorkload.parse(text), TOY) is None
+]
+
+
+def test_the_family_has_no_file() -> None:
+    folders = [Path(place, TOY.family) for place in schedules.__path__]
+    assert folders
+    assert not any(folder.exists() for folder in folders)
+
+
+def test_every_algorithm_has_a_problem() -> None:
+    assert {name for name, _ in TAKEN} == set(registry.names())
+
+
+@each_toy
+@pytest.mark.parametrize(("name", "text"), TAKEN)
+def test_algorithms(machine: Machine, name: str, text: str) -> None:
+    workload = Conv2dWorkload.parse(text)
+    two = machine.with_cores(2)
+    for config in registry.offers(name, workload, two):
+        registry.check(name, workload, two, config)
+        check_kernel(workload, two, name, config)
+
+
+@pytest.mark.parametrize("machine", [executed_on(WIDE)])
+@pytest.mark.parametrize(("name", "text"), [(n, t) for n, t in TAKEN if n in registry.ALGORITHMS])
+def test_a_block_of_two_vectors(machine: Machine, name: str, text: str) -> None:
+    workload = Conv2dWorkload.parse(text)
+    if registry.algorithm(name).unsupported(workload, machine) is None:
+        check_kernel(workload, machine, name)
+
+
+@pytest.mark.slow
+@each_toy
+@pytest.mark.parametrize("name", registry.ALGORITHMS)
+@settings(max_examples=100)
+@given(workload=conv2d_workloads(max_size=24, data_layouts=("NCHWc", "NCHW")))
+def test_any_problem(machine: Machine, name: str, workload: Conv2dWorkload) -> None:
+    if registry.algorithm(name).unsupported(workload, machine) is None:
+        check_kernel(workload, machine, name)
+
+
+@pytest.mark.parametrize("name", ["direct", "im2col", "im2win", "winograd"])
+def test_code_is_short_vectors(name: str) -> None:
+    """What the record says of vectors decides, not what the instruction set would have."""
+    workload = Conv2dWorkload.parse("ic32ih14oc32kh3ph1+bias+relu")
+    text = compile_kernel(make_kernel(workload, TOY, name)).inspect_source("s")
+    register = REGISTER[TOY.vector.bits]
+    adds = re.findall(r"vfn?madd\w+ps\s.*%([xyz]mm)", text)
+    assert len(adds) > 50
+    assert set(adds) == {register}
+
+
+def _mixed_network() -> onnx.ModelProto:
+    """At least one operator for every rule."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    mixed (float[1,10,12,11] x, float[10,10,3,3] w, float[15,7] g, float[7] b) => (float[1,10] y)
+    <int64[5] apart = {1, 5, 3, 6, 5}, int64[4] together = {1, 15, 6, 5}, int64[2] flat = {1, 10},
+     int64[3] rows = {1, 15, 30}, int64[1] begin = {0}, int64[1] end = {5}, int64[1] axis = {1},
+     int64[2] first = {0, 0}, int64[2] last = {1, 5}, int64[2] both = {0, 1}>
+    {
+      c = Conv <pads = [1, 1, 1, 1]> (x, w)
+      l = LRN <size = 3, alpha = 0.1> (c)
+      part = Slice (l, begin, end, axis)
+      joined = Concat <axis = 1> (l, part)
+      pooled = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (joined)
+      s1 = Reshape (pooled, apart)
+      s2 = Transpose <perm = [0, 2, 1, 3, 4]> (s1)
+      shuffled = Reshape (s2, together)
+      likely = Softmax <axis = 1> (shuffled)
+      v = Reshape (shuffled, rows)
+      t = Transpose <perm = [0, 2, 1]> (v)
+      product = MatMul (v, t)
+      m = ReduceMean <axes = [2], keepdims = 0> (product)
+      d = Gemm (m, g, b)
+      p = GlobalAveragePool (likely)
+      q = Flatten (p)
+      e = Slice (d, first, last, both)
+      f = Slice (q, first, last, both)
+      z = Concat <axis = 1> (e, f)
+      y = Softmax <axis = 1> (z)
+    }"""
+    model = onnx.parser.parse_model(text)
+    generator = np.random.default_rng(5)
+    for name, shape in (("w", (10, 10, 3, 3)), ("g", (15, 7)), ("b", (7,))):
+        values = generator.standard_normal(shape).astype("float32") * 0.1
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+        graph_input = next(i for i in model.graph.input if i.name == name)
+        model.graph.input.remove(graph_input)
+    onnx.checker.check_model(model)
+    return model
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Names of the rules that scheduled an operator since the test began."""
+    found: set[str] = set()
+
+    def watch(name: str, module: ModuleType) -> None:
+        rule = module.rule
+
+        def watched(func: object, machine: Machine) -> object:
+            if (schedule := rule(func, machine)) is not None:
+                found.add(name)
+            return schedule
+
+        monkeypatch.setattr(module, "rule", watched)
+
+    for name in RULES:
+        watch(name, schedules_of(TOY, name))
+    return found
+
+
+def _expected(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, {session.get_inputs()[0].name: x})[0]
+
+
+@each_toy
+def test_operators(machine: Machine, taken: set[str]) -> None:
+    model = _mixed_network()
+    x = np.random.default_rng(0).standard_normal((1, 10, 12, 11)).astype("float32")
+    built = tvmconv.build(model, machine.with_cores(2), threads=2, log="none")
+    np.testing.assert_allclose(built.run(x)[0], _expected(model, x), atol=1e-6)
+    assert taken == set(RULES)
+
+
+@pytest.mark.parametrize("machine", [executed_on(TOY), executed_on(WIDE)])
+def test_network(machine: Machine, tmp_path: Path) -> None:
+    model = small_network()
+    x = np.random.default_rng(0).standard_normal((1, 3, 21, 20)).astype("float32")
+    built = tvmconv.build(model, machine, threads=2)
+    actual = built.run(x)[0]
+    np.testing.assert_allclose(actual, _expected(model, x), atol=1e-6)
+    built.save(tmp_path / "toy.so")
+    again = tvmconv.load(tmp_path / "toy.so")
+    assert again.machine == built.machine
+    np.testing.assert_array_equal(again.run(x)[0], actual)
+
+
+def test_the_record_alone_makes_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    native = native_machine()
+    monkeypatch.setitem(MACHINES, TOY.name, TOY)
+    assert resolve_machine("toy", threads=1) == TOY
+    assert read_machine(TOY.to_json()) == TOY
+    # records of the tuner name an instruction set
+    facts = {**TOY.to_json(), "lanes": TOY.lanes, "vector_registers": TOY.vector_registers}
+    assert record_machine(facts) == TOY
+    # a host that could run it keeps the record with the longer vectors
+    assert native_machine() == native
+
+
+GUEST = replace(TOY, name="guest", family="guest")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where files of the family ``guest`` may be put."""
+    monkeypatch.setattr(schedules, "__path__", [*schedules.__path__, str(tmp_path)])
+    family = tmp_path / GUEST.family
+    family.mkdir()
+    (family / "__init__.py").touch()
+    yield family
+    name = f"{schedules.__name__}.{GUEST.family}"
+    for module in [m for m in sys.modules if f"{m}.".startswith(f"{name}.")]:
+        del sys.modules[module]
+    vars(schedules).pop(GUEST.family, None)
+    families._module.cache_clear()
+
+
+def test_an_algorithm_of_the_family_goes_before(folder: Path) -> None:
+    (folder / "direct.py").write_text(
+        "from tvmconv.schedules.cpu import direct as shared\n"
+        "from tvmconv.schedules.cpu.direct import KNOBS, apply, check, predicted_cycles\n"
+        "def default_config(workload, machine):\n"
+        "    return shared.default_config(workload, machine).replace(oc=1)\n"
+    )
+    workload = Conv2dWorkload.parse(PROBLEMS[0])
+    assert registry.schedule("direct", TOY) is direct
+    assert registry.schedule("direct", GUEST) is not direct
+    assert registry.schedule("im2col", GUEST) is registry.schedule("im2col", TOY)
+    configs = [registry.default_config("direct", workload, machine) for machine in (TOY, GUEST)]
+    assert [config.int("oc") == 1 for config in configs] == [False, True]
+    if not lacks(GUEST):
+        check_kernel(workload, GUEST, "direct")
+
+
+def test_a_rule_of_the_family_goes_before(folder: Path) -> None:
+    (folder / "elementwise.py").write_text(
+        "from tvmconv.schedules.cpu import elementwise as shared\n"
+        "def rule(func, machine):\n"
+        "    schedule = shared.rule(func, machine)\n"
+        "    main = schedule.mod['main'].with_attr('scheduled_by', machine.family)\n"
+        "    schedule.mod.update_func(schedule.mod.get_global_var('main'), main)\n"
+        "    return schedule\n"
+    )
+    source = te.placeholder((4, 64), name="source")
+    doubled = te.compute((4, 64), lambda i, j: source[i, j] * 2.0, name="doubled")
+    func = te.create_prim_func([source, doubled])
+    assert "scheduled_by" not in schedule_function(func, TOY).attrs
+    assert schedule_function(func, GUEST).attrs["scheduled_by"] == "guest"
+
+
+def test_nothing_is_found_for_no_name() -> None:
+    assert registry.schedule("nosuch", TOY) is None
