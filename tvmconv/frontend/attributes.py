@@ -22,7 +22,7 @@ _FLAGS = (
     *("reverse", "select_last_index", "sorted", "training_mode", "transA", "transB", "upper"),
 )
 # onnx's inference does not return from other characters
-_EQUATION = re.compile(r"([A-Za-z ,]|\.\.\.)+(->([A-Za-z ]|\.\.\.)*)?")
+_EQUATION = re.compile(r"([A-Za-z ,]|\.\.\.)*(->([A-Za-z ]|\.\.\.)*)?")
 # an output may have more axes than the input: Unsqueeze
 _LISTS = ("axes", "perm")
 

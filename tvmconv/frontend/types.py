@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 
 import onnx
 
@@ -75,7 +75,7 @@ def operator_schema(node: Node) -> onnx.defs.OpSchema:
         ) from None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _formal_inputs(op: str, opset: int) -> tuple[tuple[_Formal, ...], bool]:
     """The definition's inputs, and whether the last one may be given many times."""
     schema = onnx.defs.get_schema(op, opset, "")
