@@ -129,10 +129,16 @@ def test_modes_that_do_not_exist() -> None:
     refuse(make_model([node], {"x": (1, 8, 2, 3)}, ["y"]), "blocks", "linear", "DCR")
 
 
-def test_an_empty_grid() -> None:
+def test_grids_without_room() -> None:
     node = helper.make_node("AffineGrid", ["x", "size"], ["y"], "grid1")
     size = {"size": np.array([2, 3, 4, 0, 6], np.int64)}
     refuse(make_model([node], {"x": (2, 3, 4)}, ["y"], size, opset=20), "grid1", "empty")
+    size["size"][3] = 1
+    model = make_model([node], {"x": (2, 3, 4)}, ["y"], size, opset=20)
+    assert run(model, {"x": noise(2, 3, 4)})[0].shape == (2, 4, 1, 6, 3)
+    node.attribute.append(helper.make_attribute("align_corners", 1))
+    model = make_model([node], {"x": (2, 3, 4)}, ["y"], size, opset=20)
+    refuse(model, "grid1", "align_corners")
 
 
 def test_bounds_that_are_no_scalars() -> None:

@@ -73,6 +73,11 @@ def _affine_grid(e: Emitter, node: Node) -> Any:
     size = e.constant(node, 1, "size").reshape(-1).tolist()
     if min(size, default=1) < 1:
         raise node.error(f"size={size} makes an empty grid", "correct the model")
+    if node.attrs.get("align_corners", 0) and 1 in size[2:]:
+        raise node.error(
+            f"size={size} has one point along an axis, which align_corners=1 puts on no place",
+            "use align_corners=0",
+        )
     return convert(e, node)
 
 
