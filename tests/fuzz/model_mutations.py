@@ -33,7 +33,7 @@ def mutate(models: Sequence[onnx.ModelProto], generator: random.Random) -> bytes
     for _ in range(generator.choice((1, 1, 2, 3)) if not flips else generator.choice((0, 0, 1))):
         try:
             generator.choice(_MUTATIONS)(model, generator)
-        except (ValueError, TypeError, IndexError):
+        except (ValueError, TypeError, IndexError, KeyError):
             # protobuf takes no such value, or there is nothing to change
             continue
     return _damage(model.SerializeToString(), flips, generator)

@@ -39,3 +39,14 @@ def test_an_attempt_repeats_from_seed_and_number(tmp_path: Path) -> None:
     again = [mutate(models, generator_of(3, index)) for index in range(20)]
     assert first == again
     assert len(set(first)) > 15
+
+
+def test_a_tensor_of_an_unknown_type_mutates_further() -> None:
+    from tests.fuzz.corpus import networks
+    from tests.fuzz.model_mutations import mutate
+    from tests.fuzz.runner import generator_of
+
+    model = networks()[0]
+    for tensor in model.graph.initializer:
+        tensor.data_type = 99
+    assert len({mutate([model], generator_of(0, index)) for index in range(300)}) > 100

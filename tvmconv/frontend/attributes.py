@@ -6,6 +6,7 @@ outside the shape), so nothing beyond these ranges may reach it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import isfinite
 
@@ -20,6 +21,8 @@ _FLAGS = (
     *("exclude_outside", "exclusive", "fmod", "keepdims", "largest", "noop_with_empty_axes"),
     *("reverse", "select_last_index", "sorted", "training_mode", "transA", "transB", "upper"),
 )
+# onnx's inference does not return from other characters
+_EQUATION = re.compile(r"([A-Za-z ,]|\.\.\.)*(->([A-Za-z ]|\.\.\.)*)?")
 # an output may have more axes than the input: Unsqueeze
 _LISTS = ("axes", "perm")
 
@@ -45,6 +48,12 @@ def check_attributes(node: Node, rank: int) -> None:
     for name in _FACTORS:
         if not isinstance(factor := node.attrs.get(name, 0.0), int | float) or not isfinite(factor):
             raise node.error(f"{name}={str(factor)[:80]} must be a finite number", _REMEDY)
+    if node.op == "Einsum" and not _EQUATION.fullmatch(str(node.attrs.get("equation", ""))):
+        raise node.error(
+            f"equation={str(node.attrs.get('equation'))[:80]!r} is not letters, commas, '...' "
+            "and one '->'",
+            _REMEDY,
+        )
     for name in _FLAGS:
         if (flag := node.attrs.get(name, 0)) not in (0, 1):
             raise node.error(f"{name}={str(flag)[:80]} must be 0 or 1", _REMEDY)
@@ -76,6 +85,8 @@ def check_list_operands(node: Node, rank: int, operands: Mapping[str, Array]) ->
     expected: dict[int, int] = {}
     if node.op == "Split":
         expected[1] = len(node.outputs)
+    elif node.op == "Clip":
+        expected = {1: 1, 2: 1}
     elif node.op == "Tile":
         expected[1] = rank
     elif node.op == "Slice" and size(1) is not None:

@@ -24,6 +24,7 @@ from tvmconv.frontend.graph import Array, Graph, Node
 from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
 from tvmconv.frontend.operators import IMPORTED
 from tvmconv.frontend.tensors import check_shape, element_type
+from tvmconv.frontend.types import check_input_types, check_output_types, operator_schema
 from tvmconv.frontend.values import as_tensor, constant_value, decode_attributes
 from tvmconv.frontend.windows import conv_transpose_window, conv_window, pool_window
 
@@ -62,6 +63,7 @@ def infer_graph(
         with reported(f"reading {describe(node_proto)}"):
             _visit(graph, folder, node_proto, _own_name(node_proto, names))
     graph.outputs = tuple(graph.types[o.name] for o in proto.graph.output)
+    check_output_types(proto.graph, graph.outputs)
     _check_activations(graph)
     total = sum(a.nbytes for a in graph.constants.values())
     if total > MAX_CONSTANT_BYTES:
@@ -130,6 +132,7 @@ def _visit(graph: Graph, folder: Folder, proto: onnx.NodeProto, name: str) -> No
         _set_constant(graph, node.outputs[0], constant_value(node))
         return
     _check_inputs(graph, node)
+    check_input_types(graph, node)
     if node.op in ("Shape", "Size"):
         shape = graph.shape(node.inputs[0])
         start, end = int(node.attrs.get("start", 0)), node.attrs.get("end", len(shape))
@@ -218,13 +221,6 @@ def _infer(
     graph: Graph, node: Node, proto: onnx.NodeProto, operands: dict[str, Array]
 ) -> list[TensorInfo] | None:
     """Types of the named outputs, or ``None`` where one has no static shape."""
-    try:
-        schema = onnx.defs.get_schema(node.op, graph.opset, "")
-    except onnx.defs.SchemaError:
-        raise node.error(
-            f"operator set {graph.opset} has no such operator",
-            "export the model with standard ONNX operators",
-        ) from None
     types = {}
     for name in filter(None, node.inputs):
         info = graph.types[name]
@@ -233,7 +229,7 @@ def _infer(
     data = {name: as_tensor(a) for name, a in operands.items() if a.size <= _SMALL}
     try:
         found = onnx.shape_inference.infer_node_outputs(
-            schema,
+            operator_schema(node),
             proto,
             types,
             data,

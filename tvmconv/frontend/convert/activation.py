@@ -9,11 +9,14 @@ import numpy as np
 from tvm import relax, tirx
 
 from tvmconv.frontend.convert.emitter import Emitter, constant
+from tvmconv.frontend.convert.exponential import expm1
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
 from tvmconv.frontend.idioms import clip_bounds
 
 op = relax.op
+# between these exp(x / alpha) - 1 keeps three digits more than float16 has
+_SMALLEST_ALPHA, _LARGEST_ALPHA = 1e-3, 1e3
 
 
 @converts("Relu")
@@ -39,6 +42,10 @@ def clip(e: Emitter, node: Node) -> Any:
     bounds = clip_bounds(e.graph, node)
     if bounds is None:
         low, high = node.input(1), node.input(2)
+        for name in filter(None, (low, high)):
+            if np.prod(e.shape(name)) != 1:
+                raise node.error(f"bound {name!r} of shape {e.shape(name)} must be a scalar",
+                                 "use Max and Min")  # fmt: skip
         if low:
             x = e.emit(op.maximum(x, e.value(low)), "low")
         return op.minimum(x, e.value(high)) if high else x
@@ -142,7 +149,24 @@ def elu(e: Emitter, node: Node) -> Any:
 def celu(e: Emitter, node: Node) -> Any:
     """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))."""
     alpha = float(node.attrs.get("alpha", 1.0))
-    return _elu(e, node, alpha, 1.0 / alpha)
+    if alpha == 0:
+        raise node.error("alpha=0 divides by zero", "correct the model")
+    if _SMALLEST_ALPHA <= abs(alpha) <= _LARGEST_ALPHA:
+        return _elu(e, node, alpha, 1.0 / alpha)
+    return _celu_of_extreme_alpha(e, node, alpha)
+
+
+def _celu_of_extreme_alpha(e: Emitter, node: Node, alpha: float) -> Any:
+    """Celu where exp(x / alpha) - 1 would lose all digits, or a factor leaves the type's range.
+
+    Computed in float64.
+    """
+    x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
+    zero = e.scalar(0, "float64")
+    wide = e.emit(op.astype(x, "float64"), "wide")
+    ratio = e.emit(op.divide(op.minimum(wide, zero), e.scalar(alpha, "float64")), "ratio")
+    scaled = e.emit(op.multiply(expm1(e, ratio), e.scalar(alpha, "float64")), "alpha")
+    return op.astype(e.emit(op.add(op.maximum(wide, zero), scaled), "celu"), dtype)
 
 
 @converts("Selu", attrs="alpha gamma")

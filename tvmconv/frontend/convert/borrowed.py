@@ -6,6 +6,7 @@ attributes it honours are listed too, so that no other is ignored.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,23 +19,13 @@ from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
 
 _BORROWED = {
-    "Acos": "",
-    "Acosh": "",
     "AffineGrid": "align_corners",
-    "Asin": "",
-    "Asinh": "",
-    "Atan": "",
-    "Atanh": "",
     "BitwiseAnd": "",
     "BitwiseNot": "",
     "BitwiseOr": "",
     "BitwiseXor": "",
-    "Cosh": "",
     "Einsum": "equation",
     "GridSample": "align_corners mode padding_mode",
-    "Shrink": "bias lambd",
-    "Sinh": "",
-    "Tan": "",
     "TopK": "axis largest sorted",
     "Trilu": "upper",
 }
@@ -78,6 +69,36 @@ def _grid_sample(e: Emitter, node: Node) -> Any:
     return convert(e, node)
 
 
-_CHECKED = {"GridSample": _grid_sample, "TopK": _top_k}
+def _affine_grid(e: Emitter, node: Node) -> Any:
+    size = e.constant(node, 1, "size").reshape(-1).tolist()
+    if min(size, default=1) < 1:
+        raise node.error(f"size={size} makes an empty grid", "correct the model")
+    if node.attrs.get("align_corners", 0) and 1 in size[2:]:
+        raise node.error(
+            f"size={size} has one point along an axis, which align_corners=1 puts on no place",
+            "use align_corners=0",
+        )
+    return convert(e, node)
+
+
+def _trilu(e: Emitter, node: Node) -> Any:
+    """Trilu as TVM converts it; a diagonal outside the matrix is moved to its edge.
+
+    TVM's indices have 32 bits.
+    """
+    if node.input(1):
+        rows, columns = e.shape(node.inputs[0])[-2:]
+        k = e.constant(node, 1, "k")
+        near = np.clip(k, -rows, columns).astype(k.dtype)
+        node = replace(node, inputs=(node.inputs[0], e.graph.add_constant(node.inputs[1], near)))
+    return convert(e, node)
+
+
+_CHECKED = {
+    "AffineGrid": _affine_grid,
+    "GridSample": _grid_sample,
+    "TopK": _top_k,
+    "Trilu": _trilu,
+}
 for _op, _attributes in _BORROWED.items():
     converts(_op, attrs=_attributes)(_CHECKED.get(_op, convert))

@@ -49,6 +49,12 @@ def conv_transpose(e: Emitter, node: Node) -> Any:
     if rank > 2:
         raise node.error("three spatial dimensions are not supported", "use a 2-D model")
     x = e.value(data)
+    kernel = e.array(weight)
+    if kernel is not None and not np.isfinite(kernel).all():
+        # zeros between the input's elements meet the weights: infinity by 0 is not a number
+        raise node.error(
+            f"weight {weight!r} has values that are not finite", "correct or retrain the model"
+        )
     if max(window.dilations) > 1:
         kernel = e.constant(node, 1, "weight")
         spans = [(k - 1) * d + 1 for k, d in zip(window.kernel, window.dilations, strict=True)]

@@ -9,6 +9,7 @@ import numpy as np
 from tvm import relax
 
 from tvmconv.frontend.convert.emitter import Emitter, constant
+from tvmconv.frontend.convert.exponential import expm1
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
 
@@ -44,6 +45,17 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "Sin": op.sin,
     "Sqrt": op.sqrt,
     "Tanh": op.tanh,
+}
+_LIBRARY: dict[str, Callable[[Any], Any]] = {
+    "Acos": op.acos,
+    "Acosh": op.acosh,
+    "Asin": op.asin,
+    "Asinh": op.asinh,
+    "Atan": op.atan,
+    "Atanh": op.atanh,
+    "Cosh": op.cosh,
+    "Sinh": op.sinh,
+    "Tan": op.tan,
 }
 _WIDER = {"int8": "int32", "int16": "int32", "int32": "int64"}
 _VARIADIC: dict[str, Callable[[Any, Any], Any]] = {
@@ -153,6 +165,46 @@ def power(e: Emitter, node: Node) -> Any:
 def unary(e: Emitter, node: Node) -> Any:
     """An operator of one operand."""
     return _UNARY[node.op](e.value(node.inputs[0]))
+
+
+@converts(*_LIBRARY)
+def library(e: Emitter, node: Node) -> Any:
+    """A function of the C library, which has none for float16: that is computed in float32."""
+    x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
+    if dtype == "float16":
+        wide = e.emit(op.astype(x, "float32"), "wide")
+        return op.astype(e.emit(_LIBRARY[node.op](wide)), dtype)
+    if dtype == "float64" and node.op in ("Cosh", "Sinh"):
+        return _hyperbolic(e, node, x)
+    return _LIBRARY[node.op](x)
+
+
+def _hyperbolic(e: Emitter, node: Node, x: Any) -> Any:
+    """Cosh and Sinh of float64, which TVM does not lower."""
+    half = e.scalar(0.5, "float64")
+    if node.op == "Cosh":
+        return op.multiply(op.add(op.exp(x), op.exp(op.negative(x))), half)
+    # sinh(x) = (1 - exp(-2x)) exp(x) / 2, of the magnitude so that no product is 0 by infinity
+    size = e.emit(op.abs(x), "size")
+    part = expm1(e, op.multiply(size, e.scalar(-2, "float64")))
+    whole = op.multiply(op.multiply(part, op.exp(size)), e.scalar(-0.5, "float64"))
+    return op.multiply(op.sign(x), whole)
+
+
+@converts("Shrink", attrs="bias lambd")
+def shrink(e: Emitter, node: Node) -> Any:
+    """X + bias where x < -lambd, x - bias where x > lambd, else 0."""
+    x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
+    # neither -lambd nor a fraction is a value of every integer type
+    inner = dtype if dtype.startswith("float") else "float64"
+    x = x if inner == dtype else e.emit(op.astype(x, inner), "wide")
+    bias = e.scalar(float(node.attrs.get("bias", 0.0)), inner)
+    lambd = float(node.attrs.get("lambd", 0.5))
+    above = e.emit(op.greater(x, e.scalar(lambd, inner)), "above")
+    below = e.emit(op.less(x, e.scalar(-lambd, inner)), "below")
+    middle = op.where(above, op.subtract(x, bias), e.scalar(0, inner))
+    y = op.where(below, op.add(x, bias), middle)
+    return y if inner == dtype else op.astype(e.emit(y, "shrunk"), dtype)
 
 
 @converts("Reciprocal")

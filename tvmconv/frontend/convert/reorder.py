@@ -63,16 +63,20 @@ def slice_(e: Emitter, node: Node) -> Any:
         axes = axes or tuple(range(len(starts)))
         steps = steps or (1,) * len(starts)
     axes = tuple(int(a) % len(shape) for a in axes)
-    begin, end = [], []
+    begin, end, strides = [], [], []
     for axis, start, stop, step in zip(axes, starts, ends, steps, strict=True):
         if step == 0:
             raise node.error("a step is 0", "correct the model and export it again")
         # Python's own slice arithmetic clamps exactly as ONNX asks
         low, high, _ = slice(int(start), int(stop), int(step)).indices(shape[axis])
+        if not range(low, high, int(step)):
+            low = high = 0  # TVM refuses an end on the wrong side of the start
+        # a longer step leads beyond the end all the same, but TVM's arithmetic would overflow
+        strides.append(max(-shape[axis], min(int(step), shape[axis])) or 1)
         begin.append(low)
         # -1 would mean "the last element" again; one more step back means "up to the first"
         end.append(high if high >= 0 else -shape[axis] - 1)
-    return op.strided_slice(e.value(node.inputs[0]), axes, begin, end, list(steps))
+    return op.strided_slice(e.value(node.inputs[0]), axes, begin, end, strides)
 
 
 @converts("Pad", attrs="mode pads paddings value")
@@ -168,7 +172,7 @@ def depth_to_space(e: Emitter, node: Node) -> Any:
     n, c, h, w = e.shape(node.inputs[0])
     block = int(node.attrs.get("blocksize", 1))
     x = e.value(node.inputs[0])
-    if node.attrs.get("mode", "DCR") == "CRD":
+    if _column_row_depth(node):
         x = e.emit(op.reshape(x, (n, c // block**2, block, block, h, w)), "blocks")
         axes = [0, 1, 4, 2, 5, 3]
     else:
@@ -185,7 +189,14 @@ def space_to_depth(e: Emitter, node: Node) -> Any:
     block = int(node.attrs.get("blocksize", 1))
     x = e.value(node.inputs[0])
     x = e.emit(op.reshape(x, (n, c, h // block, block, w // block, block)), "blocks")
-    crd = node.attrs.get("mode", "DCR") == "CRD"
-    axes = [0, 1, 3, 5, 2, 4] if crd else [0, 3, 5, 1, 2, 4]
+    axes = [0, 1, 3, 5, 2, 4] if _column_row_depth(node) else [0, 3, 5, 1, 2, 4]
     moved = e.emit(op.permute_dims(x, axes), "moved")
     return op.reshape(moved, (n, c * block**2, h // block, w // block))
+
+
+def _column_row_depth(node: Node) -> bool:
+    """Whether blocks are laid out as column, row, depth and not as depth, column, row."""
+    mode = node.attrs.get("mode", "DCR")
+    if mode not in ("DCR", "CRD"):
+        raise node.error(f"mode={str(mode)[:80]!r} is unknown", "use 'DCR' or 'CRD'")
+    return bool(mode == "CRD")

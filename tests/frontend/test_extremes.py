@@ -1,0 +1,161 @@
+"""Attributes and constants at the ends of their range: computed as specified, or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from tests.frontend.bad_models import refuse
+from tests.frontend.onnx_runner import make_model, noise, run, whole_build
+
+
+def _typed(operator: str, dtype: str, opset: int = 22, **attributes: Any) -> onnx.ModelProto:
+    code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph(
+        [helper.make_node(operator, ["x"], ["y"], "node1", **attributes)],
+        "g",
+        [helper.make_tensor_value_info("x", code, [3, 11])],
+        [helper.make_tensor_value_info("y", code, [3, 11])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step"),
+    [
+        (1, 1000, -(2**62)),
+        (1, 1000, 2**63 - 1),
+        (9, -1000, -(2**63)),
+        (5, 3, 1),
+        (3, 5, -1),
+        (8, 0, -3),
+    ],
+)
+def test_slices_with_any_step(start: int, end: int, step: int) -> None:
+    values = {"s": start, "e": end, "a": 1, "p": step}
+    constants = {name: np.array([value], np.int64) for name, value in values.items()}
+    node = helper.make_node("Slice", ["x", *constants], ["y"], "cut")
+    x = noise(2, 10, 3)
+    result = run(make_model([node], {"x": x.shape}, ["y"], constants), {"x": x}, whole_build)[0]
+    np.testing.assert_array_equal(result, x[:, slice(start, end, step)])
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("k", [-(2**63), -(2**32) - 1, -4, 0, 6, 2**31, 2**63 - 1])
+def test_diagonals_outside_the_matrix(k: int, upper: int) -> None:
+    node = helper.make_node("Trilu", ["x", "k"], ["y"], "half", upper=upper)
+    x = noise(4, 5)
+    model = make_model([node], {"x": x.shape}, ["y"], {"k": np.array(k, np.int64)})
+    near = int(np.clip(k, -10, 10))
+    expected = np.triu(x, near) if upper else np.tril(x, near)
+    np.testing.assert_array_equal(run(model, {"x": x})[0], expected)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("operator", "function"),
+    [
+        ("Acos", np.arccos),
+        ("Asin", np.arcsin),
+        ("Asinh", np.arcsinh),
+        ("Atan", np.arctan),
+        ("Atanh", np.arctanh),
+        ("Cosh", np.cosh),
+        ("Sinh", np.sinh),
+        ("Tan", np.tan),
+    ],
+)
+def test_functions_of_every_float(operator: str, function: Any, dtype: str) -> None:
+    x = np.concatenate([np.linspace(-0.99, 0.99, 30), [0, 1e-6, -1e-3]]).reshape(3, 11)
+    x = x.astype(dtype)
+    result = run(_typed(operator, dtype), {"x": x})[0]
+    tolerance = {"float16": 2e-3, "float32": 2e-5, "float64": 1e-10}[dtype]
+    np.testing.assert_allclose(result, function(x.astype(float)), tolerance, 1e-7)
+
+
+def test_hyperbolic_functions_far_from_0() -> None:
+    x = np.linspace(-720, 720, 33).reshape(3, 11)
+    for operator, function in (("Cosh", np.cosh), ("Sinh", np.sinh)):
+        with np.errstate(over="ignore"):
+            expected = function(x)
+        np.testing.assert_allclose(run(_typed(operator, "float64"), {"x": x})[0], expected, 1e-10)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "float32"])
+@pytest.mark.parametrize(("lambd", "bias"), [(0.5, 0.0), (2.5, 1.0)])
+def test_shrink_of_every_type(dtype: str, lambd: float, bias: float) -> None:
+    from onnx.reference import ReferenceEvaluator
+
+    model = _typed("Shrink", dtype, lambd=lambd, bias=bias)
+    x = np.arange(33).reshape(3, 11)
+    x = (x if dtype == "uint8" else x - 16).astype(dtype)
+    expected = ReferenceEvaluator(model).run(None, {"x": x})[0]
+    np.testing.assert_array_equal(run(model, {"x": x})[0], expected)
+
+
+@pytest.mark.parametrize("alpha", [1e30, 1e-30, 2000.0, 1e-4, -1e30, 1.5])
+def test_celu_of_any_alpha(alpha: float) -> None:
+    x = noise(3, 11)
+    wide, factor = x.astype(float), float(np.float32(alpha))
+    with np.errstate(over="ignore"):
+        tail = np.minimum(0, factor * np.expm1(np.minimum(wide, 0) / factor))
+    result = run(_typed("Celu", "float32", alpha=alpha), {"x": x})[0]
+    np.testing.assert_allclose(result, np.maximum(wide, 0) + tail, 1e-5, 1e-7)
+
+
+def test_celu_of_float16_whose_alpha_is_not_float16() -> None:
+    newest = onnx.defs.onnx_opset_version()
+    schema = onnx.defs.get_schema("Celu", newest)
+    if "tensor(float16)" not in schema.inputs[0].types:
+        refuse(_typed("Celu", "float16", newest, alpha=1e30), "does not take")
+        return
+    x = noise(3, 11).astype(np.float16)
+    result = run(_typed("Celu", "float16", newest, alpha=1e30), {"x": x})[0]
+    np.testing.assert_allclose(result, x, 1e-3)
+
+
+@pytest.mark.parametrize("equation", ["ij-\u3b15", "ij-", "i..j->i", "ij->i->j"])
+def test_malformed_equations(equation: str) -> None:
+    node = helper.make_node("Einsum", ["x"], ["y"], "sum", equation=equation)
+    refuse(make_model([node], {"x": (3, 4)}, ["y"]), "sum", "equation")
+
+
+def test_modes_that_do_not_exist() -> None:
+    node = helper.make_node("DepthToSpace", ["x"], ["y"], "blocks", blocksize=2, mode="linear")
+    refuse(make_model([node], {"x": (1, 8, 2, 3)}, ["y"]), "blocks", "linear", "DCR")
+
+
+def test_grids_without_room() -> None:
+    node = helper.make_node("AffineGrid", ["x", "size"], ["y"], "grid1")
+    size = {"size": np.array([2, 3, 4, 0, 6], np.int64)}
+    refuse(make_model([node], {"x": (2, 3, 4)}, ["y"], size, opset=20), "grid1", "empty")
+    size["size"][3] = 1
+    model = make_model([node], {"x": (2, 3, 4)}, ["y"], size, opset=20)
+    assert run(model, {"x": noise(2, 3, 4)})[0].shape == (2, 4, 1, 6, 3)
+    node.attribute.append(helper.make_attribute("align_corners", 1))
+    model = make_model([node], {"x": (2, 3, 4)}, ["y"], size, opset=20)
+    refuse(model, "grid1", "align_corners")
+
+
+def test_bounds_that_are_no_scalars() -> None:
+    node = helper.make_node("Clip", ["x", "low"], ["y"], "clip1")
+    shape = (3, 4)
+    refuse(make_model([node], {"x": shape}, ["y"], {"low": noise(*shape)}), "clip1", "low")
+    model = make_model([node], {"x": shape, "low": shape}, ["y"])
+    refuse(model, "clip1", "low", "scalar")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_transposed_convolution_of_weights_that_are_not_finite(value: float) -> None:
+    weight = noise(1, 2, 3, 3)
+    weight[0, 1, 2, 0] = value
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up1")
+    refuse(make_model([node], {"x": (1, 1, 3, 3)}, ["y"], {"w": weight}), "up1", "'w'", "finite")
+
+
+def test_alpha_of_zero() -> None:
+    refuse(_typed("Celu", "float32", alpha=0.0), "node1", "alpha=0")

@@ -1,0 +1,91 @@
+"""Element types: what an operator's definition allows, and what the model declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+import onnx
+
+from tvmconv.core.errors import ModelError
+from tvmconv.core.tensor import TensorInfo
+from tvmconv.frontend.graph import Graph, Node
+from tvmconv.frontend.tensors import DTYPES
+
+_REMEDY = "correct the model and export it again"
+_SPELLINGS = {"float32": "float", "float64": "double"}
+_NAMES = {f"tensor({_SPELLINGS.get(name, name)})": name for name in DTYPES.values()}
+# an operand's type variable (or its one type), and the types that it may be
+_Formal = tuple[str, frozenset[str]]
+
+
+def check_input_types(graph: Graph, node: Node) -> None:
+    """Check the operands' element types against the operator's definition.
+
+    Raises
+    ------
+    ModelError
+        The operator set has no such operator, it does not take the type of an operand, or two
+        operands that must have the same type differ. onnx's own inference looks at none of this.
+    """
+    operator_schema(node)
+    formals, repeats = _formal_inputs(node.op, node.opset)
+    bound: dict[str, tuple[str, str]] = {}
+    for index, name in enumerate(node.inputs):
+        if not name or (index >= len(formals) and not repeats):
+            continue
+        variable, allowed = formals[min(index, len(formals) - 1)]
+        dtype = graph.types[name].dtype
+        if dtype not in allowed:
+            raise node.error(
+                f"input {name!r} is {dtype}, which {node.op} of operator set {node.opset} "
+                f"does not take (it takes {', '.join(sorted(allowed))})",
+                f"put a Cast before it, or {_REMEDY}",
+            )
+        first, expected = bound.setdefault(variable, (name, dtype))
+        if dtype != expected:
+            raise node.error(
+                f"inputs {first!r} and {name!r} must have the same type, but are {expected} "
+                f"and {dtype}",
+                f"put a Cast before it, or {_REMEDY}",
+            )
+
+
+def check_output_types(proto: onnx.GraphProto, outputs: tuple[TensorInfo, ...]) -> None:
+    """Refuse outputs that the model declares to be of another element type than they are."""
+    for declared, info in zip(proto.output, outputs, strict=True):
+        code = declared.type.tensor_type.elem_type
+        if code != onnx.TensorProto.UNDEFINED and DTYPES.get(code) != info.dtype:
+            known = onnx.TensorProto.DataType.values()
+            name = onnx.TensorProto.DataType.Name(code) if code in known else code
+            raise ModelError(
+                f"the model declares its output {info.name!r} as {name}, but its nodes make "
+                f"{info.dtype}; {_REMEDY}"
+            )
+
+
+def operator_schema(node: Node) -> onnx.defs.OpSchema:
+    """The operator's definition in the node's operator set."""
+    try:
+        return onnx.defs.get_schema(node.op, node.opset, "")
+    except onnx.defs.SchemaError:
+        raise node.error(
+            f"operator set {node.opset} has no such operator",
+            "export the model with standard ONNX operators",
+        ) from None
+
+
+@cache
+def _formal_inputs(op: str, opset: int) -> tuple[tuple[_Formal, ...], bool]:
+    """The definition's inputs, and whether the last one may be given many times."""
+    schema = onnx.defs.get_schema(op, opset, "")
+    variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
+    return (
+        tuple((i.type_str, _dtypes(i.types)) for i in schema.inputs),
+        bool(schema.inputs) and schema.inputs[-1].option == variadic,
+    )
+
+
+def _dtypes(types: Iterable[str]) -> frozenset[str]:
+    """Numpy's names for such as ``tensor(float)``, of those that both have."""
+    return frozenset(_NAMES[name] for name in types if name in _NAMES)
