@@ -31,6 +31,8 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
         {"strides": [2, 1], "pads": [4] * 4, "dilations": [1, 2]},
     ),
     "depthwise": ((1, 8, 2, 2), (8, 1, 3, 3), {"strides": [3, 3], "pads": [5] * 4}),
+    # fewer channels than a block of any machine, as first layers have
+    "first": ((1, 3, 2, 3), (8, 3, 3, 3), {"strides": [2, 2], "pads": [4] * 4}),
 }
 EPILOGUES = ("", "bias", "bias+relu", "add", "bias+add+clip")
 
@@ -79,7 +81,7 @@ def test_no_window_meets_the_image(case: str, epilogue: str) -> None:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_window_in_the_padding_by_every_algorithm(algorithm: str) -> None:
-    cases = ("depthwise", "grouped", "strided", "wide")
+    cases = ("depthwise", "first", "grouped", "strided", "wide")
     taken = [check(case, "bias+relu", algorithm) for case in cases]
     assert any(taken)
 

@@ -198,8 +198,10 @@ def extreme(builder: Any, op: str, left: Any, right: Any) -> Any:
         return function(right, left)
     if isinstance(left, Constant):
         return function(left, right)
-    ordered = builder.emit(function(left, right))
-    return relax.op.where(builder.emit(relax.op.isnan(left)), left, ordered)
+    # of a chain the left one is the result so far: read twice in each step, the merged function
+    # would double with every operand
+    ordered = builder.emit(function(right, left))
+    return relax.op.where(builder.emit(relax.op.isnan(right)), right, ordered)
 
 
 @lru_cache(maxsize=512)
