@@ -210,3 +210,11 @@ def test_other_threads_change_nothing() -> None:
     worker.start()
     worker.join()
     assert seen == [before]
+
+
+def test_finders_of_the_old_form_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Old:
+        """As pygal's, which has ``find_module`` alone."""
+
+    monkeypatch.setattr(sys, "meta_path", [sys.meta_path[0], Old(), *sys.meta_path[1:]])
+    assert find_spec("tvmconv.tuning") is not None
