@@ -147,7 +147,7 @@ class _WholeImports(MetaPathFinder):
         for finder in sys.meta_path:
             # pygal, for one, has a finder of the form that Python 3.4 replaced
             find = None if finder is self else getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find is not None else None
+            spec: ModuleSpec | None = find(name, path, target) if find is not None else None
             if spec is not None:
                 if spec.loader is not None and hasattr(spec.loader, "exec_module"):
                     spec.loader = _WholeLoader(spec.loader)
