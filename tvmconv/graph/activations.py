@@ -8,6 +8,9 @@ tensor as its only argument; attributes are ``alpha`` of ``nn.leakyrelu``, ``low
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+
+import numpy as np
 
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.graph.fold import scalar
@@ -27,10 +30,11 @@ ACTIVATIONS = (
 
 def canonical_activations(graph: Graph) -> None:
     """Rewrite the activations of a graph in place; dead parts are left to be removed."""
+    counts = graph.use_counts()
     for node in graph.nodes:
         static = len(node.outputs) == 1 and node.output.shape is not None
         if static and node.output.dtype == "float32":
-            _one_argument(node)
+            _one_argument(node, counts)
             _composed(node)
 
 
@@ -57,53 +61,114 @@ def _become(node: Node, op: str, source: Value, **attrs: float) -> None:
     node.op, node.args, node.attrs, node.call = op, [source], dict(attrs), None
 
 
-def _one_argument(node: Node) -> None:
+def _one_argument(node: Node, counts: Mapping[Value, int]) -> None:
     """Clip, its one-sided forms and ReLU6."""
     if node.op == "nn.relu6":
-        _become(node, "clip", node.args[0], low=0.0, high=6.0)
+        _clip(node, node.args[0], 0.0, 6.0, counts)
     elif node.op == "clip" and "low" not in node.attrs:
         low, high = scalar(node.args[1]), scalar(node.args[2])
         if low is not None and high is not None:
-            _clip(node, node.args[0], low, high)
+            _clip(node, node.args[0], low, high, counts)
     elif node.op in ("maximum", "minimum"):
         for source, bound in (node.args, node.args[::-1]):
             limit = scalar(bound)
             same_shape = isinstance(source, Value) and source.shape == node.output.shape
             if limit is not None and same_shape and not source.is_const:
                 bounds = (limit, math.inf) if node.op == "maximum" else (-math.inf, limit)
-                _clip(node, source, *bounds)
+                _clip(node, source, *bounds, counts)
                 return
 
 
-def _clip(node: Node, source: Value, low: float, high: float) -> None:
+def _clip(node: Node, source: Value, low: float, high: float, counts: Mapping[Value, int]) -> None:
+    """Make a node a clip, together with the one before it where nothing else reads that."""
+    inner = source.producer
+    before = _bounds(inner) if inner is not None and counts[source] == 1 else None
+    if inner is not None and before is not None:
+        source = inner.args[0]
+        low, high = (min(max(bound, low), high) for bound in before)
     if (low, high) == (0, math.inf):
         _become(node, "nn.relu", source)
     else:
         _become(node, "clip", source, low=low, high=high)
 
 
+def _bounds(node: Node) -> tuple[float, float] | None:
+    """The bounds of a node that clips, or None for other nodes."""
+    if node.op == "nn.relu":
+        return 0.0, math.inf
+    if node.op == "clip" and "low" in node.attrs:
+        return node.attrs["low"], node.attrs["high"]
+    return None
+
+
 def _composed(node: Node) -> None:
-    """HardSigmoid from clip(a*x + b, 0, 1); HardSwish and SiLU from x * f(x)."""
-    if node.op == "clip" and (node.attrs.get("low"), node.attrs.get("high")) == (0.0, 1.0):
-        affine = _scalar_affine(node.args[0])
-        if affine:
-            source, alpha, beta = affine
-            _become(node, "hardsigmoid", source, alpha=alpha, beta=beta)
-    elif node.op == "multiply":
-        for source, gate in (node.args, node.args[::-1]):
-            made = gate.producer if isinstance(gate, Value) else None
-            if made is None or made.args[0] is not source:
-                continue
-            if made.op == "sigmoid":
-                _become(node, "nn.silu", source)
-                return
-            if made.op == "hardsigmoid" and _is_hardswish_gate(made):
+    """HardSigmoid from a clip of a*x + b; HardSwish and SiLU from x * f(x)."""
+    if node.op == "clip":
+        gate = _hard_gate(node, 1.0)
+        if gate is not None:
+            _become(node, "hardsigmoid", gate[0], alpha=gate[1], beta=gate[2])
+    elif node.op in ("multiply", "divide"):
+        scaled = _scaled(node)
+        if scaled is not None:
+            _scaled_gate(node, *scaled)
+        elif node.op == "multiply":
+            _gated(node)
+
+
+def _gated(node: Node) -> None:
+    """x * sigmoid(x), x * hardsigmoid(x)."""
+    for source, gate in (node.args, node.args[::-1]):
+        made = gate.producer if isinstance(gate, Value) else None
+        if made is None or made.args[0] is not source:
+            continue
+        if made.op == "sigmoid":
+            _become(node, "nn.silu", source)
+            return
+        if made.op == "hardsigmoid" and _opens_hardswish(made.attrs["alpha"], made.attrs["beta"]):
+            _become(node, "hardswish", source)
+            return
+
+
+def _scaled_gate(node: Node, value: Value, scale: float) -> None:
+    """ReLU6(x + 3) / 6, and x * ReLU6(x + 3) / 6 with the product first."""
+    made = value.producer
+    gate = _hard_gate(made, scale) if made is not None else None
+    if gate is not None:
+        _become(node, "hardsigmoid", gate[0], alpha=gate[1], beta=gate[2])
+    elif made is not None and made.op == "multiply":
+        for source, other in (made.args, made.args[::-1]):
+            inner = other.producer if isinstance(other, Value) else None
+            gate = _hard_gate(inner, scale) if inner is not None else None
+            if gate is not None and gate[0] is source and _opens_hardswish(*gate[1:]):
                 _become(node, "hardswish", source)
                 return
 
 
-def _is_hardswish_gate(node: Node) -> bool:
-    return math.isclose(node.attrs["alpha"], 1 / 6, rel_tol=1e-6) and node.attrs["beta"] == 0.5
+def _hard_gate(node: Node, scale: float) -> tuple[Value, float, float] | None:
+    """(x, alpha, beta) where ``scale`` times the node is clip(alpha*x + beta, 0, 1)."""
+    if node.op != "clip" or node.attrs.get("low") != 0:
+        return None
+    if not math.isclose(node.attrs["high"] * scale, 1, rel_tol=1e-6):
+        return None
+    affine = _scalar_affine(node.args[0])
+    if affine is None:
+        return None
+    # as an ONNX attribute holds them, so that the layer has one name however it was spelled
+    alpha, beta = (float(np.float32(number * scale)) for number in affine[1:])
+    return affine[0], alpha, beta
+
+
+def _opens_hardswish(alpha: float, beta: float) -> bool:
+    return math.isclose(alpha, 1 / 6, rel_tol=1e-6) and math.isclose(beta, 0.5, rel_tol=1e-6)
+
+
+def _scaled(node: Node) -> tuple[Value, float] | None:
+    """(x, factor) where the node is factor*x with a scalar constant."""
+    split = _split_scalar(node)
+    if node.op == "multiply" or split is None:
+        return split
+    divides = split[0] is node.args[0] and split[1] != 0
+    return (split[0], 1 / split[1]) if divides else None
 
 
 def _scalar_affine(value: Value) -> tuple[Value, float, float] | None:

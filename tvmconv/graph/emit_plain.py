@@ -98,6 +98,8 @@ def _rebuilt(emitter: Emitter, node: Node) -> Any:
     if node.op in ("mean", "max"):
         reduce = relax.op.mean if node.op == "mean" else relax.op.max
         return reduce(args[0], list(attrs["axis"]), attrs["keepdims"])
+    if node.op == "nn.pad":
+        return relax.op.nn.pad(args[0], list(attrs["pad_width"]), pad_value=attrs["pad_value"])
     if node.op == "permute_dims":
         return relax.op.permute_dims(args[0], list(attrs["axes"]))
     if node.op == "broadcast_to":

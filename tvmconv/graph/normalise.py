@@ -7,13 +7,14 @@ matrix product with a constant right side a ``dense`` node of the same form.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from tvmconv.graph.activations import canonical_activations
 from tvmconv.graph.affine import fold_affine
-from tvmconv.graph.fold import fold_constants
+from tvmconv.graph.fold import fold_constants, scalar
 from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
 from tvmconv.graph.one_dimensional import raise_signals
 from tvmconv.graph.padding import merge_padding
@@ -76,6 +77,8 @@ def _split_batch_norm(node: Node, mapping: dict[Value, Value]) -> list[Node]:
 
 
 _SHAPE_ONLY = ("reshape", "expand_dims", "squeeze", "flatten")
+# bounds that bound nothing
+_UNBOUNDED = {"maximum": -math.inf, "minimum": math.inf}
 
 
 def _simplify(node: Node, mapping: dict[Value, Value]) -> list[Node]:
@@ -97,12 +100,17 @@ def _simplify(node: Node, mapping: dict[Value, Value]) -> list[Node]:
             node.attrs = {**node.attrs, "axis": (2, 3)}
     elif node.op == "sum":
         _sum_of_stack(node)
-    elif node.op == "nn.dropout" or (
-        node.op == "broadcast_to" and source.shape == node.output.shape
-    ):
+    elif node.op == "nn.dropout" or _changes_nothing(node, source):
         mapping[node.output] = source
         return []
     return [node]
+
+
+def _changes_nothing(node: Node, source: Value) -> bool:
+    """Whether a node broadcasts to the shape its operand has, or has an infinite bound."""
+    if node.op in _UNBOUNDED and scalar(node.args[1]) != _UNBOUNDED[node.op]:
+        return False
+    return node.op in ("broadcast_to", *_UNBOUNDED) and source.shape == node.output.shape
 
 
 def _is_dense(node: Node) -> bool:

@@ -11,6 +11,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvmconv.graph.emit import emit_graph
 from tvmconv.graph.emitter import OPAQUE, Emitter
+from tvmconv.graph.functions import read_functions, without_unused
 from tvmconv.graph.ir import Graph, Node, Value
 from tvmconv.graph.layout import plan_layouts
 from tvmconv.graph.match import CONV, fuse_layers
@@ -40,18 +41,21 @@ def substitute(mod: Any, machine: Machine, policy: Policy | None) -> Any:
             "of static float32 type; bind it with relax.transform.BindParams before",
             stacklevel=2,
         )
-    return _compile_opaque(visitor.builder_.get(), mod, machine)
+    result = without_unused(visitor.builder_.get(), visitor.replaced)
+    return _compile_opaque(result, mod, machine)
 
 
 @mutator
 class _Substitution(PyExprMutator):  # type: ignore[misc]
     def __init__(self, mod: Any, machine: Machine, policy: Policy | None) -> None:
         super().__init__(mod)
+        self.mod = mod
         self.machine = machine
         self.policy = policy
         self.kernels: dict[Kernel, Any] = {}
         self.skipped: list[str] = []
         self.layers: list[str] = []
+        self.replaced: set[Any] = set()
 
     def visit_dataflow_block_(self, block: Any) -> Any:
         """Rewrite a block, or leave it where nothing in it can be replaced."""
@@ -71,6 +75,7 @@ class _Substitution(PyExprMutator):  # type: ignore[misc]
         self.skipped += [node.layer for node in nodes if _has_free_weight(node)]
         if not any(_is_conv(node) for node in nodes):
             return super().visit_dataflow_block_(block)
+        self.replaced |= read_functions(graph, self.mod)
         normalise(graph, self.machine.channel_block)
         fuse_layers(graph)
         self.layers += [node.layer for node in graph.nodes if node.op == CONV]
