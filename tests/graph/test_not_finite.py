@@ -19,13 +19,17 @@ CONSTANTS = {
     "weight": np.ones((16, 1, 1, 1), np.float32),
     "two": np.float32(2),
     "low": np.float32(-1),
+    "nan": np.float32(NAN),
     "vector": np.linspace(-1, 1, 16, dtype=np.float32).reshape(1, 16, 1, 1),
+    "nan_vector": np.resize(np.float32([NAN, 1, -1]), 16).reshape(1, 16, 1, 1),
 }
 # operators that keep a NaN, with what else onnxruntime makes of the values above
 OPERATORS: dict[str, tuple[str, list[str], dict[str, Any]]] = {
     "relu": ("Relu", [], {}),
     "leaky": ("LeakyRelu", [], {}),
     "clip": ("Clip", ["low", "two"], {}),
+    "clip_below": ("Clip", ["nan", "two"], {}),
+    "clip_above": ("Clip", ["low", "nan"], {}),
     "hard_sigmoid": ("HardSigmoid", [], {}),
     "hard_swish": ("HardSwish", [], {}),
     "elu": ("Elu", [], {}),
@@ -41,6 +45,8 @@ OPERATORS: dict[str, tuple[str, list[str], dict[str, Any]]] = {
     "min": ("Min", ["two"], {}),
     "max_vector": ("Max", ["vector"], {}),
     "min_vector": ("Min", ["vector"], {}),
+    "max_nan": ("Max", ["nan"], {}),
+    "min_nan_vector": ("Min", ["nan_vector"], {}),
     "max_tensor": ("Max", ["other"], {}),
     "min_tensor": ("Min", ["other"], {}),
 }

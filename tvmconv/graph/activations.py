@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -66,17 +67,26 @@ def _one_argument(node: Node, counts: Mapping[Value, int]) -> None:
     if node.op == "nn.relu6":
         _clip(node, node.args[0], 0.0, 6.0, counts)
     elif node.op == "clip" and "low" not in node.attrs:
-        low, high = scalar(node.args[1]), scalar(node.args[2])
+        low, high = _limit(node.args[1]), _limit(node.args[2])
         if low is not None and high is not None:
             _clip(node, node.args[0], low, high, counts)
     elif node.op in ("maximum", "minimum"):
         for source, bound in (node.args, node.args[::-1]):
-            limit = scalar(bound)
+            limit = _limit(bound)
             same_shape = isinstance(source, Value) and source.shape == node.output.shape
-            if limit is not None and same_shape and not source.is_const:
-                bounds = (limit, math.inf) if node.op == "maximum" else (-math.inf, limit)
-                _clip(node, source, *bounds, counts)
-                return
+            if limit is None or not same_shape or source.is_const:
+                continue
+            if node.op == "maximum":
+                _clip(node, source, limit, math.inf, counts)
+            else:
+                _clip(node, source, -math.inf, limit, counts)
+            return
+
+
+def _limit(value: Any) -> float | None:
+    """A scalar constant that bounds; beside a NaN every extreme is NaN."""
+    number = scalar(value)
+    return None if number is None or math.isnan(number) else number
 
 
 def _clip(node: Node, source: Value, low: float, high: float, counts: Mapping[Value, int]) -> None:

@@ -191,17 +191,22 @@ EXTREMES = ("maximum", "minimum")
 def extreme(builder: Any, op: str, left: Any, right: Any) -> Any:
     """``maximum`` or ``minimum`` of two Relax tensors that keeps the NaN of either.
 
-    A constant is none, and goes first: compiled code returns the second operand where one is NaN.
+    A constant goes first: compiled code returns the second operand where one is NaN.
     """
     function = getattr(relax.op, op)
-    if isinstance(right, Constant):
+    if _is_number(right):
         return function(right, left)
-    if isinstance(left, Constant):
+    if _is_number(left):
         return function(left, right)
     # of a chain the left one is the result so far: read twice in each step, the merged function
     # would double with every operand
     ordered = builder.emit(function(right, left))
     return relax.op.where(builder.emit(relax.op.isnan(right)), right, ordered)
+
+
+def _is_number(expr: Any) -> bool:
+    """Whether an operand is a constant without NaN."""
+    return isinstance(expr, Constant) and not np.isnan(expr.value.numpy()).any()
 
 
 @lru_cache(maxsize=512)

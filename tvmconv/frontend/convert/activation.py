@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isnan
 from typing import Any
 
 import numpy as np
@@ -49,8 +49,9 @@ def clip(e: Emitter, node: Node) -> Any:
         if low:
             x = e.emit(op.maximum(x, e.value(low)), "low")
         return op.minimum(x, e.value(high)) if high else x
-    low_value = -inf if bounds[0] is None else bounds[0]
-    high_value = inf if bounds[1] is None else bounds[1]
+    # a NaN bounds nothing in onnxruntime
+    low_value = -inf if bounds[0] is None or isnan(bounds[0]) else bounds[0]
+    high_value = inf if bounds[1] is None or isnan(bounds[1]) else bounds[1]
     if dtype == "float32":
         # opset 6 spells "no bound" as the largest float
         limit = float(np.finfo(np.float32).max)
