@@ -77,6 +77,8 @@ def _split_batch_norm(node: Node, mapping: dict[Value, Value]) -> list[Node]:
 
 
 _SHAPE_ONLY = ("reshape", "expand_dims", "squeeze", "flatten")
+# what a reduction of two stacked tensors is
+_OF_TWO = {"sum": "add", "max": "maximum", "min": "minimum"}
 # bounds that bound nothing
 _UNBOUNDED = {"maximum": -math.inf, "minimum": math.inf}
 
@@ -98,8 +100,8 @@ def _simplify(node: Node, mapping: dict[Value, Value]) -> list[Node]:
         axes = node.attrs.get("axis")
         if axes is not None and sorted(a % 4 for a in axes) == [2, 3]:
             node.attrs = {**node.attrs, "axis": (2, 3)}
-    elif node.op == "sum":
-        _sum_of_stack(node)
+    elif node.op in _OF_TWO:
+        _reduced_stack(node)
     elif node.op == "nn.dropout" or _changes_nothing(node, source):
         mapping[node.output] = source
         return []
@@ -126,8 +128,8 @@ def _is_dense(node: Node) -> bool:
     )
 
 
-def _sum_of_stack(node: Node) -> None:
-    """``sum(stack(a, b), axis=0)`` -> ``add(a, b)``, ONNX's Sum as the importer spells it."""
+def _reduced_stack(node: Node) -> None:
+    """``sum(stack(a, b), axis=0)`` -> ``add(a, b)``: Sum, Max and Min of TVM's importer."""
     stack = node.args[0].producer
     if stack is None or stack.op != "stack" or node.attrs.get("keepdims"):
         return
@@ -135,7 +137,7 @@ def _sum_of_stack(node: Node) -> None:
     if tuple(node.attrs.get("axis") or ()) != (0,) or stack.attrs.get("axis") not in (0, None):
         return
     if len(parts) == 2 and all(part.shape == node.output.shape for part in parts):
-        node.op, node.args, node.attrs, node.call = "add", parts, {}, None
+        node.op, node.args, node.attrs, node.call = _OF_TWO[node.op], parts, {}, None
 
 
 def _cancel_reshape(node: Node, mapping: dict[Value, Value]) -> list[Node]:
