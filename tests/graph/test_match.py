@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from tests.graph.network import Net, convs, epilogues, other_ops, prepared
+from tvmconv.graph.activations import canonical_activations, epilogue_step
+from tvmconv.graph.ir import Graph, Value, constant, make_node
 
 
 def test_bias_and_relu():
@@ -111,6 +116,83 @@ def test_one_sided_bounds():
     y = net.op("Min", net.conv("x", 16, 16), net.const(np.float32(2)))
     y = net.op("Max", net.conv(y, 16, 16), net.const(np.float32(0)))
     assert epilogues(prepared(net.model(y))) == ["bias+clip(-inf,2)", "bias+relu"]
+
+
+def test_bounds_one_after_the_other_are_one_clip():
+    bounds = [-np.inf, -1.0, 0.0, 2.0, np.inf]
+    values = np.linspace(-3, 3, 13)
+    for kinds in itertools.product(("Max", "Min"), repeat=3):
+        for limits in itertools.product(bounds, repeat=3):
+            x = Value((1, 4), "float32", "x")
+            nodes, last, expected = [], x, values
+            for kind, limit in zip(kinds, limits, strict=True):
+                op = "maximum" if kind == "Max" else "minimum"
+                nodes.append(make_node(op, [last, constant(np.float32(limit))], (1, 4)))
+                last, expected = nodes[-1].output, getattr(np, op)(expected, limit)
+            graph = Graph([x], nodes, [last])
+            canonical_activations(graph)
+            graph.remove_dead()
+            (node,) = graph.nodes
+            step = epilogue_step(node)
+            assert step is not None
+            low, high = step.params if step.kind == "clip" else (0.0, np.inf)
+            np.testing.assert_array_equal(np.minimum(np.maximum(values, low), high), expected)
+
+
+def test_a_bound_that_something_else_reads_stays():
+    net = Net(1, 16, 8, 8)
+    low = net.op("Relu", net.conv("x", 16, 16))
+    y = net.op("Min", low, net.const(np.float32(6)))
+    graph = prepared(net.model(net.op("Add", low, y)))
+    assert epilogues(graph) == ["bias+relu"]
+    assert other_ops(graph) == ["clip", "add"]
+
+
+def gate(net: Net, x: str, shift: float = 3, high: float = 6) -> str:
+    shifted = net.op("Add", x, net.const(np.float32(shift)))
+    return str(net.op("Clip", shifted, net.const(np.float32(0)), net.const(np.float32(high))))
+
+
+def divided(net: Net, x: str, by: float = 6) -> str:
+    return str(net.op("Div", x, net.const(np.float32(by))))
+
+
+@pytest.mark.parametrize(
+    ("activation", "expected"),
+    [
+        # the number that is added goes into the bias where nothing else reads the sum
+        (lambda n, y: divided(n, gate(n, y)), "bias+hardsigmoid(0.166666672,0)"),
+        (lambda n, y: divided(n, gate(n, y, 1, 4), 4), "bias+hardsigmoid(0.25,0)"),
+        (lambda n, y: n.op("Mul", y, divided(n, gate(n, y))), "bias+hardswish"),
+        (lambda n, y: n.op("Mul", divided(n, gate(n, y)), y), "bias+hardswish"),
+        (lambda n, y: divided(n, n.op("Mul", gate(n, y), y)), "bias+hardswish"),
+        (lambda n, y: n.op("Mul", n.const(np.float32(1 / 6)), n.op("Mul", y, gate(n, y))),
+         "bias+hardswish"),
+    ],
+)  # fmt: skip
+def test_hard_activations_in_several_operators(
+    activation: Callable[[Net, str], str], expected: str
+):
+    net = Net(1, 16, 8, 8)
+    graph = prepared(net.model(activation(net, net.conv("x", 16, 16))))
+    assert epilogues(graph) == [expected]
+    assert other_ops(graph) == []
+
+
+@pytest.mark.parametrize(
+    "activation",
+    [
+        lambda n, y: divided(n, gate(n, y), 5),
+        lambda n, y: divided(n, n.op("Mul", y, gate(n, y, 2))),
+        lambda n, y: divided(n, n.op("Mul", y, gate(n, "x"))),
+        lambda n, y: n.op("Div", n.const(np.float32(6)), gate(n, y)),
+    ],
+)
+def test_almost_hard_activations(activation: Callable[[Net, str], str]):
+    net = Net(1, 16, 8, 8)
+    graph = prepared(net.model(activation(net, net.conv("x", 16, 16))))
+    assert epilogues(graph) in (["bias"], ["bias+clip(0,6)"])
+    assert other_ops(graph)
 
 
 def test_channel_constants_fold_into_weight_and_bias():

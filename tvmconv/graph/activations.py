@@ -162,7 +162,10 @@ def _hard_gate(node: Node, scale: float) -> tuple[Value, float, float] | None:
         return None
     affine = _scalar_affine(node.args[0])
     if affine is None:
-        return None
+        if scale == 1:
+            return None
+        # ReLU6(x) / 6: what was added to x may be in the bias of the layer before
+        affine = node.args[0], 1.0, 0.0
     # as an ONNX attribute holds them, so that the layer has one name however it was spelled
     alpha, beta = (float(np.float32(number * scale)) for number in affine[1:])
     return affine[0], alpha, beta
