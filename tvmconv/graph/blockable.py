@@ -1,8 +1,9 @@
 """Which operators can compute on the channel-blocked layout (N, C/c, H, W, c).
 
 The surplus lanes of a last, partly filled block hold finite values that mean nothing. An
-operator that could turn such a value into an infinity or NaN (logarithms, division by a tensor)
-is not listed: the value would spread into real channels where zero weights multiply it.
+operator that could turn such a value into an infinity or NaN (exponentials, logarithms, division
+by a tensor) is blocked only where the range of its operand excludes that: the value would spread
+into real channels where zero weights multiply it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from tvmconv.graph.activations import ACTIVATIONS, epilogue_step
 from tvmconv.graph.fold import scalar
 from tvmconv.graph.ir import Node, Value
 from tvmconv.graph.match import CONV
+from tvmconv.graph.ranges import value_range
 
 _UNARY = (
     "abs",
@@ -28,6 +30,9 @@ _UNARY = (
     "sign",
 )
 _BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
+# far enough from where exp overflows and from zero that products of some results are finite
+_LARGEST_EXPONENT = 16.0
+_SMALLEST_DIVISOR = 1e-3
 
 
 def can_block(node: Node) -> bool:
@@ -62,7 +67,17 @@ def _binary(node: Node) -> bool:
 
 def _divide(node: Node) -> bool:
     divisor = scalar(node.args[1])
-    return _binary(node) and divisor is not None and divisor != 0
+    if divisor is not None:
+        return _binary(node) and divisor != 0
+    return _binary(node) and value_range(node.args[1])[0] >= _SMALLEST_DIVISOR
+
+
+def _exp(node: Node) -> bool:
+    return _always(node) and value_range(node.args[0])[1] <= _LARGEST_EXPONENT
+
+
+def _log(node: Node) -> bool:
+    return _always(node) and value_range(node.args[0])[0] >= _SMALLEST_DIVISOR
 
 
 def _pool(node: Node) -> bool:
@@ -141,6 +156,8 @@ _RULES: dict[str, Callable[[Node], bool]] = {
     "depth_to_space": _always,
     "lrn": _always,
     "divide": _divide,
+    "exp": _exp,
+    "log": _log,
     **dict.fromkeys(_BINARY, _binary),
     **dict.fromkeys((*_UNARY, *ACTIVATIONS), _activation),
 }
