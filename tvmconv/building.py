@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvmconv.core.arguments import function
 from tvmconv.core.interrupts import checkpoint, uninterrupted
-from tvmconv.machines.targets import resolve_machine
+from tvmconv.machines.targets import TargetLike, resolve_machine
 from tvmconv.runtime import forks
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Progress = Callable[[str, int, int], None]
 @forks.native(lengthy=True)
 def build(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
-    target: Any = "native",
+    target: TargetLike = "native",
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     threads: int | None = None,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import tvm
-
-from tvmconv.machines.targets import resolve_machine
+from tvmconv.machines.targets import TargetLike, resolve_machine
 from tvmconv.records.lookup import search_path
 from tvmconv.selection.policy import make_policy
+from tvmconv.tvm_api import ir
+from tvmconv.tvm_api.types import IRModule, Pass
 
 if TYPE_CHECKING:
     from tvmconv.selection.policy import Overrides
@@ -19,7 +19,7 @@ __all__ = ["ScheduleOperators", "SubstituteConv2d"]
 
 
 def SubstituteConv2d(
-    target: Any = "native",
+    target: TargetLike = "native",
     threads: int | None = None,
     algorithms: Sequence[str] | None = None,
     *,
@@ -28,7 +28,7 @@ def SubstituteConv2d(
     overrides: Overrides | None = None,
     finite: bool = True,
     log: str | os.PathLike[str] | None = None,
-) -> Any:
+) -> Pass:
     """Replace convolutions by tvmconv's kernels.
 
     Works on every dataflow block of every Relax function. A convolution with its batch
@@ -99,15 +99,15 @@ def SubstituteConv2d(
         algorithms, error_budget, memory_budget, overrides, search_path(log), finite=finite
     )
 
-    def transform(mod: Any, context: Any) -> Any:
+    def transform(mod: IRModule, context: object) -> IRModule:
         from tvmconv.graph.substitute import substitute
 
         return substitute(mod, machine, policy)
 
-    return tvm.transform.module_pass(transform, opt_level=0, name="tvmconv.SubstituteConv2d")
+    return ir.transform.module_pass(transform, opt_level=0, name="tvmconv.SubstituteConv2d")
 
 
-def ScheduleOperators(target: Any = "native", threads: int | None = None) -> Any:
+def ScheduleOperators(target: TargetLike = "native", threads: int | None = None) -> Pass:
     """Schedule and compile every function that is left; the last pass before ``relax.build``.
 
     Without it, operators between the convolutions run as plain serial loops. Functions of
@@ -130,10 +130,10 @@ def ScheduleOperators(target: Any = "native", threads: int | None = None) -> Any
     """
     machine = resolve_machine(target, threads)
 
-    def transform(mod: Any, context: Any) -> Any:
+    def transform(mod: IRModule, context: object) -> IRModule:
         from tvmconv.compile.external import compile_functions
         from tvmconv.kernels.rules import schedule_module
 
         return compile_functions(schedule_module(mod, machine), machine, lambda _var, _func: True)
 
-    return tvm.transform.module_pass(transform, opt_level=0, name="tvmconv.ScheduleOperators")
+    return ir.transform.module_pass(transform, opt_level=0, name="tvmconv.ScheduleOperators")

@@ -7,6 +7,7 @@ Architectures for Efficient Video Recognition", table 1).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,40 +67,26 @@ class ClipBuilder(NetworkBuilder):
         return Clip(name, channels, height, width, frames=frames)
 
 
-def r3d_18(
-    *,
-    image: Size = 112,
-    frames: int = 16,
-    width: float = 1.0,
-    classes: int = 400,
-    batch: int = 1,
-    seed: int = 0,
-) -> ModelProto:
-    """R3D-18, every convolution 3x3x3: 33,371,472 parameters at full size."""
-    net = ClipBuilder("r3d_18", seed, batch)
-    x = net.clip(3, frames, image)
-    x = net.conv3d("stem.0", x, scaled(64, width), (3, 7, 7), (1, 2, 2))
-    x = net.relu("stem.2", net.batch_norm("stem.1", x))
-    return _resnet(net, x, width, classes, factorised=False)
+def r3d_18(**options: Any) -> ModelProto:
+    """R3D-18, every convolution 3x3x3: 33,371,472 parameters; options as of :func:`_resnet`."""
+
+    def stem(net: ClipBuilder, x: Clip, width: float) -> Clip:
+        x = net.conv3d("stem.0", x, scaled(64, width), (3, 7, 7), (1, 2, 2))
+        return net.relu("stem.2", net.batch_norm("stem.1", x))
+
+    return _resnet("r3d_18", stem, factorised=False, **options)
 
 
-def r2plus1d_18(
-    *,
-    image: Size = 112,
-    frames: int = 16,
-    width: float = 1.0,
-    classes: int = 400,
-    batch: int = 1,
-    seed: int = 0,
-) -> ModelProto:
-    """R(2+1)D-18, 1x3x3 and then 3x1x1 convolutions: 31,505,325 parameters at full size."""
-    net = ClipBuilder("r2plus1d_18", seed, batch)
-    x = net.clip(3, frames, image)
-    x = net.conv3d("stem.0", x, scaled(45, width), (1, 7, 7), (1, 2, 2))
-    x = net.relu("stem.2", net.batch_norm("stem.1", x))
-    x = net.conv3d("stem.3", x, scaled(64, width), (3, 1, 1))
-    x = net.relu("stem.5", net.batch_norm("stem.4", x))
-    return _resnet(net, x, width, classes, factorised=True)
+def r2plus1d_18(**options: Any) -> ModelProto:
+    """R(2+1)D-18, 1x3x3 and then 3x1x1 convolutions: 31,505,325 parameters; options as above."""
+
+    def stem(net: ClipBuilder, x: Clip, width: float) -> Clip:
+        x = net.conv3d("stem.0", x, scaled(45, width), (1, 7, 7), (1, 2, 2))
+        x = net.relu("stem.2", net.batch_norm("stem.1", x))
+        x = net.conv3d("stem.3", x, scaled(64, width), (3, 1, 1))
+        return net.relu("stem.5", net.batch_norm("stem.4", x))
+
+    return _resnet("r2plus1d_18", stem, factorised=True, **options)
 
 
 def x3d_s(
@@ -157,8 +144,20 @@ def _x3d_block(
 
 
 def _resnet(
-    net: ClipBuilder, x: Clip, width: float, classes: int, *, factorised: bool
+    name: str,
+    stem: Callable[[ClipBuilder, Clip, float], Clip],
+    *,
+    factorised: bool,
+    image: Size = 112,
+    frames: int = 16,
+    width: float = 1.0,
+    classes: int = 400,
+    batch: int = 1,
+    seed: int = 0,
 ) -> ModelProto:
+    """A residual network of 18 layers; ``width`` scales the channels of the paper's."""
+    net = ClipBuilder(name, seed, batch)
+    x = stem(net, net.clip(3, frames, image), width)
     for stage, channels in enumerate(_STAGE_CHANNELS, start=1):
         for index in range(2):
             stride = 2 if stage > 1 and index == 0 else 1

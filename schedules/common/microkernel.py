@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 
-def transform_tile(schedule: Any, block: Any, at: Any) -> None:
+def transform_tile(schedule: Schedule, block: BlockRV, at: LoopRV) -> None:
     """One pass of a Winograd transform: the values of a tile in registers, or on the stack.
 
     The block's last loops are the tile's rows, its columns and the lanes; ``at`` is the loop of
@@ -22,14 +23,14 @@ def transform_tile(schedule: Any, block: Any, at: Any) -> None:
 
 
 def register_tile(
-    schedule: Any,
-    block: Any,
-    output: Any,
+    schedule: Schedule,
+    block: BlockRV,
+    output: BlockRV,
     *,
-    at: Any,
-    reduction: Any,
-    tile: Sequence[Any],
-    lane: Any,
+    at: LoopRV,
+    reduction: LoopRV,
+    tile: Sequence[LoopRV],
+    lane: LoopRV,
 ) -> None:
     """Keep one tile of a reduction in registers and store it through the epilogue.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from tvmconv.tir.annotations import mark_tail
+from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 # Work below this many elements runs on one thread: waking the pool costs about as much.
 PARALLEL_ELEMENTS = 16384
@@ -32,9 +34,9 @@ class Block:
     """
 
     name: str
-    rv: Any
+    rv: BlockRV
     kinds: str
-    loops: tuple[Any, ...]
+    loops: tuple[LoopRV, ...]
     extents: tuple[int, ...]
 
     @property
@@ -53,15 +55,15 @@ class Block:
         return prod(self.extents)
 
 
-def blocks(schedule: Any) -> list[Block]:
+def blocks(schedule: Schedule) -> list[Block]:
     """The blocks of a function, in program order."""
     root = schedule.get_sblock("root")
     return [inspect(schedule, rv) for rv in schedule.get_child_blocks(root)]
 
 
-def inspect(schedule: Any, rv: Any) -> Block:
+def inspect(schedule: Schedule, rv: BlockRV) -> Block:
     """Describe one block."""
-    from tvm import tirx
+    from tvmconv.tvm_api import tirx
 
     statement = schedule.get(rv)
     kinds = {0: "S", 2: "R"}
@@ -76,18 +78,18 @@ def inspect(schedule: Any, rv: Any) -> Block:
     return Block(str(statement.name_hint), rv, axes, tuple(loops), tuple(extents))
 
 
-def annotation(schedule: Any, block: Block, key: str) -> Any:
+def annotation(schedule: Schedule, block: Block, key: str) -> Any:
     """A value that the tensor expression attached to a block, or None."""
     value = schedule.get(block.rv).annotations.get(key)
     return str(value) if isinstance(value, str) else value
 
 
-def has_operator(schedule: Any, block: Block, *names: str) -> bool:
+def has_operator(schedule: Schedule, block: Block, *names: str) -> bool:
     """Whether the block carries one of these ``tvmconv.operator`` marks."""
     return annotation(schedule, block, "tvmconv.operator") in names
 
 
-def vectorise(schedule: Any, loop: Any, lanes: int) -> Any:
+def vectorise(schedule: Schedule, loop: LoopRV, lanes: int) -> LoopRV | None:
     """Vectorise a loop; a remainder becomes code of its own. Returns the outer part, if any.
 
     Loops shorter than a vector become one short vector.
@@ -104,7 +106,7 @@ def vectorise(schedule: Any, loop: Any, lanes: int) -> Any:
     return outer
 
 
-def parallelise(schedule: Any, loops: list[Any], work: int, cores: int) -> Any:
+def parallelise(schedule: Schedule, loops: Sequence[LoopRV], work: int, cores: int) -> LoopRV:
     """Fuse loops and share them between the threads, where the work is worth it."""
     fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
     if cores > 1 and work >= PARALLEL_ELEMENTS and int(schedule.get(fused).extent) > 1:
@@ -112,13 +114,12 @@ def parallelise(schedule: Any, loops: list[Any], work: int, cores: int) -> Any:
     return fused
 
 
-def inline_injective(schedule: Any) -> None:
+def inline_injective(schedule: Schedule) -> None:
     """Inline every element-wise intermediate into its consumers, where TVM can.
 
     Reductions stay; an element-wise block after a reduction stays as the last block.
     """
-    from tvm.s_tir.schedule import ScheduleError
-    from tvm.s_tir.schedule.analysis import is_output_block
+    from tvmconv.tvm_api.s_tir import ScheduleError, is_output_block
 
     for block in blocks(schedule):
         if not block.is_spatial or is_output_block(schedule, block.rv):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.nest import annotation, blocks, has_operator, parallelise
 from tvmconv.schedules.cpu.elementwise import spatial_block
+from tvmconv.tvm_api.types import PrimFunc, Schedule
 
 
-def rule(func: Any, machine: Any) -> Any:
+def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule ``tvmconv.operators.dense``.
 
     1. One register tile (rows x vectors of outputs) runs over the whole inner dimension.
@@ -21,7 +21,7 @@ def rule(func: Any, machine: Any) -> Any:
     4. The epilogue is a pass of its own over the few results, since the last tile may be wider
        than the output.
     """
-    from tvm.s_tir import Schedule
+    from tvmconv.tvm_api.s_tir import Schedule
 
     schedule = Schedule(func, enable_check=False)
     found = blocks(schedule)

@@ -9,8 +9,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
@@ -22,6 +20,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.threads import band_tiles, row_bands
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_taps
+from tvmconv.tvm_api.types import Schedule
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
 _UNROLL_LIMIT = 256
@@ -63,7 +62,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     check_registers(machine, tile_h * tile_w + 2, tile)
 
 
-def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the function of :class:`tvmconv.algorithms.depthwise.Depthwise`."""
     tile_h, tile_w, bands = (config.int(name) for name in ("tile_h", "tile_w", "bands"))
     block, output = schedule.get_sblock("depthwiseconv2d"), schedule.get_sblock("output")

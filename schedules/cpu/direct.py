@@ -11,8 +11,6 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvmconv.algorithms.direct import flattened
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
@@ -23,6 +21,7 @@ from tvmconv.costs.tile_knobs import OUT_BLOCKS, flag
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_prefetch, mark_taps
+from tvmconv.tvm_api.types import LoopRV, Schedule
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
     (
@@ -71,7 +70,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     )
 
 
-def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.direct.Direct` in place."""
     w = flattened(workload)
     if w != workload:
@@ -84,7 +83,7 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     tile = (h_tile, x_tile, kb_tile)
     if w.out_height == 1:
         cache, x_outer = _cache_block(schedule, x_outer, config)
-        parallel: tuple[Any, ...] = (n, cache, kb_outer)
+        parallel: tuple[LoopRV, ...] = (n, cache, kb_outer)
         schedule.reorder(*parallel, h_outer, x_outer, cb, *depth, r, s, c, *tile, lane)
     else:
         cache, h_outer = _cache_block(schedule, h_outer, config)
@@ -122,7 +121,7 @@ def _row_blocks(w: Conv2dWorkload) -> tuple[int, ...]:
     return (0, *(rows for rows in (2, 4, 7, 8, 14, 16, 28, 32) if rows < count))
 
 
-def _cache_block(schedule: Any, tiles: Any, config: Config) -> tuple[Any, Any]:
+def _cache_block(schedule: Schedule, tiles: LoopRV, config: Config) -> tuple[LoopRV, LoopRV]:
     """Split a loop over tile rows (or tiles) into cache blocks."""
     count = int(schedule.get(tiles).extent)
     outer, inner = schedule.split(tiles, [None, min(config.int("rows"), count) or count])

@@ -11,8 +11,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
@@ -24,6 +22,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.threads import band_tiles, row_bands
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_taps
+from tvmconv.tvm_api.types import Schedule
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
 _UNROLL_LIMIT = 320
@@ -86,7 +85,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     check_registers(machine, oc * tile_h * tile_w + oc + (oc > 1), tile)
 
 
-def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the function of :class:`tvmconv.algorithms.direct_first.DirectFirst`."""
     oc, tile_h, tile_w, bands = _values(config)
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")

@@ -6,8 +6,6 @@ taps, input channels, columns, output channels, the lanes of which are a vector.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvmconv.algorithms.direct import flattened
 from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
@@ -16,6 +14,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.register_tile import TileModel
 from tvmconv.costs.tile_knobs import OUT_BLOCKS
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Schedule
 
 VARIANTS = ("naive", "reordered")
 STEPS: tuple[dict[str, KnobValue], ...] = tuple({"variant": variant} for variant in VARIANTS)
@@ -45,7 +44,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         raise ConfigError(f"oc={config.int('oc')} of {workload} must be 1 or more")
 
 
-def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.direct_naive.DirectNaive` in place."""
     if flattened(workload) != workload:
         schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from math import gcd, prod
-from typing import Any
 
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import (
     PARALLEL_ELEMENTS,
     Block,
@@ -14,9 +14,10 @@ from tvmconv.schedules.common.nest import (
     vectorise,
 )
 from tvmconv.tir.axes import collapsible_axes
+from tvmconv.tvm_api.types import PrimFunc, Schedule
 
 
-def rule(func: Any, machine: Any) -> Any:
+def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule a function whose blocks, after inlining, are all spatial.
 
     1. Intermediates are inlined.
@@ -24,7 +25,7 @@ def rule(func: Any, machine: Any) -> Any:
        image rows do not leave short vectors.
     3. That loop is vectorised, the outer ones are shared between the threads.
     """
-    from tvm.s_tir import Schedule
+    from tvmconv.tvm_api.s_tir import Schedule
 
     schedule = Schedule(func, enable_check=False)
     inline_injective(schedule)
@@ -36,7 +37,7 @@ def rule(func: Any, machine: Any) -> Any:
     return schedule
 
 
-def spatial_block(schedule: Any, block: Block, machine: Any) -> None:
+def spatial_block(schedule: Schedule, block: Block, machine: Machine) -> None:
     """Parallel outer loops and a vectorised inner one for a block without reduction."""
     loops, extents = list(block.loops), list(block.extents)
     if not loops:

@@ -11,8 +11,6 @@ The five loops around the register tile (FTEngine, section 4.2.2), outermost fir
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.gemm_workload import GemmWorkload
@@ -26,6 +24,7 @@ from tvmconv.tir.annotations import (
     mark_stream,
     mark_transpose,
 )
+from tvmconv.tvm_api.types import LoopRV, Schedule
 
 __all__ = ["KNOBS", "apply", "check", "default_config"]
 
@@ -52,7 +51,7 @@ def check(workload: GemmWorkload, machine: Machine, config: Config) -> None:
         )
 
 
-def apply(schedule: Any, workload: GemmWorkload, machine: Machine, config: Config) -> None:
+def apply(schedule: Schedule, workload: GemmWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :func:`tvmconv.algorithms.gemm.compute` in place."""
     product, output = schedule.get_sblock("product"), schedule.get_sblock("output")
     rows, vectors = config.int("mc") // config.int("mr"), config.int("nr") // machine.lanes
@@ -93,7 +92,7 @@ def apply(schedule: Any, workload: GemmWorkload, machine: Machine, config: Confi
         mark_result(schedule, tile)
 
 
-def _pack_a(schedule: Any, at: Any, machine: Machine) -> None:
+def _pack_a(schedule: Schedule, at: LoopRV, machine: Machine) -> None:
     """Slivers of A: rows along k become columns along m, in squares of registers."""
     block = schedule.get_sblock("pack_a")
     schedule.compute_at(block, at, preserve_unit_loops=True)
@@ -107,7 +106,7 @@ def _pack_a(schedule: Any, at: Any, machine: Machine) -> None:
     schedule.vectorize(x)
 
 
-def _pack_b(schedule: Any, at: Any, machine: Machine, parallel: bool) -> None:
+def _pack_b(schedule: Schedule, at: LoopRV, machine: Machine, parallel: bool) -> None:
     """Slivers of B, a vector at a time."""
     block = schedule.get_sblock("pack_b")
     schedule.compute_at(block, at, preserve_unit_loops=True)

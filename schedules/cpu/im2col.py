@@ -11,8 +11,6 @@ The five loops of GEBP around the register tile, outermost first:
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvmconv.algorithms.im2col import depth_blocks
 from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
@@ -25,6 +23,7 @@ from tvmconv.costs.tile_knobs import OUT_BLOCKS
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.tir.annotations import mark_cases
+from tvmconv.tvm_api.types import Schedule
 
 # panels are written and read again between the image and the products
 _SLOWER_STREAM = 1.25
@@ -90,7 +89,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     check_registers(machine, mr * oc + oc + 1, f"tile mr={mr} oc={oc} of {workload}")
 
 
-def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.im2col.Im2col` in place."""
     schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")

@@ -12,8 +12,6 @@ reduction, which needs no horizontal sums and no minimum kernel height):
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvmconv.algorithms.direct import input_span
 from tvmconv.algorithms.im2win import columns, region_rows
 from tvmconv.core.config import Config
@@ -26,6 +24,7 @@ from tvmconv.costs.tile_knobs import OUT_BLOCKS
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.tir.annotations import mark_cases, mark_parallel
+from tvmconv.tvm_api.types import Schedule
 
 # Cycles of copying one vector into a strip, and by which a line of a strip arrives late in every
 # tile that reads it; time of waiting for weights over that of direct convolution, which fetches
@@ -81,7 +80,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     check_registers(machine, registers, f"tile oc={oc} oh={oh} ow={ow} of {workload}")
 
 
-def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.im2win.Im2win` in place."""
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     n, kb, m, x, lane, cb, v, u, c = schedule.get_loops(block)

@@ -14,8 +14,6 @@ parallel  output blocks and images over the threads
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
@@ -24,6 +22,7 @@ from tvmconv.costs.cuts import balanced
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.tir.annotations import mark_cases
+from tvmconv.tvm_api.types import BlockRV, Schedule
 
 LEVELS = ("base", "reorder", "vector", "unroll", "register", "cache", "parallel")
 STEPS = tuple({"level": level} for level in LEVELS)
@@ -65,7 +64,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         )
 
 
-def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.im2win_nchw.Im2winNchw` in place."""
     level = LEVELS.index(str(config["level"]))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
@@ -85,7 +84,9 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
         schedule.unroll(u)
 
 
-def _registers(schedule: Any, block: Any, output: Any, config: Config, level: int) -> None:
+def _registers(
+    schedule: Schedule, block: BlockRV, output: BlockRV, config: Config, level: int
+) -> None:
     n, kb, m, x, lane, c, v, u = schedule.get_loops(block)
     x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
     outer = (kb, n, m) if level >= LEVELS.index("cache") else (n, m, kb)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import (
     PARALLEL_ELEMENTS,
     Block,
@@ -13,12 +12,13 @@ from tvmconv.schedules.common.nest import (
     parallelise,
 )
 from tvmconv.tir.rewrite import substitute
+from tvmconv.tvm_api.types import Expr, Index, PrimFunc, Schedule
 
 # statements of unrolled code that are still compiled within a second or two
 _MOST_MOVES = 2048
 
 
-def rule(func: Any, machine: Any) -> Any:
+def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule channel shuffles, and concatenations and slices that cross block borders.
 
     1. For every block of the result the channel numbers are constants. Where each lane is one
@@ -28,7 +28,7 @@ def rule(func: Any, machine: Any) -> Any:
     3. Image rows are shared between the threads. A block's row of pixels is finished before the
        next block, so that only a few streams are open at a time.
     """
-    from tvm.s_tir import Schedule
+    from tvmconv.tvm_api.s_tir import Schedule
 
     schedule = Schedule(func, enable_check=False)
     names = ("shuffle", "concat_unaligned", "slice_unaligned")
@@ -53,9 +53,11 @@ def rule(func: Any, machine: Any) -> Any:
     return schedule
 
 
-def _permutations(schedule: Any, block: Block, func: Any, machine: Any) -> Any:
+def _permutations(
+    schedule: Schedule, block: Block, func: PrimFunc, machine: Machine
+) -> PrimFunc | None:
     """The function as permutations of vectors, or None where a lane is not a plain move."""
-    from tvm import ir, tirx
+    from tvmconv.tvm_api import ir, tirx
 
     statement = schedule.get(block.rv)
     store = statement.body
@@ -85,18 +87,17 @@ def _permutations(schedule: Any, block: Block, func: Any, machine: Any) -> Any:
     return func.with_body(tirx.For(row, 0, batch * height, kind, body))
 
 
-def _vector(value: Any, known: dict[Any, Any], lane: Any, lanes: int) -> Any:
+def _vector(value: Expr, known: dict[Expr, Index], lane: Expr, lanes: int) -> Expr | None:
     """One block's vector as a permutation of input vectors."""
-    import tvm_ffi
-    from tvm import ir, sym, tirx
+    from tvmconv.tvm_api import ffi, ir, sym, tirx
 
     analyzer = sym.Analyzer()
-    sources: list[Any] = []
+    sources: list[Expr] = []
     picks: list[int] = []
     for position in range(lanes):
         item = analyzer.simplify(substitute(value, {**known, lane: position}))
         if isinstance(item, tirx.FloatImm):
-            vector: Any = tirx.Broadcast(item, lanes)
+            vector: Expr = tirx.Broadcast(item, lanes)
             offset = 0
         elif isinstance(item, ir.TensorLoad) and isinstance(item.indices[4], tirx.IntImm):
             *outer, inner = item.indices
@@ -107,9 +108,7 @@ def _vector(value: Any, known: dict[Any, Any], lane: Any, lanes: int) -> Any:
         else:
             return None
         same = [
-            i
-            for i, s in enumerate(sources)
-            if tvm_ffi.structural_equal(s, vector, map_free_vars=False)
+            i for i, s in enumerate(sources) if ffi.structural_equal(s, vector, map_free_vars=False)
         ]
         if not same:
             sources.append(vector)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import blocks, has_operator, parallelise, vectorise
+from tvmconv.tvm_api.types import PrimFunc, Schedule
 
 
-def rule(func: Any, machine: Any) -> Any:
+def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule the blocked form of ``tvmconv.operators.lrn``.
 
     1. The squares of one pixel's channels are kept in a small buffer in the nearest cache.
     2. Squares and results are vectorised over channels.
     3. Image rows are shared between the threads.
     """
-    from tvm.s_tir import Schedule
+    from tvmconv.tvm_api.s_tir import Schedule
 
     schedule = Schedule(func, enable_check=False)
     found = blocks(schedule)

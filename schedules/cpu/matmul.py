@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.nest import Block, blocks, inline_injective, parallelise
 from tvmconv.schedules.cpu.elementwise import spatial_block
 from tvmconv.tir.axes import loads
 from tvmconv.tir.rewrite import variables
+from tvmconv.tvm_api.types import Expr, IndexMap, PrimFunc, Schedule
 
 # below this many multiply-adds the copies cost more than they save
 _SMALLEST = 4096
 
 
-def rule(func: Any, machine: Any) -> Any:
+def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule a (batched) matrix product ``C[.., m, n] += A[.., m, k] * B``.
 
     1. The matrices are padded to whole register tiles where those do not divide them.
@@ -24,7 +26,7 @@ def rule(func: Any, machine: Any) -> Any:
     3. One register tile of rows and vectors runs over the whole inner dimension; batches and
        panels are shared between the threads.
     """
-    from tvm.s_tir import Schedule
+    from tvmconv.tvm_api.s_tir import Schedule
 
     schedule = Schedule(func, enable_check=False)
     inline_injective(schedule)
@@ -78,10 +80,10 @@ class _Operand:
     inner_axis: int
     index_dtype: str
 
-    def panels(self, width: int) -> Any:
+    def panels(self, width: int) -> IndexMap:
         """Index map to ``(.., n / width, k, n % width)``."""
 
-        def position(*index: Any) -> tuple[Any, ...]:
+        def position(*index: Expr) -> tuple[Expr, ...]:
             n, k = index[self.column_axis], index[self.inner_axis]
             matrix = (self.column_axis, self.inner_axis)
             outer = (item for axis, item in enumerate(index) if axis not in matrix)
@@ -90,13 +92,13 @@ class _Operand:
         return _index_map(position, self.axes, self.index_dtype)
 
 
-def _index_map(position: Any, axes: int, dtype: str) -> Any:
-    from tvm.tirx import IndexMap
+def _index_map(position: Callable[..., tuple[Expr, ...]], axes: int, dtype: str) -> IndexMap:
+    from tvmconv.tvm_api import tirx
 
-    return IndexMap.from_func(position, ndim=axes, index_dtype=dtype)
+    return tirx.IndexMap.from_func(position, ndim=axes, index_dtype=dtype)
 
 
-def _columns_operand(schedule: Any, block: Block) -> _Operand | None:
+def _columns_operand(schedule: Schedule, block: Block) -> _Operand | None:
     """B of a plain matrix product; None for any other reduction."""
     if len(block.kinds) < 3 or block.kinds != "S" * (len(block.kinds) - 1) + "R":
         return None
@@ -120,7 +122,7 @@ def _columns_operand(schedule: Any, block: Block) -> _Operand | None:
     return _Operand(index, len(axes), column[0], inner[0], str(n.ty.dtype))
 
 
-def _tile(block: Block, machine: Any) -> tuple[int, int]:
+def _tile(block: Block, machine: Machine) -> tuple[int, int]:
     """Rows and columns of the register tile."""
     *_, m, n, _ = block.extents
     vectors = 2 if n > machine.lanes else 1

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import Block, blocks, inline_injective, parallelise, vectorise
 from tvmconv.schedules.cpu.elementwise import spatial_block
 from tvmconv.tir.annotations import mark_tail
 from tvmconv.tir.axes import contiguous_axis
+from tvmconv.tvm_api.types import LoopRV, PrimFunc, Schedule
 
 
-def rule(func: Any, machine: Any) -> Any:
+def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule reductions and the element-wise blocks around them.
 
     1. Element-wise intermediates are inlined.
@@ -19,7 +19,7 @@ def rule(func: Any, machine: Any) -> Any:
     3. One whose loads are contiguous along the reduced axis keeps a vector of partial results,
        which a second block combines.
     """
-    from tvm.s_tir import Schedule
+    from tvmconv.tvm_api.s_tir import Schedule
 
     schedule = Schedule(func, enable_check=False)
     inline_injective(schedule)
@@ -35,7 +35,7 @@ def rule(func: Any, machine: Any) -> Any:
     return schedule
 
 
-def reduction_block(schedule: Any, block: Block, machine: Any) -> None:
+def reduction_block(schedule: Schedule, block: Block, machine: Machine) -> None:
     """Parallel over spatial loops; vectors along whichever axis is contiguous in memory."""
     statement = schedule.get(block.rv)
     axis = contiguous_axis(statement)
@@ -50,13 +50,13 @@ def reduction_block(schedule: Any, block: Block, machine: Any) -> None:
         _scalar(schedule, block, machine)
 
 
-def _split_axes(block: Block, without: int) -> tuple[list[Any], list[Any]]:
+def _split_axes(block: Block, without: int) -> tuple[list[LoopRV], list[LoopRV]]:
     spatial = [loop for i, loop in enumerate(block.loops) if block.kinds[i] == "S" and i != without]
     reduced = [loop for i, loop in enumerate(block.loops) if block.kinds[i] == "R" and i != without]
     return spatial, reduced
 
 
-def _along_spatial(schedule: Any, block: Block, position: int, machine: Any) -> None:
+def _along_spatial(schedule: Schedule, block: Block, position: int, machine: Machine) -> None:
     spatial, reduced = _split_axes(block, position)
     loop = block.loops[position]
     extent = block.extents[position]
@@ -73,7 +73,7 @@ def _along_spatial(schedule: Any, block: Block, position: int, machine: Any) -> 
     vectorise(schedule, lane, machine.lanes)
 
 
-def _along_reduced(schedule: Any, block: Block, position: int, machine: Any) -> None:
+def _along_reduced(schedule: Schedule, block: Block, position: int, machine: Machine) -> None:
     lanes, extent = machine.lanes, block.extents[position]
     if extent < lanes:
         _scalar(schedule, block, machine)
@@ -98,7 +98,7 @@ def _along_reduced(schedule: Any, block: Block, position: int, machine: Any) -> 
     schedule.vectorize(lane)
 
 
-def _scalar(schedule: Any, block: Block, machine: Any) -> None:
+def _scalar(schedule: Schedule, block: Block, machine: Machine) -> None:
     spatial, _ = _split_axes(block, -1)
     if spatial:
         parallelise(schedule, spatial, block.work, machine.cores)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import blocks, has_operator, parallelise
 from tvmconv.tir.annotations import mark_tail
+from tvmconv.tvm_api.types import PrimFunc, Schedule
 
 # pixels moved together: four stores of 16 bytes per channel keep within the register file
 _PIXELS = 4
 
 
-def rule(func: Any, machine: Any) -> Any:
+def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule ``tvmconv.operators.layout.from_blocked``.
 
     1. A few pixels of one channel block are read as whole vectors, transposed in registers and
@@ -19,7 +19,7 @@ def rule(func: Any, machine: Any) -> Any:
        at a time 0.87 ns).
     2. Channel blocks, then pixels, are shared between the threads.
     """
-    from tvm.s_tir import Schedule
+    from tvmconv.tvm_api.s_tir import Schedule
 
     schedule = Schedule(func, enable_check=False)
     found = blocks(schedule)

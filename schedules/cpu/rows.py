@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import Block, blocks, has_operator, parallelise, vectorise
+from tvmconv.tvm_api.types import BlockRV, PrimFunc, Schedule
 
 
-def rule(func: Any, machine: Any) -> Any:
+def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     """Schedule a softmax over the last, contiguous axis.
 
     1. Each reduction along the row becomes a vector of partial results and a short combination.
     2. All passes over one row follow each other while it is in the nearest cache.
     3. Rows are shared between the threads, passes are vectorised.
     """
-    from tvm.s_tir import Schedule
+    from tvmconv.tvm_api.s_tir import Schedule
 
     schedule = Schedule(func, enable_check=False)
     found = blocks(schedule)
@@ -28,7 +28,7 @@ def rule(func: Any, machine: Any) -> Any:
     width = _vector_width(last.extents[-1], machine.lanes)
     if not width:
         return None
-    passes: list[tuple[Any, bool]] = []
+    passes: list[tuple[BlockRV, bool]] = []
     for block in found[:-1]:
         if block.is_reduction:
             _, lane = schedule.split(block.loops[-1], [None, width])
@@ -58,7 +58,7 @@ def _is_row_pass(block: Block, outer: tuple[int, ...]) -> bool:
     return same and block.kinds[depth:] in ("", "S", "R")
 
 
-def _vectorise_pass(schedule: Any, rv: Any, partial: bool, width: int) -> None:
+def _vectorise_pass(schedule: Schedule, rv: BlockRV, partial: bool, width: int) -> None:
     loops = list(schedule.get_loops(rv))
     if partial:
         # compute_at has put the vector in front: the rows' loop, the vector, the chunks

@@ -9,8 +9,6 @@ The products are register tiles of ``rt`` tiles by ``kr`` output blocks (see ``m
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvmconv.algorithms.winograd import plane_stride, region_tiles, summed_blocks, tiling
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
@@ -21,6 +19,7 @@ from tvmconv.costs.winograd import KNOBS, WinogradModel
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile, transform_tile
 from tvmconv.tir.annotations import mark_panel, mark_stream
+from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 # Weights that one register tile alone uses are prefetched so many bytes ahead: about the latency
 # of memory at the rate of the products.
@@ -63,7 +62,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     check_registers(machine, needed, f"tile rt={rt} kr={kr} of {workload}")
 
 
-def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.winograd.Winograd` in place."""
     tiles, fused = tiling(workload, config), bool(config.int("fused"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
@@ -109,7 +108,7 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     return parts
 
 
-def _products(schedule: Any, block: Any, region: Any, config: Config) -> Any:
+def _products(schedule: Schedule, block: BlockRV, region: LoopRV | None, config: Config) -> BlockRV:
     """The register tiles; returns the block that stores them."""
     if region is not None:
         schedule.compute_at(block, region, preserve_unit_loops=True)
@@ -129,7 +128,7 @@ def _products(schedule: Any, block: Any, region: Any, config: Config) -> Any:
     return store
 
 
-def _input(schedule: Any, region: Any) -> Any:
+def _input(schedule: Schedule, region: LoopRV | None) -> BlockRV:
     """The transform of the input; returns its block."""
     block = schedule.get_sblock("transform")
     if region is not None:

@@ -10,8 +10,6 @@ Stages follow one another over the whole batch, each parallel over the axes of t
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvmconv.algorithms.winograd_packing import Packing
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
@@ -19,6 +17,7 @@ from tvmconv.costs.winograd_eta import KNOBS, EtaModel
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import transform_tile
 from tvmconv.tir.annotations import mark_stream, mark_transpose
+from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 # Panels of G come from L2: about its latency at the rate of the products
 _AHEAD = 1024
@@ -44,7 +43,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     EtaModel(workload, machine).check(config)
 
 
-def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.winograd_eta.WinogradEta` in place."""
     _input(schedule, machine)
     _product(schedule, Packing(workload, machine, config))
@@ -62,7 +61,7 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     return parts
 
 
-def _input(schedule: Any, machine: Machine) -> None:
+def _input(schedule: Schedule, machine: Machine) -> None:
     block = schedule.get_sblock("transform")
     eta, cc, q, mu, c, bf, i = schedule.get_loops(block)
     cb, c = schedule.split(c, [None, machine.channel_block])
@@ -73,7 +72,7 @@ def _input(schedule: Any, machine: Machine) -> None:
         transform_tile(schedule, schedule.get_sblock(name), at=bf)
 
 
-def _product(schedule: Any, pack: Packing) -> None:
+def _product(schedule: Schedule, pack: Packing) -> None:
     sums, block = schedule.get_sblock("sums"), schedule.get_sblock("conv2d")
     *outer, bf, k, i, cs = schedule.get_loops(sums)
     eta, kg, q, mu = outer if pack.config.int("outer_eta") else (outer[3], *outer[:3])
@@ -91,7 +90,7 @@ def _product(schedule: Any, pack: Packing) -> None:
     _vectors(schedule, sums)
 
 
-def _vectors(schedule: Any, block: Any) -> None:
+def _vectors(schedule: Schedule, block: BlockRV) -> None:
     """A register block: all indices but the lane are constants."""
     *_, rows, columns, lane = schedule.get_loops(block)
     schedule.unroll(rows)
@@ -99,7 +98,7 @@ def _vectors(schedule: Any, block: Any) -> None:
     schedule.vectorize(lane)
 
 
-def _output(schedule: Any, config: Config) -> None:
+def _output(schedule: Schedule, config: Config) -> None:
     output = schedule.get_sblock("output")
     n, kb, h, x, lane = schedule.get_loops(output)
     th, i = schedule.split(h, [None, config.int("m")])
@@ -118,7 +117,7 @@ def _output(schedule: Any, config: Config) -> None:
     _move(schedule, eta, channel, product)
 
 
-def _move(schedule: Any, eta: Any, channel: Any, product: Any) -> None:
+def _move(schedule: Schedule, eta: LoopRV, channel: LoopRV, product: LoopRV) -> None:
     """Vectors along channels become vectors along eta, or the reverse."""
     schedule.unroll(eta)
     schedule.vectorize(product)

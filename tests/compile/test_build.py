@@ -12,12 +12,13 @@ from tvm import relax, te, tirx
 from tests.layout import block, unblock
 from tests.operators.harness import HOST, normal
 from tvmconv.compile.build import compile_graph
-from tvmconv.compile.patterns import OPAQUE, OUT_ELEMENTWISE_FUSABLE, mark_patterns
+from tvmconv.compile.patterns import mark_patterns
 from tvmconv.kernels.rules import SCHEDULED, schedule_function, schedule_module
 from tvmconv.operators.pool import Window, max_pool
 from tvmconv.operators.softmax import softmax
 from tvmconv.tir.intrinsics import vectorisable_math
 from tvmconv.tir.pipeline import register
+from tvmconv.tvm_api.op_pattern import OPAQUE, OUT_ELEMENTWISE_FUSABLE
 
 MACHINE = HOST
 

@@ -9,8 +9,8 @@ import tvmconv.graph.emitter as emitter_module
 from examples.networks import NETWORKS
 from tests.graph.network import AVX512, Net, convs, planned
 from tvmconv.frontend import read_model, to_relax
-from tvmconv.graph.emitter import OPAQUE
 from tvmconv.graph.lower import LoweredGraph, lower
+from tvmconv.tvm_api.op_pattern import OPAQUE
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import sys
 # is registered.
 _SCRIPT = """
 import json, sys
-from tvmconv.tuning.auto import load_cpu_intrinsics
+from tvmconv.tvm_api.meta_schedule import load_cpu_intrinsics
 load_cpu_intrinsics()
 import tvm
 from tvm.s_tir import meta_schedule as ms

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import FLOAT32, DataTypes, itemsize, refusal
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Tensor
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -25,14 +25,14 @@ def images_only(workload: Conv2dWorkload) -> str | None:
     )
 
 
-def depth_axes(workload: Conv2dWorkload) -> list[Any]:
+def depth_axes(workload: Conv2dWorkload) -> list[Expr]:
     """The reduction axis (``te``) over taps along the depth; none where there are images only."""
-    from tvm import te
+    from tvmconv.tvm_api import te
 
     return [te.reduce_axis((0, workload.kernel_d), "t")] if workload.is_volume else []
 
 
-def kernel_row(workload: Conv2dWorkload, depth: Sequence[Any], row: Any) -> Any:
+def kernel_row(workload: Conv2dWorkload, depth: Sequence[Expr], row: Expr) -> Expr:
     """Row of a packed weight, in which the planes of a kernel follow each other."""
     return depth[0] * workload.kernel_h + row if depth else row
 
@@ -75,17 +75,17 @@ class Algorithm(ABC):
         """The reason where it is not the data types, which are :attr:`types`' matter."""
 
     @abstractmethod
-    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """Placeholders and output (``te.Tensor``) in argument order.
 
         :class:`~tvmconv.algorithms.operands.Operands` makes them and the block ``output``.
         """
 
     def reduction(
-        self, shape: tuple[int, ...], value: Callable[..., Any], name: str = "conv2d"
-    ) -> Any:
+        self, shape: tuple[int, ...], value: Callable[..., Expr], name: str = "conv2d"
+    ) -> Tensor:
         """The main reduction as a block that carries the algorithm's name."""
-        from tvm import te
+        from tvmconv.tvm_api import te
 
         return te.compute(shape, value, name=name, attrs={"tvmconv.algorithm": self.name})
 

@@ -7,8 +7,6 @@ Direct Convolutions", section 4, with the channel reduction removed).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
@@ -17,6 +15,7 @@ from tvmconv.algorithms.padding import input_plane, inside_image
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Tensor
 
 UNIT_ROUNDOFF = 2.0**-24
 
@@ -35,9 +34,9 @@ class Depthwise(Algorithm):
             return "its input is not channel-blocked"
         return None
 
-    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """Data, weight, [bias], [residual], output."""
-        from tvm import te
+        from tvmconv.tvm_api import te
 
         w = workload
         given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
@@ -45,7 +44,7 @@ class Depthwise(Algorithm):
         s = te.reduce_axis((0, w.kernel_w), name="s")
         depth = depth_axes(w)
 
-        def tap(n: Any, b: Any, h: Any, x: Any, lane: Any) -> Any:
+        def tap(n: Expr, b: Expr, h: Expr, x: Expr, lane: Expr) -> Expr:
             row = h * w.stride_h + r * w.dilation_h - w.pad_top
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
             plane, tests = input_plane(w, n, depth[0] if depth else 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import overload
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tvmconv.algorithms.padding import input_plane, inside_image
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Index, Tensor
 
 
 def flattened(workload: Conv2dWorkload) -> Conv2dWorkload:
@@ -55,9 +56,9 @@ class Direct(Algorithm):
             return "a depthwise layer would multiply by zeros; use the depthwise algorithm"
         return None
 
-    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """See the base class; blocks ``conv2d`` (reduction) and ``output``."""
-        from tvm import te
+        from tvmconv.tvm_api import te
 
         w, oc = flattened(workload), config.int("oc")
         flat = w != workload
@@ -70,7 +71,7 @@ class Direct(Algorithm):
         s = te.reduce_axis((0, w.kernel_w), "s")
         c = te.reduce_axis((0, packed[4]), "c")
 
-        def multiply(n: Any, kb: Any, h: Any, x: Any, k: Any) -> Any:
+        def multiply(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
             block = first_block(workload, machine, kb) + cb
             y = h * w.stride_h + r * w.dilation_h - w.pad_top
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
@@ -86,7 +87,7 @@ class Direct(Algorithm):
         if not flat:
             return given.arguments(given.output(total))
 
-        def finish(n: Any, kb: Any, h: Any, x: Any, k: Any) -> Any:
+        def finish(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
             place = (n, kb, x // workload.out_width, x % workload.out_width, k)
             return given.finished(total[n, kb, h, x, k], place)
 
@@ -157,7 +158,11 @@ def input_span(workload: Conv2dWorkload, machine: Machine) -> int:
     return max(spans)
 
 
-def first_block(workload: Conv2dWorkload, machine: Machine, block: Any) -> Any:
+@overload
+def first_block(workload: Conv2dWorkload, machine: Machine, block: int) -> int: ...
+@overload
+def first_block(workload: Conv2dWorkload, machine: Machine, block: Expr) -> Index: ...
+def first_block(workload: Conv2dWorkload, machine: Machine, block: Index) -> Index:
     """First input block of an output block; ``block`` is an integer or an index expression.
 
     Clamped so that the constant number of blocks after it exists.
@@ -168,14 +173,14 @@ def first_block(workload: Conv2dWorkload, machine: Machine, block: Any) -> Any:
     per_group_out = workload.out_channels // workload.groups
     base = block * machine.channel_block // per_group_out * per_group_in // machine.channel_block
     last = machine.blocks(workload.in_channels) - input_span(workload, machine)
-    if isinstance(block, int):
+    if isinstance(base, int):
         return min(base, last)
-    from tvm import te
+    from tvmconv.tvm_api import tirx
 
     highest = (machine.blocks(workload.out_channels) - 1) * machine.channel_block
     if highest // per_group_out * per_group_in // machine.channel_block <= last:
         return base
-    return te.min(base, last)
+    return tirx.min(base, last)
 
 
 def _channels_read(workload: Conv2dWorkload, lanes: int, block: int) -> tuple[int, int]:

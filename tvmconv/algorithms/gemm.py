@@ -11,8 +11,6 @@ column-major, which exchanges the operands; here C is row-major, so that vectors
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
@@ -21,18 +19,19 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Tensor
 
 # all that the expression and its schedules compute with
 TYPES = (FLOAT32,)
 
 
-def compute(workload: GemmWorkload, machine: Machine, config: Config) -> list[Any]:
+def compute(workload: GemmWorkload, machine: Machine, config: Config) -> list[Tensor]:
     """Arguments and result of ``C = alpha A B + beta C``.
 
     Blocks: ``pack_a``, ``pack_b`` (unless B comes packed), ``product``, the sums over one block
     of ``kc`` steps, and ``output``, which adds them up in C.
     """
-    from tvm import te, tirx
+    from tvmconv.tvm_api import te, tirx
 
     m, n, k = workload.m, workload.n, workload.k
     mr, nr, kc, lanes = config.int("mr"), config.int("nr"), config.int("kc"), machine.lanes
@@ -42,16 +41,16 @@ def compute(workload: GemmWorkload, machine: Machine, config: Config) -> list[An
     prepacked = bool(config["prepacked"])
     b = te.placeholder((parts, columns, kc, nr) if prepacked else (k, n), types.weight, name="b")
 
-    def inside(value: Any, *limits: tuple[Any, int, int]) -> Any:
+    def inside(value: Expr, *limits: tuple[Expr, int, int]) -> Expr:
         """The value, or 0 where an index is beyond its limit."""
         tests = [index < limit for index, limit, extent in limits if extent > limit]
         return zero_unless(tests, value)
 
-    def sliver_a(p: Any, s: Any, x: Any, i: Any) -> Any:
+    def sliver_a(p: Expr, s: Expr, x: Expr, i: Expr) -> Expr:
         row, step = s * mr + i, p * kc + x
         return inside(a[row, step], (row, m, rows * mr), (step, k, parts * kc))
 
-    def sliver_b(p: Any, s: Any, x: Any, j: Any) -> Any:
+    def sliver_b(p: Expr, s: Expr, x: Expr, j: Expr) -> Expr:
         column, step = s * nr + j, p * kc + x
         return inside(b[step, column], (column, n, columns * nr), (step, k, parts * kc))
 
@@ -60,7 +59,7 @@ def compute(workload: GemmWorkload, machine: Machine, config: Config) -> list[An
     x = te.reduce_axis((0, kc), "x")
     vectors = nr // lanes
 
-    def multiply(p: Any, i: Any, v: Any, j: Any) -> Any:
+    def multiply(p: Expr, i: Expr, v: Expr, j: Expr) -> Expr:
         right = packed_b[p, v // vectors, x, v % vectors * lanes + j]
         left = packed_a[p, i // mr, x, i % mr].astype(types.accumulator)
         return te.sum(left * right.astype(types.accumulator), axis=[x])
@@ -71,7 +70,7 @@ def compute(workload: GemmWorkload, machine: Machine, config: Config) -> list[An
     factors = (workload.alpha, workload.beta, 0)
     alpha, beta, zero = (tirx.const(f, types.accumulator) for f in factors)
 
-    def finish(i: Any, j: Any) -> Any:
+    def finish(i: Expr, j: Expr) -> Expr:
         value = product[p, i, j // lanes, j % lanes]
         value = value if workload.alpha == 1 else value * alpha
         if c is not None:

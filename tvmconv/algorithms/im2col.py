@@ -10,8 +10,6 @@ is the classic im2col buffer.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
@@ -22,6 +20,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Tensor
 
 
 class Im2col(Algorithm):
@@ -47,9 +46,9 @@ class Im2col(Algorithm):
             return f"from plain NCHW it has no groups; this layer has {workload.groups}"
         return images_only(workload)
 
-    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """See the base class; pixels are numbered over the image, and padded to whole panels."""
-        from tvm import te
+        from tvmconv.tvm_api import te
 
         w, lanes = workload, machine.channel_block
         mr, oc = config.int("mr"), config.int("oc")
@@ -60,7 +59,7 @@ class Im2col(Algorithm):
         pixels = w.out_height * w.out_width
         panels = -(-pixels // mr)
 
-        def gather(n: Any, t: Any, cb: Any, r: Any, s: Any, i: Any, c: Any) -> Any:
+        def gather(n: Expr, t: Expr, cb: Expr, r: Expr, s: Expr, i: Expr, c: Expr) -> Expr:
             p = t * mr + i
             y = p // w.out_width * w.stride_h + r * w.dilation_h - w.pad_top
             x = p % w.out_width * w.stride_w + s * w.dilation_w - w.pad_left
@@ -76,7 +75,7 @@ class Im2col(Algorithm):
         s = te.reduce_axis((0, w.kernel_w), "s")
         c = te.reduce_axis((0, packed[4]), "c")
 
-        def multiply(n: Any, kb: Any, p: Any, k: Any) -> Any:
+        def multiply(n: Expr, kb: Expr, p: Expr, k: Expr) -> Expr:
             block = (0 if plain else first_block(workload, machine, kb)) + cb
             value = panel[n, p // mr, block, r, s, p % mr, c]
             tap = given.weight[kb // oc, cb, r, s, c, kb % oc, k]
@@ -84,7 +83,7 @@ class Im2col(Algorithm):
 
         total = self.reduction((w.batch, out_blocks, panels * mr, lanes), multiply)
 
-        def finish(n: Any, kb: Any, p: Any, k: Any) -> Any:
+        def finish(n: Expr, kb: Expr, p: Expr, k: Expr) -> Expr:
             return given.finished(total[n, kb, p, k], (n, kb, p // w.out_width, p % w.out_width, k))
 
         rows = te.compute((w.batch, out_blocks, pixels, lanes), finish, name="output")

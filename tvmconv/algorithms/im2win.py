@@ -10,8 +10,6 @@ time.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
@@ -22,6 +20,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Tensor
 
 
 class Im2win(Algorithm):
@@ -39,16 +38,16 @@ class Im2win(Algorithm):
         """Reads blocked input, as :class:`~tvmconv.algorithms.direct.Direct` does."""
         return Direct().unsuited(workload, machine) or images_only(workload)
 
-    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """See the base class; block ``windows`` is the transform."""
-        from tvm import te
+        from tvmconv.tvm_api import te
 
         w, lanes, oc = workload, machine.channel_block, config.int("oc")
         in_blocks = machine.blocks(w.in_channels)
         packed = self.packed_weight_shape(workload, machine, config)
         given = Operands.of(w, machine, packed)
 
-        def transform(n: Any, cb: Any, m: Any, k: Any, u: Any, c: Any) -> Any:
+        def transform(n: Expr, cb: Expr, m: Expr, k: Expr, u: Expr, c: Expr) -> Expr:
             y = m * w.stride_h + u * w.dilation_h - w.pad_top
             x = k - w.pad_left
             return inside_image(given.data[n, cb, y, x, c], y, x, w)
@@ -61,7 +60,7 @@ class Im2win(Algorithm):
         u = te.reduce_axis((0, w.kernel_h), "u")
         c = te.reduce_axis((0, packed[4]), "c")
 
-        def multiply(n: Any, kb: Any, m: Any, x: Any, k: Any) -> Any:
+        def multiply(n: Expr, kb: Expr, m: Expr, x: Expr, k: Expr) -> Expr:
             block = first_block(workload, machine, kb) + cb
             value = windows[n, block, m, x * w.stride_w + v * w.dilation_w, u, c]
             tap = given.weight[kb // oc, cb, v, u, c, kb % oc, k]

@@ -7,8 +7,6 @@ a filter is read in the order of a window. The output is channel-blocked, as eve
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
@@ -20,6 +18,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Tensor
 
 
 class Im2winNchw(Algorithm):
@@ -37,14 +36,14 @@ class Im2winNchw(Algorithm):
             return f"the source has no groups; this layer has {workload.groups}"
         return images_only(workload)
 
-    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """See the base class; block ``windows`` is the transform."""
-        from tvm import te
+        from tvmconv.tvm_api import te
 
         w = workload
         given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
 
-        def transform(n: Any, c: Any, m: Any, k: Any, u: Any) -> Any:
+        def transform(n: Expr, c: Expr, m: Expr, k: Expr, u: Expr) -> Expr:
             y = m * w.stride_h + u * w.dilation_h - w.pad_top
             x = k - w.pad_left
             return inside_image(given.data[n, c, y, x], y, x, w)
@@ -55,7 +54,7 @@ class Im2winNchw(Algorithm):
         v = te.reduce_axis((0, w.kernel_w), "v")
         u = te.reduce_axis((0, w.kernel_h), "u")
 
-        def multiply(n: Any, kb: Any, m: Any, x: Any, k: Any) -> Any:
+        def multiply(n: Expr, kb: Expr, m: Expr, x: Expr, k: Expr) -> Expr:
             value = windows[n, c, m, x * w.stride_w + v * w.dilation_w, u]
             return te.sum(given.product(value, given.weight[kb, c, v, u, k]), axis=[c, v, u])
 

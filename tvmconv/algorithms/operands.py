@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Index, Tensor
 
 
 def input_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
@@ -44,17 +44,17 @@ class Operands:
 
     workload: Conv2dWorkload
     machine: Machine
-    data: Any
-    weight: Any
-    bias: Any
-    residual: Any
+    data: Tensor
+    weight: Tensor
+    bias: Tensor | None
+    residual: Tensor | None
 
     @classmethod
     def of(
         cls, workload: Conv2dWorkload, machine: Machine, packed_weight: tuple[int, ...]
     ) -> Operands:
         """Placeholders for a weight of this packed shape."""
-        from tvm import te
+        from tvmconv.tvm_api import te
 
         w, t, shape = workload, workload.types, output_shape(workload, machine)
         return cls(
@@ -66,12 +66,12 @@ class Operands:
             te.placeholder(shape, t.output, name="residual") if w.has("add") else None,
         )
 
-    def product(self, value: Any, weight: Any) -> Any:
+    def product(self, value: Expr, weight: Expr) -> Expr:
         """``value * weight`` in the accumulator's type."""
         accumulator = self.workload.types.accumulator
         return value.astype(accumulator) * weight.astype(accumulator)
 
-    def finished(self, value: Any, place: tuple[Any, ...]) -> Any:
+    def finished(self, value: Expr, place: tuple[Index, ...]) -> Expr:
         """The epilogue of one sum that belongs at ``place``, an index of the output."""
         from tvmconv.operators.epilogue import apply_epilogue
 
@@ -82,9 +82,9 @@ class Operands:
             self.residual[place] if self.residual is not None else None,
         )
 
-    def output(self, sums: Callable[..., Any]) -> Any:
+    def output(self, sums: Callable[..., Expr]) -> Tensor:
         """Block ``output``: the epilogue of ``sums`` at every index of the output."""
-        from tvm import te
+        from tvmconv.tvm_api import te
 
         return te.compute(
             output_shape(self.workload, self.machine),
@@ -92,7 +92,7 @@ class Operands:
             name="output",
         )
 
-    def arguments(self, output: Any) -> list[Any]:
+    def arguments(self, output: Tensor) -> list[Tensor]:
         """All tensors in argument order."""
         optional = [tensor for tensor in (self.bias, self.residual) if tensor is not None]
         return [self.data, self.weight, *optional, output]

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.tvm_api.types import Expr, Index
 
 
-def zero_unless(tests: Sequence[Any], value: Any) -> Any:
+def zero_unless(tests: Sequence[Expr], value: Expr) -> Expr:
     """The value where all tests hold, zero elsewhere; the value itself where there are none."""
-    from tvm import tirx
-
     from tvmconv.operators.math import literal
+    from tvmconv.tvm_api import tirx
 
     return tirx.if_then_else(tirx.all(*tests), value, literal(0, value)) if tests else value
 
 
 def image_tests(
-    workload: Conv2dWorkload, row: Any, column: Any, lowest: int, rightmost: int
-) -> list[Any]:
+    workload: Conv2dWorkload, row: Expr, column: Expr, lowest: int, rightmost: int
+) -> list[Expr]:
     """Whether an input position lies in the image, without the tests that cannot fail.
 
     Parameters
@@ -43,7 +42,7 @@ def image_tests(
     return tests
 
 
-def input_plane(workload: Conv2dWorkload, image: Any, tap: Any) -> tuple[Any, list[Any]]:
+def input_plane(workload: Conv2dWorkload, image: Expr, tap: Index) -> tuple[Expr, list[Expr]]:
     """Number of the input plane that a tap along the depth reads, and tests that it exists.
 
     Parameters
@@ -66,8 +65,8 @@ def input_plane(workload: Conv2dWorkload, image: Any, tap: Any) -> tuple[Any, li
 
 
 def inside_image(
-    value: Any, row: Any, column: Any, workload: Conv2dWorkload, tests: Sequence[Any] = ()
-) -> Any:
+    value: Expr, row: Expr, column: Expr, workload: Conv2dWorkload, tests: Sequence[Expr] = ()
+) -> Expr:
     """The value where its input position lies in the image, zero where it is padding.
 
     A multiply-add of zero vanishes where the predicate is false at compile time. Where it stays

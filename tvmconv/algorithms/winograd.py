@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
-from typing import Any
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Tensor
 
 # growth of the error by the transforms of one axis, by products; fitted to measurements against
 # float64 (docs/winograd.md)
@@ -153,11 +153,10 @@ class Winograd(Algorithm):
             return f"a {w.kernel_h}x{w.kernel_w} kernel needs more than {MOST_PRODUCTS} points"
         return None
 
-    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """See the base class and the module; tiles are numbered across the whole batch."""
-        from tvm import te
-
         from tvmconv.algorithms.winograd_rows import choose, input_rows, output_rows
+        from tvmconv.tvm_api import te
 
         w, tiles, kr = workload, tiling(workload, config), config.int("kr")
         lanes = machine.channel_block
@@ -167,7 +166,7 @@ class Winograd(Algorithm):
         lowest = (tiles.rows - 1) * tiles.mh + tall.n - 1 - w.pad_top
         rightmost = (tiles.columns - 1) * tiles.mw + wide.n - 1 - w.pad_left
 
-        def read(cb: Any, t: Any, i: Any, j: Any, c: Any) -> Any:
+        def read(cb: Expr, t: Expr, i: Expr, j: Expr, c: Expr) -> Expr:
             y = t // tiles.columns % tiles.rows * tiles.mh + i - w.pad_top
             x = t % tiles.columns * tiles.mw + j - w.pad_left
             plane_blocks = in_blocks // w.kernel_d
@@ -212,7 +211,7 @@ class Winograd(Algorithm):
             name="rows",
         )
 
-        def total(n: Any, kb: Any, h: Any, x: Any, k: Any) -> Any:
+        def total(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
             t = (n * tiles.rows + h // tiles.mh) * tiles.columns + x // tiles.mw
             values = [rows[kb, t, h % tiles.mh, q, k] for q in range(wide.n)]
             return choose(x % tiles.mw, output_rows(wide, values))

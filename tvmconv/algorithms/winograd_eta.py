@@ -16,8 +16,6 @@ to and from vectors along eta, since activations are channel-blocked.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
@@ -29,6 +27,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Tensor
 
 # growth of the error by both transforms with the source's points; fitted, docs/winograd.md
 _AMPLIFICATION = {4: 21.0, 6: 36.0}
@@ -61,7 +60,7 @@ class WinogradEta(Algorithm):
             return f"the source has no groups; this layer has {w.groups}"
         return None
 
-    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Any]:
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """See the base class and the module."""
         pack = Packing(workload, machine, config)
         given = Operands.of(workload, machine, pack.weight_shape())
@@ -104,11 +103,10 @@ class WinogradEta(Algorithm):
         return rounding_error(_AMPLIFICATION[config.int("m")], workload.in_channels)
 
 
-def _input(pack: Packing, data: Any) -> Any:
+def _input(pack: Packing, data: Tensor) -> Tensor:
     """D of the input."""
-    from tvm import te, tirx
-
     from tvmconv.algorithms.winograd_rows import choose, input_rows
+    from tvmconv.tvm_api import te, tirx
 
     matrices, delta, lanes = (
         source_transforms(pack.config.int("m")),
@@ -118,7 +116,7 @@ def _input(pack: Packing, data: Any) -> Any:
     cl1, br, s = (pack.config.int(name) for name in ("cl1", "br", "s"))
     here = (pack.channels * cl1 // lanes, *pack.positions, br)
 
-    def column(cb: Any, q: Any, mu: Any, bf: Any, p: Any, j: Any, c: Any) -> Any:
+    def column(cb: Expr, q: Expr, mu: Expr, bf: Expr, p: Expr, j: Expr, c: Expr) -> Expr:
         values = [_read(data, pack, cb, (q, mu, bf), (i, j), c) for i in range(delta)]
         return choose(p, input_rows(matrices, values))
 
@@ -127,22 +125,29 @@ def _input(pack: Packing, data: Any) -> Any:
     filled = -(-pack.eta * s // delta)
     zeros = [tirx.const(0.0, "float32")] * (filled - delta)
 
-    def transposed(cb: Any, q: Any, mu: Any, bf: Any, p: Any, g: Any, c: Any) -> Any:
+    def transposed(cb: Expr, q: Expr, mu: Expr, bf: Expr, p: Expr, g: Expr, c: Expr) -> Expr:
         values = [columns[cb, q, mu, bf, g, j, c] for j in range(delta)]
         return choose(p, [*input_rows(matrices, values), *zeros])
 
     tile = te.compute((*here, filled, delta, lanes), transposed, name="tile")
 
-    def move(e: Any, cc: Any, q: Any, mu: Any, c: Any, bf: Any, i: Any) -> Any:
+    def move(e: Expr, cc: Expr, q: Expr, mu: Expr, c: Expr, bf: Expr, i: Expr) -> Expr:
         channel, eta = cc * cl1 + c, e * s + i
         return tile[channel // lanes, q, mu, bf, eta // delta, eta % delta, channel % lanes]
 
     return te.compute(pack.input_shape(), move, name="transform")
 
 
-def _read(data: Any, pack: Packing, cb: Any, place: Any, pixel: Any, c: Any) -> Any:
+def _read(
+    data: Tensor,
+    pack: Packing,
+    cb: Expr,
+    place: tuple[Expr, Expr, Expr],
+    pixel: tuple[int, Expr],
+    c: Expr,
+) -> Expr:
     """An input value, or zero where padding, a tile's surplus or a padded block is."""
-    from tvm import tirx
+    from tvmconv.tvm_api import tirx
 
     w, lanes, m = pack.workload, pack.machine.channel_block, pack.config.int("m")
     (rows, columns), (i, j) = pack.tiles, pixel
@@ -163,9 +168,9 @@ def _read(data: Any, pack: Packing, cb: Any, place: Any, pixel: Any, c: Any) -> 
     return zero_unless(tests, value)
 
 
-def _product(algorithm: Algorithm, pack: Packing, weight: Any, packed: Any) -> Any:
+def _product(algorithm: Algorithm, pack: Packing, weight: Tensor, packed: Tensor) -> Tensor:
     """U of D and G."""
-    from tvm import te
+    from tvmconv.tvm_api import te
 
     cl1, br, kr, s = (pack.config.int(knob) for knob in ("cl1", "br", "kr", "s"))
     cf = te.reduce_axis((0, cl1), "cf")
@@ -178,7 +183,7 @@ def _product(algorithm: Algorithm, pack: Packing, weight: Any, packed: Any) -> A
     )
     cs = te.reduce_axis((0, pack.channels), "cs")
 
-    def add(*index: Any) -> Any:
+    def add(*index: Expr) -> Expr:
         *outer, bf, k, i = index
         e, kg, q, mu = outer if pack.config.int("outer_eta") else (outer[3], *outer[:3])
         return te.sum(product[e, cs, kg, q, mu, bf, k, i], axis=cs)
@@ -186,31 +191,30 @@ def _product(algorithm: Algorithm, pack: Packing, weight: Any, packed: Any) -> A
     return te.compute(pack.output_shape(), add, name="sums")
 
 
-def _output(pack: Packing, sums: Any, given: Operands) -> Any:
+def _output(pack: Packing, sums: Tensor, given: Operands) -> Tensor:
     """The convolution's output of U."""
-    from tvm import te
-
     from tvmconv.algorithms.winograd_rows import choose, output_rows
+    from tvmconv.tvm_api import te
 
     w, lanes, delta = pack.workload, pack.machine.channel_block, pack.delta
     m, kr, s = (pack.config.int(knob) for knob in ("m", "kr", "s"))
     matrices, (tile_rows, tile_columns) = source_transforms(m), pack.tiles
     blocks, count = pack.machine.blocks(w.out_channels), tile_rows * tile_columns
 
-    def fetch(kb: Any, n: Any, t: Any, e: Any, i: Any, k: Any) -> Any:
+    def fetch(kb: Expr, n: Expr, t: Expr, e: Expr, i: Expr, k: Expr) -> Expr:
         (q, mu, bf), channel = pack.place(n, t), kb * lanes + k
         return sums[(*pack.output_place(e, channel // kr, q, mu), bf, channel % kr, i)]
 
     gather = te.compute((blocks, w.batch, count, pack.eta, s, lanes), fetch, name="gather")
 
-    def row(kb: Any, n: Any, t: Any, i: Any, g: Any, k: Any) -> Any:
+    def row(kb: Expr, n: Expr, t: Expr, i: Expr, g: Expr, k: Expr) -> Expr:
         places = [p * delta + g for p in range(delta)]
         values = [gather[kb, n, t, eta // s, eta % s, k] for eta in places]
         return choose(i, output_rows(matrices, values))
 
     rows = te.compute((blocks, w.batch, count, m, delta, lanes), row, name="rows")
 
-    def total(n: Any, kb: Any, h: Any, x: Any, k: Any) -> Any:
+    def total(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
         t = h // m * tile_columns + x // m
         # equation 10: the first pass went along the rows of the tile, not of its transpose
         values = [rows[kb, n, t, x % m, g, k] for g in range(delta)]

@@ -15,15 +15,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import TypeVar
 
 from tvmconv.algorithms.winograd_matrices import Transforms, transforms
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Index
 
 SIZES = (4, 6)
 TAPS = 3
+
+# an index of U, or its extent
+Axis = TypeVar("Axis")
 
 
 @lru_cache(maxsize=4)
@@ -93,7 +97,7 @@ class Packing:
             return -(-batch * rows * columns // br), 1
         return -(-batch // br), rows * columns
 
-    def place(self, n: Any, t: Any) -> tuple[Any, Any, Any]:
+    def place(self, n: Expr, t: Expr) -> tuple[Index, Index, Index]:
         """Block, tile axis and place in the block of a sample's tile."""
         (rows, columns), br = self.tiles, self.config.int("br")
         if self.config.int("tiles"):
@@ -101,7 +105,7 @@ class Packing:
             return at // br, 0, at % br
         return n // br, t, n % br
 
-    def source(self, q: Any, mu: Any, bf: Any) -> tuple[Any, Any, list[Any]]:
+    def source(self, q: Expr, mu: Expr, bf: Expr) -> tuple[Expr, Expr, list[Expr]]:
         """Sample and tile of a place, and the conditions under which they exist."""
         (rows, columns), br, batch = self.tiles, self.config.int("br"), self.workload.batch
         at, count = q * br + bf, rows * columns
@@ -125,6 +129,6 @@ class Packing:
         outer = self.output_place(self.eta, self.groups, blocks, tiles)
         return (*outer, c.int("br"), c.int("kr"), c.int("s"))
 
-    def output_place(self, e: Any, kg: Any, q: Any, mu: Any) -> tuple[Any, ...]:
+    def output_place(self, e: Axis, kg: Axis, q: Axis, mu: Axis) -> tuple[Axis, ...]:
         """The outer indices of U in the order that the config asks for."""
         return (e, kg, q, mu) if self.config.int("outer_eta") else (kg, q, mu, e)

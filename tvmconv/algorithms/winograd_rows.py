@@ -8,12 +8,12 @@ The parts are written identically in both rows, so that the compiler computes th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tvmconv.algorithms.winograd_matrices import Transforms
+from tvmconv.tvm_api.types import Expr
 
 
-def input_rows(transforms: Transforms, values: Sequence[Any]) -> list[Any]:
+def input_rows(transforms: Transforms, values: Sequence[Expr]) -> list[Expr]:
     """The n products of ``B^T`` and a column of n values."""
     matrix = transforms.input_matrix()
     partner = {p: q for pair in transforms.pairs for p, q in (pair, pair[::-1])}
@@ -32,7 +32,7 @@ def input_rows(transforms: Transforms, values: Sequence[Any]) -> list[Any]:
     return rows
 
 
-def output_rows(transforms: Transforms, values: Sequence[Any]) -> list[Any]:
+def output_rows(transforms: Transforms, values: Sequence[Expr]) -> list[Expr]:
     """The m products of ``A^T`` and a column of n values."""
     matrix = transforms.output_matrix()
     second = {q for _, q in transforms.pairs}
@@ -53,9 +53,9 @@ def output_rows(transforms: Transforms, values: Sequence[Any]) -> list[Any]:
     return rows
 
 
-def choose(index: Any, expressions: Sequence[Any]) -> Any:
+def choose(index: Expr, expressions: Sequence[Expr]) -> Expr:
     """The expression of a number; once the index is unrolled nothing but that remains."""
-    from tvm import tirx
+    from tvmconv.tvm_api import tirx
 
     result = expressions[-1]
     for i in range(len(expressions) - 2, -1, -1):
@@ -63,9 +63,9 @@ def choose(index: Any, expressions: Sequence[Any]) -> Any:
     return result
 
 
-def _combine(factors: Sequence[float], values: Sequence[Any]) -> Any:
+def _combine(factors: Sequence[float], values: Sequence[Expr]) -> Expr:
     """The sum of products, those with factor 1, then -1, first: the rest are fused additions."""
-    from tvm import tirx
+    from tvmconv.tvm_api import tirx
 
     terms = [(float(f), v) for f, v in zip(factors, values, strict=True) if f != 0]
     terms.sort(key=lambda term: {1.0: 0, -1.0: 1}.get(term[0], 2))
@@ -79,4 +79,5 @@ def _combine(factors: Sequence[float], values: Sequence[Any]) -> Any:
             result = result - value
         else:
             result = result + value * tirx.const(factor, "float32")
+    assert result is not None, "a transform has no row of zeros"
     return result

@@ -49,10 +49,9 @@ class GemmRun:
         config: Config | None = None,
         prepacked: bool = False,
     ) -> None:
-        import tvm
-
         from tvmconv.tir.pipeline import compile_function
         from tvmconv.tir.workspace import recorded
+        from tvmconv.tvm_api import runtime
 
         self.kernel = make_gemm(workload, machine, config, prepacked=prepacked)
         self.threads = threads
@@ -69,8 +68,8 @@ class GemmRun:
             "operations_per_value": transfer_ratio(workload, self.kernel.config),
         }
         values = [inputs["a"], b, *([inputs["c"]] if workload.beta else [])]
-        self._result = tvm.runtime.empty((workload.m, workload.n), "float32")
-        self._arguments = (*(tvm.runtime.tensor(value) for value in values), self._result)
+        self._result = runtime.empty((workload.m, workload.n), "float32")
+        self._arguments = (*(runtime.tensor(value) for value in values), self._result)
 
     def __call__(self) -> None:
         """Run the product once."""

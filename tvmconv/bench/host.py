@@ -14,14 +14,13 @@ from tvmconv.machines.host import host_cores, host_features, host_model
 
 def versions() -> dict[str, str]:
     """Versions of tvmconv, TVM and LLVM, in that order."""
-    import tvm
-
     import tvmconv
+    from tvmconv.tvm_api.target import llvm_version
 
     return {
         "tvmconv": tvmconv.__version__,
         "TVM": package_version("apache-tvm"),
-        "LLVM": str(tvm.get_global_func("target.llvm_version_major")()),
+        "LLVM": llvm_version(),
     }
 
 

@@ -38,7 +38,7 @@ class KernelRun:
         constants: Mapping[str, Array],
         threads: int,
     ) -> None:
-        import tvm
+        from tvmconv.tvm_api import runtime
 
         self.kernel, self.threads = kernel, threads
         w, lanes = kernel.workload, kernel.machine.channel_block
@@ -55,11 +55,11 @@ class KernelRun:
             values.append(_blocked(inputs["residual"], lanes))
         planes, channels, height, width = w.result_shape
         shape = (planes, kernel.machine.blocks(channels), height, width, lanes)
-        self._result = tvm.runtime.empty(shape, "float32")
-        tensors = [tvm.runtime.tensor(np.ascontiguousarray(v, np.float32)) for v in values]
+        self._result = runtime.empty(shape, "float32")
+        tensors = [runtime.tensor(np.ascontiguousarray(v, np.float32)) for v in values]
         self._arguments = (*tensors, self._result)
 
-    def _compiled(self, omit: Collection[str] = ()) -> Any:
+    def _compiled(self, omit: Collection[str] = ()) -> Callable[..., Any]:
         from tvmconv.tir.pipeline import compile_function
 
         return compile_function(self.kernel.prim_func(omit=omit), self.kernel.machine)["main"]

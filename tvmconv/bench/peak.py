@@ -74,14 +74,13 @@ def measure_peak(machine: Machine, threads: int | None = None, repeat: int = 30)
 
 def fma_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int]:
     """One call of the multiply-add probe, and the floating-point operations it executes."""
-    import tvm
-
     from tvmconv.runtime.threads import call
+    from tvmconv.tvm_api import runtime
 
     function = probe_kernels.multiply_adds(machine, threads, CHAINS, _STEPS)["main"]
     arguments = (
         converging_factors(machine),
-        tvm.runtime.empty((threads, CHAINS * machine.lanes), "float32"),
+        runtime.empty((threads, CHAINS * machine.lanes), "float32"),
     )
     return lambda: call(
         threads, function, *arguments
@@ -91,17 +90,17 @@ def fma_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int]
 def read_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int]:
     """One call of the bandwidth probe, and the bytes it reads."""
     import numpy as np
-    import tvm
 
     from tvmconv.runtime.threads import call
+    from tvmconv.tvm_api import runtime
 
     row = threads * CHAINS * machine.lanes
     size = min(max(_CACHE_FACTOR * machine.last_cache_bytes, 64 * 1024**2), _MAX_BYTES)
     steps = size // (4 * row)
     function = probe_kernels.reads(machine, threads, CHAINS, steps, passes=1)["main"]
     arguments = (
-        tvm.runtime.tensor(np.ones((threads, steps, CHAINS * machine.lanes), "int32")),
-        tvm.runtime.empty((threads, CHAINS * machine.lanes), "int32"),
+        runtime.tensor(np.ones((threads, steps, CHAINS * machine.lanes), "int32")),
+        runtime.empty((threads, CHAINS * machine.lanes), "int32"),
     )
     return lambda: call(threads, function, *arguments), 4 * steps * row
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TypeVar
 
 from tvmconv.core.decision import KernelCall
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Binding, IRModule, Pass, PrimFunc
+
+Part = TypeVar("Part")
 
 
-def failing_kernels(mod: Any, calls: Iterable[KernelCall], machine: Machine) -> str:
+def failing_kernels(mod: IRModule, calls: Iterable[KernelCall], machine: Machine) -> str:
     """The layers whose function cannot be scheduled or compiled, in words.
 
     Parameters
@@ -21,12 +24,11 @@ def failing_kernels(mod: Any, calls: Iterable[KernelCall], machine: Machine) -> 
     machine
         The target.
     """
-    from tvm import tirx
-
     from tvmconv.kernels.rules import schedule_function
     from tvmconv.tir.pipeline import compile_function
+    from tvmconv.tvm_api import tirx
 
-    def attempt(function: Any) -> None:
+    def attempt(function: PrimFunc) -> None:
         compile_function(schedule_function(function, machine), machine)
 
     symbols = [
@@ -40,7 +42,7 @@ def failing_kernels(mod: Any, calls: Iterable[KernelCall], machine: Machine) -> 
     return f"generating code for {names}" if names else "generating code"
 
 
-def failing_operators(mod: Any, layer_of: Callable[[str], str], passes: Any) -> str:
+def failing_operators(mod: IRModule, layer_of: Callable[[str], str], passes: Pass) -> str:
     """The layers whose Relax operator a pass cannot take, in words.
 
     Parameters
@@ -52,7 +54,7 @@ def failing_operators(mod: Any, layer_of: Callable[[str], str], passes: Any) -> 
     passes
         The pass.
     """
-    from tvm.ir import Call, Op
+    from tvmconv.tvm_api.ir import Call, Op
 
     names = [
         layer_of(str(binding.var.name))
@@ -66,9 +68,9 @@ def failing_operators(mod: Any, layer_of: Callable[[str], str], passes: Any) -> 
     return f"lowering {', '.join(dict.fromkeys(names))}" if names else "lowering"
 
 
-def _alone(binding: Any) -> Any:
+def _alone(binding: Binding) -> IRModule:
     """A module that holds one call, on parameters of its own."""
-    from tvm import relax
+    from tvmconv.tvm_api import relax
 
     builder = relax.BlockBuilder()
     free = list(dict.fromkeys(relax.analysis.free_vars(binding.value)))
@@ -79,7 +81,7 @@ def _alone(binding: Any) -> Any:
     return builder.finalize()
 
 
-def _fails(attempt: Callable[[Any], object], part: Any) -> bool:
+def _fails(attempt: Callable[[Part], object], part: Part) -> bool:
     try:
         attempt(part)
     except Exception:  # whatever made the whole fail

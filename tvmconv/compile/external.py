@@ -13,17 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvm import IRModule, relax
-from tvm.relax.expr_functor import PyExprMutator, PyExprVisitor, mutator, visitor
-from tvm.tirx import PrimFunc
-
 from tvmconv.machines.record import Machine
 from tvmconv.tir.pipeline import compile_function
+from tvmconv.tvm_api import ir, relax, tirx
+from tvmconv.tvm_api.relax import EXTERNAL_MODULES, PyExprMutator, PyExprVisitor, mutator, visitor
+from tvmconv.tvm_api.types import GlobalVar, IRModule, PrimFunc, RelaxExpr
 
-_EXTERNAL = "external_mods"
 
-
-def compile_functions(mod: Any, machine: Machine, wanted: Callable[[Any, Any], bool]) -> Any:
+def compile_functions(
+    mod: IRModule, machine: Machine, wanted: Callable[[GlobalVar, PrimFunc], bool]
+) -> IRModule:
     """Replace functions of a module by their machine code.
 
     Parameters
@@ -49,7 +48,7 @@ def compile_functions(mod: Any, machine: Machine, wanted: Callable[[Any, Any], b
     chosen = {
         var: func
         for var, func in functions.items()
-        if isinstance(func, PrimFunc)
+        if isinstance(func, tirx.PrimFunc)
         and var in search.plain
         and var not in search.other
         and wanted(var, func)
@@ -57,19 +56,20 @@ def compile_functions(mod: Any, machine: Machine, wanted: Callable[[Any, Any], b
     if not chosen:
         return mod
     attributes = dict(mod.attrs) if mod.attrs else {}
-    libraries = list(attributes.get(_EXTERNAL, []))
+    libraries = list(attributes.get(EXTERNAL_MODULES, []))
     # a later pass may give a function the name of one that is gone from the module, but lives on
     # in an earlier library
     symbols = {var: f"tvmconv{len(libraries)}_{var.name_hint}" for var in chosen}
     named = {var: func.with_attr("global_symbol", symbols[var]) for var, func in chosen.items()}
-    attributes[_EXTERNAL] = [*libraries, compile_function(IRModule(named), machine).as_import()]
+    compiled = compile_function(ir.IRModule(named), machine).as_import()
+    attributes[EXTERNAL_MODULES] = [*libraries, compiled]
     replace = _Replacement(mod, symbols)
     for var, func in functions.items():
         if isinstance(func, relax.Function):
             replace.builder_.update_func(var, replace.visit_expr(func))
     rewritten = replace.builder_.get()
     kept = {var: func for var, func in rewritten.functions_items() if var not in chosen}
-    return IRModule(kept, attrs=attributes)
+    return ir.IRModule(kept, attrs=attributes)
 
 
 def _is_plain(call: Any) -> bool:
@@ -78,13 +78,13 @@ def _is_plain(call: Any) -> bool:
 
 
 @visitor
-class _Calls(PyExprVisitor):  # type: ignore[misc]
+class _Calls(PyExprVisitor):
     """Which functions are called plainly, and which are used in any other way."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.plain: set[Any] = set()
-        self.other: set[Any] = set()
+        self.plain: set[GlobalVar] = set()
+        self.other: set[GlobalVar] = set()
 
     def visit_call_(self, call: Any) -> None:
         if _is_plain(call):
@@ -93,17 +93,17 @@ class _Calls(PyExprVisitor):  # type: ignore[misc]
         else:
             super().visit_call_(call)
 
-    def visit_global_var_(self, var: Any) -> None:
+    def visit_global_var_(self, var: GlobalVar) -> None:
         self.other.add(var)
 
 
 @mutator
-class _Replacement(PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: Any, symbols: dict[Any, str]) -> None:
+class _Replacement(PyExprMutator):
+    def __init__(self, mod: IRModule, symbols: dict[GlobalVar, str]) -> None:
         super().__init__(mod)
         self.symbols = symbols
 
-    def visit_call_(self, call: Any) -> Any:
+    def visit_call_(self, call: Any) -> RelaxExpr:
         if _is_plain(call) and call.args[0] in self.symbols:
             arguments = self.visit_expr(call.args[1])
             (result,) = call.ty_args

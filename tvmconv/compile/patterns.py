@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvmconv.kernels.rules import SCHEDULED
-
-# relax.op_pattern_kind
-OUT_ELEMENTWISE_FUSABLE = 4
-OPAQUE = 8
+from tvmconv.tvm_api.op_pattern import OPAQUE, OUT_ELEMENTWISE_FUSABLE
+from tvmconv.tvm_api.types import IRModule, PrimFunc, SBlock
 
 # Cheap work may follow these, nothing may be inlined into their many reads.
 _READS_OFTEN = ("max_pool", "avg_pool", "to_blocked", "from_blocked", "shuffle")
 _COMPLETE = ("dense", "softmax", "log_softmax", "global_pool", "lrn")
 
 
-def mark_patterns(mod: Any) -> Any:
+def mark_patterns(mod: IRModule) -> IRModule:
     """Tell FuseOps which functions it must leave alone.
 
     A scheduled function would lose its schedule, and an operator with many reads per result
     (pooling) or several blocks (softmax) would repeat what is fused into it. Functions that
     already carry ``op_pattern`` keep it.
     """
-    from tvm import ir, tirx
+    from tvmconv.tvm_api import ir, tirx
 
     functions = {}
     for var, func in mod.functions_items():
@@ -36,17 +32,16 @@ def mark_patterns(mod: Any) -> Any:
     return ir.IRModule(functions, attrs=mod.attrs)
 
 
-def _operators(func: Any) -> set[str]:
+def _operators(func: PrimFunc) -> set[str]:
     """The ``tvmconv.operator`` marks of a function's blocks."""
-    import tvm_ffi
-    from tvm import s_tir
+    from tvmconv.tvm_api import ffi, s_tir
 
     found: set[str] = set()
 
-    def look(block: Any) -> None:
+    def look(block: SBlock) -> None:
         name = block.annotations.get("tvmconv.operator")
         if name is not None:
             found.add(str(name))
 
-    tvm_ffi.structural_walk(func.body, (s_tir.SBlock, look))
+    ffi.structural_walk(func.body, (s_tir.SBlock, look))
     return found

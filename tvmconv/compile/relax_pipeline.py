@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvmconv.compile.patterns import mark_patterns
 from tvmconv.core.interrupts import checkpoint
 from tvmconv.kernels.rules import schedule_module
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import IRModule, Pass
 
 __all__ = ["lower_pass", "mark_patterns"]
 
 
-def lower_pass(machine: Machine) -> Any:
+def lower_pass(machine: Machine) -> Pass:
     """The whole pipeline as one module pass.
 
     It differs from TVM's default in leaving out what a lowered graph makes needless (fusion,
     constant folding) and in scheduling every function before code generation.
     """
-    from tvm import ir, relax
+    from tvmconv.tvm_api import ir, relax
 
     transform = relax.transform
 
-    def run(mod: Any, _context: Any) -> Any:
+    def run(mod: IRModule, _context: object) -> IRModule:
         mod = ir.transform.Sequential(
             [
                 relax.backend.DispatchSortScan(),

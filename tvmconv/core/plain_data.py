@@ -23,18 +23,20 @@ def parse(text: str) -> Any:
         beyond 64 bits, or a character that is none.
     """
     try:
-        data = json.loads(text, parse_constant=_no_number, parse_float=_finite, parse_int=_integer)
+        data = json.loads(text, parse_constant=no_number, parse_float=finite, parse_int=_integer)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     json.dumps(data, ensure_ascii=False).encode()
     return data
 
 
-def _no_number(text: str) -> Any:
+def no_number(text: str) -> Any:
+    """Refuse NaN and infinity, which Python's parser takes."""
     raise ValueError(f"{text} is no number")
 
 
-def _finite(text: str) -> float:
+def finite(text: str) -> float:
+    """A number that is not infinite: ``1e999`` is, for Python's parser."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text[:40]} is no finite number")
@@ -53,7 +55,7 @@ def _hints(record: type) -> dict[str, Any]:
     return get_type_hints(record)
 
 
-def check_types(value: Any, hint: Any, where: str) -> None:
+def check_types(value: object, hint: Any, where: str) -> None:
     """Compare a value with a type annotation, records and containers with all they hold.
 
     Parameters
@@ -104,7 +106,7 @@ def check_types(value: Any, hint: Any, where: str) -> None:
         raise _wrong(value, where)
 
 
-def _fits(value: Any, hint: Any, where: str) -> bool:
+def _fits(value: object, hint: Any, where: str) -> bool:
     try:
         check_types(value, hint, where)
     except TypeError:
@@ -112,5 +114,5 @@ def _fits(value: Any, hint: Any, where: str) -> bool:
     return True
 
 
-def _wrong(value: Any, where: str) -> TypeError:
+def _wrong(value: object, where: str) -> TypeError:
     return TypeError(f"{where} cannot be {str(value)[:80]!r}")

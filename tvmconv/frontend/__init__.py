@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.frontend.canonical import layer_name
+from tvmconv.tvm_api.types import IRModule
 
 if TYPE_CHECKING:
     from tvmconv.frontend.loaded import LoadedModel
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["LoadedModel", "layer_name", "read_model", "to_relax"]
 
 
-def to_relax(loaded: LoadedModel) -> Any:
+def to_relax(loaded: LoadedModel) -> IRModule:
     """Convert a checked model to a Relax ``IRModule``.
 
     Parameters

@@ -52,10 +52,10 @@ product, pooling) carries the ONNX node's name; :func:`layer_name` reads it.
 
 from __future__ import annotations
 
-from typing import Any
+from tvmconv.tvm_api.types import RelaxVar
 
 
-def layer_name(var: Any) -> str:
+def layer_name(var: RelaxVar) -> str:
     """Name of the ONNX node whose main operator a Relax variable is bound to.
 
     Parameters

@@ -9,11 +9,10 @@ into real channels where zero weights multiply it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tvmconv.graph.activations import ACTIVATIONS, epilogue_step
 from tvmconv.graph.fold import scalar
-from tvmconv.graph.ir import Node, Value
+from tvmconv.graph.ir import Arg, Node, Value
 from tvmconv.graph.match import CONV
 from tvmconv.graph.ranges import value_range
 
@@ -135,7 +134,7 @@ def _resize(node: Node) -> bool:
 
 
 def _prelu(node: Node) -> bool:
-    slope: Any = node.args[1]
+    slope: Arg = node.args[1]
     return _always(node) and slope.is_const and node.attrs["axis"] == 1
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tvmconv.core.unexpected import reported
 from tvmconv.graph.emit_layers import emit_conv, emit_dense
@@ -12,14 +11,15 @@ from tvmconv.graph.emit_plain import emit_plain
 from tvmconv.graph.emitter import Emitter
 from tvmconv.graph.ir import Graph, Node
 from tvmconv.graph.match import CONV, DENSE
+from tvmconv.tvm_api.types import RelaxExpr
 
 
 def emit_graph(
     emitter: Emitter,
     graph: Graph,
-    inputs: Sequence[Any],
+    inputs: Sequence[RelaxExpr],
     progress: Callable[[int, int], None] | None = None,
-) -> list[Any]:
+) -> list[RelaxExpr]:
     """Emit every node and return the outputs as plain tensors.
 
     Parameters

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from tvm import relax
 
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
@@ -20,6 +17,8 @@ from tvmconv.operators.dense import (
     pack_dense_bias,
     pack_dense_weight,
 )
+from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.types import GlobalVar, RelaxExpr, Tensor
 
 
 def emit_conv(emitter: Emitter, node: Node) -> None:
@@ -49,7 +48,7 @@ def emit_conv(emitter: Emitter, node: Node) -> None:
     emitter.set_blocked(node.output, emitter.bind(call, record))
 
 
-def _function(emitter: Emitter, kernel: Kernel, layer: str) -> Any:
+def _function(emitter: Emitter, kernel: Kernel, layer: str) -> GlobalVar:
     """The kernel's function; whatever goes wrong while scheduling it, the layer is named."""
     try:
         return emitter.kernel_function(kernel)
@@ -68,7 +67,7 @@ def emit_dense(emitter: Emitter, node: Node) -> None:
     value, constant, *rest = node.args
     weight = as_float32(constant.data)
     flatten = value.producer
-    data: Any = None
+    data: RelaxExpr | None = None
     if flatten is not None and flatten.op == "reshape" and value not in emitter.plain:
         source = flatten.args[0]
         image = source.shape is not None and len(source.shape) == 4
@@ -88,7 +87,7 @@ def emit_dense(emitter: Emitter, node: Node) -> None:
     if "add" in kinds:
         args.append(emitter.as_plain(rest.pop(0)))
 
-    def expression(*tensors: Any) -> Any:
+    def expression(*tensors: Tensor) -> Tensor:
         return dense(*tensors, outputs=outputs, tile=tile, epilogue=epilogue)
 
     flops = 2 * rows * constant.data.size

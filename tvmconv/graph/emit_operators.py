@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import numpy as np
-from tvm import relax, te, tirx
 
 from tvmconv.graph.blockable import slice_ranges
 from tvmconv.graph.emitter import (
@@ -19,13 +18,15 @@ from tvmconv.graph.emitter import (
     extreme,
 )
 from tvmconv.graph.ir import Node, Value
-from tvmconv.graph.scalars import map_tensor, scalar_expression
+from tvmconv.graph.scalars import ScalarFunction, map_tensor, scalar_expression
 from tvmconv.operators.channels import concat_channels, pad_blocked, shuffle_channels, slice_blocked
 from tvmconv.operators.global_pool import global_pool
 from tvmconv.operators.interleave import depth_to_space
 from tvmconv.operators.lrn import lrn_blocked
 from tvmconv.operators.pool import Window, avg_pool, max_pool
 from tvmconv.operators.resize import resize_blocked
+from tvmconv.tvm_api import relax, te, tirx
+from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 
 
 def emit_blocked(emitter: Emitter, node: Node) -> None:
@@ -42,7 +43,12 @@ def _record(node: Node, flops: int = 0) -> CallRecord:
 
 
 def _single(
-    emitter: Emitter, node: Node, expression: Any, *, flops: int = 0, opaque: bool = True
+    emitter: Emitter,
+    node: Node,
+    expression: Callable[..., Tensor],
+    *,
+    flops: int = 0,
+    opaque: bool = True,
 ) -> None:
     """Emit an expression of the first argument's blocks."""
     args = [emitter.as_blocked(node.args[0])]
@@ -50,12 +56,12 @@ def _single(
     emitter.set_blocked(node.output, result)
 
 
-def _map(emitter: Emitter, node: Node, function: Any) -> None:
+def _map(emitter: Emitter, node: Node, function: ScalarFunction) -> None:
     name = _record(node).operator
     _single(emitter, node, lambda x: map_tensor(x, function, name), opaque=False)
 
 
-def _operand(emitter: Emitter, value: Value, node: Node) -> Any:
+def _operand(emitter: Emitter, value: Value, node: Node) -> RelaxExpr:
     """An operand of a broadcasting operator, as blocks or with a trailing axis of size 1."""
     if value.data is not None:
         if value.data.size == 1:
@@ -93,7 +99,9 @@ def _pool(emitter: Emitter, node: Node) -> None:
         _single(emitter, node, lambda x: avg_pool(x, rows, columns, counted), flops=flops)
 
 
-def depth_pool(emitter: Emitter, node: Node, data: Any, image: tuple[int, ...], lanes: int) -> Any:
+def depth_pool(
+    emitter: Emitter, node: Node, data: RelaxExpr, image: tuple[int, ...], lanes: int
+) -> RelaxExpr:
     """Pooling along the depth, of images of this shape in either layout.
 
     What lies in one place of all planes of a volume is treated alike, so that a plane may be one
@@ -102,7 +110,7 @@ def depth_pool(emitter: Emitter, node: Node, data: Any, image: tuple[int, ...], 
     rows, columns, volumes = Window(*node.attrs["window"]), Window(1), node.attrs["volumes"]
     planes, depth = node.output.dims[0], node.args[0].dims[0] // volumes
 
-    def expression(x: Any) -> Any:
+    def expression(x: Tensor) -> Tensor:
         if node.attrs["kind"] == "max":
             return max_pool(x, rows, columns)
         return avg_pool(x, rows, columns, node.attrs["count_include_pad"])
@@ -126,7 +134,7 @@ def _global(emitter: Emitter, node: Node) -> None:
     stays = node not in emitter.plan.leaving
     args = [emitter.as_blocked(node.args[0])]
 
-    def expression(x: Any) -> Any:
+    def expression(x: Tensor) -> Tensor:
         return global_pool(x, channels, kind, blocked=stays)
 
     result = emitter.call(expression, args, _record(node, flops), opaque=True)
@@ -150,7 +158,7 @@ def _concat(emitter: Emitter, node: Node) -> None:
 def _cut(emitter: Emitter, node: Node, result: Value, ranges: list[tuple[int, int, int]]) -> None:
     channels = (ranges[1][0], ranges[1][0] + ranges[1][1])
 
-    def expression(x: Any) -> Any:
+    def expression(x: Tensor) -> Tensor:
         return slice_blocked(x, channels, ranges[2], ranges[3])
 
     args = [emitter.as_blocked(node.args[0])]
@@ -181,7 +189,7 @@ def _pad(emitter: Emitter, node: Node) -> None:
 def _resize(emitter: Emitter, node: Node) -> None:
     attrs, size = node.attrs, node.output.dims[2:]
 
-    def expression(x: Any) -> Any:
+    def expression(x: Tensor) -> Tensor:
         return resize_blocked(
             x,
             (size[0], size[1]),
@@ -203,7 +211,7 @@ def _shuffle(emitter: Emitter, node: Node) -> None:
 def _depth_to_space(emitter: Emitter, node: Node) -> None:
     _, channels, height, width = node.output.dims
 
-    def expression(x: Any) -> Any:
+    def expression(x: Tensor) -> Tensor:
         return depth_to_space(x, channels, (height, width), **node.attrs)
 
     _single(emitter, node, expression, opaque=False)
@@ -219,8 +227,8 @@ def _prelu(emitter: Emitter, node: Node) -> None:
     slope = block_channels(np.reshape(value.data, (1, -1, 1, 1)), emitter.lanes)
     shared = slope.shape[1] == 1 and slope.shape[-1] == 1
 
-    def expression(x: Any, a: Any) -> Any:
-        def element(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+    def expression(x: Tensor, a: Tensor) -> Tensor:
+        def element(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
             item, factor = x[n, b, h, w, c], a[0, 0 if shared else b, 0, 0, 0 if shared else c]
             return tirx.Select(item < tirx.const(0, "float32"), item * factor, item)
 

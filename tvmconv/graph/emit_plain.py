@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
-
-from tvm import relax, te
 
 from tvmconv.graph.emit_operators import depth_pool
 from tvmconv.graph.emitter import EXTREMES, CallRecord, Emitter, extreme
@@ -12,6 +11,8 @@ from tvmconv.graph.ir import Node
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.operators.lrn import lrn
 from tvmconv.operators.softmax import log_softmax, softmax
+from tvmconv.tvm_api import relax, te
+from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 
 
 def emit_plain(emitter: Emitter, node: Node) -> None:
@@ -49,13 +50,18 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
 
 
 def _call(
-    emitter: Emitter, node: Node, expression: Any, record: CallRecord, *, opaque: bool = False
+    emitter: Emitter,
+    node: Node,
+    expression: Callable[..., Tensor],
+    record: CallRecord,
+    *,
+    opaque: bool = False,
 ) -> None:
     args = [emitter.as_plain(value) for value in node.inputs]
     emitter.plain[node.output] = emitter.call(expression, args, record, opaque=opaque)
 
 
-def _channel_moves(node: Node) -> Any:
+def _channel_moves(node: Node) -> Callable[[Tensor], Tensor]:
     """Channel shuffle and depth-to-space as one gather."""
     n, channels, height, width = node.output.dims
     attrs = node.attrs
@@ -68,8 +74,8 @@ def _channel_moves(node: Node) -> Any:
         )
     (bh, bw), inner, stride, crop = (attrs[k] for k in ("block", "inner", "stride", "crop"))
 
-    def expression(x: Any) -> Any:
-        def element(n: Any, k: Any, h: Any, w: Any) -> Any:
+    def expression(x: Tensor) -> Tensor:
+        def element(n: Expr, k: Expr, h: Expr, w: Expr) -> Expr:
             y, z = h + crop[0], w + crop[1]
             phase = y % bh * bw + z % bw
             channel = (k // inner * (bh * bw) + phase) * stride + k % inner
@@ -80,7 +86,7 @@ def _channel_moves(node: Node) -> Any:
     return expression
 
 
-def _rebuilt(emitter: Emitter, node: Node) -> Any:
+def _rebuilt(emitter: Emitter, node: Node) -> RelaxExpr:
     """A Relax call for a node that a rewrite made or changed."""
     attrs, args = node.attrs, [emitter.expression_of(arg) for arg in node.args]
     if node.op in ("nn.max_pool2d", "nn.avg_pool2d"):

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from tvm import relax, topi
-from tvm.ir import Call, Constant
 
 from tvmconv.core.datatypes import itemsize
 from tvmconv.graph.fold import as_float32
@@ -19,10 +16,10 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.record import Machine
 from tvmconv.operators.layout import from_blocked, to_blocked
 from tvmconv.tir.blocks import rooted
-
-# TVM's operator kinds: element-wise and injective functions may be merged with their
-# neighbours, opaque ones stay alone
-OPAQUE = 8
+from tvmconv.tvm_api import relax, topi
+from tvmconv.tvm_api.ir import Call, Constant
+from tvmconv.tvm_api.op_pattern import OPAQUE
+from tvmconv.tvm_api.types import BlockBuilder, GlobalVar, PrimFunc, RelaxExpr, Tensor
 
 
 @dataclass(frozen=True)
@@ -51,13 +48,17 @@ class Emitter:
     """
 
     def __init__(
-        self, builder: Any, machine: Machine, plan: Plan, kernels: dict[Kernel, Any] | None = None
+        self,
+        builder: BlockBuilder,
+        machine: Machine,
+        plan: Plan,
+        kernels: dict[Kernel, GlobalVar] | None = None,
     ) -> None:
         self.builder = builder
         self.machine = machine
         self.plan = plan
-        self.plain: dict[Value, Any] = {}
-        self.blocked: dict[Value, Any] = {}
+        self.plain: dict[Value, RelaxExpr] = {}
+        self.blocked: dict[Value, RelaxExpr] = {}
         self.records: dict[str, CallRecord] = {}
         self.kernels = {} if kernels is None else kernels
         self.reorders = 0
@@ -68,7 +69,7 @@ class Emitter:
         """Channels in one block."""
         return self.machine.channel_block
 
-    def bind(self, expr: Any, record: CallRecord) -> Any:
+    def bind(self, expr: RelaxExpr, record: CallRecord) -> RelaxExpr:
         """Bind an expression to a new variable and remember what it computes."""
         name = f"{record.operator.replace('.', '_')}_{len(self.records)}"
         self.records[name] = record
@@ -76,13 +77,13 @@ class Emitter:
 
     def call(
         self,
-        expression: Callable[..., Any],
-        args: list[Any],
+        expression: Callable[..., Tensor],
+        args: list[RelaxExpr],
         record: CallRecord,
         *,
         opaque: bool = False,
         name: str = "",
-    ) -> Any:
+    ) -> RelaxExpr:
         """Call a function given as a tensor expression of its arguments."""
         hint = name or record.operator.replace(".", "_")
         attrs = {"op_pattern": OPAQUE} if opaque else {}
@@ -91,20 +92,20 @@ class Emitter:
         )
         return self.bind(call, record)
 
-    def reshape(self, expr: Any, shape: tuple[int, ...], layer: str = "") -> Any:
+    def reshape(self, expr: RelaxExpr, shape: tuple[int, ...], layer: str = "") -> RelaxExpr:
         """A view of the same memory with another shape."""
         # opaque, so that fusion leaves it alone and it is found to be a view later on
         return self.call(
             lambda x: topi.reshape(x, shape), [expr], CallRecord(layer, "reshape"), opaque=True
         )
 
-    def as_plain(self, value: Value) -> Any:
+    def as_plain(self, value: Value) -> RelaxExpr:
         """The value in its logical shape."""
         if value not in self.plain:
             self.plain[value] = self._make_plain(value)
         return self.plain[value]
 
-    def _make_plain(self, value: Value) -> Any:
+    def _make_plain(self, value: Value) -> RelaxExpr:
         if value.data is not None:
             return constant_of(value.data, value.dtype)
         if value in self.blocked:
@@ -119,7 +120,7 @@ class Emitter:
         assert made is not None and made.op == "reshape", f"{value.name} was never computed"
         return self._reshaped(made)
 
-    def _reshaped(self, node: Node) -> Any:
+    def _reshaped(self, node: Node) -> RelaxExpr:
         """A reshape, done where its result is first needed in the plain layout."""
         source, shape = node.args[0], node.output.dims
         unpadded = source in self.blocked and _is_vector(source.dims)
@@ -127,13 +128,13 @@ class Emitter:
             return self.reshape(self.blocked[source], shape, node.layer)
         return self.reshape(self.as_plain(source), shape, node.layer)
 
-    def as_blocked(self, value: Value) -> Any:
+    def as_blocked(self, value: Value) -> RelaxExpr:
         """The value as (N, ceil(C/c), H, W, c)."""
         if value not in self.blocked:
             self.blocked[value] = self._make_blocked(value)
         return self.blocked[value]
 
-    def _make_blocked(self, value: Value) -> Any:
+    def _make_blocked(self, value: Value) -> RelaxExpr:
         if value.data is not None:
             return constant_of(block_channels(value.data, self.lanes), value.dtype)
         n, channels, height, width = value.dims
@@ -153,12 +154,12 @@ class Emitter:
         surplus = self.machine.blocks(channels) * self.lanes - channels
         self.padding_bytes += itemsize(value.dtype) * n * surplus * height * width
 
-    def set_blocked(self, value: Value, expr: Any) -> None:
+    def set_blocked(self, value: Value, expr: RelaxExpr) -> None:
         """Record a result in the blocked layout."""
         self.blocked[value] = expr
         self.count_padding(value)
 
-    def expression_of(self, arg: Arg) -> Any:
+    def expression_of(self, arg: Arg) -> RelaxExpr:
         """A Relax expression for an argument in the plain layout."""
         if isinstance(arg, Value):
             return self.as_plain(arg)
@@ -166,7 +167,7 @@ class Emitter:
             return relax.Tuple([self.expression_of(item) for item in arg])
         return arg
 
-    def kernel_function(self, kernel: Kernel) -> Any:
+    def kernel_function(self, kernel: Kernel) -> GlobalVar:
         """The ``GlobalVar`` of a convolution kernel, added to the module on first use."""
         if kernel not in self.kernels:
             kind = "depthwise" if kernel.workload.is_depthwise else "conv2d"
@@ -174,7 +175,7 @@ class Emitter:
             self.kernels[kernel] = self.builder.add_func(scheduled(kernel), symbol)
         return self.kernels[kernel]
 
-    def original(self, node: Node) -> Any:
+    def original(self, node: Node) -> RelaxExpr:
         """The Relax call a node came from, on the present arguments."""
         call = node.call
         args = [self.expression_of(arg) for arg in node.args]
@@ -188,7 +189,7 @@ class Emitter:
 EXTREMES = ("maximum", "minimum")
 
 
-def extreme(builder: Any, op: str, left: Any, right: Any) -> Any:
+def extreme(builder: BlockBuilder, op: str, left: RelaxExpr, right: RelaxExpr) -> RelaxExpr:
     """``maximum`` or ``minimum`` of two Relax tensors that keeps the NaN of either.
 
     A constant goes first: compiled code returns the second operand where one is NaN.
@@ -204,19 +205,19 @@ def extreme(builder: Any, op: str, left: Any, right: Any) -> Any:
     return relax.op.where(builder.emit(relax.op.isnan(right)), right, ordered)
 
 
-def _is_number(expr: Any) -> bool:
+def _is_number(expr: RelaxExpr) -> bool:
     """Whether an operand is a constant without NaN."""
     return isinstance(expr, Constant) and not np.isnan(expr.value.numpy()).any()
 
 
 @lru_cache(maxsize=512)
-def scheduled(kernel: Kernel) -> Any:
+def scheduled(kernel: Kernel) -> PrimFunc:
     """A kernel's function, scheduled once per process and problem."""
     func = rooted(kernel.prim_func("kernel").without_attr("global_symbol"))
     return func.with_attr("op_pattern", OPAQUE)
 
 
-def constant_of(data: Array, dtype: str) -> Any:
+def constant_of(data: Array, dtype: str) -> RelaxExpr:
     """A Relax constant of an array."""
     if dtype == "float32":
         return relax.const(as_float32(data), dtype)

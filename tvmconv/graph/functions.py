@@ -7,28 +7,28 @@ call has no operator's name; what it computes stands in the one statement of its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import tvm
-from tvm import ir, s_tir, tirx
 
 from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
+from tvmconv.tvm_api import ffi, ir, s_tir, tirx
+from tvmconv.tvm_api.types import GlobalVar, IRModule, PrimFunc
 
 # TIR's minimum and maximum of a NaN are either operand, ours keep the NaN as ONNX does
 _BINARY = {
-    ir.prim.expr.Add: "add",
-    ir.prim.expr.Sub: "subtract",
-    ir.prim.expr.Mul: "multiply",
-    ir.prim.expr.Div: "divide",
-    ir.prim.expr.Max: "maximum",
-    ir.prim.expr.Min: "minimum",
+    tirx.Add: "add",
+    tirx.Sub: "subtract",
+    tirx.Mul: "multiply",
+    tirx.Div: "divide",
+    tirx.Max: "maximum",
+    tirx.Min: "minimum",
 }
 _UNARY = {"tirx.sigmoid": "sigmoid", "tirx.tanh": "tanh"}
 
 
-def read_functions(graph: Graph, mod: Any) -> set[Any]:
+def read_functions(graph: Graph, mod: IRModule) -> set[GlobalVar]:
     """Replace calls in a graph, in place.
 
     A function is read where it computes every element of its float32 result from those at the
@@ -48,7 +48,7 @@ def read_functions(graph: Graph, mod: Any) -> set[Any]:
     set
         The ``GlobalVar`` s of functions of which a call was replaced.
     """
-    replaced: set[Any] = set()
+    replaced: set[GlobalVar] = set()
 
     def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
         steps = _steps(node, mod) if node.op == "call_tir" else []
@@ -62,7 +62,7 @@ def read_functions(graph: Graph, mod: Any) -> set[Any]:
     return replaced
 
 
-def without_unused(mod: Any, candidates: set[Any]) -> Any:
+def without_unused(mod: IRModule, candidates: set[GlobalVar]) -> IRModule:
     """A module without those of the functions that are private and that nothing calls.
 
     Parameters
@@ -76,21 +76,19 @@ def without_unused(mod: Any, candidates: set[Any]) -> Any:
     -------
     tvm.IRModule
     """
-    import tvm_ffi
-
     called: set[str] = set()
     for func in mod.functions.values():
-        tvm_ffi.structural_walk(func, (ir.GlobalVar, lambda var: called.add(var.name_hint)))
+        ffi.structural_walk(func, (ir.GlobalVar, lambda var: called.add(var.name_hint)))
     dead = {var.name_hint for var in candidates} - called
     kept = {
         var: func
         for var, func in mod.functions_items()
         if var.name_hint not in dead or (func.attrs and "global_symbol" in func.attrs)
     }
-    return tvm.IRModule(kept, attrs=mod.attrs)
+    return ir.IRModule(kept, attrs=mod.attrs)
 
 
-def _steps(node: Node, mod: Any) -> list[Node]:
+def _steps(node: Node, mod: IRModule) -> list[Node]:
     """The operators behind a call, its result's last; none where the function is another kind."""
     symbol, operands = node.args[0], node.inputs
     if len(node.args) != 2 or len(node.outputs) != 1 or node.output.shape is None:
@@ -112,7 +110,7 @@ def _steps(node: Node, mod: Any) -> list[Node]:
     return reader.steps if computed else []
 
 
-def _statement(func: Any, shape: tuple[int, ...]) -> tuple[Any, list[Any]] | None:
+def _statement(func: PrimFunc, shape: tuple[int, ...]) -> tuple[Any, list[Any]] | None:
     """The store of a function that is one plain nest over its last parameter, and its axes."""
     if not isinstance(func.body, s_tir.SBlockRealize) or func.body.block.alloc_buffers:
         return None
@@ -141,7 +139,7 @@ def _statement(func: Any, shape: tuple[int, ...]) -> tuple[Any, list[Any]] | Non
     return (store, axes) if plain else None
 
 
-def _same(left: Any, right: Any) -> bool:
+def _same(left: Sequence[Any], right: Sequence[Any]) -> bool:
     return len(left) == len(right) and all(a.same_as(b) for a, b in zip(left, right, strict=True))
 
 
@@ -160,7 +158,7 @@ class _Expression:
 
     def read(self, expr: Any) -> Value | None:
         """The value of an expression, or None where a part of it is no operator."""
-        if isinstance(expr, ir.prim.expr.FloatImm):
+        if isinstance(expr, tirx.FloatImm):
             return constant(np.array(expr.value, np.float32))
         if isinstance(expr, ir.TensorLoad):
             return self._load(expr)
@@ -198,7 +196,7 @@ class _Expression:
 def _padding(choice: Any, operands: Mapping[Any, Value], axes: list[Any], node: Node) -> list[Node]:
     """The padding that ``if_then_else(inside, x[i - before, ...], number)`` is."""
     inside, load, number = choice.args
-    if not isinstance(load, ir.TensorLoad) or not isinstance(number, ir.prim.expr.FloatImm):
+    if not isinstance(load, ir.TensorLoad) or not isinstance(number, tirx.FloatImm):
         return []
     source, shape = operands.get(load.source), node.output.dims
     if source is None or source.dtype != "float32" or len(source.shape or ()) != len(shape):
@@ -220,12 +218,12 @@ def _shift(index: Any, axis: Any) -> int | None:
     """The number that an index subtracts from an axis, not negative; None for other indices."""
     if index.same_as(axis):
         return 0
-    shifted = isinstance(index, ir.prim.expr.Sub) and index.a.same_as(axis)
+    shifted = isinstance(index, tirx.Sub) and index.a.same_as(axis)
     return _number(index.b) if shifted else None
 
 
 def _number(expr: Any) -> int | None:
-    return int(expr.value) if isinstance(expr, ir.prim.expr.IntImm) else None
+    return int(expr.value) if isinstance(expr, tirx.IntImm) else None
 
 
 def _ranges(condition: Any, axes: list[Any], shape: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -234,11 +232,11 @@ def _ranges(condition: Any, axes: list[Any], shape: tuple[int, ...]) -> list[tup
     pending = [condition]
     while pending:
         term = pending.pop()
-        if isinstance(term, ir.prim.expr.And):
+        if isinstance(term, tirx.And):
             pending += [term.a, term.b]
             continue
-        least = isinstance(term, ir.prim.expr.LE)
-        if not least and not isinstance(term, ir.prim.expr.LT):
+        least = isinstance(term, tirx.LE)
+        if not least and not isinstance(term, tirx.LT):
             return []
         axis, bound = (term.b, _number(term.a)) if least else (term.a, _number(term.b))
         place = next((i for i, var in enumerate(axes) if var.same_as(axis)), None)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
-import tvm_ffi
-from tvm import ir, relax, tirx
-from tvm.relax.expr_functor import PyExprMutator, mutator
-
-from tvmconv.graph.emitter import OPAQUE
 from tvmconv.tir.axes import loads
+from tvmconv.tvm_api import ffi, ir, relax, tirx
+from tvmconv.tvm_api.op_pattern import OPAQUE
+from tvmconv.tvm_api.relax import PyExprMutator, mutator
+from tvmconv.tvm_api.types import Binding, GlobalVar, IRModule, Pass, PrimFunc, RelaxExpr, RelaxVar
 
 # LLVM's time grows with the square of a function's operators
 _MAX_OPERATORS = 16
@@ -23,7 +21,7 @@ _MAX_BINDING = 3
 _INTRINSICS = ("tirx.erf", "tirx.exp", "tirx.log", "tirx.sigmoid", "tirx.tanh")
 
 
-def group_operators(mod: Any) -> Any:
+def group_operators(mod: IRModule) -> IRModule:
     """Group what may be merged of a module of functions.
 
     Returns
@@ -32,22 +30,22 @@ def group_operators(mod: Any) -> Any:
         Each group is a Relax function with the attribute ``Primitive``.
     """
     transform = relax.transform
-    before = tvm.transform.Sequential([transform.AnnotateTIROpPattern(), _limit_nesting()])
-    with tvm.transform.PassContext(config={"relax.FuseOps.max_depth": _MAX_OPERATORS}):
+    before = ir.transform.Sequential([transform.AnnotateTIROpPattern(), _limit_nesting()])
+    with ir.transform.PassContext(config={"relax.FuseOps.max_depth": _MAX_OPERATORS}):
         return transform.FuseOps()(before(mod))
 
 
-def _limit_nesting() -> Any:
+def _limit_nesting() -> Pass:
     """Keep a function apart where it would nest more polynomials than a compiler bears."""
 
-    def run(mod: Any, _context: Any) -> Any:
+    def run(mod: IRModule, _context: object) -> IRModule:
         visitor = _Limit(mod, _deep_calls(mod))
         for var, func in mod.functions_items():
             if isinstance(func, relax.Function):
                 visitor.builder_.update_func(var, visitor.visit_expr(func))
         return visitor.builder_.get()
 
-    return tvm.transform.module_pass(run, opt_level=0, name="tvmconv.LimitNesting")
+    return ir.transform.module_pass(run, opt_level=0, name="tvmconv.LimitNesting")
 
 
 @dataclass(frozen=True)
@@ -59,14 +57,14 @@ class _Chain:
 
     copies: int = 1
     repeats: bool = False
-    binding: frozenset[Any] = frozenset()
+    binding: frozenset[GlobalVar] = frozenset()
 
 
-def _deep_calls(mod: Any) -> set[Any]:
+def _deep_calls(mod: IRModule) -> set[RelaxVar]:
     """Variables bound to the calls that are to stay alone."""
-    steps: dict[Any, _Chain] = {}
-    chains: dict[Any, _Chain] = {}
-    deep: set[Any] = set()
+    steps: dict[GlobalVar, _Chain] = {}
+    chains: dict[RelaxVar, _Chain] = {}
+    deep: set[RelaxVar] = set()
     for binding in (b for block in mod["main"].body.blocks for b in block.bindings):
         callee = _callee(binding.value)
         if callee is None or int(mod[callee].attrs.get("op_pattern", OPAQUE)) == OPAQUE:
@@ -76,7 +74,7 @@ def _deep_calls(mod: Any) -> set[Any]:
         step, inputs = steps[callee], binding.value.args[1]
         arguments = inputs.fields if isinstance(inputs, relax.Tuple) else [inputs]
         before = [chains[argument] for argument in arguments if argument in chains]
-        bound = frozenset[Any]().union(*(chain.binding for chain in before))
+        bound = frozenset[GlobalVar]().union(*(chain.binding for chain in before))
         copies = step.copies * max((chain.copies for chain in before), default=1)
         # a value that is read in two places is written out in both
         shared = sum(len(chain.binding) for chain in before) > len(bound)
@@ -88,14 +86,14 @@ def _deep_calls(mod: Any) -> set[Any]:
     return deep
 
 
-def _callee(value: Any) -> Any:
+def _callee(value: RelaxExpr) -> GlobalVar | None:
     """The function that a ``call_tir`` calls."""
     if isinstance(value, ir.Call) and getattr(value.op, "name", "") == "relax.call_tir":
         return value.args[0]
     return None
 
 
-def _step(callee: Any, func: Any) -> _Chain:
+def _step(callee: GlobalVar, func: PrimFunc) -> _Chain:
     """What one function adds to a chain."""
     binds = False
 
@@ -104,12 +102,12 @@ def _step(callee: Any, func: Any) -> _Chain:
         # they become expressions with variables when the function is scheduled
         binds = binds or getattr(node.op, "name", "") in _INTRINSICS
 
-    def let(_node: Any) -> None:
+    def let(_node: object) -> None:
         nonlocal binds
         binds = True
 
-    tvm_ffi.structural_walk(func.body, (ir.Call, call))
-    tvm_ffi.structural_walk(func.body, (tirx.Let, let))
+    ffi.structural_walk(func.body, (ir.Call, call))
+    ffi.structural_walk(func.body, (tirx.Let, let))
     reads = len(loads(func.body))
     # an operator of several operands reads each; x * x and the like stay cheap
     copies = reads if reads > 2 * len(func.params) else 1
@@ -118,13 +116,13 @@ def _step(callee: Any, func: Any) -> _Chain:
 
 
 @mutator
-class _Limit(PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: Any, deep: set[Any]) -> None:
+class _Limit(PyExprMutator):
+    def __init__(self, mod: IRModule, deep: set[RelaxVar]) -> None:
         super().__init__(mod)
         self._mod = mod
         self._deep = deep
 
-    def visit_var_binding_(self, binding: Any) -> None:
+    def visit_var_binding_(self, binding: Binding) -> None:
         """Call a copy of the function that FuseOps leaves alone."""
         if binding.var in self._deep:
             call = binding.value

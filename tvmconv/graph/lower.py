@@ -6,10 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
-
-import tvm
-from tvm import relax
 
 from tvmconv.compile.culprit import failing_operators
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
@@ -26,6 +22,8 @@ from tvmconv.graph.read import read_function, type_of
 from tvmconv.machines.record import Machine
 from tvmconv.selection.overrides import check_used
 from tvmconv.selection.policy import Policy
+from tvmconv.tvm_api import ir, relax
+from tvmconv.tvm_api.types import Binding, Function, IRModule, RelaxExpr
 
 # stage name, done, total
 Progress = Callable[[str, int, int], None]
@@ -52,7 +50,7 @@ class LoweredGraph:
         Convolutions that no algorithm took.
     """
 
-    mod: Any
+    mod: IRModule
     decisions: tuple[Decision, ...]
     calls: tuple[KernelCall, ...]
     reorders: int
@@ -61,7 +59,7 @@ class LoweredGraph:
 
 
 def lower(
-    mod: Any,
+    mod: IRModule,
     machine: Machine,
     *,
     policy: Policy | None = None,
@@ -94,7 +92,7 @@ def lower(
     )
     # some of TVM's own converters (Einsum) bring functions beside main
     others = {var: func for var, func in mod.functions_items() if var.name_hint != "main"}
-    builder = relax.BlockBuilder(tvm.IRModule(others))
+    builder = relax.BlockBuilder(ir.IRModule(others))
     emitter = Emitter(builder, machine, plan)
     parameters = [relax.Var(var.name, var.ty) for var in mod["main"].params]
     single = isinstance(mod["main"].body.body.ty, relax.TensorType)
@@ -123,8 +121,8 @@ def prepare(graph: Graph, machine: Machine) -> None:
 
 
 def fuse_operators(
-    mod: Any, records: Mapping[str, CallRecord]
-) -> tuple[Any, dict[str, CallRecord]]:
+    mod: IRModule, records: Mapping[str, CallRecord]
+) -> tuple[IRModule, dict[str, CallRecord]]:
     """Turn what is left of Relax operators into functions and merge element-wise chains.
 
     Parameters
@@ -146,7 +144,7 @@ def fuse_operators(
         legal = legalise(mod)
     grouped = group_operators(legal)
     merged = _merged_records(grouped, records)
-    return tvm.transform.Sequential(after)(grouped), merged
+    return ir.transform.Sequential(after)(grouped), merged
 
 
 def _described(records: Mapping[str, CallRecord], variable: str) -> str:
@@ -154,7 +152,7 @@ def _described(records: Mapping[str, CallRecord], variable: str) -> str:
     return f"node {record.layer!r} ({record.operator})"
 
 
-def _merged_records(mod: Any, records: Mapping[str, CallRecord]) -> dict[str, CallRecord]:
+def _merged_records(mod: IRModule, records: Mapping[str, CallRecord]) -> dict[str, CallRecord]:
     """Records of the functions that FuseOps made, by symbol.
 
     A function that several places call has no layer name.
@@ -163,12 +161,12 @@ def _merged_records(mod: Any, records: Mapping[str, CallRecord]) -> dict[str, Ca
         binding.value.op.name_hint
         for block in mod["main"].body.blocks
         for binding in block.bindings
-        if isinstance(getattr(binding.value, "op", None), tvm.ir.GlobalVar)
+        if isinstance(getattr(binding.value, "op", None), ir.GlobalVar)
     )
     merged: dict[str, CallRecord] = {}
     for symbol, count in calls.items():
         bindings = [b for block in mod[symbol].body.blocks for b in block.bindings]
-        parts = [_part(b, records) for b in bindings if isinstance(b.value, tvm.ir.Call)]
+        parts = [_part(b, records) for b in bindings if isinstance(b.value, ir.Call)]
         layers = list(dict.fromkeys(part.layer for part in parts if part.layer))
         names = layers if len(layers) < 3 else [layers[0], "...", layers[-1]]
         operators = dict.fromkeys(part.operator for part in parts)
@@ -180,14 +178,14 @@ def _merged_records(mod: Any, records: Mapping[str, CallRecord]) -> dict[str, Ca
     return merged
 
 
-def _part(binding: Any, records: Mapping[str, CallRecord]) -> CallRecord:
+def _part(binding: Binding, records: Mapping[str, CallRecord]) -> CallRecord:
     """One operator of a merged function; its last variable has lost its name."""
     called = str(getattr(binding.value.args[0], "name_hint", ""))
     return records.get(str(binding.var.name)) or CallRecord("", called.rstrip("0123456789"))
 
 
 def kernel_calls(
-    function: Any, records: Mapping[str, CallRecord], merged: Mapping[str, CallRecord]
+    function: Function, records: Mapping[str, CallRecord], merged: Mapping[str, CallRecord]
 ) -> tuple[KernelCall, ...]:
     """The ``call_tir`` s of a function in order, with what is known of each."""
     calls: list[KernelCall] = []
@@ -210,7 +208,7 @@ def kernel_calls(
     return tuple(calls)
 
 
-def _bytes(expr: Any) -> int:
+def _bytes(expr: RelaxExpr) -> int:
     shape, dtype = type_of(expr)
     size = 1 if dtype in ("bool", "int8", "uint8") else int(dtype.strip("abcdefilnotu") or 32) // 8
     for extent in shape or (0,):

@@ -7,12 +7,10 @@ the next meet and cancel.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tvmconv.graph.activations import ACTIVATIONS
-from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
+from tvmconv.graph.ir import Arg, Graph, Node, Value, constant, make_node
 
 _BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 _POOLS = {"nn.max_pool1d": "nn.max_pool2d", "nn.avg_pool1d": "nn.avg_pool2d"}
@@ -111,7 +109,7 @@ def _raise(node: Node, images: dict[Value, Value]) -> Node | None:
     return None
 
 
-def _operand(value: Any, images: dict[Value, Value]) -> Value | None:
+def _operand(value: Arg, images: dict[Value, Value]) -> Value | None:
     if value in images:
         return images[value]
     data = value.data

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.graph.fold import scalar
-from tvmconv.graph.ir import Graph, Node, Value
+from tvmconv.graph.ir import Arg, Graph, Node, Value
 
 # the kernel writes its window out term by term; wider ones stay a pooling, which is a loop
 _MAX_LRN = 32
@@ -35,7 +35,7 @@ def fuse_patterns(graph: Graph) -> None:
             _lrn(node)
 
 
-def _producer(value: Any, op: str) -> Node | None:
+def _producer(value: Arg, op: str) -> Node | None:
     made = value.producer if isinstance(value, Value) else None
     return made if made is not None and made.op == op else None
 

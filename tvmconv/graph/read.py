@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from tvm import relax
-from tvm.ir import Call, GenericConst, Op
 
 from tvmconv.graph.ir import Arg, Graph, Node, Value, constant
+from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.ir import Call, GenericConst, Op
+from tvmconv.tvm_api.types import Binding, Function, RelaxExpr, RelaxVar
 
 # a tensor, or a tuple of them
-Bound = Value | list[Any]
+Bound = Value | list[Arg]
 
 
-def type_of(expr: Any) -> tuple[tuple[int, ...] | None, str]:
+def type_of(expr: RelaxExpr) -> tuple[tuple[int, ...] | None, str]:
     """Static shape (None where unknown or no tensor) and dtype of a Relax expression's type."""
     ty = expr.ty
     if not isinstance(ty, relax.TensorType):
@@ -49,10 +50,10 @@ def _plain(value: Any) -> Any:
 
 
 def read_bindings(
-    bindings: Iterable[Any],
-    environment: Mapping[Any, Bound],
-    layer_name: Any = None,
-) -> tuple[list[Node], dict[Any, Bound]]:
+    bindings: Iterable[Binding],
+    environment: Mapping[RelaxVar, Bound],
+    layer_name: Callable[[RelaxVar], str] | None = None,
+) -> tuple[list[Node], dict[RelaxVar, Bound]]:
     """Nodes of straight-line bindings in administrative normal form.
 
     Parameters
@@ -69,20 +70,24 @@ def read_bindings(
     tuple
         The nodes, and the environment with the new variables added.
     """
-    reader = _Reader(dict(environment), layer_name or (lambda var: str(var.name)))
+    reader = _Reader(dict(environment), layer_name or _own_name)
     for binding in bindings:
         reader.read(binding)
     return reader.nodes, reader.environment
 
 
-def is_readable(binding: Any) -> bool:
+def _own_name(var: RelaxVar) -> str:
+    return str(var.name)
+
+
+def is_readable(binding: Binding) -> bool:
     """Whether :func:`read_bindings` takes a binding: no control flow, no match-cast."""
     return isinstance(binding, relax.VarBinding) and not isinstance(
         binding.value, relax.If | relax.Function | relax.SeqExpr
     )
 
 
-def read_function(func: Any, layer_name: Any = None) -> Graph:
+def read_function(func: Function, layer_name: Callable[[RelaxVar], str] | None = None) -> Graph:
     """The graph of a function that is one straight line.
 
     Raises
@@ -92,36 +97,38 @@ def read_function(func: Any, layer_name: Any = None) -> Graph:
     """
     inputs = {param: value_of(param) for param in func.params}
     nodes: list[Node] = []
-    environment: dict[Any, Bound] = dict(inputs)
+    environment: dict[RelaxVar, Bound] = dict(inputs)
     for block in func.body.blocks:
         if not all(is_readable(binding) for binding in block.bindings):
             raise ValueError("the function holds control flow")
         new, environment = read_bindings(block.bindings, environment, layer_name)
         nodes += new
-    result = _Reader(environment, None).argument(func.body.body)
+    result = _Reader(environment, _own_name).argument(func.body.body)
     outputs = result if isinstance(result, list) else [result]
     if not all(isinstance(value, Value) for value in outputs):
         raise ValueError("the function returns something that is no tensor")
     return Graph(list(inputs.values()), nodes, outputs)
 
 
-def value_of(var: Any) -> Value:
+def value_of(var: RelaxVar) -> Value:
     """A value for a Relax variable."""
     shape, dtype = type_of(var)
     return Value(shape, dtype, str(var.name))
 
 
 class _Reader:
-    def __init__(self, environment: dict[Any, Bound], layer_name: Any) -> None:
+    def __init__(
+        self, environment: dict[RelaxVar, Bound], layer_name: Callable[[RelaxVar], str]
+    ) -> None:
         self.environment = environment
         self.layer_name = layer_name
         self.nodes: list[Node] = []
 
-    def read(self, binding: Any) -> None:
+    def read(self, binding: Binding) -> None:
         var, expr = binding.var, binding.value
         if isinstance(expr, Call):
             self.environment[var] = self._call(var, expr)
-        elif type(expr).__name__ == "TupleGetItem":
+        elif isinstance(expr, relax.TupleGetItem):
             source = self.argument(expr.tuple_value)
             if isinstance(source, list):
                 self.environment[var] = source[expr.index]
@@ -132,26 +139,26 @@ class _Reader:
             known = isinstance(bound, Value | list)
             self.environment[var] = bound if known else self._opaque(var, expr, [])
 
-    def argument(self, expr: Any) -> Arg:
+    def argument(self, expr: RelaxExpr) -> Arg:
         if isinstance(expr, relax.Var) and expr in self.environment:
             return self.environment[expr]
         if isinstance(expr, GenericConst):
             return _constant(expr)
-        if type(expr).__name__ == "Tuple":
+        if isinstance(expr, relax.Tuple):
             return [self.argument(field) for field in expr.fields]
         return expr
 
-    def _call(self, var: Any, call: Any) -> Bound:
+    def _call(self, var: RelaxVar, call: Any) -> Bound:
         op = call.op.name.removeprefix("relax.") if isinstance(call.op, Op) else "call"
         node = Node(op, [self.argument(arg) for arg in call.args], call=call)
         node.attrs = attributes(call)
         node.layer = self.layer_name(var)
         return self._bind(var, node)
 
-    def _opaque(self, var: Any, expr: Any, args: list[Arg]) -> Bound:
+    def _opaque(self, var: RelaxVar, expr: RelaxExpr, args: list[Arg]) -> Bound:
         return self._bind(var, Node("opaque", args, call=expr, layer=str(var.name)))
 
-    def _bind(self, var: Any, node: Node) -> Bound:
+    def _bind(self, var: RelaxVar, node: Node) -> Bound:
         self.nodes.append(node)
         fields = getattr(var.ty, "fields", None)
         if fields is None:

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-from tvm import te, tirx
 
 from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.ir import Node
 from tvmconv.operators import math
 from tvmconv.operators.epilogue import apply_step
+from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.types import Expr, Tensor
 
-Scalar = Callable[[Any], Any]
+ScalarFunction = Callable[[Expr], Expr]
 
 _READ_ONCE = ("relu", "clip", "hardsigmoid")
 
 
-def _gelu(x: Any) -> Any:
+def _gelu(x: Expr) -> Expr:
     half = math.constant(0.5)
     return math.bind(
         x, lambda v: v * (half + half * math.erf(v * math.constant(0.7071067811865476)))
     )
 
 
-def _gelu_tanh(x: Any) -> Any:
-    def gate(v: Any) -> Any:
+def _gelu_tanh(x: Expr) -> Expr:
+    def gate(v: Expr) -> Expr:
         cubic = v * (math.constant(0.7978845608028654) + math.constant(0.035677408136) * v * v)
         return math.constant(0.5) * v * (math.constant(1.0) + math.tanh(cubic))
 
     return math.bind(x, gate)
 
 
-_SCALARS: dict[str, Scalar] = {
+_SCALARS: dict[str, ScalarFunction] = {
     "exp": math.exp,
     "log": math.log,
     "erf": math.erf,
@@ -49,7 +48,7 @@ _SCALARS: dict[str, Scalar] = {
 }
 
 
-def scalar_expression(node: Node) -> Scalar | None:
+def scalar_expression(node: Node) -> ScalarFunction | None:
     """The function that a unary element-wise float32 node applies, or None for other nodes."""
     if len(node.outputs) != 1 or len(node.inputs) != 1:
         return None
@@ -65,6 +64,6 @@ def scalar_expression(node: Node) -> Scalar | None:
     return _SCALARS.get(node.op)
 
 
-def map_tensor(data: Any, function: Scalar, name: str) -> Any:
+def map_tensor(data: Tensor, function: ScalarFunction, name: str) -> Tensor:
     """A function applied to each element of a tensor."""
     return te.compute(data.shape, lambda *index: function(data[index]), name=name)

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
-
-import tvm
-from tvm import relax
-from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvmconv.graph.emit import emit_graph
-from tvmconv.graph.emitter import OPAQUE, Emitter
+from tvmconv.graph.emitter import Emitter
 from tvmconv.graph.functions import read_functions, without_unused
-from tvmconv.graph.ir import Graph, Node, Value
+from tvmconv.graph.ir import Arg, Graph, Node, Value
 from tvmconv.graph.layout import plan_layouts
 from tvmconv.graph.match import CONV, fuse_layers
 from tvmconv.graph.normalise import normalise
-from tvmconv.graph.read import is_readable, read_bindings, value_of
+from tvmconv.graph.read import Bound, is_readable, read_bindings, value_of
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.record import Machine
 from tvmconv.selection.overrides import check_used
 from tvmconv.selection.policy import Policy
+from tvmconv.tvm_api import ir, relax, tirx
+from tvmconv.tvm_api.op_pattern import OPAQUE
+from tvmconv.tvm_api.relax import PyExprMutator, mutator
+from tvmconv.tvm_api.types import BindingBlock, GlobalVar, IRModule, RelaxExpr, RelaxVar
 
 
-def substitute(mod: Any, machine: Machine, policy: Policy | None) -> Any:
+def substitute(mod: IRModule, machine: Machine, policy: Policy | None) -> IRModule:
     """Rewrite every dataflow block that holds a convolution with constant weights.
 
     Convolution kernels and other functions that must not be merged with their neighbours come
@@ -46,18 +45,18 @@ def substitute(mod: Any, machine: Machine, policy: Policy | None) -> Any:
 
 
 @mutator
-class _Substitution(PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: Any, machine: Machine, policy: Policy | None) -> None:
+class _Substitution(PyExprMutator):
+    def __init__(self, mod: IRModule, machine: Machine, policy: Policy | None) -> None:
         super().__init__(mod)
         self.mod = mod
         self.machine = machine
         self.policy = policy
-        self.kernels: dict[Kernel, Any] = {}
+        self.kernels: dict[Kernel, GlobalVar] = {}
         self.skipped: list[str] = []
         self.layers: list[str] = []
-        self.replaced: set[Any] = set()
+        self.replaced: set[GlobalVar] = set()
 
-    def visit_dataflow_block_(self, block: Any) -> Any:
+    def visit_dataflow_block_(self, block: BindingBlock) -> BindingBlock:
         """Rewrite a block, or leave it where nothing in it can be replaced."""
         if not all(is_readable(binding) for binding in block.bindings):
             return super().visit_dataflow_block_(block)
@@ -83,9 +82,11 @@ class _Substitution(PyExprMutator):  # type: ignore[misc]
             return super().visit_dataflow_block_(block)
         return self._emit(graph, [self.visit_expr(var) for var in free], results, outputs)
 
-    def _emit(self, graph: Graph, inputs: list[Any], results: list[Any], outputs: list[Any]) -> Any:
+    def _emit(
+        self, graph: Graph, inputs: list[RelaxExpr], results: list[RelaxVar], outputs: list[Bound]
+    ) -> BindingBlock:
         plan = plan_layouts(graph, self.machine, policy=self.policy)
-        self.builder_._begin_dataflow_block()
+        relax.begin_dataflow(self.builder_)
         emitter = Emitter(self.builder_, self.machine, plan, self.kernels)
         remaining = emit_graph(emitter, graph, inputs)
         for var, bound in zip(results, outputs, strict=True):
@@ -93,20 +94,20 @@ class _Substitution(PyExprMutator):  # type: ignore[misc]
             mine, remaining = remaining[:count], remaining[count:]
             expr = relax.Tuple(mine) if isinstance(bound, list) else mine[0]
             self.set_var_remap(var, self.builder_.emit_output(expr, name_hint=str(var.name)))
-        return self.builder_._end_block()
+        return relax.end_dataflow(self.builder_)
 
 
-def _parts(bound: Any) -> list[Any]:
+def _parts(bound: Bound) -> list[Arg]:
     """The tensors of a variable."""
     return bound if isinstance(bound, list) else [bound]
 
 
-def _free_tensors(block: Any) -> list[Any]:
+def _free_tensors(block: BindingBlock) -> list[RelaxVar]:
     """Variables with tensor or tuple type that a block reads and does not define."""
     defined = {binding.var for binding in block.bindings}
-    free: dict[Any, None] = {}
+    free: dict[RelaxVar, None] = {}
 
-    def visit(expr: Any) -> None:
+    def visit(expr: RelaxExpr) -> None:
         if isinstance(expr, relax.Var) and expr not in defined and _is_tensor(expr):
             free.setdefault(expr)
 
@@ -115,7 +116,7 @@ def _free_tensors(block: Any) -> list[Any]:
     return list(free)
 
 
-def _is_tensor(var: Any) -> bool:
+def _is_tensor(var: RelaxVar) -> bool:
     return isinstance(var.ty, relax.TensorType | relax.TupleType)
 
 
@@ -128,7 +129,7 @@ def _has_free_weight(node: Node) -> bool:
     return weight is not None and not _constant_based(weight)
 
 
-def _constant_based(value: Any) -> bool:
+def _constant_based(value: Arg) -> bool:
     """Whether a weight is a constant or computed from constants only."""
     if not isinstance(value, Value):
         return False
@@ -138,7 +139,7 @@ def _constant_based(value: Any) -> bool:
     return made is not None and bool(made.inputs) and all(map(_constant_based, made.inputs))
 
 
-def _compile_opaque(mod: Any, before: Any, machine: Machine) -> Any:
+def _compile_opaque(mod: IRModule, before: IRModule, machine: Machine) -> IRModule:
     """Compile the functions that the substitution added and nothing may be merged with."""
     from tvmconv.compile.external import compile_functions
     from tvmconv.kernels.rules import SCHEDULED, schedule_function
@@ -146,11 +147,11 @@ def _compile_opaque(mod: Any, before: Any, machine: Machine) -> Any:
     known = {var.name_hint for var in before.get_global_vars()}
     functions, added = {}, set()
     for var, func in mod.functions_items():
-        if isinstance(func, tvm.tirx.PrimFunc) and func.attrs and var.name_hint not in known:
+        if isinstance(func, tirx.PrimFunc) and func.attrs and var.name_hint not in known:
             done = func.attrs.get(SCHEDULED)
             if done or func.attrs.get("op_pattern") == OPAQUE:
                 func = func if done else schedule_function(func, machine)
                 added.add(var.name_hint)
         functions[var] = func
-    scheduled = tvm.IRModule(functions, attrs=mod.attrs)
+    scheduled = ir.IRModule(functions, attrs=mod.attrs)
     return compile_functions(scheduled, machine, lambda var, _func: var.name_hint in added)

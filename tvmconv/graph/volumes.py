@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
+from tvmconv.graph.ir import Arg, Graph, Node, Value, constant, make_node
 from tvmconv.graph.scalars import scalar_expression
 
 _BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
@@ -69,7 +69,7 @@ class _Volumes:
         mapping[node.output] = self._volume_of(result, node.output.dims)
         return self.steps
 
-    def _emit(self, op: str, args: list[Any], shape: tuple[int, ...], **attrs: Any) -> Value:
+    def _emit(self, op: str, args: list[Arg], shape: tuple[int, ...], **attrs: Any) -> Value:
         layer = attrs.pop("layer", "")
         self.steps.append(make_node(op, args, shape, layer=layer, attrs=attrs))
         return self.steps[-1].output

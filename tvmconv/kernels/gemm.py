@@ -15,6 +15,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.kernels.families import schedules_of
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import PrimFunc
 
 if TYPE_CHECKING:
     from tvmconv.algorithms.base import FloatArray
@@ -32,20 +33,18 @@ class GemmKernel:
     machine: Machine
     config: Config
 
-    def unscheduled(self) -> Any:
+    def unscheduled(self) -> PrimFunc:
         """The ``tirx.PrimFunc`` of the plain tensor expression."""
-        from tvm import te
-
         from tvmconv.algorithms.gemm import compute
+        from tvmconv.tvm_api import te
 
         return te.create_prim_func(compute(self.workload, self.machine, self.config))
 
-    def prim_func(self, symbol: str = "main") -> Any:
+    def prim_func(self, symbol: str = "main") -> PrimFunc:
         """The scheduled ``tirx.PrimFunc``."""
-        from tvm.s_tir import Schedule
-
         from tvmconv.kernels.rules import SCHEDULED
         from tvmconv.tir.specialise import specialise
+        from tvmconv.tvm_api.s_tir import Schedule
 
         schedule = Schedule(self.unscheduled())
         _schedules(self.machine).apply(schedule, self.workload, self.machine, self.config)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 from tvmconv.algorithms.base import Algorithm, FloatArray
 from tvmconv.core.config import Config
@@ -12,6 +11,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import PrimFunc
 
 
 @dataclass(frozen=True)
@@ -32,24 +32,23 @@ class Kernel:
         """Pack an OIHW weight for this kernel."""
         return self.expression.pack_weight(weight, self.workload, self.machine, self.config)
 
-    def unscheduled(self, symbol: str = "main") -> Any:
+    def unscheduled(self, symbol: str = "main") -> PrimFunc:
         """The ``tirx.PrimFunc`` of the plain tensor expression."""
-        from tvm import te
+        from tvmconv.tvm_api import te
 
         tensors = self.expression.compute(self.workload, self.machine, self.config)
         return te.create_prim_func(tensors).with_attr("global_symbol", symbol)
 
-    def prim_func(self, symbol: str = "main", omit: Collection[str] = ()) -> Any:
+    def prim_func(self, symbol: str = "main", omit: Collection[str] = ()) -> PrimFunc:
         """The scheduled ``tirx.PrimFunc``, marked so that no later pass schedules it again.
 
         ``omit`` names blocks whose work is left out, for measurements of the others; see
         :func:`tvmconv.tir.partial.without_blocks`.
         """
-        from tvm.s_tir import Schedule
-
         from tvmconv.kernels.rules import SCHEDULED
         from tvmconv.tir.partial import without_blocks
         from tvmconv.tir.specialise import specialise
+        from tvmconv.tvm_api.s_tir import Schedule
 
         module = registry.schedule(self.algorithm, self.machine)
         if module is None:

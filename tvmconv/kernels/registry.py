@@ -9,7 +9,7 @@ that offers the functions of :class:`ScheduleModule`.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from tvmconv.algorithms.base import Algorithm
 from tvmconv.core.config import Config, KnobValue
@@ -18,6 +18,7 @@ from tvmconv.core.knobs import Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.families import schedules_of
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Schedule
 
 # name -> class, imported on first use: a tensor expression needs TVM's compiler
 ALGORITHMS: dict[str, str] = {
@@ -57,7 +58,7 @@ class ScheduleModule(Protocol):
         """Raise :class:`~tvmconv.core.errors.ConfigError` if a limit of the machine is broken."""
 
     def apply(
-        self, schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> None:
         """Transform the ``s_tir.Schedule`` of the algorithm's function in place."""
 

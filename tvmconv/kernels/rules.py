@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvmconv.kernels.families import schedules_of
 from tvmconv.machines.record import Machine
 from tvmconv.tir.intrinsics import constants_first, vectorisable_math
+from tvmconv.tvm_api.types import IRModule, PrimFunc
 
 SCHEDULED = "tirx.is_scheduled"
 
 
-def schedule_function(func: Any, machine: Machine) -> Any:
+def schedule_function(func: PrimFunc, machine: Machine) -> PrimFunc:
     """Schedule one function by the first rule of the machine's family that fits.
 
     Parameters
@@ -26,7 +25,7 @@ def schedule_function(func: Any, machine: Machine) -> Any:
     tirx.PrimFunc
         The scheduled function, marked as such.
     """
-    from tvm.s_tir.schedule import ScheduleError
+    from tvmconv.tvm_api.s_tir import ScheduleError
 
     func = constants_first(vectorisable_math(func))
     for name in schedules_of(machine, "rules").RULES:
@@ -44,9 +43,9 @@ def schedule_function(func: Any, machine: Machine) -> Any:
     return func.with_attr(SCHEDULED, True)
 
 
-def schedule_module(mod: Any, machine: Machine) -> Any:
+def schedule_module(mod: IRModule, machine: Machine) -> IRModule:
     """Schedule every unscheduled ``PrimFunc`` of a module; others are left as they are."""
-    from tvm import ir, tirx
+    from tvmconv.tvm_api import ir, tirx
 
     functions = {}
     for var, func in mod.functions_items():

@@ -60,9 +60,8 @@ def required_features(machine: Machine) -> tuple[str, ...]:
 
 def enabled_features(target: Mapping[str, Any]) -> frozenset[str]:
     """CPU flags of the instruction sets that LLVM enables for a target in TVM's dictionary form."""
-    from tvm import get_global_func
-    from tvm.target import Target
+    from tvmconv.tvm_api.target import features
 
     options = {key: value for key, value in target.items() if key != "num-cores"}
-    enabled = map(str, get_global_func("target.llvm_get_cpu_features")(Target(options)))
+    enabled = features(options)
     return frozenset(_LLVM_TO_CPUINFO[name] for name in enabled if name in _LLVM_TO_CPUINFO)

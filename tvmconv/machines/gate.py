@@ -8,7 +8,7 @@ a sentence instead of a signal.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tvmconv.core.errors import ArtifactError
 from tvmconv.machines.features import required_features
 from tvmconv.machines.host import HIDE_VARIABLE, host_features, host_model
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Module
 
 _REMEDY = "build it on this machine, or for an older target such as x86-64-v3"
 
@@ -86,11 +87,11 @@ class Code:
         What it was compiled for.
     """
 
-    def __init__(self, module: Any, machine: Machine) -> None:
+    def __init__(self, module: Module, machine: Machine) -> None:
         self._module = module
         self.machine = machine
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Callable[..., Any]:
         """A function to call.
 
         Raises
@@ -105,7 +106,7 @@ class Code:
         """The assembly, or LLVM's own form (``"ll"``)."""
         return str(self._module.inspect_source(form))
 
-    def as_import(self) -> Any:
+    def as_import(self) -> Module:
         """The TVM module, for an executable of ``relax.build`` to import and its owner to run."""
         return self._module
 

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
 from time import perf_counter
-from typing import Any
 
 from tvmconv.core.errors import TargetError
 from tvmconv.machines import probe_kernels
 from tvmconv.machines.host import host_features
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import DeviceTensor
 
 # Twelve chains cover latency times units of every record and leave four of AVX2's sixteen
 # registers for the two factors, which every chain shares.
@@ -109,12 +109,13 @@ class _Counter:
 
     def __init__(self, machine: Machine) -> None:
         import numpy as np
-        import tvm
+
+        from tvmconv.tvm_api import runtime
 
         module, self._cycles = probe_kernels.cycle_counter(machine, _CHAIN_STEPS)
         function = module["main"]
-        factors = tvm.runtime.tensor(np.array([0x5A5A5A5A, 12345], "int32"))
-        out = tvm.runtime.empty((1,), "int32")
+        factors = runtime.tensor(np.array([0x5A5A5A5A, 12345], "int32"))
+        out = runtime.empty((1,), "int32")
         self._chain: Callable[[], None] = lambda: function(factors, out)
         self._chain()
         self.hertz = 0.0
@@ -150,48 +151,51 @@ def _sizes(machine: Machine) -> dict[str, int]:
 
 def _multiply_adds(machine: Machine, chains: int, steps: int) -> tuple[Callable[[], None], float]:
     """A call, and its vector multiply-adds."""
-    import tvm
+    from tvmconv.tvm_api import runtime
 
     function = probe_kernels.multiply_adds(machine, 1, chains, steps)["main"]
-    out = tvm.runtime.empty((1, chains * machine.lanes), "float32")
+    out = runtime.empty((1, chains * machine.lanes), "float32")
     factors = converging_factors(machine)
     return lambda: function(factors, out), float(chains * steps)
 
 
-def converging_factors(machine: Machine) -> Any:
+def converging_factors(machine: Machine) -> DeviceTensor:
     """Factors with which the chains go to 1: no value overflows or becomes denormal."""
     import numpy as np
-    import tvm
 
-    return tvm.runtime.tensor(np.repeat(np.array([[0.999], [0.001]], "f4"), machine.lanes, axis=1))
+    from tvmconv.tvm_api import runtime
+
+    return runtime.tensor(np.repeat(np.array([[0.999], [0.001]], "f4"), machine.lanes, axis=1))
 
 
 def _broadcasts(machine: Machine) -> tuple[Callable[[], None], float]:
     """A call, and the values that it spreads."""
     import numpy as np
-    import tvm
+
+    from tvmconv.tvm_api import runtime
 
     steps = machine.l1d_bytes // 4 // (4 * CHAINS)
     passes = max(1, 2 * _RUN_CYCLES // (steps * CHAINS))
     function = probe_kernels.broadcasts(machine, CHAINS, steps, passes)["main"]
     shape = (CHAINS, machine.lanes)
-    data = tvm.runtime.tensor(np.ones((steps, CHAINS), "int32"))
-    start = tvm.runtime.tensor(np.arange(shape[0] * shape[1], dtype="int32").reshape(shape))
-    out = tvm.runtime.empty(shape, "int32")
+    data = runtime.tensor(np.ones((steps, CHAINS), "int32"))
+    start = runtime.tensor(np.arange(shape[0] * shape[1], dtype="int32").reshape(shape))
+    out = runtime.empty(shape, "int32")
     return lambda: function(data, start, out), float(passes * steps * CHAINS)
 
 
 def _reads(machine: Machine, size: int) -> tuple[Callable[[], None], float]:
     """A call that reads ``size`` bytes, many times if they are few, and the bytes in all."""
     import numpy as np
-    import tvm
+
+    from tvmconv.tvm_api import runtime
 
     row = _READ_CHAINS * machine.lanes
     steps = max(1, size // (4 * row))
     passes = max(1, 16 * _RUN_CYCLES // size)
     function = probe_kernels.reads(machine, 1, _READ_CHAINS, steps, passes)["main"]
-    data = tvm.runtime.tensor(np.ones((1, steps, row), "int32"))
-    out = tvm.runtime.empty((1, row), "int32")
+    data = runtime.tensor(np.ones((1, steps, row), "int32"))
+    out = runtime.empty((1, row), "int32")
     return lambda: function(data, out), float(4 * row * steps * passes)
 
 

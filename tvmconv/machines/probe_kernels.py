@@ -9,14 +9,16 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from tvmconv.machines.gate import Code
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import PrimFunc
 
 # links of the chain in one step of its loop, which hide the loop's counter
 _LINKS = 16
 
 
 @lru_cache(maxsize=16)
-def multiply_adds(machine: Machine, threads: int, chains: int, steps: int) -> Any:
+def multiply_adds(machine: Machine, threads: int, chains: int, steps: int) -> Code:
     """``chains`` independent chains of vector multiply-adds; the loop holds nothing else.
 
     Parameters
@@ -34,7 +36,7 @@ def multiply_adds(machine: Machine, threads: int, chains: int, steps: int) -> An
     Code
         ``main(factors, out)``, float32 of ``(2, lanes)`` and ``(threads, chains * lanes)``.
     """
-    from tvm.script import tirx as T
+    from tvmconv.tvm_api.script import T
 
     lanes, loop = machine.lanes, _threads_loop(threads)
 
@@ -66,7 +68,7 @@ def multiply_adds(machine: Machine, threads: int, chains: int, steps: int) -> An
 
 
 @lru_cache(maxsize=16)
-def reads(machine: Machine, threads: int, chains: int, steps: int, passes: int) -> Any:
+def reads(machine: Machine, threads: int, chains: int, steps: int, passes: int) -> Code:
     """Sums of an array that is read in order, ``passes`` times.
 
     Returns
@@ -75,7 +77,7 @@ def reads(machine: Machine, threads: int, chains: int, steps: int, passes: int) 
         ``main(data, out)``, int32 of ``(threads, steps, chains * lanes)`` and
         ``(threads, chains * lanes)``; integers, because more units add them than load them.
     """
-    from tvm.script import tirx as T
+    from tvmconv.tvm_api.script import T
 
     lanes, loop = machine.lanes, _threads_loop(threads)
 
@@ -106,7 +108,7 @@ def reads(machine: Machine, threads: int, chains: int, steps: int, passes: int) 
 
 
 @lru_cache(maxsize=16)
-def broadcasts(machine: Machine, chains: int, steps: int, passes: int) -> Any:
+def broadcasts(machine: Machine, chains: int, steps: int, passes: int) -> Code:
     """Values of an array, each spread over a vector and added.
 
     Returns
@@ -115,7 +117,7 @@ def broadcasts(machine: Machine, chains: int, steps: int, passes: int) -> Any:
         ``main(data, start, out)``, int32 of ``(steps, chains)`` and twice ``(chains, lanes)``:
         sums that begin with equal lanes would be computed as scalars.
     """
-    from tvm.script import tirx as T
+    from tvmconv.tvm_api.script import T
 
     lanes = machine.lanes
 
@@ -145,7 +147,7 @@ def broadcasts(machine: Machine, chains: int, steps: int, passes: int) -> Any:
 
 
 @lru_cache(maxsize=4)
-def cycle_counter(machine: Machine, steps: int) -> tuple[Any, int]:
+def cycle_counter(machine: Machine, steps: int) -> tuple[Code, int]:
     """A chain of integer operations that take one cycle each on every processor.
 
     Returns
@@ -154,7 +156,7 @@ def cycle_counter(machine: Machine, steps: int) -> tuple[Any, int]:
         Code of ``main(factors, out)``, int32 of ``(2,)`` and ``(1,)``, and the
         cycles that one call takes.
     """
-    from tvm.script import tirx as T
+    from tvmconv.tvm_api.script import T
 
     links = _LINKS
 
@@ -178,15 +180,14 @@ def cycle_counter(machine: Machine, steps: int) -> tuple[Any, int]:
 
 
 def _threads_loop(threads: int) -> Any:
-    from tvm.script import tirx as T
+    from tvmconv.tvm_api.script import T
 
     return T.parallel if threads > 1 else T.serial
 
 
-def _built(function: Any, machine: Machine) -> Any:
-    import tvm
+def _built(function: PrimFunc, machine: Machine) -> Code:
+    from tvmconv.tvm_api import ir, tirx
+    from tvmconv.tvm_api.target import Target
 
-    from tvmconv.machines.gate import Code
-
-    target = tvm.target.Target(machine.tvm_target())
-    return Code(tvm.tirx.build(tvm.IRModule({"main": function}), target=target), machine)
+    target = Target(machine.tvm_target())
+    return Code(tirx.build(ir.IRModule({"main": function}), target=target), machine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from tvmconv.core.arguments import MOST_THREADS, whole
 from tvmconv.core.errors import TargetError
@@ -13,11 +13,15 @@ from tvmconv.machines.host import host_cores, native_machine
 from tvmconv.machines.presets import MACHINES
 from tvmconv.machines.record import Machine
 from tvmconv.machines.saved import as_measured
+from tvmconv.tvm_api.types import Target
+
+# a preset or classic string, TVM's dictionary form, its object, or the record itself
+TargetLike: TypeAlias = "str | dict[str, Any] | Target | Machine"
 
 PRESETS = ("native", *MACHINES)
 
 
-def resolve_machine(target: Any = "native", threads: int | None = None) -> Machine:
+def resolve_machine(target: TargetLike = "native", threads: int | None = None) -> Machine:
     """The machine record of a target; for ``native`` with what was measured and kept.
 
     Parameters
@@ -38,14 +42,14 @@ def resolve_machine(target: Any = "native", threads: int | None = None) -> Machi
     return as_measured(machine) if target == "native" else machine
 
 
-def shipped_machine(target: Any = "native", threads: int | None = None) -> Machine:
+def shipped_machine(target: TargetLike = "native", threads: int | None = None) -> Machine:
     """As :func:`resolve_machine`, without what was measured and kept on this host."""
     if threads is not None:
         threads = whole(threads, "threads", high=MOST_THREADS, error=TargetError)
     return _resolve(target).with_cores(threads or host_cores())
 
 
-def _resolve(target: Any) -> Machine:
+def _resolve(target: TargetLike) -> Machine:
     if isinstance(target, Machine):
         return target
     if isinstance(target, str):
@@ -91,7 +95,7 @@ def _parse_classic(text: str) -> dict[str, Any]:
     return options
 
 
-def _from_options(options: dict[str, Any], original: Any) -> Machine:
+def _from_options(options: dict[str, Any], original: TargetLike) -> Machine:
     if options.get("kind") != "llvm":
         raise TargetError(
             f"target {original!r}: kind {options.get('kind')!r} has no schedules; "
@@ -118,27 +122,18 @@ def _from_options(options: dict[str, Any], original: Any) -> Machine:
     return replace(record, name=mcpu, mcpu=mcpu)
 
 
-def _llvm_features(mcpu: str, mattr: list[str]) -> set[str]:
+def _llvm_features(mcpu: str, mattr: list[str]) -> frozenset[str]:
     """Instruction sets that LLVM enables for a processor name and attribute list."""
-    import tvm
-
-    known = {str(c) for c in tvm.get_global_func("target.llvm_get_cpu_archlist")(_target(mcpu, []))}
-    if mcpu not in known:
-        raise TargetError(f"LLVM does not know -mcpu={mcpu}; try 'x86-64-v3' or 'x86-64-v4'")
-    features = tvm.get_global_func("target.llvm_get_cpu_features")(_target(mcpu, mattr))
-    return {str(name) for name in features}
-
-
-def _target(mcpu: str, mattr: list[str]) -> Any:
-    from tvm.target import Target
+    from tvmconv.tvm_api.target import features, processors
 
     options: dict[str, Any] = {"kind": "llvm", "mcpu": mcpu, "mtriple": "x86_64-linux-gnu"}
-    return Target({**options, "mattr": mattr} if mattr else options)
+    if mcpu not in processors(options):
+        raise TargetError(f"LLVM does not know -mcpu={mcpu}; try 'x86-64-v3' or 'x86-64-v4'")
+    return features({**options, "mattr": mattr} if mattr else options)
 
 
 def _host_mcpu() -> str | None:
     """LLVM's name of the host processor."""
-    from tvm.target import Target
+    from tvmconv.tvm_api.target import host_processor
 
-    mcpu = Target.from_device("cpu").attrs.get("mcpu")
-    return str(mcpu) if mcpu else None
+    return host_processor()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from tvm import te, tirx
+from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.types import Expr, Tensor
 
 
-def concat_channels(tensors: Sequence[Any], channels: Sequence[int]) -> Any:
+def concat_channels(tensors: Sequence[Tensor], channels: Sequence[int]) -> Tensor:
     """Join blocked tensors along their channels.
 
     Parameters
@@ -29,16 +29,16 @@ def concat_channels(tensors: Sequence[Any], channels: Sequence[int]) -> Any:
     starts = [sum(channels[:i]) for i in range(len(channels))]
     aligned = all(count % lanes == 0 for count in channels[:-1])
 
-    def whole_blocks(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+    def whole_blocks(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
         value = tensors[-1][n, b - starts[-1] // lanes, h, w, c]
         for i in range(len(tensors) - 2, -1, -1):
             mine = tensors[i][n, b - starts[i] // lanes, h, w, c]
             value = tirx.if_then_else(b < starts[i + 1] // lanes, mine, value)
         return value
 
-    def single_lanes(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+    def single_lanes(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
         channel = b * lanes + c
-        value: Any = tirx.const(0, tensors[0].dtype)
+        value: Expr = tirx.const(0, tensors[0].dtype)
         for i in range(len(tensors) - 1, -1, -1):
             local = channel - starts[i]
             mine = tensors[i][n, local // lanes, h, w, local % lanes]
@@ -54,11 +54,11 @@ def concat_channels(tensors: Sequence[Any], channels: Sequence[int]) -> Any:
 
 
 def slice_blocked(
-    data: Any,
+    data: Tensor,
     channels: tuple[int, int],
     rows: tuple[int, int, int] | None = None,
     columns: tuple[int, int, int] | None = None,
-) -> Any:
+) -> Tensor:
     """Cut a range of channels, rows and columns out of a blocked tensor.
 
     Parameters
@@ -82,7 +82,7 @@ def slice_blocked(
     column, column_count, column_step = columns or (0, width, 1)
     last = int(data.shape[1]) - 1
 
-    def element(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+    def element(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
         y, x = row + h * row_step, column + w * column_step
         if begin % lanes == 0:
             return data[n, b + begin // lanes, y, x, c]
@@ -98,7 +98,9 @@ def slice_blocked(
     )
 
 
-def pad_blocked(data: Any, top: int, left: int, bottom: int, right: int, value: float = 0.0) -> Any:
+def pad_blocked(
+    data: Tensor, top: int, left: int, bottom: int, right: int, value: float = 0.0
+) -> Tensor:
     """Surround the image of a blocked tensor with a constant.
 
     Parameters
@@ -117,7 +119,7 @@ def pad_blocked(data: Any, top: int, left: int, bottom: int, right: int, value: 
     """
     batch, blocks, height, width, lanes = (int(d) for d in data.shape)
 
-    def element(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+    def element(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
         inside = []
         if top > 0:
             inside.append(h >= top)
@@ -135,7 +137,7 @@ def pad_blocked(data: Any, top: int, left: int, bottom: int, right: int, value: 
     return te.compute(shape, element, name="pad_blocked", attrs={"tvmconv.operator": "pad"})
 
 
-def shuffle_channels(data: Any, channels: int, groups: int) -> Any:
+def shuffle_channels(data: Tensor, channels: int, groups: int) -> Tensor:
     """Channel shuffle: reshape to (groups, C / groups), transpose, reshape back.
 
     Parameters
@@ -155,7 +157,7 @@ def shuffle_channels(data: Any, channels: int, groups: int) -> Any:
     lanes = int(data.shape[4])
     size = channels // groups
 
-    def element(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+    def element(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
         channel = b * lanes + c
         if channels % lanes:
             channel = tirx.min(channel, channels - 1)

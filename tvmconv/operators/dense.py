@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tvm import te, tirx
 
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.machines.record import Machine
 from tvmconv.operators.epilogue import apply_epilogue
+from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.types import Expr, Tensor
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -121,13 +121,13 @@ def block_flattened_weight(
 
 
 def dense(
-    data: Any,
-    weight: Any,
-    *rest: Any,
+    data: Tensor,
+    weight: Tensor,
+    *rest: Tensor,
     outputs: int,
     tile: DenseTile,
     epilogue: Sequence[EpilogueOp] = (),
-) -> Any:
+) -> Tensor:
     """``epilogue(data @ weight)`` with a packed weight.
 
     Parameters
@@ -163,8 +163,8 @@ def dense(
     padded = -(-batch // tile.rows) * tile.rows
     k = te.reduce_axis((0, part), "k")
 
-    def read(m: Any, position: Any) -> Any:
-        index: list[Any] = []
+    def read(m: Expr, position: Expr) -> Expr:
+        index: list[Expr] = []
         for extent in reversed(tail[1:]):
             index.insert(0, position % extent)
             position = position // extent
@@ -180,7 +180,7 @@ def dense(
         attrs={"tvmconv.operator": "dense", "tvmconv.rows": tile.rows},
     )
 
-    def element(m: Any, n: Any) -> Any:
+    def element(m: Expr, n: Expr) -> Expr:
         place = (m, n // width, n % width // tile.lanes, n % tile.lanes)
         value = total[(0, *place)]
         for s in range(1, tile.splits):

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-from tvm import tirx
 
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.operators.math import at_least, between, inline_sigmoid, inline_tanh, literal
+from tvmconv.tvm_api import tirx
+from tvmconv.tvm_api.types import Expr
 
 
-def apply_step(value: Any, step: EpilogueOp, bias: Any = None, residual: Any = None) -> Any:
+def apply_step(
+    value: Expr, step: EpilogueOp, bias: Expr | None = None, residual: Expr | None = None
+) -> Expr:
     """One step; ``bias`` and ``residual`` are the scalars that such steps add."""
     kind, params = step.kind, step.params
     if kind == "bias":
+        assert bias is not None
         return value + bias
     if kind == "add":
+        assert residual is not None
         return value + residual
     if kind == "relu":
         return at_least(value, 0)
@@ -37,8 +40,8 @@ def apply_step(value: Any, step: EpilogueOp, bias: Any = None, residual: Any = N
 
 
 def apply_epilogue(
-    value: Any, steps: Iterable[EpilogueOp], bias: Any = None, residual: Any = None
-) -> Any:
+    value: Expr, steps: Iterable[EpilogueOp], bias: Expr | None = None, residual: Expr | None = None
+) -> Expr:
     """All steps in order on one accumulator.
 
     Parameters

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tvm import te, tirx
-from tvm.tirx import const
-
 from tvmconv.operators.pool import tree
+from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.tirx import const
+from tvmconv.tvm_api.types import Expr, Tensor
 
 
-def global_pool(data: Any, channels: int, kind: str = "avg", blocked: bool = False) -> Any:
+def global_pool(data: Tensor, channels: int, kind: str = "avg", blocked: bool = False) -> Tensor:
     """Mean or maximum over H and W.
 
     Parameters
@@ -36,7 +34,7 @@ def global_pool(data: Any, channels: int, kind: str = "avg", blocked: bool = Fal
     column = te.reduce_axis((0, width // chunk), "column")
     combine, reduce = (tirx.max, te.max) if kind == "max" else ((lambda a, b: a + b), te.sum)
 
-    def partial(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+    def partial(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
         values = [data[n, b, row, column * chunk + k, c] for k in range(chunk)]
         return reduce(tree(values, combine), axis=[row, column])
 
@@ -48,7 +46,7 @@ def global_pool(data: Any, channels: int, kind: str = "avg", blocked: bool = Fal
     )
     scale = const(1.0 / (height * width), data.dtype)
 
-    def scaled(value: Any) -> Any:
+    def scaled(value: Expr) -> Expr:
         return value * scale if kind == "avg" else value
 
     if blocked:

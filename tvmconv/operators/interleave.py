@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tvm import te, tirx
+from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.types import Expr, Tensor
 
 
 def depth_to_space(
-    data: Any,
+    data: Tensor,
     channels: int,
     size: tuple[int, int],
     block: tuple[int, int],
     inner: int,
     stride: int,
     crop: tuple[int, int] = (0, 0),
-) -> Any:
+) -> Tensor:
     """Interleave groups of channels into space.
 
     With ``phase = y % bh * bw + x % bw``, output channel ``k = g * inner + o`` at (y, x) is input
@@ -45,7 +44,7 @@ def depth_to_space(
     (bh, bw), phases = block, block[0] * block[1]
     whole = inner == channels and stride % lanes == 0
 
-    def element(n: Any, kb: Any, h: Any, w: Any, c: Any) -> Any:
+    def element(n: Expr, kb: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
         y, x = h + crop[0], w + crop[1]
         phase = y % bh * bw + x % bw
         if whole:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.types import Expr, Tensor
 
-from tvm import te, tirx
 
-
-def to_blocked(data: Any, lanes: int) -> Any:
+def to_blocked(data: Tensor, lanes: int) -> Tensor:
     """Block the channels of a plain tensor.
 
     Parameters
@@ -24,7 +23,7 @@ def to_blocked(data: Any, lanes: int) -> Any:
     """
     batch, channels, height, width = (int(d) for d in data.shape)
 
-    def element(n: Any, block: Any, h: Any, w: Any, lane: Any) -> Any:
+    def element(n: Expr, block: Expr, h: Expr, w: Expr, lane: Expr) -> Expr:
         channel = block * lanes + lane
         value = data[n, channel, h, w]
         if channels % lanes == 0:
@@ -35,7 +34,7 @@ def to_blocked(data: Any, lanes: int) -> Any:
     return te.compute(shape, element, name="to_blocked", attrs={"tvmconv.operator": "to_blocked"})
 
 
-def from_blocked(data: Any, channels: int) -> Any:
+def from_blocked(data: Tensor, channels: int) -> Tensor:
     """Restore the plain layout and drop the lanes without a channel.
 
     Parameters

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tvm import te, tirx
-
 from tvmconv.operators import math
 from tvmconv.operators.pool import tree
+from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.types import Expr, Tensor
 
 
-def lrn_blocked(data: Any, channels: int, size: int, alpha: float, beta: float, bias: float) -> Any:
+def lrn_blocked(
+    data: Tensor, channels: int, size: int, alpha: float, beta: float, bias: float
+) -> Tensor:
     """``x / (bias + alpha / size * sum of x**2 over size neighbouring channels) ** beta``.
 
     Parameters
@@ -34,7 +34,7 @@ def lrn_blocked(data: Any, channels: int, size: int, alpha: float, beta: float, 
     # window is then a few vector loads at neighbouring addresses.
     margin = -(-size // lanes)
 
-    def squared(n: Any, h: Any, w: Any, position: Any) -> Any:
+    def squared(n: Expr, h: Expr, w: Expr, position: Expr) -> Expr:
         block, lane = position // lanes - margin, position % lanes
         value = data[n, block, h, w, lane]
         zero = tirx.const(0, data.dtype)
@@ -46,7 +46,7 @@ def lrn_blocked(data: Any, channels: int, size: int, alpha: float, beta: float, 
     extent = (blocks + 2 * margin) * lanes
     squares = te.compute((batch, height, width, extent), squared, name="lrn_squares")
 
-    def normalised(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+    def normalised(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
         first = (b + margin) * lanes + c - below
         window = tree([squares[n, h, w, first + k] for k in range(size)], lambda p, q: p + q)
         base = window * math.constant(alpha / size) + math.constant(bias)
@@ -55,12 +55,12 @@ def lrn_blocked(data: Any, channels: int, size: int, alpha: float, beta: float, 
     return te.compute(data.shape, normalised, name="lrn", attrs={"tvmconv.operator": "lrn"})
 
 
-def lrn(data: Any, size: int, alpha: float, beta: float, bias: float) -> Any:
+def lrn(data: Tensor, size: int, alpha: float, beta: float, bias: float) -> Tensor:
     """The same on a plain ``(N, C, ...)`` tensor."""
     channels = int(data.shape[1])
     below = (size - 1) // 2
 
-    def square(index: tuple[Any, ...], k: int) -> Any:
+    def square(index: tuple[Expr, ...], k: int) -> Expr:
         channel = index[1] + (k - below)
         # reading a neighbour in place of nothing costs less than a branch for each tap
         existing = tirx.min(tirx.max(channel, 0), channels - 1)
@@ -69,7 +69,7 @@ def lrn(data: Any, size: int, alpha: float, beta: float, bias: float) -> Any:
         inside = tirx.Cast(data.dtype, tirx.all(channel >= 0, channel < channels))
         return value * value * inside
 
-    def normalised(*index: Any) -> Any:
+    def normalised(*index: Expr) -> Expr:
         window = tree([square(index, k) for k in range(size)], lambda p, q: p + q)
         base = window * math.constant(alpha / size) + math.constant(bias)
         return data[index] * math.pow_positive(base, -beta)

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any
 
-from tvm import tirx
+from tvmconv.tvm_api import tirx
+from tvmconv.tvm_api.types import Expr
 
 # Powers from the highest down, constant term last.
 _EXP = (
@@ -92,18 +92,18 @@ _LN2_HIGH = 0.693359375
 _LN2_LOW = -2.12194440e-4
 
 
-def constant(value: float) -> Any:
+def constant(value: float) -> Expr:
     """A float32 literal."""
     return tirx.const(value, "float32")
 
 
-def literal(number: float, like: Any) -> Any:
+def literal(number: float, like: Expr) -> Expr:
     """A literal of the type that an expression or tensor element has."""
     dtype = like.dtype if hasattr(like, "dtype") else like.ty.dtype
     return tirx.const(number, str(dtype))
 
 
-def at_least(x: Any, low: float) -> Any:
+def at_least(x: Expr, low: float) -> Expr:
     """``max(x, low)``; a NaN stays one.
 
     TVM compiles ``max(a, b)`` to ``a > b ? a : b``, which is x86's instruction and yields ``b``
@@ -112,38 +112,38 @@ def at_least(x: Any, low: float) -> Any:
     return tirx.max(literal(low, x), x)
 
 
-def between(x: Any, low: float, high: float) -> Any:
+def between(x: Expr, low: float, high: float) -> Expr:
     """``min(max(x, low), high)``; a NaN stays one, and an infinite bound takes no instruction."""
     if low != -inf:
         x = at_least(x, low)
     return x if high == inf else tirx.min(literal(high, x), x)
 
 
-def sign(x: Any) -> Any:
+def sign(x: Expr) -> Expr:
     """1, -1, or the argument itself where it is zero or NaN."""
     below = tirx.Select(x < constant(0.0), constant(-1.0), x)
     return tirx.Select(x > constant(0.0), constant(1.0), below)
 
 
-def clamp(x: Any, low: float, high: float) -> Any:
+def clamp(x: Expr, low: float, high: float) -> Expr:
     """``min(max(x, low), high)``; of a NaN, one of the bounds."""
     return tirx.min(tirx.max(x, constant(low)), constant(high))
 
 
-def limited(x: Any, low: float, high: float) -> Any:
+def limited(x: Expr, low: float, high: float) -> Expr:
     """``x`` between two bounds; a NaN stays one, since every comparison with it is false."""
     return tirx.Select(
         x > constant(high), constant(high), tirx.Select(x < constant(low), constant(low), x)
     )
 
 
-def bind(value: Any, body: Callable[[Any], Any], name: str = "t") -> Any:
+def bind(value: Expr, body: Callable[[Expr], Expr], name: str = "t") -> Expr:
     """``body(value)`` with the value computed once, however often the body uses it."""
     var = tirx.Var(name, "float32")
     return tirx.Let(var, value, body(var))
 
 
-def polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
+def polynomial(x: Expr, coefficients: tuple[float, ...]) -> Expr:
     """Horner's rule, highest power first."""
     result = constant(coefficients[0])
     for coefficient in coefficients[1:]:
@@ -151,20 +151,20 @@ def polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
     return result
 
 
-def exp(x: Any) -> Any:
+def exp(x: Expr) -> Expr:
     """``e**x`` of a scalar float32 expression."""
 
-    def scaled(x: Any) -> Any:
+    def scaled(x: Expr) -> Expr:
         # Comparisons are false for NaN, so that it falls through both selections.
         above = tirx.Select(x < constant(-88.0), constant(-88.0), x)
         bounded = tirx.Select(above > constant(89.0), constant(89.0), above)
         return bind(bounded, reduced, "exp_x")
 
-    def reduced(x: Any) -> Any:
+    def reduced(x: Expr) -> Expr:
         exponent = tirx.floor(x * constant(_LOG2_E) + constant(0.5))
         return bind(exponent, lambda n: assembled(x, n), "exp_n")
 
-    def assembled(x: Any, n: Any) -> Any:
+    def assembled(x: Expr, n: Expr) -> Expr:
         rest = x - n * constant(_LN2_HIGH) - n * constant(_LN2_LOW)
         power = tirx.reinterpret("float32", (tirx.Cast("int32", n) + 127) << 23)
         series = bind(rest, lambda f: polynomial(f, _EXP) * (f * f) + (f + constant(1.0)), "exp_f")
@@ -173,10 +173,10 @@ def exp(x: Any) -> Any:
     return bind(x, scaled, "exp_in")
 
 
-def log(x: Any) -> Any:
+def log(x: Expr) -> Expr:
     """Natural logarithm of a scalar float32 expression; NaN below zero, -inf at zero."""
 
-    def split(x: Any) -> Any:
+    def split(x: Expr) -> Expr:
         bits = tirx.reinterpret("int32", x)
         # mantissa in [sqrt(1/2), sqrt(2)): the offset moves the cut from 1 to sqrt(1/2)
         shifted = bits - tirx.const(0x3F3504F3, "int32")
@@ -188,12 +188,12 @@ def log(x: Any) -> Any:
             "log_f",
         )
 
-    def series(f: Any, n: Any) -> Any:
+    def series(f: Expr, n: Expr) -> Expr:
         square = f * f
         tail = polynomial(f, _LOG) * f * square + n * constant(_LN2_LOW)
         return tail - constant(0.5) * square + f + n * constant(_LN2_HIGH)
 
-    def special(x: Any, value: Any) -> Any:
+    def special(x: Expr, value: Expr) -> Expr:
         value = tirx.Select(x < constant(3.4028234e38), value, x)  # +inf and NaN
         value = tirx.Select(x < constant(1.17549435e-38), constant(float("-inf")), value)
         return tirx.Select(x < constant(0.0), constant(float("nan")), value)
@@ -201,12 +201,12 @@ def log(x: Any) -> Any:
     return bind(x, split, "log_x")
 
 
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: Expr) -> Expr:
     """``1 / (1 + e**-x)`` of a scalar float32 expression."""
     return constant(1.0) / (constant(1.0) + exp(constant(0.0) - x))
 
 
-def inline_exp(x: Any) -> Any:
+def inline_exp(x: Expr) -> Expr:
     """``e**x`` without variables; relative error below 2e-7.
 
     Arguments beyond the finite range of the result saturate; NaN stays NaN.
@@ -217,15 +217,15 @@ def inline_exp(x: Any) -> Any:
     return polynomial(rest, (*_EXP, 1.0, 1.0)) * power
 
 
-def inline_sigmoid(x: Any) -> Any:
+def inline_sigmoid(x: Expr) -> Expr:
     """``1 / (1 + e**-x)`` without variables."""
     return constant(1.0) / (constant(1.0) + inline_exp(constant(0.0) - x))
 
 
-def tanh(x: Any) -> Any:
+def tanh(x: Expr) -> Expr:
     """Hyperbolic tangent of a scalar float32 expression."""
 
-    def body(x: Any) -> Any:
+    def body(x: Expr) -> Expr:
         magnitude = tirx.Select(x < constant(0.0), constant(0.0) - x, x)
         # 1 - 2/(e^2x + 1) cancels near zero
         small = bind(x * x, lambda z: polynomial(z, _TANH) * z * x + x, "tanh_z")
@@ -233,22 +233,22 @@ def tanh(x: Any) -> Any:
             magnitude, lambda m: tirx.Select(m < constant(0.625), small, large(x, m)), "tanh_m"
         )
 
-    def large(x: Any, magnitude: Any) -> Any:
+    def large(x: Expr, magnitude: Expr) -> Expr:
         value = constant(1.0) - constant(2.0) / (exp(magnitude * constant(2.0)) + constant(1.0))
         return value * tirx.Select(x < constant(0.0), constant(-1.0), constant(1.0))
 
     return bind(x, body, "tanh_x")
 
 
-def cosh(x: Any) -> Any:
+def cosh(x: Expr) -> Expr:
     """Hyperbolic cosine of a scalar float32 expression."""
     return _halves(x, lambda high, low: high + low)
 
 
-def sinh(x: Any) -> Any:
+def sinh(x: Expr) -> Expr:
     """Hyperbolic sine of a scalar float32 expression."""
 
-    def body(x: Any) -> Any:
+    def body(x: Expr) -> Expr:
         # the difference of two exponentials cancels near zero
         small = bind(x * x, lambda z: polynomial(z, _SINH) * z * x + x, "sinh_z")
         large = _halves(x, lambda high, low: high - low)
@@ -257,39 +257,39 @@ def sinh(x: Any) -> Any:
     return bind(x, body, "sinh_x")
 
 
-def _halves(x: Any, combine: Callable[[Any, Any], Any]) -> Any:
+def _halves(x: Expr, combine: Callable[[Expr, Expr], Expr]) -> Expr:
     """``combine(e**x / 2, e**-x / 2)``, by squares of ``e**(x/2)``, which overflow no earlier."""
 
-    def squared(x: Any) -> Any:
+    def squared(x: Expr) -> Expr:
         return bind(exp(x * constant(0.5)), lambda root: constant(0.5) * root * root, "half")
 
     return bind(x, lambda x: combine(squared(x), squared(constant(0.0) - x)), "halves_x")
 
 
-def inline_tanh(x: Any) -> Any:
+def inline_tanh(x: Expr) -> Expr:
     """Hyperbolic tangent without variables, as a rational function; absolute error below 4e-7."""
     within = limited(x, -9.0, 9.0)
     square = within * within
     return within * polynomial(square, _TANH_NUMERATOR) / polynomial(square, _TANH_DENOMINATOR)
 
 
-def erf(x: Any) -> Any:
+def erf(x: Expr) -> Expr:
     """Error function of a scalar float32 expression."""
 
-    def body(x: Any) -> Any:
+    def body(x: Expr) -> Expr:
         return bind(
             x * x,
             lambda z: x * polynomial(z, _ERF_NUMERATOR) / polynomial(z, _ERF_DENOMINATOR),
             "erf_z",
         )
 
-    def bounded(x: Any) -> Any:
+    def bounded(x: Expr) -> Expr:
         above = tirx.Select(x < constant(-4.0), constant(-4.0), x)
         return bind(tirx.Select(above > constant(4.0), constant(4.0), above), body, "erf_x")
 
     return bind(x, bounded, "erf_in")
 
 
-def pow_positive(x: Any, exponent: float) -> Any:
+def pow_positive(x: Expr, exponent: float) -> Expr:
     """``x**exponent`` for ``x > 0``, as ``e**(exponent * log x)``."""
     return exp(log(x) * constant(exponent))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from tvm import te, tirx
-from tvm.tirx import const
+from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.tirx import const
+from tvmconv.tvm_api.types import Expr, Index, Tensor
 
 # Windows up to this many taps become one expression (a tree, so that the taps do not wait for
 # each other); larger ones are a reduction over rows of taps.
@@ -53,7 +53,7 @@ class Window:
         count = -(-room // self.stride) + 1
         return count - ((count - 1) * self.stride >= size + self.pad_before)
 
-    def tap(self, out: Any, index: Any) -> Any:
+    def tap(self, out: Expr, index: Index) -> Expr:
         """Input coordinate of a tap, possibly outside of the image."""
         return out * self.stride + (index * self.dilation - self.pad_before)
 
@@ -67,7 +67,7 @@ class Window:
         last_start = (self.output(size) - 1) * self.stride - self.pad_before
         return self.dilation == 1 and self.pad_before < self.kernel and last_start < size
 
-    def count(self, out: Any, size: int, include_pad: bool) -> Any:
+    def count(self, out: Expr, size: int, include_pad: bool) -> Index:
         """Taps of a window that an average divides by, as an integer expression or constant."""
         low = -self.pad_before if include_pad else 0
         high = size + self.pad_after if include_pad else size
@@ -81,7 +81,7 @@ class Window:
         return sum(tirx.Select(tirx.all(t >= low, t < high), 1, 0) for t in taps)
 
 
-def tree(values: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+def tree(values: list[Expr], combine: Callable[[Expr, Expr], Expr]) -> Expr:
     """Combine pairwise, so that the depth is logarithmic."""
     while len(values) > 1:
         values = [
@@ -91,7 +91,7 @@ def tree(values: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
     return values[0]
 
 
-def max_pool(data: Any, rows: Window, columns: Window) -> Any:
+def max_pool(data: Tensor, rows: Window, columns: Window) -> Tensor:
     """Maximum over windows; padding is ignored.
 
     Parameters
@@ -110,7 +110,7 @@ def max_pool(data: Any, rows: Window, columns: Window) -> Any:
     lowest = tirx.min_value(data.dtype)
     clamp = rows.clampable(height) and columns.clampable(width)
 
-    def read(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+    def read(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
         if clamp:
             h = h if rows.inside(height) else tirx.min(tirx.max(h, 0), height - 1)
             w = w if columns.inside(width) else tirx.min(tirx.max(w, 0), width - 1)
@@ -120,7 +120,9 @@ def max_pool(data: Any, rows: Window, columns: Window) -> Any:
     return _windows(data, rows, columns, read, te.max, tirx.max, "max_pool")
 
 
-def avg_pool(data: Any, rows: Window, columns: Window, count_include_pad: bool = False) -> Any:
+def avg_pool(
+    data: Tensor, rows: Window, columns: Window, count_include_pad: bool = False
+) -> Tensor:
     """Mean over windows.
 
     Parameters
@@ -140,10 +142,10 @@ def avg_pool(data: Any, rows: Window, columns: Window, count_include_pad: bool =
     height, width = int(data.shape[2]), int(data.shape[3])
     zero = const(0, data.dtype)
 
-    def read(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+    def read(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
         return _guarded(data, n, b, h, w, c, zero, rows, columns)
 
-    def scale(value: Any, h: Any, w: Any) -> Any:
+    def scale(value: Expr, h: Expr, w: Expr) -> Expr:
         down = rows.count(h, height, count_include_pad)
         across = columns.count(w, width, count_include_pad)
         if isinstance(down, int) and isinstance(across, int):
@@ -154,8 +156,16 @@ def avg_pool(data: Any, rows: Window, columns: Window, count_include_pad: bool =
 
 
 def _guarded(
-    data: Any, n: Any, b: Any, h: Any, w: Any, c: Any, other: Any, rows: Window, columns: Window
-) -> Any:
+    data: Tensor,
+    n: Expr,
+    b: Expr,
+    h: Expr,
+    w: Expr,
+    c: Expr,
+    other: Expr,
+    rows: Window,
+    columns: Window,
+) -> Expr:
     """An element of the image, or ``other`` outside of it."""
     height, width = int(data.shape[2]), int(data.shape[3])
     inside = []
@@ -168,29 +178,29 @@ def _guarded(
 
 
 def _windows(
-    data: Any,
+    data: Tensor,
     rows: Window,
     columns: Window,
-    read: Callable[..., Any],
-    reduce: Callable[..., Any],
-    combine: Callable[[Any, Any], Any],
+    read: Callable[..., Expr],
+    reduce: Callable[..., Expr],
+    combine: Callable[[Expr, Expr], Expr],
     name: str,
-    finish: Callable[[Any, Any, Any], Any] | None = None,
-) -> Any:
+    finish: Callable[[Expr, Expr, Expr], Expr] | None = None,
+) -> Tensor:
     batch, blocks, height, width, lanes = (int(d) for d in data.shape)
     shape = (batch, blocks, rows.output(height), columns.output(width), lanes)
     attrs = {"tvmconv.operator": name}
 
-    def row(n: Any, b: Any, h: Any, w: Any, c: Any, tap: Any) -> list[Any]:
+    def row(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr, tap: Index) -> list[Expr]:
         line = rows.tap(h, tap)
         return [read(n, b, line, columns.tap(w, k), c) for k in range(columns.kernel)]
 
-    def done(value: Any, h: Any, w: Any) -> Any:
+    def done(value: Expr, h: Expr, w: Expr) -> Expr:
         return finish(value, h, w) if finish else value
 
     if rows.kernel * columns.kernel <= _UNROLLED_TAPS:
 
-        def element(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+        def element(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
             lines = [tree(row(n, b, h, w, c, k), combine) for k in range(rows.kernel)]
             return done(tree(lines, combine), h, w)
 
@@ -200,7 +210,7 @@ def _windows(
     tap_h = te.reduce_axis((0, rows.kernel), "tap_h")
     tap_w = te.reduce_axis((0, columns.kernel // chunk), "tap_w")
 
-    def partial(n: Any, b: Any, h: Any, w: Any, c: Any) -> Any:
+    def partial(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
         line = rows.tap(h, tap_h)
         taps = [read(n, b, line, columns.tap(w, tap_w * chunk + k), c) for k in range(chunk)]
         return reduce(tree(taps, combine), axis=[tap_h, tap_w])

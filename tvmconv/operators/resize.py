@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tvm import topi
+from tvmconv.tvm_api import topi
+from tvmconv.tvm_api.types import Tensor
 
 
 def resize_blocked(
-    data: Any,
+    data: Tensor,
     size: tuple[int, int],
     method: str = "linear",
     coordinate_transformation_mode: str = "half_pixel",
     rounding_method: str = "",
     cubic_alpha: float = -0.75,
     roi: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0),
-) -> Any:
+) -> Tensor:
     """Resize to the given height and width.
 
     Parameters

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tvm import te, tirx
-
 from tvmconv.operators import math
+from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.types import Expr, Index, Tensor
 
 
-def softmax(data: Any, axis: int = -1) -> Any:
+def softmax(data: Tensor, axis: int = -1) -> Tensor:
     """``exp(x - max) / sum(exp(x - max))`` along one axis."""
     return _softmax(data, axis, logarithm=False)
 
 
-def log_softmax(data: Any, axis: int = -1) -> Any:
+def log_softmax(data: Tensor, axis: int = -1) -> Tensor:
     """``x - max - log(sum(exp(x - max)))`` along one axis."""
     return _softmax(data, axis, logarithm=True)
 
 
-def _softmax(data: Any, axis: int, logarithm: bool) -> Any:
+def _softmax(data: Tensor, axis: int, logarithm: bool) -> Tensor:
     shape = [int(d) for d in data.shape]
     axis %= len(shape)
     outer = shape[:axis] + shape[axis + 1 :] or [1]
 
-    def without(index: tuple[Any, ...]) -> tuple[Any, ...]:
+    def without(index: tuple[Expr, ...]) -> tuple[Index, ...]:
         return index[:axis] + index[axis + 1 :] or (0,)
 
-    def along(index: tuple[Any, ...], k: Any) -> tuple[Any, ...]:
+    def along(index: tuple[Expr, ...], k: Expr) -> tuple[Expr, ...]:
         return (*index[:axis], k, *index[axis:])[: len(shape)]
 
     k = te.reduce_axis((0, shape[axis]), "k")

@@ -25,19 +25,6 @@ class RecordError(TvmconvError):
     """A line of a tuning log that cannot be used; the message says what is wrong with it."""
 
 
-def no_constant(text: str) -> Any:
-    """Refuse NaN and infinity."""
-    raise RecordError(f"{text} is no number")
-
-
-def finite(text: str) -> float:
-    """A number that is not infinite."""
-    value = float(text)
-    if not math.isfinite(value):
-        raise RecordError(f"{text[:40]} is no finite number")
-    return value
-
-
 def pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object without doubled fields."""
     data = dict(pairs)

@@ -14,6 +14,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from tvmconv.core.config import Config
+from tvmconv.core.plain_data import finite, no_number
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.records.fields import (
@@ -28,8 +29,6 @@ from tvmconv.records.fields import (
     as_samples,
     as_workload,
     check_depth,
-    finite,
-    no_constant,
     pairs,
 )
 
@@ -199,7 +198,7 @@ class Record:
             raise RecordError(f"{size} bytes; a line may have {MAX_LINE_BYTES}")
         try:
             data = json.loads(
-                line, parse_constant=no_constant, parse_float=finite, object_pairs_hook=pairs
+                line, parse_constant=no_number, parse_float=finite, object_pairs_hook=pairs
             )
         except RecordError:
             raise

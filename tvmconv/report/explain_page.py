@@ -266,7 +266,7 @@ def _tile(row: Mapping[str, Any]) -> str:
     return str(row["algorithm"])
 
 
-def _fact(value: Any) -> str:
+def _fact(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

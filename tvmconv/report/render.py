@@ -52,7 +52,7 @@ def _table(table: Table) -> RichTable:
     return view
 
 
-def _fact(value: Any) -> str:
+def _fact(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list | tuple):

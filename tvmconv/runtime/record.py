@@ -30,6 +30,8 @@ def record_executable(
     policy: Mapping[str, Any] | None = None,
 ) -> Manifest:
     """Describe an executable; parameters as of ``CompiledModel.from_executable``."""
+    from tvmconv.tvm_api.target import llvm_version
+
     decisions = tuple(lowered.decisions) if lowered is not None else ()
     calls = tuple(map(_as_call, lowered.calls)) if lowered is not None else ()
     memory = MemoryReport(
@@ -59,7 +61,7 @@ def record_executable(
         memory=memory,
         reorders=lowered.reorders if lowered is not None else 0,
         policy=policy or {},
-        versions={**engine.versions(), "llvm": _llvm_version()},
+        versions={**engine.versions(), "llvm": llvm_version()},
     )
 
 
@@ -76,9 +78,3 @@ def _as_call(call: Any) -> KernelCall:
 
 def _bytes(info: TensorInfo) -> int:
     return prod(info.shape) * np.dtype(info.dtype).itemsize
-
-
-def _llvm_version() -> str:
-    from tvm import get_global_func
-
-    return str(get_global_func("target.llvm_version_major")())

@@ -16,9 +16,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import types
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from tvmconv.bench.peers.parent import die_with_parent
@@ -30,8 +27,8 @@ from tvmconv.machines.record import Machine
 from tvmconv.machines.stored import read_machine
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.settings import Settings
+from tvmconv.tvm_api.types import PrimFunc
 
-_INTRINSICS = "tvm.s_tir.tensor_intrin"
 _BATCH = 32
 _BUILD_SECONDS = 60.0
 _SECONDS_A_TRIAL = 30.0
@@ -109,25 +106,6 @@ def run(
     return answer
 
 
-def load_cpu_intrinsics() -> None:
-    """Register the tensor intrinsics of CPUs only; those of GPUs take over ten seconds.
-
-    Must come before anything that makes a tuning context, in every process that does.
-    """
-    if _INTRINSICS in sys.modules:
-        return
-    import tvm.s_tir
-
-    folder = Path(tvm.s_tir.__file__).parent / "tensor_intrin"
-    package = types.ModuleType(_INTRINSICS)
-    package.__path__ = [str(folder)]
-    package.__package__ = _INTRINSICS
-    sys.modules[_INTRINSICS] = package
-    tvm.s_tir.tensor_intrin = package
-    for name in ("x86", "arm_cpu"):
-        import_module(f"{_INTRINSICS}.{name}")
-
-
 def main() -> None:
     """Serve one request."""
     from tvmconv.tir.pipeline import compile_function
@@ -163,14 +141,15 @@ def main() -> None:
     sys.stdout.write("\n" + json.dumps({**answer, "trials": measured}) + "\n")
 
 
-def _tune(kernel: Kernel, trials: int, seed: int) -> tuple[Any, int]:
+def _tune(kernel: Kernel, trials: int, seed: int) -> tuple[PrimFunc | None, int]:
     """The best scheduled function, and how many candidates ran."""
-    load_cpu_intrinsics()
-    import tvm
-    from tvm.s_tir import meta_schedule as ms
+    from tvmconv.tvm_api import ir
+    from tvmconv.tvm_api import meta_schedule as ms
+    from tvmconv.tvm_api.target import Target
 
-    target = tvm.target.Target(kernel.machine.tvm_target())
-    module = tvm.IRModule({"main": kernel.unscheduled()})
+    ms.load_cpu_intrinsics()
+    target = Target(kernel.machine.tvm_target())
+    module = ir.IRModule({"main": kernel.unscheduled()})
     logging.getLogger("tvm").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         database = ms.tune_tir(
@@ -185,7 +164,7 @@ def _tune(kernel: Kernel, trials: int, seed: int) -> tuple[Any, int]:
             builder=ms.builder.LocalBuilder(
                 max_workers=len(os.sched_getaffinity(0)),
                 timeout_sec=_BUILD_SECONDS,
-                initializer=load_cpu_intrinsics,
+                initializer=ms.load_cpu_intrinsics,
             ),
             runner=ms.runner.LocalRunner(
                 evaluator_config=ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=20)

@@ -14,6 +14,7 @@ from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.gate import Code
 from tvmconv.machines.stored import read_machine
 from tvmconv.tuning.place import Place, make_place
+from tvmconv.tvm_api.types import DeviceTensor
 
 Array = npt.NDArray[np.float32]
 
@@ -111,7 +112,7 @@ class Candidate:
         self.kernels = kernels
         self.place = place
         self.build_seconds = build_seconds
-        self.tensors: dict[int, list[Any]] = {}
+        self.tensors: dict[int, list[DeviceTensor]] = {}
 
     @classmethod
     def build(cls, operands: Operands, request: dict[str, Any]) -> Candidate:

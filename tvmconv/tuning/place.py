@@ -22,6 +22,7 @@ import numpy.typing as npt
 from tvmconv.bench.host import pick_cpus
 from tvmconv.machines.gate import Code
 from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import DeviceTensor, Module
 
 _LEAST_SECONDS = 1e-7
 # copies of the weight, in last-level caches; of small weights, what fits them costs next to nothing
@@ -50,14 +51,14 @@ class Place(Protocol):
 
     shared: bool
 
-    def tensors(self, arrays: Sequence[npt.NDArray[Any]]) -> list[Any]:
+    def tensors(self, arrays: Sequence[npt.NDArray[Any]]) -> list[DeviceTensor]:
         """Copies of float32 arrays on the device."""
 
-    def call(self, number: int, tensors: Sequence[Any]) -> None:
+    def call(self, number: int, tensors: Sequence[DeviceTensor]) -> None:
         """Run a kernel once."""
 
     def time(
-        self, number: int, tensors: Sequence[Any], samples: int, seconds: float
+        self, number: int, tensors: Sequence[DeviceTensor], samples: int, seconds: float
     ) -> list[float]:
         """Seconds of one call: ``samples`` of them, each the mean of ``seconds`` or more.
 
@@ -101,20 +102,20 @@ class Local:
         self._rings: dict[int, _Ring] = {}
         self._counts: dict[tuple[int, float], int] = {}
 
-    def tensors(self, arrays: Sequence[npt.NDArray[Any]]) -> list[Any]:
+    def tensors(self, arrays: Sequence[npt.NDArray[Any]]) -> list[DeviceTensor]:
         """See :class:`Place`."""
-        import tvm
+        from tvmconv.tvm_api import runtime
 
-        return [tvm.runtime.tensor(np.ascontiguousarray(a, np.float32)) for a in arrays]
+        return [runtime.tensor(np.ascontiguousarray(a, np.float32)) for a in arrays]
 
-    def call(self, number: int, tensors: Sequence[Any]) -> None:
+    def call(self, number: int, tensors: Sequence[DeviceTensor]) -> None:
         """See :class:`Place`."""
         from tvmconv.runtime.threads import call
 
         call(self._threads, self._functions[number], *tensors)
 
     def time(
-        self, number: int, tensors: Sequence[Any], samples: int, seconds: float
+        self, number: int, tensors: Sequence[DeviceTensor], samples: int, seconds: float
     ) -> list[float]:
         """See :class:`Place`."""
 
@@ -138,14 +139,14 @@ class Local:
 class _Ring:
     """The arguments of a kernel with copies of its weight in turn, more than a cache holds."""
 
-    def __init__(self, tensors: Sequence[Any], cache_bytes: int) -> None:
-        import tvm
+    def __init__(self, tensors: Sequence[DeviceTensor], cache_bytes: int) -> None:
+        from tvmconv.tvm_api import runtime
 
         self.tensors = tensors
         first, weight, *rest = tensors
         values = weight.numpy()
         count = min(_MOST_COPIES, 1 + int(_EVICTING * cache_bytes) // values.nbytes)
-        copies = [weight, *(tvm.runtime.tensor(values) for _ in range(count - 1))]
+        copies = [weight, *(runtime.tensor(values) for _ in range(count - 1))]
         self.arguments = cycle([(first, copy, *rest) for copy in copies])
 
 
@@ -163,23 +164,23 @@ class Remote:
         self._modules = modules
         self._threads = threads
         self._session: Any = None
-        self._functions: list[Any] = []
-        self._loaded: list[Any] = []
+        self._functions: list[Callable[..., Any]] = []
+        self._loaded: list[Module] = []
 
-    def tensors(self, arrays: Sequence[npt.NDArray[Any]]) -> list[Any]:
+    def tensors(self, arrays: Sequence[npt.NDArray[Any]]) -> list[DeviceTensor]:
         """See :class:`Place`."""
-        import tvm
+        from tvmconv.tvm_api import runtime
 
         self._open()
         device = self._session.cpu(0)
-        return [tvm.runtime.tensor(np.ascontiguousarray(a, np.float32), device) for a in arrays]
+        return [runtime.tensor(np.ascontiguousarray(a, np.float32), device) for a in arrays]
 
-    def call(self, number: int, tensors: Sequence[Any]) -> None:
+    def call(self, number: int, tensors: Sequence[DeviceTensor]) -> None:
         """See :class:`Place`."""
         self._functions[number](*tensors)
 
     def time(
-        self, number: int, tensors: Sequence[Any], samples: int, seconds: float
+        self, number: int, tensors: Sequence[DeviceTensor], samples: int, seconds: float
     ) -> list[float]:
         """See :class:`Place`; the device's clock, without the network.
 
@@ -203,7 +204,7 @@ class Remote:
         """Request the device and send the kernels as shared objects."""
         if self._session is not None:
             return
-        from tvm import rpc
+        from tvmconv.tvm_api.runtime import rpc
 
         where = self._remote
         tracker = rpc.connect_tracker(where["host"], int(where["port"]))

@@ -241,7 +241,7 @@ class RemoteMeasurer:
 
 def count_devices(host: str, port: int) -> dict[str, int]:
     """Devices that a tracker knows, by key."""
-    from tvm import rpc
+    from tvmconv.tvm_api.runtime import rpc
 
     tracker = rpc.connect_tracker(host, port)
     summary: dict[str, Any] = tracker.summary()

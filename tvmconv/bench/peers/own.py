@@ -44,14 +44,14 @@ def _model(case: Case, threads: int) -> Session:
 def _relax(case: Case, threads: int) -> Session:
     """The README's pipeline: TVM's importer, our passes, plain ``relax.build``."""
     import onnx
-    import tvm
-    from tvm import relax
-    from tvm.relax.frontend.onnx import from_onnx
 
     from tvmconv.machines.gate import ensure_machine
     from tvmconv.machines.targets import resolve_machine
     from tvmconv.runtime.threads import prepare
     from tvmconv.transform import ScheduleOperators, SubstituteConv2d
+    from tvmconv.tvm_api import ir, relax
+    from tvmconv.tvm_api import runtime as tvm_runtime
+    from tvmconv.tvm_api.onnx_importer import from_onnx
 
     target, transform = case.options.get("target", "native"), relax.transform
     ensure_machine(resolve_machine(target, threads), str(case.onnx))
@@ -60,7 +60,7 @@ def _relax(case: Case, threads: int) -> Session:
     substitute = SubstituteConv2d(
         target, threads, case.options.get("algorithms"), log=case.options.get("log")
     )
-    pipeline = tvm.transform.Sequential(
+    pipeline = ir.transform.Sequential(
         [
             substitute,
             transform.LegalizeOps(),
@@ -72,8 +72,8 @@ def _relax(case: Case, threads: int) -> Session:
     )
     module = from_onnx(onnx.load(case.onnx), shape_dict=shapes)
     executable = relax.build(pipeline(module), target="llvm")
-    call = relax.VirtualMachine(executable, tvm.cpu())["main"]
-    arguments = [tvm.runtime.tensor(value) for value in case.inputs.values()]
+    call = relax.VirtualMachine(executable, tvm_runtime.cpu())["main"]
+    arguments = [tvm_runtime.tensor(value) for value in case.inputs.values()]
 
     def outputs() -> dict[str, Array]:
         result = call(*arguments)

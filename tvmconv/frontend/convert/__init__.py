@@ -6,16 +6,14 @@ Each module holds the converters of one family and registers them when it is imp
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
-
-from tvm import relax
-from tvm.ir import IRModule
 
 from tvmconv.core.errors import ModelError
 from tvmconv.core.unexpected import summary
 from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import CONVERTERS, Converter
 from tvmconv.frontend.graph import Graph, Node
+from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.types import IRModule, RelaxExpr
 
 __all__ = ["CONVERTERS", "convert_graph"]
 
@@ -106,7 +104,7 @@ def _convert_node(emitter: Emitter, node: Node, converter: Converter) -> None:
             emitter.define(name, value)
 
 
-def _check_type(emitter: Emitter, node: Node, name: str, value: Any) -> None:
+def _check_type(emitter: Emitter, node: Node, name: str, value: RelaxExpr) -> None:
     """ONNX's and Relax's idea of the result must agree; a mismatch means a wrong conversion."""
     expected = emitter.graph.types.get(name)
     if expected is None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from math import inf, isnan
-from typing import Any
 
 import numpy as np
-from tvm import relax, tirx
 
 from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.exponential import expm1
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
 from tvmconv.frontend.idioms import clip_bounds
+from tvmconv.tvm_api import relax, tirx
+from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
 # between these exp(x / alpha) - 1 keeps three digits more than float16 has
@@ -20,23 +20,23 @@ _SMALLEST_ALPHA, _LARGEST_ALPHA = 1e-3, 1e3
 
 
 @converts("Relu")
-def relu(e: Emitter, node: Node) -> Any:
+def relu(e: Emitter, node: Node) -> RelaxExpr:
     """max(x, 0)."""
     return _relu(e, e.value(node.inputs[0]), e.dtype(node.inputs[0]))
 
 
-def _relu(e: Emitter, x: Any, dtype: str) -> Any:
+def _relu(e: Emitter, x: RelaxExpr, dtype: str) -> RelaxExpr:
     return op.nn.relu(x) if dtype.startswith("float") else op.maximum(x, e.scalar(0, dtype))
 
 
 @converts("LeakyRelu", attrs="alpha")
-def leaky_relu(e: Emitter, node: Node) -> Any:
+def leaky_relu(e: Emitter, node: Node) -> RelaxExpr:
     """X where x > 0, else alpha * x."""
     return op.nn.leakyrelu(e.value(node.inputs[0]), float(node.attrs.get("alpha", 0.01)))
 
 
 @converts("Clip", attrs="min max")
-def clip(e: Emitter, node: Node) -> Any:
+def clip(e: Emitter, node: Node) -> RelaxExpr:
     """min(max(x, low), high)."""
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     bounds = clip_bounds(e.graph, node)
@@ -66,12 +66,12 @@ def clip(e: Emitter, node: Node) -> Any:
     return x if high_value == inf else op.minimum(x, e.scalar(high_value, dtype))
 
 
-def _clip(x: Any, low: float, high: float) -> Any:
+def _clip(x: RelaxExpr, low: float, high: float) -> RelaxExpr:
     return op.clip(x, tirx.FloatImm("float32", low), tirx.FloatImm("float32", high))
 
 
 @converts("PRelu", inputs=2)
-def prelu(e: Emitter, node: Node) -> Any:
+def prelu(e: Emitter, node: Node) -> RelaxExpr:
     """X where x >= 0, else slope * x, the slope broadcast to x."""
     name = node.inputs[0]
     x, shape, dtype = e.value(name), e.shape(name), e.dtype(name)
@@ -91,13 +91,13 @@ def prelu(e: Emitter, node: Node) -> Any:
 
 
 @converts("HardSigmoid", attrs="alpha beta")
-def hard_sigmoid(e: Emitter, node: Node) -> Any:
+def hard_sigmoid(e: Emitter, node: Node) -> RelaxExpr:
     """clip(alpha * x + beta, 0, 1)."""
     alpha, beta = float(node.attrs.get("alpha", 0.2)), float(node.attrs.get("beta", 0.5))
     return _hard_sigmoid(e, node, alpha, beta)
 
 
-def _hard_sigmoid(e: Emitter, node: Node, alpha: float, beta: float) -> Any:
+def _hard_sigmoid(e: Emitter, node: Node, alpha: float, beta: float) -> RelaxExpr:
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     scaled = e.emit(op.multiply(x, e.scalar(alpha, dtype)), "scaled")
     shifted = e.emit(op.add(scaled, e.scalar(beta, dtype)), "shifted")
@@ -108,20 +108,20 @@ def _hard_sigmoid(e: Emitter, node: Node, alpha: float, beta: float) -> Any:
 
 
 @converts("HardSwish")
-def hard_swish(e: Emitter, node: Node) -> Any:
+def hard_swish(e: Emitter, node: Node) -> RelaxExpr:
     """X * clip(x / 6 + 1/2, 0, 1)."""
     gate = e.emit(_hard_sigmoid(e, node, 1 / 6, 0.5), "gate")
     return op.multiply(e.value(node.inputs[0]), gate)
 
 
 @converts("Silu")
-def silu(e: Emitter, node: Node) -> Any:
+def silu(e: Emitter, node: Node) -> RelaxExpr:
     """X * sigmoid(x), merged by :mod:`tvmconv.frontend.idioms`."""
     return op.nn.silu(e.value(node.inputs[0]))
 
 
 @converts("Swish", attrs="alpha")
-def swish(e: Emitter, node: Node) -> Any:
+def swish(e: Emitter, node: Node) -> RelaxExpr:
     """X * sigmoid(alpha * x)."""
     x, alpha = e.value(node.inputs[0]), float(node.attrs.get("alpha", 1.0))
     if alpha == 1.0:
@@ -131,7 +131,7 @@ def swish(e: Emitter, node: Node) -> Any:
 
 
 @converts("Gelu", attrs="approximate")
-def gelu(e: Emitter, node: Node) -> Any:
+def gelu(e: Emitter, node: Node) -> RelaxExpr:
     """Exact or tanh-approximated Gelu."""
     mode = node.attrs.get("approximate", "none")
     if mode not in ("none", "tanh"):
@@ -141,13 +141,13 @@ def gelu(e: Emitter, node: Node) -> Any:
 
 
 @converts("Elu", attrs="alpha")
-def elu(e: Emitter, node: Node) -> Any:
+def elu(e: Emitter, node: Node) -> RelaxExpr:
     """X where x > 0, else alpha * (exp(x) - 1)."""
     return _elu(e, node, float(node.attrs.get("alpha", 1.0)), 1.0)
 
 
 @converts("Celu", attrs="alpha")
-def celu(e: Emitter, node: Node) -> Any:
+def celu(e: Emitter, node: Node) -> RelaxExpr:
     """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))."""
     alpha = float(node.attrs.get("alpha", 1.0))
     if alpha == 0:
@@ -157,7 +157,7 @@ def celu(e: Emitter, node: Node) -> Any:
     return _celu_of_extreme_alpha(e, node, alpha)
 
 
-def _celu_of_extreme_alpha(e: Emitter, node: Node, alpha: float) -> Any:
+def _celu_of_extreme_alpha(e: Emitter, node: Node, alpha: float) -> RelaxExpr:
     """Celu where exp(x / alpha) - 1 would lose all digits, or a factor leaves the type's range.
 
     Computed in float64.
@@ -171,7 +171,7 @@ def _celu_of_extreme_alpha(e: Emitter, node: Node, alpha: float) -> Any:
 
 
 @converts("Selu", attrs="alpha gamma")
-def selu(e: Emitter, node: Node) -> Any:
+def selu(e: Emitter, node: Node) -> RelaxExpr:
     """Gamma * Elu(x)."""
     alpha = float(node.attrs.get("alpha", 1.67326319217681884765625))
     gamma = float(node.attrs.get("gamma", 1.05070102214813232421875))
@@ -179,7 +179,7 @@ def selu(e: Emitter, node: Node) -> Any:
     return op.multiply(y, e.scalar(gamma, e.dtype(node.inputs[0])))
 
 
-def _elu(e: Emitter, node: Node, alpha: float, inner: float) -> Any:
+def _elu(e: Emitter, node: Node, alpha: float, inner: float) -> RelaxExpr:
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     # the exponential sees non-positive values only, so that it cannot overflow
     low = e.emit(op.minimum(x, e.scalar(0, dtype)), "low")
@@ -191,7 +191,7 @@ def _elu(e: Emitter, node: Node, alpha: float, inner: float) -> Any:
 
 
 @converts("ThresholdedRelu", attrs="alpha")
-def thresholded_relu(e: Emitter, node: Node) -> Any:
+def thresholded_relu(e: Emitter, node: Node) -> RelaxExpr:
     """X where x > alpha, else 0."""
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     alpha = e.scalar(float(node.attrs.get("alpha", 1.0)), dtype)
@@ -199,18 +199,18 @@ def thresholded_relu(e: Emitter, node: Node) -> Any:
 
 
 @converts("Softplus")
-def softplus(e: Emitter, node: Node) -> Any:
+def softplus(e: Emitter, node: Node) -> RelaxExpr:
     """log(1 + exp(x))."""
     return _softplus(e, node)
 
 
 @converts("Mish")
-def mish(e: Emitter, node: Node) -> Any:
+def mish(e: Emitter, node: Node) -> RelaxExpr:
     """X * tanh(softplus(x))."""
     return op.multiply(e.value(node.inputs[0]), op.tanh(_softplus(e, node)))
 
 
-def _softplus(e: Emitter, node: Node) -> Any:
+def _softplus(e: Emitter, node: Node) -> RelaxExpr:
     """max(x, 0) + log(1 + exp(-abs(x))), which does not overflow."""
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     tail = op.log(op.add(op.exp(op.negative(op.abs(x))), e.scalar(1, dtype)))
@@ -218,14 +218,14 @@ def _softplus(e: Emitter, node: Node) -> Any:
 
 
 @converts("Softsign")
-def softsign(e: Emitter, node: Node) -> Any:
+def softsign(e: Emitter, node: Node) -> RelaxExpr:
     """X / (1 + abs(x))."""
     x = e.value(node.inputs[0])
     return op.divide(x, op.add(op.abs(x), e.scalar(1, e.dtype(node.inputs[0]))))
 
 
 @converts("Softmax", "LogSoftmax", attrs="axis")
-def softmax(e: Emitter, node: Node) -> Any:
+def softmax(e: Emitter, node: Node) -> RelaxExpr:
     """Softmax over one axis; before opset 13 over all axes from ``axis`` on together."""
     name = node.inputs[0]
     x, shape = e.value(name), e.shape(name)

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 from onnx import numpy_helper
-from tvm import relax
-from tvm.relax.frontend.onnx import onnx_frontend
 
 from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
+from tvmconv.tvm_api import onnx_importer, relax
+from tvmconv.tvm_api.types import RelaxExpr
 
 _BORROWED = {
     "AffineGrid": "align_corners",
@@ -31,13 +31,12 @@ _BORROWED = {
 }
 
 
-def convert(e: Emitter, node: Node) -> Any:
+def convert(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
     """Convert one node as ``tvm.relax.frontend.onnx`` does."""
-    operands = onnx_frontend.onnx_input([e.value(name) if name else None for name in node.inputs])
+    operands = [e.value(name) if name else None for name in node.inputs]
     attributes = {name: _stored(value) for name, value in node.attrs.items()}
     attributes["tvm_custom"] = {"name": node.name, "num_outputs": len(node.outputs)}
-    converter = onnx_frontend._get_convert_map()[node.op].get_converter(node.opset)
-    result = e.builder.normalize(converter(e.builder, operands, attributes, [{}, {}]))
+    result = onnx_importer.convert(e.builder, node.op, node.opset, operands, attributes)
     if isinstance(result, relax.Tuple):
         return list(result.fields)
     if isinstance(result.ty, relax.TupleType):
@@ -53,13 +52,13 @@ def _stored(value: Any) -> Any:
     return numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
 
 
-def _top_k(e: Emitter, node: Node) -> Any:
+def _top_k(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
     if e.dtype(node.inputs[0]) == "uint64":
         raise node.error("TVM's sort has no uint64", "cast the input")
     return convert(e, node)
 
 
-def _grid_sample(e: Emitter, node: Node) -> Any:
+def _grid_sample(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
     for name, known in (
         ("mode", ("bilinear", "linear", "nearest", "bicubic", "cubic")),
         ("padding_mode", ("zeros", "border", "reflection")),
@@ -69,7 +68,7 @@ def _grid_sample(e: Emitter, node: Node) -> Any:
     return convert(e, node)
 
 
-def _affine_grid(e: Emitter, node: Node) -> Any:
+def _affine_grid(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
     size = e.constant(node, 1, "size").reshape(-1).tolist()
     if min(size, default=1) < 1:
         raise node.error(f"size={size} makes an empty grid", "correct the model")
@@ -81,7 +80,7 @@ def _affine_grid(e: Emitter, node: Node) -> Any:
     return convert(e, node)
 
 
-def _trilu(e: Emitter, node: Node) -> Any:
+def _trilu(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
     """Trilu as TVM converts it; a diagonal outside the matrix is moved to its edge.
 
     TVM's indices have 32 bits.

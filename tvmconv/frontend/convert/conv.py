@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from tvm import relax
 
 from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
 from tvmconv.frontend.windows import Window, conv_transpose_window, conv_window
+from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.types import RelaxExpr
 
 _WINDOW = "auto_pad dilations group kernel_shape pads strides"
 
 
 @converts("Conv", attrs=_WINDOW, inputs=2)
-def conv(e: Emitter, node: Node) -> Any:
+def conv(e: Emitter, node: Node) -> RelaxExpr:
     """Conv of one to three spatial dimensions; one dimension runs as a row of a 2-D one."""
     data, weight, bias = _operands(e, node)
     window = conv_window(node, e.shape(data), e.shape(weight), bias)
@@ -37,7 +36,7 @@ def conv(e: Emitter, node: Node) -> Any:
 
 
 @converts("ConvTranspose", attrs=f"{_WINDOW} output_padding output_shape", inputs=2)
-def conv_transpose(e: Emitter, node: Node) -> Any:
+def conv_transpose(e: Emitter, node: Node) -> RelaxExpr:
     """ConvTranspose of one or two spatial dimensions.
 
     A dilated kernel is written out with its zeros, because TVM's transposed convolution takes
@@ -96,7 +95,9 @@ def _operands(e: Emitter, node: Node) -> tuple[str, str, tuple[int, ...] | None]
     return node.inputs[0], node.inputs[1], e.shape(bias) if bias else None
 
 
-def _as_row(e: Emitter, x: Any, weight: str, window: Window) -> tuple[Any, Any, Window]:
+def _as_row(
+    e: Emitter, x: RelaxExpr, weight: str, window: Window
+) -> tuple[RelaxExpr, RelaxExpr, Window]:
     kernel = e.array(weight)
     if kernel is None:
         w = e.emit(relax.op.expand_dims(e.value(weight), 2), "weight")
@@ -116,7 +117,7 @@ def _as_row(e: Emitter, x: Any, weight: str, window: Window) -> tuple[Any, Any, 
     return e.emit(relax.op.expand_dims(x, 2), "row"), w, row
 
 
-def _finish(e: Emitter, node: Node, y: Any, rank: int) -> Any:
+def _finish(e: Emitter, node: Node, y: RelaxExpr, rank: int) -> RelaxExpr:
     bias = node.input(2)
     if bias:
         shape = (1, -1, *[1] * max(rank, 2))

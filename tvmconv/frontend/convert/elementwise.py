@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from tvm import relax
 
 from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.exponential import expm1
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
+from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
 
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+_BINARY: dict[str, Callable[[RelaxExpr, RelaxExpr], RelaxExpr]] = {
     "Add": op.add,
     "Sub": op.subtract,
     "Mul": op.multiply,
@@ -28,7 +28,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "Or": op.logical_or,
     "Xor": op.logical_xor,
 }
-_UNARY: dict[str, Callable[[Any], Any]] = {
+_UNARY: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
     "Abs": op.abs,
     "Ceil": op.ceil,
     "Cos": op.cos,
@@ -46,7 +46,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "Sqrt": op.sqrt,
     "Tanh": op.tanh,
 }
-_LIBRARY: dict[str, Callable[[Any], Any]] = {
+_LIBRARY: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
     "Acos": op.acos,
     "Acosh": op.acosh,
     "Asin": op.asin,
@@ -58,7 +58,7 @@ _LIBRARY: dict[str, Callable[[Any], Any]] = {
     "Tan": op.tan,
 }
 _WIDER = {"int8": "int32", "int16": "int32", "int32": "int64"}
-_VARIADIC: dict[str, Callable[[Any, Any], Any]] = {
+_VARIADIC: dict[str, Callable[[RelaxExpr, RelaxExpr], RelaxExpr]] = {
     "Max": op.maximum,
     "Mean": op.add,
     "Min": op.minimum,
@@ -67,7 +67,7 @@ _VARIADIC: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @converts(*_BINARY, attrs="axis broadcast", inputs=2)
-def binary(e: Emitter, node: Node) -> Any:
+def binary(e: Emitter, node: Node) -> RelaxExpr:
     """An operator of two operands."""
     a, b = _operands(e, node)
     if node.op == "Equal" and e.dtype(node.inputs[0]) == "bool":
@@ -76,7 +76,7 @@ def binary(e: Emitter, node: Node) -> Any:
     return _BINARY[node.op](a, b)
 
 
-def _operands(e: Emitter, node: Node) -> tuple[Any, Any]:
+def _operands(e: Emitter, node: Node) -> tuple[RelaxExpr, RelaxExpr]:
     """Both operands; before opset 7 ``axis`` says where the second one's dimensions belong."""
     left, right = node.inputs
     a, b = e.value(left), e.value(right)
@@ -91,7 +91,7 @@ def _operands(e: Emitter, node: Node) -> tuple[Any, Any]:
 
 
 @converts("Div", attrs="axis broadcast", inputs=2)
-def divide(e: Emitter, node: Node) -> Any:
+def divide(e: Emitter, node: Node) -> RelaxExpr:
     """Division; integers truncate towards zero, and by zero there comes zero."""
     a, b = _operands(e, node)
     dtype = e.dtype(node.inputs[0])
@@ -110,7 +110,7 @@ def divide(e: Emitter, node: Node) -> Any:
     return op.multiply(quotient, op.multiply(op.sign(a), op.sign(b)))
 
 
-def _divisor(e: Emitter, node: Node, b: Any, traps: set[int]) -> Any:
+def _divisor(e: Emitter, node: Node, b: RelaxExpr, traps: set[int]) -> RelaxExpr:
     """Integers with 1 in place of those at which the processor's division raises a signal.
 
     0 has no quotient; by -1 the smallest integer has none, and every remainder is that by 1.
@@ -127,7 +127,7 @@ def _divisor(e: Emitter, node: Node, b: Any, traps: set[int]) -> Any:
 
 
 @converts("Mod", attrs="fmod", inputs=2)
-def modulo(e: Emitter, node: Node) -> Any:
+def modulo(e: Emitter, node: Node) -> RelaxExpr:
     """Remainder with the divisor's sign, or with the dividend's for ``fmod=1``."""
     a, b = _operands(e, node)
     if e.dtype(node.inputs[0]).startswith("float") and not node.attrs.get("fmod", 0):
@@ -138,7 +138,7 @@ def modulo(e: Emitter, node: Node) -> Any:
 
 
 @converts("Pow", attrs="axis broadcast", inputs=2)
-def power(e: Emitter, node: Node) -> Any:
+def power(e: Emitter, node: Node) -> RelaxExpr:
     """Base to the exponent, in the base's type; small constant exponents become products."""
     a, b = _operands(e, node)
     dtype = e.dtype(node.inputs[0])
@@ -162,13 +162,13 @@ def power(e: Emitter, node: Node) -> Any:
 
 
 @converts(*_UNARY)
-def unary(e: Emitter, node: Node) -> Any:
+def unary(e: Emitter, node: Node) -> RelaxExpr:
     """An operator of one operand."""
     return _UNARY[node.op](e.value(node.inputs[0]))
 
 
 @converts(*_LIBRARY)
-def library(e: Emitter, node: Node) -> Any:
+def library(e: Emitter, node: Node) -> RelaxExpr:
     """A function of the C library, which has none for float16: that is computed in float32."""
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     if dtype == "float16":
@@ -179,7 +179,7 @@ def library(e: Emitter, node: Node) -> Any:
     return _LIBRARY[node.op](x)
 
 
-def _hyperbolic(e: Emitter, node: Node, x: Any) -> Any:
+def _hyperbolic(e: Emitter, node: Node, x: RelaxExpr) -> RelaxExpr:
     """Cosh and Sinh of float64, which TVM does not lower."""
     half = e.scalar(0.5, "float64")
     if node.op == "Cosh":
@@ -192,7 +192,7 @@ def _hyperbolic(e: Emitter, node: Node, x: Any) -> Any:
 
 
 @converts("Shrink", attrs="bias lambd")
-def shrink(e: Emitter, node: Node) -> Any:
+def shrink(e: Emitter, node: Node) -> RelaxExpr:
     """X + bias where x < -lambd, x - bias where x > lambd, else 0."""
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     # neither -lambd nor a fraction is a value of every integer type
@@ -208,13 +208,13 @@ def shrink(e: Emitter, node: Node) -> Any:
 
 
 @converts("Reciprocal")
-def reciprocal(e: Emitter, node: Node) -> Any:
+def reciprocal(e: Emitter, node: Node) -> RelaxExpr:
     """1 / x."""
     return op.divide(e.scalar(1, e.dtype(node.inputs[0])), e.value(node.inputs[0]))
 
 
 @converts(*_VARIADIC)
-def variadic(e: Emitter, node: Node) -> Any:
+def variadic(e: Emitter, node: Node) -> RelaxExpr:
     """An operator of any number of operands, applied from left to right."""
     result = e.value(node.inputs[0])
     for name in node.inputs[1:]:
@@ -225,13 +225,13 @@ def variadic(e: Emitter, node: Node) -> Any:
 
 
 @converts("Where", inputs=3)
-def where(e: Emitter, node: Node) -> Any:
+def where(e: Emitter, node: Node) -> RelaxExpr:
     """Choose element-wise by a condition."""
     return op.where(*(e.value(name) for name in node.inputs))
 
 
 @converts("Cast", "CastLike", attrs="to saturate")
-def cast(e: Emitter, node: Node) -> Any:
+def cast(e: Emitter, node: Node) -> RelaxExpr:
     """Change of element type; the target type is the output's."""
     x, source = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     target = e.dtype(node.outputs[0])

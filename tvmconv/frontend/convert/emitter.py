@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from tvm import relax
 
 from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.types import BlockBuilder, RelaxExpr
 
 
-def constant(array: Array) -> Any:
+def constant(array: Array) -> RelaxExpr:
     """A Relax constant of the array's own type."""
     # left alone, relax.const narrows 64-bit types; given a type, it copies once more
     wide = array.dtype in (np.int64, np.float64)
@@ -24,11 +23,11 @@ class Emitter:
     carries the node's exact name, so that layers keep their names to the final report.
     """
 
-    def __init__(self, graph: Graph, builder: relax.BlockBuilder) -> None:
+    def __init__(self, graph: Graph, builder: BlockBuilder) -> None:
         self.graph = graph
         self.builder = builder
         self.uses = graph.use_counts()
-        self._values: dict[str, Any] = {}
+        self._values: dict[str, RelaxExpr] = {}
         self._names: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._current = ""
@@ -37,11 +36,11 @@ class Emitter:
         """Name following bindings after this node."""
         self._current = node.name
 
-    def define(self, name: str, value: Any) -> None:
+    def define(self, name: str, value: RelaxExpr) -> None:
         """Set the expression of an ONNX value."""
         self._values[name] = value
 
-    def value(self, name: str) -> Any:
+    def value(self, name: str) -> RelaxExpr:
         """Relax expression of an ONNX value; a constant is copied into Relax once."""
         if name not in self._values:
             self._values[name] = constant(self.graph.constants[name])
@@ -69,11 +68,11 @@ class Emitter:
         """Element type of an ONNX value."""
         return self.graph.types[name].dtype
 
-    def scalar(self, value: float, dtype: str = "float32") -> Any:
+    def scalar(self, value: float, dtype: str = "float32") -> RelaxExpr:
         """A constant of shape ()."""
         return constant(np.asarray(value, dtype))
 
-    def emit(self, expr: Any, suffix: str = "") -> Any:
+    def emit(self, expr: RelaxExpr, suffix: str = "") -> RelaxExpr:
         """Bind an expression; the variable's name is the node's, with ``.suffix`` if given."""
         base = f"{self._current}.{suffix}" if suffix else self._current
         name = base

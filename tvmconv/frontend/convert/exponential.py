@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tvm import relax
-
 from tvmconv.frontend.convert.emitter import Emitter
+from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
 
 
-def expm1(e: Emitter, x: Any) -> Any:
+def expm1(e: Emitter, x: RelaxExpr) -> RelaxExpr:
     """exp(x) - 1 of a float64 value, to all its digits.
 
     Near 0 it is (u - 1) x / log(u) with u = exp(x) as rounded, whose error the quotient cancels.

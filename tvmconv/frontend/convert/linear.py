@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from tvm import relax
 
 from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Array, Node
+from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.types import RelaxExpr
 
 
 @converts("Gemm", attrs="alpha beta broadcast transA transB", inputs=2)
-def gemm(e: Emitter, node: Node) -> Any:
+def gemm(e: Emitter, node: Node) -> RelaxExpr:
     """alpha * A' B' + beta * C; scales and transposes of constants are applied at import."""
     alpha, beta = float(node.attrs.get("alpha", 1.0)), float(node.attrs.get("beta", 1.0))
     a = e.value(node.inputs[0])
@@ -57,6 +56,6 @@ def _transposed(matrix: Array) -> Array:
 
 
 @converts("MatMul", inputs=2)
-def matmul(e: Emitter, node: Node) -> Any:
+def matmul(e: Emitter, node: Node) -> RelaxExpr:
     """MatMul with numpy's broadcasting."""
     return relax.op.matmul(e.value(node.inputs[0]), e.value(node.inputs[1]))

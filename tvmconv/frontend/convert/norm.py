@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from tvm import relax
 
 from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
+from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
 
 
 @converts("BatchNormalization", attrs="epsilon is_test momentum spatial training_mode", inputs=5)
-def batch_norm(e: Emitter, node: Node) -> Any:
+def batch_norm(e: Emitter, node: Node) -> RelaxExpr:
     """Inference with parameters that are not constants; the others were folded before."""
     shape = e.shape(node.inputs[0])
     column = (1, shape[1], *[1] * (len(shape) - 2))
@@ -31,7 +30,7 @@ def batch_norm(e: Emitter, node: Node) -> Any:
 
 
 @converts("InstanceNormalization", attrs="epsilon", inputs=3)
-def instance_norm(e: Emitter, node: Node) -> Any:
+def instance_norm(e: Emitter, node: Node) -> RelaxExpr:
     """Normalise each plane of each image."""
     shape = e.shape(node.inputs[0])
     normal = _standardised(e, node, e.value(node.inputs[0]), list(range(2, len(shape))))
@@ -40,7 +39,7 @@ def instance_norm(e: Emitter, node: Node) -> Any:
 
 
 @converts("LayerNormalization", attrs="axis epsilon stash_type", inputs=2)
-def layer_norm(e: Emitter, node: Node) -> Any:
+def layer_norm(e: Emitter, node: Node) -> list[RelaxExpr]:
     """Normalise over all axes from ``axis`` on; also returns mean and 1 / deviation."""
     shape = e.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", -1)) % len(shape)
@@ -55,7 +54,7 @@ def layer_norm(e: Emitter, node: Node) -> Any:
 
 
 @converts("GroupNormalization", attrs="epsilon num_groups stash_type", inputs=3)
-def group_norm(e: Emitter, node: Node) -> Any:
+def group_norm(e: Emitter, node: Node) -> RelaxExpr:
     """Normalise groups of channels; parameters are per channel, before opset 21 per group."""
     shape = e.shape(node.inputs[0])
     groups = int(node.attrs["num_groups"])
@@ -73,13 +72,15 @@ def group_norm(e: Emitter, node: Node) -> Any:
     return _scale_shift(e, node, op.reshape(normal, shape), (1, shape[1], *[1] * (len(shape) - 2)))
 
 
-def _standardised(e: Emitter, node: Node, x: Any, axes: list[int]) -> Any:
+def _standardised(e: Emitter, node: Node, x: RelaxExpr, axes: list[int]) -> RelaxExpr:
     """(x - mean) / sqrt(variance + epsilon) over the axes."""
     _, centred, deviation = _statistics(e, node, x, axes)
     return op.divide(centred, deviation)
 
 
-def _statistics(e: Emitter, node: Node, x: Any, axes: list[int]) -> tuple[Any, Any, Any]:
+def _statistics(
+    e: Emitter, node: Node, x: RelaxExpr, axes: list[int]
+) -> tuple[RelaxExpr, RelaxExpr, RelaxExpr]:
     """Mean, x - mean and sqrt(variance + epsilon) over the axes, variance in two passes."""
     dtype = e.dtype(node.inputs[0])
     mean = e.emit(op.mean(x, axes, keepdims=True), "mean")
@@ -89,14 +90,14 @@ def _statistics(e: Emitter, node: Node, x: Any, axes: list[int]) -> tuple[Any, A
     return mean, centred, e.emit(op.sqrt(op.add(variance, epsilon)), "deviation")
 
 
-def _scale_shift(e: Emitter, node: Node, x: Any, column: tuple[int, ...]) -> Any:
+def _scale_shift(e: Emitter, node: Node, x: RelaxExpr, column: tuple[int, ...]) -> RelaxExpr:
     scale = e.emit(op.reshape(e.value(node.inputs[1]), column), "scale")
     shift = e.emit(op.reshape(e.value(node.inputs[2]), column), "shift")
     return op.add(op.multiply(x, scale), shift)
 
 
 @converts("LRN", attrs="alpha beta bias size")
-def local_response(e: Emitter, node: Node) -> Any:
+def local_response(e: Emitter, node: Node) -> RelaxExpr:
     """X / (bias + alpha / size * sum of squares over neighbouring channels) ** beta.
 
     The sum over a window of channels is an average pooling over the channel axis, times the
@@ -123,7 +124,7 @@ def local_response(e: Emitter, node: Node) -> Any:
 
 
 @converts("LpNormalization", attrs="axis p")
-def lp_norm(e: Emitter, node: Node) -> Any:
+def lp_norm(e: Emitter, node: Node) -> RelaxExpr:
     """X / norm of x along an axis."""
     x = e.value(node.inputs[0])
     axis = int(node.attrs.get("axis", -1))

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
-
-from tvm import relax
 
 from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
 from tvmconv.frontend.windows import Ints, pool_window
+from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.types import RelaxExpr
 
 _WINDOW = "auto_pad ceil_mode dilations kernel_shape pads strides"
 
 
 @converts("MaxPool", attrs=f"{_WINDOW} storage_order")
-def max_pool(e: Emitter, node: Node) -> Any:
+def max_pool(e: Emitter, node: Node) -> RelaxExpr:
     """MaxPool with ``ceil_mode`` written out as padding; padded elements never win."""
     if len(node.outputs) > 1 and node.outputs[1] in e.uses:
         raise node.error("its Indices output is read, which is not supported", "remove that use")
@@ -26,7 +25,7 @@ def max_pool(e: Emitter, node: Node) -> Any:
 
 
 @converts("AveragePool", attrs=f"{_WINDOW} count_include_pad")
-def average_pool(e: Emitter, node: Node) -> Any:
+def average_pool(e: Emitter, node: Node) -> RelaxExpr:
     """AveragePool; each window divides by the elements it covers inside input and padding.
 
     ``count_include_pad`` counts the model's padding but not what ``ceil_mode`` adds at the end.
@@ -42,7 +41,7 @@ def average_pool(e: Emitter, node: Node) -> Any:
 
 
 @converts("LpPool", attrs=f"{_WINDOW} p")
-def lp_pool(e: Emitter, node: Node) -> Any:
+def lp_pool(e: Emitter, node: Node) -> RelaxExpr:
     """The p-norm of each window, from the mean of the powers over all taps of the window.
 
     Padding, that of ``ceil_mode`` included, holds zeros, which change no norm.
@@ -90,12 +89,12 @@ class _Pool:
             (0, *w.begin), (0, *w.end), (0, *w.extra), is_row=True,
         )  # fmt: skip
 
-    def image(self, e: Emitter, node: Node) -> Any:
+    def image(self, e: Emitter, node: Node) -> RelaxExpr:
         """The input as an image."""
         x = e.value(node.inputs[0])
         return e.emit(relax.op.expand_dims(x, 2), "row") if self.is_row else x
 
-    def padded(self, e: Emitter, x: Any) -> tuple[Any, _Pool]:
+    def padded(self, e: Emitter, x: RelaxExpr) -> tuple[RelaxExpr, _Pool]:
         """The input with the model's padding in it, and the window that is left."""
         none = (0,) * len(self.kernel)
         pool = replace(self, begin=none, end=none)
@@ -106,7 +105,9 @@ class _Pool:
             widths += [low, high]
         return e.emit(relax.op.nn.pad(x, widths), "pad"), pool
 
-    def call(self, e: Emitter, kind: str, x: Any, *, count_padding: bool = False) -> Any:
+    def call(
+        self, e: Emitter, kind: str, x: RelaxExpr, *, count_padding: bool = False
+    ) -> RelaxExpr:
         """The pooling call."""
         table = {
             ("max", 2): relax.op.nn.max_pool2d,
@@ -121,13 +122,13 @@ class _Pool:
         )  # fmt: skip
         return e.emit(call)
 
-    def finish(self, y: Any) -> Any:
+    def finish(self, y: RelaxExpr) -> RelaxExpr:
         """The result without the axis that made a row an image."""
         return relax.op.squeeze(y, 2) if self.is_row else y
 
 
 @converts("GlobalAveragePool", "GlobalMaxPool")
-def global_pool(e: Emitter, node: Node) -> Any:
+def global_pool(e: Emitter, node: Node) -> RelaxExpr:
     """Mean or maximum over all spatial dimensions."""
     axes = list(range(2, len(e.shape(node.inputs[0]))))
     if not axes:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from tvm import relax, tirx
 
 from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
+from tvmconv.tvm_api import relax, tirx
+from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
 
@@ -34,7 +33,7 @@ def _axes(e: Emitter, node: Node) -> list[int] | None:
 
 
 @converts(*_REDUCE, attrs="axes keepdims noop_with_empty_axes")
-def reduce(e: Emitter, node: Node) -> Any:
+def reduce(e: Emitter, node: Node) -> RelaxExpr:
     """One pass of sum, mean, product, minimum or maximum."""
     axes = _axes(e, node)
     x = e.value(node.inputs[0])
@@ -51,13 +50,13 @@ def reduce(e: Emitter, node: Node) -> Any:
     "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
     attrs="axes keepdims noop_with_empty_axes",
 )  # fmt: skip
-def reduce_mapped(e: Emitter, node: Node) -> Any:
+def reduce_mapped(e: Emitter, node: Node) -> RelaxExpr:
     """A sum of mapped elements, mapped again; the exponential's maximum is taken off first."""
     axes, keep = _axes(e, node), bool(node.attrs.get("keepdims", 1))
     x = e.value(node.inputs[0])
     axes = [] if axes is None or not e.shape(node.inputs[0]) else axes
 
-    def total(value: Any) -> Any:
+    def total(value: RelaxExpr) -> RelaxExpr:
         return e.emit(op.sum(value, axes, keepdims=keep), "sum") if axes else value
 
     if node.op == "ReduceL1":
@@ -82,7 +81,7 @@ def reduce_mapped(e: Emitter, node: Node) -> Any:
 
 
 @converts("ArgMax", "ArgMin", attrs="axis keepdims select_last_index")
-def arg_extreme(e: Emitter, node: Node) -> Any:
+def arg_extreme(e: Emitter, node: Node) -> RelaxExpr:
     """Index of the first (or last) largest or smallest element along an axis."""
     shape = e.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", 0)) % len(shape)
@@ -96,7 +95,7 @@ def arg_extreme(e: Emitter, node: Node) -> Any:
 
 
 @converts("CumSum", attrs="exclusive reverse", inputs=2)
-def cumulative_sum(e: Emitter, node: Node) -> Any:
+def cumulative_sum(e: Emitter, node: Node) -> RelaxExpr:
     """Running sum along a constant axis."""
     axis = int(np.asarray(e.constant(node, 1, "axis")).reshape(-1)[0])
     axis %= len(e.shape(node.inputs[0]))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.graph import Node
+from tvmconv.tvm_api.types import RelaxExpr
 
-Convert = Callable[[Emitter, Node], Any | Sequence[Any]]
+Convert = Callable[[Emitter, Node], RelaxExpr | list[RelaxExpr]]
 
 
 @dataclass(frozen=True)

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from tvm import relax
 
 from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.graph import Array, Node
+from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
 # TVM writes a concatenation as one condition inside the other, an input each
 _MAX_JOINED = 32
+_Widths = list[tuple[int, int]]
 _IndexMode = Literal["edge", "reflect", "wrap"]
 
 
 @converts("Transpose", attrs="perm")
-def transpose(e: Emitter, node: Node) -> Any:
+def transpose(e: Emitter, node: Node) -> RelaxExpr:
     """Permute the axes, by default in reverse."""
     rank = len(e.shape(node.inputs[0]))
     return op.permute_dims(e.value(node.inputs[0]), list(node.ints("perm", range(rank)[::-1])))
 
 
 @converts("Concat", attrs="axis")
-def concat(e: Emitter, node: Node) -> Any:
+def concat(e: Emitter, node: Node) -> RelaxExpr:
     """Join along an axis."""
     axis = int(node.attrs.get("axis", 1)) % len(e.shape(node.inputs[0]))
     parts = [e.value(name) for name in node.inputs]
@@ -36,7 +38,7 @@ def concat(e: Emitter, node: Node) -> Any:
 
 
 @converts("Split", attrs="axis split num_outputs")
-def split(e: Emitter, node: Node) -> Any:
+def split(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
     """Cut along an axis into the outputs' sizes."""
     shape = e.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", 0)) % len(shape)
@@ -49,7 +51,7 @@ def split(e: Emitter, node: Node) -> Any:
 
 
 @converts("Slice", attrs="axes ends starts")
-def slice_(e: Emitter, node: Node) -> Any:
+def slice_(e: Emitter, node: Node) -> RelaxExpr:
     """Slice with constant bounds; negative steps run backwards."""
     shape = e.shape(node.inputs[0])
     if node.opset < 10:
@@ -80,7 +82,7 @@ def slice_(e: Emitter, node: Node) -> Any:
 
 
 @converts("Pad", attrs="mode pads paddings value")
-def pad(e: Emitter, node: Node) -> Any:
+def pad(e: Emitter, node: Node) -> RelaxExpr:
     """Pad with a constant or repeated elements; negative widths crop."""
     name = node.inputs[0]
     shape, dtype = e.shape(name), e.dtype(name)
@@ -123,7 +125,9 @@ def pad(e: Emitter, node: Node) -> Any:
     )
 
 
-def _pad_by_concat(e: Emitter, x: Any, shape: tuple[int, ...], widths: Any, value: Any) -> Any:
+def _pad_by_concat(
+    e: Emitter, x: RelaxExpr, shape: tuple[int, ...], widths: _Widths, value: Array
+) -> RelaxExpr:
     sizes = list(shape)
     for axis, (low, high) in enumerate(widths):
         parts = [x]
@@ -136,7 +140,9 @@ def _pad_by_concat(e: Emitter, x: Any, shape: tuple[int, ...], widths: Any, valu
     return x
 
 
-def _pad_by_index(e: Emitter, x: Any, shape: tuple[int, ...], widths: Any, mode: _IndexMode) -> Any:
+def _pad_by_index(
+    e: Emitter, x: RelaxExpr, shape: tuple[int, ...], widths: _Widths, mode: _IndexMode
+) -> RelaxExpr:
     """Padding by repeated elements as gathers along each padded axis."""
     for axis, (low, high) in enumerate(widths):
         if low or high:
@@ -146,7 +152,7 @@ def _pad_by_index(e: Emitter, x: Any, shape: tuple[int, ...], widths: Any, mode:
 
 
 @converts("Gather", attrs="axis", inputs=2)
-def gather(e: Emitter, node: Node) -> Any:
+def gather(e: Emitter, node: Node) -> RelaxExpr:
     """Pick along an axis; negative indices count from the end."""
     shape = e.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", 0)) % len(shape)
@@ -167,7 +173,7 @@ def gather(e: Emitter, node: Node) -> Any:
 
 
 @converts("DepthToSpace", attrs="blocksize mode")
-def depth_to_space(e: Emitter, node: Node) -> Any:
+def depth_to_space(e: Emitter, node: Node) -> RelaxExpr:
     """Move channel blocks into the plane."""
     n, c, h, w = e.shape(node.inputs[0])
     block = int(node.attrs.get("blocksize", 1))
@@ -183,7 +189,7 @@ def depth_to_space(e: Emitter, node: Node) -> Any:
 
 
 @converts("SpaceToDepth", attrs="blocksize mode")
-def space_to_depth(e: Emitter, node: Node) -> Any:
+def space_to_depth(e: Emitter, node: Node) -> RelaxExpr:
     """Move blocks of the plane into channels."""
     n, c, h, w = e.shape(node.inputs[0])
     block = int(node.attrs.get("blocksize", 1))

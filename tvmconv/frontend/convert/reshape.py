@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tvm import relax
-
 from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
+from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.types import RelaxExpr
 
 
 @converts("Flatten", "Reshape", "Squeeze", "Unsqueeze", attrs="allowzero axes axis shape")
-def reshape(e: Emitter, node: Node) -> Any:
+def reshape(e: Emitter, node: Node) -> RelaxExpr:
     """A reshape to the output's shape, which the reader has inferred."""
     return relax.op.reshape(e.value(node.inputs[0]), e.shape(node.outputs[0]))
 
 
 @converts("Identity")
-def identity(e: Emitter, node: Node) -> Any:
+def identity(e: Emitter, node: Node) -> RelaxExpr:
     """The input itself."""
     return e.value(node.inputs[0])
 
 
 @converts("Expand", inputs=2)
-def expand(e: Emitter, node: Node) -> Any:
+def expand(e: Emitter, node: Node) -> RelaxExpr:
     """Broadcast to the output's shape."""
     return relax.op.broadcast_to(e.value(node.inputs[0]), e.shape(node.outputs[0]))
 
 
 @converts("Tile", inputs=2)
-def tile(e: Emitter, node: Node) -> Any:
+def tile(e: Emitter, node: Node) -> RelaxExpr:
     """Repeat along each axis, as a broadcast over a new axis before each old one."""
     shape = e.shape(node.inputs[0])
     repeats = [int(r) for r in e.constant(node, 1, "repeats")]

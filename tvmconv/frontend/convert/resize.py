@@ -9,21 +9,22 @@ indices and weights as constants. Source: the ONNX operator specification, Resiz
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import reduce
 
 import numpy as np
-from tvm import relax
 
 from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Array, Node
+from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
 _RESIZE2D_MODES = ("align_corners", "asymmetric", "half_pixel")
 
 
 @converts("Upsample", attrs="mode scales height_scale width_scale")
-def upsample(e: Emitter, node: Node) -> Any:
+def upsample(e: Emitter, node: Node) -> RelaxExpr:
     """Upsample of opset 7 to 9: a Resize with asymmetric coordinates, rounded down."""
     if node.opset < 9:
         scales = [float(s) for s in node.attrs.get("scales", ())]
@@ -38,7 +39,7 @@ def upsample(e: Emitter, node: Node) -> Any:
     attrs="antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
     "extrapolation_value keep_aspect_ratio_policy mode nearest_mode",
 )
-def resize(e: Emitter, node: Node) -> Any:
+def resize(e: Emitter, node: Node) -> RelaxExpr:
     """Resize by scales or to sizes."""
     if node.attrs.get("antialias", 0):
         raise node.error("antialias=1 is not supported", "export the model without antialiasing")
@@ -80,7 +81,7 @@ def _kept_ratio(e: Emitter, node: Node, scales: list[float], policy: str) -> lis
 
 def _resize(
     e: Emitter, node: Node, scales: list[float], mode: str, transform: str, nearest: str
-) -> Any:
+) -> RelaxExpr:
     shape, target = e.shape(node.inputs[0]), e.shape(node.outputs[0])
     if mode not in ("nearest", "linear", "bilinear", "cubic") or len(scales) != len(shape):
         raise node.error(f"mode={mode!r} with scales={scales} is not supported", "use nearest, "
@@ -190,8 +191,8 @@ def _cubic(node: Node, coordinates: Array) -> list[tuple[Array, Array]]:
 
 
 def _weighted(
-    e: Emitter, x: Any, axis: int, taps: list[tuple[Array, Array]], node: Node, size: int
-) -> Any:
+    e: Emitter, x: RelaxExpr, axis: int, taps: list[tuple[Array, Array]], node: Node, size: int
+) -> RelaxExpr:
     """Sum of gathers along one axis, indices clamped to the edge."""
     if node.attrs.get("exclude_outside", 0):
         inside = [((i >= 0) & (i < size)) * w for i, w in taps]
@@ -199,12 +200,9 @@ def _weighted(
         taps = [(i, w / total) for (i, _), w in zip(taps, inside, strict=True)]
     shape = [-1 if i == axis else 1 for i in range(len(e.shape(node.inputs[0])))]
     dtype = e.dtype(node.inputs[0])
-    result = None
+    parts = []
     for index, weight in taps:
         clamped = np.clip(index, 0, size - 1).astype(np.int64)
-        part = op.multiply(
-            op.take(x, constant(clamped), axis, mode="clip"),
-            constant(weight.astype(dtype).reshape(shape)),
-        )
-        result = part if result is None else op.add(result, part)
-    return result
+        picked = op.take(x, constant(clamped), axis, mode="clip")
+        parts.append(op.multiply(picked, constant(weight.astype(dtype).reshape(shape))))
+    return reduce(op.add, parts)

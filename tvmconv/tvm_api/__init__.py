@@ -1,0 +1,1 @@
+"""All that tvmconv takes from TVM: one module for each part of TVM, named after it, and types."""

@@ -1,0 +1,34 @@
+"""TVM's own tuner (``tvm.s_tir.meta_schedule``)."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import tvm.s_tir
+from tvm.s_tir.meta_schedule import builder, runner, tir_integration, tune_tir
+
+__all__ = ["builder", "load_cpu_intrinsics", "runner", "tir_integration", "tune_tir"]
+
+_INTRINSICS = "tvm.s_tir.tensor_intrin"
+
+
+def load_cpu_intrinsics() -> None:
+    """Register the tensor intrinsics of CPUs only.
+
+    ``tvm.s_tir.tensor_intrin`` imports those of every device and parses hundreds of functions for
+    GPUs as TVMScript, over ten seconds in every process that makes a tuning context, builders
+    included. A package of the same name with the CPU's modules alone goes in its place. This must
+    come before anything that makes such a context.
+    """
+    if _INTRINSICS in sys.modules:
+        return
+    package = ModuleType(_INTRINSICS)
+    package.__path__ = [str(Path(tvm.s_tir.__file__).parent / "tensor_intrin")]
+    package.__package__ = _INTRINSICS
+    sys.modules[_INTRINSICS] = package
+    tvm.s_tir.tensor_intrin = package
+    for name in ("x86", "arm_cpu"):
+        import_module(f"{_INTRINSICS}.{name}")

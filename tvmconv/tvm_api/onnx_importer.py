@@ -1,0 +1,41 @@
+"""Single operators of TVM's own ONNX importer (``tvm.relax.frontend.onnx``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
+
+from tvmconv.tvm_api.types import BlockBuilder, RelaxExpr
+
+__all__ = ["convert", "from_onnx"]
+
+
+def convert(
+    builder: BlockBuilder,
+    operator: str,
+    opset: int,
+    operands: Sequence[RelaxExpr | None],
+    attributes: dict[str, Any],
+) -> RelaxExpr:
+    """What the importer makes of one node.
+
+    The importer's public function takes whole models only, and shape inference, which decides
+    what it makes of them, is then its own. Its converters stand in a private table.
+
+    Parameters
+    ----------
+    builder
+        Inside a dataflow block.
+    operator, opset
+        An ONNX operator of the default domain, and the version of its operator set.
+    operands
+        Inputs; None for those left out.
+    attributes
+        Attributes as protobuf stores them, and ``tvm_custom``, the importer's own.
+    """
+    converter = onnx_frontend._get_convert_map()[operator].get_converter(opset)
+    # the last argument: graphs and parameters of subgraphs, which single operators have not
+    result = converter(builder, onnx_frontend.onnx_input(operands), attributes, [{}, {}])
+    return builder.normalize(result)

@@ -1,0 +1,128 @@
+"""Graphs: the Relax language, its operators and its passes (``tvm.relax``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tvm.relax import (
+    BlockBuilder,
+    DataflowVar,
+    Function,
+    If,
+    SeqExpr,
+    ShapeExpr,
+    TensorType,
+    Tuple,
+    TupleGetItem,
+    TupleType,
+    Var,
+    VarBinding,
+    VirtualMachine,
+    VMExecutable,
+    analysis,
+    backend,
+    build,
+    call_dps_packed,
+    call_tir,
+    const,
+    op,
+    transform,
+)
+
+if TYPE_CHECKING:
+    from tvmconv.tvm_api import types
+
+    Class = TypeVar("Class", bound=type)
+
+    def mutator(cls: Class) -> Class:
+        """Let TVM call the methods of a :class:`PyExprMutator`."""
+
+    def visitor(cls: Class) -> Class:
+        """Let TVM call the methods of a :class:`PyExprVisitor`."""
+
+    class PyExprVisitor:
+        """Walks Relax expressions."""
+
+        def visit_expr(self, expr: types.RelaxExpr) -> None:
+            """Visit one expression and those in it."""
+
+        def visit_call_(self, call: Any) -> None:
+            """Visit a call."""
+
+        def visit_global_var_(self, var: types.GlobalVar) -> None:
+            """Visit the name of a function."""
+
+    class PyExprMutator:
+        """Rewrites Relax expressions."""
+
+        builder_: types.BlockBuilder
+
+        def __init__(self, mod: types.IRModule | None = None) -> None: ...
+
+        def visit_expr(self, expr: types.RelaxExpr) -> Any:
+            """The rewritten expression."""
+
+        def visit_call_(self, call: Any) -> Any:
+            """The rewritten call."""
+
+        def visit_var_binding_(self, binding: types.Binding) -> None:
+            """Append a rewritten binding."""
+
+        def visit_dataflow_block_(self, block: types.BindingBlock) -> types.BindingBlock:
+            """The rewritten block."""
+
+        def set_var_remap(self, var: types.RelaxVar, new: types.RelaxVar) -> None:
+            """Put another variable for one that is bound no longer."""
+else:
+    from tvm.relax.expr_functor import PyExprMutator, PyExprVisitor, mutator, visitor
+
+# The attribute of a module whose libraries ``relax.build`` links with what it compiles, and by
+# which TVM's back ends hand their code over. The name stands in C++ alone.
+EXTERNAL_MODULES = "external_mods"
+
+
+def begin_dataflow(builder: Any) -> None:
+    """Open a dataflow block that :func:`end_dataflow` closes.
+
+    ``BlockBuilder.dataflow()`` hands its block to the function that the builder is inside of,
+    and a mutator, which returns each block, is inside of none: its own methods call these two.
+    """
+    builder._begin_dataflow_block()
+
+
+def end_dataflow(builder: Any) -> types.BindingBlock:
+    """The block that :func:`begin_dataflow` opened."""
+    return builder._end_block()
+
+
+__all__ = [
+    "EXTERNAL_MODULES",
+    "BlockBuilder",
+    "DataflowVar",
+    "Function",
+    "If",
+    "PyExprMutator",
+    "PyExprVisitor",
+    "SeqExpr",
+    "ShapeExpr",
+    "TensorType",
+    "Tuple",
+    "TupleGetItem",
+    "TupleType",
+    "VMExecutable",
+    "Var",
+    "VarBinding",
+    "VirtualMachine",
+    "analysis",
+    "backend",
+    "begin_dataflow",
+    "build",
+    "call_dps_packed",
+    "call_tir",
+    "const",
+    "end_dataflow",
+    "mutator",
+    "op",
+    "transform",
+    "visitor",
+]

@@ -1,0 +1,24 @@
+"""Arrays, devices and connections of TVM's runtime (``tvm.runtime``, ``tvm.rpc``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tvm import cpu, rpc
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy.typing as npt
+
+    from tvmconv.tvm_api.types import DeviceTensor
+
+    def tensor(arr: npt.NDArray[Any], device: object = ...) -> DeviceTensor:
+        """A copy of an array on a device, by default this host's processor."""
+
+    def empty(shape: tuple[int, ...], dtype: str) -> DeviceTensor:
+        """Memory of this host's processor, not set."""
+else:
+    from tvm.runtime import empty, tensor
+
+__all__ = ["cpu", "empty", "rpc", "tensor"]

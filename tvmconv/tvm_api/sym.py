@@ -1,0 +1,5 @@
+"""Simplification of index arithmetic (``tvm.sym``)."""
+
+from tvm.sym import Analyzer
+
+__all__ = ["Analyzer"]

@@ -1,0 +1,37 @@
+"""Tensor expressions (``tvm.te``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tvmconv.tvm_api.types import Expr, Index, PrimFunc, Scalar, Tensor
+
+    def placeholder(shape: Sequence[Index], dtype: str = ..., name: str = ...) -> Tensor:
+        """An argument."""
+
+    def compute(
+        shape: Sequence[Index],
+        fcompute: Callable[..., Scalar],
+        name: str = ...,
+        tag: str = ...,
+        attrs: Mapping[str, object] | None = ...,
+    ) -> Tensor:
+        """A tensor by the value at each index; it becomes a block of this name."""
+
+    def reduce_axis(dom: tuple[Index, Index], name: str = ...) -> Expr:
+        """An index to sum over."""
+
+    def sum(expr: Expr, axis: Expr | Sequence[Expr]) -> Expr:
+        """Sum over reduction axes."""
+
+    def max(expr: Expr, axis: Expr | Sequence[Expr]) -> Expr:
+        """Largest value over reduction axes."""
+
+    def create_prim_func(ops: Sequence[Tensor]) -> PrimFunc:
+        """A function in block form of placeholders and results."""
+else:
+    from tvm.te import compute, create_prim_func, max, placeholder, reduce_axis, sum
+
+__all__ = ["compute", "create_prim_func", "max", "placeholder", "reduce_axis", "sum"]
