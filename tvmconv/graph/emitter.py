@@ -18,7 +18,6 @@ from tvmconv.graph.layout import Plan
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.record import Machine
 from tvmconv.operators.layout import from_blocked, to_blocked
-from tvmconv.tir.blocks import rooted
 
 # TVM's operator kinds: element-wise and injective functions may be merged with their
 # neighbours, opaque ones stay alone
@@ -207,7 +206,7 @@ def extreme(builder: Any, op: str, left: Any, right: Any) -> Any:
 @lru_cache(maxsize=512)
 def scheduled(kernel: Kernel) -> Any:
     """A kernel's function, scheduled once per process and problem."""
-    func = rooted(kernel.prim_func("kernel").without_attr("global_symbol"))
+    func = kernel.prim_func("kernel").without_attr("global_symbol")
     return func.with_attr("op_pattern", OPAQUE)
 
 

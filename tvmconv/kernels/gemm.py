@@ -45,11 +45,10 @@ class GemmKernel:
         from tvm.s_tir import Schedule
 
         from tvmconv.kernels.rules import SCHEDULED
-        from tvmconv.tir.specialise import specialise
 
         schedule = Schedule(self.unscheduled())
         _schedules(self.machine).apply(schedule, self.workload, self.machine, self.config)
-        func = specialise(schedule.mod["main"]).with_attr("global_symbol", symbol)
+        func = schedule.mod["main"].with_attr("global_symbol", symbol)
         return func.with_attr(SCHEDULED, True)
 
     def pack_b(self, matrix: FloatArray) -> FloatArray:

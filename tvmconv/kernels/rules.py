@@ -6,7 +6,9 @@ from typing import Any
 
 from tvmconv.kernels.families import schedules_of
 from tvmconv.machines.record import Machine
-from tvmconv.tir.intrinsics import constants_first, vectorisable_math
+from tvmconv.tir.constants_first import ConstantsFirst
+from tvmconv.tir.intrinsics import VectorisableMath
+from tvmconv.tir.rewrite import transformed
 
 SCHEDULED = "tirx.is_scheduled"
 
@@ -28,7 +30,7 @@ def schedule_function(func: Any, machine: Machine) -> Any:
     """
     from tvm.s_tir.schedule import ScheduleError
 
-    func = constants_first(vectorisable_math(func))
+    func = transformed(func, VectorisableMath(), ConstantsFirst())
     for name in schedules_of(machine, "rules").RULES:
         try:
             schedule = schedules_of(machine, name).rule(func, machine)

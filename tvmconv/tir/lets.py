@@ -1,23 +1,30 @@
-"""Values that an expression binds, kept in small stack buffers."""
+"""Values that ``Let`` expressions bind, kept in small stack buffers."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.tir.rewrite import function_pass
 
-def spill_lets(func: Any) -> Any:
-    """Turn ``Let`` expressions into stores to and loads from buffers of one vector.
 
-    TVM's code generator hands every bound value to its analyser, which replaces the names inside
-    of it: nested polynomials such as ``tanh(exp(x))`` grow a hundredfold at each level and take
-    seconds to minutes. A load is opaque to it, and LLVM puts the buffers back into registers.
-    Values below ``if_then_else`` stay, since the condition may guard a read.
+def SpillLets() -> Any:
+    """A pass that turns ``Let`` expressions into stores to and loads from small buffers.
 
-    Parameters
-    ----------
-    func
-        ``tirx.PrimFunc`` with flat buffers and vectorised loops.
+    Pattern: a store, to flat buffers and after vectorisation, whose value contains ``Let``, but
+    none below ``if_then_else``, whose condition may guard a read of the bound value.
+
+    Rewrite: each bound value is stored to a buffer of one vector before the statement, and loaded
+    where the variable stood.
+
+    Why here: TVM's code generator hands every bound value to its arithmetic analyzer, which
+    substitutes it wherever it is used: nested polynomials such as ``tanh(exp(x))`` grow a
+    hundredfold at each level and take seconds to minutes. A load is opaque to the analyzer, and
+    LLVM promotes the buffers to registers.
     """
+    return function_pass("SpillLets", _spill_lets)
+
+
+def _spill_lets(func: Any) -> Any:
     import tvm_ffi
     from tvm import tirx
 

@@ -1,4 +1,4 @@
-"""Small tools for passes that rewrite statements."""
+"""What the passes of this room share: making a pass, and small rewrites of statements."""
 
 from __future__ import annotations
 
@@ -9,17 +9,34 @@ from typing import Any
 TO_L1, TO_L2 = 3, 2
 
 
+def function_pass(name: str, rewrite: Callable[[Any], Any]) -> Any:
+    """A TVM pass ``tvmconv.<name>`` that rewrites each ``tirx.PrimFunc`` of a module by itself."""
+    from tvm import tirx
+
+    def apply(func: Any, _mod: Any, _context: Any) -> Any:
+        return rewrite(func)
+
+    return tirx.transform.prim_func_pass(apply, opt_level=0, name=f"tvmconv.{name}")
+
+
+def transformed(func: Any, *passes: Any) -> Any:
+    """A ``tirx.PrimFunc`` after some passes."""
+    from tvm import ir
+
+    return ir.transform.Sequential(passes)(ir.IRModule({"main": func}))["main"]
+
+
 def replace_marked(func: Any, rules: Mapping[str, Callable[[Any, Any], Any]]) -> Any:
-    """Work off the annotations that schedules put on loops.
+    """Rewrite the loops that carry given annotations, and remove these annotations.
 
     Parameters
     ----------
     func
         ``tirx.PrimFunc``.
     rules
-        Annotation -> what makes a statement of a loop, given without the annotation, and of the
-        annotation's value. Inner loops come first; of several annotations of one loop the first
-        rule's counts.
+        Annotation -> function of a loop, already without these annotations, and of the
+        annotation's value, that returns the statement to put in the loop's place. Inner loops are
+        rewritten first; a loop with several of these annotations by the first rule only.
 
     Returns
     -------
@@ -33,12 +50,12 @@ def replace_marked(func: Any, rules: Mapping[str, Callable[[Any, Any], Any]]) ->
 
     def look(loop: Any) -> Any:
         nonlocal found
-        for mark, rule in rules.items():
-            if mark in loop.annotations:
-                found = True
-                kept = {key: value for key, value in loop.annotations.items() if key != mark}
-                return rule(rebuilt(loop, annotations=kept), loop.annotations[mark])
-        return loop
+        marks = [mark for mark in rules if mark in loop.annotations]
+        if not marks:
+            return loop
+        found = True
+        kept = {key: value for key, value in loop.annotations.items() if key not in marks}
+        return rules[marks[0]](rebuilt(loop, annotations=kept), loop.annotations[marks[0]])
 
     body = tvm_ffi.structural_map(func.body, (tirx.For, look))
     return func.with_body(body) if found else func

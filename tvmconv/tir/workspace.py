@@ -8,12 +8,13 @@ from contextvars import ContextVar
 from math import prod
 from typing import Any
 
+from tvmconv.tir.rewrite import function_pass
 from tvmconv.tir.stack import ON_STACK
 
 # TVM's kMaxStackAlloca: larger buffers come from the workspace pool
 _STACK_LIMIT = 1024
 
-# where the pass writes
+# what the pass writes to
 _RECORD: ContextVar[dict[str, int] | None] = ContextVar("workspace", default=None)
 
 
@@ -61,16 +62,19 @@ def _item_bytes(dtype: str) -> int:
     return int(described.bits * described.lanes + 7) // 8
 
 
-def record_pass() -> Any:
-    """A pass that changes nothing and writes each function's workspace for :func:`recorded`."""
-    from tvm import tirx
+def RecordWorkspace() -> Any:
+    """A pass that changes nothing and writes each function's workspace for :func:`recorded`.
 
-    def look(func: Any, _mod: Any, _context: Any) -> Any:
-        record = _RECORD.get()
-        if record is not None and func.attrs and "global_symbol" in func.attrs:
-            size = workspace_bytes(func)
-            if size:
-                record[str(func.attrs["global_symbol"])] = size
-        return func
+    It stands where storage has been planned and the buffers on the stack are marked; later passes
+    turn the allocations into calls. Inside no :func:`recorded`, it does nothing.
+    """
+    return function_pass("RecordWorkspace", _record)
 
-    return tirx.transform.prim_func_pass(look, opt_level=0, name="tvmconv.RecordWorkspace")
+
+def _record(func: Any) -> Any:
+    record = _RECORD.get()
+    if record is not None and func.attrs and "global_symbol" in func.attrs:
+        size = workspace_bytes(func)
+        if size:
+            record[str(func.attrs["global_symbol"])] = size
+    return func
