@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from tvmconv.tir.annotations import CASES, PARALLEL, PREFETCH, TAPS, consumed_by
-from tvmconv.tir.blocks import block_passes
 from tvmconv.tir.prefetch_tiles import prefetches
 from tvmconv.tir.register_buffers import cut_buffer, drop_decided
 from tvmconv.tir.rewrite import function_pass, substitute, transformed
@@ -51,7 +50,7 @@ def Specialise() -> Any:
 
 def _specialise(func: Any) -> Any:
     import tvm_ffi
-    from tvm import tirx
+    from tvm import s_tir, tirx
 
     marks: list[str] = []
 
@@ -61,8 +60,14 @@ def _specialise(func: Any) -> Any:
     tvm_ffi.structural_walk(func.body, (tirx.For, look))
     if not marks:
         return func
-    # the new loops start anywhere and may have one iteration
-    return transformed(func.with_body(_visit(func.body, Scope())), *block_passes())
+    low = s_tir.transform
+    return transformed(
+        func.with_body(_visit(func.body, Scope())),
+        low.CanonicalizeLoop(),  # copies start at any iteration
+        low.CompactBufferAllocation(),  # and may use a part of their buffers
+        low.StmtSimplify(),
+        low.LowerOpaqueBlock(),  # removes loops of one iteration
+    )
 
 
 def _visit(stmt: Any, scope: Scope) -> Any:
