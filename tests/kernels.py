@@ -24,6 +24,7 @@ from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.gate import lacks
 from tvmconv.machines.record import Machine
 from tvmconv.machines.x86 import MACHINES
+from tvmconv.tir.conditions import is_select
 from tvmconv.tir.pipeline import compile_function, loop_passes
 from tvmconv.tir.rewrite import transformed
 from tvmconv.tir.workspace import recorded
@@ -201,8 +202,7 @@ def nodes(func: Any, kind: Any) -> list[Any]:
 
 def predicates(kernel: Kernel) -> list[Any]:
     """The reads that are tested one by one."""
-    calls = nodes(lowered(kernel), ir.Call)
-    return [call for call in calls if getattr(call.op, "name", "") == "tirx.if_then_else"]
+    return [call for call in nodes(lowered(kernel), ir.Call) if is_select(call)]
 
 
 def factors(kernel: Kernel) -> set[float]:

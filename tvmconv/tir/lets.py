@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.rewrite import function_pass
+from tvmconv.tir.conditions import is_select
+from tvmconv.tir.rewrite import function_pass, local_buffer
 
 
 def SpillLets() -> Any:
@@ -65,8 +66,8 @@ def _guards_let(expression: Any) -> bool:
 
     def look(call: Any) -> None:
         nonlocal found
-        if getattr(call.op, "name", "") == "tirx.if_then_else":
-            found = found or any(_has_let(argument) for argument in call.args)
+        if is_select(call):
+            found = found or any(_has_let(argument) for argument in call.args[1:])
 
     tvm_ffi.structural_walk(expression, (ir.Call, look))
     return found
@@ -83,7 +84,7 @@ def _spilled(expression: Any, before: list[Any]) -> Any:
             value = _spilled(node.value, before)
             dtype = node.var.ty.dtype
             lanes = int(dtype.lanes)
-            buffer = tirx.decl_buffer((lanes,), str(dtype).split("x")[0], node.var.name)
+            buffer = local_buffer((lanes,), str(dtype).split("x")[0], node.var.name, "global")
             zero, one = tirx.IntImm("int32", 0), tirx.IntImm("int32", 1)
             place = [tirx.Ramp(zero, one, lanes) if lanes > 1 else zero]
             before.append(tirx.AllocBuffer(buffer))

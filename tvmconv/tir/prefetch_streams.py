@@ -10,6 +10,7 @@ from tvmconv.tir.rewrite import (
     TO_L1,
     TO_L2,
     function_pass,
+    item_bytes,
     prefetch,
     rebuilt,
     replace_marked,
@@ -115,8 +116,9 @@ def _lines(loop: Any, distance: Any) -> Any:
         return loop
     _, values = _piece(load, loop)
     start = _start(load, _inner(loop))
-    lines = range(0, 4 * values, _LINE)
-    return _with_hints(loop, [_ahead(start, (int(distance) + n) // 4, TO_L1) for n in lines])
+    size = item_bytes(str(load.source.dtype))
+    lines = range(0, size * values, _LINE)
+    return _with_hints(loop, [_ahead(start, (int(distance) + n) // size, TO_L1) for n in lines])
 
 
 def _share(loop: Any, _value: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 # localities of LLVM's prefetch
@@ -95,6 +96,26 @@ def variables(expression: Any) -> list[Any]:
 def uses(expression: Any, var: Any) -> bool:
     """Whether a variable stands in an expression."""
     return any(found.same_as(var) for found in variables(expression))
+
+
+def local_buffer(shape: Sequence[int], dtype: str, name: str, scope: str = "local") -> Any:
+    """A new buffer in row-major order, as schedules make them; to be allocated."""
+    from tvm import tirx
+
+    return tirx.decl_buffer(shape, dtype, name, scope=scope, layout=None)
+
+
+def byte_size(buffer: Any) -> int:
+    """Bytes of a buffer of constant shape."""
+    return prod(int(extent) for extent in buffer.shape) * item_bytes(str(buffer.dtype))
+
+
+def item_bytes(dtype: str) -> int:
+    """Bytes of one value; of a part of a byte, a whole one."""
+    from tvm_ffi import dtype as parse
+
+    described = parse(dtype)
+    return int(described.bits * described.lanes + 7) // 8
 
 
 def prefetch(load: Any, locality: int, *, write: bool = False) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
-from tvmconv.tir.rewrite import function_pass
+from tvmconv.tir.rewrite import byte_size, function_pass
 
+# TVM's kMaxStackAlloca: buffers of this size or more come from the workspace pool
+POOLED_BYTES = 1024
 # TVM's name of the annotation by which its code generator allocates on the stack
 ON_STACK = "disable_lower_builtin"
 # A tile's values: a few times the register file. Larger buffers stay in the pool.
@@ -39,7 +40,7 @@ def _keep_on_stack(func: Any) -> Any:
         buffer = node.buffer
         if buffer.scope() != "local" or ON_STACK in node.annotations:
             return node
-        if 4 * prod(int(extent) for extent in buffer.shape) > _MOST_BYTES:
+        if byte_size(buffer) > _MOST_BYTES:
             return node
         found = True
         return tirx.AllocBuffer(buffer, {**node.annotations, ON_STACK: tirx.IntImm("bool", 1)})

@@ -17,9 +17,10 @@ def SplitTails() -> Any:
     Rewrite: the last iteration becomes a statement of its own, its vectorised loops cut to the
     remaining elements (a serial loop where one remains); the tests are then proven and dropped.
 
-    Why here: TVM's LoopPartition moves the test into a last, scalar iteration, and LLVM unrolls
-    that instead of vectorising it: slow code, and seconds of compile time where the body is a
-    polynomial.
+    Why here: VectorizeLoop turns a vectorised loop whose lanes are tested one by one back into a
+    serial one, in every iteration and not in the last only, and LoopPartition leaves loops of
+    constant extent as they are. LLVM unrolls what results instead of vectorising it: slow code,
+    and seconds of compile time where the body is a polynomial.
     """
     return function_pass("SplitTails", _split_tails)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.tir.annotations import TRANSPOSE
-from tvmconv.tir.rewrite import function_pass, replace_marked, substitute
+from tvmconv.tir.rewrite import function_pass, local_buffer, replace_marked, substitute
 
 # values of a 128-bit part of a register, within which x86 interleaves
 _PART = 4
@@ -105,7 +105,7 @@ def _square(
 
     def keep(value: Any) -> Any:
         """A value in a buffer of its own: LLVM puts it back into a register."""
-        buffer = tirx.decl_buffer((side,), dtype, "square", scope="local")
+        buffer = local_buffer((side,), dtype, "square")
         zero, one = tirx.IntImm("int32", 0), tirx.IntImm("int32", 1)
         ramp = [tirx.Ramp(zero, one, side)]
         statements.append(tirx.AllocBuffer(buffer))

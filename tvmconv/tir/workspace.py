@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from math import prod
 from typing import Any
 
-from tvmconv.tir.rewrite import function_pass
-from tvmconv.tir.stack import ON_STACK
-
-# TVM's kMaxStackAlloca: larger buffers come from the workspace pool
-_STACK_LIMIT = 1024
+from tvmconv.tir.rewrite import byte_size, function_pass
+from tvmconv.tir.stack import ON_STACK, POOLED_BYTES
 
 # what the pass writes to
 _RECORD: ContextVar[dict[str, int] | None] = ContextVar("workspace", default=None)
@@ -46,20 +42,12 @@ def workspace_bytes(func: Any) -> int:
 
     def look(node: Any) -> None:
         nonlocal total
-        buffer = node.buffer
-        size = prod(int(extent) for extent in buffer.shape) * _item_bytes(str(buffer.dtype))
-        if size > _STACK_LIMIT and ON_STACK not in node.annotations:
+        size = byte_size(node.buffer)
+        if size >= POOLED_BYTES and ON_STACK not in node.annotations:
             total += size
 
     tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, look))
     return total
-
-
-def _item_bytes(dtype: str) -> int:
-    from tvm_ffi import dtype as parse
-
-    described = parse(dtype)
-    return int(described.bits * described.lanes + 7) // 8
 
 
 def RecordWorkspace() -> Any:
