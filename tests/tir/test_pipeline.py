@@ -60,7 +60,7 @@ def test_functions_that_are_no_kernels_are_not_specialised():
         for t in T.parallel(2):
             for i in T.unroll(3):
                 y[t * 3 + i] = T.if_then_else(
-                    1 <= t * 3 + i and t * 3 + i < 5, x[t * 3 + i - 1], T.float32(0)
+                    t * 3 + i >= 1 and t * 3 + i < 5, x[t * 3 + i - 1], T.float32(0)
                 )
 
     check_same(Specialise(), padded)

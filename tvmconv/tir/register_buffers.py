@@ -1,4 +1,7 @@
-"""Rebuilding the accesses of a statement: predicates decided, buffers cut into pieces."""
+"""Accesses of a specialised statement: predicates decided, buffers cut into pieces.
+
+A part of :func:`tvmconv.tir.specialise.Specialise`.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from tvmconv.tir.stack import POOLED_BYTES
 
 
 def drop_decided(stmt: Any, scope: Scope) -> Any:
-    """A store with its variables replaced and decided predicates gone.
+    """A store with its variables replaced, and without the predicates that the scope decides.
 
-    None where the store adds a product with a read outside the image.
+    None where the store adds a product of which one factor was read outside the image.
     """
     import tvm_ffi
     from tvm import ir, tirx
