@@ -2,7 +2,7 @@
 
 They are TVM's own in TVM's order, without those that concern GPUs and narrow floating-point types
 only, without the elimination of common subexpressions (LLVM does it; on ResNet-50 it took a third
-of the build and changed no time), and with those of this room in between.
+of the build and changed no time), and with those of this package in between.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the passes of this room share: making a pass, and small rewrites of statements."""
+"""What the passes share: making a pass, and small rewrites of statements."""
 
 from __future__ import annotations
 
