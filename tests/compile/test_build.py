@@ -67,6 +67,7 @@ def test_scheduled_functions_are_left_alone():
     func = prim_func(softmax, (4, 64)).with_attr(SCHEDULED, True)
     module = schedule_module(tvm.ir.IRModule({"main": func}), MACHINE)
     tvm.ir.assert_structural_equal(func, module["main"])
+    assert schedule_function(func, MACHINE).same_as(func)
 
 
 @pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid", "erf"])

@@ -26,10 +26,12 @@ def schedule_function(func: Any, machine: Machine) -> Any:
     Returns
     -------
     tirx.PrimFunc
-        The scheduled function, marked as such.
+        The scheduled function, marked as such; the function itself where it already is.
     """
     from tvm.s_tir.schedule import ScheduleError
 
+    if func.attrs and func.attrs.get(SCHEDULED):
+        return func
     func = transformed(func, VectorisableMath(), ConstantsFirst())
     for name in schedules_of(machine, "rules").RULES:
         try:
@@ -52,7 +54,7 @@ def schedule_module(mod: Any, machine: Machine) -> Any:
 
     functions = {}
     for var, func in mod.functions_items():
-        if isinstance(func, tirx.PrimFunc) and not (func.attrs and func.attrs.get(SCHEDULED)):
+        if isinstance(func, tirx.PrimFunc):
             func = schedule_function(func, machine)
         functions[var] = func
     return ir.IRModule(functions, attrs=mod.attrs)

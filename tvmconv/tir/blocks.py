@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.rewrite import transformed
-
 
 def block_passes() -> list[Any]:
     """TVM's own passes, in TVM's order, without those for GPUs; after them there are no blocks."""
@@ -21,8 +19,3 @@ def block_passes() -> list[Any]:
         transform.StmtSimplify(),
         transform.LowerOpaqueBlock(),
     ]
-
-
-def lower_blocks(func: Any) -> Any:
-    """A scheduled ``tirx.PrimFunc`` without blocks, its buffers compact."""
-    return transformed(func, *block_passes())
