@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from tvm import tirx
+from tvm import ir, tirx
 
 from tests.layout import block, unblock
 from tests.strategies import ConvArrays, conv_arrays
@@ -19,12 +19,14 @@ from tvmconv.bench.reference import convolution
 from tvmconv.core.epilogue_op import EPILOGUE_KINDS
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.kernels.gemm import GemmKernel
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.gate import lacks
 from tvmconv.machines.record import Machine
 from tvmconv.machines.x86 import MACHINES
-from tvmconv.tir.blocks import lower_blocks
-from tvmconv.tir.pipeline import compile_function
+from tvmconv.tir.conditions import is_select
+from tvmconv.tir.pipeline import compile_function, loop_passes
+from tvmconv.tir.rewrite import transformed
 from tvmconv.tir.workspace import recorded
 
 V3, V4 = MACHINES["x86-64-v3"], MACHINES["x86-64-v4"]
@@ -113,14 +115,8 @@ def allocated(kernel: Kernel) -> int:
 
 def tasks(kernel: Kernel) -> list[int]:
     """How many tasks each parallel loop has."""
-    found: list[int] = []
-
-    def look(loop: Any) -> None:
-        if loop.kind == tirx.ForKind.PARALLEL:
-            found.append(int(loop.extent))
-
-    tvm_ffi.structural_walk(kernel.prim_func().body, (tirx.For, look))
-    return found
+    loops = nodes(lowered(kernel), tirx.For)
+    return [int(loop.extent) for loop in loops if loop.kind == tirx.ForKind.PARALLEL]
 
 
 def errors(kernel: Kernel, draft: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -192,13 +188,37 @@ def generated_code(kernel: Kernel) -> Code:
     return Code(compile_kernel(kernel).inspect_source("s"), REGISTER[kernel.machine.vector.bits])
 
 
-def lowered_text(kernel: Kernel) -> str:
-    """The scheduled function as text."""
-    return str(kernel.prim_func().script())
+def lowered(kernel: Kernel | GemmKernel) -> Any:
+    """The function as loops: no blocks, and done what the schedule's annotations ask for."""
+    return transformed(kernel.prim_func(), *loop_passes())
 
 
-def reduction_nests(kernel: Kernel) -> list[str]:
-    """Loops around each multiply-add, outermost first; those of border copies are among them."""
+def nodes(func: Any, kind: Any) -> list[Any]:
+    """The nodes of a kind in a function, the inner ones first."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (kind, found.append))
+    return found
+
+
+def predicates(kernel: Kernel) -> list[Any]:
+    """The reads that are tested one by one."""
+    return [call for call in nodes(lowered(kernel), ir.Call) if is_select(call)]
+
+
+def factors(kernel: Kernel) -> set[float]:
+    """The absolute values of the constants that a kernel multiplies by."""
+    products = nodes(lowered(kernel), tirx.Mul)
+    sides = [side for product in products for side in (product.a, product.b)]
+    return {abs(float(side.value)) for side in sides if isinstance(side, tirx.FloatImm)}
+
+
+def is_multiply_add(store: Any) -> bool:
+    """``x = x + a * b``."""
+    return isinstance(store.value, tirx.Add) and isinstance(store.value.b, tirx.Mul)
+
+
+def nests(func: Any, wanted: Callable[[Any], bool]) -> list[str]:
+    """Loops around each wanted store, outermost first; those of border copies are among them."""
     kinds = {int(kind): kind.name.lower() for kind in tirx.ForKind}
     found: list[str] = []
 
@@ -213,11 +233,15 @@ def reduction_nests(kernel: Kernel) -> list[str]:
             if stmt.else_case is not None:
                 visit(stmt.else_case, around)
         elif isinstance(stmt, tirx.BufferStore):
-            value = stmt.value
-            if isinstance(value, tirx.Add) and isinstance(value.b, tirx.Mul):
+            if wanted(stmt):
                 found.append(", ".join(around))
         else:
             assert isinstance(stmt, tirx.AllocBuffer | tirx.Evaluate), type(stmt)
 
-    visit(lower_blocks(kernel.prim_func()).body, ())
+    visit(func.body, ())
     return list(dict.fromkeys(found))
+
+
+def reduction_nests(kernel: Kernel) -> list[str]:
+    """Loops around each multiply-add, outermost first."""
+    return nests(lowered(kernel), is_multiply_add)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import fields
 
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
+from tvm.ir import TensorLoad
 
-from tests.kernels import REGISTER, V3, V4, Code, each_machine
+from tests.kernels import REGISTER, V3, V4, Code, each_machine, lowered, nests
 from tests.records import single_changes
 from tvmconv.algorithms.gemm import compute, pack_b
 from tvmconv.bench.gemm_run import GemmRun, exact, random_operands
@@ -134,24 +135,24 @@ def test_loops_have_the_order_of_the_source():
     """Panels of B, packed; blocks of A, in parallel, packed; slivers of B, slivers of A, k."""
     workload = GemmWorkload(180, 320, 192)
     kernel = make_gemm(workload, V4.with_cores(2), mr=12, nr=32, kc=64, mc=36, nc=160)
-    nest, found = [], {}
-    for line in str(kernel.prim_func().script()).splitlines():
-        depth = len(line) - len(line.lstrip())
-        nest = [(outer, loop) for outer, loop in nest if outer < depth]
-        if loop := re.match(r" *for .* in (\S+)\(([\d, ]+)", line):
-            nest.append((depth, f"{loop[1]} {loop[2].strip(', ')}"))
-        for block, source in (("pack_b", "b"), ("pack_a", "a"), ("product", "pack_a")):
-            if re.match(rf" *{block}\w*\[.* {source}\[", line):
-                found.setdefault(block, [loop for _, loop in nest])
-    # the panel of B, 5 slivers of 64 steps, is packed before the first of 5 blocks of A
-    assert list(found) == ["pack_b", "pack_a", "product"]
-    assert found["pack_b"][:3] == ["range 2", "T.parallel 5", "range 64"]
-    assert found["pack_a"][:3] == ["range 2", "T.parallel 5", "T.grid 3, 4"]
-    # first of 3 parts of k; 5 slivers of B, 3 of A, steps, then the tile
-    assert found["product"] == [
-        "range 2", "T.parallel 5", "T.grid 1, 5", "T.serial 3", "T.serial 64", "T.unroll 12",
-        "T.vectorized 16",
-    ]  # fmt: skip
+    func = lowered(kernel)
+
+    def readers(buffer):
+        def reads(store):
+            loads = []
+            tvm_ffi.structural_walk(store.value, (TensorLoad, loads.append))
+            return any(load.source.name == buffer for load in loads)
+
+        return nests(func, reads)
+
+    # 2 panels of B; the first of 3 parts of k is a copy of its own, which starts the sums
+    parts = ("serial 2, parallel 5", "serial 2, serial 2, parallel 5")
+    # 5 slivers of B, 64 steps; 3 slivers of A, 64 steps as 4 squares
+    assert readers("b") == [f"{p}, serial 64, unrolled 2, vectorized 16" for p in parts]
+    assert readers("a") == [f"{p}, serial 3, serial 4" for p in parts]
+    # 5 slivers of B, 3 of A, steps, then the tile
+    tile = "serial 5, serial 3, serial 64, unrolled 12, vectorized 16"
+    assert readers("pack_a") == [f"{p}, {tile}" for p in parts]
 
 
 def test_the_rule_counts_floats():

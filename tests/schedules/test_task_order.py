@@ -24,7 +24,8 @@ from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.record import Machine
 from tvmconv.records.space import make_space
-from tvmconv.tir.rewrite import rebuilt, substitute
+from tvmconv.tir.pipeline import loop_passes
+from tvmconv.tir.rewrite import rebuilt, substitute, transformed
 
 _LAYERS = (  # odd sizes, so that the last tiles and bands are cut
     "mb1ic17ih11iw7oc40kh3ph1+bias+add+relu",
@@ -46,7 +47,7 @@ class Backwards(Kernel):
 
     def prim_func(self, *arguments: Any, **options: Any) -> Any:
         """The scheduled function with its parallel loops turned round."""
-        func = super().prim_func(*arguments, **options)
+        func = transformed(super().prim_func(*arguments, **options), *loop_passes())
         return func.with_body(tvm_ffi.structural_map(func.body, (tirx.For, _turned)))
 
 

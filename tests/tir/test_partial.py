@@ -6,20 +6,71 @@ import numpy as np
 import pytest
 import tvm_ffi
 from tvm import ir
+from tvm.script import tirx as T
 
+from tests.tir.rewrites import check, check_same
 from tvmconv.bench.kernel_run import KernelRun, random_operands
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.targets import resolve_machine
+from tvmconv.tir.partial import LeaveOutBlocks
+from tvmconv.tir.rewrite import transformed
 
 LAYER = Conv2dWorkload.parse("ic32ih12oc48kh3+bias+relu")
 PADDED = Conv2dWorkload.parse("ic32ih12oc48kh3ph1+bias")
 
 
+@T.prim_func(private=True, s_tir=True)
+def two_stages(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+    with T.sblock("root"):
+        packed = T.sblock_alloc_buffer((8,), "float32")
+        for i in range(8):
+            with T.sblock("pack"):
+                v = T.axis.spatial(8, i)
+                packed[v] = x[v] * T.float32(2)
+        for i in range(8):
+            with T.sblock("product_update"):
+                v = T.axis.spatial(8, i)
+                y[v] = packed[v] + T.float32(1)
+
+
+def test_what_a_missing_block_would_read_is_kept_alive():
+    """By one element, in place of the loop around the block."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+        with T.sblock("root"):
+            packed = T.sblock_alloc_buffer((8,), "float32")
+            for i in range(8):
+                with T.sblock("pack"):
+                    v = T.axis.spatial(8, i)
+                    packed[v] = x[v] * T.float32(2)
+            y[0] = packed[0]
+
+    check(LeaveOutBlocks(["product"]), two_stages, expected)
+
+
+def test_what_a_missing_block_would_write_is_read_as_it_is():
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+        with T.sblock("root"):
+            packed = T.sblock_alloc_buffer((8,), "float32")
+            for i in range(8):
+                with T.sblock("product_update"):
+                    v = T.axis.spatial(8, i)
+                    y[v] = packed[v] + T.float32(1)
+
+    check(LeaveOutBlocks(["pack"]), two_stages, expected)
+
+
+def test_part_of_a_name_is_no_name():
+    check_same(LeaveOutBlocks(["pac", "update"]), two_stages)
+
+
 def buffers_read(kernel: Kernel, omit: list[str]) -> set[str]:
     names: set[str] = set()
-    body = kernel.prim_func(omit=omit).body
+    body = transformed(kernel.prim_func(), LeaveOutBlocks(omit)).body
     tvm_ffi.structural_walk(body, (ir.expr.TensorLoad, lambda load: names.add(load.source.name)))
     return names
 

@@ -11,8 +11,8 @@ from tvm import te
 from tvm.s_tir import Schedule
 
 from tests.kernels import V3, V4
+from tvmconv.tir.annotations import mark_panel, mark_stream
 from tvmconv.tir.pipeline import register
-from tvmconv.tir.prefetch_streams import PANEL, STREAM
 from tvmconv.tir.workspace import recorded
 
 ROWS, DEPTH = 14, 40
@@ -45,9 +45,9 @@ def product(machine, *, scope, vectors, distance=0, tiles=1):
         for loop in inner:
             schedule.unroll(loop)
     if tiles > 1:
-        schedule.annotate(outer, PANEL, 1)
+        mark_panel(schedule, outer)
     if distance:
-        schedule.annotate(c, STREAM, distance)
+        mark_stream(schedule, c, distance)
     with recorded() as sizes:
         built = tvm.tirx.build(
             schedule.mod["main"].with_attr("global_symbol", "main"),

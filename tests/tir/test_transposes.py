@@ -7,12 +7,15 @@ import re
 import numpy as np
 import pytest
 import tvm
-from tvm import te
+from tvm import te, tirx
 from tvm.s_tir import Schedule
+from tvm.script import tirx as T
 
+from tests.tir.rewrites import check
 from tvmconv.machines.x86 import MACHINES
 from tvmconv.tir.annotations import mark_transpose
 from tvmconv.tir.pipeline import register
+from tvmconv.tir.transposes import TransposeCopies
 
 V3 = MACHINES["x86-64-v3"]
 
@@ -29,6 +32,73 @@ def transposed(rows, columns, *, along_source=True, marked=True):
     if marked:
         mark_transpose(schedule, outer)
     return tvm.tirx.build(schedule.mod["main"], target=V3.tvm_target(), pipeline=register())
+
+
+def test_a_square_is_two_steps_of_shuffles():
+    """4x4: pairs of rows are interleaved, then pairs of these."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
+        for j in T.serial(4, annotations={"tvmconv.transpose": 1}):
+            for i in T.vectorized(4):
+                y[j, i] = x[i, j]
+
+    x, y = (before.params[n] for n in range(2))
+    statements = []
+
+    def ramp(first):
+        return tirx.Ramp(tirx.IntImm("int32", first), tirx.IntImm("int32", 1), 4)
+
+    def keep(value):
+        buffer = tirx.decl_buffer((4,), "float32", "square", scope="local", layout=None)
+        statements.append(tirx.AllocBuffer(buffer))
+        statements.append(tirx.BufferStore(buffer, value, [ramp(0)]))
+        return tirx.BufferLoad(buffer, [ramp(0)])
+
+    def shuffle(a, b, picks):
+        return keep(tirx.Shuffle([a, b], picks))
+
+    rows = [keep(tirx.BufferLoad(x, [line, ramp(0)])) for line in range(4)]
+    columns = []
+    for picks in ([0, 4, 1, 5], [2, 6, 3, 7]):
+        upper, lower = shuffle(rows[0], rows[1], picks), shuffle(rows[2], rows[3], picks)
+        columns += [shuffle(upper, lower, half) for half in ([0, 1, 4, 5], [2, 3, 6, 7])]
+    statements += [tirx.BufferStore(y, column, [n, ramp(0)]) for n, column in enumerate(columns)]
+    check(TransposeCopies(), before, before.with_body(tirx.SeqStmt(statements)))
+
+
+def test_a_copy_along_one_side_is_left_to_the_vectoriser():
+    """Source and destination are contiguous along the same loop."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
+        for j in T.serial(4, annotations={"tvmconv.transpose": 1}):
+            for i in T.vectorized(4):
+                y[j, i] = x[j, i]
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
+        for j in range(4):
+            for i in T.vectorized(4):
+                y[j, i] = x[j, i]
+
+    check(TransposeCopies(), before, expected)
+
+
+def test_what_is_computed_on_the_way_is_no_copy():
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
+        for j in T.serial(4, annotations={"tvmconv.transpose": 1}):
+            for i in T.vectorized(4):
+                y[j, i] = x[i, j] * T.float32(2)
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
+        for j in range(4):
+            for i in T.vectorized(4):
+                y[j, i] = x[i, j] * T.float32(2)
+
+    check(TransposeCopies(), before, expected)
 
 
 @pytest.mark.parametrize("along_source", [True, False])

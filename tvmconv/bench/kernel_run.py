@@ -60,9 +60,14 @@ class KernelRun:
         self._arguments = (*tensors, self._result)
 
     def _compiled(self, omit: Collection[str] = ()) -> Callable[..., Any]:
+        from tvmconv.tir.partial import LeaveOutBlocks
         from tvmconv.tir.pipeline import compile_function
+        from tvmconv.tir.rewrite import transformed
 
-        return compile_function(self.kernel.prim_func(omit=omit), self.kernel.machine)["main"]
+        function = self.kernel.prim_func()
+        if omit:
+            function = transformed(function, LeaveOutBlocks(omit))
+        return compile_function(function, self.kernel.machine)["main"]
 
     def stages(self) -> dict[str, Callable[[], None]]:
         """The algorithm's stages in order, each with a call that ends after it.

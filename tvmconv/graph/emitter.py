@@ -15,7 +15,6 @@ from tvmconv.graph.layout import Plan
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.record import Machine
 from tvmconv.operators.layout import from_blocked, to_blocked
-from tvmconv.tir.blocks import rooted
 from tvmconv.tvm_api import relax, topi
 from tvmconv.tvm_api.ir import Call, Constant
 from tvmconv.tvm_api.op_pattern import OPAQUE
@@ -213,7 +212,7 @@ def _is_number(expr: RelaxExpr) -> bool:
 @lru_cache(maxsize=512)
 def scheduled(kernel: Kernel) -> PrimFunc:
     """A kernel's function, scheduled once per process and problem."""
-    func = rooted(kernel.prim_func("kernel").without_attr("global_symbol"))
+    func = kernel.prim_func("kernel").without_attr("global_symbol")
     return func.with_attr("op_pattern", OPAQUE)
 
 

@@ -77,7 +77,7 @@ def without_unused(mod: IRModule, candidates: set[GlobalVar]) -> IRModule:
     tvm.IRModule
     """
     called: set[str] = set()
-    for func in mod.functions.values():
+    for _, func in mod.functions_items():
         ffi.structural_walk(func, (ir.GlobalVar, lambda var: called.add(var.name_hint)))
     dead = {var.name_hint for var in candidates} - called
     kept = {

@@ -43,12 +43,11 @@ class GemmKernel:
     def prim_func(self, symbol: str = "main") -> PrimFunc:
         """The scheduled ``tirx.PrimFunc``."""
         from tvmconv.kernels.rules import SCHEDULED
-        from tvmconv.tir.specialise import specialise
         from tvmconv.tvm_api.s_tir import Schedule
 
         schedule = Schedule(self.unscheduled())
         _schedules(self.machine).apply(schedule, self.workload, self.machine, self.config)
-        func = specialise(schedule.mod["main"]).with_attr("global_symbol", symbol)
+        func = schedule.mod["main"].with_attr("global_symbol", symbol)
         return func.with_attr(SCHEDULED, True)
 
     def pack_b(self, matrix: FloatArray) -> FloatArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from tvmconv.algorithms.base import Algorithm, FloatArray
@@ -39,15 +38,13 @@ class Kernel:
         tensors = self.expression.compute(self.workload, self.machine, self.config)
         return te.create_prim_func(tensors).with_attr("global_symbol", symbol)
 
-    def prim_func(self, symbol: str = "main", omit: Collection[str] = ()) -> PrimFunc:
+    def prim_func(self, symbol: str = "main") -> PrimFunc:
         """The scheduled ``tirx.PrimFunc``, marked so that no later pass schedules it again.
 
-        ``omit`` names blocks whose work is left out, for measurements of the others; see
-        :func:`tvmconv.tir.partial.without_blocks`.
+        In block form; what the schedule's annotations ask for is done by the passes of
+        :mod:`tvmconv.tir.pipeline`.
         """
         from tvmconv.kernels.rules import SCHEDULED
-        from tvmconv.tir.partial import without_blocks
-        from tvmconv.tir.specialise import specialise
         from tvmconv.tvm_api.s_tir import Schedule
 
         module = registry.schedule(self.algorithm, self.machine)
@@ -58,10 +55,7 @@ class Kernel:
         registry.check(self.algorithm, self.workload, self.machine, self.config)
         schedule = Schedule(self.unscheduled())
         module.apply(schedule, self.workload, self.machine, self.config)
-        scheduled = schedule.mod["main"]
-        if omit:
-            scheduled = without_blocks(scheduled, omit)
-        func = specialise(scheduled).with_attr("global_symbol", symbol)
+        func = schedule.mod["main"].with_attr("global_symbol", symbol)
         return func.with_attr(SCHEDULED, True)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tvmconv.kernels.families import schedules_of
 from tvmconv.machines.record import Machine
-from tvmconv.tir.intrinsics import constants_first, vectorisable_math
+from tvmconv.tir.constants_first import ConstantsFirst
+from tvmconv.tir.intrinsics import VectorisableMath
+from tvmconv.tir.rewrite import transformed
 from tvmconv.tvm_api.types import IRModule, PrimFunc
 
 SCHEDULED = "tirx.is_scheduled"
@@ -23,11 +25,13 @@ def schedule_function(func: PrimFunc, machine: Machine) -> PrimFunc:
     Returns
     -------
     tirx.PrimFunc
-        The scheduled function, marked as such.
+        The scheduled function, marked as such; the function itself where it already is.
     """
     from tvmconv.tvm_api.s_tir import ScheduleError
 
-    func = constants_first(vectorisable_math(func))
+    if func.attrs and func.attrs.get(SCHEDULED):
+        return func
+    func = transformed(func, VectorisableMath(), ConstantsFirst())
     for name in schedules_of(machine, "rules").RULES:
         try:
             schedule = schedules_of(machine, name).rule(func, machine)
@@ -49,7 +53,7 @@ def schedule_module(mod: IRModule, machine: Machine) -> IRModule:
 
     functions = {}
     for var, func in mod.functions_items():
-        if isinstance(func, tirx.PrimFunc) and not (func.attrs and func.attrs.get(SCHEDULED)):
+        if isinstance(func, tirx.PrimFunc):
             func = schedule_function(func, machine)
         functions[var] = func
     return ir.IRModule(functions, attrs=mod.attrs)

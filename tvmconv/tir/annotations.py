@@ -1,19 +1,111 @@
-"""Marks by which schedules ask for what `specialise` and the passes of tvmconv.compile do."""
+"""The annotations by which schedules ask for rewrites that TVM's schedule primitives lack.
+
+A schedule sets them through the ``mark_*`` functions here and in no other way. Each is worked off
+and removed by one pass of the pipeline; a function whose annotations are ignored computes the same
+values, only slower.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from tvmconv.tir.prefetch_results import RESULT
-from tvmconv.tir.prefetch_streams import PANEL, STREAM
-from tvmconv.tir.tails import TAIL
-from tvmconv.tir.transposes import TRANSPOSE
+
+@dataclass(frozen=True)
+class Annotation:
+    """What one key in the annotations of a loop asks for.
+
+    Parameters
+    ----------
+    loop
+        Which loop carries it.
+    value
+        What its value says.
+    meaning
+        What the schedule asks for.
+    consumer
+        The pass of :mod:`tvmconv.tir.pipeline` that works it off, by its name in TVM.
+    """
+
+    loop: str
+    value: str
+    meaning: str
+    consumer: str
+
 
 CASES = "tvmconv.cases"
 TAPS = "tvmconv.taps"
 PARALLEL = "tvmconv.parallel"
 PREFETCH = "tvmconv.prefetch"
-MARKS = (CASES, TAPS, PARALLEL, PREFETCH)
+TAIL = "tvmconv.tail"
+STREAM = "tvmconv.stream"
+PANEL = "tvmconv.panel"
+RESULT = "tvmconv.result"
+TRANSPOSE = "tvmconv.transpose"
+
+_FLAG = "1"
+
+DECLARED = {
+    CASES: Annotation(
+        "over tiles",
+        _FLAG,
+        "iterations whose predicates differ from those of the interior become separate code",
+        "tvmconv.Specialise",
+    ),
+    TAPS: Annotation(
+        "a reduction over the rows (or planes), or the columns, of the convolution kernel",
+        '"rows" or "columns"',
+        "taps that read outside the image are skipped; they must contribute nothing",
+        "tvmconv.Specialise",
+    ),
+    PARALLEL: Annotation(
+        "one of a perfect nest of outer loops",
+        _FLAG,
+        "the marked loops of the nest are fused into one parallel loop",
+        "tvmconv.Specialise",
+    ),
+    PREFETCH: Annotation(
+        "the innermost reduction of a register tile",
+        "[inputs, weights], each 0 or 1",
+        "each iteration prefetches a line of the next input, of the next weights, or of both",
+        "tvmconv.Specialise",
+    ),
+    TAIL: Annotation(
+        "over whole vectors, the vectorised loop inside",
+        "[lanes of a vector, elements of the last one]",
+        "the last vector gets its own length instead of a test of every element",
+        "tvmconv.SplitTails",
+    ),
+    STREAM: Annotation(
+        "the innermost reduction of a register tile",
+        "distance in bytes",
+        "each iteration prefetches the vector operand that far ahead",
+        "tvmconv.PrefetchStreams",
+    ),
+    PANEL: Annotation(
+        "over the tiles that use one panel of the vector operand",
+        _FLAG,
+        "each tile prefetches its share of the next panel",
+        "tvmconv.PrefetchStreams",
+    ),
+    RESULT: Annotation(
+        "over the tiles of a product that is summed in memory",
+        _FLAG,
+        "each tile prefetches what it will add to before its reduction starts",
+        "tvmconv.PrefetchResults",
+    ),
+    TRANSPOSE: Annotation(
+        "around the vectorised loop of a copy",
+        _FLAG,
+        "squares of the copy are transposed in registers",
+        "tvmconv.TransposeCopies",
+    ),
+}
+
+
+def consumed_by(name: str) -> tuple[str, ...]:
+    """The annotations that a pass works off."""
+    return tuple(key for key, declared in DECLARED.items() if declared.consumer == name)
 
 
 def mark_cases(schedule: Any, *loops: Any) -> None:
@@ -40,13 +132,21 @@ def mark_parallel(schedule: Any, *loops: Any) -> None:
 
 
 def mark_prefetch(schedule: Any, loop: Any, *, inputs: bool, weights: bool) -> None:
-    """Ask for the next inputs and weights in the innermost reduction loop."""
+    """Prefetch the next inputs, the next weights, or both in the innermost reduction loop."""
     if inputs or weights:
         schedule.annotate(loop, PREFETCH, [int(inputs), int(weights)])
 
 
+def mark_tail(schedule: Any, outer: Any, width: int, rest: int) -> None:
+    """Give the last iteration of a loop over vectors ``rest`` lanes instead of ``width``.
+
+    Without it the code is right, but scalar.
+    """
+    schedule.annotate(outer, TAIL, [width, rest])
+
+
 def mark_stream(schedule: Any, loop: Any, distance: int) -> None:
-    """Prefetch the vector operand of an innermost reduction loop, so many bytes ahead."""
+    """Prefetch the vector operand of an innermost reduction loop ``distance`` bytes ahead."""
     schedule.annotate(loop, STREAM, distance)
 
 
@@ -55,19 +155,11 @@ def mark_panel(schedule: Any, tiles: Any) -> None:
     schedule.annotate(tiles, PANEL, 1)
 
 
-def mark_transpose(schedule: Any, loop: Any) -> None:
-    """Copy vectors along this loop to vectors along the vectorised one inside, or the reverse."""
-    schedule.annotate(loop, TRANSPOSE, 1)
-
-
 def mark_result(schedule: Any, tiles: Any) -> None:
     """Prefetch what each tile of this loop will write before its reduction starts."""
     schedule.annotate(tiles, RESULT, 1)
 
 
-def mark_tail(schedule: Any, outer: Any, width: int, rest: int) -> None:
-    """Ask for a shorter last vector instead of a test of every element.
-
-    Without it the code is right, but scalar.
-    """
-    schedule.annotate(outer, TAIL, [width, rest])
+def mark_transpose(schedule: Any, loop: Any) -> None:
+    """Copy vectors along this loop to vectors along the vectorised one inside, or the reverse."""
+    schedule.annotate(loop, TRANSPOSE, 1)

@@ -1,4 +1,4 @@
-"""How a block's loads and stores follow its axes."""
+"""How the loads and stores of a block follow its axes; an analysis for schedules."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ def loads(statement: Any) -> list[Any]:
 
 
 def collapsible_axes(block: Any) -> int:
-    """First axis from which all inner ones may be fused without any division or remainder.
+    """First axis from which all inner ones can be fused into one without index arithmetic.
 
-    That holds where every load either runs over these axes in storage order to its end, or does
-    not use them at all, and they are used for nothing else.
+    That is so where the store and every load index their last dimensions by exactly these axes,
+    in order and over the whole extent of all but the outermost, or do not use them at all, and
+    the axes are used for nothing but indices.
 
     Parameters
     ----------

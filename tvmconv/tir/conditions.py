@@ -1,4 +1,4 @@
-"""What was found out about conditions, for the many times that the same ones are asked about."""
+"""The conditions of a statement, their variables and their outcomes, each found once."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ T = TypeVar("T")
 
 
 class Memo:
-    """Conditions of statements, variables of conditions, and outcomes.
+    """A cache of the conditions of statements, the variables of conditions, and outcomes.
 
-    Objects go by their handles, and are kept: the handle of one that is gone could be another's.
+    Keys are the handles of TVM's objects, which are kept alive: a later object could otherwise
+    get the handle of a dead one.
     """
 
     def __init__(self) -> None:
@@ -22,7 +23,7 @@ class Memo:
         self._found: dict[tuple[Callable[[Any], Any], int], Any] = {}
 
     def keep(self, *objects: Any) -> None:
-        """Hold objects whose handles are part of a key."""
+        """Keep objects alive whose handles are part of a key."""
         self._kept += objects
 
     def conditions(self, stmt: Any) -> Collection[Any]:

@@ -1,26 +1,27 @@
-"""Scalar expressions of stock Relax operators: made to vectorise, and to keep NaN."""
+"""Intrinsics of stock Relax operators, as expressions that vectorise."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.tir.rewrite import function_pass
 
-def vectorisable_math(func: Any) -> Any:
-    """Replace float32 ``exp``, ``log``, ``tanh``, ``sigmoid``, ``erf``, ``cosh`` and ``sinh``.
 
-    Functions that stock Relax operators were lowered to call intrinsics, which LLVM would turn
-    into a library call per element; the last two it does not know.
+def VectorisableMath() -> Any:
+    """A pass that replaces intrinsics by expressions of :mod:`tvmconv.operators.math`.
 
-    Parameters
-    ----------
-    func
-        ``tirx.PrimFunc``.
+    Pattern: a float32 call of ``exp``, ``log``, ``tanh``, ``sigmoid``, ``erf``, ``cosh`` or
+    ``sinh``, to which stock Relax operators are lowered.
 
-    Returns
-    -------
-    tirx.PrimFunc
-        The function itself where it uses none of them.
+    Rewrite: the call becomes arithmetic on its argument.
+
+    Why here: LLVM turns these intrinsics into one call of the C library per element, and does not
+    know the last two.
     """
+    return function_pass("VectorisableMath", _vectorisable_math)
+
+
+def _vectorisable_math(func: Any) -> Any:
     import tvm_ffi
     from tvm import ir
 
@@ -47,21 +48,3 @@ def vectorisable_math(func: Any) -> Any:
 
     body = tvm_ffi.structural_map(func.body, (ir.Call, replace))
     return func.with_body(body) if found else func
-
-
-def constants_first(func: Any) -> Any:
-    """Write ``max(x, c)`` and ``min(x, c)`` of a float constant as ``max(c, x)``, ``min(c, x)``.
-
-    Either compiles to one instruction, but of a NaN only the second keeps it, see
-    :func:`tvmconv.operators.math.at_least`.
-    """
-    import tvm_ffi
-    from tvm import tirx
-
-    def swap(node: Any) -> Any:
-        if isinstance(node.b, tirx.FloatImm) and not isinstance(node.a, tirx.FloatImm):
-            return type(node)(node.b, node.a)
-        return node
-
-    body = tvm_ffi.structural_map(func.body, ((tirx.Max, tirx.Min), swap), order="post")
-    return func.with_body(body)

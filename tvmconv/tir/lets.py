@@ -1,23 +1,31 @@
-"""Values that an expression binds, kept in small stack buffers."""
+"""Values that ``Let`` expressions bind, kept in small stack buffers."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.tir.conditions import is_select
+from tvmconv.tir.rewrite import function_pass, local_buffer
 
-def spill_lets(func: Any) -> Any:
-    """Turn ``Let`` expressions into stores to and loads from buffers of one vector.
 
-    TVM's code generator hands every bound value to its analyser, which replaces the names inside
-    of it: nested polynomials such as ``tanh(exp(x))`` grow a hundredfold at each level and take
-    seconds to minutes. A load is opaque to it, and LLVM puts the buffers back into registers.
-    Values below ``if_then_else`` stay, since the condition may guard a read.
+def SpillLets() -> Any:
+    """A pass that turns ``Let`` expressions into stores to and loads from small buffers.
 
-    Parameters
-    ----------
-    func
-        ``tirx.PrimFunc`` with flat buffers and vectorised loops.
+    Pattern: a store, to flat buffers and after vectorisation, whose value contains ``Let``.
+
+    Rewrite: each bound value is stored to a buffer of one vector before the statement, and loaded
+    where the variable stood. Of a ``Let`` below ``if_then_else``, whose condition may guard a read
+    of the bound value, the store is below the same condition.
+
+    Why here: TVM's code generator hands every bound value to its arithmetic analyzer, which
+    substitutes it wherever it is used: nested polynomials such as ``tanh(exp(x))`` grow a
+    hundredfold at each level and take seconds to minutes. A load is opaque to the analyzer, and
+    LLVM promotes the buffers to registers.
     """
+    return function_pass("SpillLets", _spill_lets)
+
+
+def _spill_lets(func: Any) -> Any:
     import tvm_ffi
     from tvm import tirx
 
@@ -25,7 +33,7 @@ def spill_lets(func: Any) -> Any:
 
     def rewrite(store: Any) -> Any:
         nonlocal changed
-        if not _has_let(store.value) or _guards_let(store.value):
+        if not _has_let(store.value):
             return store
         changed = True
         before: list[Any] = []
@@ -40,29 +48,9 @@ def _has_let(expression: Any) -> bool:
     import tvm_ffi
     from tvm import tirx
 
-    found = False
-
-    def look(_node: Any) -> None:
-        nonlocal found
-        found = True
-
-    tvm_ffi.structural_walk(expression, (tirx.Let, look))
-    return found
-
-
-def _guards_let(expression: Any) -> bool:
-    import tvm_ffi
-    from tvm import ir
-
-    found = False
-
-    def look(call: Any) -> None:
-        nonlocal found
-        if getattr(call.op, "name", "") == "tirx.if_then_else":
-            found = found or any(_has_let(argument) for argument in call.args)
-
-    tvm_ffi.structural_walk(expression, (ir.Call, look))
-    return found
+    found: list[Any] = []
+    tvm_ffi.structural_walk(expression, (tirx.Let, found.append))
+    return bool(found)
 
 
 def _spilled(expression: Any, before: list[Any]) -> Any:
@@ -70,24 +58,50 @@ def _spilled(expression: Any, before: list[Any]) -> Any:
     import tvm_ffi
     from tvm import ir, tirx
 
-    def lower(let: Any) -> Any:
-        node = let
+    def lower(node: Any) -> Any:
+        if isinstance(node, ir.Call):
+            guards = is_select(node) and any(_has_let(branch) for branch in node.args[1:])
+            return _guarded(node, before) if guards else node
         while isinstance(node, tirx.Let):
-            value = _spilled(node.value, before)
-            dtype = node.var.ty.dtype
-            lanes = int(dtype.lanes)
-            buffer = tirx.decl_buffer((lanes,), str(dtype).split("x")[0], node.var.name)
-            zero, one = tirx.IntImm("int32", 0), tirx.IntImm("int32", 1)
-            place = [tirx.Ramp(zero, one, lanes) if lanes > 1 else zero]
-            before.append(tirx.AllocBuffer(buffer))
-            before.append(tirx.BufferStore(buffer, value, place))
-            load = tirx.BufferLoad(buffer, place)
+            load = _stored(node, before)
             var = node.var
 
             def put(item: Any, var: Any = var, load: Any = load) -> Any:
                 return load if item.same_as(var) else item
 
             node = tvm_ffi.structural_map(node.body, (ir.Var, put))
-        return node
+        return _spilled(node, before) if _has_let(node) else node
 
-    return tvm_ffi.structural_map(expression, (tirx.Let, lower), order="pre")
+    return tvm_ffi.structural_map(expression, ((tirx.Let, ir.Call), lower), order="pre")
+
+
+def _stored(let: Any, before: list[Any]) -> Any:
+    """The load of a bound value, which is stored in ``before``."""
+    from tvm import tirx
+
+    value = _spilled(let.value, before)
+    dtype = let.var.ty.dtype
+    lanes = int(dtype.lanes)
+    buffer = local_buffer((lanes,), str(dtype).split("x")[0], let.var.name, "global")
+    zero, one = tirx.IntImm("int32", 0), tirx.IntImm("int32", 1)
+    place = [tirx.Ramp(zero, one, lanes) if lanes > 1 else zero]
+    before += [tirx.AllocBuffer(buffer), tirx.BufferStore(buffer, value, place)]
+    return tirx.BufferLoad(buffer, place)
+
+
+def _guarded(select: Any, before: list[Any]) -> Any:
+    """``if_then_else`` whose branches are spilled under its condition."""
+    from tvm import tirx
+
+    condition = _spilled(select.args[0], before)
+    values = []
+    for test, branch in zip((condition, tirx.Not(condition)), select.args[1:], strict=True):
+        inner: list[Any] = []
+        values.append(_spilled(branch, inner))
+        # the buffers outlive the branch
+        before += [stmt for stmt in inner if isinstance(stmt, tirx.AllocBuffer)]
+        stores = [stmt for stmt in inner if not isinstance(stmt, tirx.AllocBuffer)]
+        if stores:
+            body = tirx.SeqStmt(stores) if len(stores) > 1 else stores[0]
+            before.append(tirx.IfThenElse(test, body, None))
+    return tirx.if_then_else(condition, *values)

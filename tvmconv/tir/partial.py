@@ -5,29 +5,34 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from tvmconv.tir.rewrite import substitute
+from tvmconv.tir.rewrite import function_pass, substitute
 
 
-def without_blocks(func: Any, names: Collection[str]) -> Any:
-    """A scheduled function that leaves out the work of some blocks.
+def LeaveOutBlocks(names: Collection[str]) -> Any:
+    """A pass that leaves out the work of some blocks, so that the others can be timed.
 
-    What is left computes the same values in the same places as in the whole function. Of every
-    buffer that only the missing blocks would read, one element is copied into the last argument,
-    because TVM and LLVM remove stores to memory that nothing reads.
+    Pattern: a scheduled function, in block form, whose last argument is the output.
+
+    Rewrite: the named blocks are removed, and loops that hold nothing else. What is left computes
+    the same values in the same places as in the whole function; its output is meaningless.
+
+    Why here: of a buffer that only the missing blocks would read, TVM and LLVM would remove the
+    stores. One element of each such buffer is therefore copied into the output.
 
     Parameters
     ----------
-    func
-        ``tirx.PrimFunc`` in block form; the last argument is the output.
     names
         Names of the expression's blocks; parts that a schedule made of them (``conv2d_update``)
         count as well.
-
-    Returns
-    -------
-    tirx.PrimFunc
-        Its output is meaningless.
     """
+
+    def rewrite(func: Any) -> Any:
+        return _without_blocks(func, names)
+
+    return function_pass("LeaveOutBlocks", rewrite)
+
+
+def _without_blocks(func: Any, names: Collection[str]) -> Any:
     import tvm_ffi
     from tvm import s_tir, tirx
 

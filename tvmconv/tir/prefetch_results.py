@@ -1,28 +1,39 @@
-"""Prefetch of what a register tile adds to, while its reduction runs.
-
-A product that is summed up in memory, part by part, reads and writes a tile's values once for
-each part. They come from far away, row by row, and nothing else would ask for them before the
-last multiply-add is done.
-"""
+"""Software prefetch of what a register tile adds to, while its reduction runs."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.rewrite import TO_L1, prefetch, rebuilt, replace_marked, substitute
+from tvmconv.tir.annotations import RESULT
+from tvmconv.tir.rewrite import (
+    TO_L1,
+    function_pass,
+    prefetch,
+    rebuilt,
+    replace_marked,
+    substitute,
+)
 
-# annotation that schedules put on the loop over tiles
-RESULT = "tvmconv.result"
 
+def PrefetchResults() -> Any:
+    """A pass that prefetches the destinations of a tile's stores before its reduction.
 
-def prefetch_results(func: Any) -> Any:
-    """In every marked loop, ask for the destinations of its stores before its inner loops.
+    Pattern: a marked loop over tiles whose body holds a serial loop (the reduction) and after it
+    stores to buffers that are not local.
 
-    Parameters
-    ----------
-    func
-        ``tirx.PrimFunc`` without blocks, buffers not yet flattened.
+    Rewrite: before the serial loop, the loops around these stores run once with a prefetch for
+    writing in place of each store, one for the first element of each vector. Loops that do not
+    fit only lose their annotation.
+
+    Why here: a product that is summed in memory, part by part, reads and writes a tile's values
+    once for each part. They come from far away, row by row, and the hardware, which sees the
+    first access only after the last multiply-add, cannot ask earlier. Neither TVM nor LLVM
+    inserts prefetches on x86.
     """
+    return function_pass("PrefetchResults", _prefetch_results)
+
+
+def _prefetch_results(func: Any) -> Any:
     from tvm import tirx
 
     def ask(loop: Any, _value: Any) -> Any:

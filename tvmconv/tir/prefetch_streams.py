@@ -1,36 +1,47 @@
-"""Software prefetch of the panels of weights that a matrix product reads one after the other.
-
-A product with few rows uses each weight a few times only: its time is that of the weights'
-arrival. The hardware's prefetchers stop at every page. Where a panel is used once, one prefetch
-per cache line, some kilobytes ahead, carries the stream across. Where several tiles use a panel,
-each asks for its share of the next one, so that memory works all the time and not only while the
-first tile waits.
-"""
+"""Software prefetch of the panels of weights that a matrix product reads one after the other."""
 
 from __future__ import annotations
 
 from math import prod
 from typing import Any
 
-from tvmconv.tir.rewrite import TO_L1, TO_L2, prefetch, rebuilt, replace_marked, substitute, uses
+from tvmconv.tir.annotations import PANEL, STREAM
+from tvmconv.tir.rewrite import (
+    TO_L1,
+    TO_L2,
+    function_pass,
+    item_bytes,
+    prefetch,
+    rebuilt,
+    replace_marked,
+    substitute,
+    uses,
+)
 
-# annotation that schedules put on the innermost reduction loop; its value is the distance in bytes
-STREAM = "tvmconv.stream"
-# annotation of the loop over the tiles that use one panel
-PANEL = "tvmconv.panel"
 _LINE = 64
 
 
-def prefetch_streams(func: Any) -> Any:
-    """Prefetch, in every marked loop, the vector operand of its multiply-adds.
+def PrefetchStreams() -> Any:
+    """A pass that prefetches the vector operand of marked reductions.
 
-    Addresses behind the end of the operand are asked for as well; a prefetch never faults.
+    Pattern: a reduction loop marked as a stream, or a loop over tiles marked as users of one
+    panel, with a vector load inside of which each iteration of the reduction reads one contiguous
+    piece.
 
-    Parameters
-    ----------
-    func
-        ``tirx.PrimFunc`` without blocks, buffers not yet flattened.
+    Rewrite: a stream's iteration begins with one prefetch per cache line of its piece, the marked
+    distance ahead. Where several tiles use a panel, each iteration of a tile's reduction
+    prefetches the tile's share of the next panel. Addresses behind the end of the operand are
+    prefetched as well, which never faults. Loops that do not fit only lose their annotation.
+
+    Why here: a product with few rows uses each weight a few times only, so that its time is that
+    of the weights' arrival. Hardware prefetchers stop at every page, and neither TVM nor LLVM
+    inserts prefetches on x86. Tiles share the next panel so that memory works all the time, and
+    not only while the first tile waits.
     """
+    return function_pass("PrefetchStreams", _prefetch_streams)
+
+
+def _prefetch_streams(func: Any) -> Any:
     return replace_marked(func, {STREAM: _lines, PANEL: _share})
 
 
@@ -91,7 +102,7 @@ def _start(load: Any, loops: list[Any]) -> Any:
 
 
 def _ahead(start: Any, offset: Any, locality: int) -> Any:
-    """The prefetch of what lies so many values behind a load."""
+    """The prefetch of the address ``offset`` values behind that of a load."""
     from tvm import tirx
 
     indices = [*start.indices[:-1], start.indices[-1] + offset]
@@ -99,18 +110,19 @@ def _ahead(start: Any, offset: Any, locality: int) -> Any:
 
 
 def _lines(loop: Any, distance: Any) -> Any:
-    """A loop that asks for each iteration's piece so many bytes ahead."""
+    """A loop that prefetches each iteration's piece ``distance`` bytes ahead."""
     load = _operand(loop)
     if load is None:
         return loop
     _, values = _piece(load, loop)
     start = _start(load, _inner(loop))
-    lines = range(0, 4 * values, _LINE)
-    return _with_hints(loop, [_ahead(start, (int(distance) + n) // 4, TO_L1) for n in lines])
+    size = item_bytes(str(load.source.dtype))
+    lines = range(0, size * values, _LINE)
+    return _with_hints(loop, [_ahead(start, (int(distance) + n) // size, TO_L1) for n in lines])
 
 
 def _share(loop: Any, _value: Any) -> Any:
-    """A loop over tiles, each asking for its share of the next panel."""
+    """A loop over tiles, each prefetching its share of the next panel."""
     import tvm_ffi
     from tvm import tirx
 

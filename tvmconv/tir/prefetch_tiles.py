@@ -1,10 +1,11 @@
 """Software prefetches inside a register tile's innermost reduction loop.
 
-Two streams defeat the hardware prefetchers of a blocked layout. The input of a tile is a short
-piece of a row, and the next channel block's piece lies ``H * W * c`` values further on. The
-weights of the next group of output blocks begin where the last ones ended, but they are needed
-all at once, when the first tile of that group starts. One line of each per reduction step asks
-for both well ahead, in slots that the multiply-adds leave free.
+A part of :func:`tvmconv.tir.specialise.Specialise`. In a blocked layout the hardware prefetchers
+miss two streams. The input of a tile is a short piece of a row, and the next channel block's piece
+lies ``H * W * c`` values further on. The weights of the next group of output blocks begin where
+the last ones ended, but they are needed all at once, when the first tile of that group starts.
+One line of each per reduction step is prefetched well ahead, in issue slots that the multiply-adds
+leave free.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tvmconv.tir.scope import Scope, is_unrolled
 
 
 def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[Any]:
-    """Statements, over the old variables, to run in each iteration of a loop.
+    """Prefetches, over the old variables, for each iteration of a loop.
 
     Parameters
     ----------
@@ -26,7 +27,7 @@ def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[
     scope
         What is known around it.
     inputs, weights
-        Which streams to ask for.
+        Which streams to prefetch.
     """
     import tvm_ffi
     from tvm import ir, tirx
@@ -96,7 +97,7 @@ def _weight_line(load: Any, scope: Scope) -> list[Any]:
             tiles, index = tiles * extent, index * extent + var
     shape = [int(extent) for extent in load.source.shape]
     vectors = shape[-2]
-    # steps of one tile, and the linear position of this one
+    # reduction steps of one tile, and the number of this one
     position, steps = 0, 1
     for extent, i in zip(shape[1:-2], list(load.indices)[1:-2], strict=True):
         position, steps = position * extent + i, steps * extent

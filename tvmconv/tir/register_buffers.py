@@ -1,20 +1,21 @@
-"""Rebuilding the accesses of a statement: predicates decided, buffers cut into pieces."""
+"""Accesses of a specialised statement: predicates decided, buffers cut into pieces.
+
+A part of :func:`tvmconv.tir.specialise.Specialise`.
+"""
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
+from tvmconv.tir.rewrite import byte_size, local_buffer
 from tvmconv.tir.scope import Scope, fresh, is_select, is_unrolled, variables
-
-# TVM keeps buffers below 1024 bytes on the stack (runtime::kMaxStackAlloca)
-_STACK_BYTES = 1023
+from tvmconv.tir.stack import POOLED_BYTES
 
 
 def drop_decided(stmt: Any, scope: Scope) -> Any:
-    """A store with its variables replaced and decided predicates gone.
+    """A store with its variables replaced, and without the predicates that the scope decides.
 
-    None where the store adds a product with a read outside the image.
+    None where the store adds a product of which one factor was read outside the image.
     """
     import tvm_ffi
     from tvm import ir, tirx
@@ -56,21 +57,20 @@ def cut_buffer(buffer: Any, region: Any) -> tuple[list[Any], int, list[Any]]:
         loops that index it. One buffer and no loops where the allocation is small enough, or is
         indexed by more than unrolled loops.
     """
-    from tvm import tirx
 
     shape = [int(extent) for extent in buffer.shape]
-    total = 4 * prod(shape)
+    total = byte_size(buffer)
     whole: tuple[list[Any], int, list[Any]] = ([fresh(buffer)], 0, [])
-    if total <= _STACK_BYTES:
+    if total < POOLED_BYTES:
         return whole
     for extent, dimension in sorted((e, d) for d, e in enumerate(shape[:-1])):
         loops = _unrolled_index(buffer, dimension, region)
-        if loops is None or total // extent > _STACK_BYTES:
+        if loops is None or total // extent >= POOLED_BYTES:
             continue
         rest = [*shape[:dimension], 1, *shape[dimension + 1 :]]
         names = [f"{buffer.name}_{i}" for i in range(extent)]
         scope = buffer.scope()
-        pieces = [tirx.decl_buffer(rest, buffer.dtype, name, scope=scope) for name in names]
+        pieces = [local_buffer(rest, buffer.dtype, name, scope) for name in names]
         return pieces, dimension, loops
     return whole
 

@@ -1,25 +1,43 @@
-"""Small tools for passes that rewrite statements."""
+"""What the passes share: making a pass, and small rewrites of statements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 # localities of LLVM's prefetch
 TO_L1, TO_L2 = 3, 2
 
 
+def function_pass(name: str, rewrite: Callable[[Any], Any]) -> Any:
+    """A TVM pass ``tvmconv.<name>`` that rewrites each ``tirx.PrimFunc`` of a module by itself."""
+    from tvm import tirx
+
+    def apply(func: Any, _mod: Any, _context: Any) -> Any:
+        return rewrite(func)
+
+    return tirx.transform.prim_func_pass(apply, opt_level=0, name=f"tvmconv.{name}")
+
+
+def transformed(func: Any, *passes: Any) -> Any:
+    """A ``tirx.PrimFunc`` after some passes."""
+    from tvm import ir
+
+    return ir.transform.Sequential(passes)(ir.IRModule({"main": func}))["main"]
+
+
 def replace_marked(func: Any, rules: Mapping[str, Callable[[Any, Any], Any]]) -> Any:
-    """Work off the annotations that schedules put on loops.
+    """Rewrite the loops that carry given annotations, and remove these annotations.
 
     Parameters
     ----------
     func
         ``tirx.PrimFunc``.
     rules
-        Annotation -> what makes a statement of a loop, given without the annotation, and of the
-        annotation's value. Inner loops come first; of several annotations of one loop the first
-        rule's counts.
+        Annotation -> function of a loop, already without these annotations, and of the
+        annotation's value, that returns the statement to put in the loop's place. Inner loops are
+        rewritten first; a loop with several of these annotations by the first rule only.
 
     Returns
     -------
@@ -33,12 +51,12 @@ def replace_marked(func: Any, rules: Mapping[str, Callable[[Any, Any], Any]]) ->
 
     def look(loop: Any) -> Any:
         nonlocal found
-        for mark, rule in rules.items():
-            if mark in loop.annotations:
-                found = True
-                kept = {key: value for key, value in loop.annotations.items() if key != mark}
-                return rule(rebuilt(loop, annotations=kept), loop.annotations[mark])
-        return loop
+        marks = [mark for mark in rules if mark in loop.annotations]
+        if not marks:
+            return loop
+        found = True
+        kept = {key: value for key, value in loop.annotations.items() if key not in marks}
+        return rules[marks[0]](rebuilt(loop, annotations=kept), loop.annotations[marks[0]])
 
     body = tvm_ffi.structural_map(func.body, (tirx.For, look))
     return func.with_body(body) if found else func
@@ -78,6 +96,26 @@ def variables(expression: Any) -> list[Any]:
 def uses(expression: Any, var: Any) -> bool:
     """Whether a variable stands in an expression."""
     return any(found.same_as(var) for found in variables(expression))
+
+
+def local_buffer(shape: Sequence[int], dtype: str, name: str, scope: str = "local") -> Any:
+    """A new buffer in row-major order, as schedules make them; to be allocated."""
+    from tvm import tirx
+
+    return tirx.decl_buffer(shape, dtype, name, scope=scope, layout=None)
+
+
+def byte_size(buffer: Any) -> int:
+    """Bytes of a buffer of constant shape."""
+    return prod(int(extent) for extent in buffer.shape) * item_bytes(str(buffer.dtype))
+
+
+def item_bytes(dtype: str) -> int:
+    """Bytes of one value; of a part of a byte, a whole one."""
+    from tvm_ffi import dtype as parse
+
+    described = parse(dtype)
+    return int(described.bits * described.lanes + 7) // 8
 
 
 def prefetch(load: Any, locality: int, *, write: bool = False) -> Any:

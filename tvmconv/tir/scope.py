@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 from tvmconv.tir.annotations import TAPS
@@ -14,14 +14,20 @@ from tvmconv.tir.rewrite import variables
 __all__ = ["Scope", "fresh", "is_select", "is_unrolled", "open_conditions", "outcomes", "variables"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Scope:
     """Replacements of variables, ranges of the new ones, and conditions known to hold.
+
+    A scope is not changed once it is made. Thousands are made for one function, and most are never
+    asked for anything: what a question needs is set up when it is asked.
 
     Parameters
     ----------
     values
-        Old variable -> new variable or constant.
+        Handle of an old variable -> new variable or constant; comparing the variables themselves
+        takes longer.
+    known
+        Handle of an old variable -> its constant, or the range of the new variable.
     ranges
         (new variable, begin, end) of the loops around the statement.
     assumed
@@ -38,7 +44,8 @@ class Scope:
         Shared by all scopes of a function.
     """
 
-    values: dict[Any, Any] = field(default_factory=dict)
+    values: dict[int, Any] = field(default_factory=dict)
+    known: dict[int, int | tuple[int, int]] = field(default_factory=dict)
     ranges: tuple[tuple[Any, int, int], ...] = ()
     assumed: tuple[Any, ...] = ()
     pieces: dict[Any, tuple[list[Any], int]] = field(default_factory=dict)
@@ -46,31 +53,26 @@ class Scope:
     loops: tuple[tuple[Any, int], ...] = ()
     first_column: bool = True
     memo: Memo = field(default_factory=Memo)
+    _analyzer: Any = field(default=None, init=False)
 
     def inside(self, var: Any, new: Any, begin: int, end: int) -> Scope:
         """The scope of a loop's body, the loop over ``new`` in place of ``var``."""
         scope = self._with(var, new, (begin, end))
-        scope.__dict__["ranges"] = (*self.ranges, (new, begin, end))
+        scope.ranges = (*self.ranges, (new, begin, end))
+        scope._analyzer = None
         return scope
 
     def fixing(self, var: Any, value: int) -> Scope:
-        """The scope with a variable replaced by a constant."""
+        """The scope with a variable replaced by a constant; the ranges are the same."""
         from tvm import tirx
 
-        scope = self._with(var, tirx.IntImm(var.ty.dtype, value), value)
-        if "analyzer" in self.__dict__:
-            # ranges are the same, and with them the analyzer, which is slow to set up
-            scope.__dict__["analyzer"] = self.analyzer
-        return scope
+        return self._with(var, tirx.IntImm(var.ty.dtype, value), value)
 
     def _with(self, var: Any, value: Any, known: int | tuple[int, int]) -> Scope:
-        """A copy with one more variable; thousands of them are made, most are never asked."""
-        scope = object.__new__(Scope)
-        scope.__dict__.update(self.__dict__)
-        scope.__dict__.pop("analyzer", None)
-        scope.__dict__.pop("_values", None)
-        scope.__dict__["values"] = {**self.values, var: value}
-        scope.__dict__["_known"] = {**self._known, hash(var): known}
+        """A copy with one more variable."""
+        scope = copy(self)
+        scope.values = {**self.values, hash(var): value}
+        scope.known = {**self.known, hash(var): known}
         return scope
 
     def around(self, loop: Any) -> Scope:
@@ -81,7 +83,7 @@ class Scope:
         """Whether an old variable still varies."""
         from tvm import ir
 
-        return isinstance(self.values.get(var), ir.Var)
+        return isinstance(self.values.get(hash(var)), ir.Var)
 
     def holding(self, buffer: Any, pieces: list[Any], dimension: int, loops: list[Any]) -> Scope:
         """The scope behind an allocation."""
@@ -92,15 +94,16 @@ class Scope:
         """The scope of a branch."""
         return replace(self, assumed=(*self.assumed, *conditions))
 
-    @cached_property
+    @property
     def analyzer(self) -> Any:
         """TVM's arithmetic analyzer with the ranges bound."""
         from tvm import ir, sym
 
-        analyzer = sym.Analyzer()
-        for var, begin, end in self.ranges:
-            analyzer.bind(var, ir.Range(begin, end))
-        return analyzer
+        if self._analyzer is None:
+            self._analyzer = sym.Analyzer()
+            for var, begin, end in self.ranges:
+                self._analyzer.bind(var, ir.Range(begin, end))
+        return self._analyzer
 
     def defines(self, condition: Any) -> bool:
         """Whether all variables of a condition belong to loops around this statement."""
@@ -135,8 +138,8 @@ class Scope:
         return found
 
     def _outcome(self, part: Any) -> int:
-        """Of one conjunct; the same question is asked in many scopes."""
-        known = self._known
+        """:meth:`outcome` of one conjunct; many scopes ask for the same."""
+        known = self.known
         key = (hash(part), *[known.get(handle) for handle in self.memo.variables(part)])
         if self.assumed:
             # assumptions are about variables, not their ranges
@@ -149,7 +152,7 @@ class Scope:
         return found
 
     def _decide(self, part: Any) -> int:
-        """Of one conjunct over new variables."""
+        """:meth:`outcome` of one conjunct over new variables."""
         from tvm import tirx
 
         if any(_same(part, known) for known in self.assumed):
@@ -157,35 +160,17 @@ class Scope:
         simple = self.analyzer.simplify(part)
         return int(bool(int(simple))) if isinstance(simple, tirx.IntImm) else -1
 
-    @cached_property
-    def _known(self) -> dict[int, int | tuple[int, int]]:
-        """Handle of an old variable -> the constant or the range that stands for it."""
-        from tvm import tirx
-
-        bounds = {hash(var): (begin, end) for var, begin, end in self.ranges}
-        known: dict[int, int | tuple[int, int]] = {}
-        for var, value in self.values.items():
-            if isinstance(value, tirx.IntImm):
-                known[hash(var)] = int(value)
-            elif hash(value) in bounds:
-                known[hash(var)] = bounds[hash(value)]
-        return known
-
     def _value(self, var: Any) -> Any:
-        return self._values.get(hash(var), var)
-
-    @cached_property
-    def _values(self) -> dict[int, Any]:
-        # comparing variables takes longer than a look-up by handle
-        return {hash(var): value for var, value in self.values.items()}
+        return self.values.get(hash(var), var)
 
 
 def open_conditions(
     stmt: Any, scope: Scope, constants: tuple[Any, ...] = ()
 ) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Conjuncts in a statement that its loops' ranges do not decide.
+    """Conjuncts of predicates in a statement that the ranges of its loops do not decide.
 
-    Each comes with those of its inner variables that unrolling turns into constants.
+    Each comes with the variables of the unrolled loops and loops over taps between the statement
+    and the predicate: in a copy of the statement they may become constants.
     """
     from tvm import tirx
 

@@ -1,66 +1,73 @@
-"""Border tiles as code of their own, rows of taps outside the image skipped, tiles in registers.
-
-A padded convolution reads its input under predicates such as ``0 <= h + r - pad``. Computed in
-the reduction loop they cost more than the multiplication that they protect. Here
-
-1. a predicate that no tile loop enters is tested once per row of taps, around the loops over
-   that row: the row contributes nothing, so it is skipped;
-2. tile loops get their first and last iterations as separate copies, in which the tile index is
-   a constant, while in the interior copy the predicates are proven and dropped. In the copies
-   the loops over taps are cut where that decides their predicates, so that taps outside the
-   image disappear from the code;
-3. outer loops are fused into one parallel loop that picks the copy for its tile;
-4. an accumulator buffer is cut into pieces below TVM's limit for stack buffers: a larger one
-   would be a call to the workspace allocator, and values behind a heap pointer are written back
-   to memory after every inner loop.
-
-The same handles last tiles that are smaller than the others. A schedule asks for all of this by
-marking loops; the function that it leaves is correct without it, only slower.
-"""
+"""Border tiles as separate code, taps outside the image skipped, register tiles on the stack."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from tvmconv.tir.annotations import CASES, MARKS, PARALLEL, PREFETCH, TAPS
-from tvmconv.tir.blocks import lower_blocks
+from tvmconv.tir.annotations import CASES, PARALLEL, PREFETCH, TAPS, consumed_by
 from tvmconv.tir.prefetch_tiles import prefetches
 from tvmconv.tir.register_buffers import cut_buffer, drop_decided
-from tvmconv.tir.rewrite import substitute
+from tvmconv.tir.rewrite import function_pass, substitute, transformed
 from tvmconv.tir.scope import Scope, fresh, is_unrolled, open_conditions, outcomes, variables
 from tvmconv.tir.taps import same_taps
 
+_ANNOTATIONS = consumed_by("tvmconv.Specialise")
 # copies of one loop's body beyond which code size costs more than predicates
 _MOST_COPIES = 7
 
 
-def specialise(func: Any) -> Any:
-    """Lower the blocks of a scheduled function and work off the marks of this module.
+def Specialise() -> Any:
+    """A pass that makes border tiles separate code, so that the interior needs no predicates.
 
-    Parameters
-    ----------
-    func
-        ``tirx.PrimFunc`` in block form, as a schedule leaves it.
+    Pattern: loops without blocks that carry one of the annotations ``cases``, ``taps``,
+    ``parallel`` and ``prefetch`` of :mod:`tvmconv.tir.annotations`. Functions without them are
+    left as they are.
 
-    Returns
-    -------
-    tirx.PrimFunc
-        The same function where nothing is marked; otherwise one without blocks, whose register
-        tiles are plain stack buffers.
+    Rewrite:
+
+    1. a predicate that no tile loop enters is tested once per row of taps, around the loops over
+       that row, which contributes nothing where it fails;
+    2. tile loops get their first and last iterations as separate copies, in which the tile index
+       is a constant, while in the interior copy the predicates are proven and dropped. In the
+       copies the loops over taps are cut where that decides their predicates, so that taps
+       outside the image disappear from the code;
+    3. outer loops are fused into one parallel loop that branches to the copy for its tile;
+    4. an accumulator buffer is cut into pieces below TVM's limit for stack buffers;
+    5. innermost reductions prefetch the next inputs and weights.
+
+    The same handles last tiles that are smaller than the others.
+
+    Why here: a padded convolution reads its input under predicates such as ``0 <= h + r - pad``,
+    which cost more in the reduction loop than the multiplication that they guard. LoopPartition
+    does not cut along several dimensions, nor unrolled and vectorised tiles, and LLVM hoists no
+    predicate out of a tile that depends on several of its loops. A larger accumulator would be a
+    call of the workspace allocator, and values behind a heap pointer are written back to memory
+    after every inner loop.
     """
+    return function_pass("Specialise", _specialise)
+
+
+def _specialise(func: Any) -> Any:
     import tvm_ffi
-    from tvm import tirx
+    from tvm import s_tir, tirx
 
     marks: list[str] = []
-    tvm_ffi.structural_walk(
-        func.body,
-        (tirx.For, lambda loop: marks.extend(key for key in loop.annotations if key in MARKS)),
-    )
+
+    def look(loop: Any) -> None:
+        marks.extend(key for key in loop.annotations if key in _ANNOTATIONS)
+
+    tvm_ffi.structural_walk(func.body, (tirx.For, look))
     if not marks:
         return func
-    func = lower_blocks(func)
-    return func.with_body(_visit(func.body, Scope()))
+    low = s_tir.transform
+    return transformed(
+        func.with_body(_visit(func.body, Scope())),
+        low.CanonicalizeLoop(),  # copies start at any iteration
+        low.CompactBufferAllocation(),  # and may use a part of their buffers
+        low.StmtSimplify(),
+        low.LowerOpaqueBlock(),  # removes loops of one iteration
+    )
 
 
 def _visit(stmt: Any, scope: Scope) -> Any:
@@ -109,7 +116,7 @@ def _sequence(stmt: Any, scope: Scope) -> Any:
 def _loop(loop: Any, scope: Scope) -> Any:
     """A serial or tile loop: written out where unrolled, cut where marked."""
     var = loop.loop_var
-    annotations = {key: value for key, value in loop.annotations.items() if key not in MARKS}
+    annotations = {key: value for key, value in loop.annotations.items() if key not in _ANNOTATIONS}
     cuts = _uniform(loop, scope) if is_unrolled(loop) else _cuts(loop, scope)
     parts = []
     for begin, end in cuts:

@@ -1,28 +1,32 @@
-"""The last, shorter vector of a loop."""
+"""A last, shorter vector where a vector's length does not divide a loop."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.rewrite import rebuilt, replace_marked, substitute
-
-# annotation that schedules put on the loop over whole vectors
-TAIL = "tvmconv.tail"
+from tvmconv.tir.annotations import TAIL
+from tvmconv.tir.rewrite import function_pass, rebuilt, replace_marked, substitute, transformed
 
 
-def split_tails(func: Any) -> Any:
-    """Give the last iteration of each marked loop a vector of just the remaining elements.
+def SplitTails() -> Any:
+    """A pass that gives the last iteration of a marked loop a vector of the remaining elements.
 
-    A schedule that splits a loop by a vector's width which does not divide it leaves a test of
-    every element. TVM's LoopPartition moves it into a last, scalar iteration, which LLVM then
-    unrolls: slow code, and seconds of compile time where the body is a polynomial.
+    Pattern: a loop over whole vectors, marked with the vector's lanes and the elements that
+    remain for the last one, around vectorised loops whose elements are tested against the end.
 
-    Parameters
-    ----------
-    func
-        ``tirx.PrimFunc`` without blocks.
+    Rewrite: the last iteration becomes a statement of its own, its vectorised loops cut to the
+    remaining elements (a serial loop where one remains); the tests are then proven and dropped.
+
+    Why here: VectorizeLoop turns a vectorised loop whose lanes are tested one by one back into a
+    serial one, in every iteration and not in the last only, and LoopPartition leaves loops of
+    constant extent as they are. LLVM unrolls what results instead of vectorising it: slow code,
+    and seconds of compile time where the body is a polynomial.
     """
-    from tvm import ir, s_tir, tirx
+    return function_pass("SplitTails", _split_tails)
+
+
+def _split_tails(func: Any) -> Any:
+    from tvm import s_tir, tirx
 
     def split(loop: Any, sizes: Any) -> Any:
         width, rest = (int(size) for size in sizes)
@@ -34,8 +38,7 @@ def split_tails(func: Any) -> Any:
     replaced = replace_marked(func, {TAIL: split})
     if replaced is func:
         return func
-    tidy = ir.transform.Sequential([tirx.transform.ConvertSSA(), s_tir.transform.StmtSimplify()])
-    return tidy(ir.IRModule({"main": replaced}))["main"]
+    return transformed(replaced, tirx.transform.ConvertSSA(), s_tir.transform.StmtSimplify())
 
 
 def _narrowed(body: Any, width: int, rest: int) -> Any:

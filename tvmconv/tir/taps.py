@@ -1,4 +1,7 @@
-"""Which taps of a kernel row lie inside the image, for each pixel of a register tile."""
+"""Which taps of a kernel row lie inside the image, for each pixel of a register tile.
+
+A part of :func:`tvmconv.tir.specialise.Specialise`.
+"""
 
 from __future__ import annotations
 

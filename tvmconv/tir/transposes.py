@@ -1,35 +1,38 @@
-"""Blocks of values that change from vectors along one loop to vectors along another.
-
-A copy whose source is contiguous along one loop and whose destination is along the other would
-be gathered or scattered one element at a time. Here squares of it are loaded as vectors,
-transposed in registers, and stored as vectors.
-"""
+"""Copies that transpose, by squares of vectors in registers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.rewrite import replace_marked, substitute
+from tvmconv.tir.annotations import TRANSPOSE
+from tvmconv.tir.rewrite import function_pass, local_buffer, replace_marked, substitute
 
-# annotation that schedules put on the outer of the two loops; the inner one is vectorised
-TRANSPOSE = "tvmconv.transpose"
 # values of a 128-bit part of a register, within which x86 interleaves
 _PART = 4
 
 
-def transpose_copies(func: Any) -> Any:
-    """Work off every marked pair of loops whose body is one copy.
+def TransposeCopies() -> Any:
+    """A pass that transposes marked copies in registers.
 
-    Parameters
-    ----------
-    func
-        ``tirx.PrimFunc`` without blocks, buffers not yet flattened.
+    Pattern: a marked loop around a vectorised one whose body copies one element; the source is
+    contiguous along one of the two loops, the destination along the other. The side of a square
+    is a power of two from 4 on.
+
+    Rewrite: squares of the copy are loaded as vectors, transposed by shuffles of two vectors, and
+    stored as vectors. Loops that do not fit the pattern are left as they are.
+
+    Why here: VectorizeLoop makes one side of such a copy a gather or a scatter, and LLVM writes
+    that as one load or store per element.
     """
+    return function_pass("TransposeCopies", _transpose_copies)
+
+
+def _transpose_copies(func: Any) -> Any:
     return replace_marked(func, {TRANSPOSE: lambda loop, _value: _moved(loop) or loop})
 
 
 def _moved(outer: Any) -> Any:
-    """The loops as transposed squares; None where they are not what is expected."""
+    """The loops as transposed squares; None where they do not fit the pattern."""
     from tvm import ir, tirx
 
     inner = outer.body
@@ -57,7 +60,7 @@ def _moved(outer: Any) -> Any:
 
 
 def _contiguous(indices: Any, loops: tuple[Any, Any]) -> int | None:
-    """Which loop walks the last index element by element, and no other index."""
+    """Which loop moves the last index by one element a step, and no other index."""
     from tvm import ir, sym
 
     analyzer = sym.Analyzer()
@@ -75,7 +78,7 @@ def _contiguous(indices: Any, loops: tuple[Any, Any]) -> int | None:
 
 
 def _advances(analyzer: Any, index: Any, var: Any, steps: int, distance: int) -> bool:
-    """Whether so many steps of a loop from its start move an index so far."""
+    """Whether ``steps`` steps of a loop from its start move an index by ``distance``."""
     from tvm import tirx
 
     moved = analyzer.simplify(substitute(index, {var: steps}) - substitute(index, {var: 0}))
@@ -102,7 +105,7 @@ def _square(
 
     def keep(value: Any) -> Any:
         """A value in a buffer of its own: LLVM puts it back into a register."""
-        buffer = tirx.decl_buffer((side,), dtype, "square", scope="local")
+        buffer = local_buffer((side,), dtype, "square")
         zero, one = tirx.IntImm("int32", 0), tirx.IntImm("int32", 1)
         ramp = [tirx.Ramp(zero, one, side)]
         statements.append(tirx.AllocBuffer(buffer))

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from math import prod
 from typing import Any
 
-from tvmconv.tir.stack import ON_STACK
+from tvmconv.tir.rewrite import byte_size, function_pass
+from tvmconv.tir.stack import ON_STACK, POOLED_BYTES
 
-# TVM's kMaxStackAlloca: larger buffers come from the workspace pool
-_STACK_LIMIT = 1024
-
-# where the pass writes
+# what the pass writes to
 _RECORD: ContextVar[dict[str, int] | None] = ContextVar("workspace", default=None)
 
 
@@ -45,32 +42,27 @@ def workspace_bytes(func: Any) -> int:
 
     def look(node: Any) -> None:
         nonlocal total
-        buffer = node.buffer
-        size = prod(int(extent) for extent in buffer.shape) * _item_bytes(str(buffer.dtype))
-        if size > _STACK_LIMIT and ON_STACK not in node.annotations:
+        size = byte_size(node.buffer)
+        if size >= POOLED_BYTES and ON_STACK not in node.annotations:
             total += size
 
     tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, look))
     return total
 
 
-def _item_bytes(dtype: str) -> int:
-    from tvm_ffi import dtype as parse
+def RecordWorkspace() -> Any:
+    """A pass that changes nothing and writes each function's workspace for :func:`recorded`.
 
-    described = parse(dtype)
-    return int(described.bits * described.lanes + 7) // 8
+    It stands where storage has been planned and the buffers on the stack are marked; later passes
+    turn the allocations into calls. Inside no :func:`recorded`, it does nothing.
+    """
+    return function_pass("RecordWorkspace", _record)
 
 
-def record_pass() -> Any:
-    """A pass that changes nothing and writes each function's workspace for :func:`recorded`."""
-    from tvm import tirx
-
-    def look(func: Any, _mod: Any, _context: Any) -> Any:
-        record = _RECORD.get()
-        if record is not None and func.attrs and "global_symbol" in func.attrs:
-            size = workspace_bytes(func)
-            if size:
-                record[str(func.attrs["global_symbol"])] = size
-        return func
-
-    return tirx.transform.prim_func_pass(look, opt_level=0, name="tvmconv.RecordWorkspace")
+def _record(func: Any) -> Any:
+    record = _RECORD.get()
+    if record is not None and func.attrs and "global_symbol" in func.attrs:
+        size = workspace_bytes(func)
+        if size:
+            record[str(func.attrs["global_symbol"])] = size
+    return func

@@ -1,0 +1,119 @@
+"""The annotations of schedules: all declared, all worked off before LLVM."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from tvm import s_tir, tirx
+
+from tests.kernels import V3, V4, nodes
+from tvmconv.core.config import Config
+from tvmconv.core.gemm_workload import GemmWorkload
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.kernels.gemm import make_gemm
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.kernels.rules import schedule_function
+from tvmconv.tir import annotations
+from tvmconv.tir.annotations import DECLARED
+from tvmconv.tir.pipeline import loop_passes, statement_passes
+from tvmconv.tir.rewrite import transformed
+
+ROOT = Path(__file__).parents[2]
+LAYERS = {
+    "depthwise": "g16ic16ih9oc16kh3ph1+bias",
+    "direct_first": "ic3ih23iw9oc33kh5sh2ph2:nchw+bias",
+    "im2win_nchw": "ic16ih9oc16kh3:nchw",
+}
+LAYER = "ic32ih9oc40kh3ph1+bias+relu"
+
+
+def scheduled():
+    """A function of every algorithm, a product, and an operator of odd length."""
+    for name in registry.names():
+        workload = Conv2dWorkload.parse(LAYERS.get(name, LAYER))
+        for machine in (V3, V4):
+            if not registry.algorithm(name).unsupported(workload, machine):
+                yield name, make_kernel(workload, machine, name).prim_func()
+    yield "gemm", make_gemm(GemmWorkload(60, 90, 40), V3, fetch=1, ahead=256).prim_func()
+    yield "rule", schedule_function(_odd(), V3)
+
+
+def _odd():
+    from tvm import te
+
+    x = te.placeholder((5, 1001), name="x")
+    func = te.create_prim_func([x, te.compute(x.shape, lambda i, j: x[i, j] + x[i, j])])
+    return func.with_attr("global_symbol", "main")
+
+
+FUNCTIONS = dict(scheduled())
+
+
+def keys(func):
+    """The annotations of loops, and of blocks and allocations."""
+    kinds = (tirx.For, s_tir.SBlock, tirx.AllocBuffer)
+    return {key for kind in kinds for node in nodes(func, kind) for key in node.annotations}
+
+
+def test_every_algorithm_is_here():
+    assert {*registry.names(), "gemm", "rule"} == FUNCTIONS.keys()
+
+
+def test_every_annotation_is_set_by_some_schedule():
+    assert set().union(*(keys(func) for func in FUNCTIONS.values())) >= DECLARED.keys()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_a_schedule_sets_is_declared(name):
+    # of buffers, TVM's own; of blocks, the name of what a tensor expression computes
+    known = {"buffer_allocated_addr", "buffer_data_alignment"} | {
+        "tvmconv.operator",
+        "tvmconv.algorithm",
+    }
+    loops = {key for loop in nodes(FUNCTIONS[name], tirx.For) for key in loop.annotations}
+    assert loops <= DECLARED.keys()
+    assert keys(FUNCTIONS[name]) <= DECLARED.keys() | known
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_none_reaches_llvm(name):
+    lowered = transformed(FUNCTIONS[name], *loop_passes(), *statement_passes())
+    assert not {key for key in keys(lowered) if key.startswith("tvmconv.")}
+
+
+def test_consumers_are_passes_of_the_pipeline():
+    names = {step.info.name for step in (*loop_passes(), *statement_passes())}
+    assert {declared.consumer for declared in DECLARED.values()} <= names
+
+
+def test_schedules_annotate_through_the_declarations_alone():
+    found = []
+    for folder in ("schedules", "tvmconv"):
+        for path in (ROOT / folder).rglob("*.py"):
+            text = path.read_text()
+            for node in ast.walk(ast.parse(text)) if "annotate" in text else ():
+                if isinstance(node, ast.Attribute) and node.attr in ("annotate", "unannotate"):
+                    found.append(path.relative_to(ROOT).as_posix())
+    assert set(found) == {Path(annotations.__file__).relative_to(ROOT).as_posix()}
+
+
+def test_annotations_say_what_they_ask_for():
+    for name, declared in DECLARED.items():
+        assert name.startswith("tvmconv.")
+        assert all((declared.loop, declared.value, declared.meaning, declared.consumer))
+
+
+def test_a_configuration_with_prefetches_is_among_them():
+    """Otherwise the test above would hold of an annotation that nobody sets."""
+    config = Config.of(oc=2, oh=1, ow=5, rows=0, fetch_input=1, fetch_weight=1)
+    workload = Conv2dWorkload.parse(LAYER)
+    func = make_kernel(workload, V3, "direct", config).prim_func()
+    (flags,) = [
+        list(loop.annotations[annotations.PREFETCH])
+        for loop in nodes(func, tirx.For)
+        if annotations.PREFETCH in loop.annotations
+    ]
+    assert [int(flag) for flag in flags] == [1, 1]

@@ -1,0 +1,106 @@
+"""The prefetch of a product's vector operand: as a stream, and shared between tiles."""
+
+from __future__ import annotations
+
+from tvm.script import tirx as T
+
+from tests.tir.rewrites import check, fetch
+from tvmconv.tir.prefetch_streams import PrefetchStreams
+
+
+def test_each_iteration_asks_for_its_lines_ahead():
+    """24 values are 96 bytes, two lines; 256 bytes are 64 values."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(
+        x: T.Buffer((4, 64), "float32"),
+        w: T.Buffer((64, 3, 8), "float32"),
+        y: T.Buffer((4, 3, 8), "float32"),
+    ):
+        for c in T.serial(64, annotations={"tvmconv.stream": 256}):
+            for i in T.unroll(4):
+                for j in T.unroll(3):
+                    for v in T.vectorized(8):
+                        y[i, j, v] = y[i, j, v] + x[i, c] * w[c, j, v]
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(
+        x: T.Buffer((4, 64), "float32"),
+        w: T.Buffer((64, 3, 8), "float32"),
+        y: T.Buffer((4, 3, 8), "float32"),
+    ):
+        for c in range(64):
+            fetch(w[c, 0, 64], 3)
+            fetch(w[c, 0, 80], 3)
+            for i in T.unroll(4):
+                for j in T.unroll(3):
+                    for v in T.vectorized(8):
+                        y[i, j, v] = y[i, j, v] + x[i, c] * w[c, j, v]
+
+    check(PrefetchStreams(), before, expected)
+
+
+def test_tiles_share_the_next_panel():
+    """Eight tiles of 64 steps, panels of 64 times 16 values: two values a step."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(
+        x: T.Buffer((8, 64), "float32"),
+        w: T.Buffer((3, 64, 2, 8), "float32"),
+        y: T.Buffer((8, 3, 2, 8), "float32"),
+    ):
+        for p in range(3):
+            for t in T.serial(8, annotations={"tvmconv.panel": 1}):
+                for c in range(64):
+                    for j in T.unroll(2):
+                        for v in T.vectorized(8):
+                            y[t, p, j, v] = y[t, p, j, v] + x[t, c] * w[p, c, j, v]
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(
+        x: T.Buffer((8, 64), "float32"),
+        w: T.Buffer((3, 64, 2, 8), "float32"),
+        y: T.Buffer((8, 3, 2, 8), "float32"),
+    ):
+        for p, t, c in T.grid(3, 8, 64):
+            fetch(w[p, 0, 0, 1024 + (t * 64 + c) * 2], 2)
+            for j in T.unroll(2):
+                for v in T.vectorized(8):
+                    y[t, p, j, v] = y[t, p, j, v] + x[t, c] * w[p, c, j, v]
+
+    check(PrefetchStreams(), before, expected)
+
+
+def test_an_operand_without_vectors_is_no_stream():
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((64,), "float32"), y: T.Buffer((8,), "float32")):
+        for c in T.serial(64, annotations={"tvmconv.stream": 256}):
+            for v in T.vectorized(8):
+                y[v] = y[v] + x[c]
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((64,), "float32"), y: T.Buffer((8,), "float32")):
+        for c in range(64):
+            for v in T.vectorized(8):
+                y[v] = y[v] + x[c]
+
+    check(PrefetchStreams(), before, expected)
+
+
+def test_a_reduction_over_part_of_a_panel_has_no_next_one():
+    """Where the next panel begins is known only if the tiles read this one to its end."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(w: T.Buffer((3, 64, 8), "float32"), y: T.Buffer((4, 8), "float32")):
+        for t in T.serial(4, annotations={"tvmconv.panel": 1}):
+            for c in range(63):
+                for v in T.vectorized(8):
+                    y[t, v] = y[t, v] + w[0, c, v]
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(w: T.Buffer((3, 64, 8), "float32"), y: T.Buffer((4, 8), "float32")):
+        for t, c in T.grid(4, 63):
+            for v in T.vectorized(8):
+                y[t, v] = y[t, v] + w[0, c, v]
+
+    check(PrefetchStreams(), before, expected)
