@@ -18,6 +18,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.costs.gemm_blocks import KNOBS, default_config
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.tir.annotations import (
     mark_cases,
     mark_panel,
@@ -73,19 +74,7 @@ def apply(schedule: Any, workload: GemmWorkload, machine: Machine, config: Confi
     if not config["prepacked"]:
         _pack_b(schedule, p, machine, parallel=not across and machine.cores > 1)
     _pack_a(schedule, block if across or tasks == 1 else task, machine)
-    schedule.reverse_compute_at(output, tile, preserve_unit_loops=True)
-    schedule.set_scope(product, 0, "local")
-    for loop in (inner, i, v):
-        schedule.unroll(loop)
-    schedule.vectorize(lane)
-    start = schedule.decompose_reduction(product, x)
-    *_, row, column, _ = schedule.get_loops(output)
-    piece, column = schedule.split(column, [None, machine.lanes])
-    *_, start_row, start_vector, start_lane = schedule.get_loops(start)
-    for loop in (row, piece, start_row, start_vector):
-        schedule.unroll(loop)
-    for loop in (column, start_lane):
-        schedule.vectorize(loop)
+    register_tile(schedule, product, output, at=tile, reduction=x, tile=(inner, i, v), lane=lane)
     if config.int("ahead"):
         mark_stream(schedule, x, config.int("ahead"))
     if config.int("fetch"):
