@@ -76,20 +76,25 @@ def register_tile(
         schedule.unroll(loop)
     schedule.vectorize(lane)
     start = schedule.decompose_reduction(block, reduction)
-    for companion in (start, output):
-        *inner, last = _spatial(schedule, companion)[depth:]
+    for inner in (list(schedule.get_loops(start))[depth:], _moved_loops(schedule, output)):
+        *rows, last = inner
         if int(schedule.get(last).extent) > lanes:
             vectors, last = schedule.split(last, [None, lanes])
-            inner.append(vectors)
-        for loop in inner:
+            rows.append(vectors)
+        for loop in rows:
             schedule.unroll(loop)
         schedule.vectorize(last)
 
 
-def _spatial(schedule: Any, block: Any) -> list[Any]:
-    """The loops around a block but those of its own reduction, which are innermost."""
+def _moved_loops(schedule: Any, block: Any) -> list[Any]:
+    """The loops that moving a block under another gave it, one per axis; its reduction's are one.
+
+    ``reverse_compute_at`` leaves a loop of one iteration for an axis that the other block's loops
+    fix already, as the parts of a reduction that are computed one at a time.
+    """
     from tvm import tirx
 
-    loops = list(schedule.get_loops(block))
-    kinds = [axis.iter_type for axis in schedule.get(block).iter_vars]
-    return loops[: len(loops) - kinds.count(tirx.IterVar.CommReduce)]
+    axes = list(schedule.get(block).iter_vars)
+    loops = list(schedule.get_loops(block))[-len(axes) :]
+    pairs = zip(axes, loops, strict=True)
+    return [loop for axis, loop in pairs if axis.iter_type != tirx.IterVar.CommReduce]

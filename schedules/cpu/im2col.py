@@ -95,39 +95,38 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
     schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     mr, oc, mc, kc = (config.int(name) for name in ("mr", "oc", "mc", "kc"))
-    n, kb, p, lane, cb, r, s, c = schedule.get_loops(block)
+    consumer = output
+    if kc:
+        block, consumer = _parts(schedule, block, kc), block
+    n, kb, p, lane, *part, cb, r, s, c = schedule.get_loops(block)
     panel, pixel = schedule.split(p, [None, mr])
     panels = int(schedule.get(panel).extent)
     row, panel = schedule.split(panel, [None, mc or panels])
     group, kb_tile = schedule.split(kb, [None, oc])
-    tile, part = (pixel, kb_tile), cb
-    if kc:
-        part, cb = schedule.split(cb, [None, kc])
-        schedule.reorder(n, row, part, group, panel, cb, r, s, c, *tile, lane)
-    else:
-        schedule.reorder(n, row, group, panel, cb, r, s, c, *tile, lane)
+    tile = (pixel, kb_tile)
+    schedule.reorder(n, row, *part, group, panel, cb, r, s, c, *tile, lane)
     outer = schedule.fuse(n, row)
     schedule.parallel(outer)
     pack = schedule.get_sblock("pack")
     if mc:
-        schedule.compute_at(pack, part if kc else outer, preserve_unit_loops=True)
+        schedule.compute_at(pack, (outer, *part)[-1], preserve_unit_loops=True)
     else:
         image, first, *_ = schedule.get_loops(pack)
         schedule.parallel(schedule.fuse(image, first))
     if workload.data_layout == "NCHWc":
         schedule.vectorize(schedule.get_loops(pack)[-1])
-    mark_cases(schedule, group)
-    if not kc:
-        mark_cases(schedule, panel)
-        register_tile(schedule, block, output, at=panel, reduction=cb, tile=tile, lane=lane)
-        return
-    schedule.reverse_compute_at(output, outer, preserve_unit_loops=True)
-    for loop in tile:
-        schedule.unroll(loop)
-    schedule.vectorize(lane)
-    start = schedule.decompose_reduction(block, part)
-    for companion in (start, output):
-        schedule.vectorize(schedule.get_loops(companion)[-1])
+    mark_cases(schedule, *part, group, panel)
+    register_tile(schedule, block, consumer, at=panel, reduction=cb, tile=tile, lane=lane)
+    if kc:
+        schedule.reverse_compute_at(output, outer, preserve_unit_loops=True)
+        schedule.vectorize(schedule.get_loops(output)[-1])
+
+
+def _parts(schedule: Any, block: Any, kc: int) -> Any:
+    """Cut the reduction into parts; ``block`` adds up their sums. Returns the sums of one part."""
+    depth = schedule.get_loops(block)[4]
+    part, _ = schedule.split(depth, [None, kc])
+    return schedule.rfactor(part, 0)
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
