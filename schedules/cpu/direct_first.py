@@ -18,7 +18,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import balanced
-from tvmconv.costs.register_tile import check_registers
+from tvmconv.costs.microkernel import Microkernel, check_registers
 from tvmconv.costs.tile_knobs import TILE_ROWS
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
@@ -119,8 +119,8 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
     pieces = workload.out_planes * machine.blocks(workload.out_channels)
     oc, tile_h, tile_w, bands = _values(config)
     pixels = tile_h * tile_w
-    loads = machine.load_cycles(oc, pixels) / (oc * pixels)
-    compute = workload.taps * max(1 / machine.rates.multiply_adds, loads)
+    step = Microkernel(machine, pixels, oc).step_cycles()
+    compute = workload.taps * step / (oc * pixels)
     store = 4 * machine.channel_block / (_STORE_SHARE * machine.rates.behind_l2)
     cycles = pieces * workload.out_height * workload.out_width * max(compute, store)
     return cycles / min(machine.cores, pieces * bands)

@@ -17,6 +17,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.costs.gemm_blocks import KNOBS, default_config
+from tvmconv.costs.microkernel import Microkernel, check_registers
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.tir.annotations import (
@@ -44,13 +45,8 @@ def check(workload: GemmWorkload, machine: Machine, config: Config) -> None:
         )
     if mc < mr or nc < nr:
         raise ConfigError(f"blocks of {workload} must hold a tile: mc={mc} mr={mr} nc={nc} nr={nr}")
-    vectors = nr // machine.lanes
-    needed = mr * vectors + vectors + 1
-    if needed > machine.vector_registers:
-        raise ConfigError(
-            f"tile mr={mr} nr={nr} of {workload} needs {needed} vector registers, "
-            f"{machine.name} has {machine.vector_registers}; take a smaller tile"
-        )
+    needed = Microkernel(machine, mr, nr // machine.lanes).registers
+    check_registers(machine, needed, f"tile mr={mr} nr={nr} of {workload}")
 
 
 def apply(schedule: Any, workload: GemmWorkload, machine: Machine, config: Config) -> None:

@@ -19,8 +19,9 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import balanced, divisors
+from tvmconv.costs.microkernel import Microkernel, check_registers
 from tvmconv.costs.panel_blocks import PanelBlocks
-from tvmconv.costs.register_tile import TileModel, check_registers
+from tvmconv.costs.register_tile import TileModel
 from tvmconv.costs.tile_knobs import OUT_BLOCKS
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
@@ -87,7 +88,8 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
             f"mc={mc} must divide the {panels} panels of {workload}, and kc={kc} its {depth} "
             "channel blocks"
         )
-    check_registers(machine, mr * oc + oc + 1, f"tile mr={mr} oc={oc} of {workload}")
+    needed = Microkernel(machine, mr, oc).registers
+    check_registers(machine, needed, f"tile mr={mr} oc={oc} of {workload}")
 
 
 def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:

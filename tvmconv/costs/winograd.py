@@ -13,6 +13,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import divisors
+from tvmconv.costs.microkernel import Microkernel
 from tvmconv.costs.tile_knobs import flag
 from tvmconv.machines.record import Machine
 
@@ -91,10 +92,7 @@ class WinogradModel:
         in_blocks, out_blocks = summed_blocks(w, machine), machine.blocks(w.out_channels)
         alive = region_tiles(tiles, config)
         regions = tiles.count // alive
-        loads = machine.load_cycles(kr, rt)
-        if kr == 1:
-            loads *= _FOLDED_SHARE * machine.code.folded_broadcast
-        step = max(rt * kr / machine.rates.multiply_adds, machine.fma_latency, loads)
+        step = Microkernel(machine, rt, kr).step_cycles(_FOLDED_SHARE)
         steps = tiles.products * out_blocks // kr * (tiles.count // rt) * in_blocks * lanes
         panel = 4 * lanes * kr * in_blocks * lanes
         cost = _PRODUCT_COST

@@ -11,7 +11,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.register_tile import check_registers
+from tvmconv.costs.microkernel import check_registers
 from tvmconv.costs.tile_knobs import flag
 from tvmconv.machines.record import Machine
 
