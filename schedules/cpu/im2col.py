@@ -18,9 +18,10 @@ from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuts import balanced, divisors
-from tvmconv.costs.microkernel import Microkernel, check_registers
+from tvmconv.costs.cuts import divisors
+from tvmconv.costs.microkernel import Microkernel, check_registers, most_rows
 from tvmconv.costs.panel_blocks import PanelBlocks
+from tvmconv.costs.products import heights
 from tvmconv.costs.register_tile import TileModel
 from tvmconv.costs.tile_knobs import OUT_BLOCKS
 from tvmconv.machines.record import Machine
@@ -66,11 +67,12 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """Two output blocks in registers; the pixels and panels with the fewest predicted cycles."""
     oc = min(2, machine.blocks(workload.out_channels))
-    pixels, most = workload.out_height * workload.out_width, machine.vector_registers - oc - 2
-    heights = {balanced(pixels, most // oc), balanced(pixels, most // oc - 1)}
+    pixels = workload.out_height * workload.out_width
+    # a register to spare and two heights, of which the model of the blocks was fitted
+    tallest = most_rows(machine, oc, spare=1)
     offers = [
         Config.of(mr=mr, oc=oc, mc=mc, kc=0)
-        for mr in sorted(heights)
+        for mr in heights(pixels, tallest, 2)
         for mc in (0, *divisors(-(-pixels // mr))[:-1])
     ]
     return min(offers, key=lambda config: predicted_cycles(workload, machine, config))

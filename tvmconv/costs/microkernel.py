@@ -75,9 +75,9 @@ class Microkernel:
         return steps * (step + _STEP_CYCLES) + _TILE_CYCLES + _STORE_CYCLES * accumulators
 
 
-def most_rows(machine: Machine, vectors: int) -> int:
-    """Rows of the tallest tile of so many vectors that the register file holds."""
-    return (machine.vector_registers - vectors - 1) // vectors
+def most_rows(machine: Machine, vectors: int, spare: int = 0) -> int:
+    """Rows of the tallest tile of so many vectors that leaves ``spare`` registers free."""
+    return (machine.vector_registers - vectors - 1 - spare) // vectors
 
 
 def check_registers(machine: Machine, needed: int, tile: str) -> None:
