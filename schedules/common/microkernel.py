@@ -7,7 +7,7 @@ from typing import Any
 
 
 def transform_tile(schedule: Any, block: Any, at: Any) -> None:
-    """One pass of a Winograd transform: the values of a tile in registers, or on the stack.
+    """Schedule one pass of a Winograd transform, its tile in registers or on the stack.
 
     The block's last loops are the tile's rows, its columns and the lanes; ``at`` is the loop of
     the consumer over tiles.
@@ -87,10 +87,10 @@ def register_tile(
 
 
 def _moved_loops(schedule: Any, block: Any) -> list[Any]:
-    """The loops that moving a block under another gave it, one per axis; its reduction's are one.
+    """The spatial loops that ``reverse_compute_at`` made around a block.
 
-    ``reverse_compute_at`` leaves a loop of one iteration for an axis that the other block's loops
-    fix already, as the parts of a reduction that are computed one at a time.
+    It makes one loop for each axis. That of a reduction axis, the part of the sums that the outer
+    loop has reached, has one iteration and needs no treatment.
     """
     from tvm import tirx
 

@@ -33,8 +33,10 @@ _STORE_SHARE = 8 / 15
 _FEW_TAPS = 32
 # Of so few registers, loops over many taps leave none to the pixels: smaller tiles were slower.
 _FEW_REGISTERS = 16
-# blocks of a tile whose stores are the limit, and pixels of the smallest tile of two rows
-_STORING, _SQUARE = 4, 4
+# output blocks of a tile where stores are the limit
+_STORING = 4
+# fewest pixels of a tile that two rows share: two by two
+_SQUARE = 4
 
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(

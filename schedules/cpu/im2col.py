@@ -28,9 +28,9 @@ from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.tir.annotations import mark_cases
 
-# panels are written and read again between the image and the products
+# Traffic of activations over that of direct convolution: panels are written, then read again.
 _SLOWER_STREAM = 1.25
-# panels per tile, and the whole buffer first
+# steps of the source: panels packed block by block, and the whole im2col buffer packed first
 STEPS: tuple[dict[str, KnobValue], ...] = ({}, {"mc": 0})
 
 
@@ -68,7 +68,8 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """Two output blocks in registers; the pixels and panels with the fewest predicted cycles."""
     oc = min(2, machine.blocks(workload.out_channels))
     pixels = workload.out_height * workload.out_width
-    # a register to spare and two heights, of which the model of the blocks was fitted
+    # the block model was fitted to panels of two heights with one register to spare; a third height
+    # would change many choices that were measured
     tallest = most_rows(machine, oc, spare=1)
     offers = [
         Config.of(mr=mr, oc=oc, mc=mc, kc=0)
@@ -127,7 +128,10 @@ def apply(schedule: Any, workload: Conv2dWorkload, machine: Machine, config: Con
 
 
 def _parts(schedule: Any, block: Any, kc: int) -> Any:
-    """Cut the reduction into parts; ``block`` adds up their sums. Returns the sums of one part."""
+    """Cut the reduction into parts of ``kc`` and return the block that sums one part.
+
+    What is left of ``block`` adds the parts up in memory.
+    """
     depth = schedule.get_loops(block)[4]
     part, _ = schedule.split(depth, [None, kc])
     return schedule.rfactor(part, 0)

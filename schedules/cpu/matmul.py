@@ -12,7 +12,7 @@ from tvmconv.schedules.cpu.elementwise import spatial_block
 from tvmconv.tir.axes import loads
 from tvmconv.tir.rewrite import variables
 
-# below this many multiply-adds the copies cost more than they save
+# multiply-adds below which copying into panels costs more than it saves
 _SMALLEST = 4096
 
 

@@ -74,7 +74,7 @@ def _input(schedule: Any, machine: Machine) -> None:
 
 
 def _product(schedule: Any, pack: Packing) -> None:
-    """Register blocks over the channels of one part, which ``sums`` adds up in U."""
+    """Register blocks sum the C_l1 channels of one part; ``sums`` adds the parts up in U."""
     product, sums = schedule.get_sblock("conv2d"), schedule.get_sblock("sums")
     eta, part, group, q, mu, position, channel, lane, step = schedule.get_loops(product)
     passed, group = schedule.split(group, [None, pack.config.int("kl2") // pack.config.int("kr")])

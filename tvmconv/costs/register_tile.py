@@ -1,4 +1,9 @@
-"""Analytic choice of the register tile and of the cache block (Zhang et al. 2018, section 3)."""
+"""The cost model of direct convolution: its register tile and cache block.
+
+After Zhang et al. 2018, section 3. A tile costs what
+:class:`~tvmconv.costs.microkernel.Microkernel` says; what is added here is what surrounds it:
+edges, rows of pixels that lie apart, weights and activations from behind L2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The analytic choice of Winograd's tiles, regions and register tiles."""
+"""The cost model of Winograd convolution: output tiles, regions in L2, register tiles.
+
+A step of the products costs what one of any :class:`~tvmconv.costs.microkernel.Microkernel` does.
+What differs: the register tile has to divide a region's tiles, and the blocks in L2 are regions
+that pass through all three stages, not panels of one matrix.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +48,11 @@ class WinogradModel:
     machine: Machine
 
     def registers(self, rt: int, kr: int) -> int:
-        """Vector registers of a register tile."""
+        """Vector registers of a register tile.
+
+        Unlike :class:`Microkernel`'s, broadcasts may be folded into multiply-adds: how many
+        registers they need is a property of the family.
+        """
         return rt * kr + kr + self.machine.code.spare_registers
 
     @cached_property
