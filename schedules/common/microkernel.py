@@ -8,7 +8,7 @@ from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 
 def transform_tile(schedule: Schedule, block: BlockRV, at: LoopRV) -> None:
-    """One pass of a Winograd transform: the values of a tile in registers, or on the stack.
+    """Schedule one pass of a Winograd transform, its tile in registers or on the stack.
 
     The block's last loops are the tile's rows, its columns and the lanes; ``at`` is the loop of
     the consumer over tiles.
@@ -32,25 +32,31 @@ def register_tile(
     tile: Sequence[LoopRV],
     lane: LoopRV,
 ) -> None:
-    """Keep one tile of a reduction in registers and store it through the epilogue.
+    """Compute one tile of a reduction in vector registers, then hand it to its consumer.
+
+    The micro-kernel of every dense kernel: convolutions, packed products, fully connected layers
+    and Winograd's products call it, and differ only in the loops around it.
 
     1. The tile loops are unrolled and the lane loop is vectorised, so that the accumulators are
        indexed by constants only; LLVM then promotes them to registers. (A runtime index, even in
        the initialisation or the write-back, would pin them to memory.)
-    2. The epilogue block moves under ``at`` and reads the accumulators directly.
+    2. The consumer moves under ``at`` and reads the accumulators directly. Either it is
+       element-wise (an epilogue, or the store of a ``cache_write``), or, where the reduction is
+       cut into parts with loops of their own around ``at``, it adds the parts up in memory.
     3. The initialisation moves in front of the reduction loops.
 
     The caller has split and reordered the loops of ``block`` into outer loops up to ``at``,
     reduction loops from ``reduction`` on, the tile loops and the lane loop, has kept the number
     of accumulators within the register file, and has made outer loops parallel already (TVM
-    accepts that only while the reduction is one block).
+    accepts that only while the reduction is one block). Steps of the reduction that are to be
+    written out stand among the tile loops, in front of the others.
 
     Parameters
     ----------
     schedule
         The ``s_tir.Schedule``.
     block, output
-        The reduction block and the element-wise block that consumes it.
+        The reduction block and the only block that reads it.
     at
         Innermost outer loop: one iteration computes one tile.
     reduction
@@ -58,18 +64,38 @@ def register_tile(
     tile
         The loops over the tile's vectors.
     lane
-        The loop over one vector; its extent is the machine's lane count.
+        The loop over one vector; its extent is the machine's lane count. A consumer whose last
+        loop is longer, a row of several vectors, is cut into vectors of that length.
     """
     outer = schedule.get(at)
     levels = [schedule.get(loop).same_as(outer) for loop in schedule.get_loops(block)]
     depth = levels.index(True) + 1
+    schedule.set_scope(block, 0, "local")
     schedule.reverse_compute_at(output, at, preserve_unit_loops=True)
+    lanes = int(schedule.get(lane).extent)
     for loop in tile:
         schedule.unroll(loop)
     schedule.vectorize(lane)
     start = schedule.decompose_reduction(block, reduction)
-    for companion in (start, output):
-        *inner, last = schedule.get_loops(companion)[depth:]
-        for loop in inner:
+    for inner in (list(schedule.get_loops(start))[depth:], _moved_loops(schedule, output)):
+        *rows, last = inner
+        if int(schedule.get(last).extent) > lanes:
+            vectors, last = schedule.split(last, [None, lanes])
+            rows.append(vectors)
+        for loop in rows:
             schedule.unroll(loop)
         schedule.vectorize(last)
+
+
+def _moved_loops(schedule: Schedule, block: BlockRV) -> list[LoopRV]:
+    """The spatial loops that ``reverse_compute_at`` made around a block.
+
+    It makes one loop for each axis. That of a reduction axis, the part of the sums that the outer
+    loop has reached, has one iteration and needs no treatment.
+    """
+    from tvm import tirx
+
+    axes = list(schedule.get(block).iter_vars)
+    loops = list(schedule.get_loops(block))[-len(axes) :]
+    pairs = zip(axes, loops, strict=True)
+    return [loop for axis, loop in pairs if axis.iter_type != tirx.IterVar.CommReduce]

@@ -1,4 +1,4 @@
-"""Looking at and cutting up the loop nests of operators other than convolutions."""
+"""Inspecting and splitting loop nests of operators other than convolutions."""
 
 from __future__ import annotations
 

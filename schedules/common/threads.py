@@ -1,4 +1,4 @@
-"""Cutting one layer into enough pieces for all threads."""
+"""Bands of rows: splitting a layer so that every thread has work."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import balanced
-from tvmconv.costs.register_tile import check_registers
+from tvmconv.costs.microkernel import check_registers
 from tvmconv.costs.tile_knobs import TILE_ROWS
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile

@@ -16,7 +16,8 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.register_tile import TileModel, check_registers
+from tvmconv.costs.microkernel import check_registers
+from tvmconv.costs.register_tile import TileModel
 from tvmconv.costs.tile_knobs import OUT_BLOCKS, flag
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile

@@ -16,7 +16,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import balanced
-from tvmconv.costs.register_tile import check_registers
+from tvmconv.costs.microkernel import Microkernel, check_registers
 from tvmconv.costs.tile_knobs import TILE_ROWS
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
@@ -32,8 +32,10 @@ _STORE_SHARE = 8 / 15
 _FEW_TAPS = 32
 # Of so few registers, loops over many taps leave none to the pixels: smaller tiles were slower.
 _FEW_REGISTERS = 16
-# blocks of a tile whose stores are the limit, and pixels of the smallest tile of two rows
-_STORING, _SQUARE = 4, 4
+# output blocks of a tile where stores are the limit
+_STORING = 4
+# fewest pixels of a tile that two rows share: two by two
+_SQUARE = 4
 
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
@@ -118,8 +120,8 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
     pieces = workload.out_planes * machine.blocks(workload.out_channels)
     oc, tile_h, tile_w, bands = _values(config)
     pixels = tile_h * tile_w
-    loads = machine.load_cycles(oc, pixels) / (oc * pixels)
-    compute = workload.taps * max(1 / machine.rates.multiply_adds, loads)
+    step = Microkernel(machine, pixels, oc).step_cycles()
+    compute = workload.taps * step / (oc * pixels)
     store = 4 * machine.channel_block / (_STORE_SHARE * machine.rates.behind_l2)
     cycles = pieces * workload.out_height * workload.out_width * max(compute, store)
     return cycles / min(machine.cores, pieces * bands)

@@ -15,7 +15,9 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.costs.gemm_blocks import KNOBS, default_config
+from tvmconv.costs.microkernel import Microkernel, check_registers
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.tir.annotations import (
     mark_cases,
     mark_panel,
@@ -42,13 +44,8 @@ def check(workload: GemmWorkload, machine: Machine, config: Config) -> None:
         )
     if mc < mr or nc < nr:
         raise ConfigError(f"blocks of {workload} must hold a tile: mc={mc} mr={mr} nc={nc} nr={nr}")
-    vectors = nr // machine.lanes
-    needed = mr * vectors + vectors + 1
-    if needed > machine.vector_registers:
-        raise ConfigError(
-            f"tile mr={mr} nr={nr} of {workload} needs {needed} vector registers, "
-            f"{machine.name} has {machine.vector_registers}; take a smaller tile"
-        )
+    needed = Microkernel(machine, mr, nr // machine.lanes).registers
+    check_registers(machine, needed, f"tile mr={mr} nr={nr} of {workload}")
 
 
 def apply(schedule: Schedule, workload: GemmWorkload, machine: Machine, config: Config) -> None:
@@ -72,19 +69,7 @@ def apply(schedule: Schedule, workload: GemmWorkload, machine: Machine, config: 
     if not config["prepacked"]:
         _pack_b(schedule, p, machine, parallel=not across and machine.cores > 1)
     _pack_a(schedule, block if across or tasks == 1 else task, machine)
-    schedule.reverse_compute_at(output, tile, preserve_unit_loops=True)
-    schedule.set_scope(product, 0, "local")
-    for loop in (inner, i, v):
-        schedule.unroll(loop)
-    schedule.vectorize(lane)
-    start = schedule.decompose_reduction(product, x)
-    *_, row, column, _ = schedule.get_loops(output)
-    piece, column = schedule.split(column, [None, machine.lanes])
-    *_, start_row, start_vector, start_lane = schedule.get_loops(start)
-    for loop in (row, piece, start_row, start_vector):
-        schedule.unroll(loop)
-    for loop in (column, start_lane):
-        schedule.vectorize(loop)
+    register_tile(schedule, product, output, at=tile, reduction=x, tile=(inner, i, v), lane=lane)
     if config.int("ahead"):
         mark_stream(schedule, x, config.int("ahead"))
     if config.int("fetch"):

@@ -16,18 +16,20 @@ from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuts import balanced, divisors
+from tvmconv.costs.cuts import divisors
+from tvmconv.costs.microkernel import Microkernel, check_registers, most_rows
 from tvmconv.costs.panel_blocks import PanelBlocks
-from tvmconv.costs.register_tile import TileModel, check_registers
+from tvmconv.costs.products import heights
+from tvmconv.costs.register_tile import TileModel
 from tvmconv.costs.tile_knobs import OUT_BLOCKS
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.tir.annotations import mark_cases
 from tvmconv.tvm_api.types import Schedule
 
-# panels are written and read again between the image and the products
+# Traffic of activations over that of direct convolution: panels are written, then read again.
 _SLOWER_STREAM = 1.25
-# panels per tile, and the whole buffer first
+# steps of the source: panels packed block by block, and the whole im2col buffer packed first
 STEPS: tuple[dict[str, KnobValue], ...] = ({}, {"mc": 0})
 
 
@@ -64,11 +66,13 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """Two output blocks in registers; the pixels and panels with the fewest predicted cycles."""
     oc = min(2, machine.blocks(workload.out_channels))
-    pixels, most = workload.out_height * workload.out_width, machine.vector_registers - oc - 2
-    heights = {balanced(pixels, most // oc), balanced(pixels, most // oc - 1)}
+    pixels = workload.out_height * workload.out_width
+    # the block model was fitted to panels of two heights with one register to spare; a third height
+    # would change many choices that were measured
+    tallest = most_rows(machine, oc, spare=1)
     offers = [
         Config.of(mr=mr, oc=oc, mc=mc, kc=0)
-        for mr in sorted(heights)
+        for mr in heights(pixels, tallest, 2)
         for mc in (0, *divisors(-(-pixels // mr))[:-1])
     ]
     return min(offers, key=lambda config: predicted_cycles(workload, machine, config))
@@ -86,7 +90,8 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
             f"mc={mc} must divide the {panels} panels of {workload}, and kc={kc} its {depth} "
             "channel blocks"
         )
-    check_registers(machine, mr * oc + oc + 1, f"tile mr={mr} oc={oc} of {workload}")
+    needed = Microkernel(machine, mr, oc).registers
+    check_registers(machine, needed, f"tile mr={mr} oc={oc} of {workload}")
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
@@ -94,39 +99,41 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     mr, oc, mc, kc = (config.int(name) for name in ("mr", "oc", "mc", "kc"))
-    n, kb, p, lane, cb, r, s, c = schedule.get_loops(block)
+    consumer = output
+    if kc:
+        block, consumer = _parts(schedule, block, kc), block
+    n, kb, p, lane, *part, cb, r, s, c = schedule.get_loops(block)
     panel, pixel = schedule.split(p, [None, mr])
     panels = int(schedule.get(panel).extent)
     row, panel = schedule.split(panel, [None, mc or panels])
     group, kb_tile = schedule.split(kb, [None, oc])
-    tile, part = (pixel, kb_tile), cb
-    if kc:
-        part, cb = schedule.split(cb, [None, kc])
-        schedule.reorder(n, row, part, group, panel, cb, r, s, c, *tile, lane)
-    else:
-        schedule.reorder(n, row, group, panel, cb, r, s, c, *tile, lane)
+    tile = (pixel, kb_tile)
+    schedule.reorder(n, row, *part, group, panel, cb, r, s, c, *tile, lane)
     outer = schedule.fuse(n, row)
     schedule.parallel(outer)
     pack = schedule.get_sblock("pack")
     if mc:
-        schedule.compute_at(pack, part if kc else outer, preserve_unit_loops=True)
+        schedule.compute_at(pack, (outer, *part)[-1], preserve_unit_loops=True)
     else:
         image, first, *_ = schedule.get_loops(pack)
         schedule.parallel(schedule.fuse(image, first))
     if workload.data_layout == "NCHWc":
         schedule.vectorize(schedule.get_loops(pack)[-1])
-    mark_cases(schedule, group)
-    if not kc:
-        mark_cases(schedule, panel)
-        register_tile(schedule, block, output, at=panel, reduction=cb, tile=tile, lane=lane)
-        return
-    schedule.reverse_compute_at(output, outer, preserve_unit_loops=True)
-    for loop in tile:
-        schedule.unroll(loop)
-    schedule.vectorize(lane)
-    start = schedule.decompose_reduction(block, part)
-    for companion in (start, output):
-        schedule.vectorize(schedule.get_loops(companion)[-1])
+    mark_cases(schedule, *part, group, panel)
+    register_tile(schedule, block, consumer, at=panel, reduction=cb, tile=tile, lane=lane)
+    if kc:
+        schedule.reverse_compute_at(output, outer, preserve_unit_loops=True)
+        schedule.vectorize(schedule.get_loops(output)[-1])
+
+
+def _parts(schedule: Schedule, block: BlockRV, kc: int) -> BlockRV:
+    """Cut the reduction into parts of ``kc`` and return the block that sums one part.
+
+    What is left of ``block`` adds the parts up in memory.
+    """
+    depth = schedule.get_loops(block)[4]
+    part, _ = schedule.split(depth, [None, kc])
+    return schedule.rfactor(part, 0)
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:

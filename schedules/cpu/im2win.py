@@ -19,7 +19,8 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import divisors, largest_divisor
-from tvmconv.costs.register_tile import TileModel, check_registers
+from tvmconv.costs.microkernel import check_registers
+from tvmconv.costs.register_tile import TileModel
 from tvmconv.costs.tile_knobs import OUT_BLOCKS
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile

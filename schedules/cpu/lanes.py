@@ -1,4 +1,4 @@
-"""Moving single channels between the lanes of blocked tensors."""
+"""Channel shuffles, and concatenations and slices that move channels between lanes."""
 
 from __future__ import annotations
 

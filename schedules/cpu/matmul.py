@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tvmconv.costs.products import best_tile
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.nest import Block, blocks, inline_injective, parallelise
@@ -13,7 +14,7 @@ from tvmconv.tir.axes import loads
 from tvmconv.tir.rewrite import variables
 from tvmconv.tvm_api.types import Expr, IndexMap, PrimFunc, Schedule
 
-# below this many multiply-adds the copies cost more than they save
+# multiply-adds below which copying into panels costs more than it saves
 _SMALLEST = 4096
 
 
@@ -38,8 +39,9 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     operand = _columns_operand(schedule, product)
     if operand is None or product.work < _SMALLEST:
         return None
-    rows, width = _tile(product, machine)
     lanes, batch = machine.lanes, len(product.loops) - 3
+    best = best_tile(machine, *product.extents[-3:])
+    rows, width = best.rows, best.vectors * lanes
     schedule.pad_einsum(product.rv, [1] * batch + [rows, width, 1])
     packed = schedule.cache_read(product.rv, operand.index, "global")
     panels = operand.panels(width)
@@ -120,11 +122,3 @@ def _columns_operand(schedule: Schedule, block: Block) -> _Operand | None:
     if not column or not inner:
         return None
     return _Operand(index, len(axes), column[0], inner[0], str(n.ty.dtype))
-
-
-def _tile(block: Block, machine: Machine) -> tuple[int, int]:
-    """Rows and columns of the register tile."""
-    *_, m, n, _ = block.extents
-    vectors = 2 if n > machine.lanes else 1
-    most = (machine.vector_registers - vectors - 1) // vectors
-    return -(-m // -(-m // most)), vectors * machine.lanes

@@ -1,4 +1,4 @@
-"""Functions that treat every row of a tensor alone: softmax along the last axis and its kin."""
+"""Softmax and log-softmax along the last axis: rows are independent of each other."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.register_tile import check_registers
+from tvmconv.costs.microkernel import check_registers
 from tvmconv.costs.winograd import KNOBS, WinogradModel
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile, transform_tile

@@ -15,9 +15,9 @@ from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.winograd_eta import KNOBS, EtaModel
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.microkernel import transform_tile
+from tvmconv.schedules.common.microkernel import register_tile, transform_tile
 from tvmconv.tir.annotations import mark_stream, mark_transpose
-from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
+from tvmconv.tvm_api.types import LoopRV, Schedule
 
 # Panels of G come from L2: about its latency at the rate of the products
 _AHEAD = 1024
@@ -73,29 +73,16 @@ def _input(schedule: Schedule, machine: Machine) -> None:
 
 
 def _product(schedule: Schedule, pack: Packing) -> None:
-    sums, block = schedule.get_sblock("sums"), schedule.get_sblock("conv2d")
-    *outer, bf, k, i, cs = schedule.get_loops(sums)
-    eta, kg, q, mu = outer if pack.config.int("outer_eta") else (outer[3], *outer[:3])
-    ks, kf = schedule.split(kg, [None, pack.config.int("kl2") // pack.config.int("kr")])
-    schedule.reorder(eta, cs, ks, q, mu, kf, bf, k, i)
-    schedule.parallel(schedule.fuse(ks, q, mu))
-    schedule.compute_at(block, kf, preserve_unit_loops=True)
-    schedule.set_scope(block, 0, "local")
-    *_, b_tile, k_tile, lane, cf = schedule.get_loops(block)
-    schedule.reorder(cf, b_tile, k_tile, lane)
+    """Register blocks sum the C_l1 channels of one part; ``sums`` adds the parts up in U."""
+    product, sums = schedule.get_sblock("conv2d"), schedule.get_sblock("sums")
+    eta, part, group, q, mu, position, channel, lane, step = schedule.get_loops(product)
+    passed, group = schedule.split(group, [None, pack.config.int("kl2") // pack.config.int("kr")])
+    tile = (position, channel)
+    schedule.reorder(eta, part, passed, q, mu, group, step, *tile, lane)
+    schedule.parallel(schedule.fuse(passed, q, mu))
     if pack.config.int("prefetch"):
-        mark_stream(schedule, cf, _AHEAD)
-    _vectors(schedule, block)
-    _vectors(schedule, schedule.decompose_reduction(block, cf))
-    _vectors(schedule, sums)
-
-
-def _vectors(schedule: Schedule, block: BlockRV) -> None:
-    """A register block: all indices but the lane are constants."""
-    *_, rows, columns, lane = schedule.get_loops(block)
-    schedule.unroll(rows)
-    schedule.unroll(columns)
-    schedule.vectorize(lane)
+        mark_stream(schedule, step, _AHEAD)
+    register_tile(schedule, product, sums, at=group, reduction=step, tile=tile, lane=lane)
 
 
 def _output(schedule: Schedule, config: Config) -> None:

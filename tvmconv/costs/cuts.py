@@ -1,10 +1,10 @@
-"""Sizes of the pieces into which loops are cut."""
+"""Arithmetic of cutting loops: divisors and even pieces."""
 
 from __future__ import annotations
 
 
 def divisors(count: int) -> list[int]:
-    """In ascending order."""
+    """All divisors, in ascending order."""
     return [d for d in range(1, count + 1) if count % d == 0]
 
 

@@ -1,4 +1,4 @@
-"""Block sizes of the packed matrix product from registers and caches."""
+"""Block sizes of the packed matrix product (gemm) from registers and caches, and its knobs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from tvmconv.core.config import Config
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.costs.cuts import balanced
+from tvmconv.costs.microkernel import Microkernel
+from tvmconv.costs.panel_blocks import PanelBlocks
+from tvmconv.costs.products import best_tile
 from tvmconv.machines.record import Machine
 
 # most inner steps of a part of the reduction
 _STEPS = 1024
-# what a tile takes beside its rows' multiply-adds, in rows
-_TILE_ROWS = 2
+# share of L2 for a block of A and two slivers of B: larger blocks were slower, docs/gemm.md
+_L2_SHARE = 0.5
 
 
 def half_cache(machine: Machine, mr: int, nr: int) -> dict[str, int]:
@@ -28,7 +31,7 @@ def half_cache(machine: Machine, mr: int, nr: int) -> dict[str, int]:
 
 
 def default_config(workload: GemmWorkload, machine: Machine) -> Config:
-    """Two vectors by as many rows as the registers hold, and blocks that fill half of L2 and L3.
+    """The cheapest register tile, and blocks that fill half of L2 and L3.
 
     Both slivers of a tile come from L2, which it hides, so that ``kc`` may be larger than half
     of L1 allows: C, whose way to memory is what the multiply-adds hide least, then moves less
@@ -37,18 +40,12 @@ def default_config(workload: GemmWorkload, machine: Machine) -> Config:
     blocks become smaller, then the columns are split as well.
     """
     w, lanes = workload, machine.lanes
-    nr = lanes * min(2, -(-w.n // lanes))
-    most = (machine.vector_registers - nr // lanes - 1) // (nr // lanes)
-    mr = min(range(max(1, most - 2), most + 1), key=lambda r: (-(-w.m // r) * (r + _TILE_ROWS), -r))
-    mr = min(mr, w.m)
-    floats = machine.l2_bytes // 8
-    parts = -(-w.k // max(lanes, min(_STEPS, floats // (4 * nr))))
+    tile = best_tile(machine, w.m, w.n, min(w.k, _STEPS))
+    mr, nr = tile.rows, tile.vectors * lanes
+    parts = -(-w.k // max(lanes, min(_STEPS, machine.l2_bytes // 8 // (4 * nr))))
     kc = _rounded(-(-w.k // parts), lanes) if w.k > lanes else w.k
     slivers, columns = -(-w.m // mr), -(-w.n // nr)
-    block = max(1, (floats - 2 * kc * nr) // (kc * mr))
-    if machine.cores > 1:
-        block = min(block, -(-slivers // machine.cores))
-    block = balanced(slivers, block)
+    block = _block(machine, slivers, columns, kc, tile)
     panel = balanced(columns, max(1, machine.l3_bytes // 8 // (kc * nr)))
     tasks = min(-(-machine.cores // -(-slivers // block)), panel)
     return Config.of(
@@ -64,6 +61,17 @@ def default_config(workload: GemmWorkload, machine: Machine) -> Config:
         parallel="m",
         prepacked=False,
     )
+
+
+def _block(machine: Machine, slivers: int, columns: int, kc: int, tile: Microkernel) -> int:
+    """Slivers of A in a block: as :class:`PanelBlocks` has it, with a block for each thread."""
+    sliver_a, sliver_b = 4 * kc * tile.rows, 4 * kc * tile.vectors * machine.lanes
+    most = -(-slivers // machine.cores)
+    blocks = [
+        PanelBlocks(machine, slivers, sliver_a, columns, 0, size, 2 * sliver_b, _L2_SHARE)
+        for size in {balanced(slivers, limit) for limit in range(1, most + 1)}
+    ]
+    return min(blocks, key=lambda block: (block.panel_cycles, block.block)).block
 
 
 def transfer_ratio(workload: GemmWorkload, config: Config) -> float:

@@ -1,4 +1,9 @@
-"""What blocks of packed panels cost: panels and weights that come from behind L2 again."""
+"""The block of packed rows that stays in L2: what it costs where it does not, or is too small.
+
+The loops are those of Goto and van de Geijn's GEBP: a block of panels of rows is packed, then every
+group of columns passes over it. gemm and im2col choose their blocks by it; they differ in what else
+has to find room in L2, and in whether the columns' arrival shows.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ _SHOWN = 0.25
 _WEIGHT_SHARE = 0.96154
 # reads that writing a panel behind L2 amounts to
 _WRITE_COST = 3.0
-# share of L2 that a block may take and stay there
+# share of L2 that an im2col block may take and stay there, weights that pass by not counted
 _STAYS = 0.7
 # cycles of beginning with a block's next group: pages and panels that were not used for long
 _VISIT_CYCLES = 200.0
@@ -21,18 +26,23 @@ _VISIT_CYCLES = 200.0
 
 @dataclass(frozen=True)
 class PanelBlocks:
-    """A packed product, block by block: every block of panels passes all groups of channels.
+    """A packed product, block by block: every group of columns passes over every block of panels.
 
     Parameters
     ----------
     machine
         The processor.
     panels, panel_bytes
-        Of the packed input of one image.
+        Panels of rows as high as a register tile: pixels of one image, or slivers of A.
     groups, weight_bytes
-        Groups of output channels of a register tile, and all their weights.
+        Groups of columns as wide as a register tile, and bytes of all of them that are waited for:
+        weights; 0 where they are prefetched from L3, as B is.
     block
         Panels of a block.
+    beside
+        Bytes that have to stay in L2 beside the block.
+    share
+        Share of L2 that both may take and stay there.
     """
 
     machine: Machine
@@ -41,6 +51,8 @@ class PanelBlocks:
     groups: int
     weight_bytes: int
     block: int
+    beside: int = 0
+    share: float = _STAYS
 
     @property
     def count(self) -> int:
@@ -51,7 +63,7 @@ class PanelBlocks:
     def panel_cycles(self) -> float:
         """Cycles of writing and reading panels behind L2, and of going from group to group."""
         visits = _VISIT_CYCLES * self.count * self.groups
-        if self.block * self.panel_bytes <= _STAYS * self.machine.l2_bytes:
+        if self.block * self.panel_bytes + self.beside <= self.share * self.machine.l2_bytes:
             return _SHOWN * visits
         moved = self.panels * self.panel_bytes * (self.groups + _WRITE_COST)
         return _SHOWN * (visits + moved / self.machine.rates.behind_l2)

@@ -1,4 +1,9 @@
-"""Analytic choice of the register tile and of the cache block (Zhang et al. 2018, section 3)."""
+"""The cost model of direct convolution: its register tile and cache block.
+
+After Zhang et al. 2018, section 3. A tile costs what
+:class:`~tvmconv.costs.microkernel.Microkernel` says; what is added here is what surrounds it:
+edges, rows of pixels that lie apart, weights and activations from behind L2.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,8 @@ from math import ceil
 
 from tvmconv.algorithms.direct import flattened, input_span
 from tvmconv.core.config import Config
-from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.microkernel import Microkernel
 from tvmconv.machines.record import Machine
 
 # Cycles by which the pixels of one row and channel block of a tile arrive late: each such run lies
@@ -58,8 +63,8 @@ class TileModel:
         return w.kernel_d * w.kernel_h * w.kernel_w
 
     def registers(self, oc: int, oh: int, ow: int) -> int:
-        """Accumulators, the weights of one step, one broadcast input value."""
-        return oh * ow * oc + oc + 1
+        """Vector registers of a tile."""
+        return Microkernel(self.machine, oh * ow, oc).registers
 
     def tiles(self) -> list[tuple[int, int, int]]:
         """Every tile that the register file holds, as a default may use it."""
@@ -85,15 +90,7 @@ class TileModel:
 
     def tile_cycles(self, oc: int, pixels: int) -> float:
         """Cycles of one register tile over the whole reduction."""
-        machine = self.machine
-        loads = machine.load_cycles(oc, pixels)
-        if oc == 1:
-            loads *= machine.code.folded_broadcast
-        step = max(pixels * oc / machine.rates.multiply_adds, machine.fma_latency, loads)
-        weights = 4 * machine.channel_block * oc
-        if weights * self.steps > machine.l1d_bytes // 2:
-            step += 0.25 * weights / machine.rates.l2
-        return self.steps * (step + 0.25) + 40.0 + 2.0 * pixels * oc
+        return Microkernel(self.machine, pixels, oc).cycles(self.steps)
 
     def runs(self, oc: int, oh: int, ow: int) -> int:
         """Rows of pixels of one channel block that all tiles read."""
@@ -218,12 +215,3 @@ def pieces(extent: int, tile: int) -> list[tuple[int, int]]:
     """(count, size) of the full tiles and of the smaller last one."""
     full, rest = divmod(extent, tile)
     return [(count, size) for count, size in ((full, tile), (1 if rest else 0, rest)) if count]
-
-
-def check_registers(machine: Machine, needed: int, tile: str) -> None:
-    """Raise :class:`ConfigError` where a register tile, named ``tile``, does not fit."""
-    if needed > machine.vector_registers:
-        raise ConfigError(
-            f"{tile} needs {needed} vector registers, {machine.name} has "
-            f"{machine.vector_registers}; take a smaller tile"
-        )

@@ -1,4 +1,4 @@
-"""Knobs that several schedules have."""
+"""Knobs that several convolution schedules share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The analytic choice of Winograd's tiles, regions and register tiles."""
+"""The cost model of Winograd convolution: output tiles, regions in L2, register tiles.
+
+A step of the products costs what one of any :class:`~tvmconv.costs.microkernel.Microkernel` does.
+What differs: the register tile has to divide a region's tiles, and the blocks in L2 are regions
+that pass through all three stages, not panels of one matrix.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import divisors
+from tvmconv.costs.microkernel import Microkernel
 from tvmconv.costs.tile_knobs import flag
 from tvmconv.machines.record import Machine
 
@@ -42,7 +48,11 @@ class WinogradModel:
     machine: Machine
 
     def registers(self, rt: int, kr: int) -> int:
-        """Vector registers of a register tile."""
+        """Vector registers of a register tile.
+
+        Unlike :class:`Microkernel`'s, broadcasts may be folded into multiply-adds: how many
+        registers they need is a property of the family.
+        """
         return rt * kr + kr + self.machine.code.spare_registers
 
     @cached_property
@@ -91,10 +101,7 @@ class WinogradModel:
         in_blocks, out_blocks = summed_blocks(w, machine), machine.blocks(w.out_channels)
         alive = region_tiles(tiles, config)
         regions = tiles.count // alive
-        loads = machine.load_cycles(kr, rt)
-        if kr == 1:
-            loads *= _FOLDED_SHARE * machine.code.folded_broadcast
-        step = max(rt * kr / machine.rates.multiply_adds, machine.fma_latency, loads)
+        step = Microkernel(machine, rt, kr).step_cycles(_FOLDED_SHARE)
         steps = tiles.products * out_blocks // kr * (tiles.count // rt) * in_blocks * lanes
         panel = 4 * lanes * kr * in_blocks * lanes
         cost = _PRODUCT_COST

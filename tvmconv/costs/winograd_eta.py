@@ -1,4 +1,4 @@
-"""The analytic choice of blocks for Winograd's product along eta."""
+"""The cost model and blocks of Winograd convolution along eta (Wang et al. 2020)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.register_tile import check_registers
+from tvmconv.costs.microkernel import check_registers
 from tvmconv.costs.tile_knobs import flag
 from tvmconv.machines.record import Machine
 
@@ -37,7 +37,11 @@ def compute_to_memory(br: int, kr: int, cl1: int) -> float:
 
 
 def registers(br: int, kr: int) -> int:
-    """Vector registers of a register block (section 3.4)."""
+    """Vector registers of a register block (section 3.4).
+
+    Both operands are vectors along eta: ``br + kr`` loads and no broadcast, unlike the tile of
+    :class:`~tvmconv.costs.microkernel.Microkernel`.
+    """
     return br + kr + br * kr
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
+from tvmconv.costs.products import dense_tile
 from tvmconv.graph.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Array, Node
@@ -13,7 +14,6 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.operators.dense import (
     block_flattened_weight,
     dense,
-    dense_tile,
     pack_dense_bias,
     pack_dense_weight,
 )

@@ -1,7 +1,7 @@
 """Matrix products: the scheduled function that computes one.
 
 A product is no convolution: it has no place in a network's layers, and no algorithm has to be
-chosen for it. It is what the im2col convolution is made of, measured by itself.
+chosen for it. It has the register tile and the block model of the im2col convolution.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.epilogue_op import EpilogueOp
-from tvmconv.machines.record import Machine
 from tvmconv.operators.epilogue import apply_epilogue
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.types import Expr, Tensor
@@ -45,32 +44,6 @@ class DenseTile:
     def width(self) -> int:
         """Outputs of one tile."""
         return self.vectors * self.lanes
-
-
-def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseTile:
-    """The tile for a ``(rows, inputs) x (inputs, outputs)`` product on a machine."""
-    lanes, cores = machine.lanes, machine.cores
-    registers = machine.vector_registers
-    if rows == 1:
-        most = min(4, -(-outputs // lanes))
-
-        def streamed(vectors: int) -> tuple[int, int]:
-            blocks = -(-outputs // (vectors * lanes))
-            return -(-blocks // cores) * vectors, -vectors
-
-        vectors = min(range(max(1, most // 2), most + 1), key=streamed)
-        tile_rows = 1
-    else:
-        vectors = min(4 if rows <= 6 and registers >= 32 else 2, -(-outputs // lanes))
-        most = (registers - vectors - 1) // vectors
-        tile_rows = -(-rows // -(-rows // most))
-    blocks = -(-outputs // (vectors * lanes))
-    tasks = blocks * -(-rows // tile_rows)
-    heavy = rows * inputs * outputs >= 1 << 16
-    splits = 1
-    if heavy and tasks < cores:
-        splits = next(s for s in range(-(-cores // tasks), 0, -1) if inputs % s == 0)
-    return DenseTile(tile_rows, vectors, splits, lanes)
 
 
 def pack_dense_weight(weight: FloatArray, tile: DenseTile) -> FloatArray:
@@ -143,7 +116,7 @@ def dense(
     outputs
         ``N``.
     tile
-        From :func:`dense_tile`.
+        How it is cut up, see :func:`tvmconv.costs.products.dense_tile`.
     epilogue
         Steps applied to each output in order.
 

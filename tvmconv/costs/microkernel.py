@@ -1,0 +1,89 @@
+"""The register tile that every dense kernel runs: the registers it needs and the cycles it takes.
+
+One step of the reduction loads ``vectors`` vectors of the one operand (weights, or columns of B),
+broadcasts ``rows`` values of the other (pixels, or rows of A), and multiplies each with each. The
+schedule of it is ``schedules/common/microkernel.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvmconv.core.errors import ConfigError
+from tvmconv.machines.record import Machine
+
+# Cycles that loop control adds to a step, a tile's beginning and end, and the zero and the store of
+# one accumulator. Fitted to direct convolution.
+_STEP_CYCLES, _TILE_CYCLES, _STORE_CYCLES = 0.25, 40.0, 2.0
+# share of the way of weights from L2 that multiply-adds do not hide
+_L2_SHOWN = 0.25
+
+
+@dataclass(frozen=True)
+class Microkernel:
+    """A register tile of ``rows`` by ``vectors`` accumulators on one machine.
+
+    Parameters
+    ----------
+    machine
+        The processor.
+    rows
+        Values that are broadcast in a step: pixels, or rows of the first matrix.
+    vectors
+        Vectors that are loaded in a step: blocks of output channels, or columns of the second
+        matrix.
+    """
+
+    machine: Machine
+    rows: int
+    vectors: int
+
+    @property
+    def registers(self) -> int:
+        """Accumulators, the vectors of one step, and one broadcast value."""
+        return self.rows * self.vectors + self.vectors + 1
+
+    def step_cycles(self, folded: float = 1.0) -> float:
+        """Cycles of one step: of multiply-adds, of their latency or of loads, whichever is most.
+
+        Parameters
+        ----------
+        folded
+            Share of what a broadcast inside a multiply-add costs more. A tile of one vector has
+            such; where several vectors share a broadcast it is an instruction of its own.
+        """
+        machine = self.machine
+        loads = machine.load_cycles(self.vectors, self.rows)
+        if self.vectors == 1:
+            loads *= folded * machine.code.folded_broadcast
+        multiply_adds = self.rows * self.vectors / machine.rates.multiply_adds
+        return max(multiply_adds, machine.fma_latency, loads)
+
+    def cycles(self, steps: int) -> float:
+        """Cycles of one tile over a whole reduction, its rows in L1.
+
+        Parameters
+        ----------
+        steps
+            Steps of the reduction. Vectors of so many that half of L1 does not hold them come
+            from L2 for every tile.
+        """
+        step, loaded = self.step_cycles(), self.machine.vector_bytes * self.vectors
+        if loaded * steps > self.machine.l1d_bytes // 2:
+            step += _L2_SHOWN * loaded / self.machine.rates.l2
+        accumulators = self.rows * self.vectors
+        return steps * (step + _STEP_CYCLES) + _TILE_CYCLES + _STORE_CYCLES * accumulators
+
+
+def most_rows(machine: Machine, vectors: int, spare: int = 0) -> int:
+    """Rows of the tallest tile of so many vectors that leaves ``spare`` registers free."""
+    return (machine.vector_registers - vectors - 1 - spare) // vectors
+
+
+def check_registers(machine: Machine, needed: int, tile: str) -> None:
+    """Raise :class:`ConfigError` where a register tile, named ``tile``, does not fit."""
+    if needed > machine.vector_registers:
+        raise ConfigError(
+            f"{tile} needs {needed} vector registers, {machine.name} has "
+            f"{machine.vector_registers}; take a smaller tile"
+        )

@@ -1,0 +1,101 @@
+"""How matrix products are cut into register tiles: one rule for gemm, matmul, dense and im2col.
+
+What differs is what surrounds the tiles. gemm and im2col pack a block of rows that stays in L2
+(:mod:`~tvmconv.costs.panel_blocks`); a matmul packs all columns; a fully connected layer packs
+nothing in a call and reads every weight once, so that one row alone waits for memory rather than
+for multiply-adds, and has a rule of its own.
+"""
+
+from __future__ import annotations
+
+from tvmconv.costs.cuts import balanced
+from tvmconv.costs.microkernel import Microkernel, most_rows
+from tvmconv.machines.record import Machine
+from tvmconv.operators.dense import DenseTile
+
+# Two vectors of columns share each broadcast and leave registers for the most rows. Four give rows
+# that are few, and fit one tile, enough independent sums to hide the latency of a multiply-add.
+_WIDE, _WIDEST = 2, 4
+# Cycles of a step that multiply-adds do not hide, beside those of direct convolution: measured on
+# gemm, with AVX2 and AVX-512. Taller tiles have fewer steps.
+_STEP_SHOWN = 2.0
+# multiply-adds of a layer below which waking a thread costs more than its share of the work
+_HEAVY = 1 << 16
+
+
+def heights(rows: int, most: int, count: int) -> list[int]:
+    """Heights of a tile that are worth comparing: even cuts by the tallest and the next ones.
+
+    Parameters
+    ----------
+    rows
+        Rows of the product; the last tile is filled up where the height does not divide them.
+    most
+        Rows of the tallest tile, see :func:`~tvmconv.costs.microkernel.most_rows`.
+    count
+        How many heights to cut by.
+    """
+    return sorted({balanced(rows, max(1, most - less)) for less in range(count)})
+
+
+def best_tile(machine: Machine, rows: int, columns: int, steps: int) -> Microkernel:
+    """The register tile that computes a product in the fewest cycles, edges filled up.
+
+    Parameters
+    ----------
+    machine
+        The processor.
+    rows, columns
+        Of the result.
+    steps
+        Of the reduction, as far as sums stay in registers.
+    """
+    lanes = machine.lanes
+    present = -(-columns // lanes)
+    widths = {min(_WIDE, present)}
+    if rows <= most_rows(machine, _WIDEST):
+        widths.add(min(_WIDEST, present))
+    tiles = [
+        Microkernel(machine, height, vectors)
+        for vectors in widths
+        for height in heights(rows, most_rows(machine, vectors), 3)
+    ]
+
+    def cycles(tile: Microkernel) -> float:
+        count = -(-rows // tile.rows) * -(-columns // (tile.vectors * lanes))
+        return count * (tile.cycles(steps) + _STEP_SHOWN * steps)
+
+    return min(tiles, key=lambda tile: (cycles(tile), tile.vectors, -tile.rows))
+
+
+def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseTile:
+    """The tile of a fully connected layer, and the parts of its sums that threads share.
+
+    Parameters
+    ----------
+    rows, inputs, outputs
+        The product is ``(rows, inputs) x (inputs, outputs)``.
+    machine
+        The processor.
+    """
+    lanes, cores = machine.lanes, machine.cores
+    height, vectors = 1, _streamed_vectors(outputs, machine)
+    if rows > 1:
+        tile = best_tile(machine, rows, outputs, inputs)
+        height, vectors = tile.rows, tile.vectors
+    tasks = -(-outputs // (vectors * lanes)) * -(-rows // height)
+    splits = 1
+    if rows * inputs * outputs >= _HEAVY and tasks < cores:
+        splits = next(s for s in range(-(-cores // tasks), 0, -1) if inputs % s == 0)
+    return DenseTile(height, vectors, splits, lanes)
+
+
+def _streamed_vectors(outputs: int, machine: Machine) -> int:
+    """Vectors of a tile of one row: up to four, as many as give each core the same to read."""
+    most = min(_WIDEST, -(-outputs // machine.lanes))
+
+    def longest(vectors: int) -> tuple[int, int]:
+        blocks = -(-outputs // (vectors * machine.lanes))
+        return -(-blocks // machine.cores) * vectors, -vectors
+
+    return min(range(max(1, most // 2), most + 1), key=longest)
