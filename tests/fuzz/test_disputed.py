@@ -21,6 +21,23 @@ def test_the_mended_normalisation_agrees_with_onnxruntime() -> None:
         np.testing.assert_allclose(mended, run_reference(model, {"x": x})[0], 1e-5)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_the_mended_pooling_agrees_with_onnxruntime(stride: int) -> None:
+    x = noise(1, 2, 5, 6)
+
+    def pool(*pads: int) -> onnx.ModelProto:
+        node = helper.make_node(
+            "MaxPool", ["x"], ["y"], kernel_shape=[3, 3], strides=[stride] * 2, pads=pads
+        )
+        return make_model([node], {"x": x.shape}, ["y"])
+
+    for pads in ((0, 0, 0, 0), (1, 1, 1, 1), (0, 1, 2, 0), (2, 0, 1, 2)):
+        mended = reference(pool(*pads)).run(None, {"x": x})[0]
+        np.testing.assert_array_equal(mended, run_reference(pool(*pads), {"x": x})[0])
+    with pytest.raises(ValueError, match="in the padding"):
+        reference(pool(0, 0, 4, 0)).run(None, {"x": x})
+
+
 def test_ranks_of_nan() -> None:
     nodes = [helper.make_node("Acos", ["x"], ["a"]), helper.make_node("ArgMax", ["a"], ["y"])]
     model = make_model(nodes, {"x": (4,)}, ["y"])
