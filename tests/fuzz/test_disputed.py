@@ -9,7 +9,7 @@ from onnx import helper
 
 from tests.frontend.onnx_runner import make_model, noise, run_reference
 from tests.fuzz.disputed import UNDEFINED, ranks_nan, reference, skips_input
-from tests.fuzz.models import _nudged, compare
+from tests.fuzz.models import _nudged, compare, rounds_to_half
 
 
 def test_the_mended_normalisation_agrees_with_onnxruntime() -> None:
@@ -80,3 +80,17 @@ def test_nudges_reach_every_floating_point_type() -> None:
         assert moved.dtype == dtype
         assert (moved != x).mean() > 0.2
         np.testing.assert_allclose(moved, x, 5 * max(1e-6, float(np.finfo(dtype).eps)))
+
+
+def test_half_precision_on_the_way_counts() -> None:
+    """Norms are rounded to it here and in onnx.reference; onnxruntime leaves the Casts out."""
+    half, single = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
+    for middle in (half, single):
+        nodes = [
+            helper.make_node("Cast", ["x"], ["a"], to=middle),
+            helper.make_node("LpNormalization", ["a"], ["b"]),
+            helper.make_node("Cast", ["b"], ["y"], to=single),
+        ]
+        model = make_model(nodes, {"x": (64, 64)}, ["y"], opset=22)
+        assert rounds_to_half(model) == (middle == half)
+        assert compare(model.SerializeToString(), lambda stage: None)

@@ -35,7 +35,7 @@ def to_relax(loaded: LoadedModel) -> Any:
     """
     from tvmconv.frontend.convert import convert_graph
 
-    return convert_graph(loaded.graph)
+    return convert_graph(loaded.graph, loaded.fold_budget)
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,8 @@ from tvmconv.frontend.graph import Node
 op = relax.op
 # TVM writes a concatenation as one condition inside the other, an input each
 _MAX_JOINED = 32
+# an index, and its copy while it is made
+_INDEX_BYTES = 16
 _IndexMode = Literal["edge", "reflect", "wrap"]
 
 
@@ -111,7 +113,9 @@ def pad(e: Emitter, node: Node) -> Any:
     if mode == "constant":
         if dtype == "float32":
             return op.nn.pad(x, flat, "constant", value)
-        return _pad_by_concat(e, x, shape, widths, np.asarray(value, dtype))
+        return _pad_by_concat(e, x, shape, widths, value, dtype)
+    length = sum(n + low + high for n, (low, high) in zip(shape, widths, strict=True) if low + high)
+    e.reserve(node, _INDEX_BYTES * length)
     if mode == "edge":
         return _pad_by_index(e, x, shape, widths, "edge")
     if mode == "reflect":
@@ -123,14 +127,16 @@ def pad(e: Emitter, node: Node) -> Any:
     )
 
 
-def _pad_by_concat(e: Emitter, x: Any, shape: tuple[int, ...], widths: Any, value: Any) -> Any:
+def _pad_by_concat(
+    e: Emitter, x: Any, shape: tuple[int, ...], widths: Any, value: float, dtype: str
+) -> Any:
     sizes = list(shape)
     for axis, (low, high) in enumerate(widths):
         parts = [x]
         for width, at in ((low, 0), (high, len(parts) + bool(low))):
             if width:
                 block = (*sizes[:axis], width, *sizes[axis + 1 :])
-                parts.insert(at, constant(np.full(block, value)))
+                parts.insert(at, e.emit(op.full(block, e.scalar(value, dtype), dtype), "border"))
         sizes[axis] += low + high
         x = e.emit(op.concat(parts, axis), "padded") if len(parts) > 1 else x
     return x
