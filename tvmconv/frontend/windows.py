@@ -7,10 +7,13 @@ from the node and its operands' shapes alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from tvmconv.frontend.graph import Node
-from tvmconv.frontend.limits import MAX_DIMENSION, MAX_WINDOW_VALUE
+from tvmconv.frontend.limits import MAX_DIMENSION, MAX_PADDED_BYTES, MAX_WINDOW_VALUE
 
+# channels that kernels handle at a time, on the machine with the most
+_BLOCK = 16
 _EXPORT = "correct the model and export it again"
 Ints = tuple[int, ...]
 
@@ -49,7 +52,10 @@ def conv_window(node: Node, data: Ints, weight: Ints, bias: Ints | None) -> Wind
     if bias is not None:
         _expect(node, bias == (weight[0],), f"the bias has shape {bias}, not ({weight[0]},)")
     _check_kernel_shape(node, weight[2:])
-    return _resolve(node, data[2:], weight[2:], groups=groups)
+    _check_padded_weight(node, weight)
+    window = _resolve(node, data, weight[2:], groups=groups)
+    _check_images(node, data[0], weight[0], window.output)
+    return window
 
 
 def pool_window(node: Node, data: Ints) -> Window:
@@ -58,7 +64,7 @@ def pool_window(node: Node, data: Ints) -> Window:
     kernel = _list(node, "kernel_shape", len(data) - 2, 1)
     _expect(node, kernel is not None, "attribute kernel_shape is missing")
     assert kernel is not None
-    return _resolve(node, data[2:], kernel, ceil_mode=bool(node.attrs.get("ceil_mode", 0)))
+    return _resolve(node, data, kernel, ceil_mode=bool(node.attrs.get("ceil_mode", 0)))
 
 
 def conv_transpose_window(node: Node, data: Ints, weight: Ints, bias: Ints | None) -> Window:
@@ -87,6 +93,7 @@ def conv_transpose_window(node: Node, data: Ints, weight: Ints, bias: Ints | Non
         s * (n - 1) + e + (k - 1) * d + 1
         for s, n, e, k, d in zip(strides, size, extra, kernel, dilations, strict=True)
     )
+    _check_images(node, data[0], weight[1] * groups, full)
     wanted = node.attrs.get("output_shape")
     if wanted is not None and len(wanted) == rank + 2:
         _expect(node, tuple(wanted[:2]) == (data[0], weight[1] * groups),
@@ -125,8 +132,9 @@ def _checked(
 
 
 def _resolve(
-    node: Node, size: Ints, kernel: Ints, *, groups: int = 1, ceil_mode: bool = False
+    node: Node, data: Ints, kernel: Ints, *, groups: int = 1, ceil_mode: bool = False
 ) -> Window:
+    size = data[2:]
     rank = len(size)
     strides = _list(node, "strides", rank, 1) or (1,) * rank
     dilations = _list(node, "dilations", rank, 1) or (1,) * rank
@@ -155,6 +163,9 @@ def _resolve(
                 f"{size[i] + begin[i] + end[i]} in spatial dimension {i}")  # fmt: skip
         output.append(count)
         extra.append(max((count - 1) * strides[i] - room, 0))
+    _check_images(
+        node, data[0], data[1], tuple(map(sum, zip(size, begin, end, extra, strict=True)))
+    )
     return Window(kernel, strides, dilations, begin, end, tuple(output), tuple(extra),
                   groups=groups)  # fmt: skip
 
@@ -177,6 +188,23 @@ def _check_kernel_shape(node: Node, kernel: Ints) -> None:
     _expect(node, given is None or given == kernel,
             f"kernel_shape={given} contradicts the weight's spatial size {kernel}")  # fmt: skip
     _expect(node, max(kernel) <= MAX_WINDOW_VALUE, f"the kernel {kernel} is too large")
+
+
+def _check_images(node: Node, count: int, channels: int, size: Ints) -> None:
+    """Refuse images whose elements kernels cannot number, with their padding."""
+    padded = -(-channels // _BLOCK) * _BLOCK
+    _expect(node, count * padded * prod(size) <= MAX_DIMENSION,
+            f"images of the size {size}, with their padding, and {channels} channels, {padded} in "
+            f"whole blocks, have more than {MAX_DIMENSION} elements")  # fmt: skip
+
+
+def _check_padded_weight(node: Node, weight: Ints) -> None:
+    """Refuse kernels of many taps and few channels, which would be mostly padding."""
+    outputs, inputs = (-(-n // _BLOCK) * _BLOCK for n in weight[:2])
+    # one input channel, as of depthwise layers, stays one
+    size = 4 * outputs * (inputs if weight[1] > 1 else 1) * prod(weight[2:])
+    _expect(node, size <= max(MAX_PADDED_BYTES, 8 * prod(weight)), f"the weight {weight}, its "
+            f"channels padded to blocks of {_BLOCK}, would take {size} bytes")  # fmt: skip
 
 
 def _list(node: Node, name: str, count: int, low: int) -> Ints | None:
