@@ -87,7 +87,7 @@ CONVOLUTIONS: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "kernel too large": (lambda: conv_model((4, 3, 9, 9)), "does not fit"),
     "auto_pad": (lambda: conv_model(auto_pad="SAME"), "auto_pad"),
     "auto_pad and pads": (lambda: conv_model(auto_pad="VALID", pads=[1] * 4), "exclude"),
-    "memory": (lambda: conv_model(pads=[2**23] * 4), "bytes"),
+    "memory": (lambda: conv_model(pads=[2**23] * 4), "elements"),
 }
 
 
@@ -168,11 +168,11 @@ def test_malformed_transposed_convolution() -> None:
 
 
 def test_windows_of_more_elements_than_kernels_can_number() -> None:
-    far = {"pads": [2**23] * 4}
+    far = {"pads": [2**16] * 4}
     pool = helper.make_node("MaxPool", ["x"], ["y"], "pool1", kernel_shape=[3, 3], **far)
     up = {"pads": [2**20 - 2] * 2 + [0, 0], "strides": [2**20, 2**20]}
     grown = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up1", **up)
-    refuse(conv_model(dilations=[2**23] * 2, **far), "conv1", "more than 2147483647 elements")
+    refuse(conv_model(dilations=[2**16] * 2, **far), "conv1", "more than 2147483647 elements")
     refuse(make_model([pool], {"x": (1, 3, 8, 8)}, ["y"]), "pool1", "more than 2147483647 elements")
     model = make_model([grown], {"x": (1, 1, 2, 2)}, ["y"], {"w": noise(1, 1, 2, 2)})
     refuse(model, "up1", "more than 2147483647 elements")

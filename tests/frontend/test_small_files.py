@@ -70,7 +70,8 @@ def single(
     **attributes: object,
 ) -> onnx.ModelProto:
     node = helper.make_node(operator, ["x", *constants], ["y"], "only", **attributes)
-    return make_model([node], {"x": shape}, ["y"], constants)
+    given = {name: value for name, value in constants.items() if name}
+    return make_model([node], {"x": shape}, ["y"], given)
 
 
 def computed(operator: str, x: tuple[int, ...], shape: list[int], **attributes: object) -> Any:
@@ -84,7 +85,7 @@ def computed(operator: str, x: tuple[int, ...], shape: list[int], **attributes: 
 
 
 def resized(mode: str, *scales: float) -> onnx.ModelProto:
-    constants = {"": np.zeros(0, np.float32), "s": np.array(scales, np.float32)}
+    constants = {"": np.zeros(0), "s": np.array(scales, np.float32)}
     return single("Resize", constants, (1, 1, 1, 4), mode=mode)
 
 

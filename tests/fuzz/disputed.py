@@ -15,7 +15,7 @@ from onnx.reference.ops import op_max_pool
 # said by Python where a model rounds infinity or NaN to an integer, such as GridSample's indices:
 # C leaves open what the integer is, so that runtimes and processors differ
 UNDEFINED = ("cannot convert float infinity to integer", "cannot convert float NaN to integer")
-_RANKING = ("ArgMax", "ArgMin", "TopK")
+_RANKING = ("ArgMax", "ArgMin", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "TopK")
 
 
 class LpNormalization(OpRun):

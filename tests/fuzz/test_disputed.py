@@ -38,8 +38,9 @@ def test_the_mended_pooling_agrees_with_onnxruntime(stride: int) -> None:
         reference(pool(0, 0, 4, 0)).run(None, {"x": x})
 
 
-def test_ranks_of_nan() -> None:
-    nodes = [helper.make_node("Acos", ["x"], ["a"]), helper.make_node("ArgMax", ["a"], ["y"])]
+@pytest.mark.parametrize("operator", ["ArgMax", "ReduceMin"])
+def test_ranks_of_nan(operator: str) -> None:
+    nodes = [helper.make_node("Acos", ["x"], ["a"]), helper.make_node(operator, ["a"], ["y"])]
     model = make_model(nodes, {"x": (4,)}, ["y"])
     assert ranks_nan(model, {"x": np.array([0, 2, 0.5, 1], np.float32)})
     assert not ranks_nan(model, {"x": np.array([0, 1, 0.5, 1], np.float32)})

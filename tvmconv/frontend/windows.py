@@ -53,8 +53,9 @@ def conv_window(node: Node, data: Ints, weight: Ints, bias: Ints | None) -> Wind
         _expect(node, bias == (weight[0],), f"the bias has shape {bias}, not ({weight[0]},)")
     _check_kernel_shape(node, weight[2:])
     _check_padded_weight(node, weight)
-    window = _resolve(node, data, weight[2:], groups=groups)
-    _check_images(node, data[0], weight[0], window.output)
+    window = _resolve(node, data[2:], weight[2:], groups=groups)
+    _check_images(node, data[0] * _blocked(data[1]), _padded(data, window))
+    _check_images(node, data[0] * _blocked(weight[0]), window.output)
     return window
 
 
@@ -64,7 +65,9 @@ def pool_window(node: Node, data: Ints) -> Window:
     kernel = _list(node, "kernel_shape", len(data) - 2, 1)
     _expect(node, kernel is not None, "attribute kernel_shape is missing")
     assert kernel is not None
-    return _resolve(node, data, kernel, ceil_mode=bool(node.attrs.get("ceil_mode", 0)))
+    window = _resolve(node, data[2:], kernel, ceil_mode=bool(node.attrs.get("ceil_mode", 0)))
+    _check_images(node, data[0] * data[1], _padded(data, window))
+    return window
 
 
 def conv_transpose_window(node: Node, data: Ints, weight: Ints, bias: Ints | None) -> Window:
@@ -93,7 +96,7 @@ def conv_transpose_window(node: Node, data: Ints, weight: Ints, bias: Ints | Non
         s * (n - 1) + e + (k - 1) * d + 1
         for s, n, e, k, d in zip(strides, size, extra, kernel, dilations, strict=True)
     )
-    _check_images(node, data[0], weight[1] * groups, full)
+    _check_images(node, data[0] * _blocked(weight[1] * groups), full)
     wanted = node.attrs.get("output_shape")
     if wanted is not None and len(wanted) == rank + 2:
         _expect(node, tuple(wanted[:2]) == (data[0], weight[1] * groups),
@@ -132,9 +135,8 @@ def _checked(
 
 
 def _resolve(
-    node: Node, data: Ints, kernel: Ints, *, groups: int = 1, ceil_mode: bool = False
+    node: Node, size: Ints, kernel: Ints, *, groups: int = 1, ceil_mode: bool = False
 ) -> Window:
-    size = data[2:]
     rank = len(size)
     strides = _list(node, "strides", rank, 1) or (1,) * rank
     dilations = _list(node, "dilations", rank, 1) or (1,) * rank
@@ -163,9 +165,6 @@ def _resolve(
                 f"{size[i] + begin[i] + end[i]} in spatial dimension {i}")  # fmt: skip
         output.append(count)
         extra.append(max((count - 1) * strides[i] - room, 0))
-    _check_images(
-        node, data[0], data[1], tuple(map(sum, zip(size, begin, end, extra, strict=True)))
-    )
     return Window(kernel, strides, dilations, begin, end, tuple(output), tuple(extra),
                   groups=groups)  # fmt: skip
 
@@ -190,19 +189,27 @@ def _check_kernel_shape(node: Node, kernel: Ints) -> None:
     _expect(node, max(kernel) <= MAX_WINDOW_VALUE, f"the kernel {kernel} is too large")
 
 
-def _check_images(node: Node, count: int, channels: int, size: Ints) -> None:
-    """Refuse images whose elements kernels cannot number, with their padding."""
-    padded = -(-channels // _BLOCK) * _BLOCK
-    _expect(node, count * padded * prod(size) <= MAX_DIMENSION,
-            f"images of the size {size}, with their padding, and {channels} channels, {padded} in "
-            f"whole blocks, have more than {MAX_DIMENSION} elements")  # fmt: skip
+def _blocked(channels: int) -> int:
+    return -(-channels // _BLOCK) * _BLOCK
+
+
+def _padded(data: Ints, window: Window) -> Ints:
+    parts = zip(data[2:], window.begin, window.end, window.extra, strict=True)
+    return tuple(map(sum, parts))
+
+
+def _check_images(node: Node, planes: int, size: Ints) -> None:
+    """Refuse images whose elements kernels cannot number."""
+    _expect(node, planes * prod(size) <= MAX_DIMENSION,
+            f"{planes} planes (all channels of all images, in whole blocks) of the size {size}, "
+            f"padding included, have more than {MAX_DIMENSION} elements")  # fmt: skip
 
 
 def _check_padded_weight(node: Node, weight: Ints) -> None:
     """Refuse kernels of many taps and few channels, which would be mostly padding."""
-    outputs, inputs = (-(-n // _BLOCK) * _BLOCK for n in weight[:2])
     # one input channel, as of depthwise layers, stays one
-    size = 4 * outputs * (inputs if weight[1] > 1 else 1) * prod(weight[2:])
+    inputs = _blocked(weight[1]) if weight[1] > 1 else 1
+    size = 4 * _blocked(weight[0]) * inputs * prod(weight[2:])
     _expect(node, size <= max(MAX_PADDED_BYTES, 8 * prod(weight)), f"the weight {weight}, its "
             f"channels padded to blocks of {_BLOCK}, would take {size} bytes")  # fmt: skip
 

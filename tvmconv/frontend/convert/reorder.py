@@ -14,6 +14,8 @@ from tvmconv.frontend.graph import Node
 op = relax.op
 # TVM writes a concatenation as one condition inside the other, an input each
 _MAX_JOINED = 32
+# the code of one function for all parts takes LLVM more than proportional time
+_MAX_PARTS = 32
 # an index, and its copy while it is made
 _INDEX_BYTES = 16
 _IndexMode = Literal["edge", "reflect", "wrap"]
@@ -46,6 +48,9 @@ def split(e: Emitter, node: Node) -> Any:
     cuts = np.cumsum(sizes)[:-1].tolist()
     if not cuts:
         return e.value(node.inputs[0])
+    if len(sizes) > _MAX_PARTS:
+        x, bounds = e.value(node.inputs[0]), zip([0, *cuts], [*cuts, shape[axis]], strict=True)
+        return [e.emit(op.strided_slice(x, [axis], [low], [high])) for low, high in bounds]
     parts = e.emit(op.split(e.value(node.inputs[0]), cuts, axis), "split")
     return [e.emit(relax.TupleGetItem(parts, i)) for i in range(len(sizes))]
 
