@@ -42,8 +42,8 @@ _BINARY: dict[str, np.ufunc] = {
 }
 
 _RESHAPES = ("reshape", "squeeze", "expand_dims", "flatten")
-# these take no memory of their own
-_VIEWS = (*_RESHAPES, "broadcast_to", "permute_dims")
+# these take no memory of their own; what is broadcast does as soon as it is emitted
+_VIEWS = (*_RESHAPES, "permute_dims")
 
 
 def fold_constants(graph: Graph) -> None:
