@@ -124,10 +124,12 @@ def build(
     from tvmconv.runtime.threads import prepare
     from tvmconv.selection.policy import make_policy
 
-    report = _stoppable(None if progress is None else carrying(function(progress, "progress")))
+    if progress is not None:
+        progress = carrying(function(progress, "progress"), "progress")
+    report = _stoppable(progress)
     machine = resolve_machine(target, threads)
     if callable(overrides):
-        overrides = carrying(overrides)
+        overrides = carrying(overrides, "overrides")
     policy = make_policy(
         algorithms, error_budget, memory_budget, overrides, search_path(log), finite
     )

@@ -25,7 +25,7 @@ from tvmconv.costs.tile_knobs import OUT_BLOCKS
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.tir.annotations import mark_cases
-from tvmconv.tvm_api.types import Schedule
+from tvmconv.tvm_api.types import BlockRV, Schedule
 
 # Traffic of activations over that of direct convolution: panels are written, then read again.
 _SLOWER_STREAM = 1.25

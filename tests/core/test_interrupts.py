@@ -60,6 +60,8 @@ def test_builds_interrupted_at_any_moment(moments: tuple[float, ...]) -> None:
     assert len(places) == len(moments)
 
 
+# fifty processes that import TVM
+@pytest.mark.timeout(3000)
 @pytest.mark.slow
 def test_builds_interrupted_at_200_moments() -> None:
     random = np.random.default_rng(0)

@@ -8,7 +8,7 @@ from onnx import helper
 
 import tvmconv
 from tests.frontend.onnx_runner import make_model, noise
-from tvmconv.core.errors import ModelError, UnexpectedError
+from tvmconv.core.errors import ConfigError, ModelError, UnexpectedError
 from tvmconv.frontend import infer
 from tvmconv.graph import emit, layout
 from tvmconv.kernels import rules as schedule
@@ -75,6 +75,21 @@ def test_exceptions_of_callbacks_are_the_callers_own() -> None:
         with pytest.raises(LookupError) as caught:
             tvmconv.build(_model(), threads=1, **options)
         assert caught.value is error
+
+
+@pytest.mark.parametrize("function", [int, len, lambda: None, lambda stage, done: None])
+@pytest.mark.parametrize("name", ["progress", "overrides"])
+def test_callbacks_that_cannot_be_called(name, function) -> None:
+    with pytest.raises(ConfigError, match=rf"^{name}=.* cannot be called with 3 arguments"):
+        tvmconv.build(_model(), threads=1, **{name: function})
+
+
+def test_an_error_of_the_same_type_inside_a_callback_is_its_own() -> None:
+    def progress(stage, done, total):
+        return len(5)
+
+    with pytest.raises(TypeError, match="has no len"):
+        tvmconv.build(_model(), threads=1, progress=progress)
 
 
 def test_a_good_model_still_builds() -> None:

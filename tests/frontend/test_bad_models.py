@@ -87,7 +87,7 @@ CONVOLUTIONS: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "kernel too large": (lambda: conv_model((4, 3, 9, 9)), "does not fit"),
     "auto_pad": (lambda: conv_model(auto_pad="SAME"), "auto_pad"),
     "auto_pad and pads": (lambda: conv_model(auto_pad="VALID", pads=[1] * 4), "exclude"),
-    "memory": (lambda: conv_model(pads=[2**23] * 4), "bytes"),
+    "memory": (lambda: conv_model(pads=[2**23] * 4), "elements"),
 }
 
 
@@ -165,6 +165,27 @@ def test_malformed_transposed_convolution() -> None:
         node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up1", **attributes)
         model = make_model([node], {"x": (1, 3, 4, 4)}, ["y"], {"w": noise(*weight)})
         refuse(model, "up1", "ConvTranspose")
+
+
+def test_windows_of_more_elements_than_kernels_can_number() -> None:
+    far = {"pads": [2**16] * 4}
+    pool = helper.make_node("MaxPool", ["x"], ["y"], "pool1", kernel_shape=[3, 3], **far)
+    up = {"pads": [2**20 - 2] * 2 + [0, 0], "strides": [2**20, 2**20]}
+    grown = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up1", **up)
+    refuse(conv_model(dilations=[2**16] * 2, **far), "conv1", "more than 2147483647 elements")
+    refuse(make_model([pool], {"x": (1, 3, 8, 8)}, ["y"]), "pool1", "more than 2147483647 elements")
+    model = make_model([grown], {"x": (1, 1, 2, 2)}, ["y"], {"w": noise(1, 1, 2, 2)})
+    refuse(model, "up1", "more than 2147483647 elements")
+
+
+@pytest.mark.parametrize("weight", [(1, 1, 8000, 8000), (1, 16, 2000, 2000), (16, 2, 2000, 1000)])
+def test_computed_kernels_that_would_be_mostly_padding(weight: tuple[int, ...]) -> None:
+    nodes = [
+        helper.make_node("ConstantOfShape", ["shape"], ["w"], "fill"),
+        helper.make_node("Conv", ["x", "w"], ["y"], "conv1"),
+    ]
+    model = make_model(nodes, {"x": (1, *weight[1:])}, ["y"], {"shape": np.array(weight)})
+    refuse(model, "conv1", "padded to blocks", str(weight))
 
 
 def relu_chain(*pairs: tuple[str, str]) -> onnx.ModelProto:

@@ -14,7 +14,7 @@ from examples.networks import NETWORKS
 from tests.frontend.onnx_runner import make_model, noise, run_reference
 from tests.networks.test_builders import SMALL
 from tvmconv.core.errors import ModelError
-from tvmconv.frontend import read_model
+from tvmconv.frontend import read_model, to_relax
 from tvmconv.frontend.graph import Graph
 
 MIB = 2**20
@@ -188,6 +188,50 @@ def test_a_constant_beyond_the_budget_is_refused_before_it_is_computed(operator:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 64 * MIB
+
+
+TABLES = {
+    "edge": helper.make_node("Pad", ["x", "widths"], ["y"], "table", mode="edge"),
+    "nearest": helper.make_node("Resize", ["x", "", "scales"], ["y"], "table"),
+    "linear": helper.make_node("Resize", ["x", "", "scales"], ["y"], "table", mode="linear"),
+    "cubic": helper.make_node("Resize", ["x", "", "scales"], ["y"], "table", mode="cubic"),
+    "dilated": helper.make_node(
+        "ConvTranspose", ["x", "w"], ["y"], "table", dilations=[8001], pads=[8000, 0]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_that_operators_need_count(name: str) -> None:
+    """Of 8001 rows or more, 16 bytes each or more, where the budget is 32000 bytes."""
+    node = TABLES[name]
+    given = {
+        "widths": np.array([0, 0, 0, 0, 0, 8001]),
+        "scales": np.array([1, 1, 2000.5], np.float32),
+        "w": noise(1, 1, 2),
+    }
+    constants = {key: value for key, value in given.items() if key in node.input}
+    model = make_model([node], {"x": (1, 1, 4)}, ["y"], constants)
+    with pytest.raises(ModelError, match=r"'table' .* bytes of tables.*fold_budget"):
+        to_relax(read_model(model, fold_budget=32000))
+    to_relax(read_model(model, fold_budget=8005 * 64))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_axes_that_stay_need_no_tables(mode: str) -> None:
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], "resize1", mode=mode)
+    scales = np.array([1, 1, 3, 1], np.float32)
+    small, large = (
+        make_model([node], {"x": (1, 1, 4, width)}, ["y"], {"scales": scales})
+        for width in (4, 2**20)
+    )
+    # once before, for what is imported on the way
+    to_relax(read_model(small))
+    tracemalloc.start()
+    to_relax(read_model(large))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < MIB
 
 
 def test_the_budget_grows_with_the_model_and_can_be_given() -> None:

@@ -157,6 +157,38 @@ def test_the_definition_is_that_of_onnxruntime(rank: int) -> None:
     assert checked > 80
 
 
+@pytest.mark.parametrize("size", [(5,), (4, 6), (3, 4, 2)], ids=str)
+def test_the_norm_of_whole_images(size: tuple[int, ...]) -> None:
+    """In one model for all p; onnx.reference has no GlobalLpPool, but the window that is as large.
+
+    The last node's operand is a constant.
+    """
+    x, powers = noise(2, 3, *size), range(1, 6)
+    names = [f"y{p}" for p in powers]
+    whole = [
+        helper.make_node("GlobalLpPool", ["x"], [name], p=p)
+        for name, p in zip(names, powers, strict=True)
+    ]
+    whole += [
+        helper.make_node("GlobalLpPool", ["x"], ["default"]),
+        helper.make_node("GlobalLpPool", ["c"], ["folded"], p=3),
+    ]
+    model = make_model(whole, {"x": x.shape}, [*names, "default", "folded"], {"c": x})
+    *actual, default, folded = run(model, {"x": x}, whole_build)
+    np.testing.assert_array_equal(default, actual[1])
+    np.testing.assert_allclose(folded, actual[2], rtol=1e-6)
+    windows = [
+        helper.make_node("LpPool", ["x"], [name], kernel_shape=size, p=p)
+        for name, p in zip(names, powers, strict=True)
+    ]
+    equal = make_model(windows, {"x": x.shape}, names, opset=22)
+    reference = ReferenceEvaluator(equal).run(None, {"x": x})
+    for expected in (reference, run_reference(model, {"x": x})):
+        for mine, theirs in zip(actual, expected, strict=False):
+            assert mine.shape == theirs.shape
+            np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+
+
 def test_the_definition_is_that_of_onnx_reference() -> None:
     """Where that knows the attributes: explicit padding without dilation and ``ceil_mode``."""
     x, checked = noise(1, 2, 7, 5), 0

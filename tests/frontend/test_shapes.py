@@ -164,3 +164,15 @@ def test_outputs_that_are_inputs_or_constants() -> None:
         [np.maximum(feeds["x"], 0), feeds["x"], noise(2)], results, strict=True
     ):
         np.testing.assert_array_equal(actual, wanted)
+
+
+def test_a_split_in_many_parts() -> None:
+    """More than one function holds the code of."""
+    sizes, x = [1 + i % 3 for i in range(40)], noise(2, 79, 3)
+    names = [f"y{i}" for i in range(40)]
+    node = helper.make_node("Split", ["x", "sizes"], names, "split", axis=1)
+    model = make_model([node], {"x": x.shape}, names, {"sizes": np.array(sizes)})
+    for actual, expected in zip(
+        run(model, {"x": x}), np.split(x, np.cumsum(sizes)[:-1], axis=1), strict=True
+    ):
+        np.testing.assert_array_equal(actual, expected)

@@ -6,11 +6,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from tests.frontend.onnx_runner import make_model
 
@@ -63,10 +64,39 @@ def split(count: int) -> onnx.ModelProto:
 
 
 def single(
-    operator: str, constants: dict[str, np.ndarray], **attributes: object
+    operator: str,
+    constants: dict[str, np.ndarray],
+    shape: tuple[int, ...] = X,
+    **attributes: object,
 ) -> onnx.ModelProto:
     node = helper.make_node(operator, ["x", *constants], ["y"], "only", **attributes)
-    return make_model([node], {"x": X}, ["y"], constants)
+    given = {name: value for name, value in constants.items() if name}
+    return make_model([node], {"x": shape}, ["y"], given)
+
+
+def computed(operator: str, x: tuple[int, ...], shape: list[int], **attributes: object) -> Any:
+    """An operator whose weight of this shape a ConstantOfShape makes."""
+    one = numpy_helper.from_array(np.ones(1, np.float32))
+    nodes = [
+        helper.make_node("ConstantOfShape", ["shape"], ["w"], "fill", value=one),
+        helper.make_node(operator, ["x", "w"], ["y"], "only", **attributes),
+    ]
+    return make_model(nodes, {"x": x}, ["y"], {"shape": np.array(shape)})
+
+
+def resized(mode: str, *scales: float) -> onnx.ModelProto:
+    constants = {"": np.zeros(0), "s": np.array(scales, np.float32)}
+    return single("Resize", constants, (1, 1, 1, 4), mode=mode)
+
+
+def padded_integers() -> onnx.ModelProto:
+    nodes = [
+        helper.make_node("Cast", ["x"], ["i"], to=onnx.TensorProto.INT32),
+        helper.make_node("Pad", ["i", "p"], ["padded"], "only"),
+        helper.make_node("Cast", ["padded"], ["y"], to=onnx.TensorProto.FLOAT),
+    ]
+    widths = np.array([0, 0, 1 << 14, 0, 0, 0, 1 << 14, 1 << 13])
+    return make_model(nodes, {"x": (1, 1, 4, 4)}, ["y"], {"p": widths})
 
 
 MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
@@ -88,6 +118,52 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "pooling": lambda: single(
         "AveragePool", {}, kernel_shape=[5000, 5000], pads=[4999, 4999, 4999, 4999]
     ),
+    "pad of integers": padded_integers,
+    "pad by the edge": lambda: single(
+        "Pad", {"p": np.array([0] * 7 + [1 << 28])}, (1, 1, 1, 4), mode="edge"
+    ),
+    "pad by the edge within the budget": lambda: single(
+        "Pad", {"p": np.array([0] * 7 + [1 << 24])}, (1, 1, 1, 4), mode="edge"
+    ),
+    "resize of one axis": lambda: resized("nearest", 1, 1, 1, (1 << 26) + 0.5),
+    "linear resize of one axis": lambda: resized("linear", 1, 1, 1, 1 << 26),
+    "cubic resize of one axis": lambda: resized("cubic", 1, 1, 1, 1 << 26),
+    "cubic resize within the budget": lambda: resized("cubic", 1, 1, 1, 1_000_000),
+    "resize of an image row by row": lambda: resized("linear", 1, 1, 1 << 14, 1 << 12),
+    "dilated transposed kernel": lambda: computed(
+        "ConvTranspose",
+        (1, 1, 2, 2),
+        [1, 1, 2, 2],
+        dilations=[1 << 20] * 2,
+        pads=[(1 << 20) - 2] * 2 + [0, 0],
+    ),
+    "dilated transposed kernel within the budget": lambda: computed(
+        "ConvTranspose",
+        (1, 1, 2, 2),
+        [1, 1, 2, 2],
+        dilations=[8000] * 2,
+        pads=[7998] * 2 + [0, 0],
+    ),
+    "strides of a transposed kernel": lambda: computed(
+        "ConvTranspose", (1, 16, 2, 2), [16, 16, 2, 2], strides=[4096] * 2, pads=[2048] * 4
+    ),
+    "transposed kernel": lambda: computed("ConvTranspose", (1, 1, 2, 2), [1, 1, 8000, 8000]),
+    "kernel of one channel": lambda: computed("Conv", (1, 1, 8000, 8000), [1, 1, 8000, 8000]),
+    "kernel within the bound": lambda: computed("Conv", (1, 1, 2800, 2800), [1, 1, 2800, 2800]),
+    "groups of two channels": lambda: computed(
+        "Conv", (1, 1 << 20, 1, 1), [1 << 20, 2, 3, 3], group=1 << 19, pads=[1] * 4
+    ),
+    "depthwise kernels": lambda: computed(
+        "Conv", (1, 1 << 20, 1, 1), [1 << 20, 1, 3, 3], group=1 << 20, pads=[1] * 4
+    ),
+    "pointwise kernels": lambda: computed("Conv", (1, 8000, 1, 1), [8000, 8000, 1, 1]),
+    "dilation": lambda: computed(
+        "Conv", (1, 16, 64, 64), [16, 16, 3, 3], dilations=[1 << 23] * 2, pads=[1 << 23] * 4
+    ),
+    "row": lambda: computed("Conv", (1, 1, 1, 1 << 28), [1, 1, 1, 3]),
+    "row within the bound": lambda: computed("Conv", (1, 1, 1, 1 << 26), [1, 1, 1, 3]),
+    "product": lambda: computed("MatMul", (1, 8000), [8000, 8000]),
+    "product with one column": lambda: computed("MatMul", (1, 1 << 26), [1 << 26, 1]),
 }
 
 

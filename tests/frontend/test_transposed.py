@@ -132,6 +132,20 @@ def test_output_padding_returns_what_the_end_padding_cut_off() -> None:
     np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-4, atol=1e-5)
 
 
+def test_phases_that_would_hold_nothing_but_zeros() -> None:
+    """Strides far beyond the kernel: it stays a plain loop, and the build says so."""
+    attributes: Attributes = {"strides": [2100, 2100], "pads": [2097, 2098, 1, 2]}
+    x, weight = noise(1, 1, 2, 2), noise(1, 1, 3, 3, seed=1)
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up", **attributes)
+    model = make_model([node], {"x": x.shape}, ["y"], {"w": weight})
+    with pytest.warns(UserWarning, match=r"plain loops.*up"):
+        (actual,) = run(model, {"x": x}, whole_build)
+    (expected,) = run_reference(model, {"x": x})
+    assert actual.shape == expected.shape == (1, 1, 5, 3)
+    assert expected.any()
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_the_definition_is_that_of_onnxruntime() -> None:
     """But for SAME paddings of an output beyond what the taps reach, which it makes smaller."""
     checked, x = 0, noise(*SHAPE)

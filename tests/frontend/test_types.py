@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.frontend.bad_models import refuse
-from tests.frontend.onnx_runner import noise, run
+from tests.frontend.onnx_runner import noise, run, whole_build
 
 _PLANE = (1, 2, 5, 5)
 
@@ -57,6 +57,20 @@ def test_a_type_is_judged_by_the_models_operator_set() -> None:
     refuse(_model("MaxPool", TensorProto.INT8, TensorProto.INT8, 11, **kernel), "does not take")
     model = _model("MaxPool", TensorProto.INT8, TensorProto.INT8, 12, **kernel)
     np.testing.assert_array_equal(run(model, {"x": data})[0], data[:, :, 2:, 2:])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32", "int64", "float16", "float64"])
+def test_padding_of_any_type(dtype: str) -> None:
+    code = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model = _model("Pad", code, code)
+    value = np.array(3, dtype)
+    for name, array in (("p", np.array([0, 1, 0, 2, 1, 0, 2, 0])), ("v", value)):
+        model.graph.node[0].input.append(name)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    x = (10 * noise(*_PLANE)).astype(dtype)
+    expected = np.pad(x, [(0, 1), (1, 0), (0, 2), (2, 0)], constant_values=value)
+    np.testing.assert_array_equal(run(model, {"x": x})[0], expected)
+    np.testing.assert_array_equal(run(model, {"x": x}, whole_build)[0], expected)
 
 
 @pytest.mark.parametrize("declared", ["BOOL", "INT64", "BFLOAT16", "DOUBLE"])

@@ -10,11 +10,12 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops import op_max_pool
 
 # said by Python where a model rounds infinity or NaN to an integer, such as GridSample's indices:
 # C leaves open what the integer is, so that runtimes and processors differ
 UNDEFINED = ("cannot convert float infinity to integer", "cannot convert float NaN to integer")
-_RANKING = ("ArgMax", "ArgMin", "TopK")
+_RANKING = ("ArgMax", "ArgMin", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "TopK")
 
 
 class LpNormalization(OpRun):
@@ -29,9 +30,27 @@ class LpNormalization(OpRun):
         return (np.where(norm == 0, 0, x / np.where(norm == 0, 1, norm)).astype(x.dtype),)
 
 
+class MaxPool(op_max_pool.MaxPool):
+    """By onnx's method for strides, which takes ``pads`` as defined: all begins, then all ends.
+
+    The one that onnx has for windows of stride 1 takes begin and end of each axis in turn.
+    """
+
+    op_domain = ""
+
+    def _run(self, x: Any, pads: Any = None, **attributes: Any) -> Any:
+        if not pads or not any(pads):
+            return super()._run(x, pads=pads, **attributes)
+        result = self._max_pool(x, pads=pads, **attributes)
+        # a window without any element, which has no largest one, leaves zero
+        if not np.all(self._max_pool(np.ones_like(x), pads=pads, **attributes)[0]):
+            raise ValueError("a window lies in the padding")
+        return result
+
+
 def reference(model: onnx.ModelProto) -> ReferenceEvaluator:
-    """onnx's evaluator, its known error mended."""
-    return ReferenceEvaluator(model, new_ops=[LpNormalization])
+    """onnx's evaluator, its known errors mended."""
+    return ReferenceEvaluator(model, new_ops=[LpNormalization, MaxPool])
 
 
 def skips_input(model: onnx.ModelProto) -> bool:

@@ -9,7 +9,7 @@ from onnx import helper
 
 from tests.frontend.onnx_runner import make_model, noise, run_reference
 from tests.fuzz.disputed import UNDEFINED, ranks_nan, reference, skips_input
-from tests.fuzz.models import _nudged, compare
+from tests.fuzz.models import _nudged, compare, rounds_to_half
 
 
 def test_the_mended_normalisation_agrees_with_onnxruntime() -> None:
@@ -21,8 +21,26 @@ def test_the_mended_normalisation_agrees_with_onnxruntime() -> None:
         np.testing.assert_allclose(mended, run_reference(model, {"x": x})[0], 1e-5)
 
 
-def test_ranks_of_nan() -> None:
-    nodes = [helper.make_node("Acos", ["x"], ["a"]), helper.make_node("ArgMax", ["a"], ["y"])]
+@pytest.mark.parametrize("stride", [1, 2])
+def test_the_mended_pooling_agrees_with_onnxruntime(stride: int) -> None:
+    x = noise(1, 2, 5, 6)
+
+    def pool(*pads: int) -> onnx.ModelProto:
+        node = helper.make_node(
+            "MaxPool", ["x"], ["y"], kernel_shape=[3, 3], strides=[stride] * 2, pads=pads
+        )
+        return make_model([node], {"x": x.shape}, ["y"])
+
+    for pads in ((0, 0, 0, 0), (1, 1, 1, 1), (0, 1, 2, 0), (2, 0, 1, 2)):
+        mended = reference(pool(*pads)).run(None, {"x": x})[0]
+        np.testing.assert_array_equal(mended, run_reference(pool(*pads), {"x": x})[0])
+    with pytest.raises(ValueError, match="in the padding"):
+        reference(pool(0, 0, 4, 0)).run(None, {"x": x})
+
+
+@pytest.mark.parametrize("operator", ["ArgMax", "ReduceMin"])
+def test_ranks_of_nan(operator: str) -> None:
+    nodes = [helper.make_node("Acos", ["x"], ["a"]), helper.make_node(operator, ["a"], ["y"])]
     model = make_model(nodes, {"x": (4,)}, ["y"])
     assert ranks_nan(model, {"x": np.array([0, 2, 0.5, 1], np.float32)})
     assert not ranks_nan(model, {"x": np.array([0, 1, 0.5, 1], np.float32)})
@@ -63,3 +81,17 @@ def test_nudges_reach_every_floating_point_type() -> None:
         assert moved.dtype == dtype
         assert (moved != x).mean() > 0.2
         np.testing.assert_allclose(moved, x, 5 * max(1e-6, float(np.finfo(dtype).eps)))
+
+
+def test_half_precision_on_the_way_counts() -> None:
+    """Norms are rounded to it here and in onnx.reference; onnxruntime leaves the Casts out."""
+    half, single = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
+    for middle in (half, single):
+        nodes = [
+            helper.make_node("Cast", ["x"], ["a"], to=middle),
+            helper.make_node("LpNormalization", ["a"], ["b"]),
+            helper.make_node("Cast", ["b"], ["y"], to=single),
+        ]
+        model = make_model(nodes, {"x": (64, 64)}, ["y"], opset=22)
+        assert rounds_to_half(model) == (middle == half)
+        assert compare(model.SerializeToString(), lambda stage: None)

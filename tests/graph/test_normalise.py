@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,64 @@ def test_chain_of_constants_folds_away():
     fold_constants(graph)
     assert [node.op for node in graph.nodes] == ["multiply"]
     np.testing.assert_array_equal(scaled.const(1).ravel(), [2, 2])
+
+
+def _one_constant_to_sum(length: int, width: int) -> Graph:
+    """x + a chain of negations, each of which but the first reads a computed constant."""
+    x = Value((1,), "float32", "x")
+    value, nodes = constant(np.broadcast_to(np.float32(2), (width,))), []
+    for _ in range(length):
+        nodes.append(make_node("negative", [value], (width,)))
+        value = nodes[-1].output
+    nodes.append(make_node("add", [x, value], (width,)))
+    return Graph([x], nodes, [nodes[-1].output])
+
+
+def test_constants_of_any_size_fold_if_the_given_ones_are_as_large():
+    """One of 272 MB, from half as many."""
+    given = constant(np.ones(34_000_000, np.float32))
+    product = make_node("multiply", [given, constant(np.array(3, np.float32))], given.dims)
+    last = make_node("add", [Value(given.dims, "float32", "x"), product.output], given.dims)
+    graph = Graph([last.args[0]], [product, last], [last.output])
+    fold_constants(graph)
+    assert graph.nodes == [last]
+    assert last.const(1)[-1] == 3
+
+
+def test_used_constants_are_released():
+    graph = _one_constant_to_sum(30, 4_000_000)
+    tracemalloc.start()
+    fold_constants(graph)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [node.op for node in graph.nodes] == ["add"]
+    assert peak < 130e6
+    assert graph.nodes[0].const(1)[0] == 2
+
+
+def test_views_keep_what_they_show():
+    """The budget counts an array until its last view is used up."""
+    x = Value((4, 3), "float32", "x")
+    row = make_node("negative", [constant(np.arange(12, dtype=np.float32))], (12,))
+    shaped = make_node("reshape", [row.output], (3, 4))
+    turned = make_node("permute_dims", [shaped.output], (4, 3), attrs={"axes": (1, 0)})
+    once, twice = (make_node("add", [x, turned.output], (4, 3)) for _ in range(2))
+    graph = Graph([x], [row, shaped, turned, once, twice], [once.output, twice.output])
+    fold_constants(graph)
+    assert graph.nodes == [once, twice]
+    np.testing.assert_array_equal(twice.const(1), -np.arange(12).reshape(3, 4).T)
+
+
+def test_constants_beyond_the_budget_stay_with_the_model():
+    """Forty of 16 MB, all alive at the end, computed from next to nothing."""
+    x, seed = Value((1,), "float32", "x"), constant(np.broadcast_to(np.float32(2), (2_000_000,)))
+    parts = [make_node("multiply", [seed, seed], seed.dims) for _ in range(40)]
+    ends = [make_node("add", [x, part.output], seed.dims) for part in parts]
+    graph = Graph([x], [*parts, *ends], [end.output for end in ends])
+    fold_constants(graph)
+    left = sum(node.op == "multiply" for node in graph.nodes)
+    assert 0 < left < 40
+    assert (40 - left) * 16e6 <= 2**28
 
 
 def test_equal_calls_are_computed_once():

@@ -155,9 +155,14 @@ def _step_nodes(step: EpilogueOp, x: str, constants: dict[str, FloatArray]) -> l
 
 
 def write_model_case(
-    folder: Path, path: Path, shapes: Mapping[str, tuple[int, ...]] | None
+    folder: Path,
+    path: Path,
+    shapes: Mapping[str, tuple[int, ...]] | None,
+    fold_budget: int | None = None,
 ) -> CaseInfo:
     """A folder for a whole model with seeded inputs; the reference is left to a worker.
+
+    ``shapes`` and ``fold_budget`` are those of :func:`tvmconv.build`.
 
     Raises
     ------
@@ -168,7 +173,7 @@ def write_model_case(
 
     from tvmconv.frontend import read_model
 
-    loaded = read_model(path, shapes=dict(shapes) if shapes else None)
+    loaded = read_model(path, dict(shapes) if shapes else None, fold_budget)
     graph = loaded.graph
     generator = np.random.default_rng(SEED)
     inputs = {t.name: random_input(t.shape, t.dtype, generator) for t in loaded.inputs}

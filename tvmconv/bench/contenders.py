@@ -28,7 +28,10 @@ def contenders(plan: Plan, kind: str) -> list[Contender]:
             found.append(own(f"{OWN} {label}", f"{OWN} gemm", prepacked=prepacked))
     elif kind == "models":
         names = [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
-        found += [own(label, OWN, algorithms=names, log=log) for label, log in _builds(plan)]
+        found += [
+            own(label, OWN, algorithms=names, log=log, fold_budget=plan.fold_budget)
+            for label, log in _builds(plan)
+        ]
         if plan.relax_pass:
             found.append(
                 own(f"{OWN} relax", f"{OWN} relax", algorithms=names, log=plan.log, relax=True)

@@ -48,8 +48,8 @@ class Plan:
         Thread counts, one pass each.
     rounds, seconds
         Interleaved rounds, and time for one contender in one round.
-    shapes
-        Input shapes of the models.
+    shapes, fold_budget
+        Of the models, as of ``tvmconv.build``.
     algorithms
         What our rows are, as ``--algorithms`` writes it; empty for every algorithm that computes
         one of the layers.
@@ -76,6 +76,7 @@ class Plan:
     products: tuple[suite_files.Product, ...] = ()
     log: str | None = None
     relax_pass: bool = False
+    fold_budget: int | None = None
 
     def python(self, peer: str) -> str:
         """The interpreter that runs a peer."""
@@ -101,6 +102,7 @@ def make_plan(
     memory: bool = False,
     log: str | None = None,
     relax_pass: bool = False,
+    fold_budget: int | None = None,
 ) -> Plan:
     """Check the user's words and turn them into a plan.
 
@@ -124,7 +126,7 @@ def make_plan(
         Batch size of every layer, in place of its own.
     stages, cold, memory
         What to measure beside warm calls; see :class:`Extras`.
-    log, relax_pass
+    log, relax_pass, fold_budget
         As of :class:`Plan`.
 
     Raises
@@ -162,6 +164,7 @@ def make_plan(
         products=products,
         log=log,
         relax_pass=relax_pass,
+        fold_budget=fold_budget,
     )
 
 
@@ -236,6 +239,7 @@ def run_plan(
         "cold_cache_bytes": plan.extras.cold_bytes,
         "memory": plan.extras.memory,
         "log": plan.log,
+        "fold_budget": plan.fold_budget,
     }
     results: list[CaseResult] = []
     for threads in plan.threads:
@@ -270,7 +274,7 @@ def _measure(
         folder = Path(name)
         options: dict[str, Any] = {}
         if isinstance(case, Path):
-            info = write_model_case(folder, case, plan.shapes)
+            info = write_model_case(folder, case, plan.shapes, plan.fold_budget)
             reference = peer_table.PEERS["onnxruntime"]
             write_reference(
                 Contender("reference", reference.module, plan.python("onnxruntime")), folder

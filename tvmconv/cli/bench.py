@@ -44,6 +44,7 @@ def command(
         float, typer.Option(min=0.001, help="Time for one peer in one round.")
     ] = 0.2,
     shape: options.Shape = None,
+    fold_budget: options.FoldBudget = None,
     log: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
@@ -147,6 +148,7 @@ def command(
             rounds=rounds,
             seconds=seconds,
             shapes=options.parse_shapes(shape) or {},
+            fold_budget=options.fold_bytes(fold_budget),
             peer_python=peer_python or [],
             algorithms=algorithms,
             batch=batch,

@@ -220,8 +220,19 @@ def parse_choices(
         override,
         log,
         finite,
-        byte_count(fold_budget, "--fold-budget") if fold_budget is not None else None,
+        fold_bytes(fold_budget),
     )
+
+
+def fold_bytes(text: str | None) -> int | None:
+    """``--fold-budget`` in bytes.
+
+    Raises
+    ------
+    InputError
+        If it is no size.
+    """
+    return None if text is None else byte_count(text, "--fold-budget")
 
 
 def byte_count(text: str, option: str) -> int:

@@ -72,6 +72,7 @@ def command(
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
+    fold_budget: options.FoldBudget = None,
     as_json: options.Json = False,
     save: options.Save = None,
 ) -> None:
@@ -114,6 +115,7 @@ def command(
     path = log or default_log(machine)
     check_destination(path)
     shapes = options.parse_shapes(shape)
+    folding = options.fold_bytes(fold_budget)
     settings = Settings(
         trials=trials_per_layer,
         early_stop=early_stop,
@@ -123,7 +125,7 @@ def command(
     )
     with ExitStack() as stack:
         stack.enter_context(_stoppable())
-        tasks = collect(machine, models or [], suite or [], layer or [], shapes)
+        tasks = collect(machine, models or [], suite or [], layer or [], shapes, folding)
         tell(f"{len(tasks)} workloads, log {path}")
         start = time.monotonic()
         pool = stack.enter_context(Pool())

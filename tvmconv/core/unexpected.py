@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from tvmconv.core.errors import TvmconvError, UnexpectedError
+from tvmconv.core.arguments import shown
+from tvmconv.core.errors import ConfigError, TvmconvError, UnexpectedError
 
 Result = TypeVar("Result")
 
@@ -51,14 +52,23 @@ def summary(error: BaseException) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def carrying(function: Callable[..., Result]) -> Callable[..., Result]:
-    """A caller's function whose exceptions :func:`reported` lets through as they are."""
+def carrying(function: Callable[..., Result], name: str) -> Callable[..., Result]:
+    """A caller's function whose exceptions :func:`reported` lets through as they are.
+
+    ``name`` is the argument's, for an error of its own where the function cannot be called so.
+    """
 
     def call(*arguments: object) -> Result:
         try:
             return function(*arguments)
         except Exception as error:
-            raise Carried(error) from error
+            begun = error.__traceback__ is not None and error.__traceback__.tb_next is not None
+            if begun or not isinstance(error, TypeError):
+                raise Carried(error) from error
+            raise ConfigError(
+                f"{name}={shown(function)} cannot be called with {len(arguments)} arguments "
+                f"({summary(error)}); give a function that takes them"
+            ) from error
 
     return call
 

@@ -36,7 +36,7 @@ def to_relax(loaded: LoadedModel) -> IRModule:
     """
     from tvmconv.frontend.convert import convert_graph
 
-    return convert_graph(loaded.graph)
+    return convert_graph(loaded.graph, loaded.fold_budget)
 
 
 def __getattr__(name: str) -> Any:

@@ -33,6 +33,7 @@ LpPool                 ``nn.avg_pool2d`` of the powers, padding counted, ``multi
                        then the root
 GlobalAveragePool      ``mean(x, axis=[2, 3], keepdims=True)``
 GlobalMaxPool          ``max(x, axis=[2, 3], keepdims=True)``
+GlobalLpPool           ``sum`` of the powers over the axes, then the root
 LRN                    squares, ``nn.avg_pool2d`` over the channel axis of a (N, 1, C, H*W)
                        view, then ``divide(x, power(base, c))``
 Softmax, LogSoftmax    ``nn.softmax(x, axis)``, ``nn.log_softmax(x, axis)``

@@ -8,6 +8,8 @@ MAX_NODES = 200_000
 MAX_NODE_VALUES = 4096  # inputs or outputs of one node
 MAX_ATTRIBUTE_VALUES = 1_000_000
 MAX_WINDOW_VALUE = 2**24  # kernel size, stride, dilation, padding
+# a weight that is padded to whole blocks of channels, where that at least doubles it
+MAX_PADDED_BYTES = 2**29
 MAX_RANK = 8
 MAX_NESTING = 8
 MAX_DIMENSION = 2**31 - 1

@@ -30,6 +30,8 @@ class LoadedModel:
         Of the model file (or its serialised form) followed by its external data files, hex.
     graph
         The simplified graph that :func:`tvmconv.frontend.to_relax` converts.
+    fold_budget
+        Most bytes of tables that the conversion may make.
     """
 
     name: str
@@ -37,6 +39,7 @@ class LoadedModel:
     outputs: tuple[TensorInfo, ...]
     sha256: str
     graph: Graph
+    fold_budget: int
 
     @property
     def proto(self) -> onnx.ModelProto:

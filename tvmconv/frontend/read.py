@@ -74,4 +74,5 @@ def _read(source: Source, shapes: Shapes | None, fold_budget: int | None) -> Loa
         size = source.size + (external.size if external else 0)
         fold_budget = FREE_FOLD_BYTES + FOLD_BYTES_PER_BYTE * size
     graph = simplify(infer_graph(proto, opset, inputs, constants, fold_budget))
-    return LoadedModel(source.name, graph.inputs, graph.outputs, source.digest.hexdigest(), graph)
+    digest = source.digest.hexdigest()
+    return LoadedModel(source.name, graph.inputs, graph.outputs, digest, graph, fold_budget)

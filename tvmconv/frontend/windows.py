@@ -7,10 +7,13 @@ from the node and its operands' shapes alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from tvmconv.frontend.graph import Node
-from tvmconv.frontend.limits import MAX_DIMENSION, MAX_WINDOW_VALUE
+from tvmconv.frontend.limits import MAX_DIMENSION, MAX_PADDED_BYTES, MAX_WINDOW_VALUE
 
+# channels that kernels handle at a time, on the machine with the most
+_BLOCK = 16
 _EXPORT = "correct the model and export it again"
 Ints = tuple[int, ...]
 
@@ -49,7 +52,11 @@ def conv_window(node: Node, data: Ints, weight: Ints, bias: Ints | None) -> Wind
     if bias is not None:
         _expect(node, bias == (weight[0],), f"the bias has shape {bias}, not ({weight[0]},)")
     _check_kernel_shape(node, weight[2:])
-    return _resolve(node, data[2:], weight[2:], groups=groups)
+    _check_padded_weight(node, weight)
+    window = _resolve(node, data[2:], weight[2:], groups=groups)
+    _check_images(node, data[0] * _blocked(data[1]), _padded(data, window))
+    _check_images(node, data[0] * _blocked(weight[0]), window.output)
+    return window
 
 
 def pool_window(node: Node, data: Ints) -> Window:
@@ -58,7 +65,9 @@ def pool_window(node: Node, data: Ints) -> Window:
     kernel = _list(node, "kernel_shape", len(data) - 2, 1)
     _expect(node, kernel is not None, "attribute kernel_shape is missing")
     assert kernel is not None
-    return _resolve(node, data[2:], kernel, ceil_mode=bool(node.attrs.get("ceil_mode", 0)))
+    window = _resolve(node, data[2:], kernel, ceil_mode=bool(node.attrs.get("ceil_mode", 0)))
+    _check_images(node, data[0] * data[1], _padded(data, window))
+    return window
 
 
 def conv_transpose_window(node: Node, data: Ints, weight: Ints, bias: Ints | None) -> Window:
@@ -87,6 +96,7 @@ def conv_transpose_window(node: Node, data: Ints, weight: Ints, bias: Ints | Non
         s * (n - 1) + e + (k - 1) * d + 1
         for s, n, e, k, d in zip(strides, size, extra, kernel, dilations, strict=True)
     )
+    _check_images(node, data[0] * _blocked(weight[1] * groups), full)
     wanted = node.attrs.get("output_shape")
     if wanted is not None and len(wanted) == rank + 2:
         _expect(node, tuple(wanted[:2]) == (data[0], weight[1] * groups),
@@ -177,6 +187,31 @@ def _check_kernel_shape(node: Node, kernel: Ints) -> None:
     _expect(node, given is None or given == kernel,
             f"kernel_shape={given} contradicts the weight's spatial size {kernel}")  # fmt: skip
     _expect(node, max(kernel) <= MAX_WINDOW_VALUE, f"the kernel {kernel} is too large")
+
+
+def _blocked(channels: int) -> int:
+    return -(-channels // _BLOCK) * _BLOCK
+
+
+def _padded(data: Ints, window: Window) -> Ints:
+    parts = zip(data[2:], window.begin, window.end, window.extra, strict=True)
+    return tuple(map(sum, parts))
+
+
+def _check_images(node: Node, planes: int, size: Ints) -> None:
+    """Refuse images whose elements kernels cannot number."""
+    _expect(node, planes * prod(size) <= MAX_DIMENSION,
+            f"{planes} planes (all channels of all images, in whole blocks) of the size {size}, "
+            f"padding included, have more than {MAX_DIMENSION} elements")  # fmt: skip
+
+
+def _check_padded_weight(node: Node, weight: Ints) -> None:
+    """Refuse kernels of many taps and few channels, which would be mostly padding."""
+    # one input channel, as of depthwise layers, stays one
+    inputs = _blocked(weight[1]) if weight[1] > 1 else 1
+    size = 4 * _blocked(weight[0]) * inputs * prod(weight[2:])
+    _expect(node, size <= max(MAX_PADDED_BYTES, 8 * prod(weight)), f"the weight {weight}, its "
+            f"channels padded to blocks of {_BLOCK}, would take {size} bytes")  # fmt: skip
 
 
 def _list(node: Node, name: str, count: int, low: int) -> Ints | None:

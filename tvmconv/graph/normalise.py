@@ -8,6 +8,7 @@ matrix product with a constant right side a ``dense`` node of the same form.
 from __future__ import annotations
 
 import math
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,8 @@ def _split_batch_norm(node: Node, mapping: dict[Value, Value]) -> list[Node]:
     return steps
 
 
+# elements of a dense weight with fewer outputs than a block
+_MOST_PADDED = 2**23
 _SHAPE_ONLY = ("reshape", "expand_dims", "squeeze", "flatten")
 # what a reduction of two stacked tensors is
 _OF_TWO = {"sum": "add", "max": "maximum", "min": "minimum"}
@@ -125,6 +128,8 @@ def _is_dense(node: Node) -> bool:
         and weight.is_const
         and len(weight.dims) == 2
         and not data.is_const
+        # a block that holds few outputs takes many times the weight's memory
+        and (weight.dims[1] >= 16 or prod(weight.dims) <= _MOST_PADDED)
     )
 
 

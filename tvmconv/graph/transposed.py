@@ -11,9 +11,11 @@ zero-insertion form would multiply, apart from the ragged taps of the last phase
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
+from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES
 from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.affine import channel_affine
 from tvmconv.graph.ir import Array, Graph, Node, Value, constant, make_node
@@ -57,7 +59,7 @@ def lower_transposed(graph: Graph, lanes: int) -> None:
     """
     rewritten: list[Node] = []
     for node in graph.nodes:
-        if _is_supported(node):
+        if _is_supported(node) and _packed_bytes(node, lanes) <= _most_bytes(node):
             rewritten += _rewrite(graph, node, lanes)
         else:
             rewritten.append(node)
@@ -76,6 +78,30 @@ def _is_supported(node: Node) -> bool:
     )
 
 
+def _most_bytes(node: Node) -> int:
+    """Memory that the phases of a weight may take: dilation and strides beyond the kernel add."""
+    return FREE_FOLD_BYTES + FOLD_BYTES_PER_BYTE * np.asarray(node.const(1)).nbytes
+
+
+def _packed_bytes(node: Node, lanes: int) -> int:
+    """Memory of all phases, with the channels that kernels add to fill a block."""
+    strides, groups = tuple(node.attrs["strides"]), int(node.attrs["groups"])
+    spans = _spans(node.args[1].dims[2:], node.attrs["dilation"])
+    taps = prod(-(-span // stride) for span, stride in zip(spans, strides, strict=True))
+    inputs = -(-node.args[1].dims[0] // groups // lanes) * lanes
+    outputs = -(-groups * prod(strides) * _phase_channels(node, lanes) // lanes) * lanes
+    return 4 * int(taps * inputs * outputs)
+
+
+def _phase_channels(node: Node, lanes: int) -> int:
+    """Channels of a phase, in whole blocks where that costs less than half of the work."""
+    groups = int(node.attrs["groups"])
+    inner = int(node.output.dims[1]) // groups
+    if groups == 1 and prod(node.attrs["strides"]) > 1 and 2 * inner >= lanes:
+        return -(-inner // lanes) * lanes
+    return inner
+
+
 def _rewrite(graph: Graph, node: Node, lanes: int) -> list[Node]:
     data, weight = node.args[0], np.asarray(node.const(1))
     groups, strides = node.attrs["groups"], tuple(node.attrs["strides"])
@@ -83,9 +109,7 @@ def _rewrite(graph: Graph, node: Node, lanes: int) -> list[Node]:
     n, out_channels, out_h, out_w = node.output.dims
     inner = out_channels // groups
     phases = strides[0] * strides[1]
-    stride = inner
-    if groups == 1 and phases > 1 and 2 * inner >= lanes:
-        stride = -(-inner // lanes) * lanes
+    stride = _phase_channels(node, lanes)
     padding = node.attrs["padding"]
     rows = _axis(data.dims[2], out_h, weight.shape[2], strides[0], padding[0])
     columns = _axis(data.dims[3], out_w, weight.shape[3], strides[1], padding[1])
@@ -130,11 +154,13 @@ def _dilate(weight: Array, dilation: tuple[int, ...]) -> Array:
     """Store the zeros between the taps of a dilated kernel."""
     if tuple(dilation) == (1, 1):
         return weight
-    i, o, height, width = weight.shape
-    shape = (i, o, (height - 1) * dilation[0] + 1, (width - 1) * dilation[1] + 1)
-    spread = np.zeros(shape, weight.dtype)
+    spread = np.zeros((*weight.shape[:2], *_spans(weight.shape[2:], dilation)), weight.dtype)
     spread[:, :, :: dilation[0], :: dilation[1]] = weight
     return spread
+
+
+def _spans(kernel: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple((size - 1) * step + 1 for size, step in zip(kernel, dilation, strict=True))
 
 
 def _phase_weight(

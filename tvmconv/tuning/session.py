@@ -72,8 +72,11 @@ def collect(
     suites: Sequence[str] = (),
     layers: Sequence[str] = (),
     shapes: Mapping[str, Sequence[int]] | None = None,
+    fold_budget: int | None = None,
 ) -> tuple[Task, ...]:
     """The distinct convolution workloads of everything that is to be tuned.
+
+    ``shapes`` and ``fold_budget`` are those of :func:`tvmconv.build` for the models.
 
     Raises
     ------
@@ -91,7 +94,7 @@ def collect(
         )
 
     for model in models:
-        for name, workload in _of_model(model, machine, shapes):
+        for name, workload in _of_model(model, machine, shapes, fold_budget):
             add(name, workload, 1)
     for suite in suites:
         for layer in library.load(suite):
@@ -230,7 +233,10 @@ def host_provenance() -> dict[str, Any]:
 
 
 def _of_model(
-    model: str | os.PathLike[str], machine: Machine, shapes: Mapping[str, Sequence[int]] | None
+    model: str | os.PathLike[str],
+    machine: Machine,
+    shapes: Mapping[str, Sequence[int]] | None,
+    fold_budget: int | None,
 ) -> Iterable[tuple[str, Conv2dWorkload]]:
     """Names and workloads of a model's convolutions, as a build sees them."""
     from tvmconv.frontend import read_model, to_relax
@@ -239,7 +245,7 @@ def _of_model(
     from tvmconv.graph.lower import prepare
     from tvmconv.graph.read import read_function
 
-    graph = read_function(to_relax(read_model(model, shapes))["main"], layer_name)
+    graph = read_function(to_relax(read_model(model, shapes, fold_budget))["main"], layer_name)
     prepare(graph, machine)
     plan = plan_layouts(graph, machine)
     return [(decision.layer, decision.workload) for decision in plan.decisions.values()]

@@ -32,6 +32,7 @@ def _model(case: Case, threads: int) -> Session:
         threads=threads,
         algorithms=case.options.get("algorithms"),
         log=case.options.get("log"),
+        fold_budget=case.options.get("fold_budget"),
     )
     call = model.bind(dict(case.inputs))
 

@@ -32,11 +32,14 @@ _FAMILIES = (
 )
 
 
-def convert_graph(graph: Graph) -> IRModule:
-    """Build ``main`` from a graph; see :func:`tvmconv.frontend.to_relax`."""
+def convert_graph(graph: Graph, budget: int) -> IRModule:
+    """Build ``main`` from a graph; see :func:`tvmconv.frontend.to_relax`.
+
+    ``budget`` is the most bytes of tables, such as indices along an axis, that converters make.
+    """
     converters = [_find(node) for node in graph.nodes]
     builder = relax.BlockBuilder()
-    emitter = Emitter(graph, builder)
+    emitter = Emitter(graph, builder, budget)
     params = []
     for info in graph.inputs:
         param = relax.Var(info.name, relax.TensorType(info.shape, info.dtype))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from tvmconv.frontend.convert.emitter import Emitter, constant
@@ -57,6 +59,7 @@ def conv_transpose(e: Emitter, node: Node) -> RelaxExpr:
     if max(window.dilations) > 1:
         kernel = e.constant(node, 1, "weight")
         spans = [(k - 1) * d + 1 for k, d in zip(window.kernel, window.dilations, strict=True)]
+        e.reserve(node, prod((*kernel.shape[:2], *spans)) * kernel.itemsize)
         spread = np.zeros((*kernel.shape[:2], *spans), kernel.dtype)
         steps = tuple(slice(None, None, d) for d in window.dilations)
         spread[(slice(None), slice(None), *steps)] = kernel

@@ -23,7 +23,8 @@ class Emitter:
     carries the node's exact name, so that layers keep their names to the final report.
     """
 
-    def __init__(self, graph: Graph, builder: BlockBuilder) -> None:
+    def __init__(self, graph: Graph, builder: BlockBuilder, budget: int) -> None:
+        self._budget = budget
         self.graph = graph
         self.builder = builder
         self.uses = graph.use_counts()
@@ -71,6 +72,18 @@ class Emitter:
     def scalar(self, value: float, dtype: str = "float32") -> RelaxExpr:
         """A constant of shape ()."""
         return constant(np.asarray(value, dtype))
+
+    def reserve(self, node: Node, size: int) -> None:
+        """Refuse a node whose tables, such as indices along an axis, exceed the fold budget.
+
+        Called before they are made, where their size depends on more than constants.
+        """
+        if size > self._budget:
+            raise node.error(
+                f"it needs {size} bytes of tables; at most {self._budget} are left to them",
+                "check the model's sizes, or allow more with fold_budget",
+            )
+        self._budget -= size
 
     def emit(self, expr: RelaxExpr, suffix: str = "") -> RelaxExpr:
         """Bind an expression; the variable's name is the node's, with ``.suffix`` if given."""

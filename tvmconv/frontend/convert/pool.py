@@ -46,22 +46,48 @@ def lp_pool(e: Emitter, node: Node) -> RelaxExpr:
 
     Padding, that of ``ceil_mode`` included, holds zeros, which change no norm.
     """
-    p, dtype = int(node.attrs.get("p", 2)), e.dtype(node.inputs[0])
-    if p < 1:
-        raise node.error(f"p={p} must be 1 or more", "correct the model")
+    norm, dtype = _Norm.of(node), e.dtype(node.inputs[0])
     pool = _Pool.of(e, node)
-    x = pool.image(e, node)
-    if p == 2:
-        powers = relax.op.multiply(x, x)
-    else:
-        powers = relax.op.abs(x) if p == 1 else relax.op.power(relax.op.abs(x), e.scalar(p, dtype))
-    mean = pool.call(e, "avg", e.emit(powers, "powers"), count_padding=True)
+    powers = e.emit(norm.powers(e, pool.image(e, node), dtype), "powers")
+    mean = pool.call(e, "avg", powers, count_padding=True)
     total = e.emit(relax.op.multiply(mean, e.scalar(prod(pool.kernel), dtype)), "sum")
-    if p == 2:
-        total = relax.op.sqrt(total)
-    elif p > 2:
-        total = relax.op.power(total, e.scalar(1 / p, dtype))
-    return pool.finish(e.emit(total, "norm"))
+    return pool.finish(e.emit(norm.root(e, total, dtype), "norm"))
+
+
+@converts("GlobalLpPool", attrs="p")
+def global_lp_pool(e: Emitter, node: Node) -> RelaxExpr:
+    """The p-norm over all spatial dimensions."""
+    norm, dtype = _Norm.of(node), e.dtype(node.inputs[0])
+    powers = e.emit(norm.powers(e, e.value(node.inputs[0]), dtype), "powers")
+    total = e.emit(relax.op.sum(powers, axis=_spatial(e, node), keepdims=True), "sum")
+    return norm.root(e, total, dtype)
+
+
+@dataclass(frozen=True)
+class _Norm:
+    """The p-norm, in two steps around the sum."""
+
+    p: int
+
+    @classmethod
+    def of(cls, node: Node) -> _Norm:
+        p = int(node.attrs.get("p", 2))
+        if p < 1:
+            raise node.error(f"p={p} must be 1 or more", "correct the model")
+        return cls(p)
+
+    def powers(self, e: Emitter, x: RelaxExpr, dtype: str) -> RelaxExpr:
+        """The elements' p-th powers."""
+        if self.p == 2:
+            return relax.op.multiply(x, x)
+        magnitudes = relax.op.abs(x)
+        return magnitudes if self.p == 1 else relax.op.power(magnitudes, e.scalar(self.p, dtype))
+
+    def root(self, e: Emitter, total: RelaxExpr, dtype: str) -> RelaxExpr:
+        """The p-th root of their sum."""
+        if self.p == 2:
+            return relax.op.sqrt(total)
+        return total if self.p == 1 else relax.op.power(total, e.scalar(1 / self.p, dtype))
 
 
 @dataclass(frozen=True)
@@ -130,8 +156,12 @@ class _Pool:
 @converts("GlobalAveragePool", "GlobalMaxPool")
 def global_pool(e: Emitter, node: Node) -> RelaxExpr:
     """Mean or maximum over all spatial dimensions."""
+    reduce = relax.op.mean if node.op == "GlobalAveragePool" else relax.op.max
+    return reduce(e.value(node.inputs[0]), axis=_spatial(e, node), keepdims=True)
+
+
+def _spatial(e: Emitter, node: Node) -> list[int]:
     axes = list(range(2, len(e.shape(node.inputs[0]))))
     if not axes:
         raise node.error("its input has no spatial dimensions", "correct the model")
-    reduce = relax.op.mean if node.op == "GlobalAveragePool" else relax.op.max
-    return reduce(e.value(node.inputs[0]), axis=axes, keepdims=True)
+    return axes

@@ -8,13 +8,17 @@ import numpy as np
 
 from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Array, Node
+from tvmconv.frontend.graph import Node
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
 # TVM writes a concatenation as one condition inside the other, an input each
 _MAX_JOINED = 32
+# the code of one function for all parts takes LLVM more than proportional time
+_MAX_PARTS = 32
+# an index, and its copy while it is made
+_INDEX_BYTES = 16
 _Widths = list[tuple[int, int]]
 _IndexMode = Literal["edge", "reflect", "wrap"]
 
@@ -46,6 +50,9 @@ def split(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
     cuts = np.cumsum(sizes)[:-1].tolist()
     if not cuts:
         return e.value(node.inputs[0])
+    if len(sizes) > _MAX_PARTS:
+        x, bounds = e.value(node.inputs[0]), zip([0, *cuts], [*cuts, shape[axis]], strict=True)
+        return [e.emit(op.strided_slice(x, [axis], [low], [high])) for low, high in bounds]
     parts = e.emit(op.split(e.value(node.inputs[0]), cuts, axis), "split")
     return [e.emit(relax.TupleGetItem(parts, i)) for i in range(len(sizes))]
 
@@ -113,7 +120,9 @@ def pad(e: Emitter, node: Node) -> RelaxExpr:
     if mode == "constant":
         if dtype == "float32":
             return op.nn.pad(x, flat, "constant", value)
-        return _pad_by_concat(e, x, shape, widths, np.asarray(value, dtype))
+        return _pad_by_concat(e, x, shape, widths, value, dtype)
+    length = sum(n + low + high for n, (low, high) in zip(shape, widths, strict=True) if low + high)
+    e.reserve(node, _INDEX_BYTES * length)
     if mode == "edge":
         return _pad_by_index(e, x, shape, widths, "edge")
     if mode == "reflect":
@@ -126,7 +135,12 @@ def pad(e: Emitter, node: Node) -> RelaxExpr:
 
 
 def _pad_by_concat(
-    e: Emitter, x: RelaxExpr, shape: tuple[int, ...], widths: _Widths, value: Array
+    e: Emitter,
+    x: RelaxExpr,
+    shape: tuple[int, ...],
+    widths: _Widths,
+    value: float,
+    dtype: str,
 ) -> RelaxExpr:
     sizes = list(shape)
     for axis, (low, high) in enumerate(widths):
@@ -134,7 +148,7 @@ def _pad_by_concat(
         for width, at in ((low, 0), (high, len(parts) + bool(low))):
             if width:
                 block = (*sizes[:axis], width, *sizes[axis + 1 :])
-                parts.insert(at, constant(np.full(block, value)))
+                parts.insert(at, e.emit(op.full(block, e.scalar(value, dtype), dtype), "border"))
         sizes[axis] += low + high
         x = e.emit(op.concat(parts, axis), "padded") if len(parts) > 1 else x
     return x

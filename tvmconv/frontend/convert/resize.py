@@ -8,7 +8,7 @@ indices and weights as constants. Source: the ONNX operator specification, Resiz
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
 
 import numpy as np
@@ -20,6 +20,8 @@ from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
 op = relax.op
+# for an element of a resized axis: an index, and for each tap an index and a weight
+_TABLE_BYTES = {"nearest": 16, "linear": 32, "bilinear": 32, "cubic": 64}
 _RESIZE2D_MODES = ("align_corners", "asymmetric", "half_pixel")
 
 
@@ -83,21 +85,22 @@ def _resize(
     e: Emitter, node: Node, scales: list[float], mode: str, transform: str, nearest: str
 ) -> RelaxExpr:
     shape, target = e.shape(node.inputs[0]), e.shape(node.outputs[0])
-    if mode not in ("nearest", "linear", "bilinear", "cubic") or len(scales) != len(shape):
+    if mode not in _TABLE_BYTES or len(scales) != len(shape):
         raise node.error(f"mode={mode!r} with scales={scales} is not supported", "use nearest, "
                          "linear or cubic")  # fmt: skip
     if 0 in (*shape, *target):
         raise node.error(f"scales={scales} make {list(target)} of {list(shape)}, which is empty",
                          "correct the scales")  # fmt: skip
-    coordinates = [
-        _coordinates(node, transform, *one) for one in zip(shape, target, scales, strict=True)
-    ]
+    axes = list(zip(shape, target, scales, strict=True))
+    resized = [i for i, (size, length, scale) in enumerate(axes) if (length, scale) != (size, 1.0)]
+    e.reserve(node, _TABLE_BYTES[mode] * sum(target[i] for i in resized))
+    coordinates = {i: _coordinates(node, transform, *axes[i]) for i in resized}
     x = e.value(node.inputs[0])
-    active = [i for i, c in enumerate(coordinates) if not np.array_equal(c, np.arange(shape[i]))]
+    active = [i for i, c in coordinates.items() if not np.array_equal(c, np.arange(shape[i]))]
     if mode == "nearest":
-        indices = [_nearest(node, nearest, c, n) for c, n in zip(coordinates, shape, strict=True)]
+        indices = {i: _nearest(node, nearest, coordinates[i], shape[i]) for i in active}
         active = [i for i in active if not np.array_equal(indices[i], np.arange(shape[i]))]
-        if _is_plane(e, node, active) and _matches_floor(indices, shape, target):
+        if _is_plane(e, node, active) and _repeats(indices, shape, target):
             return op.image.resize2d(
                 x, target[2:], method="nearest_neighbor",
                 coordinate_transformation_mode="asymmetric", rounding_method="floor",
@@ -123,12 +126,12 @@ def _is_plane(e: Emitter, node: Node, active: list[int]) -> bool:
     return len(e.shape(name)) == 4 and e.dtype(name) == "float32" and min(active, default=0) >= 2
 
 
-def _matches_floor(indices: list[Array], shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Whether the indices repeat each element an integer number of times."""
+def _repeats(indices: Mapping[int, Array], shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether the indices of each axis repeat each element an integer number of times."""
     return all(
         target[i] % shape[i] == 0
-        and np.array_equal(indices[i], np.arange(target[i]) // (target[i] // shape[i]))
-        for i in (2, 3)
+        and np.array_equal(index, np.arange(target[i]) // (target[i] // shape[i]))
+        for i, index in indices.items()
     )
 
 
@@ -140,8 +143,6 @@ def _coordinates(node: Node, transform: str, size: int, length: int, scale: floa
     """
     x = np.arange(length, dtype=np.float64)
     wanted = size * scale
-    if scale == 1.0 and length == size:
-        return x
     if transform == "asymmetric":
         return x / scale
     if transform == "align_corners":
