@@ -93,7 +93,7 @@ def _moved_loops(schedule: Schedule, block: BlockRV) -> list[LoopRV]:
     It makes one loop for each axis. That of a reduction axis, the part of the sums that the outer
     loop has reached, has one iteration and needs no treatment.
     """
-    from tvm import tirx
+    from tvmconv.tvm_api import tirx
 
     axes = list(schedule.get(block).iter_vars)
     loops = list(schedule.get_loops(block))[-len(axes) :]
