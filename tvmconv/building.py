@@ -121,7 +121,7 @@ def build(
     from tvmconv.graph.lower import lower
     from tvmconv.model import CompiledModel
     from tvmconv.records.lookup import search_path
-    from tvmconv.runtime.threads import prepare
+    from tvmconv.tvm_runtime.threads import prepare
     from tvmconv.selection.policy import make_policy
 
     report = _stoppable(None if progress is None else carrying(function(progress, "progress")))

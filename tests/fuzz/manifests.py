@@ -22,7 +22,7 @@ class Manifests(Artifacts):
     def judge(self, case: Pair, note: Note) -> bool:
         from tvmconv.model import CompiledModel
         from tvmconv.runtime.library import Library
-        from tvmconv.runtime.manifest import read_manifest
+        from tvmconv.artifact.manifest import read_manifest
 
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.so"

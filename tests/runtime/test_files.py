@@ -16,7 +16,7 @@ from tvmconv.core import files
 from tvmconv.core.errors import ArtifactError, InputError, TvmconvError
 from tvmconv.frontend.source import open_source
 from tvmconv.records.logfile import read_log
-from tvmconv.runtime.manifest import is_manifest, read_manifest
+from tvmconv.artifact.manifest import is_manifest, read_manifest
 from tvmconv.selection.overrides import read_overrides
 
 READERS: dict[str, Callable[[Path], Any]] = {

@@ -21,7 +21,7 @@ from tvmconv.core import files
 from tvmconv.core.errors import ArtifactError
 from tvmconv.model import CompiledModel, load
 from tvmconv.runtime import artifact, link
-from tvmconv.runtime.manifest import read_manifest
+from tvmconv.artifact.manifest import read_manifest
 
 
 def test_saving_after_running_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_a_bound_caller_of_our_own_shares_no_cpu_with_a_worker() -> None:
 import os
 os.environ["TVM_BIND_THREADS"] = "1"
 from tvmconv.runtime import threads
-from tvmconv.runtime.environment import set_environment_defaults
+from tvmconv.tvm_runtime.environment import set_environment_defaults
 set_environment_defaults()
 if os.fork() == 0:
     masks = threads.call(2, lambda: [

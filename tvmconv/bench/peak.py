@@ -76,7 +76,7 @@ def fma_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int]
     """One call of the multiply-add probe, and the floating-point operations it executes."""
     import tvm
 
-    from tvmconv.runtime.threads import call
+    from tvmconv.tvm_runtime.threads import call
 
     function = probe_kernels.multiply_adds(machine, threads, CHAINS, _STEPS)["main"]
     arguments = (
@@ -93,7 +93,7 @@ def read_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int
     import numpy as np
     import tvm
 
-    from tvmconv.runtime.threads import call
+    from tvmconv.tvm_runtime.threads import call
 
     row = threads * CHAINS * machine.lanes
     size = min(max(_CACHE_FACTOR * machine.last_cache_bytes, 64 * 1024**2), _MAX_BYTES)

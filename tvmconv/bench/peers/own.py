@@ -50,7 +50,7 @@ def _relax(case: Case, threads: int) -> Session:
 
     from tvmconv.machines.gate import ensure_machine
     from tvmconv.machines.targets import resolve_machine
-    from tvmconv.runtime.threads import prepare
+    from tvmconv.tvm_runtime.threads import prepare
     from tvmconv.transform import ScheduleOperators, SubstituteConv2d
 
     target, transform = case.options.get("target", "native"), relax.transform

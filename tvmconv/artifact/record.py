@@ -13,7 +13,7 @@ from tvmconv.core.tensor import TensorInfo
 from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
 from tvmconv.runtime import engine
-from tvmconv.runtime.manifest import Manifest
+from tvmconv.artifact.manifest import Manifest
 from tvmconv.runtime.memory import MemoryReport, constant_bytes, peak_storage
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tvmconv.core.errors import ArtifactError
 from tvmconv.runtime import forks
-from tvmconv.runtime.environment import set_environment_defaults
+from tvmconv.tvm_runtime.environment import set_environment_defaults
 
 _CPU = 1  # kDLCPU
 _POOLED_ALLOCATOR = 2

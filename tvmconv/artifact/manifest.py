@@ -21,9 +21,9 @@ from tvmconv.machines.stored import read_machine
 from tvmconv.runtime.memory import MemoryReport
 
 FORMAT = "tvmconv-module"
-# 2: the library's hash and size are those of the shared object before the embedded manifest
-FORMAT_VERSION = 2
-READABLE = (1, 2)
+# 3: the code speaks tvmconv's C interface; before, it was a program of TVM's virtual machine
+FORMAT_VERSION = 3
+READABLE = (3,)
 MAX_BYTES = 1 << 28
 
 _MOST = {"threads": 1 << 16, "cores": 1 << 16, "lanes": 1 << 12}
@@ -245,22 +245,3 @@ def check_features(manifest: Manifest, what: str) -> None:
     machine = manifest.machine
     built = f"{what} was built for {machine.name} ({machine.mcpu})"
     ensure_executable(manifest.required_features, built)
-
-
-def check_versions(manifest: Manifest, installed: Mapping[str, str], what: str) -> None:
-    """Refuse a TVM runtime of another minor release than the build's.
-
-    Raises
-    ------
-    ArtifactError
-        Naming the package and both versions. Releases of TVM change the bytecode and the
-        calling convention between minor versions.
-    """
-    packages = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi"}
-    for name, package in packages.items():
-        built, have = manifest.versions.get(name, ""), installed.get(name, "")
-        if built.split(".")[:2] != have.split(".")[:2]:
-            raise ArtifactError(
-                f"{what} was built with {package} {built or 'unknown'}, installed is "
-                f"{have or 'none'}; install {package} {built} or build the model again"
-            )

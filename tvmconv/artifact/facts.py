@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.machines.record import Machine
-from tvmconv.runtime.manifest import Manifest
+from tvmconv.artifact.manifest import Manifest
 from tvmconv.runtime.memory import MemoryReport
 
 

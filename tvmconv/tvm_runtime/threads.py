@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tvmconv.runtime import forks
-from tvmconv.runtime.environment import set_environment_defaults
+from tvmconv.tvm_runtime.environment import set_environment_defaults
 
 Result = TypeVar("Result")
 
@@ -89,7 +89,7 @@ def activate(threads: int) -> bool:
         return True
     if _caller.refused == threads:
         return False
-    from tvmconv.runtime.engine import global_function
+    from tvmconv.tvm_runtime.engine import global_function
 
     used = min(threads, available_cpus())
     if _caller.inherited and used > 1:
