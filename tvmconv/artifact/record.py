@@ -1,76 +1,71 @@
-"""The manifest of a model that was just compiled; the one part that asks TVM's compiler."""
+"""The manifest of a model that was just compiled."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from importlib import metadata
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from tvmconv.core.decision import KernelCall
+from tvmconv.artifact.manifest import Manifest, MemoryReport
+from tvmconv.core.decision import Decision, Unscheduled
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
-from tvmconv.runtime import engine
-from tvmconv.artifact.manifest import Manifest
-from tvmconv.runtime.memory import MemoryReport, constant_bytes, peak_storage
+from tvmconv.program.program import Program
 
 
-def record_executable(
-    executable: Any,
-    *,
+def record_program(
+    program: Program,
     machine: Machine,
-    inputs: Sequence[TensorInfo],
-    outputs: Sequence[TensorInfo],
-    lowered: Any = None,
+    *,
+    decisions: tuple[Decision, ...] = (),
+    unscheduled: tuple[Unscheduled, ...] = (),
+    reorders: int = 0,
+    padding_bytes: int = 0,
     model_name: str = "",
     model_sha256: str = "",
-    threads: int | None = None,
     policy: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """Describe an executable; parameters as of ``CompiledModel.from_executable``."""
-    decisions = tuple(lowered.decisions) if lowered is not None else ()
-    calls = tuple(map(_as_call, lowered.calls)) if lowered is not None else ()
+    """Describe a compiled program.
+
+    Parameters
+    ----------
+    program
+        What was compiled.
+    machine
+        The record the kernels were scheduled for; a call uses its number of cores.
+    decisions, unscheduled, reorders, padding_bytes
+        As of ``LoweredGraph``.
+    model_name, model_sha256
+        Of the ONNX model.
+    policy
+        The limits of the choices, as plain data.
+    """
     memory = MemoryReport(
-        arena_bytes=peak_storage(str(executable.mod["stats"]()), str(executable.mod["as_text"]())),
-        output_bytes=sum(_bytes(info) for info in outputs),
-        constant_bytes=constant_bytes(lowered.mod) if lowered is not None else 0,
-        workspace_bytes=max(
-            [
-                0,
-                *(d.chosen.workspace_bytes for d in decisions),
-                *getattr(executable, "workspace_bytes", {}).values(),
-            ]
-        ),
-        padding_bytes=lowered.padding_overhead_bytes if lowered is not None else 0,
+        arena_bytes=program.arena_bytes,
+        output_bytes=sum(map(_bytes, program.outputs)),
+        constant_bytes=program.constant_bytes,
+        workspace_bytes=program.workspace_bytes,
+        padding_bytes=padding_bytes,
     )
     return Manifest(
         model_name=model_name,
         model_sha256=model_sha256,
         machine=machine,
         required_features=required_features(machine),
-        threads=threads or machine.cores,
-        inputs=tuple(inputs),
-        outputs=tuple(outputs),
+        threads=machine.cores,
+        inputs=program.inputs,
+        outputs=program.outputs,
         decisions=decisions,
-        calls=calls,
-        unscheduled=lowered.unscheduled if lowered is not None else (),
+        calls=tuple(call.record for call in program.calls),
+        unscheduled=unscheduled,
         memory=memory,
-        reorders=lowered.reorders if lowered is not None else 0,
+        reorders=reorders,
         policy=policy or {},
-        versions={**engine.versions(), "llvm": _llvm_version()},
-    )
-
-
-def _as_call(call: Any) -> KernelCall:
-    return KernelCall(
-        layer=call.layer,
-        kernel=call.kernel,
-        operator=call.operator,
-        workload=str(call.workload or ""),
-        flops=int(call.flops),
-        bytes=int(call.bytes),
+        versions={"tvm": metadata.version("apache-tvm"), "llvm": _llvm_version()},
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from tvmconv.core.errors import TvmconvError, UnexpectedError
+from .errors import TvmconvError, UnexpectedError
 
 Result = TypeVar("Result")
 

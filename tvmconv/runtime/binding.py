@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import weakref
 from collections.abc import Sequence
-from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_char_p, c_int32, c_int64, c_size_t
-from ctypes import c_uint32, c_uint64, c_void_p
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    byref,
+    c_char_p,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from typing import Any
-
-import _ctypes
 
 from ..core.errors import ArtifactError
 from ..core.tensor import TensorInfo

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
