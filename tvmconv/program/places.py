@@ -13,6 +13,9 @@ from tvmconv.core.decision import KernelCall
 from tvmconv.program.arena import Life, Plan, plan
 from tvmconv.program.program import ALIGNMENT, Call, Constant, Operand, Place
 
+# bytes of a constant that are looked at before all are
+_START = 256
+
 
 @dataclass(eq=False)
 class Buffer:
@@ -89,14 +92,26 @@ def place_in_arena(steps: Sequence[Step]) -> Plan:
 
 
 def place_constants(steps: Iterable[Step]) -> tuple[tuple[Constant, ...], int]:
-    """Lay constants out in the order of their first use; also the bytes in all."""
+    """Lay constants out in the order of their first use; also the bytes in all.
+
+    Those of the same bytes get one place: layers that share their weights in a model have each
+    packed them.
+    """
     used = [b for step in steps for b in step.operands if b.place is Place.CONSTANT]
-    constants = []
+    constants: list[Constant] = []
+    alike: dict[tuple[int, bytes], list[tuple[npt.NDArray[Any], int]]] = {}
     end = 0
     for buffer in dict.fromkeys(used):
-        buffer.offset = -(-end // ALIGNMENT) * ALIGNMENT
-        end = buffer.offset + buffer.bytes
-        constants.append(Constant(buffer.offset, _array(buffer.data)))
+        array = _array(buffer.data)
+        raw = array.reshape(-1).view(np.uint8)
+        known = alike.setdefault((raw.size, raw[:_START].tobytes()), [])
+        place = next((offset for other, offset in known if np.array_equal(raw, other)), None)
+        if place is None:
+            place = -(-end // ALIGNMENT) * ALIGNMENT
+            end = place + buffer.bytes
+            constants.append(Constant(place, array))
+            known.append((raw, place))
+        buffer.offset = place
     return tuple(constants), end
 
 
