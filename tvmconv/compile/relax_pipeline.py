@@ -9,7 +9,35 @@ from tvmconv.core.interrupts import checkpoint
 from tvmconv.kernels.rules import schedule_module
 from tvmconv.machines.record import Machine
 
-__all__ = ["lower_pass", "mark_patterns"]
+__all__ = ["lower_pass", "mark_patterns", "scheduled"]
+
+
+def scheduled(mod: Any, machine: Machine) -> Any:
+    """The lowered graph with every function scheduled and every operator a ``call_tir``.
+
+    Parameters
+    ----------
+    mod
+        ``mod`` of :func:`tvmconv.graph.lower.lower`'s result.
+    machine
+        The target.
+    """
+    from tvm import ir, relax
+    from tvm.target import Target
+
+    transform = relax.transform
+    with Target(machine.tvm_target()):
+        mod = ir.transform.Sequential(
+            [
+                relax.backend.DispatchSortScan(),
+                transform.LegalizeOps(),
+                transform.RewriteDataflowReshape(),
+            ]
+        )(mod)
+    checkpoint()
+    mod = schedule_module(mod, machine)
+    checkpoint()
+    return mod
 
 
 def lower_pass(machine: Machine) -> Any:
@@ -23,16 +51,7 @@ def lower_pass(machine: Machine) -> Any:
     transform = relax.transform
 
     def run(mod: Any, _context: Any) -> Any:
-        mod = ir.transform.Sequential(
-            [
-                relax.backend.DispatchSortScan(),
-                transform.LegalizeOps(),
-                transform.RewriteDataflowReshape(),
-            ]
-        )(mod)
-        checkpoint()
-        mod = schedule_module(mod, machine)
-        checkpoint()
+        mod = scheduled(mod, machine)
         return ir.transform.Sequential(
             [
                 transform.ToNonDataflow(),

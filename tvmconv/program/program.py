@@ -5,7 +5,8 @@ Memory report, profile, manifest and C code all come from it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -17,6 +18,8 @@ from tvmconv.core.tensor import TensorInfo
 
 # what kernels assume of constants and activations; every offset is a multiple of it
 ALIGNMENT = 64
+# Operand's text: place, index, offset and end
+_OPERAND = re.compile(r"([a-z]+)(\d*)\[(\d+):(\d+)\]")
 
 
 class Place(Enum):
@@ -49,6 +52,27 @@ class Operand:
     bytes: int
     index: int = 0
 
+    def __str__(self) -> str:
+        """``arena[64:128]``, ``input0[0:16]``: bytes from and to."""
+        several = self.place in (Place.INPUT, Place.OUTPUT)
+        index = str(self.index) if several else ""
+        return f"{self.place.value}{index}[{self.offset}:{self.offset + self.bytes}]"
+
+    @classmethod
+    def parse(cls, text: str) -> Operand:
+        """Inverse of ``str``.
+
+        Raises
+        ------
+        ValueError
+            If the text is no operand.
+        """
+        match = _OPERAND.fullmatch(text)
+        if not match or int(match[4]) < int(match[3]):
+            raise ValueError(f"{text[:80]!r} is no operand such as arena[64:128]")
+        start, end = int(match[3]), int(match[4])
+        return cls(Place(match[1]), start, end - start, int(match[2] or 0))
+
 
 @dataclass(frozen=True)
 class Call:
@@ -61,6 +85,19 @@ class Call:
     record: KernelCall
     operands: tuple[Operand, ...]
     algorithm: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for the manifest."""
+        operands = [str(operand) for operand in self.operands]
+        return {**self.record.to_json(), "algorithm": self.algorithm, "operands": operands}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Call:
+        """Inverse of :meth:`to_json`."""
+        record = dict(data)
+        operands = tuple(Operand.parse(text) for text in record.pop("operands"))
+        algorithm = record.pop("algorithm")
+        return cls(KernelCall.from_json(record), operands, algorithm)
 
 
 @dataclass(frozen=True)
@@ -101,3 +138,28 @@ class Program:
     arena_bytes: int
     arena_bound: int
     workspace_bytes: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for the manifest: all but the data of the constants."""
+        return {
+            "inputs": [tensor.to_json() for tensor in self.inputs],
+            "outputs": [tensor.to_json() for tensor in self.outputs],
+            "calls": [call.to_json() for call in self.calls],
+            "constant_bytes": self.constant_bytes,
+            "arena_bytes": self.arena_bytes,
+            "arena_bound": self.arena_bound,
+            "workspace_bytes": self.workspace_bytes,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Program:
+        """Inverse of :meth:`to_json`; without constants, whose data is not there."""
+        return cls(
+            **{
+                **data,
+                "inputs": tuple(map(TensorInfo.from_json, data["inputs"])),
+                "outputs": tuple(map(TensorInfo.from_json, data["outputs"])),
+                "calls": tuple(map(Call.from_json, data["calls"])),
+                "constants": (),
+            }
+        )

@@ -15,6 +15,7 @@ from typing import Any
 
 from tvmconv.machines.gate import Code
 from tvmconv.machines.record import Machine
+from tvmconv.tir.bare import bare_functions
 from tvmconv.tir.blocks import block_passes
 from tvmconv.tir.lets import spill_lets
 from tvmconv.tir.prefetch_results import prefetch_results
@@ -26,6 +27,8 @@ from tvmconv.tir.transposes import transpose_copies
 from tvmconv.tir.workspace import record_pass
 
 PIPELINE = "tvmconv"
+# functions of C: see tvmconv.tir.bare
+BARE = "tvmconv.bare"
 _DRAFT = "tvmconv.draft"
 _DRAFT_LEVEL = 1
 # TVM's own passes, for functions that are written as they are to run
@@ -33,11 +36,14 @@ PLAIN = "default"
 
 
 def register() -> str:
-    """Make the pipeline known to TVM and return its name."""
+    """Make the pipelines known to TVM and return the name of the first."""
     from tvm import tirx
 
-    tirx.register_tir_pipeline(PIPELINE, _factory)
-    tirx.register_tir_pipeline(_DRAFT, partial(_factory, tirx.transform.SkipAssert()))
+    tir = tirx.transform
+    packed = tir.AnnotateEntryFunc(), tir.SplitHostDevice(), tir.MakePackedAPI()
+    tirx.register_tir_pipeline(PIPELINE, partial(_factory, *packed))
+    tirx.register_tir_pipeline(_DRAFT, partial(_factory, *packed, tir.SkipAssert()))
+    tirx.register_tir_pipeline(BARE, partial(_factory, bare_functions()))
     return PIPELINE
 
 
@@ -98,9 +104,6 @@ def _lower(*last: Any) -> Any:
             _pass("tvmconv.KeepOnStack", keep_on_stack),
             record_pass(),
             tir.VerifyMemory(),
-            tir.AnnotateEntryFunc(),
-            tir.SplitHostDevice(),
-            tir.MakePackedAPI(),
             *last,
         ],
         name="tvmconv.LowerFunctions",

@@ -39,7 +39,8 @@ typedef enum tvmconv_status {
     TVMCONV_UNSUPPORTED = 2, /* this processor lacks what the model was built for */
     TVMCONV_MEMORY = 3,      /* the system gave no memory or no threads */
     TVMCONV_WEIGHTS = 4,     /* the file of weights is missing or is another model's */
-    TVMCONV_FAILED = 5       /* a kernel failed */
+    TVMCONV_FAILED = 5,      /* a kernel failed */
+    TVMCONV_BUSY = 6         /* another thread is using the state; there is no message */
 } tvmconv_status;
 
 typedef enum tvmconv_dtype {
@@ -130,6 +131,9 @@ typedef struct tvmconv_model {
     int32_t (*pool_create)(int32_t threads, tvmconv_pool **pool);
     int32_t (*pool_parallel_for)(void *pool, int32_t count, tvmconv_task task, void *argument);
     void (*pool_destroy)(tvmconv_pool *pool);
+
+    /* How many threads a state uses. */
+    int32_t (*threads)(const tvmconv_state *state);
 } tvmconv_model;
 
 #ifdef _OPENMP
