@@ -17,7 +17,7 @@ from tvmconv.runtime.library import Library
 from tvmconv.runtime.runner import Runner
 
 if TYPE_CHECKING:
-    from tvmconv.compile.link import BuiltLibrary
+    from tvmconv.compile.network import CompiledProgram
 
 
 class CompiledModel(ModelFacts, Executable):
@@ -37,7 +37,7 @@ class CompiledModel(ModelFacts, Executable):
     """
 
     def __init__(
-        self, manifest: Manifest, library: Library | BuiltLibrary, load_seconds: float = 0.0
+        self, manifest: Manifest, library: Library | CompiledProgram, load_seconds: float = 0.0
     ) -> None:
         super().__init__(manifest.inputs, manifest.outputs)
         self.manifest = manifest
@@ -88,7 +88,7 @@ class CompiledModel(ModelFacts, Executable):
             self.inputs,
             self.outputs,
             self.threads,
-            self._library.weights(),
+            self._library.weights,
         )
 
     def __repr__(self) -> str:
@@ -101,9 +101,7 @@ class CompiledModel(ModelFacts, Executable):
 
 
 @uninterrupted()
-def load(
-    path: str | Path, *, threads: int | None = None, verify: bool = True
-) -> CompiledModel:
+def load(path: str | Path, *, threads: int | None = None, verify: bool = True) -> CompiledModel:
     """Open a saved model.
 
     Everything is checked before any of its code is mapped: the manifest, the hash of the

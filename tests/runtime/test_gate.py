@@ -175,12 +175,12 @@ ENTRANCES = {
     "as_import": {"compile/external.py"},
     # torch's
     "jit": {"bench/peers/torch_jit.py"},
-    "vm_load_executable": {"runtime/engine.py"},
-    "load_module": {"runtime/engine.py", "tuning/place.py"},
-    "load_library": {"runtime/library.py"},
-    "virtual_machine": {"runtime/runner.py"},
-    "Runner": {"model.py"},
-    "new_instance": {"runtime/runner.py", "runtime/profile.py", "runtime/timing.py"},
+    "load_module": {"tuning/place.py"},
+    # models, which ask the processor themselves
+    "Code": {"runtime/library.py"},
+    "Runner": {"model.py", "runtime/portable.py"},
+    "State": {"runtime/runner.py"},
+    "new_state": {"runtime/runner.py", "runtime/timing.py"},
     # on a device of an RPC tracker
     "time_evaluator": {"tuning/place.py"},
     "get_function": {"tuning/place.py"},

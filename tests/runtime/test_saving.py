@@ -17,15 +17,15 @@ import numpy as np
 import programs
 import pytest
 
+from tvmconv.artifact import saving
+from tvmconv.artifact.manifest import read_manifest
+from tvmconv.compile import network
 from tvmconv.core import files
 from tvmconv.core.errors import ArtifactError
 from tvmconv.model import CompiledModel, load
-from tvmconv.runtime import artifact, link
-from tvmconv.artifact.manifest import read_manifest
 
 
 def test_saving_after_running_gives_the_same_bytes(tmp_path: Path) -> None:
-    """Running enters empty memory scopes into the executable; they must not be saved."""
     first = programs.dense_model()
     second = programs.dense_model()
     second.run(programs.dense_inputs())
@@ -39,7 +39,7 @@ def test_saving_after_running_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_save_refuses_before_it_links(
     dense: CompiledModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link.BuiltLibrary, "file", lambda _: pytest.fail("linked"))
+    monkeypatch.setattr(network.CompiledProgram, "file", lambda _: pytest.fail("linked"))
     with pytest.raises(ArtifactError, match=r"must end in \.so"):
         dense.save(tmp_path / "dense.dll")
     with pytest.raises(ArtifactError, match="does not exist; create it first"):
@@ -48,7 +48,7 @@ def test_save_refuses_before_it_links(
     with pytest.raises(ArtifactError, match="is not writable"):
         dense.save(tmp_path / "dense.so")
     monkeypatch.undo()
-    monkeypatch.setattr(link.BuiltLibrary, "file", lambda _: pytest.fail("linked"))
+    monkeypatch.setattr(network.CompiledProgram, "file", lambda _: pytest.fail("linked"))
     (tmp_path / "mine.json").write_text('{"precious": 1}')
     with pytest.raises(ArtifactError, match=r"mine\.json exists and is no tvmconv manifest"):
         dense.save(tmp_path / "mine.so")
@@ -66,7 +66,7 @@ def test_failed_save_leaves_the_old_pair(
         raise OSError(28, "No space left on device")
 
     if step == "write":
-        monkeypatch.setattr(artifact.files, "write_all", fail)
+        monkeypatch.setattr(saving.files, "write_all", fail)
     elif step == "flush":
         monkeypatch.setattr(os, "fsync", fail)
     else:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tvmconv.artifact.manifest import Manifest
+from tvmconv.artifact.memory import MemoryReport
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.machines.record import Machine
-from tvmconv.artifact.manifest import Manifest
-from tvmconv.runtime.memory import MemoryReport
 
 
 class ModelFacts:

@@ -9,6 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from tvmconv.artifact.memory import MemoryReport
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
 from tvmconv.core.errors import ArtifactError, TvmconvError
 from tvmconv.core.files import read_regular
@@ -18,7 +19,6 @@ from tvmconv.core.version import __version__
 from tvmconv.machines.gate import ensure_executable
 from tvmconv.machines.record import Machine
 from tvmconv.machines.stored import read_machine
-from tvmconv.runtime.memory import MemoryReport
 
 FORMAT = "tvmconv-module"
 # 3: the code speaks tvmconv's C interface; before, it was a program of TVM's virtual machine

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.artifact.manifest import Manifest, MemoryReport
+from tvmconv.artifact.manifest import Manifest
+from tvmconv.artifact.memory import MemoryReport
 from tvmconv.core.decision import Decision, Unscheduled
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.machines.features import required_features

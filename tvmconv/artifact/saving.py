@@ -12,9 +12,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from tvmconv.core import files
-from tvmconv.core.errors import ArtifactError
-from tvmconv.runtime.library import Library
 from tvmconv.artifact.manifest import (
     Manifest,
     check_features,
@@ -24,6 +21,9 @@ from tvmconv.artifact.manifest import (
     parse_manifest,
     read_manifest,
 )
+from tvmconv.core import files
+from tvmconv.core.errors import ArtifactError
+from tvmconv.runtime.library import Library
 
 
 def check_destination(path: Path) -> None:

@@ -112,6 +112,7 @@ class Library:
                 self._code = self._load()
             return self._code
 
+    @property
     def weights(self) -> npt.NDArray[np.uint8] | None:
         """The constants, where they are not part of the shared object; None here."""
         return None

@@ -36,7 +36,7 @@ class Model(Executable):
 
     def __init__(self, library: Library, manifest: Mapping[str, Any], threads: int = 0) -> None:
         self._code: Code = library.code()
-        self._weights = library.weights()
+        self._weights = library.weights
         self._threads = threads or self._code.threads
         self.manifest = manifest
         self.name = self._code.name
