@@ -16,10 +16,11 @@
 
 enum { IDLE, POSTED, RUNNING, ASLEEP, AWAITED, STOPPED };
 
-/* Layers of a network lie microseconds apart; a worker that polls that long is there for the next
- * one, and one that sleeps costs its caller a system call. benchmarks/c measures it. */
+/* Parallel layers of a network lie microseconds apart; a worker that polls that long is there for
+ * the next one, and one that sleeps costs its caller a system call of some microseconds.
+ * tests/runtime/c/launch_latency.c measures it. */
 #ifndef TVMCONV_SPIN_NANOSECONDS
-#define TVMCONV_SPIN_NANOSECONDS 50000
+#define TVMCONV_SPIN_NANOSECONDS 200000
 #endif
 
 #define CACHE_LINE 64
@@ -119,6 +120,8 @@ static uint32_t poll_while(worker *one, uint32_t value) {
         relax();
         if (turn % 64 != 63) continue;
         int64_t time = tvmconv_now();
+        /* where CPUs are shared, the one who is polled for may be waiting for this one */
+        sched_yield();
         if (end == 0) end = time + TVMCONV_SPIN_NANOSECONDS;
         if (time > end) break;
     }
