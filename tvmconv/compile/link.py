@@ -107,7 +107,7 @@ def constants_source(path: str, size: int, large: bool = False) -> str:
             f"\t.type {CONSTANTS}, %object",
             f"\t.size {CONSTANTS}, {size}",
             f"{CONSTANTS}:",
-            f'\t.incbin {literal(path)}',
+            f"\t.incbin {literal(path)}",
             '\t.section .note.GNU-stack,"",%progbits',
             "",
         ]
