@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -94,8 +95,14 @@ class CModel:
 
     @classmethod
     def of(cls, library: Any, **options: Any) -> CModel:
-        """Of a :class:`tvmconv.runtime.library.Library`."""
-        return cls(f"/proc/self/fd/{library._descriptor}", **options)
+        """Of a :class:`tvmconv.runtime.library.Library`.
+
+        The dynamic linker takes files of one name for one library: the name must be new.
+        """
+        with TemporaryDirectory() as folder:
+            link = Path(folder) / f"{Path(folder).name}.so"
+            link.symlink_to(f"/proc/self/fd/{library._descriptor}")
+            return cls(link, **options)
 
     @property
     def inputs(self) -> list[Tensor]:
