@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Protocol
+
+from tvmconv.core.tensor import TensorInfo
 
 _CALL = re.compile(r"^\s*call\s+(\S+)\s+in:(.*?)\s+dst:\s+(\S+)\s*$", re.MULTILINE)
 # a shape, a tensor's shape, a quoted text (quotes inside are not escaped) or a type's name
@@ -36,6 +39,47 @@ class MemoryReport:
     constant_bytes: int = 0
     workspace_bytes: int = 0
     padding_bytes: int = 0
+
+
+class Planned(Protocol):
+    """What :func:`memory_report` needs of ``tvmconv.program.program.Program``."""
+
+    @property
+    def outputs(self) -> Sequence[TensorInfo]:
+        """The model's results."""
+
+    @property
+    def arena_bytes(self) -> int:
+        """Activation memory of one call."""
+
+    @property
+    def constant_bytes(self) -> int:
+        """Packed weights and other constants."""
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Scratch memory of one thread."""
+
+
+def memory_report(program: Planned, padding_bytes: int = 0) -> MemoryReport:
+    """What a program holds and takes, to the byte.
+
+    Its arena holds no outputs: they are computed in the caller's memory.
+
+    Parameters
+    ----------
+    program
+        The program.
+    padding_bytes
+        As of the report.
+    """
+    return MemoryReport(
+        arena_bytes=program.arena_bytes,
+        output_bytes=sum(tensor.bytes for tensor in program.outputs),
+        constant_bytes=program.constant_bytes,
+        workspace_bytes=program.workspace_bytes,
+        padding_bytes=padding_bytes,
+    )
 
 
 def peak_storage(statistics: str, program: str) -> int:

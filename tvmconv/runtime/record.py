@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Any
-
-import numpy as np
 
 from tvmconv.core.decision import KernelCall
 from tvmconv.core.tensor import TensorInfo
@@ -34,7 +31,7 @@ def record_executable(
     calls = tuple(map(_as_call, lowered.calls)) if lowered is not None else ()
     memory = MemoryReport(
         arena_bytes=peak_storage(str(executable.mod["stats"]()), str(executable.mod["as_text"]())),
-        output_bytes=sum(_bytes(info) for info in outputs),
+        output_bytes=sum(tensor.bytes for tensor in outputs),
         constant_bytes=constant_bytes(lowered.mod) if lowered is not None else 0,
         workspace_bytes=max(
             [
@@ -72,10 +69,6 @@ def _as_call(call: Any) -> KernelCall:
         flops=int(call.flops),
         bytes=int(call.bytes),
     )
-
-
-def _bytes(info: TensorInfo) -> int:
-    return prod(info.shape) * np.dtype(info.dtype).itemsize
 
 
 def _llvm_version() -> str:
