@@ -3,7 +3,7 @@
 //     c++ -std=c++11 examples/deploy/classify.cc -o classify -ldl
 //     ./classify resnet18.so input.f32
 //
-// As classify.c, for models with one input, of float32. To build it on another machine, copy this
+// As classify.c, for models whose inputs and outputs are float32. To build it on another machine, copy this
 // file, tvmconv.h and tvmconv.hpp.
 #include <algorithm>
 #include <fstream>

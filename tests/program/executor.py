@@ -40,10 +40,10 @@ class Collected:
         for constant in program.constants:
             data = np.frombuffer(constant.data.tobytes(), np.uint8)
             constants[constant.offset : constant.offset + data.size] = data
-        outputs = [_poisoned(_size(info)) for info in program.outputs]
+        outputs = [_poisoned(info.bytes) for info in program.outputs]
         inputs = []
         for info in program.inputs:
-            inputs.append(_poisoned(_size(info)))
+            inputs.append(_poisoned(info.bytes))
             assert feeds[info.name].shape == info.shape
             inputs[-1][:] = np.frombuffer(feeds[info.name].astype(info.dtype).tobytes(), np.uint8)
 
@@ -101,10 +101,6 @@ def _poisoned(size: int) -> np.ndarray:
     block = empty_aligned((size,), "uint8")
     block[:] = POISON
     return block
-
-
-def _size(info: Any) -> int:
-    return int(np.prod(info.shape, dtype=np.int64)) * np.dtype(info.dtype).itemsize
 
 
 def _tensor(memory: np.ndarray, kind: Any) -> Any:

@@ -172,12 +172,12 @@ ENTRANCES = {
     "tvm.compile": set(),
     "FoldConstant": set(),
     "VirtualMachine": {"bench/peers/own.py"},
-    "as_import": {"compile/external.py"},
+    "as_import": {"compile/external.py", "compile/objects.py"},
     # torch's
     "jit": {"bench/peers/torch_jit.py"},
-    "load_module": {"tuning/place.py"},
+    "load_module": {"tuning/place.py", "tvm_runtime/engine.py"},
     # models, which ask the processor themselves
-    "Code": {"runtime/library.py"},
+    "CDLL": {"runtime/binding.py", "tvm_runtime/engine.py"},
     "Runner": {"model.py", "runtime/portable.py"},
     "State": {"runtime/runner.py"},
     "new_state": {"runtime/runner.py", "runtime/timing.py"},

@@ -55,14 +55,14 @@ def test_every_module_uses_its_own_count(busy: dict[int, CompiledModel]) -> None
     expected = programs.BUSY_TIMES * (x.astype(np.float64) ** 2).sum(axis=1)
     for count in (1, 2, 1):
         np.testing.assert_allclose(busy[count].run(x)[0], expected, rtol=1e-3)
-        assert observe.threads_used(busy[count].bind([x])) == count
+        assert observe.threads_used(busy[count].bind([x]), count) == count
 
 
 @needs_two_cpus
 def test_another_calling_thread_uses_the_same_count(busy: dict[int, CompiledModel]) -> None:
     x = busy_input()
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(lambda: observe.threads_used(busy[2].bind([x]))).result() == 2
+        assert pool.submit(lambda: observe.threads_used(busy[2].bind([x]), 2)).result() == 2
 
 
 def test_no_more_threads_than_cpus(busy_files: dict[int, Path]) -> None:
@@ -142,7 +142,7 @@ child = os.fork()
 if child == 0:
     signal.alarm(60)
     same = np.array_equal(model.run(x)[0], expected)
-    used = observe.threads_used(model.bind([x]))
+    used = observe.threads_used(model.bind([x]), 2)
     os._exit(0 if same and used == 2 else 10 + used)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), np.array_equal(model.run(x)[0], expected))
 """

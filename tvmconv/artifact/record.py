@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import metadata
-from math import prod
 from typing import Any
-
-import numpy as np
 
 from tvmconv.artifact.manifest import Manifest
 from tvmconv.artifact.memory import MemoryReport
@@ -47,7 +44,7 @@ def record_program(
     """
     memory = MemoryReport(
         arena_bytes=program.arena_bytes,
-        output_bytes=sum(map(_bytes, program.outputs)),
+        output_bytes=sum(tensor.bytes for tensor in program.outputs),
         constant_bytes=program.constant_bytes,
         workspace_bytes=program.workspace_bytes,
         padding_bytes=padding_bytes,
@@ -68,10 +65,6 @@ def record_program(
         policy=policy or {},
         versions={"tvm": metadata.version("apache-tvm"), "llvm": _llvm_version()},
     )
-
-
-def _bytes(info: TensorInfo) -> int:
-    return prod(info.shape) * np.dtype(info.dtype).itemsize
 
 
 def _llvm_version() -> str:

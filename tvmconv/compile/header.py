@@ -21,7 +21,7 @@ def model_header(program: Program, name: str) -> str:
         The model's name, which becomes ``tvmconv_model_<identifier>`` and the prefix of macros.
     """
     own = identifier(name)
-    prefix = own.upper()
+    prefix = own.upper() if own[0].isalpha() else f"MODEL_{own.upper()}"
     macros = [
         *_tensors(f"{prefix}_INPUT", program.inputs),
         *_tensors(f"{prefix}_OUTPUT", program.outputs),

@@ -9,11 +9,11 @@ from tvmconv.core.interrupts import checkpoint
 from tvmconv.kernels.rules import schedule_module
 from tvmconv.machines.record import Machine
 
-__all__ = ["lower_pass", "mark_patterns", "scheduled"]
+__all__ = ["legalised", "lower_pass", "mark_patterns", "scheduled"]
 
 
-def scheduled(mod: Any, machine: Machine) -> Any:
-    """The lowered graph with every function scheduled and every operator a ``call_tir``.
+def legalised(mod: Any, machine: Machine) -> Any:
+    """The lowered graph with every operator a ``call_tir`` or a view.
 
     Parameters
     ----------
@@ -25,15 +25,18 @@ def scheduled(mod: Any, machine: Machine) -> Any:
     from tvm import ir, relax
     from tvm.target import Target
 
-    transform = relax.transform
+    passes = [
+        relax.backend.DispatchSortScan(),
+        relax.transform.LegalizeOps(),
+        relax.transform.RewriteDataflowReshape(),
+    ]
     with Target(machine.tvm_target()):
-        mod = ir.transform.Sequential(
-            [
-                relax.backend.DispatchSortScan(),
-                transform.LegalizeOps(),
-                transform.RewriteDataflowReshape(),
-            ]
-        )(mod)
+        return ir.transform.Sequential(passes)(mod)
+
+
+def scheduled(mod: Any, machine: Machine) -> Any:
+    """The same with every function scheduled."""
+    mod = legalised(mod, machine)
     checkpoint()
     mod = schedule_module(mod, machine)
     checkpoint()

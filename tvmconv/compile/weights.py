@@ -36,7 +36,7 @@ def digest(program: Program) -> bytes:
     """SHA-256 of the constants, which identifies a file of weights."""
     found = hashlib.sha256()
     for piece in pieces(program):
-        found.update(piece)
+        found.update(piece.data)
     return found.digest()
 
 

@@ -39,10 +39,11 @@ def _bare(func: Any) -> Any:
     from tvm import ir, tirx
 
     natural = {int(index) for index in func.attrs.get(NATURAL, ())}
-    body = tirx.SeqStmt([func.body, tirx.Return(tirx.IntImm("int32", 0))])
-    # which device the scratch memory is for
+    # which device the scratch memory is for; it is given back where these end, before the return
+    body = func.body
     for key, value in (("device_type", _CPU), ("device_id", 0)):
         body = tirx.AttrStmt("default", key, tirx.IntImm("int32", value), body)
+    body = tirx.SeqStmt([body, tirx.Return(tirx.IntImm("int32", 0))])
     declared, pointers = [], []
     for index, buffer in enumerate(func.params):
         # of the function's signature the pipeline leaves buffers alone
