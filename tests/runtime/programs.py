@@ -119,7 +119,7 @@ def unary_model(make: Any, shape: tuple[int, ...], outputs: int = 1) -> Compiled
     return compile_program(builder.get(), (TensorInfo("x", shape, "float32"),), tensors)
 
 
-BUSY_ROWS, BUSY_LENGTH, BUSY_TIMES = 8, 200_000, 16
+BUSY_ROWS, BUSY_LENGTH, BUSY_TIMES = 8, 200_000, 256
 
 
 def busy_model(threads: int) -> CompiledModel:

@@ -175,9 +175,9 @@ ENTRANCES = {
     "as_import": {"compile/external.py", "compile/objects.py"},
     # torch's
     "jit": {"bench/peers/torch_jit.py"},
-    "load_module": {"tuning/place.py", "tvm_runtime/engine.py"},
+    "load_module": {"tuning/place.py"},
     # models, which ask the processor themselves
-    "CDLL": {"runtime/binding.py", "tvm_runtime/engine.py"},
+    "in_dll": {"runtime/binding.py"},
     "Runner": {"model.py", "runtime/portable.py"},
     "State": {"runtime/runner.py"},
     "new_state": {"runtime/runner.py", "runtime/timing.py"},

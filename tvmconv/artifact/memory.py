@@ -18,7 +18,7 @@ class MemoryReport:
     constant_bytes
         Packed weights and other constants, held once for all calls.
     workspace_bytes
-        Largest scratch memory that one thread of one kernel takes beside its arguments.
+        Scratch memory of one call, for all of its threads; as long as its activations.
     padding_bytes
         The part of activations and constants that is zeros added to fill channel blocks.
     """

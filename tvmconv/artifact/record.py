@@ -9,7 +9,6 @@ from typing import Any
 from tvmconv.artifact.manifest import Manifest
 from tvmconv.artifact.memory import MemoryReport
 from tvmconv.core.decision import Decision, Unscheduled
-from tvmconv.core.tensor import TensorInfo
 from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
 from tvmconv.program.program import Program
@@ -46,7 +45,7 @@ def record_program(
         arena_bytes=program.arena_bytes,
         output_bytes=sum(tensor.bytes for tensor in program.outputs),
         constant_bytes=program.constant_bytes,
-        workspace_bytes=program.workspace_bytes,
+        workspace_bytes=program.workspace_bytes * machine.cores,
         padding_bytes=padding_bytes,
     )
     return Manifest(

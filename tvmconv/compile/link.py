@@ -120,7 +120,8 @@ def _temporary_folder() -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
             yield Path(name)
     except OSError as error:
+        reason = error.strerror or error
         raise ArtifactError(
-            f"cannot link the compiled model in {tempfile.gettempdir()}: {error.strerror}; "
+            f"cannot link the compiled model in {tempfile.gettempdir()}: {reason}; "
             "make room there, or name another folder in the variable TMPDIR"
         ) from error

@@ -14,16 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from tvmconv.core.errors import ArtifactError
-from tvmconv.runtime import forks
 from tvmconv.tvm_runtime.environment import set_environment_defaults
-
-_CPU = 1  # kDLCPU
-_POOLED_ALLOCATOR = 2
-_initialising = forks.Lock()
 
 
 @cache
@@ -71,35 +63,3 @@ def versions() -> dict[str, str]:
 def global_function(name: str) -> Any:
     """A function of TVM's runtime by its registered name."""
     return ffi().get_global_func(name)
-
-
-def load_library(path: str) -> Any:
-    """Open a shared object as a TVM module that is unloaded with its last reference."""
-    with forks.native():
-        return ffi().load_module(path, keep_module_alive=False)
-
-
-def virtual_machine(module: Any) -> Any:
-    """A new virtual machine over a module; constants are shared between machines."""
-    # initialisation enters every constant into a table of the shared executable
-    with _initialising:
-        machine = module["vm_load_executable"]()
-        machine["vm_initialization"](_CPU, 0, _POOLED_ALLOCATOR)
-    return machine
-
-
-def release_free_memory() -> None:
-    """Hand the activation memory that no running model uses back to the system.
-
-    TVM keeps freed buffers in one pool for the process; without this call those of a model
-    that is gone would stay.
-    """
-    if forks.is_orphaned():
-        return
-    with forks.native():
-        global_function("vm.builtin.memory_manager.clear")()
-
-
-def as_array(tensor: Any) -> npt.NDArray[Any]:
-    """A numpy view of a TVM tensor; it keeps the tensor's memory alive."""
-    return np.from_dlpack(tensor)

@@ -241,7 +241,8 @@ static int64_t read_quota(int64_t unlimited) {
     return found == 2 && quota > 0 && period > 0 ? (quota + period - 1) / period : unlimited;
 }
 
-/* How many threads can run at a time: affinity, control group, TVMCONV_NUM_THREADS. */
+/* How many threads can run at a time: affinity, control group, TVMCONV_NUM_THREADS
+ * or, without it, TVM_NUM_THREADS. */
 static int32_t allowed_cpus(void) {
     int64_t allowed = sysconf(_SC_NPROCESSORS_ONLN);
 #ifdef __linux__
@@ -256,6 +257,7 @@ static int32_t allowed_cpus(void) {
     int64_t quota = read_quota(allowed);
     if (quota < allowed) allowed = quota;
     const char *text = getenv("TVMCONV_NUM_THREADS");
+    if (text == NULL) text = getenv("TVM_NUM_THREADS");
     long limit = text ? strtol(text, NULL, 10) : 0;
     if (limit > 0 && limit < allowed) allowed = limit;
     return allowed < 1 ? 1 : allowed > MOST_THREADS ? MOST_THREADS : (int32_t)allowed;
