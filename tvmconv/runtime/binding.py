@@ -152,7 +152,7 @@ class Code:
     def layer(self, index: int) -> dict[str, Any]:
         """One kernel call: name, operation, algorithm, workload, kernel, flops, bytes."""
         layer = self._model.description.contents.layers[index]
-        values = {name: getattr(layer, name) for name, _ in _Layer._fields_}
+        values = {field[0]: getattr(layer, field[0]) for field in _Layer._fields_}
         return {k: _text(v) if isinstance(v, bytes | None) else int(v) for k, v in values.items()}
 
 
