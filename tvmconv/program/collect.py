@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from tvmconv.core.decision import Decision, KernelCall
@@ -202,13 +203,15 @@ def _symbols(functions: Iterable[Any], decided: Mapping[str, str]) -> dict[Any, 
 
 def _check_self_contained(func: Any, record: KernelCall) -> None:
     """Refuse code that calls functions which only TVM's runtime has."""
-    import tvm_ffi
+    called = []
 
     def look(call: Any) -> None:
         if "packed" in getattr(call.op, "name", ""):
-            raise ModelError(
-                f"layer {record.layer or record.kernel!r}: operator {record.operator!r} is "
-                f"computed by {call.args[0]} of TVM's runtime, which a saved model does without"
-            )
+            called.append(call.args[0])
 
     tvm_ffi.structural_walk(func.body, (tvm.ir.Call, look))
+    if called:
+        raise ModelError(
+            f"layer {record.layer or record.kernel!r}: operator {record.operator!r} is computed "
+            f"by {called[0]} of TVM's runtime, which a saved model does without"
+        )
