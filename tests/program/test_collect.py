@@ -117,6 +117,17 @@ def test_network_without_any_kernel():
     assert [call.record.operator for call in program.calls] == ["copy"]
 
 
+def test_empty_tensors():
+    nodes = [
+        node("Slice", ["x", "ends", "ends", "one"], ["none"]),
+        node("Exp", ["none"], ["y"]),
+        node("Concat", ["none", "x"], ["z"], axis=1),
+    ]
+    constants = {"ends": np.array([4]), "one": np.array([1])}
+    model = model_of(nodes, {"x": (FLOAT, (2, 4))}, {"y": FLOAT, "z": FLOAT}, constants)
+    check(model, {"x": np.ones((2, 4), np.float32)})
+
+
 def test_unused_input_keeps_its_place():
     nodes = [node("Relu", ["b"], ["y"])]
     model = model_of(nodes, {"a": (FLOAT, (2,)), "b": (FLOAT, (3,))}, {"y": FLOAT})
