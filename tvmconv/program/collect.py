@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from tvmconv.core.decision import Decision, KernelCall
@@ -113,7 +114,7 @@ class _Reader:
             return self._value(value)
         name = str(getattr(value.op, "name", value.op))
         if name == "relax.reshape":
-            return self._value(value.args[0])
+            return self._view(value.args[0], value.ty)
         # static shapes leave functions no argument but tensors
         if name != "relax.call_tir" or len(value.args) > 2:
             called = getattr(value.args[0], "global_symbol", "") if value.args else ""
@@ -123,16 +124,20 @@ class _Reader:
                 "nothing else"
             )
         function, arguments = value.args
-        operands = _flat(self._value(arguments))
-        if VIEW in (self._mod[function].attrs or {}):
-            (operand,) = operands
-            return operand
         (kind,) = value.ty_args
+        if VIEW in (self._mod[function].attrs or {}):
+            return self._view(arguments.fields[0], kind)
+        operands = _flat(self._value(arguments))
         kinds = list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
         results = [Buffer(_bytes(each)) for each in kinds]
-        record = self._record(function.name_hint, [*operands, *results])
-        self.steps.append(Step(function, record, operands, results))
+        self.steps.append(Step(function, self._record(function.name_hint), operands, results))
         return tuple(results) if isinstance(kind, relax.TupleType) else results[0]
+
+    def _view(self, expr: Any, kind: Any) -> Buffer:
+        """The operand's memory; TVM takes any function with an empty result for a reshape."""
+        (operand,) = _flat(self._value(expr))
+        size = _bytes(kind)
+        return operand if operand.bytes == size else Buffer(size)
 
     def _value(self, expr: Any) -> _Value:
         if isinstance(expr, relax.Tuple):
@@ -150,11 +155,9 @@ class _Reader:
             return self._constants[key]
         return self._values[expr]
 
-    def _record(self, symbol: str, buffers: Sequence[Buffer]) -> KernelCall:
+    def _record(self, symbol: str) -> KernelCall:
         known = self._records.get(symbol)
-        if known:
-            return known.popleft()
-        return KernelCall("", symbol, symbol, bytes=sum(buffer.bytes for buffer in buffers))
+        return known.popleft() if known else KernelCall("", symbol, symbol)
 
 
 def _flat(value: _Value) -> list[Buffer]:
@@ -171,11 +174,11 @@ def _bytes(kind: Any) -> int:
 
 
 def _needed(steps: Iterable[Step], results: Iterable[Buffer]) -> list[Step]:
-    """The steps without those that no result depends on."""
+    """The steps without those that no result depends on, or with nothing to compute."""
     wanted = set(results)
     kept = []
     for step in reversed(list(steps)):
-        if not wanted.isdisjoint(step.results):
+        if any(result.bytes and result in wanted for result in step.results):
             wanted.update(step.operands)
             kept.append(step)
     return kept[::-1]
@@ -202,13 +205,15 @@ def _symbols(functions: Iterable[Any], decided: Mapping[str, str]) -> dict[Any, 
 
 def _check_self_contained(func: Any, record: KernelCall) -> None:
     """Refuse code that calls functions which only TVM's runtime has."""
-    import tvm_ffi
+    called = []
 
     def look(call: Any) -> None:
         if "packed" in getattr(call.op, "name", ""):
-            raise ModelError(
-                f"layer {record.layer or record.kernel!r}: operator {record.operator!r} is "
-                f"computed by {call.args[0]} of TVM's runtime, which a saved model does without"
-            )
+            called.append(call.args[0])
 
     tvm_ffi.structural_walk(func.body, (tvm.ir.Call, look))
+    if called:
+        raise ModelError(
+            f"layer {record.layer or record.kernel!r}: operator {record.operator!r} is computed "
+            f"by {called[0]} of TVM's runtime, which a saved model does without"
+        )
