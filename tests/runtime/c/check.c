@@ -395,6 +395,16 @@ static int print_create(const char *weights) {
     return 0;
 }
 
+/* For the tests of limits: the threads of a state by default, and of one that asks for many. */
+static void print_threads(void) {
+    for (int32_t asked = 0; asked <= 2; asked += 2) {
+        tvmconv_options options = with_threads(asked);
+        tvmconv_state *state = new_state(&options);
+        printf("%d\n", (int)model->threads(state));
+        model->destroy(state);
+    }
+}
+
 static const struct {
     const char *name;
     void (*test)(void);
@@ -403,6 +413,7 @@ static const struct {
     {"states", test_states},   {"parallel_for", test_parallel_for},
     {"threads", test_threads}, {"pool", test_pool},
     {"fork", test_fork},       {"profile", test_profile},
+    {"print_threads", print_threads},
 #ifdef COUNT_ALLOCATIONS
     {"allocations", test_allocations},
 #endif
@@ -434,8 +445,12 @@ int main(int count, char **arguments) {
     if (count > 3) runs = atoi(arguments[3]);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; ++i)
         if (!strcmp(arguments[2], tests[i].name)) {
+            int status = -1;
             tests[i].test();
-            dlclose(library);
+            dlclose(library); /* and with it what it does at forks */
+            pid_t child = fork();
+            if (child == 0) _exit(0);
+            EXPECT(waitpid(child, &status, 0) == child && status == 0);
             return 0;
         }
     fprintf(stderr, "there is no test %s\n", arguments[2]);

@@ -17,7 +17,8 @@
  *
  * Nothing is global: a state holds the activation memory and the threads of one call at a time.
  * States of one model share its weights. Different threads use different states; a state is used
- * by one thread at a time, any thread.
+ * by one thread at a time, any thread. A forked child may use the states of its parent. Destroy
+ * states and pools before dlclose: their threads run the model's code.
  */
 #ifndef TVMCONV_H
 #define TVMCONV_H
@@ -29,8 +30,8 @@
 extern "C" {
 #endif
 
-/* Raised when a field's place or meaning changes. New fields are added at the end of a struct, and
- * its `size` tells which are there. */
+/* Raised when a field's place or meaning changes. New fields are added at the end of a struct that
+ * has a `size`, which tells which are there; the other structs stay as they are. */
 #define TVMCONV_ABI 1
 
 typedef enum tvmconv_status {
@@ -96,12 +97,15 @@ typedef int32_t (*tvmconv_parallel_for)(void *context, int32_t count, tvmconv_ta
 
 typedef struct tvmconv_options {
     uint32_t size;   /* sizeof(tvmconv_options) */
-    int32_t threads; /* 0: as many as the model was built for, at most one per allowed CPU */
+    /* 0: as many as the model was built for. At most one per allowed CPU (affinity, control group,
+     * the environment's TVMCONV_NUM_THREADS) unless you give both a number and a parallel_for. */
+    int32_t threads;
     tvmconv_parallel_for parallel_for; /* NULL: a pool of threads that the state owns */
     void *parallel_context;            /* passed to parallel_for */
     const void *weights;      /* for separate weights: the file's content, 64-byte aligned ... */
     uint64_t weight_bytes;    /* ... its size ... */
-    const char *weights_path; /* ... or its path, to be mapped; both NULL: see message */
+    const char *weights_path; /* ... or its path, to be mapped. Both NULL: model.weights beside
+                               * model.so */
 } tvmconv_options;
 
 typedef struct tvmconv_state tvmconv_state;
@@ -127,7 +131,8 @@ typedef struct tvmconv_model {
     void (*destroy)(tvmconv_state *state); /* NULL is allowed */
 
     /* A pool for several states, of any models: options.parallel_for = model->pool_parallel_for,
-     * options.parallel_context = pool. A call that finds it busy runs on its own thread. */
+     * options.parallel_context = pool. A call that finds it busy runs on its own thread. `threads`
+     * counts the caller's; 0: one per allowed CPU. */
     int32_t (*pool_create)(int32_t threads, tvmconv_pool **pool);
     int32_t (*pool_parallel_for)(void *pool, int32_t count, tvmconv_task task, void *argument);
     void (*pool_destroy)(tvmconv_pool *pool);
