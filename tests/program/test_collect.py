@@ -8,12 +8,18 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tvm import relax, topi
 
 from tests.frontend.onnx_runner import run_reference
 from tests.networks.compare import random_inputs
 from tests.program.executor import collected
 from tests.small_network import small_network
+from tvmconv.core.decision import KernelCall
+from tvmconv.core.errors import ModelError
+from tvmconv.core.tensor import TensorInfo
+from tvmconv.program.collect import collect
 from tvmconv.program.program import Place, Program
 
 
@@ -125,3 +131,49 @@ def test_shared_constants_and_functions_are_kept_once():
     program = check(model, {"x": np.ones((4, 16), np.float32)})
     assert program.calls[0].record.kernel == program.calls[1].record.kernel
     assert program.constant_bytes == weight.nbytes
+
+
+def test_code_that_needs_tvm_is_refused():
+    x = relax.Var("x", relax.TensorType((2, 8), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(builder.call_te(topi.argsort, x))
+        builder.emit_func_output(result)
+    info = (TensorInfo("x", (2, 8), "float32"),)
+    calls = [KernelCall("order", "argsort", "argsort")]
+    with pytest.raises(ModelError, match=r"layer 'order': operator 'argsort' .*contrib.sort"):
+        collect(builder.get(), info, info, calls)
+
+
+def test_an_operator_without_a_function_is_refused():
+    x = relax.Var("x", relax.TensorType((2, 8), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.sort(x))
+        builder.emit_func_output(result)
+    info = (TensorInfo("x", (2, 8), "float32"),)
+    with pytest.raises(ModelError, match="operator 'sort'"):
+        collect(builder.get(), info, info)
+
+
+def test_results_that_nothing_reads():
+    """A call without any is left out; a part of a call's results has its memory all the same."""
+    nodes = [
+        node("Exp", ["x"], ["dead"]),
+        node("TopK", ["x", "k"], ["values", "unread"]),
+        node("Neg", ["values"], ["y"]),
+    ]
+    constants = {"k": np.array([2])}
+    model = model_of(nodes, {"x": (FLOAT, (3, 8))}, {"y": FLOAT}, constants)
+    x = np.random.default_rng(5).standard_normal((3, 8)).astype(np.float32)
+    program = check(model, {"x": x})
+    assert [len(call.operands) for call in program.calls] == [3, 2]
+
+
+def test_symbols_are_none_of_the_c_library():
+    nodes = [node("Exp", ["x"], ["y"]), node("Sqrt", ["y"], ["z"])]
+    model = model_of(nodes, {"x": (FLOAT, (8,))}, {"y": FLOAT, "z": FLOAT})
+    program = check(model, {"x": np.linspace(-1, 1, 8, dtype=np.float32)})
+    assert all(call.record.kernel.endswith("_kernel") for call in program.calls)

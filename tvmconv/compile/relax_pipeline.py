@@ -8,6 +8,7 @@ from tvmconv.compile.patterns import mark_patterns
 from tvmconv.core.interrupts import checkpoint
 from tvmconv.kernels.rules import schedule_module
 from tvmconv.machines.record import Machine
+from tvmconv.program.collect import VIEW
 
 __all__ = ["legalised", "lower_pass", "mark_patterns", "scheduled"]
 
@@ -22,7 +23,7 @@ def legalised(mod: Any, machine: Machine) -> Any:
     machine
         The target.
     """
-    from tvm import ir, relax
+    from tvm import ir, relax, tirx
     from tvm.target import Target
 
     passes = [
@@ -31,7 +32,15 @@ def legalised(mod: Any, machine: Machine) -> Any:
         relax.transform.RewriteDataflowReshape(),
     ]
     with Target(machine.tvm_target()):
-        return ir.transform.Sequential(passes)(mod)
+        mod = ir.transform.Sequential(passes)(mod)
+    # a function of the form of a reshape is left where its result is the model's
+    functions = {
+        var: func.with_attr(VIEW, True)
+        if isinstance(func, tirx.PrimFunc) and relax.analysis.has_reshape_pattern(func)
+        else func
+        for var, func in mod.functions_items()
+    }
+    return ir.IRModule(functions, attrs=mod.attrs)
 
 
 def scheduled(mod: Any, machine: Machine) -> Any:

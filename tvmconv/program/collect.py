@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from tvmconv.core.decision import Decision, KernelCall
@@ -16,6 +17,8 @@ from tvmconv.core.tensor import TensorInfo
 from tvmconv.program.places import Buffer, Step, place_constants, place_in_arena, place_outputs
 from tvmconv.program.program import Place, Program
 
+# attribute of a function whose result is its operand in another shape: it is not called
+VIEW = "tvmconv.view"
 # what a variable stands for: tuples of tuples of buffers
 _Value = Buffer | tuple["_Value", ...]
 
@@ -52,7 +55,7 @@ def collect(
     ModelError
         If an operator has no function, or its function needs TVM at run time; names it.
     """
-    reader = _Reader(calls)
+    reader = _Reader(mod, calls)
     results = reader.read(mod["main"])
     if (len(reader.inputs), len(results)) != (len(inputs), len(outputs)):
         raise ValueError(f"main has not the {len(inputs)} inputs and {len(outputs)} outputs")
@@ -85,7 +88,8 @@ def collect(
 class _Reader:
     """Follows the bindings of one function."""
 
-    def __init__(self, calls: Iterable[KernelCall]) -> None:
+    def __init__(self, mod: Any, calls: Iterable[KernelCall]) -> None:
+        self._mod = mod
         self.inputs: list[Buffer] = []
         self.steps: list[Step] = []
         self._values: dict[Any, _Value] = {}
@@ -121,6 +125,9 @@ class _Reader:
             )
         function, arguments = value.args
         operands = _flat(self._value(arguments))
+        if VIEW in (self._mod[function].attrs or {}):
+            (operand,) = operands
+            return operand
         (kind,) = value.ty_args
         kinds = list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
         results = [Buffer(_bytes(each)) for each in kinds]
@@ -196,13 +203,15 @@ def _symbols(functions: Iterable[Any], decided: Mapping[str, str]) -> dict[Any, 
 
 def _check_self_contained(func: Any, record: KernelCall) -> None:
     """Refuse code that calls functions which only TVM's runtime has."""
-    import tvm_ffi
+    called = []
 
     def look(call: Any) -> None:
         if "packed" in getattr(call.op, "name", ""):
-            raise ModelError(
-                f"layer {record.layer or record.kernel!r}: operator {record.operator!r} is "
-                f"computed by {call.args[0]} of TVM's runtime, which a saved model does without"
-            )
+            called.append(call.args[0])
 
     tvm_ffi.structural_walk(func.body, (tvm.ir.Call, look))
+    if called:
+        raise ModelError(
+            f"layer {record.layer or record.kernel!r}: operator {record.operator!r} is computed "
+            f"by {called[0]} of TVM's runtime, which a saved model does without"
+        )
