@@ -12,7 +12,7 @@ import tvm
 
 from tests.operators.harness import HOST
 from tvmconv.compile.relax_pipeline import scheduled
-from tvmconv.frontend import read_model, to_relax
+from tvmconv.frontend import LoadedModel, read_model, to_relax
 from tvmconv.graph.lower import lower
 from tvmconv.machines.record import Machine
 from tvmconv.program.collect import collect
@@ -82,9 +82,13 @@ class Collected:
         return compile_function(tvm.IRModule(dict(self.functions)), self.machine)
 
 
-def collected(model: onnx.ModelProto, machine: Machine = HOST, **options: Any) -> Collected:
+def collected(model: onnx.ModelProto, machine: Machine = HOST) -> Collected:
     """The program of an ONNX model."""
-    loaded = read_model(model, **options)
+    return collected_from(read_model(model), machine)
+
+
+def collected_from(loaded: LoadedModel, machine: Machine = HOST) -> Collected:
+    """The program of a model that was read."""
     lowered = lower(to_relax(loaded), machine)
     program, module = collect(
         scheduled(lowered.mod, machine),

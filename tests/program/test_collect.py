@@ -61,6 +61,8 @@ def test_network():
     assert {call.algorithm for call in program.calls} >= {"direct", "depthwise"}
     assert [call.record.layer for call in program.calls if call.record.operator == "conv2d"]
     assert program.calls[-1].operands[-1].place is Place.OUTPUT
+    for call in program.calls:
+        assert call.record.bytes == sum(operand.bytes for operand in call.operands)
 
 
 def test_outputs_that_have_another_place_are_copied():
@@ -97,13 +99,16 @@ def test_several_results_scalars_and_other_types():
         node("Where", ["less", "left", "right"], ["least"]),
         node("Gather", ["table", "ids"], ["rows"]),
         node("Mul", ["scalar", "total"], ["product"]),
+        node("CumSum", ["x", "one"], ["sums"], "running", exclusive=1),
     ]
     inputs = {"x": (FLOAT, (3, 8)), "ids": (INT64, (2,)), "scalar": (FLOAT, ())}
-    outputs = {"indices": INT64, "less": BOOL, "least": FLOAT, "rows": INT64, "product": FLOAT}
-    constants = {"k": np.array([3]), "table": np.arange(40).reshape(5, 8)}
+    outputs = {"indices": INT64, "less": BOOL, "least": FLOAT, "rows": INT64}
+    outputs |= {"product": FLOAT, "sums": FLOAT}
+    constants = {"k": np.array([3]), "one": np.array(1), "table": np.arange(40).reshape(5, 8)}
     x = np.random.default_rng(5).standard_normal((3, 8)).astype(np.float32)
     feeds = {"x": x, "ids": np.array([4, 1]), "scalar": np.array(2.5, np.float32)}
-    check(model_of(nodes, inputs, outputs, constants), feeds)
+    program = check(model_of(nodes, inputs, outputs, constants), feeds)
+    assert "running" in [call.record.layer for call in program.calls]
 
 
 def test_network_without_any_kernel():

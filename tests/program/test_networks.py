@@ -36,7 +36,7 @@ def test_arena_is_near_its_bound_and_within_tvm_s_plan(name: str) -> None:
     loaded = read_model(CASES[name]())
     lowered = lower(to_relax(loaded), MACHINE)
     # schedules change no buffer
-    mod = legalised(lowered.mod, MACHINE)
+    mod = legalised(lowered.mod)
     program, functions = collect(
         mod, loaded.inputs, loaded.outputs, lowered.calls, lowered.decisions
     )

@@ -13,26 +13,18 @@ from tvmconv.program.collect import VIEW
 __all__ = ["legalised", "lower_pass", "mark_patterns", "scheduled"]
 
 
-def legalised(mod: Any, machine: Machine) -> Any:
+def legalised(mod: Any) -> Any:
     """The lowered graph with every operator a ``call_tir`` or a view.
 
     Parameters
     ----------
     mod
         ``mod`` of :func:`tvmconv.graph.lower.lower`'s result.
-    machine
-        The target.
     """
     from tvm import ir, relax, tirx
-    from tvm.target import Target
 
-    passes = [
-        relax.backend.DispatchSortScan(),
-        relax.transform.LegalizeOps(),
-        relax.transform.RewriteDataflowReshape(),
-    ]
-    with Target(machine.tvm_target()):
-        mod = ir.transform.Sequential(passes)(mod)
+    passes = [relax.transform.LegalizeOps(), relax.transform.RewriteDataflowReshape()]
+    mod = ir.transform.Sequential(passes)(mod)
     # a function of the form of a reshape is left where its result is the model's
     functions = {
         var: func.with_attr(VIEW, True)
@@ -45,7 +37,7 @@ def legalised(mod: Any, machine: Machine) -> Any:
 
 def scheduled(mod: Any, machine: Machine) -> Any:
     """The same with every function scheduled."""
-    mod = legalised(mod, machine)
+    mod = legalised(mod)
     checkpoint()
     mod = schedule_module(mod, machine)
     checkpoint()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import relax, te
+from tvm import relax, te, topi
 
 from tvmconv.graph.emit_operators import depth_pool
 from tvmconv.graph.emitter import EXTREMES, CallRecord, Emitter, extreme
@@ -38,6 +38,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         left, right = (emitter.expression_of(arg) for arg in node.args)
         result = extreme(emitter.builder, node.op, left, right)
         emitter.plain[node.output] = emitter.bind(result, record)
+    elif node.op == "cumsum":
+        _call(emitter, node, _running_sum(node), record, opaque=True)
     elif node.op == "topk":
         operand, sort = emitter.as_plain(node.inputs[0]), _sorting(node.attrs)
         _take_parts(emitter, node, emitter.call(sort, [operand], record, opaque=True), record)
@@ -49,6 +51,12 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
             _take_parts(emitter, node, result, record)
     else:
         emitter.plain[node.output] = emitter.bind(_rebuilt(emitter, node), record)
+
+
+def _running_sum(node: Node) -> Any:
+    """CumSum; LegalizeOps leaves it alone."""
+    axis, exclusive, dtype = node.attrs["axis"], node.attrs["exclusive"], node.output.dtype
+    return lambda x: topi.cumsum(x, axis, dtype, bool(exclusive))
 
 
 def _sorting(attrs: dict[str, Any]) -> Any:

@@ -131,8 +131,7 @@ class _Reader:
         (kind,) = value.ty_args
         kinds = list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
         results = [Buffer(_bytes(each)) for each in kinds]
-        record = self._record(function.name_hint, [*operands, *results])
-        self.steps.append(Step(function, record, operands, results))
+        self.steps.append(Step(function, self._record(function.name_hint), operands, results))
         return tuple(results) if isinstance(kind, relax.TupleType) else results[0]
 
     def _value(self, expr: Any) -> _Value:
@@ -151,11 +150,9 @@ class _Reader:
             return self._constants[key]
         return self._values[expr]
 
-    def _record(self, symbol: str, buffers: Sequence[Buffer]) -> KernelCall:
+    def _record(self, symbol: str) -> KernelCall:
         known = self._records.get(symbol)
-        if known:
-            return known.popleft()
-        return KernelCall("", symbol, symbol, bytes=sum(buffer.bytes for buffer in buffers))
+        return known.popleft() if known else KernelCall("", symbol, symbol)
 
 
 def _flat(value: _Value) -> list[Buffer]:

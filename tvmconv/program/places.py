@@ -54,7 +54,8 @@ class Step:
     def as_call(self, symbol: str, algorithm: str) -> Call:
         """The finished form."""
         operands = tuple(buffer.as_operand() for buffer in (*self.operands, *self.results))
-        return Call(replace(self.record, kernel=symbol), operands, algorithm)
+        size = sum(operand.bytes for operand in operands)
+        return Call(replace(self.record, kernel=symbol, bytes=size), operands, algorithm)
 
 
 def place_outputs(results: Iterable[Buffer]) -> list[Step]:
@@ -70,9 +71,8 @@ def place_outputs(results: Iterable[Buffer]) -> list[Step]:
         if buffer.place is Place.ARENA:
             buffer.place, buffer.index = Place.OUTPUT, index
         elif buffer.bytes:
-            record = KernelCall("", "", "copy", bytes=2 * buffer.bytes)
             target = Buffer(buffer.bytes, Place.OUTPUT, index)
-            copies.append(Step(None, record, [buffer], [target]))
+            copies.append(Step(None, KernelCall("", "", "copy"), [buffer], [target]))
     return copies
 
 
