@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 import tvmconv.runtime
@@ -134,7 +134,7 @@ class Toolchain:
                 )
 
 
-@cache
+@lru_cache(maxsize=16)
 def _runtime_object(toolchain: Toolchain, identifier: str) -> bytes:
     name = [f"-DTVMCONV_IDENTIFIER={identifier}"] if identifier else []
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
