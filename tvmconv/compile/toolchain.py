@@ -119,6 +119,7 @@ class Toolchain:
                         text=True,
                         errors="replace",
                         env=environment,
+                        start_new_session=True,  # Ctrl-C is the build's own affair
                     )
                 )
         except OSError as error:
