@@ -55,13 +55,10 @@ int main(int count, char **arguments) try {
     const std::vector<float> &scores = data[inputs.size()];
     std::vector<std::size_t> order(scores.size());
     std::iota(order.begin(), order.end(), 0);
-    std::size_t shown = std::min<std::size_t>(5, order.size());
-    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(shown),
-                      order.end(), [&](std::size_t a, std::size_t b) {
-                          return scores[a] > scores[b];
-                      });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
     std::cout << about.outputs[0].name << ", highest of " << scores.size() << ":\n";
-    for (std::size_t i = 0; i < shown; ++i)
+    for (std::size_t i = 0; i < order.size() && i < 5; ++i)
         std::cout << order[i] << "  " << scores[order[i]] << "\n";
     return 0;
 } catch (const std::exception &error) {

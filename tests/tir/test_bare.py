@@ -18,19 +18,42 @@ from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.tir.bare import NATURAL
 from tvmconv.tir.pipeline import BARE, PIPELINE, compile_function
+from tvmconv.tir.workspace import recorded
 
 MACHINE = resolve_machine("native", 1)
 PARALLEL = resolve_machine("x86-64-v4", 2)
 SMALL = Conv2dWorkload.parse("ic16ih6oc16kh3ph1")
-# a parallel loop on the thread that calls it
+# parallel loops on the thread that calls, and scratch memory that may only be freed as a stack
 SERIAL = """
+#include <stdint.h>
+#include <stdlib.h>
 typedef struct { void *sync; int num_task; } environment;
 static int launch(int (*task)(int, environment *, void *), void *closure, int count) {
     environment alone = {0, 1};
     (void)count;
     return task(0, &alone, closure);
 }
+static void *blocks[64];
+static uint64_t sizes[64];
+int depth, misordered;
+uint64_t used, most;
+static void *allocate(int type, int id, uint64_t bytes, int code, int bits) {
+    (void)type, (void)id, (void)code, (void)bits;
+    sizes[depth] = bytes;
+    used += bytes;
+    most = used > most ? used : most;
+    return blocks[depth++] = aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+static int release(int type, int id, void *block) {
+    (void)type, (void)id;
+    misordered += blocks[--depth] != block;
+    used -= sizes[depth];
+    free(block);
+    return 0;
+}
 int (*__TVMBackendParallelLaunch)(int (*)(int, environment *, void *), void *, int) = launch;
+void *(*__TVMBackendAllocWorkspace)(int, int, uint64_t, int, int) = allocate;
+int (*__TVMBackendFreeWorkspace)(int, int, void *) = release;
 """
 
 
@@ -108,6 +131,30 @@ def test_arguments_may_be_aligned_to_their_elements_only(tmp_path):
     np.testing.assert_array_equal(outputs[2], outputs[0])
 
 
+@pytest.mark.parametrize("algorithm", ["winograd", "im2col", "im2win"])
+def test_scratch_memory_is_given_back_in_order(algorithm, tmp_path):
+    kernel = make_kernel(SMALL, MACHINE, algorithm)
+    with recorded() as workspace:
+        run = linked(kernel.prim_func("kernel"), tmp_path)
+    inputs, constants = random_operands(SMALL)
+    arrays = [placed(inputs["data"], 0), placed(kernel.pack_weight(constants["weight"]), 0)]
+    output = placed(np.full(inputs["data"].shape, np.nan, np.float32), 0)
+    assert run(*(array.ctypes.data for array in (*arrays, output))) == 0
+    assert np.isfinite(output).all()
+    state = {
+        name: kind.in_dll(run.library, name).value
+        for name, kind in (
+            ("depth", ctypes.c_int),
+            ("misordered", ctypes.c_int),
+            ("used", ctypes.c_uint64),
+            ("most", ctypes.c_uint64),
+        )
+    }
+    most = workspace.get("kernel", 0)
+    assert state == {"depth": 0, "misordered": 0, "used": 0, "most": most}
+    assert most or algorithm == "im2col"
+
+
 def test_other_arguments_are_assumed_to_be_aligned():
     function = make_kernel(SMALL, PARALLEL, "direct").prim_func("kernel")
     text = {
@@ -129,8 +176,9 @@ def linked(function, folder: Path):
     subprocess.run(
         ["cc", "-shared", "-fPIC", "-o", folder / "kernel.so", *sources, "-lm"], check=True
     )
-    found = ctypes.CDLL(str(folder / "kernel.so")).kernel
-    found.argtypes = [ctypes.c_void_p] * 3
+    library = ctypes.CDLL(str(folder / "kernel.so"))
+    found = library.kernel
+    found.argtypes, found.library = [ctypes.c_void_p] * 3, library
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 
 from tvmconv.compile.c_text import braced, comment, identifier
-from tvmconv.compile.source import tensor_bytes
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.program.program import Program
 
@@ -59,6 +58,6 @@ def _tensors(prefix: str, tensors: tuple[TensorInfo, ...]) -> list[str]:
             f"#define {own}_RANK {len(tensor.shape)}",
             f"#define {own}_SHAPE {braced(map(str, tensor.shape))}",
             f"#define {own}_ELEMENTS {prod(tensor.shape)}",
-            f"#define {own}_BYTES {tensor_bytes(tensor)}",
+            f"#define {own}_BYTES {tensor.bytes}",
         ]
     return lines

@@ -88,7 +88,7 @@ class CompiledProgram:
     Parameters
     ----------
     program
-        What it does. Its constants are moved into one block.
+        What it does.
     objects
         The kernels.
     facts
@@ -102,17 +102,26 @@ class CompiledProgram:
     def __init__(
         self, program: Program, objects: Objects, facts: Facts, machine: Machine, cc: str = ""
     ) -> None:
-        self.program, self.weights = gathered(program)
+        self.program = program
         self.objects = objects
         self.facts = facts
         self.machine = machine
         self._cc = cc
         self._lock = forks.Lock()
+        self._weights: Bytes | None = None
         self._library: Library | None = None
         self._file: Library | None = None
 
-    weights: Bytes
-    """For ``options.weights`` of a state of :meth:`library`."""
+    @property
+    def weights(self) -> Bytes:
+        """For ``options.weights`` of a state of :meth:`library`; gathered once, on first use.
+
+        The constants of the program are views of it from then on.
+        """
+        with self._lock:
+            if self._weights is None:
+                self.program, self._weights = gathered(self.program)
+            return self._weights
 
     def code(self) -> Code:
         """The code for calls in this process."""

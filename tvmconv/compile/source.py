@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from tvmconv.compile.c_text import Strings, braced, comment, whole
 from tvmconv.core.errors import ModelError
@@ -13,21 +12,21 @@ from tvmconv.program.program import Call, Operand, Place, Program
 
 # the symbol of constants that are linked into the model
 CONSTANTS = "tvmconv_constants"
-# numpy's name -> enumerator of tvmconv_dtype, bytes
+# numpy's name -> enumerator of tvmconv_dtype
 _TYPES = {
-    "float32": ("TVMCONV_FLOAT32", 4),
-    "float64": ("TVMCONV_FLOAT64", 8),
-    "float16": ("TVMCONV_FLOAT16", 2),
-    "bfloat16": ("TVMCONV_BFLOAT16", 2),
-    "int8": ("TVMCONV_INT8", 1),
-    "int16": ("TVMCONV_INT16", 2),
-    "int32": ("TVMCONV_INT32", 4),
-    "int64": ("TVMCONV_INT64", 8),
-    "uint8": ("TVMCONV_UINT8", 1),
-    "uint16": ("TVMCONV_UINT16", 2),
-    "uint32": ("TVMCONV_UINT32", 4),
-    "uint64": ("TVMCONV_UINT64", 8),
-    "bool": ("TVMCONV_BOOL", 1),
+    "float32": "TVMCONV_FLOAT32",
+    "float64": "TVMCONV_FLOAT64",
+    "float16": "TVMCONV_FLOAT16",
+    "bfloat16": "TVMCONV_BFLOAT16",
+    "int8": "TVMCONV_INT8",
+    "int16": "TVMCONV_INT16",
+    "int32": "TVMCONV_INT32",
+    "int64": "TVMCONV_INT64",
+    "uint8": "TVMCONV_UINT8",
+    "uint16": "TVMCONV_UINT16",
+    "uint32": "TVMCONV_UINT32",
+    "uint64": "TVMCONV_UINT64",
+    "bool": "TVMCONV_BOOL",
 }
 _MACROS = {
     Place.INPUT: "TVMCONV_IN",
@@ -109,12 +108,7 @@ def program_source(program: Program, facts: Facts, weights_sha256: str | None = 
     return "\n".join(lines) + "\n"
 
 
-def tensor_bytes(tensor: TensorInfo) -> int:
-    """Size of an input or output."""
-    return prod(tensor.shape) * _type(tensor)[1]
-
-
-def _type(tensor: TensorInfo) -> tuple[str, int]:
+def _type(tensor: TensorInfo) -> str:
     try:
         return _TYPES[tensor.dtype]
     except KeyError:
@@ -172,8 +166,8 @@ def _tensors(kind: str, tensors: Sequence[TensorInfo], strings: Strings) -> list
             shape = f"{kind}_shape_{index}"
             extents = braced(map(whole, tensor.shape))
             shapes.append(f"static const int64_t {shape}[] = {extents};")
-        cells = (strings(tensor.name), _type(tensor)[0], str(len(tensor.shape)), shape)
-        rows.append(f"    {braced((*cells, whole(tensor_bytes(tensor))))},")
+        cells = (strings(tensor.name), _type(tensor), str(len(tensor.shape)), shape)
+        rows.append(f"    {braced((*cells, whole(tensor.bytes)))},")
     return [*shapes, *_table("tvmconv_tensor", f"{kind}s", rows)]
 
 

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 import tvmconv.runtime
@@ -119,6 +119,7 @@ class Toolchain:
                         text=True,
                         errors="replace",
                         env=environment,
+                        start_new_session=True,  # Ctrl-C is the build's own affair
                     )
                 )
         except OSError as error:
@@ -134,7 +135,7 @@ class Toolchain:
                 )
 
 
-@cache
+@lru_cache(maxsize=16)
 def _runtime_object(toolchain: Toolchain, identifier: str) -> bytes:
     name = [f"-DTVMCONV_IDENTIFIER={identifier}"] if identifier else []
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:

@@ -27,7 +27,7 @@ def pieces(program: Program) -> Iterator[Bytes]:
     for constant in program.constants:
         if constant.offset > end:
             yield np.zeros(constant.offset - end, np.uint8)
-        data = np.ascontiguousarray(constant.data).reshape(-1).view(np.uint8)
+        data = _flat(constant)
         yield data
         end = constant.offset + data.nbytes
 
@@ -59,13 +59,13 @@ def gathered(program: Program) -> tuple[Program, Bytes]:
     block = memory[first : first + start + program.constant_bytes]
     block[:start] = np.frombuffer(header(program, IN_MEMORY), np.uint8)
     views = []
-    for constant, piece in zip(program.constants, _without_gaps(program), strict=True):
+    for constant in program.constants:
+        piece = _flat(constant)
         place = block[start + constant.offset :][: piece.nbytes]
         place[...] = piece
         views.append(Constant(constant.offset, place.view(constant.data.dtype)))
     return replace(program, constants=tuple(views)), block
 
 
-def _without_gaps(program: Program) -> Iterator[Bytes]:
-    for constant in program.constants:
-        yield np.ascontiguousarray(constant.data).reshape(-1).view(np.uint8)
+def _flat(constant: Constant) -> Bytes:
+    return np.ascontiguousarray(constant.data).reshape(-1).view(np.uint8)

@@ -140,6 +140,9 @@ static void test_errors(void) {
     options.size = 4;
     EXPECT(model->create(&options, &state, message, sizeof message) == TVMCONV_INVALID);
     EXPECT(strstr(message, "size"));
+    options.size = 0xffffffff;
+    EXPECT(model->create(&options, &state, message, sizeof message) == TVMCONV_INVALID);
+    EXPECT(strstr(message, "size"));
     options.size = 8; /* a caller of the first version knows threads only */
     model->destroy(new_state(&options));
     struct {

@@ -131,7 +131,7 @@ def test_states_end_with_their_thread_and_their_module(library: Path, tmp_path: 
     copy = tmp_path / "copy.so"
     copy.write_bytes(library.read_bytes())
     before = tasks()
-    module = tvm_ffi.load_module(str(copy))
+    module = tvm_ffi.load_module(str(copy), keep_module_alive=False)
     given = arrays()
     thread = threading.Thread(target=call, args=(module, given))
     thread.start()

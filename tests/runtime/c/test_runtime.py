@@ -103,11 +103,14 @@ def test_in_other_builds(command: list[str], test: str) -> None:
     check(command, test, 3)
 
 
+# three states in turns, eight threads, one caller that starts threads for every kernel
 @pytest.mark.slow
-@pytest.mark.parametrize("test", ["states", "threads", "pool", "parallel_for"])
+@pytest.mark.parametrize(
+    ("test", "runs"), [("states", 3334), ("threads", 1250), ("pool", 1250), ("parallel_for", 1000)]
+)
 @pytest.mark.parametrize("command", ["gcc", "condition", "address", "thread"], indirect=True)
-def test_ten_thousand_runs(command: list[str], test: str) -> None:
-    check(command, test, 10000 if test != "parallel_for" else 1000)
+def test_ten_thousand_runs(command: list[str], test: str, runs: int) -> None:
+    check(command, test, runs)
 
 
 @pytest.mark.slow

@@ -168,9 +168,10 @@ static int32_t read_options(const tvmconv_options *given, tvmconv_options *optio
                             size_t size) {
     memset(options, 0, sizeof *options);
     if (given == NULL) return TVMCONV_OK;
-    if (given->size < sizeof given->size + sizeof given->threads)
+    /* no version will have a kilobyte of options: such a size was never set */
+    if (given->size < sizeof given->size + sizeof given->threads || given->size > 1024)
         return refuse(message, size, TVMCONV_INVALID,
-                      "options.size is too small: set it to sizeof(tvmconv_options)");
+                      "options.size is wrong: set it to sizeof(tvmconv_options)");
     for (uint32_t i = sizeof *options; i < given->size; ++i)
         if (((const char *)given)[i])
             return refuse(message, size, TVMCONV_INVALID,

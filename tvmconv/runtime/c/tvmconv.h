@@ -82,7 +82,8 @@ typedef struct tvmconv_description {
     const char *features;        /* what the processor must have, "avx2 fma" */
     const char *manifest_sha256; /* of the manifest that belongs to this code; "" if none */
     uint64_t arena_bytes;        /* activation memory of a state */
-    uint64_t workspace_bytes;    /* scratch memory of a state for each thread */
+    uint64_t workspace_bytes;    /* scratch memory of a state for each thread: the most that is
+                                  * taken at a time, each piece rounded up to 64 bytes */
     uint64_t weight_bytes;       /* constants, shared by all states */
     int32_t threads;             /* the number the kernels were chosen for */
     int32_t separate_weights;    /* 1: the weights are a file beside the model */
@@ -121,7 +122,8 @@ typedef struct tvmconv_model {
     int32_t (*create)(const tvmconv_options *options, tvmconv_state **state, char *message,
                       size_t message_size);
     /* One inference. Pointers in the order of the description, aligned to their elements at
-     * least; inputs and outputs do not overlap. Allocates nothing. */
+     * least; inputs and outputs do not overlap. Allocates nothing (the C library may, for a few
+     * bytes of a thread's variables, when a thread that did not create the state first runs it). */
     int32_t (*run)(tvmconv_state *state, const void *const *inputs, void *const *outputs);
     /* As run, with the nanoseconds that each layer took. */
     int32_t (*profile)(tvmconv_state *state, const void *const *inputs, void *const *outputs,
