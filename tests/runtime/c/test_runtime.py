@@ -116,4 +116,4 @@ def test_ten_thousand_runs(command: list[str], test: str, runs: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["gcc", "address"], indirect=True)
 def test_many_forks(command: list[str]) -> None:
-    check(command, "fork", 500)
+    check(command, "fork", 200)
