@@ -117,6 +117,13 @@ def test_network_without_any_kernel():
     assert [call.record.operator for call in program.calls] == ["copy"]
 
 
+def test_the_first_elements_are_no_view():
+    nodes = [node("Slice", ["x", "start", "end", "start"], ["y"])]
+    constants = {"start": np.array([0]), "end": np.array([2])}
+    model = model_of(nodes, {"x": (FLOAT, (4, 3))}, {"y": FLOAT}, constants)
+    check(model, {"x": np.arange(12, dtype=np.float32).reshape(4, 3)})
+
+
 def test_empty_tensors():
     nodes = [
         node("Slice", ["x", "ends", "ends", "one"], ["none"]),

@@ -114,7 +114,7 @@ class _Reader:
             return self._value(value)
         name = str(getattr(value.op, "name", value.op))
         if name == "relax.reshape":
-            return self._view(value.args[0], value.ty)
+            return self._value(value.args[0])
         # static shapes leave functions no argument but tensors
         if name != "relax.call_tir" or len(value.args) > 2:
             called = getattr(value.args[0], "global_symbol", "") if value.args else ""
@@ -125,19 +125,15 @@ class _Reader:
             )
         function, arguments = value.args
         (kind,) = value.ty_args
-        if VIEW in (self._mod[function].attrs or {}):
-            return self._view(arguments.fields[0], kind)
         operands = _flat(self._value(arguments))
         kinds = list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
         results = [Buffer(_bytes(each)) for each in kinds]
+        # TVM finds the form of a reshape in a slice, too, that takes the first elements
+        is_view = VIEW in (self._mod[function].attrs or {})
+        if is_view and operands[0].bytes == results[0].bytes:
+            return operands[0]
         self.steps.append(Step(function, self._record(function.name_hint), operands, results))
         return tuple(results) if isinstance(kind, relax.TupleType) else results[0]
-
-    def _view(self, expr: Any, kind: Any) -> Buffer:
-        """The operand's memory; TVM takes any function with an empty result for a reshape."""
-        (operand,) = _flat(self._value(expr))
-        size = _bytes(kind)
-        return operand if operand.bytes == size else Buffer(size)
 
     def _value(self, expr: Any) -> _Value:
         if isinstance(expr, relax.Tuple):
