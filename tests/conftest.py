@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from tests.audit import executable_only
-from tvmconv.runtime.environment import set_environment_defaults
+from tvmconv.tvm_runtime.environment import set_environment_defaults
 
 # A test may let TVM make the calling thread's pool. Left to itself TVM then binds that thread
 # to one CPU, and every later test of the process would have this one CPU only.

@@ -114,15 +114,16 @@ def build(
     >>> model = tvmconv.build("resnet18.onnx")  # doctest: +SKIP
     >>> model.run({"input": np.zeros((1, 3, 224, 224), np.float32)})  # doctest: +SKIP
     """
-    from tvmconv.compile.build import compile_graph
+    from tvmconv.artifact.record import record_program
     from tvmconv.compile.culprit import failing_kernels
+    from tvmconv.compile.network import compile_program
     from tvmconv.core.unexpected import carrying, delivered, reported
     from tvmconv.frontend import read_model, to_relax
     from tvmconv.graph.lower import lower
     from tvmconv.model import CompiledModel
     from tvmconv.records.lookup import search_path
-    from tvmconv.runtime.threads import prepare
     from tvmconv.selection.policy import make_policy
+    from tvmconv.tvm_runtime.threads import prepare
 
     if progress is not None:
         progress = carrying(function(progress, "progress"), "progress")
@@ -155,19 +156,22 @@ def build(
             )
         report("generate code", 0, 1)
         with reported(lambda: failing_kernels(lowered.mod, lowered.calls, machine)):
-            executable = compile_graph(lowered, machine)
+            code = compile_program(
+                lowered, machine, loaded.inputs, loaded.outputs, name=loaded.name
+            )
         with reported("recording the model"):
-            compiled = CompiledModel.from_executable(
-                executable,
-                machine=machine,
-                inputs=loaded.inputs,
-                outputs=loaded.outputs,
-                lowered=lowered,
+            manifest = record_program(
+                code.program,
+                machine,
+                decisions=lowered.decisions,
+                unscheduled=lowered.unscheduled,
+                reorders=lowered.reorders,
+                padding_bytes=lowered.padding_overhead_bytes,
                 model_name=loaded.name,
                 model_sha256=loaded.sha256,
-                threads=machine.cores,
                 policy=policy.to_json(),
             )
+            compiled = CompiledModel(manifest, code)
         report("generate code", 1, 1)
     return compiled
 

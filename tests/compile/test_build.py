@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import tvm
@@ -11,7 +9,7 @@ from tvm import relax, te, tirx
 
 from tests.layout import block, unblock
 from tests.operators.harness import HOST, normal
-from tvmconv.compile.build import compile_graph
+from tests.relax_module import compiled
 from tvmconv.compile.patterns import mark_patterns
 from tvmconv.kernels.rules import SCHEDULED, schedule_function, schedule_module
 from tvmconv.operators.pool import Window, max_pool
@@ -45,10 +43,7 @@ def network(batch=1):
 
 def test_network_of_operators():
     x = normal(1, 32, 12, 12)
-    executable = compile_graph(SimpleNamespace(mod=network()), MACHINE)
-    result = relax.VirtualMachine(executable, tvm.cpu())["main"](
-        tvm.runtime.tensor(block(x, 16))
-    ).numpy()
+    (result,) = compiled(network(), MACHINE).run(block(x, 16))
     padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-np.inf)
     taps = [padded[:, :, i : i + 11 : 2, j : j + 11 : 2] for i in range(3) for j in range(3)]
     pooled = unblock(block(np.max(taps, axis=0), 16), 32)
@@ -58,10 +53,9 @@ def test_network_of_operators():
 
 
 def test_scratch_memory_is_reported():
-    executable = compile_graph(SimpleNamespace(mod=network()), MACHINE)
-    (size,) = executable.workspace_bytes.values()
+    model = compiled(network(), MACHINE)
     # the exponentials of one row
-    assert size == 2 * 6 * 6 * 16 * 4
+    assert model.memory.workspace_bytes == 2 * 6 * 6 * 16 * 4 * MACHINE.cores
 
 
 def test_scheduled_functions_are_left_alone():

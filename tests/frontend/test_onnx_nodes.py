@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.frontend.node_cases import cases_by_module
-from tests.frontend.onnx_runner import freeze, run
+from tests.frontend.onnx_runner import Build, freeze, run, tvm_pipeline
 from tvmconv.core.errors import ModelError
 
 # operators whose further inputs are data; all other further inputs are parameters
@@ -93,13 +93,14 @@ def test_cases_agree_with_their_expected_outputs(module: str) -> None:
     failures = {}
     for case in cases:
         try:
-            _check(case)
+            check_case(case)
         except Exception as error:
             failures[case.name] = " ".join(str(error).split())
     assert failures == {}
 
 
-def _check(case: Any) -> None:
+def check_case(case: Any, build: Build = tvm_pipeline) -> None:
+    """Compare what a build computes with the outputs that the case carries."""
     operands, expected = ([_array(v) for v in values] for values in case.data_sets[0])
     operators = {node.op_type for node in case.model.graph.node}
     keep = len(operands) if operators & DATA_OPERATORS else min(len(operands), 1)
@@ -107,7 +108,7 @@ def _check(case: Any) -> None:
         keep = 0
     try:
         frozen, feeds = freeze(case.model, operands, keep)
-        results = run(frozen, feeds)
+        results = run(frozen, feeds, build)
     except ModelError as error:
         reasons = [reason for word, reason in REFUSED.items() if word in case.name]
         if not any(reason in str(error) for reason in reasons):

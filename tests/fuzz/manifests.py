@@ -20,9 +20,9 @@ class Manifests(Artifacts):
         return library, mutated_text(json.loads(manifest), generator)
 
     def judge(self, case: Pair, note: Note) -> bool:
+        from tvmconv.artifact.manifest import read_manifest
         from tvmconv.model import CompiledModel
         from tvmconv.runtime.library import Library
-        from tvmconv.runtime.manifest import read_manifest
 
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.so"

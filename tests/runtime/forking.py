@@ -53,7 +53,8 @@ def child(model: CompiledModel, path: Path) -> int:
     signal.alarm(10)
     try:
         again = load(path).run(X)[0]
-        return 0 if np.array_equal(model.run(X)[0], again) and again[0] == X.shape[1] else 1
+        right = np.allclose(again, programs.BUSY_TIMES * X.shape[1], rtol=1e-3)
+        return 0 if right and np.array_equal(model.run(X)[0], again) else 1
     except TvmconvError as error:
         return REFUSED if "was forked while another thread" in str(error) else 1
 

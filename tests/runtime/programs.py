@@ -42,20 +42,13 @@ def compile_program(
     threads: int = 1,
     name: str = "program",
 ) -> CompiledModel:
-    from tvm import relax
-    from tvm.target import Target
+    from tvmconv.artifact.record import record_program
+    from tvmconv.compile.network import compile_program as compiled
 
     machine = machine or resolve_machine("native", threads)
-    return CompiledModel.from_executable(
-        relax.build(module, target=Target(machine.tvm_target())),
-        machine=machine,
-        inputs=inputs,
-        outputs=outputs,
-        lowered=Lowered(module, calls=tuple(calls)),
-        model_name=name,
-        model_sha256="ab" * 32,
-        threads=threads,
-    )
+    code = compiled(Lowered(module, calls=tuple(calls)), machine, inputs, outputs, name=name)
+    manifest = record_program(code.program, machine, model_name=name, model_sha256="ab" * 32)
+    return CompiledModel(manifest, code)
 
 
 def dense_program(weight: np.ndarray = WEIGHT) -> Any:
@@ -126,17 +119,24 @@ def unary_model(make: Any, shape: tuple[int, ...], outputs: int = 1) -> Compiled
     return compile_program(builder.get(), (TensorInfo("x", shape, "float32"),), tensors)
 
 
-BUSY_ROWS, BUSY_LENGTH = 8, 200_000
+BUSY_ROWS, BUSY_LENGTH, BUSY_TIMES = 8, 200_000, 256
 
 
 def busy_model(threads: int) -> CompiledModel:
-    """The sum of squares of every row, one parallel task a row, long enough to be observed."""
+    """The sum of squares of every row, one parallel task a row, long enough to be observed.
+
+    Long enough, too, for a worker to wake up on a busy machine: the calling thread takes over
+    parts that nobody has begun.
+    """
     import tvm
     from tvm import relax, te
 
     def squares(x: Any) -> Any:
         k = te.reduce_axis((0, BUSY_LENGTH), "k")
-        return te.compute((BUSY_ROWS,), lambda i: te.sum(x[i, k] * x[i, k], k), name="squares")
+        again = te.reduce_axis((0, BUSY_TIMES), "again")
+        return te.compute(
+            (BUSY_ROWS,), lambda i: te.sum(x[i, k] * x[i, k], (again, k)), name="squares"
+        )
 
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((BUSY_ROWS, BUSY_LENGTH), "float32"))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tvmconv.artifact.manifest import is_manifest, read_manifest
 from tvmconv.bench import suites
 from tvmconv.bench.result import read_saved
 from tvmconv.bench.running import read_inputs
@@ -16,7 +17,6 @@ from tvmconv.core import files
 from tvmconv.core.errors import ArtifactError, InputError, TvmconvError
 from tvmconv.frontend.source import open_source
 from tvmconv.records.logfile import read_log
-from tvmconv.runtime.manifest import is_manifest, read_manifest
 from tvmconv.selection.overrides import read_overrides
 
 READERS: dict[str, Callable[[Path], Any]] = {

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import programs
 import pytest
 
-from tvmconv.core.decision import KernelCall
 from tvmconv.model import CompiledModel
-from tvmconv.runtime.profile import match_calls
 from tvmconv.runtime.timing import random_inputs
 
 
 def test_every_kernel_with_its_layer(dense: CompiledModel) -> None:
     profile = dense.profile(repeat=5)
-    assert [k.call for k in profile] == list(programs.DENSE_CALLS)
+    known = [replace(call, kernel=f"{call.kernel}_kernel") for call in programs.DENSE_CALLS]
+    assert [k.call for k in profile] == known == list(dense.calls)
     assert len(profile) == 4 and profile[0].call.layer == "fc"
     for kernel in profile:
         assert len(kernel.samples) == 5
@@ -26,7 +26,6 @@ def test_every_kernel_with_its_layer(dense: CompiledModel) -> None:
     )
     assert len(profile.total.samples) == 5
     assert profile.kernel_seconds == pytest.approx(sum(k.seconds for k in profile))
-    assert 0 < profile.overhead < 1e-3
     json.dumps(profile.to_json())
 
 
@@ -45,19 +44,6 @@ def test_trace_events_follow_each_other(dense: CompiledModel) -> None:
         assert earlier["ts"] <= later["ts"]
     assert events[0]["ts"] == 0
     assert json.loads(json.dumps({"traceEvents": events}))
-
-
-def test_calls_are_joined_by_symbol_and_order() -> None:
-    a1, a2, b = (
-        KernelCall("one", "a", "add"),
-        KernelCall("two", "a", "add"),
-        KernelCall("b", "b", ""),
-    )
-    assert match_calls(["a", "b", "a"], [a1, a2, b]) == [a1, b, a2]
-    unknown = match_calls(["a", "c", "a", "a"], [a1, a2])
-    assert unknown[:1] + unknown[2:3] == [a1, a2]
-    assert unknown[1] == KernelCall("", "c", "c")
-    assert unknown[3] == KernelCall("", "a", "a")
 
 
 def test_timing(dense: CompiledModel) -> None:

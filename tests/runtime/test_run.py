@@ -10,6 +10,7 @@ import pytest
 
 from tvmconv.core.errors import InputError
 from tvmconv.model import CompiledModel
+from tvmconv.runtime.runner import in_memory
 
 
 def assert_matches(outputs: object, inputs: dict[str, np.ndarray]) -> None:
@@ -62,16 +63,34 @@ def test_any_memory_layout(dense: CompiledModel, change: object) -> None:
     assert_matches(dense.run({"x": change(inputs["x"]), "y": inputs["y"]}), inputs)
 
 
-def test_aligned_inputs_are_read_in_place(dense: CompiledModel) -> None:
+def test_contiguous_inputs_are_read_in_place(dense: CompiledModel) -> None:
     inputs = programs.dense_inputs(2)
-    buffers = dense.empty_inputs()
-    for name, buffer in buffers.items():
-        assert buffer.ctypes.data % 64 == 0
-        buffer[:] = inputs[name]
-    assert_matches(dense.run(buffers), inputs)
-    instance = dense._ready().acquire()
-    tensor = instance.tensors([buffers["x"], buffers["y"]])[0]
-    assert tensor.data_ptr() == buffers["x"].ctypes.data
+    for array in inputs.values():
+        assert in_memory(array) is array
+        assert in_memory(array.T) is not array.T
+    # at any multiple of the element's size
+    shifted = np.zeros(array.size + 1, "float32")[1:].reshape(array.shape)
+    shifted[:] = inputs["x"]
+    assert in_memory(shifted) is shifted
+    assert_matches(dense.run({**inputs, "x": shifted}), inputs)
+
+
+class Exchanged:
+    """What another library hands over: no array, but DLPack."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: object) -> object:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+def test_tensors_of_other_libraries(dense: CompiledModel) -> None:
+    inputs = programs.dense_inputs(2)
+    assert_matches(dense.run({k: Exchanged(v) for k, v in inputs.items()}), inputs)
 
 
 def test_outputs_by_position_and_name(dense: CompiledModel) -> None:
@@ -147,6 +166,10 @@ def test_run_into(dense: CompiledModel) -> None:
     dense.run_into(
         [inputs["x"], inputs["y"]], [destinations["hidden"].T.copy().T, np.empty(24, "f4")]
     )
+    both = np.empty((24, 40), "f4")
+    both[:] = inputs["x"]  # an input that is written over
+    dense.run_into([both, inputs["y"]], [both, destinations["total"]])
+    assert_matches({"hidden": both, "total": destinations["total"]}, inputs)
     with pytest.raises(InputError, match=r"missing output array\(s\): total"):
         dense.run_into(inputs, {"hidden": destinations["hidden"]})
     with pytest.raises(InputError, match="2 output"):

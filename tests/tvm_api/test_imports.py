@@ -14,8 +14,7 @@ ROOM = "tvmconv/tvm_api/"
 # executables goes with the form of the artifact. Both import TVM by themselves.
 APART = (
     "tvmconv/tir/",
-    "tvmconv/compile/build.py",
-    *(f"tvmconv/runtime/{name}.py" for name in ("engine", "link", "memory", "packing")),
+    "tvmconv/tvm_runtime/",
 )
 
 

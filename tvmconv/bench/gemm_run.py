@@ -73,7 +73,7 @@ class GemmRun:
 
     def __call__(self) -> None:
         """Run the product once."""
-        from tvmconv.runtime.threads import call
+        from tvmconv.tvm_runtime.threads import call
 
         call(self.threads, self._function, *self._arguments)
 

@@ -75,7 +75,7 @@ class KernelRun:
         Stages of fused kernels alternate region by region; such a call then leaves out the later
         stages of every region. The last stage's call is the kernel itself.
         """
-        from tvmconv.runtime.threads import call
+        from tvmconv.tvm_runtime.threads import call
 
         stages = self.kernel.expression.stages
         calls: dict[str, Callable[[], None]] = {}
@@ -105,7 +105,7 @@ class KernelRun:
 
     def __call__(self) -> None:
         """Run the kernel once."""
-        from tvmconv.runtime.threads import call
+        from tvmconv.tvm_runtime.threads import call
 
         call(self.threads, self._function, *self._arguments)
 

@@ -74,8 +74,8 @@ def measure_peak(machine: Machine, threads: int | None = None, repeat: int = 30)
 
 def fma_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int]:
     """One call of the multiply-add probe, and the floating-point operations it executes."""
-    from tvmconv.runtime.threads import call
     from tvmconv.tvm_api import runtime
+    from tvmconv.tvm_runtime.threads import call
 
     function = probe_kernels.multiply_adds(machine, threads, CHAINS, _STEPS)["main"]
     arguments = (
@@ -91,8 +91,8 @@ def read_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int
     """One call of the bandwidth probe, and the bytes it reads."""
     import numpy as np
 
-    from tvmconv.runtime.threads import call
     from tvmconv.tvm_api import runtime
+    from tvmconv.tvm_runtime.threads import call
 
     row = threads * CHAINS * machine.lanes
     size = min(max(_CACHE_FACTOR * machine.last_cache_bytes, 64 * 1024**2), _MAX_BYTES)

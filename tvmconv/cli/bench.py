@@ -182,7 +182,7 @@ def _check_model(
     from tvmconv.bench.check_model import check_model_report
     from tvmconv.core.errors import InputError
     from tvmconv.machines.targets import resolve_machine
-    from tvmconv.runtime.threads import prepare
+    from tvmconv.tvm_runtime.threads import prepare
 
     if len(threads) != 1:
         raise InputError("--check-model takes one number of --threads")

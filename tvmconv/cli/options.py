@@ -20,7 +20,7 @@ def _result_file(path: Path | None) -> Path | None:
 
 
 def _model_file(path: Path) -> Path:
-    from tvmconv.runtime.artifact import check_destination
+    from tvmconv.artifact.saving import check_destination
 
     check_destination(path)
     return path

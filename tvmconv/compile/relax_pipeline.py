@@ -1,4 +1,4 @@
-"""The Relax passes between the lowered graph and the virtual machine's code."""
+"""The Relax passes between the lowered graph and its program."""
 
 from __future__ import annotations
 
@@ -6,45 +6,38 @@ from tvmconv.compile.patterns import mark_patterns
 from tvmconv.core.interrupts import checkpoint
 from tvmconv.kernels.rules import schedule_module
 from tvmconv.machines.record import Machine
-from tvmconv.tvm_api.types import IRModule, Pass
+from tvmconv.program.collect import VIEW
+from tvmconv.tvm_api.types import IRModule
 
-__all__ = ["lower_pass", "mark_patterns"]
+__all__ = ["legalised", "mark_patterns", "scheduled"]
 
 
-def lower_pass(machine: Machine) -> Pass:
-    """The whole pipeline as one module pass.
+def legalised(mod: IRModule) -> IRModule:
+    """The lowered graph with every operator a ``call_tir`` or a view.
 
-    It differs from TVM's default in leaving out what a lowered graph makes needless (fusion,
-    constant folding) and in scheduling every function before code generation.
+    Parameters
+    ----------
+    mod
+        ``mod`` of :func:`tvmconv.graph.lower.lower`'s result.
     """
-    from tvmconv.tvm_api import ir, relax
+    from tvmconv.tvm_api import ir, relax, tirx
 
-    transform = relax.transform
+    passes = [relax.transform.LegalizeOps(), relax.transform.RewriteDataflowReshape()]
+    mod = ir.transform.Sequential(passes)(mod)
+    # a function of the form of a reshape is left where its result is the model's
+    functions = {
+        var: func.with_attr(VIEW, True)
+        if isinstance(func, tirx.PrimFunc) and relax.analysis.has_reshape_pattern(func)
+        else func
+        for var, func in mod.functions_items()
+    }
+    return ir.IRModule(functions, attrs=mod.attrs)
 
-    def run(mod: IRModule, _context: object) -> IRModule:
-        mod = ir.transform.Sequential(
-            [
-                relax.backend.DispatchSortScan(),
-                transform.LegalizeOps(),
-                transform.RewriteDataflowReshape(),
-            ]
-        )(mod)
-        checkpoint()
-        mod = schedule_module(mod, machine)
-        checkpoint()
-        return ir.transform.Sequential(
-            [
-                transform.ToNonDataflow(),
-                transform.RemovePurityChecking(),
-                transform.CallTIRRewrite(),
-                transform.StaticPlanBlockMemory(),
-                transform.LowerAllocTensor(),
-                transform.KillAfterLastUse(),
-                transform.LowerRuntimeBuiltin(),
-                transform.ComputePrimValue(),
-                transform.VMShapeLower(),
-                transform.AttachGlobalSymbol(),
-            ]
-        )(mod)
 
-    return ir.transform.module_pass(run, opt_level=0, name="tvmconv.Lower")
+def scheduled(mod: IRModule, machine: Machine) -> IRModule:
+    """The same with every function scheduled."""
+    mod = legalised(mod)
+    checkpoint()
+    mod = schedule_module(mod, machine)
+    checkpoint()
+    return mod

@@ -8,7 +8,7 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from tvmconv.core.errors import ConfigError, InputError, TvmconvError
+from .errors import ConfigError, InputError, TvmconvError
 
 Refusal = Callable[[str], TvmconvError]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tvmconv.core.errors import ConfigError
+from .errors import ConfigError
 
 KnobValue = int | str | bool
 

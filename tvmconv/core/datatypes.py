@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from tvmconv.core.errors import WorkloadError
+from .errors import WorkloadError
 
 # name in numpy, TVM and ONNX -> (benchdnn's name, bytes)
 _TYPES: dict[str, tuple[str, int]] = {

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tvmconv.core.config import Config
-from tvmconv.core.workload import Conv2dWorkload
+from .config import Config
+from .workload import Conv2dWorkload
 
 # at which the predictions of older manifests turned cycles into seconds
 _FIRST_FORM_HERTZ = 2.5e9

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from tvmconv.core.errors import WorkloadError
+from .errors import WorkloadError
 
 # kind -> number of parameters it carries in the text form
 EPILOGUE_KINDS: dict[str, int] = {

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tvmconv.core.errors import ArtifactError, TvmconvError
+from .errors import ArtifactError, TvmconvError
 
 _LOCK_SECONDS = 60.0
 _POLL_SECONDS = 0.01

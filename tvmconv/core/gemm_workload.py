@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from math import isfinite
 
-from tvmconv.core.datatypes import FLOAT32, DataTypes, itemsize
-from tvmconv.core.epilogue_op import nine_digits
-from tvmconv.core.errors import WorkloadError
+from .datatypes import FLOAT32, DataTypes, itemsize
+from .epilogue_op import nine_digits
+from .errors import WorkloadError
 
 PREFIX = "gemm:"
 _TEXT = re.compile(

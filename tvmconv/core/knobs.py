@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from tvmconv.core.config import Config, KnobValue
-from tvmconv.core.errors import ConfigError
+from .config import Config, KnobValue
+from .errors import ConfigError
 
 if TYPE_CHECKING:
     from tvmconv.machines.record import Machine

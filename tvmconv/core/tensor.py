@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,11 @@ class TensorInfo:
     name: str
     shape: tuple[int, ...]
     dtype: str
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+        return prod(self.shape) * np.dtype(self.dtype).itemsize
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for the manifest."""

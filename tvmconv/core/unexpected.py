@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from tvmconv.core.arguments import shown
-from tvmconv.core.errors import ConfigError, TvmconvError, UnexpectedError
+from .arguments import shown
+from .errors import ConfigError, TvmconvError, UnexpectedError
 
 Result = TypeVar("Result")
 

@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from math import prod
 from typing import Any
 
-from tvmconv.core.datatypes import FLOAT32, DataTypes
-from tvmconv.core.epilogue_op import EpilogueOp, parse_step
-from tvmconv.core.errors import WorkloadError
+from .datatypes import FLOAT32, DataTypes
+from .epilogue_op import EpilogueOp, parse_step
+from .errors import WorkloadError
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from tvmconv.graph.ir import Node
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.operators.lrn import lrn
 from tvmconv.operators.softmax import log_softmax, softmax
-from tvmconv.tvm_api import relax, te
+from tvmconv.operators.sort import top_k
+from tvmconv.tvm_api import relax, te, topi
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 
 
@@ -38,15 +39,37 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         left, right = (emitter.expression_of(arg) for arg in node.args)
         result = extreme(emitter.builder, node.op, left, right)
         emitter.plain[node.output] = emitter.bind(result, record)
+    elif node.op == "cumsum":
+        _call(emitter, node, _running_sum(node), record, opaque=True)
+    elif node.op == "topk":
+        operand, sort = emitter.as_plain(node.inputs[0]), _sorting(node.attrs)
+        _take_parts(emitter, node, emitter.call(sort, [operand], record, opaque=True), record)
     elif node.call is not None:
         result = emitter.bind(emitter.original(node), record)
         if len(node.outputs) == 1:
             emitter.plain[node.output] = result
-            return
-        for index, value in enumerate(node.outputs):
-            emitter.plain[value] = emitter.bind(relax.TupleGetItem(result, index), record)
+        else:
+            _take_parts(emitter, node, result, record)
     else:
         emitter.plain[node.output] = emitter.bind(_rebuilt(emitter, node), record)
+
+
+def _running_sum(node: Node) -> Any:
+    """CumSum; LegalizeOps leaves it alone."""
+    axis, exclusive, dtype = node.attrs["axis"], node.attrs["exclusive"], node.output.dtype
+    return lambda x: topi.cumsum(x, axis, dtype, bool(exclusive))
+
+
+def _sorting(attrs: dict[str, Any]) -> Any:
+    """TopK; TVM's own is a function of its runtime, which a saved model does without."""
+    largest, index_type = bool(attrs["largest"]), str(attrs["dtype"])
+    return lambda x: top_k(x, attrs["k"], attrs["axis"], largest, index_type)
+
+
+def _take_parts(emitter: Emitter, node: Node, results: Any, record: CallRecord) -> None:
+    """Give each of a node's outputs its part of a tuple."""
+    for index, value in enumerate(node.outputs):
+        emitter.plain[value] = emitter.bind(relax.TupleGetItem(results, index), record)
 
 
 def _call(

@@ -1,7 +1,5 @@
-"""Compiled modules: run, save, load, profile.
+"""Compiled models at run time: opened, called, timed, profiled. Needs numpy and nothing of TVM.
 
-``module`` is what users hold, ``artifact`` the saved pair of files with its ``manifest``,
-``library`` and ``link`` the shared object, ``runner`` and ``threads`` the calls, ``engine`` the
-one door to TVM's runtime. Nothing here imports TVM's compiler, except ``link``, ``packing``,
-``record`` and ``features``, which describe and link what was just compiled.
+``library`` holds a model's file, ``binding`` speaks its C interface, ``executable`` is what users
+call; the C side of the interface is in ``c``.
 """

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.core.arguments import shown
-from tvmconv.core.errors import InputError
-from tvmconv.core.tensor import TensorInfo
+from ..core.arguments import shown
+from ..core.errors import InputError
+from ..core.tensor import TensorInfo
 
 Array = npt.NDArray[Any]
 
@@ -78,10 +78,16 @@ def _by_name(inputs: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[An
     return [values[name] for name in names]
 
 
+def _as_array(value: Any) -> Array:
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
+        return np.asarray(value)
+    return np.from_dlpack(value)
+
+
 def _check(info: TensorInfo, dtype: np.dtype[Any], value: Any) -> Array:
     try:
-        array = value if type(value) is np.ndarray else np.asarray(value)
-    except (TypeError, ValueError, OverflowError) as error:
+        array = value if type(value) is np.ndarray else _as_array(value)
+    except (TypeError, ValueError, OverflowError, BufferError, RuntimeError) as error:
         raise InputError(f"input {info.name!r} is no array: {error}") from None
     if array.dtype != dtype:
         raise InputError(

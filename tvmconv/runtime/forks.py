@@ -15,7 +15,7 @@ import threading
 import time
 from contextlib import ContextDecorator
 
-from tvmconv.core.errors import TvmconvError
+from ..core.errors import TvmconvError
 
 # A call takes milliseconds; what takes longer is not worth stopping a fork for.
 _PATIENCE_SECONDS = 2.0

@@ -16,11 +16,14 @@ import struct
 import tempfile
 import weakref
 from pathlib import Path
-from typing import Any
 
-from tvmconv.core import files
-from tvmconv.core.errors import ArtifactError
-from tvmconv.runtime import engine, forks
+import numpy as np
+import numpy.typing as npt
+
+from ..core import files
+from ..core.errors import ArtifactError
+from . import forks
+from .binding import Code
 
 MAX_FILE_BYTES = 1 << 40
 MAX_MANIFEST_BYTES = 1 << 28
@@ -29,17 +32,7 @@ _CHUNK = 1 << 20
 _MARK = b"tvmconv-manifest"
 _END = struct.Struct(f"<32sQ{len(_MARK)}s")
 
-# One TVM module for each content: a library's own state (its context pointer) exists once for
-# a process, however often the file is opened.
-_loaded: weakref.WeakValueDictionary[str, _Loaded] = weakref.WeakValueDictionary()
 _loading = forks.Lock()
-
-
-class _Loaded:
-    """A TVM module that a weak reference can watch."""
-
-    def __init__(self, module: Any) -> None:
-        self.module = module
 
 
 class Library:
@@ -65,7 +58,7 @@ class Library:
         self.manifest = embedded_manifest(descriptor, size)
         self.bytes = size - (len(self.manifest) + _END.size if self.manifest else 0)
         self._sha256 = ""
-        self._module: _Loaded | None = None
+        self._code: Code | None = None
 
     @classmethod
     def open(cls, path: Path) -> Library:
@@ -112,28 +105,25 @@ class Library:
         end = _END.pack(hashlib.sha256(manifest).digest(), len(manifest), _MARK)
         files.write_all(descriptor, manifest + end)
 
-    def module(self) -> Any:
-        """The TVM module; loaded on first use, shared by libraries of equal content."""
+    def code(self) -> Code:
+        """The model's code; loaded on first use."""
         with _loading:
-            if self._module is None:
-                self._module = _loaded.get(self.sha256)
-            if self._module is None:
-                self._module = _loaded[self.sha256] = _Loaded(self._load())
-            return self._module.module
+            if self._code is None:
+                self._code = self._load()
+            return self._code
 
-    def _load(self) -> Any:
+    @property
+    def weights(self) -> npt.NDArray[np.uint8] | None:
+        """The constants, where they are not part of the shared object; None here."""
+        return None
+
+    def _load(self) -> Code:
         # The dynamic linker recognises libraries by name before it looks at the file, and would
         # return an older one that was loaded from the same path: the name must be new.
         with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-            link = Path(folder) / f"{self.sha256[:16]}.so"
+            link = Path(folder) / "model.so"
             link.symlink_to(f"/proc/self/fd/{self._descriptor}")
-            try:
-                return engine.load_library(str(link))
-            except RuntimeError as error:
-                raise ArtifactError(
-                    f"the shared object cannot be loaded: {error}; its folder must allow "
-                    "execution (a new model is linked in TMPDIR)"
-                ) from error
+            return Code(str(link))
 
 
 def embedded_manifest(descriptor: int, size: int) -> bytes:

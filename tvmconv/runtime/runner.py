@@ -1,8 +1,7 @@
-"""Calls of a loaded model: virtual machines, argument tensors, result arrays."""
+"""Calls of a loaded model from any number of threads."""
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -10,108 +9,64 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.core.arguments import shown
-from tvmconv.core.errors import InputError
-from tvmconv.core.tensor import TensorInfo
-from tvmconv.runtime import engine, threads
-from tvmconv.runtime.memory import returns_constants
-from tvmconv.runtime.outputs import empty_aligned
+from ..core.arguments import shown
+from ..core.errors import InputError
+from ..core.tensor import TensorInfo
+from .binding import Code, State, pointers
+from .outputs import empty_aligned
 
 Array = npt.NDArray[Any]
 
-_ALIGNMENT = 64  # what generated vector loads assume of every argument
-_SMALL = 64 * 1024  # outputs up to this size are copied, so that they own their memory
-
-
-class Lease:
-    """Held by everything that uses activation memory; the last to go returns it to the system.
-
-    Holders keep it as their last attribute: attributes are dropped in the order of assignment.
-    """
-
-    def __init__(self) -> None:
-        weakref.finalize(self, engine.release_free_memory).atexit = False
-
-
-class Instance:
-    """One virtual machine with its argument buffers; used by one call at a time."""
-
-    def __init__(self, module: Any, inputs: Sequence[TensorInfo], lease: Lease) -> None:
-        self.machine = engine.virtual_machine(module)
-        self.main = self.machine["main"]
-        self._from_dlpack = engine.ffi().from_dlpack
-        self._inputs = inputs
-        self._staged: list[tuple[Array, Any] | None] = [None] * len(inputs)
-        self._lease = lease
-
-    def tensors(self, arrays: Sequence[Array]) -> list[Any]:
-        """Checked arrays as TVM tensors, without a copy where memory layout allows."""
-        return [self._tensor(index, array) for index, array in enumerate(arrays)]
-
-    def _tensor(self, index: int, array: Array) -> Any:
-        if array.flags.c_contiguous and array.size:
-            try:
-                tensor = self._from_dlpack(array)
-            except BufferError:  # a read-only array
-                pass
-            else:
-                if tensor.data_ptr() % _ALIGNMENT == 0:
-                    return tensor
-        staged = self._staged[index]
-        if staged is None:
-            info = self._inputs[index]
-            buffer = empty_aligned(info.shape, info.dtype, _ALIGNMENT)
-            staged = self._staged[index] = (buffer, self._from_dlpack(buffer))
-        np.copyto(staged[0], array)
-        return staged[1]
-
 
 class Runner:
-    """Runs one model from any number of threads."""
+    """Runs one model; each call that runs at a time has a state of its own.
+
+    Parameters
+    ----------
+    code
+        The model.
+    inputs, outputs
+        Its tensors.
+    threads
+        Threads of one call.
+    weights
+        The constants, where they are not part of the code.
+    """
 
     def __init__(
         self,
-        module: Any,
+        code: Code,
         inputs: Sequence[TensorInfo],
         outputs: Sequence[TensorInfo],
-        thread_count: int,
+        threads: int,
+        weights: npt.NDArray[np.uint8] | None = None,
     ) -> None:
-        self._module = module
+        self._code = code
         self._inputs = inputs
         self._outputs = outputs
-        self._threads = thread_count
+        self._threads = threads
+        self._weights = weights
         # append and pop of a deque are atomic: no lock between concurrent calls
-        self._idle: deque[Instance] = deque()
-        self._always_copy = returns_constants(str(module["as_text"]()))
-        self.lease = Lease()
+        self._idle: deque[State] = deque()
 
-    def new_instance(self) -> Instance:
-        """An instance that the caller keeps."""
-        return Instance(self._module, self._inputs, self.lease)
+    def new_state(self) -> State:
+        """A state that the caller keeps."""
+        weights = self._weights
+        where = (0, 0) if weights is None else (weights.ctypes.data, weights.nbytes)
+        return State(self._code, self._threads, where)
 
-    def acquire(self) -> Instance:
-        """An instance that no other call uses."""
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return self.new_instance()
-
-    def release(self, instance: Instance) -> None:
-        """Make an instance available to the next call."""
-        self._idle.append(instance)
+    def empty_outputs(self) -> list[Array]:
+        """Uninitialised arrays for the results."""
+        return [empty_aligned(info.shape, info.dtype) for info in self._outputs]
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         """One call; the results are arrays of the caller's own."""
-        instance = self.acquire()
-        # an instance whose call failed is dropped: its frames may be in any state
-        tensors = instance.tensors(arrays)
-        result = self.invoke(instance, tensors)
-        results = self.arrays(result, tensors)
-        self.release(instance)
+        results = self.empty_outputs()
+        self._call(arrays, results)
         return results
 
     def run_into(self, arrays: Sequence[Array], destinations: Sequence[Array]) -> None:
-        """One call with the results copied into existing arrays.
+        """One call with the results in existing arrays.
 
         Raises
         ------
@@ -128,33 +83,35 @@ class Runner:
                     f"the destination of output {info.name!r} must be a writable {info.dtype} "
                     f"array of shape {info.shape}, got {array.dtype} {array.shape}"
                 )
-        instance = self.acquire()
-        result = self.invoke(instance, instance.tensors(arrays))
-        for tensor, array in zip(_as_list(result, len(self._outputs)), destinations, strict=True):
-            np.copyto(array, engine.as_array(tensor))
-        self.release(instance)
-
-    def invoke(self, instance: Instance, tensors: Sequence[Any]) -> Any:
-        """One call on TVM tensors."""
-        return threads.call(self._threads, instance.main, *tensors)
-
-    def arrays(self, result: Any, tensors: Sequence[Any]) -> list[Array]:
-        """Result tensors as arrays that alias neither each other nor anything of the model."""
-        arrays: list[Array] = []
-        for tensor in _as_list(result, len(self._outputs)):
-            view = engine.as_array(tensor)
-            shared = (
-                view.nbytes <= _SMALL
-                or self._always_copy
-                or not view.flags.writeable
-                or any(np.may_share_memory(view, other) for other in arrays)
-                or any(np.may_share_memory(view, engine.as_array(t)) for t in tensors)
+        # results are written before the last input is read
+        taken = list(arrays)
+        results: list[Array] = []
+        for info, array in zip(self._outputs, destinations, strict=True):
+            direct = array.flags.carray and not any(
+                np.may_share_memory(array, other) for other in (*taken, *results)
             )
-            arrays.append(view.copy() if shared else view)
-        return arrays
+            results.append(array if direct else empty_aligned(info.shape, info.dtype))
+        self._call(arrays, results)
+        for result, array in zip(results, destinations, strict=True):
+            if result is not array:
+                np.copyto(array, result)
+
+    def _call(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
+        held = [in_memory(array) for array in arrays]
+        try:
+            state = self._idle.pop()
+        except IndexError:
+            state = self.new_state()
+        state.run(addresses(held), addresses(results))
+        # the state of a call that failed is dropped
+        self._idle.append(state)
 
 
-def _as_list(result: Any, count: int) -> list[Any]:
-    if count == 1 and hasattr(result, "__dlpack__"):
-        return [result]
-    return [result[index] for index in range(count)]
+def in_memory(array: Array) -> Array:
+    """The array itself if kernels can read it in place, or a copy."""
+    return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
+
+
+def addresses(arrays: Sequence[Array]) -> Any:
+    """Where arrays start, for :class:`State`; the arrays must be kept alive."""
+    return pointers([array.__array_interface__["data"][0] for array in arrays])

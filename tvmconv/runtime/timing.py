@@ -6,18 +6,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.core.tensor import TensorInfo
-from tvmconv.runtime import threads
-from tvmconv.runtime.outputs import Outputs, empty_aligned
-from tvmconv.runtime.runner import Runner
-
-if TYPE_CHECKING:
-    from tvmconv.model import CompiledModel
+from ..core.tensor import TensorInfo
+from .outputs import Outputs, empty_aligned
+from .runner import Runner, addresses
 
 Array = npt.NDArray[Any]
 
@@ -50,36 +46,35 @@ class BoundCall:
     time. The outputs of the last call are read with :meth:`outputs`.
     """
 
-    def __init__(self, model: CompiledModel, runner: Runner, arrays: Sequence[Array]) -> None:
-        self._model = model
-        self._runner = runner
-        self._instance = runner.new_instance()
-        copies = [empty_aligned(a.shape, a.dtype.name) for a in arrays]
-        for copy, array in zip(copies, arrays, strict=True):
+    def __init__(self, names: Sequence[str], runner: Runner, arrays: Sequence[Array]) -> None:
+        self._names = names
+        self._inputs = [empty_aligned(a.shape, a.dtype.name) for a in arrays]
+        for copy, array in zip(self._inputs, arrays, strict=True):
             np.copyto(copy, array)
-        self.tensors = self._instance.tensors(copies)
-        self._main = self._instance.main
-        self._threads = model.threads
-        self._result: Any = None
-        self._lease = runner.lease
+        self._results = runner.empty_outputs()
+        self._arguments = addresses(self._inputs), addresses(self._results)
+        self._state = runner.new_state()
+        self._called = False
 
     def __call__(self) -> None:
         """Run the model once."""
-        # the previous result goes first: its memory serves this call again
-        self._result = None
-        self._result = threads.call(self._threads, self._main, *self.tensors)
+        self._state.run(*self._arguments)
+        self._called = True
+
+    def profile(self) -> list[int]:
+        """Run the model once; the nanoseconds that each layer took."""
+        self._called = True
+        return self._state.profile(*self._arguments)
 
     def outputs(self) -> Outputs:
         """Copies of the last call's outputs; the first call is made if there was none."""
-        if self._result is None:
+        if not self._called:
             self()
-        arrays = self._runner.arrays(self._result, self.tensors)
-        names = tuple(info.name for info in self._model.outputs)
-        return Outputs(names, [array.copy() for array in arrays])
+        return Outputs(self._names, [array.copy() for array in self._results])
 
 
 def time_call(call: BoundCall, repeat: int, number: int = 1, warmup: int = 2) -> Timing:
-    """Samples of a bound call; see :meth:`CompiledModel.time`."""
+    """Samples of a bound call; see ``time`` of a model."""
     for _ in range(max(warmup, 0)):
         call()
     samples = []

@@ -12,6 +12,7 @@ from typing import Any
 
 from tvmconv.machines.gate import Code
 from tvmconv.machines.record import Machine
+from tvmconv.tir.bare import BareFunctions
 from tvmconv.tir.blocks import block_passes
 from tvmconv.tir.lets import SpillLets
 from tvmconv.tir.prefetch_results import PrefetchResults
@@ -25,6 +26,8 @@ from tvmconv.tir.unify_widths import UnifyWidths
 from tvmconv.tir.workspace import RecordWorkspace
 
 PIPELINE = "tvmconv"
+# functions of C: see tvmconv.tir.bare
+BARE = "tvmconv.bare"
 _DRAFT = "tvmconv.draft"
 _DRAFT_LEVEL = 1
 # TVM's own passes, for functions that are written as they are to run
@@ -32,11 +35,12 @@ PLAIN = "default"
 
 
 def register() -> str:
-    """Make the pipeline known to TVM and return its name."""
+    """Make the pipelines known to TVM and return the name of the first."""
     from tvm import tirx
 
     tirx.register_tir_pipeline(PIPELINE, partial(_factory, packed_calls))
     tirx.register_tir_pipeline(_DRAFT, partial(_factory, unchecked_calls))
+    tirx.register_tir_pipeline(BARE, partial(_factory, bare_calls))
     return PIPELINE
 
 
@@ -111,6 +115,11 @@ def packed_calls() -> list[Any]:
 
     tir = tirx.transform
     return [tir.AnnotateEntryFunc(), tir.SplitHostDevice(), tir.MakePackedAPI()]
+
+
+def bare_calls() -> list[Any]:
+    """The end of the list for functions of C, which the code of a program calls."""
+    return [BareFunctions()]
 
 
 def unchecked_calls() -> list[Any]:

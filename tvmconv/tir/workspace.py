@@ -10,6 +10,8 @@ from typing import Any
 from tvmconv.tir.rewrite import byte_size, function_pass
 from tvmconv.tir.stack import ON_STACK, POOLED_BYTES
 
+# blocks start at multiples of it
+_UNIT = 64
 # what the pass writes to
 _RECORD: ContextVar[dict[str, int] | None] = ContextVar("workspace", default=None)
 
@@ -44,7 +46,7 @@ def workspace_bytes(func: Any) -> int:
         nonlocal total
         size = byte_size(node.buffer)
         if size >= POOLED_BYTES and ON_STACK not in node.annotations:
-            total += size
+            total += -(-size // _UNIT) * _UNIT
 
     tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, look))
     return total

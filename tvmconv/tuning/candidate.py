@@ -30,7 +30,7 @@ def warm_up() -> None:
     No kernel runs here: the pool of threads that a run makes would not survive a fork.
     """
     from tvmconv.machines.targets import resolve_machine
-    from tvmconv.runtime.environment import set_environment_defaults
+    from tvmconv.tvm_runtime.environment import set_environment_defaults
 
     set_environment_defaults()
     machine = resolve_machine("native", 1)

@@ -110,7 +110,7 @@ class Local:
 
     def call(self, number: int, tensors: Sequence[DeviceTensor]) -> None:
         """See :class:`Place`."""
-        from tvmconv.runtime.threads import call
+        from tvmconv.tvm_runtime.threads import call
 
         call(self._threads, self._functions[number], *tensors)
 

@@ -29,9 +29,18 @@ if TYPE_CHECKING:
     def max(expr: Expr, axis: Expr | Sequence[Expr]) -> Expr:
         """Largest value over reduction axes."""
 
+    def extern(
+        shape: Sequence[Sequence[int]],
+        inputs: Sequence[Tensor],
+        fcompute: Callable[..., object],
+        name: str = ...,
+        dtype: Sequence[str] = ...,
+    ) -> list[Tensor]:
+        """Tensors that statements compute, given the buffers."""
+
     def create_prim_func(ops: Sequence[Tensor]) -> PrimFunc:
         """A function in block form of placeholders and results."""
 else:
-    from tvm.te import compute, create_prim_func, max, placeholder, reduce_axis, sum
+    from tvm.te import compute, create_prim_func, extern, max, placeholder, reduce_axis, sum
 
-__all__ = ["compute", "create_prim_func", "max", "placeholder", "reduce_axis", "sum"]
+__all__ = ["compute", "create_prim_func", "extern", "max", "placeholder", "reduce_axis", "sum"]

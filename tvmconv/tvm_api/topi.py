@@ -1,5 +1,5 @@
 """TVM's library of tensor expressions (``tvm.topi``)."""
 
-from tvm.topi import image, reshape
+from tvm.topi import cumsum, image, reshape
 
-__all__ = ["image", "reshape"]
+__all__ = ["cumsum", "image", "reshape"]

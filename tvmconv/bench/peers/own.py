@@ -48,11 +48,11 @@ def _relax(case: Case, threads: int) -> Session:
 
     from tvmconv.machines.gate import ensure_machine
     from tvmconv.machines.targets import resolve_machine
-    from tvmconv.runtime.threads import prepare
     from tvmconv.transform import ScheduleOperators, SubstituteConv2d
     from tvmconv.tvm_api import ir, relax
     from tvmconv.tvm_api import runtime as tvm_runtime
     from tvmconv.tvm_api.onnx_importer import from_onnx
+    from tvmconv.tvm_runtime.threads import prepare
 
     target, transform = case.options.get("target", "native"), relax.transform
     ensure_machine(resolve_machine(target, threads), str(case.onnx))

@@ -17,6 +17,9 @@ class Module(Protocol):
     def inspect_source(self, fmt: str = "") -> str:
         """The code as text: ``s`` for assembly, ``ll`` for LLVM's own form."""
 
+    def write_to_file(self, file_name: str, fmt: str) -> object:
+        """Write the code alone: ``o`` for an object file."""
+
     def export_library(self, file_name: str) -> object:
         """Write a shared object."""
 

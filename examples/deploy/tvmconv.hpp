@@ -1,0 +1,1 @@
+../../tvmconv/runtime/c/tvmconv.hpp

@@ -1,0 +1,153 @@
+"""A model's C interface through ctypes, as ``tvmconv.h`` declares it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+TYPES = [
+    "float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64",
+    "uint8", "uint16", "uint32", "uint64", "bool",
+]  # fmt: skip
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("dtype", c_int32),
+        ("rank", c_int32),
+        ("shape", POINTER(c_int64)),
+        ("bytes", c_uint64),
+    ]
+
+
+class Layer(ctypes.Structure):
+    _fields_ = [
+        *((name, c_char_p) for name in ("name", "operation", "algorithm", "workload", "kernel")),
+        ("flops", c_uint64),
+        ("bytes", c_uint64),
+    ]
+
+
+class Description(ctypes.Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        *((f"{name}_count", c_int32) for name in ("input", "output", "layer")),
+        ("inputs", POINTER(Tensor)),
+        ("outputs", POINTER(Tensor)),
+        ("layers", POINTER(Layer)),
+        *((name, c_char_p) for name in ("name", "version", "target", "features", "manifest")),
+        *((f"{name}_bytes", c_uint64) for name in ("arena", "workspace", "weight")),
+        ("threads", c_int32),
+        ("separate_weights", c_int32),
+    ]
+
+
+class Options(ctypes.Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("threads", c_int32),
+        ("parallel_for", c_void_p),
+        ("parallel_context", c_void_p),
+        ("weights", c_void_p),
+        ("weight_bytes", c_uint64),
+        ("weights_path", c_char_p),
+    ]
+
+
+_RUN = (c_void_p, POINTER(c_void_p), POINTER(c_void_p))
+
+
+class Interface(ctypes.Structure):
+    _fields_ = [
+        ("abi", c_uint32),
+        ("size", c_uint32),
+        ("description", POINTER(Description)),
+        (
+            "create",
+            ctypes.CFUNCTYPE(c_int32, POINTER(Options), POINTER(c_void_p), c_char_p, c_size_t),
+        ),
+        ("run", ctypes.CFUNCTYPE(c_int32, *_RUN)),
+        ("profile", ctypes.CFUNCTYPE(c_int32, *_RUN, POINTER(c_int64))),
+        ("message", ctypes.CFUNCTYPE(c_char_p, c_void_p)),
+        ("destroy", ctypes.CFUNCTYPE(None, c_void_p)),
+    ]
+
+
+class CModel:
+    """One state of the model in a shared object."""
+
+    def __init__(self, path: str | Path, symbol: str = "tvmconv_model", **options: Any) -> None:
+        self.library = ctypes.CDLL(str(path))
+        self.interface = Interface.in_dll(self.library, symbol)
+        self.description = self.interface.description.contents
+        given = Options(size=ctypes.sizeof(Options), **options)
+        self.state = c_void_p()
+        message = ctypes.create_string_buffer(300)
+        if self.interface.create(given, self.state, message, len(message)):
+            raise RuntimeError(message.value.decode())
+
+    @classmethod
+    def of(cls, library: Any, **options: Any) -> CModel:
+        """Of a :class:`tvmconv.runtime.library.Library`.
+
+        The dynamic linker takes files of one name for one library: the name must be new.
+        """
+        with TemporaryDirectory() as folder:
+            link = Path(folder) / f"{Path(folder).name}.so"
+            link.symlink_to(f"/proc/self/fd/{library._descriptor}")
+            return cls(link, **options)
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        return self.description.inputs[: self.description.input_count]
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        return self.description.outputs[: self.description.output_count]
+
+    @property
+    def layers(self) -> list[Layer]:
+        return self.description.layers[: self.description.layer_count]
+
+    def run(self, *inputs: np.ndarray, offset: int = 0) -> list[np.ndarray]:
+        """Outputs, at addresses so many bytes behind a multiple of 64."""
+        results = [at_offset(np.empty(shape(t), TYPES[t.dtype]), offset) for t in self.outputs]
+        if self.interface.run(self.state, addresses(inputs), addresses(results)):
+            raise RuntimeError(self.interface.message(self.state).decode())
+        return results
+
+    def profile(self, *inputs: np.ndarray) -> list[int]:
+        """Nanoseconds of each layer."""
+        results = [np.empty(shape(t), TYPES[t.dtype]) for t in self.outputs]
+        times = (c_int64 * self.description.layer_count)()
+        assert not self.interface.profile(
+            self.state, addresses(inputs), addresses(results), times
+        ), self.interface.message(self.state)
+        return list(times)
+
+    def close(self) -> None:
+        self.interface.destroy(self.state)
+
+
+def shape(tensor: Tensor) -> tuple[int, ...]:
+    return tuple(tensor.shape[: tensor.rank])
+
+
+def addresses(arrays: Sequence[np.ndarray]) -> Any:
+    return (c_void_p * max(len(arrays), 1))(*(array.ctypes.data for array in arrays))
+
+
+def at_offset(array: np.ndarray, offset: int) -> np.ndarray:
+    """A copy that starts so many bytes behind a multiple of 64."""
+    memory = np.empty(array.nbytes + 192, np.uint8)
+    start = -memory.ctypes.data % 64 + offset
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy

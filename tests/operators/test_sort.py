@@ -1,0 +1,73 @@
+"""TopK against onnxruntime; against numpy's stable sort where NaN is among the elements."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+from tests.frontend.onnx_runner import make_model, run_reference
+from tests.operators.harness import HOST, Built, normal
+from tvmconv.operators.sort import top_k
+
+
+def compiled(x: np.ndarray, k: int, axis: int, largest: bool) -> list[np.ndarray]:
+    return Built(lambda data: top_k(data, k, axis, largest), [x], HOST)()
+
+
+def by_definition(x: np.ndarray, k: int, axis: int, largest: bool) -> list[np.ndarray]:
+    """Numpy sorts NaN behind all numbers; reversed twice, equal elements keep their order."""
+    if largest:
+        order = x.shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable")
+        order = np.flip(order, axis)
+    else:
+        order = np.argsort(x, axis, kind="stable")
+    order = np.take(order, range(k), axis)
+    return [np.take_along_axis(x, order, axis), order]
+
+
+def check(x: np.ndarray, k: int, axis: int, largest: bool) -> None:
+    for actual, wanted in zip(
+        compiled(x, k, axis, largest), by_definition(x, k, axis, largest), strict=True
+    ):
+        assert actual.dtype == wanted.dtype
+        np.testing.assert_array_equal(actual, wanted)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("axis", [1, -1])
+def test_agrees_with_onnxruntime(axis, largest):
+    x = np.round(normal(6, 33, 5) * 3)  # many ties
+    node = helper.make_node("TopK", ["x", "k"], ["y", "i"], axis=axis, largest=largest)
+    model = make_model([node], {"x": x.shape}, ["y", "i"], {"k": np.array([4])})
+    model.graph.output[1].type.tensor_type.elem_type = TensorProto.INT64
+    for actual, wanted in zip(
+        compiled(x, 4, axis, bool(largest)), run_reference(model, {"x": x}), strict=True
+    ):
+        np.testing.assert_array_equal(actual, wanted, strict=True)
+
+
+@settings(max_examples=12)
+@given(
+    shape=st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    axis=st.integers(0, 2),
+    largest=st.booleans(),
+    dtype=st.sampled_from(["float32", "float64", "float16", "int64", "int8", "uint8", "uint64"]),
+    data=st.data(),
+)
+def test_ties_and_values_that_are_not_numbers(shape, axis, largest, dtype, data):
+    axis %= len(shape)
+    k = data.draw(st.integers(1, shape[axis]))
+    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
+    x = generator.integers(0, 5, shape).astype(dtype)
+    if dtype.startswith("float"):
+        special = generator.choice([np.nan, np.inf, -np.inf, -0.0], shape).astype(dtype)
+        x = np.where(generator.random(shape) < 0.4, special, x)
+    check(x, k, axis, largest)
+
+
+@pytest.mark.parametrize("size", [1, 2, 31, 32, 33, 1000, 8400])
+def test_long_axes(size):
+    check(np.round(normal(2, size) * 50), min(size, 100), 1, True)

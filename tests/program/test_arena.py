@@ -1,0 +1,83 @@
+"""The arena's plan: no overlaps, and little above what any plan needs."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tvmconv.program.arena import Life, Plan, largest_sum, plan
+
+ALIGNMENT = 64
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> list[Life]:
+    count = draw(st.integers(0, 40))
+    found = []
+    for _ in range(count):
+        size = draw(st.one_of(st.integers(0, 300), st.integers(0, 1 << 40)))
+        first = draw(st.integers(0, 40))
+        found.append(Life(size, first, first + draw(st.integers(0, 12))))
+    return found
+
+
+def check(buffers: list[Life], found: Plan) -> None:
+    assert len(found.offsets) == len(buffers)
+    assert all(offset >= 0 and offset % ALIGNMENT == 0 for offset in found.offsets)
+    placed = [(o, b) for o, b in zip(found.offsets, buffers, strict=True) if b.bytes]
+    for (a, left), (b, right) in combinations(placed, 2):
+        if left.first <= right.last and right.first <= left.last:
+            assert a + left.bytes <= b or b + right.bytes <= a
+    ends = [offset + buffer.bytes for offset, buffer in placed]
+    times = {buffer.first for buffer in buffers}
+    most = max((sum(b.bytes for b in buffers if b.first <= t <= b.last) for t in times), default=0)
+    assert found.bytes == max(ends, default=0) >= found.bound == most
+
+
+@given(lives())
+def test_no_two_buffers_overlap_that_live_at_a_time(buffers):
+    check(buffers, plan(buffers, ALIGNMENT))
+
+
+@given(lives())
+def test_the_same_buffers_get_the_same_plan(buffers):
+    assert plan(buffers, ALIGNMENT) == plan(buffers, ALIGNMENT)
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=60))
+def test_chains_take_what_they_need(sizes):
+    """Of every layer's operand and result the larger sum; a first fit takes up to half more."""
+    buffers = [Life(ALIGNMENT * size, time, time + 1) for time, size in enumerate(sizes)]
+    found = plan(buffers, ALIGNMENT)
+    assert found.bytes == found.bound
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_residual_chains_stay_within_a_twentieth(seed):
+    chance = random.Random(seed)
+    buffers = [
+        Life(ALIGNMENT * chance.randint(1, 1000), time, time + chance.choice([1, 1, 1, 2, 3, 4]))
+        for time in range(40)
+    ]
+    found = plan(buffers, ALIGNMENT)
+    check(buffers, found)
+    assert found.bytes <= 1.05 * found.bound
+
+
+def test_plans_of_thousands_of_buffers():
+    """Chains, skips over the whole network, and outputs of one size that live to the end."""
+    many = 3000
+    chain = [Life(4096 + ALIGNMENT * (i % 7), i, i + 1) for i in range(many)]
+    nested = [Life(ALIGNMENT * (1 + i % 5), i, many - i) for i in range(0, many // 2, 20)]
+    found = plan(chain + nested, ALIGNMENT)
+    assert found.bytes <= 1.05 * found.bound
+    kept = [Life(128, i, many) for i in range(500)]
+    assert plan(kept, ALIGNMENT).bytes == 500 * 128
+
+
+def test_a_result_and_the_operands_of_one_call_live_at_a_time():
+    assert largest_sum([10, 20, 30], [Life(10, 0, 1), Life(20, 1, 2), Life(30, 2, 2)]) == 50

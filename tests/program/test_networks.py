@@ -1,0 +1,69 @@
+"""The arena of whole networks, beside what TVM's own passes plan for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import pytest
+import tvm
+from onnx import ModelProto
+from tvm import relax
+
+from examples.networks import NETWORKS
+from tests.small_network import small_network
+from tvmconv.compile.relax_pipeline import legalised
+from tvmconv.frontend import read_model, to_relax
+from tvmconv.graph.lower import lower
+from tvmconv.machines.x86 import MACHINES
+from tvmconv.program.collect import collect
+
+MACHINE = MACHINES["x86-64-v3"]
+# of these the layers are many, and the convolutions small enough to be chosen in seconds
+LIGHT = ("squeezenet1_1", "mobilenet_v2")
+CASES: dict[str, Callable[[], ModelProto]] = {"small": small_network, **NETWORKS}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("small", *LIGHT) else pytest.param(name, marks=pytest.mark.slow)
+        for name in CASES
+    ],
+)
+def test_arena_is_near_its_bound_and_within_tvm_s_plan(name: str) -> None:
+    loaded = read_model(CASES[name]())
+    lowered = lower(to_relax(loaded), MACHINE)
+    # schedules change no buffer
+    mod = legalised(lowered.mod)
+    program, functions = collect(
+        mod, loaded.inputs, loaded.outputs, lowered.calls, lowered.decisions
+    )
+    assert program.arena_bound <= program.arena_bytes <= 1.05 * program.arena_bound
+    assert program.arena_bytes <= planned_by_tvm(mod)
+    # layers keep their names, and each function is there once
+    assert [call.record.layer for call in program.calls] == [c.layer for c in lowered.calls]
+    symbols = {str(func.attrs["global_symbol"]) for func in functions.functions.values()}
+    assert symbols == {call.record.kernel for call in program.calls}
+    assert len(functions.functions) == len(symbols)
+
+
+def planned_by_tvm(mod: Any) -> int:
+    """Bytes of the storage that the virtual machine would allocate beside the outputs."""
+    transform = relax.transform
+    passes = [
+        transform.ToNonDataflow(),
+        transform.RemovePurityChecking(),
+        transform.CallTIRRewrite(),
+        transform.StaticPlanBlockMemory(),
+    ]
+    total = 0
+
+    def look(expr: Any) -> None:
+        nonlocal total
+        if getattr(getattr(expr, "op", None), "name", "") == "relax.memory.alloc_storage":
+            total += prod(int(size) for size in expr.args[0].values)
+
+    relax.analysis.post_order_visit(tvm.ir.transform.Sequential(passes)(mod)["main"], look)
+    return total

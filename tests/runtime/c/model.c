@@ -1,0 +1,84 @@
+/* What the compiler generates for a network, written by hand: the same form, two kernels. */
+#include <string.h>
+
+#include "program.h"
+
+#ifndef TOY_FEATURES
+#define TOY_FEATURES NULL
+#endif
+#ifndef TOY_VECTOR_BITS
+#define TOY_VECTOR_BITS 0
+#endif
+#ifndef TOY_ARENA
+#define TOY_ARENA (64 * 256 * 4)
+#endif
+#define BIAS_BYTES (256 * 4)
+
+int32_t toy_scale(const void *x, const void *bias, void *y);
+int32_t toy_sum(const void *y, const void *mask, void *s);
+
+static int32_t run(tvmconv_frame *frame) {
+    TVMCONV_CALL(0, toy_scale(TVMCONV_IN(0, 0), TVMCONV_CONST(0), TVMCONV_MEM(0)));
+    TVMCONV_CALL(1, toy_sum(TVMCONV_MEM(0), TVMCONV_IN(1, 0), TVMCONV_OUT(0, 0)));
+    TVMCONV_CALL(2, (memcpy(TVMCONV_OUT(1, 0), TVMCONV_OUT(0, 128), 128), 0));
+    return 0;
+}
+
+static const int64_t shape_x[] = {64, 256}, shape_mask[] = {64}, shape_half[] = {32};
+static const tvmconv_tensor inputs[] = {
+    {"image", TVMCONV_FLOAT32, 2, shape_x, 64 * 256 * 4},
+    {"mask", TVMCONV_UINT8, 1, shape_mask, 64},
+};
+static const tvmconv_tensor outputs[] = {
+    {"scores", TVMCONV_FLOAT32, 1, shape_mask, 256},
+    {"half", TVMCONV_FLOAT32, 1, shape_half, 128},
+};
+static const tvmconv_layer layers[] = {
+    {"scale", "mul", "", "", "toy_scale", 2 * 64 * 256, 2 * 64 * 256 * 4 + BIAS_BYTES},
+    {"sum", "reduce", "", "", "toy_sum", 64 * 256, 64 * 256 * 4 + 64 + 256},
+    {"", "copy", "", "", "", 0, 256},
+};
+
+const tvmconv_description tvmconv_this_description = {
+    .size = sizeof(tvmconv_description),
+    .input_count = 2,
+    .output_count = 2,
+    .layer_count = 3,
+    .inputs = inputs,
+    .outputs = outputs,
+    .layers = layers,
+    .name = "toy",
+    .version = "0",
+    .target = "toy-machine",
+    .features = "",
+    .manifest_sha256 = "",
+    .arena_bytes = TOY_ARENA,
+    .workspace_bytes = 2 * BIAS_BYTES,
+    .weight_bytes = BIAS_BYTES,
+    .threads = 2,
+#ifdef TOY_SEPARATE
+    .separate_weights = 1,
+#endif
+};
+
+static const char *const features[] = {TOY_FEATURES, NULL};
+#ifndef TOY_SEPARATE
+#define F1(i) (i) / 4.0f
+#define F4(i) F1(i), F1(i + 1), F1(i + 2), F1(i + 3)
+#define F16(i) F4(i), F4(i + 4), F4(i + 8), F4(i + 12)
+#define F64(i) F16(i), F16(i + 16), F16(i + 32), F16(i + 48)
+static const float bias[256] __attribute__((aligned(64))) = {F64(0), F64(64), F64(128), F64(192)};
+#endif
+
+const tvmconv_program tvmconv_this_program = {
+    .run = run,
+    .features = features,
+    .vector_bits = TOY_VECTOR_BITS,
+#ifdef TOY_SEPARATE
+    .constants = NULL,
+    .weights_sha256 = TOY_SEPARATE,
+#else
+    .constants = (const char *)bias,
+    .weights_sha256 = "",
+#endif
+};

@@ -1,0 +1,127 @@
+"""The parts of a model as one shared object."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tvmconv.compile.c_text import identifier, literal
+from tvmconv.compile.objects import Objects
+from tvmconv.compile.source import CONSTANTS, Facts, program_source
+from tvmconv.compile.toolchain import Toolchain
+from tvmconv.compile.weights import pieces
+from tvmconv.core.errors import ArtifactError
+from tvmconv.program.program import Program
+from tvmconv.runtime.library import Library
+
+_PAGE = 4096
+# from where on code and its own constants might no longer reach each other with 32 bits
+_LARGE = 1 << 30
+
+
+def link_model(
+    program: Program,
+    objects: Objects,
+    facts: Facts,
+    toolchain: Toolchain,
+    *,
+    weights_sha256: str | None = None,
+    named: bool = True,
+    triple: str = "",
+) -> Library:
+    """Link a model's program, kernels, runtime and constants.
+
+    Parameters
+    ----------
+    program, facts
+        What becomes ``model.c``.
+    objects
+        The kernels.
+    toolchain
+        Compiles and links.
+    weights_sha256
+        If given, constants are left out and looked for at run time, see
+        :func:`~tvmconv.compile.source.program_source`.
+    named
+        Whether the model gets a second name, by which programs can be linked with it.
+    triple
+        LLVM's name of the system that the model is for.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no room for temporary files, or the compiler fails.
+    """
+    with _temporary_folder() as folder:
+        output = folder / "model.so"
+        sources = {"model.c": program_source(program, facts, weights_sha256)}
+        if weights_sha256 is None and program.constant_bytes:
+            path = folder / "constants.bin"
+            write_constants(program, path)
+            large = program.constant_bytes > _LARGE and triple.startswith("x86_64")
+            sources["constants.s"] = constants_source(str(path), program.constant_bytes, large)
+        runtime = toolchain.runtime_object(identifier(facts.name) if named else "")
+        toolchain.link(output, sources, write_objects(objects, folder / "kernels"), runtime)
+        # the file loses its name with the folder and lives by its descriptor
+        return Library.open(output)
+
+
+def write_objects(objects: Objects, folder: Path) -> list[Path]:
+    """The kernels as files."""
+    folder.mkdir(exist_ok=True)
+    paths = []
+    for symbol, code in objects.code.items():
+        paths.append(folder / f"{symbol}.o")
+        paths[-1].write_bytes(code)
+    return paths
+
+
+def write_constants(program: Program, path: Path) -> None:
+    """The constants as a file."""
+    with path.open("wb") as file:
+        for piece in pieces(program):
+            piece.tofile(file)
+
+
+def constants_source(path: str, size: int, large: bool = False) -> str:
+    """Assembler that puts a file into a read-only section, which is mapped and never relocated.
+
+    Parameters
+    ----------
+    path
+        The file.
+    size
+        Its bytes.
+    large
+        Whether to use the section of x86-64 for data that code does not reach with 32 bits.
+    """
+    section = '.lrodata,"al",%progbits' if large else '.rodata.tvmconv,"a",%progbits'
+    return "\n".join(
+        [
+            f"\t.section {section}",
+            f"\t.balign {_PAGE}",
+            f"\t.globl {CONSTANTS}",
+            f"\t.hidden {CONSTANTS}",
+            f"\t.type {CONSTANTS}, %object",
+            f"\t.size {CONSTANTS}, {size}",
+            f"{CONSTANTS}:",
+            f"\t.incbin {literal(path)}",
+            '\t.section .note.GNU-stack,"",%progbits',
+            "",
+        ]
+    )
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    try:
+        with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
+            yield Path(name)
+    except OSError as error:
+        reason = error.strerror or error
+        raise ArtifactError(
+            f"cannot link the compiled model in {tempfile.gettempdir()}: {reason}; "
+            "make room there, or name another folder in the variable TMPDIR"
+        ) from error

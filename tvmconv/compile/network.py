@@ -1,0 +1,214 @@
+"""From the lowered graph to a shared object that needs nothing of TVM."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from tvmconv.compile.c_text import identifier
+from tvmconv.compile.header import model_header
+from tvmconv.compile.link import (
+    constants_source,
+    link_model,
+    write_constants,
+    write_objects,
+)
+from tvmconv.compile.objects import Objects, compile_objects
+from tvmconv.compile.relax_pipeline import scheduled
+from tvmconv.compile.source import Facts, program_source
+from tvmconv.compile.toolchain import SOURCES, Toolchain
+from tvmconv.compile.weights import IN_MEMORY, Bytes, digest, gathered, header, pieces
+from tvmconv.core.tensor import TensorInfo
+from tvmconv.core.version import __version__
+from tvmconv.machines.features import required_features
+from tvmconv.machines.record import Machine
+from tvmconv.program.collect import collect
+from tvmconv.program.program import Program
+from tvmconv.runtime import forks
+from tvmconv.runtime.binding import Code
+from tvmconv.runtime.library import Library
+from tvmconv.tvm_api.types import IRModule
+
+
+class Lowered(Protocol):
+    """What :func:`compile_program` needs of ``tvmconv.graph.lower.LoweredGraph``."""
+
+    @property
+    def mod(self) -> IRModule:
+        """Relax function ``main`` and the functions that it calls."""
+
+
+def compile_program(
+    lowered: Lowered,
+    machine: Machine,
+    inputs: Sequence[TensorInfo],
+    outputs: Sequence[TensorInfo],
+    *,
+    name: str = "",
+    threads: int | None = None,
+    cc: str = "",
+) -> CompiledProgram:
+    """Schedule what is not scheduled yet, plan memory and generate machine code.
+
+    Parameters
+    ----------
+    lowered
+        The graph after layout planning, every operator a call of a ``PrimFunc``.
+    machine
+        The target.
+    inputs, outputs
+        The model's tensors.
+    name
+        Of the ONNX model.
+    threads
+        Threads of one call; ``machine.cores`` by default.
+    cc
+        The C compiler, as of :meth:`~tvmconv.compile.toolchain.Toolchain.find`.
+
+    Raises
+    ------
+    ModelError
+        If an operator needs TVM's virtual machine or runtime; names it.
+    """
+    module = scheduled(lowered.mod, machine)
+    calls, decisions = getattr(lowered, "calls", ()), getattr(lowered, "decisions", ())
+    program, functions = collect(module, inputs, outputs, calls, decisions)
+    objects = compile_objects(functions, machine, program)
+    program = replace(program, workspace_bytes=max(objects.workspace.values(), default=0))
+    facts = Facts(
+        name=name,
+        version=__version__,
+        target=machine.name,
+        features=required_features(machine),
+        threads=threads or machine.cores,
+    )
+    return CompiledProgram(program, objects, facts, machine, cc)
+
+
+class CompiledProgram:
+    """A model that was compiled in this process: its parts, and what is linked from them.
+
+    Calls in this process use a library without constants, which it finds in memory, as writing
+    and linking half a gigabyte takes as long as compiling. What is saved is linked when asked for.
+
+    Parameters
+    ----------
+    program
+        What it does.
+    objects
+        The kernels.
+    facts
+        What the code says about itself.
+    machine
+        The target.
+    cc
+        The C compiler; found when it is needed.
+    """
+
+    def __init__(
+        self, program: Program, objects: Objects, facts: Facts, machine: Machine, cc: str = ""
+    ) -> None:
+        self.program = program
+        self.objects = objects
+        self.facts = facts
+        self.machine = machine
+        self._cc = cc
+        self._lock = forks.Lock()
+        self._weights: Bytes | None = None
+        self._library: Library | None = None
+        self._file: Library | None = None
+
+    @property
+    def weights(self) -> Bytes:
+        """For ``options.weights`` of a state of :meth:`library`; gathered once, on first use.
+
+        The constants of the program are views of it from then on.
+        """
+        with self._lock:
+            if self._weights is None:
+                self.program, self._weights = gathered(self.program)
+            return self._weights
+
+    def code(self) -> Code:
+        """The code for calls in this process."""
+        return self.library().code()
+
+    def library(self) -> Library:
+        """The shared object for calls in this process, without constants; linked once.
+
+        Raises
+        ------
+        ArtifactError
+            If there is no C compiler, or it fails.
+        """
+        with self._lock:
+            if self._library is None:
+                self._library = self._linked(IN_MEMORY.hex(), named=False)
+            return self._library
+
+    def file(self) -> Library:
+        """The complete shared object, constants included; linked once."""
+        with self._lock:
+            if self._file is None:
+                self._file = self._linked(None)
+            return self._file
+
+    def file_and_weights(self) -> tuple[Library, bytes]:
+        """The shared object of a model whose weights are a file of its own, and their SHA-256."""
+        sha256 = digest(self.program)
+        with self._lock:
+            return self._linked(sha256.hex()), sha256
+
+    def write_weights(self, path: Path, sha256: bytes) -> None:
+        """Write the file of weights that belongs to :meth:`file_and_weights`."""
+        with path.open("wb") as file:
+            file.write(header(self.program, sha256))
+            for piece in pieces(self.program):
+                piece.tofile(file)
+
+    def header(self) -> str:
+        """The header of this model, beside ``tvmconv.h``."""
+        return model_header(self.program, self.facts.name)
+
+    def keep(self, folder: Path) -> None:
+        """Write what the complete shared object is linked from, and how.
+
+        Parameters
+        ----------
+        folder
+            Made if it does not exist.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        own = identifier(self.facts.name)
+        for source in SOURCES.iterdir():
+            if source.suffix in (".c", ".h", ".map"):
+                shutil.copy(source, folder / source.name)
+        (folder / "model.c").write_text(program_source(self.program, self.facts))
+        (folder / f"{own}.h").write_text(self.header())
+        kernels = write_objects(self.objects, folder / "kernels")
+        parts = ["model.c", "runtime.c"]
+        if self.program.constant_bytes:
+            parts.append("constants.s")
+            write_constants(self.program, folder / "constants.bin")
+            size = self.program.constant_bytes
+            (folder / "constants.s").write_text(constants_source("constants.bin", size))
+        (folder / "build.sh").write_text(
+            "#!/bin/sh\n# Links the model from its parts; run in this folder.\n"
+            f"${{CC:-cc}} -O2 -fPIC -fvisibility=hidden -DTVMCONV_IDENTIFIER={own} "
+            f"-shared -Wl,--gc-sections -Wl,--version-script=exports.map -o model.so \\\n"
+            f"    {' '.join(parts)} {'kernels/*.o ' if kernels else ''}-lm -lpthread -ldl\n"
+        )
+
+    def _linked(self, weights_sha256: str | None, named: bool = True) -> Library:
+        return link_model(
+            self.program,
+            self.objects,
+            self.facts,
+            Toolchain.find(self._cc),
+            weights_sha256=weights_sha256,
+            named=named,
+            triple=self.machine.triple,
+        )

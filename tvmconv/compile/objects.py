@@ -1,0 +1,95 @@
+"""Machine code of a program's kernels: one object file for each function."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextvars import copy_context
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tvmconv.core.interrupts import checkpoint
+from tvmconv.machines.record import Machine
+from tvmconv.program.program import Place, Program
+from tvmconv.tir.bare import NATURAL
+from tvmconv.tir.pipeline import BARE, compile_function
+from tvmconv.tir.workspace import recorded
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Kernels that were compiled in the bare form.
+
+    Parameters
+    ----------
+    code
+        Relocatable object file by symbol, in the order of the functions.
+    workspace
+        Bytes of scratch memory that one thread takes in a call, by symbol; not of functions that
+        take none.
+    """
+
+    code: Mapping[str, bytes]
+    workspace: Mapping[str, int]
+
+
+def compile_objects(functions: Any, machine: Machine, program: Program) -> Objects:
+    """Compile the kernels of a program, side by side on the CPUs of this process.
+
+    Each is a module of its own, so that the code depends on neither the number of CPUs nor its
+    neighbours.
+
+    Parameters
+    ----------
+    functions
+        ``tvm.IRModule`` of scheduled ``PrimFunc`` s with their symbols.
+    machine
+        The target.
+    program
+        Says which operands are the caller's, whose alignment is that of their elements.
+    """
+    natural = unaligned_parameters(program)
+    named = {}
+    for _, func in sorted(functions.functions_items(), key=lambda item: str(item[0].name_hint)):
+        symbol = str(func.attrs["global_symbol"])
+        named[symbol] = func.with_attr(NATURAL, natural.get(symbol, ()))
+    with (
+        tempfile.TemporaryDirectory(prefix="tvmconv-") as folder,
+        recorded() as workspace,
+        ThreadPoolExecutor(_cpus(), "tvmconv-compile") as pool,
+    ):
+
+        def compile_one(symbol: str) -> bytes:
+            path = Path(folder) / f"{symbol}.o"
+            code = compile_function(named[symbol], machine, pipeline=BARE)
+            code.as_import().write_to_file(str(path), "o")
+            content = path.read_bytes()
+            path.unlink()
+            return content
+
+        # TVM's passes and LLVM run without Python's lock; contexts carry `recorded` along
+        jobs = {symbol: pool.submit(copy_context().run, compile_one, symbol) for symbol in named}
+        try:
+            for job in as_completed(jobs.values()):
+                job.result()
+                checkpoint()
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return Objects({symbol: job.result() for symbol, job in jobs.items()}, workspace)
+
+
+def unaligned_parameters(program: Program) -> dict[str, tuple[int, ...]]:
+    """Indices of the parameters that are an input or output of the model in any call, by symbol."""
+    found: dict[str, set[int]] = {}
+    for call in program.calls:
+        for index, operand in enumerate(call.operands):
+            if operand.place in (Place.INPUT, Place.OUTPUT):
+                found.setdefault(call.record.kernel, set()).add(index)
+    return {symbol: tuple(sorted(indices)) for symbol, indices in found.items()}
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0))

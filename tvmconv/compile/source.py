@@ -1,0 +1,230 @@
+"""A program as C: one line for each call, and the tables that describe the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tvmconv.compile.c_text import Strings, braced, comment, whole
+from tvmconv.core.errors import ModelError
+from tvmconv.core.tensor import TensorInfo
+from tvmconv.program.program import Call, Operand, Place, Program
+
+# the symbol of constants that are linked into the model
+CONSTANTS = "tvmconv_constants"
+# numpy's name -> enumerator of tvmconv_dtype
+_TYPES = {
+    "float32": "TVMCONV_FLOAT32",
+    "float64": "TVMCONV_FLOAT64",
+    "float16": "TVMCONV_FLOAT16",
+    "bfloat16": "TVMCONV_BFLOAT16",
+    "int8": "TVMCONV_INT8",
+    "int16": "TVMCONV_INT16",
+    "int32": "TVMCONV_INT32",
+    "int64": "TVMCONV_INT64",
+    "uint8": "TVMCONV_UINT8",
+    "uint16": "TVMCONV_UINT16",
+    "uint32": "TVMCONV_UINT32",
+    "uint64": "TVMCONV_UINT64",
+    "bool": "TVMCONV_BOOL",
+}
+_MACROS = {
+    Place.INPUT: "TVMCONV_IN",
+    Place.OUTPUT: "TVMCONV_OUT",
+    Place.ARENA: "TVMCONV_MEM",
+    Place.CONSTANT: "TVMCONV_CONST",
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the C code says about a model beside its program.
+
+    Parameters
+    ----------
+    name
+        Of the ONNX model.
+    version
+        Of tvmconv.
+    target
+        Name of the machine.
+    features
+        CPU flags that the kernels may use.
+    threads
+        For which the kernels were chosen.
+    vector_bits
+        Exact length of scalable vectors that the kernels need; 0 for any.
+    manifest_sha256
+        Of the manifest that belongs to the code; empty for none.
+    """
+
+    name: str
+    version: str
+    target: str
+    features: tuple[str, ...]
+    threads: int
+    vector_bits: int = 0
+    manifest_sha256: str = ""
+
+
+def program_source(program: Program, facts: Facts, weights_sha256: str | None = None) -> str:
+    """``model.c``: C99 that ``runtime.c``, the kernels and the constants are linked with.
+
+    Parameters
+    ----------
+    program
+        What it does.
+    facts
+        What else it says.
+    weights_sha256
+        Hash in hexadecimal of constants that are a file of their own, or the caller's memory;
+        None where they are linked under the symbol :data:`CONSTANTS`.
+
+    Raises
+    ------
+    ModelError
+        If an input or output has a type that C code cannot name.
+    """
+    strings = Strings()
+    tables = [
+        *_tensors("input", program.inputs, strings),
+        *_tensors("output", program.outputs, strings),
+        *_layers(program.calls, strings),
+        *_description(program, facts, strings, separate=weights_sha256 is not None),
+        *_program(program, facts, strings, weights_sha256),
+    ]
+    lines = [
+        comment(f"{facts.name}: compiled by tvmconv {facts.version} for {facts.target}"),
+        "#include <string.h>",
+        "",
+        '#include "program.h"',
+        "",
+        *_declarations(program.calls),
+        *_run(program.calls),
+        "",
+        *strings.definitions,
+        *tables,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _type(tensor: TensorInfo) -> str:
+    try:
+        return _TYPES[tensor.dtype]
+    except KeyError:
+        raise ModelError(
+            f"{tensor.name!r} is of type {tensor.dtype}, which a compiled model cannot take or "
+            f"return; it can: {', '.join(_TYPES)}"
+        ) from None
+
+
+def _declarations(calls: Iterable[Call]) -> list[str]:
+    """Prototypes of the kernels, in the order of their first calls."""
+    parameters = {call.record.kernel: len(call.operands) for call in calls if call.record.kernel}
+    if not parameters:
+        return []
+    return [
+        "/* The kernels, each an object file; results are their last parameters. */",
+        *(f"int32_t {name}({', '.join(['void *'] * n)});" for name, n in parameters.items()),
+        "",
+    ]
+
+
+def _run(calls: Sequence[Call]) -> list[str]:
+    lines = [f"    {_call(index, call)}" for index, call in enumerate(calls)]
+    return [
+        "static int32_t run(tvmconv_frame *frame) {",
+        *(lines or ["    (void)frame;"]),
+        "    return 0;",
+        "}",
+    ]
+
+
+def _call(index: int, call: Call) -> str:
+    record, operands = call.record, [_operand(operand) for operand in call.operands]
+    if record.kernel:
+        code = f"{record.kernel}({', '.join(operands)})"
+    else:
+        source, target = operands
+        code = f"(memcpy({target}, {source}, {whole(call.operands[1].bytes)}), 0)"
+    name = record.layer or record.operator
+    said = comment(name, record.workload or record.operator * bool(record.layer), call.algorithm)
+    return f"TVMCONV_CALL({index}, {code}); {said}"
+
+
+def _operand(operand: Operand) -> str:
+    several = operand.place in (Place.INPUT, Place.OUTPUT)
+    index = f"{operand.index}, " if several else ""
+    return f"{_MACROS[operand.place]}({index}{whole(operand.offset)})"
+
+
+def _tensors(kind: str, tensors: Sequence[TensorInfo], strings: Strings) -> list[str]:
+    shapes, rows = [], []
+    for index, tensor in enumerate(tensors):
+        shape = "NULL"
+        if tensor.shape:
+            shape = f"{kind}_shape_{index}"
+            extents = braced(map(whole, tensor.shape))
+            shapes.append(f"static const int64_t {shape}[] = {extents};")
+        cells = (strings(tensor.name), _type(tensor), str(len(tensor.shape)), shape)
+        rows.append(f"    {braced((*cells, whole(tensor.bytes)))},")
+    return [*shapes, *_table("tvmconv_tensor", f"{kind}s", rows)]
+
+
+def _layers(calls: Iterable[Call], strings: Strings) -> list[str]:
+    rows = []
+    for call in calls:
+        record = call.record
+        texts = (record.layer, record.operator, call.algorithm, record.workload, record.kernel)
+        numbers = (record.flops, record.bytes)
+        rows.append(f"    {braced([*map(strings, texts), *map(whole, numbers)])},")
+    return _table("tvmconv_layer", "layers", rows)
+
+
+def _table(kind: str, name: str, rows: Sequence[str]) -> list[str]:
+    return [f"static const {kind} {name}[] = {{", *rows, "};"] if rows else []
+
+
+def _description(program: Program, facts: Facts, strings: Strings, separate: bool) -> list[str]:
+    tables = {"inputs": program.inputs, "outputs": program.outputs, "layers": program.calls}
+    fields = {
+        "size": "sizeof(tvmconv_description)",
+        **{f"{name[:-1]}_count": str(len(rows)) for name, rows in tables.items()},
+        **{name: name if rows else "NULL" for name, rows in tables.items()},
+        "name": strings(facts.name),
+        "version": strings(facts.version),
+        "target": strings(facts.target),
+        "features": strings(" ".join(facts.features)),
+        "manifest_sha256": strings(facts.manifest_sha256),
+        "arena_bytes": whole(program.arena_bytes),
+        "workspace_bytes": whole(program.workspace_bytes),
+        "weight_bytes": whole(program.constant_bytes),
+        "threads": str(facts.threads),
+        "separate_weights": str(int(separate)),
+    }
+    return ["", *_struct("tvmconv_description tvmconv_this_description", fields)]
+
+
+def _program(
+    program: Program, facts: Facts, strings: Strings, weights_sha256: str | None
+) -> list[str]:
+    linked = program.constant_bytes > 0 and weights_sha256 is None
+    flags = braced([*map(strings, facts.features), "NULL"])
+    fields = {
+        "run": "run",
+        "features": "features",
+        "vector_bits": str(facts.vector_bits),
+        "constants": CONSTANTS if linked else "NULL",
+        "weights_sha256": strings(weights_sha256 or ""),
+    }
+    return [
+        "",
+        *([f"extern const char {CONSTANTS}[];"] if linked else []),
+        f"static const char *const features[] = {flags};",
+        *_struct("tvmconv_program tvmconv_this_program", fields),
+    ]
+
+
+def _struct(declarator: str, fields: dict[str, str]) -> list[str]:
+    values = (f"    .{name} = {value}," for name, value in fields.items())
+    return [f"const {declarator} = {{", *values, "};"]

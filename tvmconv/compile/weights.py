@@ -1,0 +1,71 @@
+"""The constants of a program as one piece of memory or file."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.program.program import ALIGNMENT, Constant, Program
+
+Bytes = npt.NDArray[np.uint8]
+
+# tvmconv_weights_header in runtime/c/program.h: magic, bytes, SHA-256, reserved
+_HEADER = struct.Struct("=8sQ32s16x")
+_MAGIC = b"tvmconv\1"
+# the identity of constants that are in the memory of the process that built their model
+IN_MEMORY = bytes(32)
+
+
+def pieces(program: Program) -> Iterator[Bytes]:
+    """The constants and the zeros between them, in order."""
+    end = 0
+    for constant in program.constants:
+        if constant.offset > end:
+            yield np.zeros(constant.offset - end, np.uint8)
+        data = _flat(constant)
+        yield data
+        end = constant.offset + data.nbytes
+
+
+def digest(program: Program) -> bytes:
+    """SHA-256 of the constants, which identifies a file of weights."""
+    found = hashlib.sha256()
+    for piece in pieces(program):
+        found.update(piece.data)
+    return found.digest()
+
+
+def header(program: Program, sha256: bytes) -> bytes:
+    """What stands before the constants in a file of weights; as long as their alignment."""
+    return _HEADER.pack(_MAGIC, program.constant_bytes, sha256)
+
+
+def gathered(program: Program) -> tuple[Program, Bytes]:
+    """Constants in one aligned block, which they are views of from now on.
+
+    Returns
+    -------
+    tuple
+        The program, and the content of a file of weights whose hash is :data:`IN_MEMORY`.
+    """
+    start = _HEADER.size
+    memory = np.empty(start + program.constant_bytes + ALIGNMENT, np.uint8)
+    first = -memory.ctypes.data % ALIGNMENT
+    block = memory[first : first + start + program.constant_bytes]
+    block[:start] = np.frombuffer(header(program, IN_MEMORY), np.uint8)
+    views = []
+    for constant in program.constants:
+        piece = _flat(constant)
+        place = block[start + constant.offset :][: piece.nbytes]
+        place[...] = piece
+        views.append(Constant(constant.offset, place.view(constant.data.dtype)))
+    return replace(program, constants=tuple(views)), block
+
+
+def _flat(constant: Constant) -> Bytes:
+    return np.ascontiguousarray(constant.data).reshape(-1).view(np.uint8)

@@ -1,0 +1,1 @@
+"""The straight line of kernel calls that a network becomes."""

@@ -1,0 +1,186 @@
+"""Static places for buffers whose lives are known.
+
+The problem (intervals in time, heights in memory) has no fast exact solution. Buffers are placed
+one by one in the smallest gap that is free for all of their life, and at that end of it where the
+neighbour stays longest, so that what becomes free later is whole; the edges of the arena stay for
+ever. What is wasted depends on the order. A few are tried, then, over and over, those buffers that
+found no gap come earlier (squeaky wheel optimisation; Joslin and Clements, JAIR 10, 1999).
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right, insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+# pairs of buffers that are compared in all trials together: about three seconds
+_WORK = 5_000_000
+# trials without a better plan until the best order is taken up again
+_PATIENCE = 30
+_FOREVER = 1 << 62
+
+
+@dataclass(frozen=True)
+class Life:
+    """A buffer: its size, and the first and the last call that uses it."""
+
+    bytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Offsets in bytes by buffer, the bytes in all, and what no plan can do without."""
+
+    offsets: tuple[int, ...]
+    bytes: int
+    bound: int
+
+
+def plan(lives: Sequence[Life], alignment: int) -> Plan:
+    """Place buffers so that none overlap that are alive at a time.
+
+    Parameters
+    ----------
+    lives
+        The buffers. One of 0 bytes lies at 0.
+    alignment
+        Every offset is a multiple of it.
+
+    Returns
+    -------
+    Plan
+        The smallest that was found; the same for the same buffers on every machine.
+    """
+    bound = largest_sum([life.bytes for life in lives], lives)
+    chosen = [index for index, life in enumerate(lives) if life.bytes]
+    trials = _Trials([lives[index] for index in chosen], alignment)
+    offsets = [0] * len(lives)
+    for index, offset in zip(chosen, trials.best(), strict=True):
+        offsets[index] = offset
+    ends = (offset + life.bytes for offset, life in zip(offsets, lives, strict=True))
+    return Plan(tuple(offsets), max(ends, default=0), bound)
+
+
+def largest_sum(sizes: Sequence[int], lives: Sequence[Life]) -> int:
+    """The largest sum of sizes that are alive at a time."""
+    changes: list[tuple[int, int]] = []
+    for size, life in zip(sizes, lives, strict=True):
+        changes += [(life.first, size), (life.last + 1, -size)]
+    total = most = 0
+    for _time, change in sorted(changes):
+        total += change
+        most = max(most, total)
+    return most
+
+
+class _Trials:
+    """Plans of the same buffers by different orders."""
+
+    def __init__(self, lives: Sequence[Life], alignment: int) -> None:
+        self.lives = lives
+        self.alignment = alignment
+        # whole units, so that every place is aligned
+        self.sizes = [-(-life.bytes // alignment) * alignment for life in lives]
+        self.spans = [life.last - life.first + 1 for life in lives]
+        self.bound = largest_sum(self.sizes, lives)
+        self.conflicts = _conflicts(lives)
+
+    def best(self) -> list[int]:
+        """Offsets of the best plan within the work allowed."""
+        trials = _WORK // (len(self.lives) + sum(map(len, self.conflicts)) + 1)
+        order, offsets = list[int](), list[int]()
+        for candidate in self._orders():
+            found = self._place(candidate, self.bound)
+            if not order or self._height(found) < self._height(offsets):
+                order, offsets = candidate, found
+            trials -= 1
+            if trials < 0 or self._height(offsets) <= self.bound:
+                return offsets
+        return self._improved(order, offsets, trials)
+
+    def _improved(self, best: list[int], offsets: list[int], trials: int) -> list[int]:
+        # the same plan in every build of a network
+        chance = random.Random(0)
+        height = self._height(offsets)
+        order, found, failures = best, offsets, 0
+        for _ in range(trials):
+            if height <= self.bound:
+                break
+            if failures > _PATIENCE:
+                order, found, failures = best, offsets, 0
+            # more than half way to what may be impossible fails too often to learn from
+            limit = self.bound + (height - self.bound) // (2 * self.alignment) * self.alignment
+            rank = {index: float(place) for place, index in enumerate(order)}
+            for index in order:
+                if found[index] + self.sizes[index] > limit:
+                    rank[index] *= chance.random()
+            order = sorted(order, key=rank.__getitem__)
+            found = self._place(order, limit)
+            failures += 1
+            if self._height(found) < height:
+                best, offsets, failures = order, found, 0
+                height = self._height(offsets)
+        return offsets
+
+    def _height(self, offsets: Sequence[int]) -> int:
+        return max(map(int.__add__, offsets, self.sizes), default=0)
+
+    def _orders(self) -> Iterator[list[int]]:
+        lives, sizes, spans = self.lives, self.sizes, self.spans
+        crowds = [sizes[i] + sum(sizes[j] for j in self.conflicts[i]) for i in range(len(lives))]
+        for key in (
+            lambda i: (lives[i].first, -spans[i], -sizes[i]),
+            lambda i: (-lives[i].last, -spans[i], -sizes[i]),
+            lambda i: (-sizes[i], lives[i].first),
+            lambda i: (-sizes[i] * spans[i], lives[i].first),
+            lambda i: (-spans[i], -sizes[i]),
+            lambda i: (-crowds[i], lives[i].first),
+        ):
+            yield sorted(range(len(lives)), key=key)
+
+    def _place(self, order: Sequence[int], limit: int) -> list[int]:
+        """Offsets, where possible so that all ends are within the limit."""
+        offsets = [-1] * len(self.lives)
+        for index in order:
+            taken = [
+                (offsets[other], offsets[other] + self.sizes[other], self.spans[other])
+                for other in self.conflicts[index]
+                if offsets[other] >= 0
+            ]
+            offsets[index] = _tightest(self.sizes[index], sorted(taken), limit)
+        return offsets
+
+
+def _tightest(size: int, taken: Sequence[tuple[int, int, int]], limit: int) -> int:
+    """The place in the smallest gap, or behind all that is taken.
+
+    ``taken`` holds start, end and time of life of the buffers in the way, by start.
+    """
+    end, stays, found, smallest = 0, _FOREVER, -1, _FOREVER
+    for start, stop, span in [*taken, (limit, limit, _FOREVER)]:
+        if size <= start - end < smallest:
+            found, smallest = (end if stays >= span else start - size), start - end
+        if stop > end:
+            end, stays = stop, span
+        elif stop == end:
+            stays = max(stays, span)
+    if found >= 0:
+        return found
+    return max((stop for _, stop, _ in taken), default=0)
+
+
+def _conflicts(lives: Sequence[Life]) -> list[list[int]]:
+    """For each buffer those that are alive at some time of its life."""
+    conflicts: list[list[int]] = [[] for _ in lives]
+    alive: list[tuple[int, int]] = []  # by the last call
+    for index in sorted(range(len(lives)), key=lambda i: lives[i].first):
+        life = lives[index]
+        del alive[: bisect_right(alive, (life.first - 1, len(lives)))]
+        for _last, other in alive:
+            conflicts[index].append(other)
+            conflicts[other].append(index)
+        insort(alive, (life.last, index))
+    return conflicts

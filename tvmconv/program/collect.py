@@ -1,0 +1,214 @@
+"""Relax's straight line of ``call_tir`` s -> :class:`Program` and the functions it calls."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from tvmconv.core.decision import Decision, KernelCall
+from tvmconv.core.errors import ModelError
+from tvmconv.core.tensor import TensorInfo
+from tvmconv.program.places import Buffer, Step, place_constants, place_in_arena, place_outputs
+from tvmconv.program.program import Place, Program
+from tvmconv.tvm_api import ffi, ir, relax
+
+# attribute of a function whose result is its operand in another shape: it is not called
+VIEW = "tvmconv.view"
+# what a variable stands for: tuples of tuples of buffers
+_Value = Buffer | tuple["_Value", ...]
+
+
+def collect(
+    mod: Any,
+    inputs: Sequence[TensorInfo],
+    outputs: Sequence[TensorInfo],
+    calls: Iterable[KernelCall] = (),
+    decisions: Iterable[Decision] = (),
+) -> tuple[Program, Any]:
+    """The program of a network whose operators are all calls of functions.
+
+    Parameters
+    ----------
+    mod
+        As :func:`tvmconv.compile.relax_pipeline.scheduled` makes it.
+    inputs, outputs
+        The model's tensors, one for each parameter and result of ``main``.
+    calls
+        What is known of the calls, in their order; those of one function belong to its calls one
+        by one.
+    decisions
+        Give the algorithms of calls.
+
+    Returns
+    -------
+    tuple
+        The program, with ``workspace_bytes`` still 0, and a ``tvm.IRModule`` of the functions
+        that it calls, each with its symbol.
+
+    Raises
+    ------
+    ModelError
+        If an operator has no function, or its function needs TVM at run time; names it.
+    """
+    reader = _Reader(mod, calls)
+    results = reader.read(mod["main"])
+    if (len(reader.inputs), len(results)) != (len(inputs), len(outputs)):
+        raise ValueError(f"main has not the {len(inputs)} inputs and {len(outputs)} outputs")
+    steps = _needed(reader.steps, results)
+    algorithms = {decision.kernel: decision.chosen.algorithm for decision in decisions}
+    symbols = _symbols([step.function for step in steps], algorithms)
+    functions = {}
+    for step in steps:
+        func = mod[step.function]
+        _check_self_contained(func, step.record)
+        functions[step.function] = func.with_attr("global_symbol", symbols[step.function])
+    steps += place_outputs(results)
+    arena = place_in_arena(steps)
+    constants, constant_bytes = place_constants(steps)
+    program = Program(
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        calls=tuple(
+            step.as_call(symbols.get(step.function, ""), algorithms.get(step.record.kernel, ""))
+            for step in steps
+        ),
+        constants=constants,
+        constant_bytes=constant_bytes,
+        arena_bytes=arena.bytes,
+        arena_bound=arena.bound,
+    )
+    return program, ir.IRModule(functions)
+
+
+class _Reader:
+    """Follows the bindings of one function."""
+
+    def __init__(self, mod: Any, calls: Iterable[KernelCall]) -> None:
+        self._mod = mod
+        self.inputs: list[Buffer] = []
+        self.steps: list[Step] = []
+        self._values: dict[Any, _Value] = {}
+        self._constants: dict[int, Buffer] = {}
+        self._records: dict[str, deque[KernelCall]] = {}
+        for call in calls:
+            self._records.setdefault(call.kernel, deque()).append(call)
+
+    def read(self, function: Any) -> list[Buffer]:
+        """The buffers of the results; parameters and calls are left in the lists."""
+        for index, var in enumerate(function.params):
+            self.inputs.append(Buffer(_bytes(var.ty), Place.INPUT, index))
+            self._values[var] = self.inputs[-1]
+        for block in function.body.blocks:
+            for binding in block.bindings:
+                self._values[binding.var] = self._bound(binding)
+        return _flat(self._value(function.body.body))
+
+    def _bound(self, binding: Any) -> _Value:
+        value = binding.value
+        if not isinstance(value, ir.Call):
+            return self._value(value)
+        name = str(getattr(value.op, "name", value.op))
+        if name == "relax.reshape":
+            return self._value(value.args[0])
+        # static shapes leave functions no argument but tensors
+        if name != "relax.call_tir" or len(value.args) > 2:
+            called = getattr(value.args[0], "global_symbol", "") if value.args else ""
+            raise ModelError(
+                f"operator {str(called or name).removeprefix('relax.')!r} (value "
+                f"{binding.var.name!r}) is not compiled to a function, and a saved model runs "
+                "nothing else"
+            )
+        function, arguments = value.args
+        (kind,) = value.ty_args
+        operands = _flat(self._value(arguments))
+        kinds = list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
+        results = [Buffer(_bytes(each)) for each in kinds]
+        # TVM finds the form of a reshape in a slice, too, that takes the first elements
+        is_view = VIEW in (self._mod[function].attrs or {})
+        if is_view and operands[0].bytes == results[0].bytes:
+            return operands[0]
+        self.steps.append(Step(function, self._record(function.name_hint), operands, results))
+        return tuple(results) if isinstance(kind, relax.TupleType) else results[0]
+
+    def _value(self, expr: Any) -> _Value:
+        if isinstance(expr, relax.Tuple):
+            return tuple(self._value(item) for item in expr.fields)
+        if isinstance(expr, relax.TupleGetItem):
+            whole = self._value(expr.tuple_value)
+            assert isinstance(whole, tuple)
+            return whole[int(expr.index)]
+        if isinstance(expr, ir.GenericConst):
+            data = expr.value
+            # the same array once, however often it is wrapped
+            key = hash(data)
+            if key not in self._constants:
+                self._constants[key] = Buffer(_bytes(expr.ty), Place.CONSTANT, data=data)
+            return self._constants[key]
+        return self._values[expr]
+
+    def _record(self, symbol: str) -> KernelCall:
+        known = self._records.get(symbol)
+        return known.popleft() if known else KernelCall("", symbol, symbol)
+
+
+def _flat(value: _Value) -> list[Buffer]:
+    if isinstance(value, Buffer):
+        return [value]
+    return [buffer for item in value for buffer in _flat(item)]
+
+
+def _bytes(kind: Any) -> int:
+    """Bytes of a tensor of static shape."""
+    element = ffi.dtype(str(kind.dtype))
+    item = -(-int(element.bits) * int(element.lanes) // 8)
+    return prod(int(size) for size in kind.shape.values) * item
+
+
+def _needed(steps: Iterable[Step], results: Iterable[Buffer]) -> list[Step]:
+    """The steps without those that no result depends on, or with nothing to compute."""
+    wanted = set(results)
+    kept = []
+    for step in reversed(list(steps)):
+        if any(result.bytes and result in wanted for result in step.results):
+            wanted.update(step.operands)
+            kept.append(step)
+    return kept[::-1]
+
+
+def _symbols(functions: Iterable[Any], decided: Mapping[str, str]) -> dict[Any, str]:
+    """Names in the object code, by variable.
+
+    Operators are called ``exp`` and ``index``, as functions of the C library are, which the code
+    of another kernel may call.
+    """
+    symbols: dict[Any, str] = {}
+    given = set(decided)
+    for var in functions:
+        if var in symbols:
+            continue
+        # Python's lambdas are called <lambda>
+        name = re.sub(r"\W", "_", str(var.name_hint), flags=re.ASCII)
+        while name not in decided and (name in given or not name.endswith("_kernel")):
+            name += "_kernel"
+        given.add(name)
+        symbols[var] = name
+    return symbols
+
+
+def _check_self_contained(func: Any, record: KernelCall) -> None:
+    """Refuse code that calls functions which only TVM's runtime has."""
+    called = []
+
+    def look(call: Any) -> None:
+        if "packed" in getattr(call.op, "name", ""):
+            called.append(call.args[0])
+
+    ffi.structural_walk(func.body, (ir.Call, look))
+    if called:
+        raise ModelError(
+            f"layer {record.layer or record.kernel!r}: operator {record.operator!r} is computed "
+            f"by {called[0]} of TVM's runtime, which a saved model does without"
+        )

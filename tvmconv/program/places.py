@@ -1,0 +1,123 @@
+"""Where the buffers of a straight line of calls lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.core.decision import KernelCall
+from tvmconv.program.arena import Life, Plan, plan
+from tvmconv.program.program import ALIGNMENT, Call, Constant, Operand, Place
+
+# bytes of a constant that are looked at before all are
+_START = 256
+
+
+@dataclass(eq=False)
+class Buffer:
+    """A piece of memory, which views and aliases share; its place is found last.
+
+    Parameters
+    ----------
+    bytes
+        Its size.
+    place, index, offset
+        As of :class:`~tvmconv.program.program.Operand`.
+    data
+        Of a constant, by DLPack.
+    """
+
+    bytes: int
+    place: Place = Place.ARENA
+    index: int = 0
+    offset: int = 0
+    data: Any = None
+
+    def as_operand(self) -> Operand:
+        """The finished form."""
+        return Operand(self.place, self.offset, self.bytes, self.index)
+
+
+@dataclass(eq=False)
+class Step:
+    """A call; ``function`` is the variable of the called one, or None for a copy."""
+
+    function: Any
+    record: KernelCall
+    operands: Sequence[Buffer]
+    results: Sequence[Buffer]
+
+    def as_call(self, symbol: str, algorithm: str) -> Call:
+        """The finished form."""
+        operands = tuple(buffer.as_operand() for buffer in (*self.operands, *self.results))
+        size = sum(operand.bytes for operand in operands)
+        return Call(replace(self.record, kernel=symbol, bytes=size), operands, algorithm)
+
+
+def place_outputs(results: Iterable[Buffer]) -> list[Step]:
+    """Have results computed where the caller wants them.
+
+    Returns
+    -------
+    list of Step
+        Copies of results that already have another place: inputs, constants, other results.
+    """
+    copies = []
+    for index, buffer in enumerate(results):
+        if buffer.place is Place.ARENA:
+            buffer.place, buffer.index = Place.OUTPUT, index
+        elif buffer.bytes:
+            target = Buffer(buffer.bytes, Place.OUTPUT, index)
+            copies.append(Step(None, KernelCall("", "", "copy"), [buffer], [target]))
+    return copies
+
+
+def place_in_arena(steps: Sequence[Step]) -> Plan:
+    """Give every buffer of the arena its offset."""
+    first: dict[Buffer, int] = {}
+    last: dict[Buffer, int] = {}
+    for time, step in enumerate(steps):
+        for buffer in (*step.operands, *step.results):
+            if buffer.place is Place.ARENA:
+                first.setdefault(buffer, time)
+                last[buffer] = time
+    planned = plan([Life(b.bytes, first[b], last[b]) for b in first], ALIGNMENT)
+    for buffer, offset in zip(first, planned.offsets, strict=True):
+        buffer.offset = offset
+    return planned
+
+
+def place_constants(steps: Iterable[Step]) -> tuple[tuple[Constant, ...], int]:
+    """Lay constants out in the order of their first use; also the bytes in all.
+
+    Those of the same bytes get one place: layers that share their weights in a model have each
+    packed them.
+    """
+    used = [b for step in steps for b in step.operands if b.place is Place.CONSTANT]
+    constants: list[Constant] = []
+    alike: dict[tuple[int, bytes], list[tuple[npt.NDArray[Any], int]]] = {}
+    end = 0
+    for buffer in dict.fromkeys(used):
+        array = _array(buffer.data)
+        raw = array.reshape(-1).view(np.uint8)
+        known = alike.setdefault((raw.size, raw[:_START].tobytes()), [])
+        place = next((offset for other, offset in known if np.array_equal(raw, other)), None)
+        if place is None:
+            place = -(-end // ALIGNMENT) * ALIGNMENT
+            end = place + buffer.bytes
+            constants.append(Constant(place, array))
+            known.append((raw, place))
+        buffer.offset = place
+    return tuple(constants), end
+
+
+def _array(data: Any) -> npt.NDArray[Any]:
+    """An array of a TVM tensor, in the same memory where numpy knows the type."""
+    try:
+        return np.from_dlpack(data)
+    except (BufferError, RuntimeError, TypeError):
+        return np.asarray(data.numpy(), order="C")

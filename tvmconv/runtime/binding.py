@@ -1,0 +1,224 @@
+"""The C interface of compiled models (``tvmconv.h``), called through ctypes."""
+
+from __future__ import annotations
+
+import _ctypes
+import ctypes
+import weakref
+from collections.abc import Sequence
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    byref,
+    c_char_p,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+from typing import Any
+
+from ..core.errors import ArtifactError
+from ..core.tensor import TensorInfo
+
+ABI = 1
+SYMBOL = "tvmconv_model"
+
+_MESSAGE_BYTES = 512
+# the values of tvmconv_dtype
+DTYPES = (
+    *("float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64"),
+    *("uint8", "uint16", "uint32", "uint64", "bool"),
+)
+
+
+class _Tensor(Structure):
+    _fields_ = (
+        ("name", c_char_p),
+        ("dtype", c_int32),
+        ("rank", c_int32),
+        ("shape", POINTER(c_int64)),
+        ("bytes", c_uint64),
+    )
+
+
+class _Layer(Structure):
+    _fields_ = (
+        *((name, c_char_p) for name in ("name", "operation", "algorithm", "workload", "kernel")),
+        ("flops", c_uint64),
+        ("bytes", c_uint64),
+    )
+
+
+class _Description(Structure):
+    _fields_ = (
+        ("size", c_uint32),
+        ("input_count", c_int32),
+        ("output_count", c_int32),
+        ("layer_count", c_int32),
+        ("inputs", POINTER(_Tensor)),
+        ("outputs", POINTER(_Tensor)),
+        ("layers", POINTER(_Layer)),
+        *((name, c_char_p) for name in ("name", "version", "target", "features", "manifest")),
+        ("arena_bytes", c_uint64),
+        ("workspace_bytes", c_uint64),
+        ("weight_bytes", c_uint64),
+        ("threads", c_int32),
+        ("separate_weights", c_int32),
+    )
+
+
+class _Options(Structure):
+    _fields_ = (
+        ("size", c_uint32),
+        ("threads", c_int32),
+        ("parallel_for", c_void_p),
+        ("parallel_context", c_void_p),
+        ("weights", c_void_p),
+        ("weight_bytes", c_uint64),
+        ("weights_path", c_char_p),
+    )
+
+
+_Create = CFUNCTYPE(c_int32, POINTER(_Options), POINTER(c_void_p), c_char_p, c_size_t)
+_Run = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p)
+_Profile = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
+_Message = CFUNCTYPE(c_char_p, c_void_p)
+_Destroy = CFUNCTYPE(None, c_void_p)
+
+
+class _Model(Structure):
+    # the pool's functions follow; Python makes no use of them
+    _fields_ = (
+        ("abi", c_uint32),
+        ("size", c_uint32),
+        ("description", POINTER(_Description)),
+        ("create", _Create),
+        ("run", _Run),
+        ("profile", _Profile),
+        ("message", _Message),
+        ("destroy", _Destroy),
+    )
+
+
+class Code:
+    """The code of one model, loaded into this process.
+
+    Parameters
+    ----------
+    path
+        Of the shared object; it is unloaded with the last reference to this object.
+
+    Raises
+    ------
+    ArtifactError
+        If the file cannot be loaded, is no compiled model, or one of another version.
+    """
+
+    def __init__(self, path: str) -> None:
+        try:
+            library = ctypes.CDLL(path)
+        except OSError as error:
+            raise ArtifactError(
+                f"the shared object cannot be loaded: {error}; its folder must allow execution "
+                "(a new model is linked in TMPDIR), and its processor must be of this kind"
+            ) from error
+        weakref.finalize(self, _ctypes.dlclose, library._handle).atexit = False
+        try:
+            self._model = _Model.in_dll(library, SYMBOL)
+        except ValueError:
+            raise ArtifactError(
+                "the shared object holds no model of this version of tvmconv; build the model again"
+            ) from None
+        if self._model.abi != ABI:
+            raise ArtifactError(
+                f"the model's interface has version {self._model.abi}, this tvmconv knows {ABI}; "
+                "build the model again, or install the tvmconv that built it"
+            )
+        self._library = library
+        description = self._model.description.contents
+        self.name = _text(description.name)
+        self.target = _text(description.target)
+        self.threads = int(description.threads)
+        self.weight_bytes = int(description.weight_bytes)
+        self.separate_weights = bool(description.separate_weights)
+        self.layers = int(description.layer_count)
+        self.inputs = _tensors(description.inputs, description.input_count)
+        self.outputs = _tensors(description.outputs, description.output_count)
+
+    def layer(self, index: int) -> dict[str, Any]:
+        """One kernel call: name, operation, algorithm, workload, kernel, flops, bytes."""
+        layer = self._model.description.contents.layers[index]
+        values = {field[0]: getattr(layer, field[0]) for field in _Layer._fields_}
+        return {k: _text(v) if isinstance(v, bytes | None) else int(v) for k, v in values.items()}
+
+
+class State:
+    """Activation memory and threads of one call at a time.
+
+    Parameters
+    ----------
+    code
+        The model.
+    threads
+        Threads of a call, as far as the process has CPUs for them.
+    weights
+        Address and bytes of the weights, for a model that keeps them apart.
+
+    Raises
+    ------
+    ArtifactError
+        If this processor lacks a feature, or the system gives no memory; the model's own words.
+    """
+
+    def __init__(self, code: Code, threads: int, weights: tuple[int, int] = (0, 0)) -> None:
+        self._code = code
+        model = code._model
+        self._run, self._profile, self._message = model.run, model.profile, model.message
+        options = _Options(size=ctypes.sizeof(_Options), threads=threads)
+        options.weights, options.weight_bytes = weights[0] or None, weights[1]
+        handle = c_void_p()
+        message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+        if model.create(byref(options), byref(handle), message, _MESSAGE_BYTES):
+            raise ArtifactError(f"model {code.name!r}: {_text(message.value)}")
+        self._handle = handle
+        # the code must outlive the state, whichever is collected first
+        weakref.finalize(self, _destroy, model.destroy, handle, code).atexit = False
+
+    def run(self, inputs: Any, outputs: Any) -> None:
+        """One call; arguments as :func:`pointers` makes them."""
+        if self._run(self._handle, inputs, outputs):
+            self._fail()
+
+    def profile(self, inputs: Any, outputs: Any) -> list[int]:
+        """One call; the nanoseconds that each layer took."""
+        times = (c_int64 * max(self._code.layers, 1))()
+        if self._profile(self._handle, inputs, outputs, times):
+            self._fail()
+        return list(times[: self._code.layers])
+
+    def _fail(self) -> None:
+        raise ArtifactError(f"model {self._code.name!r}: {_text(self._message(self._handle))}")
+
+
+def pointers(addresses: Sequence[int]) -> Any:
+    """An array of pointers for :meth:`State.run`."""
+    return (c_void_p * max(len(addresses), 1))(*addresses)
+
+
+def _destroy(destroy: Any, handle: c_void_p, _code: Code) -> None:
+    destroy(handle)
+
+
+def _text(data: bytes | None) -> str:
+    return (data or b"").decode(errors="replace")
+
+
+def _tensors(table: Any, count: int) -> tuple[TensorInfo, ...]:
+    return tuple(
+        TensorInfo(_text(t.name), tuple(t.shape[: t.rank]), DTYPES[t.dtype])
+        for t in (table[i] for i in range(count))
+    )

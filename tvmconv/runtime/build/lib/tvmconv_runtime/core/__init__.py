@@ -1,0 +1,1 @@
+"""What every part passes around: workloads, types, knobs, decisions, errors."""

@@ -1,0 +1,79 @@
+"""Arguments of the public functions, checked before anything is done with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from operator import index
+from pathlib import Path
+from typing import Any
+
+from .errors import ConfigError, InputError, TvmconvError
+
+Refusal = Callable[[str], TvmconvError]
+
+MOST_THREADS = 1 << 16
+MOST_REPEATS = 1 << 24
+
+
+def whole(
+    value: Any,
+    name: str,
+    low: int = 1,
+    high: int = MOST_REPEATS,
+    error: Refusal = InputError,
+) -> int:
+    """A whole number, numpy's included; booleans and texts are none.
+
+    Raises
+    ------
+    TvmconvError
+        ``error``, naming the argument and its value.
+    """
+    try:
+        number = index(value)
+    except TypeError:
+        number = low - 1
+    if isinstance(value, bool) or not low <= number <= high:
+        raise error(f"{name}={shown(value)} must be a whole number from {low} to {high}")
+    return number
+
+
+def file_path(value: Any, name: str, error: Refusal = InputError) -> Path:
+    """A path; empty and unencodable names are none.
+
+    Raises
+    ------
+    TvmconvError
+        ``error``, naming the argument and its value.
+    """
+    try:
+        text = os.fspath(value)
+        if isinstance(text, str) and text and "\0" not in text and os.fsencode(text):
+            return Path(text)
+    except (TypeError, UnicodeEncodeError):
+        pass
+    raise error(f"{name}={shown(value)} must be the path of a file")
+
+
+def function(value: Any, name: str) -> Any:
+    """Something that can be called.
+
+    Raises
+    ------
+    ConfigError
+        Naming the argument and its value.
+    """
+    if not callable(value):
+        raise ConfigError(f"{name}={shown(value)} must be a function")
+    return value
+
+
+def shown(value: Any) -> str:
+    """A value in a message, of bounded length."""
+    try:
+        text = repr(value)
+    except Exception:  # of a foreign object, or an integer of thousands of digits
+        text = f"a {type(value).__name__}"
+    text = " ".join(text.split()).encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= 80 else f"{text[:77]}..."

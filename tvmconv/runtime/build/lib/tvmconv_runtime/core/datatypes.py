@@ -1,0 +1,216 @@
+"""Data types of a workload's tensors, and how its integer sums become the output.
+
+They are part of a workload's identity. The text form leaves float32 out; otherwise it names the
+types of data, weight, accumulator and output, in the short names of benchdnn's ``--dt``, and then
+what of :class:`Quantisation` is not the default: ``:u8s8s32u8:fixed:perchannel:zpdata``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from .errors import WorkloadError
+
+# name in numpy, TVM and ONNX -> (benchdnn's name, bytes)
+_TYPES: dict[str, tuple[str, int]] = {
+    "float32": ("f32", 4),
+    "float16": ("f16", 2),
+    "bfloat16": ("bf16", 2),
+    "int32": ("s32", 4),
+    "int8": ("s8", 1),
+    "uint8": ("u8", 1),
+}
+_NAMES = {short: name for name, (short, _) in _TYPES.items()}
+_FLOATING = ("float32", "float16", "bfloat16")
+_EIGHT_BITS = ("int8", "uint8")
+_MARK = re.compile(f"({'|'.join(_NAMES)})" * 4)
+
+REQUANTISE = ("none", "float", "fixed")
+# flag of Quantisation -> its mark in the text form
+_FLAGS = {
+    "per_channel": "perchannel",
+    "data_zero_point": "zpdata",
+    "weight_zero_point": "zpweight",
+    "output_zero_point": "zpoutput",
+}
+
+
+def itemsize(name: str) -> int:
+    """Bytes of one element of a type, such as ``"float32"``.
+
+    Raises
+    ------
+    WorkloadError
+        If tvmconv knows no such type.
+    """
+    if name not in _TYPES:
+        raise WorkloadError(f"data type {name!r} is unknown; use one of {', '.join(_TYPES)}")
+    return _TYPES[name][1]
+
+
+@dataclass(frozen=True)
+class Quantisation:
+    """How sums of integers are corrected and rescaled; the default is not at all.
+
+    It says which code a kernel needs, not the numbers in it: zero points, and scales or
+    multipliers with shifts, are constants of a layer and operands of its kernel. Layers that
+    differ in nothing else share one kernel and one tuning record.
+
+    Parameters
+    ----------
+    requantise
+        How sums become the output: ``"none"``, they are the output; ``"float"``, times a float32
+        scale, as ONNX defines it; ``"fixed"``, times an integer, shifted right.
+    per_channel
+        Scales, and the weight's zero point if there is one, of every output channel instead of
+        one for all.
+    data_zero_point, weight_zero_point, output_zero_point
+        Whether a value other than 0 stands for zero. Padding holds the data's.
+    """
+
+    requantise: str = "none"
+    per_channel: bool = False
+    data_zero_point: bool = False
+    weight_zero_point: bool = False
+    output_zero_point: bool = False
+
+    def __post_init__(self) -> None:
+        if self.requantise not in REQUANTISE:
+            raise WorkloadError(
+                f"requantise={self.requantise!r} must be one of {', '.join(REQUANTISE)}"
+            )
+        for name in _FLAGS:
+            if not isinstance(getattr(self, name), bool):
+                raise WorkloadError(f"{name}={getattr(self, name)!r} must be true or false")
+        if self.requantise == "none":
+            if self.output_zero_point:
+                raise WorkloadError("sums that are not requantised have no output zero point")
+            if self.per_channel and not self.weight_zero_point:
+                raise WorkloadError("without scales and weight zero point nothing is per channel")
+
+
+@dataclass(frozen=True)
+class DataTypes:
+    """Types of a workload's tensors in numpy's spelling.
+
+    A bias has the accumulator's type, a residual the output's.
+
+    Parameters
+    ----------
+    data, weight, accumulator, output
+        All floating; or data and weight of 8 bits with sums in int32, which are the output
+        themselves, or are rescaled to 8 bits or float32.
+    quantisation
+        Of integer types.
+    """
+
+    data: str = "float32"
+    weight: str = "float32"
+    accumulator: str = "float32"
+    output: str = "float32"
+    quantisation: Quantisation = Quantisation()
+
+    def __post_init__(self) -> None:
+        for name in self.names:
+            itemsize(name)
+        if all(name in _FLOATING for name in self.names):
+            if self.quantisation != Quantisation():
+                raise WorkloadError(f"types {self._short} are floating and have no quantisation")
+            return
+        sums = (self.data in _EIGHT_BITS, self.weight in _EIGHT_BITS, self.accumulator == "int32")
+        if not all(sums):
+            raise WorkloadError(
+                f"types {self._short} are neither all floating nor 8-bit data and weight with "
+                "sums in int32, such as u8s8s32u8"
+            )
+        requantise = self.quantisation.requantise
+        allowed = {"int32": ("none",), "float32": ("float",)}.get(self.output, REQUANTISE[1:])
+        if requantise not in allowed or self.output in ("float16", "bfloat16"):
+            raise WorkloadError(
+                f"types {self._short} with requantise={requantise!r}: int32 output takes none, "
+                "float32 float, 8-bit output float or fixed"
+            )
+        if self.output == "float32" and self.quantisation.output_zero_point:
+            raise WorkloadError("float32 output has no zero point")
+
+    @property
+    def names(self) -> tuple[str, str, str, str]:
+        """Types of data, weight, accumulator and output."""
+        return self.data, self.weight, self.accumulator, self.output
+
+    @property
+    def _short(self) -> str:
+        return "".join(_TYPES[name][0] for name in self.names)
+
+    @property
+    def text(self) -> str:
+        """What stands in a problem string: marks with a colon before each; empty for float32."""
+        if self == FLOAT32:
+            return ""
+        marks = [self._short]
+        if self.quantisation.requantise == "fixed":
+            marks.append("fixed")
+        marks += [mark for flag, mark in _FLAGS.items() if getattr(self.quantisation, flag)]
+        return "".join(f":{mark}" for mark in marks)
+
+    def __str__(self) -> str:
+        return self.text.lstrip(":") or "float32"
+
+    @classmethod
+    def parse(cls, marks: Sequence[str]) -> DataTypes:
+        """Inverse of :attr:`text`, from the marks without colons, the types first.
+
+        Raises
+        ------
+        WorkloadError
+            If a mark is unknown, or the types do not belong together.
+        """
+        if not marks:
+            return FLOAT32
+        first, *rest = marks
+        match = _MARK.fullmatch(first)
+        flags = {mark: flag for flag, mark in _FLAGS.items()}
+        unknown = [mark for mark in rest if mark != "fixed" and mark not in flags]
+        if not match or unknown or len(set(rest)) != len(rest):
+            raise WorkloadError(
+                f"cannot read the types {':'.join(marks)!r}; an example is u8s8s32u8:zpdata, and "
+                f"marks are fixed, {', '.join(flags)}, each once"
+            )
+        data, weight, accumulator, output = (_NAMES[short] for short in match.groups())
+        rescaled = accumulator == "int32" and output != "int32"
+        requantise = "fixed" if "fixed" in rest else "float" if rescaled else "none"
+        given = {flags[mark]: True for mark in rest if mark != "fixed"}
+        return cls(data, weight, accumulator, output, Quantisation(requantise, **given))
+
+    @classmethod
+    def from_json(cls, data: Any) -> DataTypes:
+        """From what ``dataclasses.asdict`` made of it.
+
+        Raises
+        ------
+        WorkloadError
+            If a field is unknown, or a value is not allowed.
+        """
+        kind = Quantisation(**_known(Quantisation, _known(cls, data).get("quantisation", {})))
+        return cls(**{**data, "quantisation": kind})
+
+
+FLOAT32 = DataTypes()
+
+
+def refusal(types: DataTypes, supported: Sequence[DataTypes]) -> str | None:
+    """Why types cannot be computed with, as a clause; None if they are among those supported."""
+    if types in supported:
+        return None
+    return f"it computes in {' or '.join(str(each) for each in supported)}, not {types}"
+
+
+def _known(record: type, data: Any) -> dict[str, Any]:
+    """The object, if it has none but the record's fields."""
+    names = {field.name for field in fields(record)}
+    if not isinstance(data, dict) or (set(data) - names):
+        raise WorkloadError(f"types {data!r} must be an object with fields of {', '.join(names)}")
+    return data

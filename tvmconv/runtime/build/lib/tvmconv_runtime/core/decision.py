@@ -1,0 +1,160 @@
+"""What the selection found for one layer, and the kernel calls that came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .config import Config
+from .workload import Conv2dWorkload
+
+# at which the predictions of older manifests turned cycles into seconds
+_FIRST_FORM_HERTZ = 2.5e9
+# why a candidate was not taken; "" is the chosen one
+CAUSES = ("", "unsupported", "disallowed", "memory", "error", "finite", "slower", "overridden")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to compute a layer.
+
+    ``cycles`` are the predicted (or logged) ones of a call on the machine's cores,
+    ``error`` an estimate of max|error| / max|reference| against fp64, ``source`` says where the
+    config came from (``default`` or the log record), ``rejected`` why it was not taken; empty
+    for the chosen one. ``cause`` is the same for programs, one of :data:`CAUSES`. ``parts`` splits
+    ``cycles`` by what they are spent on, where the schedule can tell.
+    """
+
+    algorithm: str
+    config: Config
+    cycles: float
+    workspace_bytes: int
+    packed_weight_bytes: int
+    error: float
+    source: str = "default"
+    rejected: str = ""
+    cause: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "algorithm": self.algorithm,
+            "config": self.config.to_json(),
+            "cycles": self.cycles,
+            "workspace_bytes": self.workspace_bytes,
+            "packed_weight_bytes": self.packed_weight_bytes,
+            "error": self.error,
+            "source": self.source,
+            "rejected": self.rejected,
+            "cause": self.cause,
+            "parts": dict(self.parts),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Candidate:
+        """Inverse of :meth:`to_json`; also reads what older versions wrote, in seconds."""
+        fields = {**data, "config": Config.from_json(data["config"])}
+        if "seconds" in fields:
+            fields["cycles"] = fields.pop("seconds") * _FIRST_FORM_HERTZ
+            fields["parts"] = {k: v * _FIRST_FORM_HERTZ for k, v in data.get("parts", {}).items()}
+        return cls(**fields)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The chosen candidate of one layer, the reason, and what else was considered.
+
+    ``layer`` is the ONNX node's name, ``kernel`` the symbol of the compiled function.
+    """
+
+    layer: str
+    workload: Conv2dWorkload
+    chosen: Candidate
+    reason: str
+    rejected: tuple[Candidate, ...] = field(default=())
+    kernel: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; what the manifest and every report print."""
+        return {
+            "layer": self.layer,
+            "workload": str(self.workload),
+            "kernel": self.kernel,
+            "reason": self.reason,
+            "chosen": self.chosen.to_json(),
+            "rejected": [c.to_json() for c in self.rejected],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Decision:
+        """Inverse of :meth:`to_json`."""
+        return cls(
+            layer=data["layer"],
+            workload=Conv2dWorkload.parse(data["workload"]),
+            kernel=data["kernel"],
+            reason=data["reason"],
+            chosen=Candidate.from_json(data["chosen"]),
+            rejected=tuple(Candidate.from_json(c) for c in data["rejected"]),
+        )
+
+
+@dataclass(frozen=True)
+class Unscheduled:
+    """A convolution that no algorithm took: it runs as plain loops, many times slower.
+
+    ``layer`` is the ONNX node's name, ``operator`` the graph's name of what it computes,
+    ``reason`` says why as a clause.
+    """
+
+    layer: str
+    operator: str
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for the manifest and reports."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Unscheduled:
+        """Inverse of :meth:`to_json`."""
+        return cls(**data)
+
+    def __str__(self) -> str:
+        return f"{self.layer} ({self.reason})"
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """One kernel call of a compiled model; the model's list of them is in execution order.
+
+    Parameters
+    ----------
+    layer
+        Name of the ONNX node the call computes; empty for a layout change.
+    kernel
+        Symbol of the compiled function.
+    operator
+        What it computes, in the graph's operator names.
+    workload
+        Problem string of a convolution, empty for other operators.
+    flops, bytes
+        Nominal floating-point operations, and bytes of all arguments, of one call.
+    """
+
+    layer: str
+    kernel: str
+    operator: str
+    workload: str = ""
+    flops: int = 0
+    bytes: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for the manifest."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> KernelCall:
+        """Inverse of :meth:`to_json`."""
+        return cls(**data)

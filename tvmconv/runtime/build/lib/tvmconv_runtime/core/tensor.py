@@ -1,0 +1,45 @@
+"""Name, shape and type of a model's input or output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """One input or output of a model.
+
+    Parameters
+    ----------
+    name
+        The ONNX value's name.
+    shape
+        Sizes in elements, all static, in the model's own (plain) layout.
+    dtype
+        Element type in numpy's spelling, e.g. ``float32``.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+        return prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for the manifest."""
+        return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> TensorInfo:
+        """Inverse of :meth:`to_json`."""
+        return cls(data["name"], tuple(data["shape"]), data["dtype"])
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"

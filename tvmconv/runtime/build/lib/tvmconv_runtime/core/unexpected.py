@@ -1,0 +1,72 @@
+"""The last resort: an exception that nobody raised on purpose becomes an error with a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from .errors import TvmconvError, UnexpectedError
+
+Result = TypeVar("Result")
+
+_LONGEST = 300
+
+
+class Carried(BaseException):
+    """An exception of a caller's own function, on its way through :func:`reported`."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+@contextmanager
+def reported(place: str | Callable[[], str]) -> Iterator[None]:
+    """Turn exceptions of TVM, ONNX and Python into a :class:`UnexpectedError`.
+
+    Those of this package go through, and so does running out of memory, which is nobody's
+    defect; interrupts are no ``Exception``.
+
+    Parameters
+    ----------
+    place
+        What is being done to which node, or a function that finds it out.
+    """
+    try:
+        yield
+    except (TvmconvError, MemoryError):
+        raise
+    except Exception as error:
+        where = place if isinstance(place, str) else place()
+        raise UnexpectedError(
+            f"{where}: unexpected {type(error).__name__} ({summary(error)}); "
+            "this is a defect of tvmconv or TVM: please report it with the model"
+        ) from error
+
+
+def summary(error: BaseException) -> str:
+    """An exception's text on one line, of bounded length."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def carrying(function: Callable[..., Result]) -> Callable[..., Result]:
+    """A caller's function whose exceptions :func:`reported` lets through as they are."""
+
+    def call(*arguments: object) -> Result:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            raise Carried(error) from error
+
+    return call
+
+
+@contextmanager
+def delivered() -> Iterator[None]:
+    """Raise what :func:`carrying` carried, as the caller's function raised it."""
+    try:
+        yield
+    except Carried as carried:
+        raise carried.error from carried.error.__cause__

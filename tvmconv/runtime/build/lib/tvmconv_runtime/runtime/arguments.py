@@ -1,0 +1,103 @@
+"""The arguments of ``run``, checked against the model's inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.arguments import shown
+from ..core.errors import InputError
+from ..core.tensor import TensorInfo
+
+Array = npt.NDArray[Any]
+
+
+class Parameters:
+    """The inputs of a model, as what arguments are checked against."""
+
+    def __init__(self, inputs: Sequence[TensorInfo]) -> None:
+        self._inputs = tuple(inputs)
+        self._types = [np.dtype(info.dtype) for info in inputs]
+
+    def bind(self, arguments: Sequence[Any]) -> list[Array]:
+        """Arrays in input order, with shapes and types checked.
+
+        Parameters
+        ----------
+        arguments
+            One mapping of name to array, one list or tuple of arrays, or the arrays themselves.
+
+        Raises
+        ------
+        InputError
+            If an input is missing, unknown, or has another shape or element type.
+        """
+        inputs = self._inputs
+        values: Sequence[Any] = arguments
+        if len(arguments) == 1:
+            first = arguments[0]
+            if isinstance(first, dict | Mapping):
+                values = _by_name(inputs, first)
+            elif isinstance(first, list | tuple) and _is_sequence(inputs, first):
+                values = first
+        if len(values) != len(inputs):
+            raise InputError(
+                f"the model has {len(inputs)} input(s), got {len(values)}: {describe(inputs)}"
+            )
+        return list(map(_check, inputs, self._types, values))
+
+
+def describe(inputs: Sequence[TensorInfo]) -> str:
+    """One line for error messages."""
+    return "; ".join(map(str, inputs))
+
+
+def _is_sequence(inputs: Sequence[TensorInfo], value: Sequence[Any]) -> bool:
+    """Whether a list holds the inputs, rather than being one input written as nested lists."""
+    if len(inputs) != 1:
+        return True
+    try:
+        return len(value) == 1 and np.ndim(value[0]) == len(inputs[0].shape)
+    except ValueError:  # nested lists of different lengths
+        return False
+
+
+def _by_name(inputs: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[Any]:
+    names = [info.name for info in inputs]
+    for name in values:
+        if name not in names:
+            close = get_close_matches(name if isinstance(name, str) else "", names, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"the inputs are {describe(inputs)}"
+            raise InputError(f"the model has no input {shown(name)}; {hint}")
+    if missing := [str(info) for info in inputs if info.name not in values]:
+        raise InputError(f"missing input(s): {'; '.join(missing)}")
+    return [values[name] for name in names]
+
+
+def _as_array(value: Any) -> Array:
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
+        return np.asarray(value)
+    return np.from_dlpack(value)
+
+
+def _check(info: TensorInfo, dtype: np.dtype[Any], value: Any) -> Array:
+    try:
+        array = value if type(value) is np.ndarray else _as_array(value)
+    except (TypeError, ValueError, OverflowError, BufferError, RuntimeError) as error:
+        raise InputError(f"input {info.name!r} is no array: {error}") from None
+    if array.dtype != dtype:
+        raise InputError(
+            f"input {info.name!r} has type {array.dtype}, the model takes {info.dtype}; "
+            f"convert it with .astype({info.dtype!r})"
+        )
+    if array.shape != info.shape:
+        raise InputError(
+            f"input {info.name!r} has shape {array.shape}, the model was built for "
+            f"{info.shape}; reshape it, or build the model again with "
+            f"shapes={{{info.name!r}: {array.shape}}}"
+        )
+    return array

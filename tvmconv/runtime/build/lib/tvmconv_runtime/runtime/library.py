@@ -1,0 +1,138 @@
+"""Shared objects: held open, hashed, copied and loaded.
+
+A library is held by its file descriptor, not its name: what was hashed is what is loaded
+and copied, also when the file is replaced or removed meanwhile.
+
+A saved model's file goes on behind the shared object: the manifest's text, its SHA-256, its
+length as 64 bits, and a mark. The dynamic linker does not look there. So one file holds the
+whole model, and giving it its name is all of saving that others can see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import tempfile
+import weakref
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core import files
+from ..core.errors import ArtifactError
+from . import forks
+from .binding import Code
+
+MAX_FILE_BYTES = 1 << 40
+MAX_MANIFEST_BYTES = 1 << 28
+
+_CHUNK = 1 << 20
+_MARK = b"tvmconv-manifest"
+_END = struct.Struct(f"<32sQ{len(_MARK)}s")
+
+_loading = forks.Lock()
+
+
+class Library:
+    """An immutable shared object.
+
+    Parameters
+    ----------
+    descriptor
+        Open for reading; owned by this object from now on.
+
+    Attributes
+    ----------
+    manifest
+        The manifest that follows the shared object; empty where none does.
+    bytes
+        Size of the shared object alone.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._close = weakref.finalize(self, os.close, descriptor)
+        size = os.fstat(descriptor).st_size
+        self.manifest = embedded_manifest(descriptor, size)
+        self.bytes = size - (len(self.manifest) + _END.size if self.manifest else 0)
+        self._sha256 = ""
+        self._code: Code | None = None
+
+    @classmethod
+    def open(cls, path: Path) -> Library:
+        """Open an existing file.
+
+        Raises
+        ------
+        ArtifactError
+            If it is missing or cannot be read.
+        """
+        try:
+            return cls(files.open_regular(path, MAX_FILE_BYTES, ArtifactError))
+        except FileNotFoundError:
+            raise ArtifactError(f"{path} does not exist") from None
+        except OSError as error:
+            raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the shared object alone; computed once."""
+        self._sha256 = self._sha256 or self._hash()
+        return self._sha256
+
+    def _hash(self) -> str:
+        digest = hashlib.sha256()
+        offset = 0
+        while chunk := os.pread(self._descriptor, min(_CHUNK, self.bytes - offset), offset):
+            digest.update(chunk)
+            offset += len(chunk)
+        return digest.hexdigest()
+
+    def file(self) -> Library:
+        """The complete shared object: this one."""
+        return self
+
+    def write_to(self, descriptor: int, manifest: bytes) -> None:
+        """Write the shared object and a manifest behind it into another open file."""
+        offset = 0
+        while offset < self.bytes:
+            count = os.sendfile(descriptor, self._descriptor, offset, self.bytes - offset)
+            if count == 0:
+                raise ArtifactError("the library's file was truncated by another program")
+            offset += count
+        end = _END.pack(hashlib.sha256(manifest).digest(), len(manifest), _MARK)
+        files.write_all(descriptor, manifest + end)
+
+    def code(self) -> Code:
+        """The model's code; loaded on first use."""
+        with _loading:
+            if self._code is None:
+                self._code = self._load()
+            return self._code
+
+    @property
+    def weights(self) -> npt.NDArray[np.uint8] | None:
+        """The constants, where they are not part of the shared object; None here."""
+        return None
+
+    def _load(self) -> Code:
+        # The dynamic linker recognises libraries by name before it looks at the file, and would
+        # return an older one that was loaded from the same path: the name must be new.
+        with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+            link = Path(folder) / "model.so"
+            link.symlink_to(f"/proc/self/fd/{self._descriptor}")
+            return Code(str(link))
+
+
+def embedded_manifest(descriptor: int, size: int) -> bytes:
+    """The manifest at the end of an open file; empty where none is, or a damaged one."""
+    if size < _END.size:
+        return b""
+    digest, length, mark = _END.unpack(os.pread(descriptor, _END.size, size - _END.size))
+    start = size - _END.size - length
+    if mark != _MARK or start < 0 or length > MAX_MANIFEST_BYTES:
+        return b""
+    text = os.pread(descriptor, length, start)
+    return text if hashlib.sha256(text).digest() == digest else b""

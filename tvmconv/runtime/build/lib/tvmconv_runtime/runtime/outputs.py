@@ -1,0 +1,66 @@
+"""What a call returns: the output arrays, by position and by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+class Outputs(tuple[Array, ...]):
+    """Output arrays in the model's order, as a tuple that also knows their names.
+
+    ``out[0]`` and ``out["prob"]`` are the same array; iteration and unpacking go over the
+    arrays, ``keys``, ``items`` and ``dict(out)`` over the names.
+    """
+
+    names: tuple[str, ...]
+
+    def __new__(cls, names: Sequence[str], arrays: Sequence[Array]) -> Outputs:
+        """Pair names with arrays."""
+        self = super().__new__(cls, arrays)
+        self.names = tuple(names)
+        return self
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            try:
+                return super().__getitem__(self.names.index(key))
+            except ValueError:
+                raise KeyError(f"{key!r}; the outputs are {', '.join(self.names)}") from None
+        return super().__getitem__(key)
+
+    def __contains__(self, item: object) -> bool:
+        return item in self.names if isinstance(item, str) else any(item is a for a in self)
+
+    def __getnewargs__(self) -> tuple[tuple[str, ...], tuple[Array, ...]]:
+        return self.names, tuple(self)
+
+    def keys(self) -> tuple[str, ...]:
+        """Output names in order."""
+        return self.names
+
+    def values(self) -> tuple[Array, ...]:
+        """Output arrays in order."""
+        return tuple(self)
+
+    def items(self) -> Iterator[tuple[str, Array]]:
+        """Pairs of name and array in order."""
+        return zip(self.names, self, strict=True)
+
+    def __repr__(self) -> str:
+        parts = (f"{n}: {a.dtype}[{', '.join(map(str, a.shape))}]" for n, a in self.items())
+        return f"Outputs({'; '.join(parts)})"
+
+
+def empty_aligned(shape: tuple[int, ...], dtype: str, alignment: int = 64) -> Array:
+    """An uninitialised array whose first element is aligned as the kernels require."""
+    itemsize = np.dtype(dtype).itemsize
+    size = int(np.prod(shape, dtype=np.int64)) * itemsize
+    raw = np.empty(size + alignment, np.uint8)
+    offset = -raw.ctypes.data % alignment
+    return raw[offset : offset + size].view(dtype).reshape(shape)

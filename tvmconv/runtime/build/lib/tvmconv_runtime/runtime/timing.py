@@ -1,0 +1,100 @@
+"""Timing of whole calls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.tensor import TensorInfo
+from .outputs import Outputs, empty_aligned
+from .runner import Runner, addresses
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Samples of the time of one call, in seconds."""
+
+    samples: tuple[float, ...]
+
+    @property
+    def min(self) -> float:
+        """Fastest sample: what the code can do when nothing disturbs it."""
+        return min(self.samples)
+
+    @property
+    def median(self) -> float:
+        """Median sample."""
+        return median(self.samples)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data with every sample."""
+        return {"min": self.min, "median": self.median, "samples": list(self.samples)}
+
+
+class BoundCall:
+    """A call whose inputs are fixed: calling it runs the model and nothing else.
+
+    It holds its own copies of the inputs and its own state, and may be used by one thread at a
+    time. The outputs of the last call are read with :meth:`outputs`.
+    """
+
+    def __init__(self, names: Sequence[str], runner: Runner, arrays: Sequence[Array]) -> None:
+        self._names = names
+        self._inputs = [empty_aligned(a.shape, a.dtype.name) for a in arrays]
+        for copy, array in zip(self._inputs, arrays, strict=True):
+            np.copyto(copy, array)
+        self._results = runner.empty_outputs()
+        self._arguments = addresses(self._inputs), addresses(self._results)
+        self._state = runner.new_state()
+        self._called = False
+
+    def __call__(self) -> None:
+        """Run the model once."""
+        self._state.run(*self._arguments)
+        self._called = True
+
+    def profile(self) -> list[int]:
+        """Run the model once; the nanoseconds that each layer took."""
+        self._called = True
+        return self._state.profile(*self._arguments)
+
+    def outputs(self) -> Outputs:
+        """Copies of the last call's outputs; the first call is made if there was none."""
+        if not self._called:
+            self()
+        return Outputs(self._names, [array.copy() for array in self._results])
+
+
+def time_call(call: BoundCall, repeat: int, number: int = 1, warmup: int = 2) -> Timing:
+    """Samples of a bound call; see ``time`` of a model."""
+    for _ in range(max(warmup, 0)):
+        call()
+    samples = []
+    for _ in range(max(repeat, 1)):
+        start = time.perf_counter()
+        for _ in range(max(number, 1)):
+            call()
+        samples.append((time.perf_counter() - start) / max(number, 1))
+    return Timing(tuple(samples))
+
+
+def random_inputs(inputs: Sequence[TensorInfo], seed: int = 0) -> dict[str, Array]:
+    """Seeded inputs: standard normal floats, small non-negative integers, random booleans."""
+    generator = np.random.default_rng(seed)
+    values: dict[str, Array] = {}
+    for info in inputs:
+        dtype = np.dtype(info.dtype)
+        if dtype.kind == "f":
+            values[info.name] = generator.standard_normal(info.shape).astype(dtype)
+        else:
+            high = 2 if dtype.kind == "b" else 10
+            values[info.name] = generator.integers(0, high, info.shape).astype(dtype)
+    return values

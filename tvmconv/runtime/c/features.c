@@ -1,0 +1,149 @@
+/* features.c: what this processor has of what the model's code needs. Part of runtime.c.
+ *
+ * Names are those of /proc/cpuinfo, as in tvmconv/machines/features.py. */
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+
+/* Which registers the operating system must save for a feature to be usable. */
+enum { ANY_REGISTERS, YMM_REGISTERS, ZMM_REGISTERS };
+enum { EAX, EBX, ECX, EDX };
+
+typedef struct {
+    const char *name;
+    uint32_t leaf, subleaf;
+    int result, bit, registers;
+} cpuid_bit;
+
+static const cpuid_bit known_features[] = {
+    {"sse", 1, 0, EDX, 25, ANY_REGISTERS},
+    {"sse2", 1, 0, EDX, 26, ANY_REGISTERS},
+    {"pni", 1, 0, ECX, 0, ANY_REGISTERS},
+    {"ssse3", 1, 0, ECX, 9, ANY_REGISTERS},
+    {"fma", 1, 0, ECX, 12, YMM_REGISTERS},
+    {"sse4_1", 1, 0, ECX, 19, ANY_REGISTERS},
+    {"sse4_2", 1, 0, ECX, 20, ANY_REGISTERS},
+    {"movbe", 1, 0, ECX, 22, ANY_REGISTERS},
+    {"popcnt", 1, 0, ECX, 23, ANY_REGISTERS},
+    {"avx", 1, 0, ECX, 28, YMM_REGISTERS},
+    {"f16c", 1, 0, ECX, 29, YMM_REGISTERS},
+    {"abm", 0x80000001, 0, ECX, 5, ANY_REGISTERS},
+    {"sse4a", 0x80000001, 0, ECX, 6, ANY_REGISTERS},
+    {"xop", 0x80000001, 0, ECX, 11, YMM_REGISTERS},
+    {"fma4", 0x80000001, 0, ECX, 16, YMM_REGISTERS},
+    {"tbm", 0x80000001, 0, ECX, 21, ANY_REGISTERS},
+    {"bmi1", 7, 0, EBX, 3, ANY_REGISTERS},
+    {"avx2", 7, 0, EBX, 5, YMM_REGISTERS},
+    {"bmi2", 7, 0, EBX, 8, ANY_REGISTERS},
+    {"avx512f", 7, 0, EBX, 16, ZMM_REGISTERS},
+    {"avx512dq", 7, 0, EBX, 17, ZMM_REGISTERS},
+    {"avx512ifma", 7, 0, EBX, 21, ZMM_REGISTERS},
+    {"avx512cd", 7, 0, EBX, 28, ZMM_REGISTERS},
+    {"avx512bw", 7, 0, EBX, 30, ZMM_REGISTERS},
+    {"avx512vl", 7, 0, EBX, 31, ZMM_REGISTERS},
+    {"avx512vbmi", 7, 0, ECX, 1, ZMM_REGISTERS},
+    {"avx512_vbmi2", 7, 0, ECX, 6, ZMM_REGISTERS},
+    {"gfni", 7, 0, ECX, 8, ANY_REGISTERS},
+    {"avx512_vnni", 7, 0, ECX, 11, ZMM_REGISTERS},
+    {"avx512_bitalg", 7, 0, ECX, 12, ZMM_REGISTERS},
+    {"avx512_vpopcntdq", 7, 0, ECX, 14, ZMM_REGISTERS},
+    {"avx512_vp2intersect", 7, 0, EDX, 8, ZMM_REGISTERS},
+    {"avx512_fp16", 7, 0, EDX, 23, ZMM_REGISTERS},
+    {"avx_vnni", 7, 1, EAX, 4, YMM_REGISTERS},
+    {"avx512_bf16", 7, 1, EAX, 5, ZMM_REGISTERS},
+    {"avx_ifma", 7, 1, EAX, 23, YMM_REGISTERS},
+};
+
+static int registers_saved(int registers) {
+    uint32_t a, b, c, d, low, high, wanted = registers == ZMM_REGISTERS ? 0xe6 : 0x06;
+    if (registers == ANY_REGISTERS) return 1;
+    __cpuid(1, a, b, c, d);
+    if (!(c & 1u << 27)) return 0; /* without OSXSAVE xgetbv is illegal */
+    __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(low), "=d"(high) : "c"(0));
+    (void)high;
+    return (low & wanted) == wanted;
+}
+
+static int has_feature(const char *name) {
+    for (size_t i = 0; i < sizeof known_features / sizeof *known_features; ++i) {
+        const cpuid_bit *bit = &known_features[i];
+        uint32_t result[4];
+        if (strcmp(name, bit->name)) continue;
+        return __get_cpuid_count(bit->leaf, 0, &result[EAX], &result[EBX], &result[ECX],
+                                 &result[EDX]) &&
+               (bit->subleaf == 0 || result[EAX] >= bit->subleaf) &&
+               __get_cpuid_count(bit->leaf, bit->subleaf, &result[EAX], &result[EBX], &result[ECX],
+                                 &result[EDX]) &&
+               (result[bit->result] >> bit->bit & 1) && registers_saved(bit->registers);
+    }
+    return 0; /* newer than this file: then it is newer than the code that this file is built with */
+}
+
+static int vector_bits(void) { return 0; }
+
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+
+/* In the order of the bits of AT_HWCAP and AT_HWCAP2. */
+static const char *const known_features[] = {
+    "fp",      "asimd",    "evtstrm",  "aes",     "pmull",   "sha1",      "sha2",     "crc32",
+    "atomics", "fphp",     "asimdhp",  "cpuid",   "asimdrdm", "jscvt",    "fcma",     "lrcpc",
+    "dcpop",   "sha3",     "sm3",      "sm4",     "asimddp", "sha512",    "sve",      "asimdfhm",
+    "dit",     "uscat",    "ilrcpc",   "flagm",   "ssbs",    "sb",        "paca",     "pacg",
+    "dcpodp",  "sve2",     "sveaes",   "svepmull", "svebitperm", "svesha3", "svesm4", "flagm2",
+    "frint",   "svei8mm",  "svef32mm", "svef64mm", "svebf16", "i8mm",     "bf16",     "dgh",
+};
+
+static int has_feature(const char *name) {
+    for (unsigned i = 0; i < sizeof known_features / sizeof *known_features; ++i)
+        if (!strcmp(name, known_features[i]))
+            return (int)(getauxval(i < 32 ? AT_HWCAP : AT_HWCAP2) >> (i % 32) & 1);
+    return 0;
+}
+
+static int vector_bits(void) {
+    const int get_vector_length = 51; /* PR_SVE_GET_VL, which older headers lack */
+    int length = prctl(get_vector_length);
+    return length < 0 ? 0 : (length & 0xffff) * 8;
+}
+
+#else
+/* The operating system's loader has checked the architecture; there is no more to ask. */
+static int has_feature(const char *name) {
+    (void)name;
+    return 1;
+}
+
+static int vector_bits(void) { return 0; }
+#endif
+
+/* Whether the code of `program` can run here; if not, `message` says why. */
+static int processor_fits(const tvmconv_program *program, char *message, size_t size) {
+    const char *target = tvmconv_this_description.target;
+    char missing[256] = "";
+    size_t used = 0;
+    for (const char *const *name = program->features; name && *name; ++name) {
+        if (has_feature(*name)) continue;
+        int length = snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "",
+                              *name);
+        used += (size_t)length;
+        if (used >= sizeof missing) break;
+    }
+    if (missing[0]) {
+        snprintf(message, size,
+                 "this processor lacks %s, and the model was built for %s: build it again for this "
+                 "machine (tvmconv compile --target native)",
+                 missing, target);
+        return 0;
+    }
+    if (program->vector_bits && program->vector_bits != vector_bits()) {
+        snprintf(message, size,
+                 "this processor's scalable vectors have %d bits, and the model was built for %s "
+                 "with vectors of %d bits: build it again for this machine (tvmconv compile "
+                 "--target native)",
+                 vector_bits(), target, (int)program->vector_bits);
+        return 0;
+    }
+    return 1;
+}

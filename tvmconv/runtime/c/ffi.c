@@ -1,0 +1,242 @@
+/* ffi.c: the functions that TVM's loader finds. Part of runtime.c.
+ *
+ * tvm_ffi.load_module("model.so") gives a module with
+ *
+ *     main(input, ..., output, ...)                 computes into the given outputs
+ *     profile(input, ..., output, ..., nanoseconds) the same; int64, one for each layer
+ *
+ * Tensors are DLTensor * or TVM's tensor objects, on the CPU. Nothing of TVM is linked: the types
+ * are those of tvm/ffi/c_api.h and dlpack.h, and the function that raises errors is looked up. */
+
+typedef struct {
+    int32_t type_index;
+    uint32_t padding;
+    union {
+        int64_t integer;
+        void *pointer;
+    } value;
+} ffi_any;
+
+enum { FFI_NONE = 0, FFI_DLTENSOR = 7, FFI_TENSOR = 70 };
+
+/* Every object starts with reference counts, type index, padding and deleter. */
+enum { FFI_OBJECT_HEADER = 24 };
+
+typedef struct {
+    void *data;
+    struct {
+        int32_t type, id;
+    } device;
+    int32_t rank;
+    struct {
+        uint8_t code, bits;
+        uint16_t lanes;
+    } dtype;
+    const int64_t *shape;
+    const int64_t *strides; /* in elements; NULL: dense */
+    uint64_t byte_offset;
+} dl_tensor;
+
+enum { DL_CPU = 1 };
+
+static const struct {
+    const char *name;
+    uint8_t code, bits;
+} dl_types[] = {
+    /* tvmconv_dtype */
+    {"float32", 2, 32}, {"float64", 2, 64}, {"float16", 2, 16}, {"bfloat16", 4, 16},
+    {"int8", 0, 8},     {"int16", 0, 16},   {"int32", 0, 32},   {"int64", 0, 64},
+    {"uint8", 1, 8},    {"uint16", 1, 16},  {"uint32", 1, 32},  {"uint64", 1, 64},
+    {"bool", 6, 8},
+};
+
+typedef void (*ffi_set_error)(const char *kind, const char *text);
+
+static int ffi_raise(const char *kind, const char *text) {
+    const char *name = "TVMFFIErrorSetRaisedFromCStr";
+    void *symbol = dlsym(RTLD_DEFAULT, name);
+    if (symbol == NULL) { /* loaded, but not for all to see */
+        void *library = dlopen("libtvm_ffi.so", RTLD_LAZY | RTLD_NOLOAD);
+        if (library) {
+            symbol = dlsym(library, name);
+            dlclose(library); /* whoever called us holds it */
+        }
+    }
+    if (symbol) {
+        ffi_set_error set_error;
+        memcpy(&set_error, &symbol, sizeof set_error);
+        set_error(kind, text);
+    }
+    return -1;
+}
+
+/* ---- A state for each calling thread ---- */
+
+typedef struct ffi_state {
+    tvmconv_state *state;
+    struct ffi_state *next, **link; /* all, to be freed with the library */
+} ffi_state;
+
+static pthread_key_t ffi_key;
+static int ffi_key_made;
+static ffi_state *ffi_states;
+static pthread_mutex_t ffi_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void renew_locks(void) { pthread_mutex_init(&ffi_mutex, NULL); }
+
+static void ffi_free(void *argument) {
+    ffi_state *own = argument;
+    pthread_mutex_lock(&ffi_mutex);
+    *own->link = own->next;
+    if (own->next) own->next->link = own->link;
+    pthread_mutex_unlock(&ffi_mutex);
+    destroy(own->state);
+    free(own);
+}
+
+static void ffi_make_key(void) { ffi_key_made = !pthread_key_create(&ffi_key, ffi_free); }
+
+/* When the library is unloaded, or the process ends: threads that still run a model then keep
+ * their states, which nobody can end from here. */
+__attribute__((destructor)) static void ffi_unload(void) {
+    if (!ffi_key_made) return;
+    pthread_key_delete(ffi_key);
+    while (ffi_states) {
+        ffi_state *own = ffi_states;
+        ffi_states = own->next;
+        if (take(&own->state->busy)) {
+            destroy(own->state);
+            free(own);
+        }
+    }
+}
+
+static tvmconv_state *ffi_own_state(char *message, size_t size) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    tvmconv_state *state;
+    pthread_once(&once, ffi_make_key);
+    ffi_state *own = ffi_key_made ? pthread_getspecific(ffi_key) : NULL;
+    if (own) return own->state;
+    if (create(NULL, &state, message, size)) return NULL;
+    own = malloc(sizeof *own);
+    if (own == NULL || !ffi_key_made || pthread_setspecific(ffi_key, own)) {
+        free(own);
+        destroy(state);
+        snprintf(message, size, "the system gave no memory for the state of this thread");
+        return NULL;
+    }
+    own->state = state;
+    pthread_mutex_lock(&ffi_mutex);
+    own->next = ffi_states;
+    own->link = &ffi_states;
+    if (own->next) own->next->link = &own->next;
+    ffi_states = own;
+    pthread_mutex_unlock(&ffi_mutex);
+    return state;
+}
+
+/* ---- Arguments ---- */
+
+static const dl_tensor *ffi_tensor(const ffi_any *argument) {
+    if (argument->type_index == FFI_DLTENSOR) return argument->value.pointer;
+    if (argument->type_index == FFI_TENSOR)
+        return (const dl_tensor *)(const void *)((const char *)argument->value.pointer +
+                                                 FFI_OBJECT_HEADER);
+    return NULL;
+}
+
+static int is_dense(const dl_tensor *given) {
+    int64_t stride = 1;
+    if (given->strides == NULL) return 1;
+    for (int32_t i = given->rank - 1; i >= 0; --i) {
+        if (given->shape[i] != 1 && given->strides[i] != stride) return 0;
+        stride *= given->shape[i];
+    }
+    return 1;
+}
+
+static void print_shape(char *text, size_t size, const int64_t *shape, int32_t rank) {
+    size_t used = (size_t)snprintf(text, size, "(");
+    for (int32_t i = 0; i < rank && used < size; ++i)
+        used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? ", " : "",
+                                 (long long)shape[i]);
+    if (used < size) snprintf(text + used, size - used, ")");
+}
+
+/* Where the data of a tensor argument lies; NULL, and an error raised, if it does not fit. */
+static void *ffi_data(const ffi_any *argument, int32_t index, const tvmconv_tensor *wanted) {
+    char text[512], given_shape[128], wanted_shape[128];
+    const dl_tensor *given = ffi_tensor(argument);
+    if (given == NULL) {
+        snprintf(text, sizeof text, "argument %d, %s, is not a tensor", (int)index, wanted->name);
+        ffi_raise("TypeError", text);
+        return NULL;
+    }
+    int known = given->dtype.lanes == 1 && given->dtype.code == dl_types[wanted->dtype].code &&
+                given->dtype.bits == dl_types[wanted->dtype].bits;
+    int same = given->rank == wanted->rank;
+    for (int32_t i = 0; same && i < given->rank; ++i) same = given->shape[i] == wanted->shape[i];
+    if (given->device.type != DL_CPU) {
+        snprintf(text, sizeof text, "argument %d, %s, is not on the CPU", (int)index, wanted->name);
+    } else if (!known) {
+        snprintf(text, sizeof text, "argument %d, %s, is not of type %s", (int)index, wanted->name,
+                 dl_types[wanted->dtype].name);
+    } else if (!same) {
+        print_shape(given_shape, sizeof given_shape, given->shape, given->rank);
+        print_shape(wanted_shape, sizeof wanted_shape, wanted->shape, wanted->rank);
+        snprintf(text, sizeof text, "argument %d, %s, has shape %s; the model takes %s", (int)index,
+                 wanted->name, given_shape, wanted_shape);
+    } else if (!is_dense(given)) {
+        snprintf(text, sizeof text, "argument %d, %s, is not dense and row-major", (int)index,
+                 wanted->name);
+    } else {
+        return (char *)given->data + given->byte_offset;
+    }
+    ffi_raise("ValueError", text);
+    return NULL;
+}
+
+static int ffi_call(const ffi_any *arguments, int32_t count, int timed) {
+    const tvmconv_description *model = &tvmconv_this_description;
+    int32_t inputs = model->input_count, tensors = inputs + model->output_count;
+    int64_t layers = model->layer_count;
+    const tvmconv_tensor times = {"nanoseconds", TVMCONV_INT64, 1, &layers, 0};
+    char text[512];
+    if (count != tensors + timed) {
+        snprintf(text, sizeof text, "%d arguments given; the model has %d inputs and %d outputs%s",
+                 (int)count, (int)inputs, (int)model->output_count,
+                 timed ? ", and the times of its layers are one more" : "");
+        return ffi_raise("TypeError", text);
+    }
+    void *pointers[tensors + 1];
+    for (int32_t i = 0; i < count; ++i) {
+        const tvmconv_tensor *wanted = i < inputs    ? &model->inputs[i]
+                                       : i < tensors ? &model->outputs[i - inputs]
+                                                     : &times;
+        pointers[i] = ffi_data(&arguments[i], i, wanted);
+        if (pointers[i] == NULL) return -1;
+    }
+    tvmconv_state *state = ffi_own_state(text, sizeof text);
+    if (state == NULL) return ffi_raise("RuntimeError", text);
+    const void *const *first = (const void *const *)pointers;
+    int32_t status = timed ? profile(state, first, pointers + inputs, pointers[tensors])
+                           : run(state, first, pointers + inputs);
+    return status ? ffi_raise("RuntimeError", status == TVMCONV_BUSY
+                                                  ? "this thread is already in a run of the model"
+                                                  : message(state))
+                  : 0;
+}
+
+#define FFI_FUNCTION(name, timed)                                                                  \
+    __attribute__((visibility("default"))) int __tvm_ffi_##name(                                   \
+        void *self, const ffi_any *arguments, int32_t count, ffi_any *result);                     \
+    int __tvm_ffi_##name(void *self, const ffi_any *arguments, int32_t count, ffi_any *result) {   \
+        (void)self;                                                                                \
+        result->type_index = FFI_NONE;                                                             \
+        result->padding = 0;                                                                       \
+        result->value.integer = 0;                                                                 \
+        return ffi_call(arguments, count, timed);                                                  \
+    }
+
+FFI_FUNCTION(main, 0)
+FFI_FUNCTION(profile, 1)

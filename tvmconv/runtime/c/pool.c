@@ -1,0 +1,290 @@
+/* pool.c: threads that run the parts of one kernel side by side. Part of runtime.c.
+ *
+ * Worker w of n takes the parts w, w + n, ... of a job; the caller is worker 0. Each worker has one
+ * word of state, which is all that caller and worker share besides the job itself:
+ *
+ *     IDLE -> POSTED    caller: here is a job
+ *     POSTED -> RUNNING worker: I have begun
+ *     POSTED -> IDLE    caller: you have not begun, so I did your parts myself
+ *     RUNNING -> IDLE   worker: done
+ *     IDLE -> ASLEEP    worker: no job for a while; ASLEEP -> POSTED wakes it
+ *     RUNNING -> AWAITED caller: you take long, I sleep; AWAITED -> IDLE wakes it
+ *     any -> STOPPED    caller: the pool ends
+ *
+ * So a caller waits only for workers that run, never for one that the system has not scheduled,
+ * and the same parts give the same bits whoever runs them. */
+
+enum { IDLE, POSTED, RUNNING, ASLEEP, AWAITED, STOPPED };
+
+/* Parallel layers of a network lie microseconds apart; a worker that polls that long is there for
+ * the next one, and one that sleeps costs its caller a system call of some microseconds.
+ * tests/runtime/c/launch_latency.c measures it. */
+#ifndef TVMCONV_SPIN_NANOSECONDS
+#define TVMCONV_SPIN_NANOSECONDS 200000
+#endif
+
+#define CACHE_LINE 64
+
+typedef struct {
+    uint32_t word;
+    int32_t status;
+    int32_t index;
+    tvmconv_pool *pool;
+    pthread_t thread;
+#ifndef TVMCONV_FUTEX
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+#endif
+} __attribute__((aligned(CACHE_LINE))) worker;
+
+struct tvmconv_pool {
+    uint32_t busy;       /* forks * 2 + 1 while a caller uses the workers */
+    uint32_t started_in; /* forks when the workers were started */
+    int32_t threads;
+    int32_t count; /* the job */
+    tvmconv_task task;
+    void *argument;
+    worker workers[]; /* the first stands for the caller */
+};
+
+/* How many forks lie between the first process and this one. A forked child has the memory of its
+ * parent and none of its threads. */
+static uint32_t forks;
+
+static void renew_locks(void);
+
+static void in_child(void) {
+    ++forks;
+    renew_locks();
+}
+
+static void register_fork(void) { pthread_atfork(NULL, NULL, in_child); }
+
+static void prepare_for_forks(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_fork);
+}
+
+/* Takes what a process before a fork may have left taken. */
+static int take(uint32_t *busy) {
+    uint32_t seen = __atomic_load_n(busy, __ATOMIC_RELAXED);
+    uint32_t taken = forks * 2 + 1;
+    return seen != taken && __atomic_compare_exchange_n(busy, &seen, taken, 0, __ATOMIC_ACQUIRE,
+                                                        __ATOMIC_RELAXED);
+}
+
+static void give_back(uint32_t *busy) { __atomic_store_n(busy, forks * 2, __ATOMIC_RELEASE); }
+
+static int change(uint32_t *word, uint32_t from, uint32_t to) {
+    return __atomic_compare_exchange_n(word, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+#ifdef TVMCONV_FUTEX
+/* as in linux/futex.h, which a C library's headers need not come with */
+enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };
+
+static void sleep_while(worker *one, uint32_t value) {
+    while (__atomic_load_n(&one->word, __ATOMIC_ACQUIRE) == value)
+        syscall(SYS_futex, &one->word, WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void wake(worker *one) { syscall(SYS_futex, &one->word, WAKE_PRIVATE, 1, NULL, NULL, 0); }
+#else
+static void sleep_while(worker *one, uint32_t value) {
+    pthread_mutex_lock(&one->mutex);
+    while (__atomic_load_n(&one->word, __ATOMIC_ACQUIRE) == value)
+        pthread_cond_wait(&one->changed, &one->mutex);
+    pthread_mutex_unlock(&one->mutex);
+}
+
+static void wake(worker *one) {
+    pthread_mutex_lock(&one->mutex);
+    pthread_cond_signal(&one->changed);
+    pthread_mutex_unlock(&one->mutex);
+}
+#endif
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+    __asm__ volatile("yield" ::: "memory");
+#endif
+}
+
+/* Polls while the word has the value, for as long as layers usually take. */
+static uint32_t poll_while(worker *one, uint32_t value) {
+    uint32_t now = value;
+    int64_t end = 0;
+    for (int turn = 0; (now = __atomic_load_n(&one->word, __ATOMIC_ACQUIRE)) == value; ++turn) {
+        relax();
+        if (turn % 64 != 63) continue;
+        int64_t time = tvmconv_now();
+        /* where CPUs are shared, the one who is polled for may be waiting for this one */
+        sched_yield();
+        if (end == 0) end = time + TVMCONV_SPIN_NANOSECONDS;
+        if (time > end) break;
+    }
+    return now;
+}
+
+static int32_t run_parts(const tvmconv_pool *pool, int32_t first) {
+    int32_t status = 0;
+    for (int32_t i = first; i < pool->count; i += pool->threads) {
+        int32_t result = pool->task(pool->argument, i);
+        if (result) status = result;
+    }
+    return status;
+}
+
+static void *work(void *argument) {
+    worker *self = argument;
+    touch_thread_locals();
+    for (;;) {
+        uint32_t word = poll_while(self, IDLE);
+        if (word == IDLE && change(&self->word, IDLE, ASLEEP)) sleep_while(self, ASLEEP);
+        word = __atomic_load_n(&self->word, __ATOMIC_ACQUIRE);
+        if (word == STOPPED) return NULL;
+        if (word != POSTED || !change(&self->word, POSTED, RUNNING)) continue;
+        self->status = run_parts(self->pool, self->index);
+        if (__atomic_exchange_n(&self->word, IDLE, __ATOMIC_ACQ_REL) == AWAITED) wake(self);
+    }
+}
+
+static void stop_workers(tvmconv_pool *pool, int32_t started) {
+    for (int32_t i = 1; i < started; ++i) {
+        worker *one = &pool->workers[i];
+        if (__atomic_exchange_n(&one->word, STOPPED, __ATOMIC_ACQ_REL) == ASLEEP) wake(one);
+        pthread_join(one->thread, NULL);
+    }
+}
+
+/* Workers run no signal handlers: those are the caller's, and may expect its threads. */
+static int start_workers(tvmconv_pool *pool) {
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    int32_t started = 1;
+    if (pthread_attr_init(&attributes)) return 0;
+    /* musl's default of 128 KB is little for generated code, glibc's is what ulimit says */
+    pthread_attr_setstacksize(&attributes, 1 << 20);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (; started < pool->threads; ++started) {
+        worker *one = &pool->workers[started];
+        one->word = IDLE;
+        one->index = started;
+        one->pool = pool;
+#ifndef TVMCONV_FUTEX
+        pthread_mutex_init(&one->mutex, NULL);
+        pthread_cond_init(&one->changed, NULL);
+#endif
+        if (pthread_create(&one->thread, &attributes, work, one)) break;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (started < pool->threads) {
+        stop_workers(pool, started);
+        return 0;
+    }
+    pool->started_in = forks;
+    return 1;
+}
+
+static int32_t run_serially(int32_t count, tvmconv_task task, void *argument) {
+    int32_t status = 0;
+    for (int32_t i = 0; i < count; ++i) {
+        int32_t result = task(argument, i);
+        if (result) status = result;
+    }
+    return status;
+}
+
+static int32_t pool_parallel_for(void *context, int32_t count, tvmconv_task task, void *argument) {
+    tvmconv_pool *pool = context;
+    if (count < 2 || pool->threads < 2 || !take(&pool->busy))
+        return run_serially(count, task, argument);
+    if (pool->started_in != forks && !start_workers(pool)) {
+        give_back(&pool->busy);
+        return run_serially(count, task, argument);
+    }
+    int32_t used = count < pool->threads ? count : pool->threads;
+    pool->count = count;
+    pool->task = task;
+    pool->argument = argument;
+    for (int32_t i = 1; i < used; ++i) {
+        worker *one = &pool->workers[i];
+        if (__atomic_exchange_n(&one->word, POSTED, __ATOMIC_ACQ_REL) == ASLEEP) wake(one);
+    }
+    int32_t status = run_parts(pool, 0);
+    for (int32_t i = 1; i < used; ++i) {
+        worker *one = &pool->workers[i];
+        int32_t result;
+        if (change(&one->word, POSTED, IDLE)) {
+            result = run_parts(pool, i);
+        } else {
+            if (poll_while(one, RUNNING) == RUNNING && change(&one->word, RUNNING, AWAITED))
+                sleep_while(one, AWAITED);
+            result = one->status;
+        }
+        if (result) status = result;
+    }
+    give_back(&pool->busy);
+    return status;
+}
+
+static int64_t read_quota(int64_t unlimited) {
+    long long quota, period;
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+    if (file == NULL) return unlimited;
+    int found = fscanf(file, "%lld %lld", &quota, &period);
+    fclose(file);
+    return found == 2 && quota > 0 && period > 0 ? (quota + period - 1) / period : unlimited;
+}
+
+/* How many threads can run at a time: affinity, control group, TVMCONV_NUM_THREADS
+ * or, without it, TVM_NUM_THREADS. */
+static int32_t allowed_cpus(void) {
+    int64_t allowed = sysconf(_SC_NPROCESSORS_ONLN);
+#ifdef __linux__
+    /* the kernel refuses a set that is smaller than its own; 64 KB hold half a million CPUs */
+    unsigned char set[1 << 13];
+    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof set, set);
+    if (bytes > 0) {
+        allowed = 0;
+        for (long i = 0; i < bytes; ++i) allowed += __builtin_popcount(set[i]);
+    }
+#endif
+    int64_t quota = read_quota(allowed);
+    if (quota < allowed) allowed = quota;
+    const char *text = getenv("TVMCONV_NUM_THREADS");
+    if (text == NULL) text = getenv("TVM_NUM_THREADS");
+    long limit = text ? strtol(text, NULL, 10) : 0;
+    if (limit > 0 && limit < allowed) allowed = limit;
+    return allowed < 1 ? 1 : allowed > MOST_THREADS ? MOST_THREADS : (int32_t)allowed;
+}
+
+static int32_t pool_create(int32_t threads, tvmconv_pool **result) {
+    void *memory;
+    if (result == NULL || threads < 0 || threads > MOST_THREADS) return TVMCONV_INVALID;
+    *result = NULL;
+    if (threads == 0) threads = allowed_cpus();
+    size_t size = sizeof(tvmconv_pool) + (size_t)threads * sizeof(worker);
+    if (posix_memalign(&memory, CACHE_LINE, size)) return TVMCONV_MEMORY;
+    memset(memory, 0, size);
+    tvmconv_pool *pool = memory;
+    pool->threads = threads;
+    prepare_for_forks();
+    give_back(&pool->busy);
+    if (!start_workers(pool)) {
+        free(pool);
+        return TVMCONV_MEMORY;
+    }
+    *result = pool;
+    return TVMCONV_OK;
+}
+
+static void pool_destroy(tvmconv_pool *pool) {
+    if (pool == NULL) return;
+    if (pool->started_in == forks) stop_workers(pool, pool->threads);
+    free(pool);
+}

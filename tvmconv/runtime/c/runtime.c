@@ -1,0 +1,376 @@
+/* runtime.c: what every compiled model carries besides its kernels: states, runs, threads.
+ *
+ * Compiled together with the generated model.c (see program.h). C99 and POSIX, gcc or clang; the
+ * other files of this folder are parts of this one, so that nothing but the API is visible. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* dladdr, MADV_HUGEPAGE, syscall */
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#ifndef TVMCONV_NO_FUTEX
+#define TVMCONV_FUTEX
+#endif
+#endif
+
+#include "program.h"
+
+#define ALIGNMENT 64 /* what kernels assume of activations, constants and scratch memory */
+#define HUGE_PAGE (2u << 20)
+#define MOST_THREADS 1024
+
+/* What the calling thread may use. Kernels call parallel_launch and the workspace functions without
+ * saying on whose behalf. */
+static __thread struct {
+    tvmconv_state *state;
+    char *workspace, *workspace_end; /* the part of this thread's slice that is free */
+    int32_t inside;                  /* 1: in a part of a parallel kernel */
+} current;
+
+/* The C library may allocate a thread's variables at their first use; better now than in a run. */
+static void touch_thread_locals(void) {
+    (void)*(tvmconv_state *volatile *)&current.state;
+}
+
+int64_t tvmconv_now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+#include "features.c"
+#include "pool.c"
+#include "weights.c"
+
+struct tvmconv_state {
+    uint32_t busy; /* as in tvmconv_pool */
+    int32_t threads;
+    tvmconv_parallel_for parallel_for;
+    void *parallel_context;
+    tvmconv_pool *pool; /* that the state owns, or NULL */
+    char *arena;
+    char *workspace; /* slices of workspace_bytes, one a thread */
+    uint64_t workspace_bytes;
+    const char *constants;
+    void *mapping, *weights_mapping;
+    uint64_t mapped, weights_mapped;
+    int32_t short_of_workspace;
+    char message[512];
+};
+
+static uint64_t aligned(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+/* ---- What kernels call ---- */
+
+typedef struct {
+    void *sync;
+    int32_t num_task;
+} TVMParallelGroupEnv;
+typedef int (*kernel_part)(int id, TVMParallelGroupEnv *group, void *closure);
+
+typedef struct {
+    tvmconv_state *state;
+    kernel_part part;
+    void *closure;
+    int32_t parts, tasks;
+    char *workspace, *workspace_end; /* of the thread that launched, which part 0 goes on using */
+} launch;
+
+static int32_t run_serial_tasks(kernel_part part, void *closure, int32_t tasks) {
+    TVMParallelGroupEnv group = {NULL, tasks};
+    int32_t status = 0;
+    for (int32_t i = 0; i < tasks && !status; ++i) status = part(i, &group, closure);
+    return status;
+}
+
+static int32_t run_launched_part(void *argument, int32_t index) {
+    const launch *job = argument;
+    tvmconv_state *state = job->state;
+    TVMParallelGroupEnv group = {NULL, job->tasks};
+    int32_t status = 0;
+    if (index < 0 || index >= job->parts) return -1;
+    __typeof__(current) before = current;
+    current.state = state;
+    current.inside = 1;
+    if (index == 0) {
+        current.workspace = job->workspace;
+        current.workspace_end = job->workspace_end;
+    } else {
+        current.workspace = state->workspace + (uint64_t)index * state->workspace_bytes;
+        current.workspace_end = current.workspace + state->workspace_bytes;
+    }
+    for (int32_t i = index; i < job->tasks && !status; i += job->parts)
+        status = job->part(i, &group, job->closure);
+    current = before;
+    return status;
+}
+
+static int parallel_launch(kernel_part part, void *closure, int num_task) {
+    tvmconv_state *state = current.state;
+    int32_t threads = state == NULL || current.inside ? 1 : state->threads;
+    int32_t tasks = num_task > 0 ? num_task : threads; /* 0: as many as there are threads */
+    int32_t parts = tasks < threads ? tasks : threads;
+    if (parts < 2) return run_serial_tasks(part, closure, tasks);
+    launch job = {state,  part, closure, parts, tasks, current.workspace, current.workspace_end};
+    return state->parallel_for(state->parallel_context, parts, run_launched_part, &job);
+}
+
+static void *allocate_workspace(int device_type, int device_id, uint64_t bytes, int dtype_code,
+                                int dtype_bits) {
+    char *result = current.workspace;
+    (void)device_type, (void)device_id, (void)dtype_code, (void)dtype_bits;
+    if (bytes > (uint64_t)(current.workspace_end - result)) {
+        if (current.state) __atomic_store_n(&current.state->short_of_workspace, 1, __ATOMIC_RELAXED);
+        return NULL;
+    }
+    /* slices end on the alignment, so this passes no end */
+    current.workspace = result + aligned(bytes, ALIGNMENT);
+    return result;
+}
+
+/* Blocks are freed in the opposite order of their allocation. */
+static int free_workspace(int device_type, int device_id, void *block) {
+    (void)device_type, (void)device_id;
+    current.workspace = block;
+    return 0;
+}
+
+/* The objects that TVM generates call through these, and define them weakly. */
+#define KERNELS_CALL __attribute__((visibility("hidden")))
+extern int (*__TVMBackendParallelLaunch)(kernel_part, void *, int) KERNELS_CALL;
+extern void *(*__TVMBackendAllocWorkspace)(int, int, uint64_t, int, int) KERNELS_CALL;
+extern int (*__TVMBackendFreeWorkspace)(int, int, void *) KERNELS_CALL;
+int (*__TVMBackendParallelLaunch)(kernel_part, void *, int) = parallel_launch;
+void *(*__TVMBackendAllocWorkspace)(int, int, uint64_t, int, int) = allocate_workspace;
+int (*__TVMBackendFreeWorkspace)(int, int, void *) = free_workspace;
+
+/* ---- States ---- */
+
+static int32_t refuse(char *message, size_t size, int32_t status, const char *text) {
+    snprintf(message, size, "%s", text);
+    return status;
+}
+
+/* The caller's options, in the form that this model knows. */
+static int32_t read_options(const tvmconv_options *given, tvmconv_options *options, char *message,
+                            size_t size) {
+    memset(options, 0, sizeof *options);
+    if (given == NULL) return TVMCONV_OK;
+    /* no version will have a kilobyte of options: such a size was never set */
+    if (given->size < sizeof given->size + sizeof given->threads || given->size > 1024)
+        return refuse(message, size, TVMCONV_INVALID,
+                      "options.size is wrong: set it to sizeof(tvmconv_options)");
+    for (uint32_t i = sizeof *options; i < given->size; ++i)
+        if (((const char *)given)[i])
+            return refuse(message, size, TVMCONV_INVALID,
+                          "options has a field that this model, built by an older version, does "
+                          "not know: leave it zero, or build the model again");
+    memcpy(options, given, given->size < sizeof *options ? given->size : sizeof *options);
+    if (options->threads < 0 || options->threads > MOST_THREADS)
+        return refuse(message, size, TVMCONV_INVALID, "options.threads is not from 0 to 1024");
+    return TVMCONV_OK;
+}
+
+static int32_t count_threads(const tvmconv_options *options, int32_t built_for) {
+    int32_t wanted = options->threads ? options->threads : built_for;
+    /* polling threads that share a CPU wait for each other; a caller knows his own */
+    int32_t allowed = options->parallel_for && options->threads ? wanted : allowed_cpus();
+    return wanted < 1 ? 1 : wanted < allowed ? wanted : allowed;
+}
+
+/* One mapping for arena, scratch memory and the state itself. */
+static tvmconv_state *map_state(const tvmconv_description *model, int32_t threads) {
+    uint64_t arena = aligned(model->arena_bytes, ALIGNMENT);
+    uint64_t slice = aligned(model->workspace_bytes, ALIGNMENT);
+    uint64_t all = arena + (uint64_t)threads * slice + sizeof(tvmconv_state);
+    uint64_t room = all < HUGE_PAGE ? 0 : HUGE_PAGE;
+    if (all + room > SIZE_MAX) return NULL;
+    char *mapping = mmap(NULL, (size_t)(all + room), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping == MAP_FAILED) return NULL;
+    char *start = mapping;
+    if (room) {
+        start = (char *)aligned((uintptr_t)mapping, HUGE_PAGE);
+#ifdef MADV_HUGEPAGE
+        /* fewer faults in the first run, fewer misses of the page table in all */
+        madvise(start, (size_t)all, MADV_HUGEPAGE);
+#endif
+    }
+    tvmconv_state *state = (tvmconv_state *)(void *)(start + arena + (uint64_t)threads * slice);
+    state->mapping = mapping;
+    state->mapped = all + room;
+    state->arena = start;
+    state->workspace = start + arena;
+    state->workspace_bytes = slice;
+    state->threads = threads;
+    return state;
+}
+
+static void destroy(tvmconv_state *state) {
+    if (state == NULL) return;
+    pool_destroy(state->pool);
+    if (state->weights_mapping) munmap(state->weights_mapping, (size_t)state->weights_mapped);
+    munmap(state->mapping, (size_t)state->mapped);
+}
+
+static int32_t create(const tvmconv_options *given, tvmconv_state **result, char *message,
+                      size_t size) {
+    const tvmconv_program *program = &tvmconv_this_program;
+    const tvmconv_description *model = &tvmconv_this_description;
+    tvmconv_options options;
+    char unread[8];
+    if (message == NULL || size == 0) message = unread, size = sizeof unread;
+    message[0] = '\0';
+    if (result == NULL)
+        return refuse(message, size, TVMCONV_INVALID, "there is no place for the state: it is NULL");
+    *result = NULL;
+    if (!processor_fits(program, message, size)) return TVMCONV_UNSUPPORTED;
+    int32_t status = read_options(given, &options, message, size);
+    if (status) return status;
+
+    tvmconv_state *state = map_state(model, count_threads(&options, model->threads));
+    if (state == NULL) {
+        snprintf(message, size, "the system gave no memory for %llu bytes of activations",
+                 (unsigned long long)model->arena_bytes);
+        return TVMCONV_MEMORY;
+    }
+    status = find_constants(program, &options, &state->constants, &state->weights_mapping,
+                            &state->weights_mapped, message, size);
+    prepare_for_forks();
+    touch_thread_locals();
+    state->parallel_for = options.parallel_for;
+    state->parallel_context = options.parallel_context;
+    if (!status && state->threads > 1 && state->parallel_for == NULL) {
+        state->parallel_for = pool_parallel_for;
+        status = pool_create(state->threads, &state->pool);
+        state->parallel_context = state->pool;
+        if (status)
+            snprintf(message, size, "the system gave no %d threads: %s", (int)state->threads,
+                     strerror(errno));
+    }
+    if (status) {
+        destroy(state);
+        return status;
+    }
+    give_back(&state->busy);
+    *result = state;
+    return TVMCONV_OK;
+}
+
+/* ---- Runs ---- */
+
+static const uint8_t element_bytes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8, 1}; /* tvmconv_dtype */
+
+static int32_t check_pointers(tvmconv_state *state, const char *kind, const void *const *pointers,
+                              const tvmconv_tensor *tensors, int32_t count) {
+    for (int32_t i = 0; i < count; ++i) {
+        const char *fault = pointers == NULL || pointers[i] == NULL ? "is NULL"
+                            : (uintptr_t)pointers[i] % element_bytes[tensors[i].dtype]
+                                ? "is not aligned to its elements"
+                                : NULL;
+        if (fault == NULL) continue;
+        snprintf(state->message, sizeof state->message, "%s %d, %s, %s", kind, (int)i,
+                 tensors[i].name, fault);
+        return TVMCONV_INVALID;
+    }
+    return TVMCONV_OK;
+}
+
+static int32_t report_failure(tvmconv_state *state, int32_t failed, int32_t status) {
+    const tvmconv_description *model = &tvmconv_this_description;
+    const tvmconv_layer *layer = &model->layers[failed];
+    if (__atomic_exchange_n(&state->short_of_workspace, 0, __ATOMIC_RELAXED))
+        snprintf(state->message, sizeof state->message,
+                 "layer %d, %s %s, wants more scratch memory than the %llu bytes it was built with",
+                 (int)failed, layer->operation, layer->name,
+                 (unsigned long long)model->workspace_bytes);
+    else
+        snprintf(state->message, sizeof state->message, "layer %d, %s %s, failed: %s returned %d",
+                 (int)failed, layer->operation, layer->name, layer->kernel, (int)status);
+    return TVMCONV_FAILED;
+}
+
+static int32_t execute(tvmconv_state *state, const void *const *inputs, void *const *outputs,
+                       int64_t *times) {
+    const tvmconv_description *model = &tvmconv_this_description;
+    if (state == NULL) return TVMCONV_INVALID;
+    if (!take(&state->busy)) return TVMCONV_BUSY;
+    int32_t status = check_pointers(state, "input", inputs, model->inputs, model->input_count);
+    if (!status)
+        status = check_pointers(state, "output", (const void *const *)outputs, model->outputs,
+                                model->output_count);
+    if (!status) {
+        tvmconv_frame frame = {inputs, outputs, state->arena, (char *)state->constants, times, 0};
+        __typeof__(current) before = current;
+        current.state = state;
+        current.inside = 0;
+        current.workspace = state->workspace;
+        current.workspace_end = state->workspace + state->workspace_bytes;
+        status = tvmconv_this_program.run(&frame);
+        current = before;
+        if (status) status = report_failure(state, frame.failed, status);
+    }
+    give_back(&state->busy);
+    return status;
+}
+
+static int32_t run(tvmconv_state *state, const void *const *inputs, void *const *outputs) {
+    return execute(state, inputs, outputs, NULL);
+}
+
+static int32_t profile(tvmconv_state *state, const void *const *inputs, void *const *outputs,
+                       int64_t *nanoseconds) {
+    int32_t layers = tvmconv_this_description.layer_count;
+    int64_t start = tvmconv_now();
+    if (nanoseconds == NULL && layers > 0) return TVMCONV_INVALID;
+    int32_t status = execute(state, inputs, outputs, nanoseconds);
+    if (status) return status;
+    for (int32_t i = layers - 1; i > 0; --i) nanoseconds[i] -= nanoseconds[i - 1];
+    if (layers > 0) nanoseconds[0] -= start;
+    return TVMCONV_OK;
+}
+
+static const char *message(const tvmconv_state *state) { return state ? state->message : ""; }
+
+static int32_t threads(const tvmconv_state *state) { return state ? state->threads : 0; }
+
+/* A variable of this name cannot be written in C beside the type of this name, hence the label. */
+#define STRING_OF(text) #text
+#define STRING(text) STRING_OF(text)
+#define EXPORTED(name)                                                                             \
+    __asm__(STRING(__USER_LABEL_PREFIX__) name) __attribute__((visibility("default")))
+
+extern const tvmconv_model this_model EXPORTED("tvmconv_model");
+const tvmconv_model this_model = {
+    .abi = TVMCONV_ABI,
+    .size = sizeof(tvmconv_model),
+    .description = &tvmconv_this_description,
+    .create = create,
+    .run = run,
+    .profile = profile,
+    .message = message,
+    .destroy = destroy,
+    .pool_create = pool_create,
+    .pool_parallel_for = pool_parallel_for,
+    .pool_destroy = pool_destroy,
+    .threads = threads,
+};
+
+#ifdef TVMCONV_IDENTIFIER /* the model's own name, for programs that are linked with several */
+extern const tvmconv_model named_model
+    EXPORTED("tvmconv_model_" STRING(TVMCONV_IDENTIFIER)) __attribute__((alias("tvmconv_model")));
+#endif
+
+#include "ffi.c"

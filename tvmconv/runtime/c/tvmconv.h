@@ -1,0 +1,167 @@
+/* tvmconv.h: the C interface of every model that tvmconv compiles.
+ *
+ * A model is one shared object that needs libc, libm and threads only. It exports one object of
+ * type tvmconv_model, under the name `tvmconv_model` and a second name of its own (see the header
+ * that `tvmconv compile --header` writes), so that one program can use many models, opened with
+ * dlopen or linked.
+ *
+ *     const tvmconv_model *model = dlsym(dlopen("resnet18.so", RTLD_NOW), "tvmconv_model");
+ *     if (model == NULL || model->abi != TVMCONV_ABI) ...
+ *     tvmconv_state *state;
+ *     char message[256];
+ *     if (model->create(NULL, &state, message, sizeof message)) puts(message);
+ *     const void *inputs[] = {image};
+ *     void *outputs[] = {scores};
+ *     if (model->run(state, inputs, outputs)) puts(model->message(state));
+ *     model->destroy(state);
+ *
+ * Nothing is global: a state holds the activation memory and the threads of one call at a time.
+ * States of one model share its weights. Different threads use different states; a state is used
+ * by one thread at a time, any thread. A forked child may use the states of its parent. Destroy
+ * states and pools before dlclose: their threads run the model's code.
+ */
+#ifndef TVMCONV_H
+#define TVMCONV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised when a field's place or meaning changes. New fields are added at the end of a struct that
+ * has a `size`, which tells which are there; the other structs stay as they are. */
+#define TVMCONV_ABI 1
+
+typedef enum tvmconv_status {
+    TVMCONV_OK = 0,
+    TVMCONV_INVALID = 1,     /* an argument is NULL, or an option is out of range */
+    TVMCONV_UNSUPPORTED = 2, /* this processor lacks what the model was built for */
+    TVMCONV_MEMORY = 3,      /* the system gave no memory or no threads */
+    TVMCONV_WEIGHTS = 4,     /* the file of weights is missing or is another model's */
+    TVMCONV_FAILED = 5,      /* a kernel failed */
+    TVMCONV_BUSY = 6         /* another thread is using the state; there is no message */
+} tvmconv_status;
+
+typedef enum tvmconv_dtype {
+    TVMCONV_FLOAT32 = 0, TVMCONV_FLOAT64 = 1, TVMCONV_FLOAT16 = 2, TVMCONV_BFLOAT16 = 3,
+    TVMCONV_INT8 = 4, TVMCONV_INT16 = 5, TVMCONV_INT32 = 6, TVMCONV_INT64 = 7,
+    TVMCONV_UINT8 = 8, TVMCONV_UINT16 = 9, TVMCONV_UINT32 = 10, TVMCONV_UINT64 = 11,
+    TVMCONV_BOOL = 12 /* one byte, 0 or 1 */
+} tvmconv_dtype;
+
+/* An input or output: dense, row-major, in the layout of the ONNX model. */
+typedef struct tvmconv_tensor {
+    const char *name;
+    int32_t dtype; /* tvmconv_dtype */
+    int32_t rank;
+    const int64_t *shape; /* rank extents; NULL for rank 0 */
+    uint64_t bytes;
+} tvmconv_tensor;
+
+/* One kernel call, in the order of execution. */
+typedef struct tvmconv_layer {
+    const char *name;      /* of the ONNX node or nodes; "" where there is none */
+    const char *operation; /* "conv2d", "max_pool2d", "reorder", ... */
+    const char *algorithm; /* "direct", "winograd", ...; "" where there is no choice */
+    const char *workload;  /* the problem in tvmconv's one-line form; "" where it has none */
+    const char *kernel;    /* symbol of the function */
+    uint64_t flops;        /* nominal floating-point operations; 0 where none are counted */
+    uint64_t bytes;        /* of all operands */
+} tvmconv_layer;
+
+typedef struct tvmconv_description {
+    uint32_t size; /* sizeof(tvmconv_description) when the model was built */
+    int32_t input_count, output_count, layer_count;
+    const tvmconv_tensor *inputs, *outputs;
+    const tvmconv_layer *layers;
+    const char *name;            /* of the ONNX model */
+    const char *version;         /* of tvmconv */
+    const char *target;          /* the machine's name, "x86-64-v3" */
+    const char *features;        /* what the processor must have, "avx2 fma" */
+    const char *manifest_sha256; /* of the manifest that belongs to this code; "" if none */
+    uint64_t arena_bytes;        /* activation memory of a state */
+    uint64_t workspace_bytes;    /* scratch memory of a state for each thread: the most that is
+                                  * taken at a time, each piece rounded up to 64 bytes */
+    uint64_t weight_bytes;       /* constants, shared by all states */
+    int32_t threads;             /* the number the kernels were chosen for */
+    int32_t separate_weights;    /* 1: the weights are a file beside the model */
+} tvmconv_description;
+
+/* What runs a kernel's parts side by side: call task(argument, i) for every i in [0, count), on
+ * any threads, and return when all have returned. No two calls that run at a time may have the
+ * same i. Returns 0, or what a task returned that was not 0. */
+typedef int32_t (*tvmconv_task)(void *argument, int32_t index);
+typedef int32_t (*tvmconv_parallel_for)(void *context, int32_t count, tvmconv_task task,
+                                        void *argument);
+
+typedef struct tvmconv_options {
+    uint32_t size;   /* sizeof(tvmconv_options) */
+    /* 0: as many as the model was built for. At most one per allowed CPU (affinity, control group,
+     * the environment's TVMCONV_NUM_THREADS) unless you give both a number and a parallel_for. */
+    int32_t threads;
+    tvmconv_parallel_for parallel_for; /* NULL: a pool of threads that the state owns */
+    void *parallel_context;            /* passed to parallel_for */
+    const void *weights;      /* for separate weights: the file's content, 64-byte aligned ... */
+    uint64_t weight_bytes;    /* ... its size ... */
+    const char *weights_path; /* ... or its path, to be mapped. Both NULL: model.weights beside
+                               * model.so */
+} tvmconv_options;
+
+typedef struct tvmconv_state tvmconv_state;
+typedef struct tvmconv_pool tvmconv_pool;
+
+typedef struct tvmconv_model {
+    uint32_t abi;  /* TVMCONV_ABI of the model; nothing else may be read if it is another */
+    uint32_t size; /* sizeof(tvmconv_model) when the model was built */
+    const tvmconv_description *description;
+
+    /* Makes a state: checks the processor, allocates the arena, starts threads. Options may be
+     * NULL. On failure *state is NULL and the message, if there is room for one, a sentence. */
+    int32_t (*create)(const tvmconv_options *options, tvmconv_state **state, char *message,
+                      size_t message_size);
+    /* One inference. Pointers in the order of the description, aligned to their elements at
+     * least; inputs and outputs do not overlap. Allocates nothing (the C library may, for a few
+     * bytes of a thread's variables, when a thread that did not create the state first runs it). */
+    int32_t (*run)(tvmconv_state *state, const void *const *inputs, void *const *outputs);
+    /* As run, with the nanoseconds that each layer took. */
+    int32_t (*profile)(tvmconv_state *state, const void *const *inputs, void *const *outputs,
+                       int64_t *nanoseconds);
+    /* What the last failed call of this state says; "" if none failed. */
+    const char *(*message)(const tvmconv_state *state);
+    void (*destroy)(tvmconv_state *state); /* NULL is allowed */
+
+    /* A pool for several states, of any models: options.parallel_for = model->pool_parallel_for,
+     * options.parallel_context = pool. A call that finds it busy runs on its own thread. `threads`
+     * counts the caller's; 0: one per allowed CPU. */
+    int32_t (*pool_create)(int32_t threads, tvmconv_pool **pool);
+    int32_t (*pool_parallel_for)(void *pool, int32_t count, tvmconv_task task, void *argument);
+    void (*pool_destroy)(tvmconv_pool *pool);
+
+    /* How many threads a state uses. */
+    int32_t (*threads)(const tvmconv_state *state);
+} tvmconv_model;
+
+#ifdef _OPENMP
+/* For options.parallel_for, in a program that is compiled with OpenMP. */
+static inline int32_t tvmconv_openmp_parallel_for(void *context, int32_t count, tvmconv_task task,
+                                                  void *argument) {
+    int32_t status = 0;
+    (void)context;
+#pragma omp parallel for schedule(static, 1) num_threads(count)
+    for (int32_t i = 0; i < count; ++i) {
+        int32_t result = task(argument, i);
+        if (result) {
+#pragma omp atomic write
+            status = result;
+        }
+    }
+    return status;
+}
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

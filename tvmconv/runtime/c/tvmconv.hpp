@@ -1,0 +1,220 @@
+// tvmconv.hpp: C++11 on top of tvmconv.h. Objects free what they hold; failures are exceptions.
+//
+//     tvmconv::Model model("resnet18.so");
+//     tvmconv::State state(model);
+//     state.run({tvmconv::input(image)}, {tvmconv::output(scores)});
+//
+// where `image` and `scores` are std::vector, std::array, std::span or anything else with data()
+// and size(). Element types and sizes are checked against the model's.
+#ifndef TVMCONV_HPP
+#define TVMCONV_HPP
+
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tvmconv.h"
+
+namespace tvmconv {
+
+class Error : public std::runtime_error {
+public:
+    Error(int32_t status, const std::string &message)
+        : std::runtime_error(message), status_(status) {}
+    // tvmconv_status
+    int32_t status() const { return status_; }
+
+private:
+    int32_t status_;
+};
+
+// A model, opened from its file or linked. Copies share the open file.
+class Model {
+public:
+    explicit Model(const std::string &path) {
+        library_ = std::shared_ptr<void>(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL), close);
+        if (!library_) {
+            const char *reason = dlerror();
+            throw Error(TVMCONV_INVALID, reason ? reason : "cannot open " + path);
+        }
+        model_ = static_cast<const tvmconv_model *>(dlsym(library_.get(), "tvmconv_model"));
+        if (!model_) throw Error(TVMCONV_INVALID, path + " is no model that tvmconv compiled");
+        check(path);
+    }
+    // Of a model that is linked: tvmconv::Model model(tvmconv_model_resnet18);
+    explicit Model(const tvmconv_model &linked) : model_(&linked) { check("this model"); }
+
+    const tvmconv_description &description() const { return *model_->description; }
+    const tvmconv_model *operator->() const { return model_; }
+
+private:
+    static void close(void *library) {
+        if (library) dlclose(library);
+    }
+    void check(const std::string &name) const {
+        if (model_->abi != TVMCONV_ABI)
+            throw Error(TVMCONV_INVALID,
+                        name + " has version " + std::to_string(model_->abi) +
+                            " of the C interface and this program version " +
+                            std::to_string(TVMCONV_ABI) + ": build the older one again");
+    }
+
+    std::shared_ptr<void> library_;
+    const tvmconv_model *model_ = nullptr;
+};
+
+// The tvmconv_dtype of a C++ type; float16 and bfloat16 are passed as void * with bytes.
+template <typename T> struct ElementType { static const int32_t value = -1; };
+template <> struct ElementType<float> { static const int32_t value = TVMCONV_FLOAT32; };
+template <> struct ElementType<double> { static const int32_t value = TVMCONV_FLOAT64; };
+template <> struct ElementType<int8_t> { static const int32_t value = TVMCONV_INT8; };
+template <> struct ElementType<int16_t> { static const int32_t value = TVMCONV_INT16; };
+template <> struct ElementType<int32_t> { static const int32_t value = TVMCONV_INT32; };
+template <> struct ElementType<int64_t> { static const int32_t value = TVMCONV_INT64; };
+template <> struct ElementType<uint8_t> { static const int32_t value = TVMCONV_UINT8; };
+template <> struct ElementType<uint16_t> { static const int32_t value = TVMCONV_UINT16; };
+template <> struct ElementType<uint32_t> { static const int32_t value = TVMCONV_UINT32; };
+template <> struct ElementType<uint64_t> { static const int32_t value = TVMCONV_UINT64; };
+template <> struct ElementType<bool> { static const int32_t value = TVMCONV_BOOL; };
+
+// Memory of an input (Pointer is const void *) or output (void *): where, how much, of what type.
+template <typename Pointer> struct Memory {
+    Pointer data;
+    uint64_t bytes;
+    int32_t dtype; // -1: not known, not checked
+};
+using Input = Memory<const void *>;
+using Output = Memory<void *>;
+
+template <typename T> Input input(const T *data, std::size_t count) {
+    return {data, count * sizeof(T), ElementType<T>::value};
+}
+template <typename T> Output output(T *data, std::size_t count) {
+    return {data, count * sizeof(T), ElementType<T>::value};
+}
+inline Input input(const void *data, std::size_t bytes) { return {data, bytes, -1}; }
+inline Output output(void *data, std::size_t bytes) { return {data, bytes, -1}; }
+template <typename Container> Input input(const Container &values) {
+    return input(values.data(), values.size());
+}
+template <typename Container> Output output(Container &values) {
+    return output(values.data(), values.size());
+}
+
+// Threads that several states share.
+class Pool {
+public:
+    explicit Pool(const Model &model, int32_t threads = 0) : model_(model) {
+        int32_t status = model->pool_create(threads, &pool_);
+        if (status) throw Error(status, "cannot start the threads of a pool");
+    }
+    ~Pool() { model_->pool_destroy(pool_); }
+    Pool(const Pool &) = delete;
+    Pool &operator=(const Pool &) = delete;
+
+    // Options of a state that uses the pool, which has to outlive the state.
+    tvmconv_options options(int32_t threads = 0) const {
+        tvmconv_options result = {};
+        result.size = sizeof result;
+        result.threads = threads;
+        result.parallel_for = model_->pool_parallel_for;
+        result.parallel_context = pool_;
+        return result;
+    }
+
+private:
+    Model model_;
+    tvmconv_pool *pool_ = nullptr;
+};
+
+// What one call at a time needs. May be moved, not copied.
+class State {
+public:
+    explicit State(const Model &model) : State(model, nullptr) {}
+    State(const Model &model, const tvmconv_options &options) : State(model, &options) {}
+    ~State() { model_->destroy(state_); }
+    State(State &&other) noexcept : model_(other.model_), state_(other.state_) {
+        other.state_ = nullptr;
+    }
+    State &operator=(State &&other) noexcept {
+        std::swap(model_, other.model_);
+        std::swap(state_, other.state_);
+        return *this;
+    }
+
+    void run(std::initializer_list<Input> inputs, std::initializer_list<Output> outputs) {
+        run(inputs.begin(), inputs.size(), outputs.begin(), outputs.size(), nullptr);
+    }
+    void run(const std::vector<Input> &inputs, const std::vector<Output> &outputs) {
+        run(inputs.data(), inputs.size(), outputs.data(), outputs.size(), nullptr);
+    }
+    // The nanoseconds that each layer took.
+    std::vector<int64_t> profile(const std::vector<Input> &inputs,
+                                 const std::vector<Output> &outputs) {
+        std::vector<int64_t> times(static_cast<std::size_t>(model_.description().layer_count));
+        run(inputs.data(), inputs.size(), outputs.data(), outputs.size(), &times);
+        return times;
+    }
+    // Without checks of sizes, for those who have pointers anyway.
+    void run(const void *const *inputs, void *const *outputs) {
+        raise(model_->run(state_, inputs, outputs));
+    }
+    int32_t threads() const { return model_->threads(state_); }
+
+private:
+    State(const Model &model, const tvmconv_options *options) : model_(model) {
+        char message[512];
+        int32_t status = model->create(options, &state_, message, sizeof message);
+        if (status) throw Error(status, message);
+    }
+
+    void run(const Input *inputs, std::size_t input_count, const Output *outputs,
+             std::size_t output_count, std::vector<int64_t> *times) {
+        const tvmconv_description &model = model_.description();
+        inputs_.resize(input_count);
+        outputs_.resize(output_count);
+        check("input", inputs, input_count, model.inputs, model.input_count, inputs_.data());
+        check("output", outputs, output_count, model.outputs, model.output_count, outputs_.data());
+        raise(times ? model_->profile(state_, inputs_.data(), outputs_.data(), times->data())
+                    : model_->run(state_, inputs_.data(), outputs_.data()));
+    }
+
+    template <typename Pointer>
+    static void check(const std::string &kind, const Memory<Pointer> *given, std::size_t count,
+                      const tvmconv_tensor *tensors, int32_t expected, Pointer *pointers) {
+        if (count != static_cast<std::size_t>(expected))
+            throw Error(TVMCONV_INVALID, std::to_string(count) + " " + kind +
+                                             "s given, the model has " + std::to_string(expected));
+        for (std::size_t i = 0; i < count; ++i) {
+            if (given[i].dtype >= 0 && given[i].dtype != tensors[i].dtype)
+                throw Error(TVMCONV_INVALID,
+                            kind + " " + tensors[i].name + " has elements of another type");
+            if (given[i].bytes != tensors[i].bytes)
+                throw Error(TVMCONV_INVALID, kind + " " + tensors[i].name + " has " +
+                                                 std::to_string(given[i].bytes) +
+                                                 " bytes, the model's " +
+                                                 std::to_string(tensors[i].bytes));
+            pointers[i] = given[i].data;
+        }
+    }
+
+    void raise(int32_t status) const {
+        if (status == TVMCONV_BUSY) throw Error(status, "another thread is using the state");
+        if (status) throw Error(status, model_->message(state_));
+    }
+
+    Model model_;
+    tvmconv_state *state_ = nullptr;
+    std::vector<const void *> inputs_; // kept, so that only the first run allocates
+    std::vector<void *> outputs_;
+};
+
+} // namespace tvmconv
+
+#endif

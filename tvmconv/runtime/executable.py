@@ -1,0 +1,165 @@
+"""A compiled model as something to call, whoever opened it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from ..core.arguments import shown, whole
+from ..core.decision import KernelCall
+from ..core.errors import InputError
+from ..core.tensor import TensorInfo
+from . import forks
+from .arguments import Parameters
+from .outputs import Outputs, empty_aligned
+from .profile import Profile, profile_call
+from .runner import Runner
+from .timing import BoundCall, Timing, random_inputs, time_call
+
+Array = npt.NDArray[Any]
+
+
+class Executable(ABC):
+    """A model's inputs and outputs, and every way to call it.
+
+    Any number of threads may call it at the same time: each call has its own state, constants
+    are shared.
+    """
+
+    def __init__(self, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> None:
+        self._parameters = Parameters(inputs)
+        self._names = tuple(info.name for info in outputs)
+        self._lock = forks.Lock()
+        self._runner: Runner | None = None
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """Inputs in argument order."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """Outputs in result order."""
+
+    @property
+    @abstractmethod
+    def threads(self) -> int:
+        """Threads of one call, as far as the process has CPUs for them."""
+
+    @property
+    @abstractmethod
+    def calls(self) -> tuple[KernelCall, ...]:
+        """Kernel calls in execution order."""
+
+    @abstractmethod
+    def _start(self) -> Runner:
+        """Load the code."""
+
+    def run(self, *arguments: Any) -> Outputs:
+        """Compute the outputs.
+
+        Parameters
+        ----------
+        arguments
+            One mapping of input name to array, or the arrays in input order; numpy's, or any
+            that DLPack exchanges. Types must be the model's. C-contiguous arrays are read in
+            place, others are copied.
+
+        Returns
+        -------
+        Outputs
+            A tuple of arrays in output order that is indexed by name as well. The arrays are
+            the caller's to keep and to change.
+
+        Raises
+        ------
+        InputError
+            If an input is missing, unknown, or of another shape or type.
+        ArtifactError
+            If this processor lacks a feature the model was built for.
+        """
+        arrays = self._parameters.bind(arguments)
+        return Outputs(self._names, self._ready().run(arrays))
+
+    def run_into(
+        self,
+        inputs: Mapping[str, Any] | Sequence[Any],
+        outputs: Mapping[str, Array] | Sequence[Array],
+    ) -> None:
+        """Compute the outputs into arrays that exist.
+
+        Raises
+        ------
+        InputError
+            Additionally, if an output array is missing, or of another shape or type.
+        """
+        arrays = self._parameters.bind((inputs,))
+        if isinstance(outputs, Mapping):
+            if missing := [name for name in self._names if name not in outputs]:
+                raise InputError(f"missing output array(s): {', '.join(missing)}")
+            outputs = [outputs[name] for name in self._names]
+        if not isinstance(outputs, list | tuple):
+            raise InputError(f"outputs={shown(outputs)} must be a mapping or a list of arrays")
+        if len(outputs) != len(self._names):
+            raise InputError(f"the model has {len(self._names)} output(s), got {len(outputs)}")
+        self._ready().run_into(arrays, outputs)
+
+    def empty_inputs(self) -> dict[str, Array]:
+        """Uninitialised input arrays, aligned for the kernels."""
+        return {t.name: empty_aligned(t.shape, t.dtype) for t in self.inputs}
+
+    def bind(self, inputs: Mapping[str, Any] | Sequence[Any]) -> BoundCall:
+        """A call with fixed input tensors: the shortest path into the kernels."""
+        return BoundCall(self._names, self._ready(), self._parameters.bind((inputs,)))
+
+    def time(
+        self,
+        inputs: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        repeat: int = 20,
+        number: int = 1,
+        warmup: int = 2,
+    ) -> Timing:
+        """Measure whole calls, argument copies excluded.
+
+        Parameters
+        ----------
+        inputs
+            Seeded random values by default.
+        repeat
+            Samples.
+        number
+            Calls in each sample.
+        warmup
+            Calls before the first sample.
+        """
+        repeat, number = whole(repeat, "repeat"), whole(number, "number")
+        warmup = whole(warmup, "warmup", 0)
+        values = random_inputs(self.inputs) if inputs is None else inputs
+        return time_call(self.bind(values), repeat, number, warmup)
+
+    def profile(
+        self,
+        inputs: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        repeat: int = 20,
+    ) -> Profile:
+        """Measure every kernel of a call; see :class:`tvmconv.runtime.profile.Profile`."""
+        repeat = whole(repeat, "repeat")
+        values = random_inputs(self.inputs) if inputs is None else inputs
+        return profile_call(self.bind(values), self.calls, repeat, self.threads)
+
+    def prepare(self) -> None:
+        """Load the code and make the first state, which the first call would do otherwise."""
+        self._ready()
+
+    def _ready(self) -> Runner:
+        if self._runner is None:
+            with self._lock:
+                if self._runner is None:
+                    self._runner = self._start()
+        return self._runner

@@ -1,0 +1,134 @@
+"""Compiled models without the rest of tvmconv: the package ``tvmconv-runtime``.
+
+The code describes its own tensors and layers and checks the processor; the manifest behind it is
+read for the hash and for ``explain`` alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..core.arguments import MOST_THREADS, file_path, whole
+from ..core.decision import KernelCall
+from ..core.errors import ArtifactError
+from ..core.tensor import TensorInfo
+from .binding import Code
+from .executable import Executable
+from .library import Library
+from .runner import Runner
+
+
+class Model(Executable):
+    """A compiled model; made by :func:`load`.
+
+    Parameters
+    ----------
+    library
+        The file.
+    manifest
+        The record that follows its code; empty where none does.
+    threads
+        Threads of one call; 0 for those it was built for.
+    """
+
+    def __init__(self, library: Library, manifest: Mapping[str, Any], threads: int = 0) -> None:
+        self._code: Code = library.code()
+        self._weights = library.weights
+        self._threads = threads or self._code.threads
+        self.manifest = manifest
+        self.name = self._code.name
+        super().__init__(self.inputs, self.outputs)
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """Inputs in argument order."""
+        return self._code.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """Outputs in result order."""
+        return self._code.outputs
+
+    @property
+    def threads(self) -> int:
+        """Threads of one call, as far as the process has CPUs for them."""
+        return self._threads
+
+    @property
+    def calls(self) -> tuple[KernelCall, ...]:
+        """Kernel calls in execution order."""
+        return tuple(map(self._call, range(self._code.layers)))
+
+    def _call(self, index: int) -> KernelCall:
+        layer = self._code.layer(index)
+        return KernelCall(
+            layer=layer["name"],
+            kernel=layer["kernel"],
+            operator=layer["operation"],
+            workload=layer["workload"],
+            flops=layer["flops"],
+            bytes=layer["bytes"],
+        )
+
+    def explain(self) -> str:
+        """A line for each convolution: layer, problem, algorithm, and why it was chosen."""
+        decisions = self.manifest.get("decisions", [])
+        lines = [
+            f"{d['layer'] or '-'}  {d['workload']}  {d['chosen']['algorithm']}  {d['reason']}"
+            for d in decisions
+        ]
+        return "\n".join([f"{self.name} for {self._code.target}", *lines])
+
+    def _start(self) -> Runner:
+        return Runner(self._code, self.inputs, self.outputs, self._threads, self._weights)
+
+    def __repr__(self) -> str:
+        tensors = "; ".join(map(str, (*self.inputs, *self.outputs)))
+        return f"Model({self.name!r}, {self._code.target}, threads={self._threads}, {tensors})"
+
+
+def load(path: str | Path, *, threads: int | None = None, verify: bool = True) -> Model:
+    """Open a saved model.
+
+    Parameters
+    ----------
+    path
+        The shared object.
+    threads
+        Threads of one call; those it was built for by default.
+    verify
+        Whether to hash the file and compare with its manifest before code is mapped.
+
+    Raises
+    ------
+    ArtifactError
+        Naming the file, what does not fit, and what to do.
+    """
+    count = 0 if threads is None else whole(threads, "threads", high=MOST_THREADS)
+    file = file_path(path, "path", ArtifactError)
+    library = Library.open(file)
+    manifest = _manifest(library, file)
+    recorded = manifest["library"]
+    if library.bytes != recorded["bytes"] or (verify and library.sha256 != recorded["sha256"]):
+        raise ArtifactError(
+            f"{file} is not the file that its manifest describes: it was damaged or cut short; "
+            "copy it again"
+        )
+    return Model(library, manifest, count)
+
+
+def _manifest(library: Library, file: Path) -> Any:
+    if not library.manifest:
+        raise ArtifactError(
+            f"{file} holds no manifest: it is no model of tvmconv's, or was cut short; copy it "
+            "again, or build the model again"
+        )
+    try:
+        manifest = json.loads(library.manifest)
+        _ = manifest["library"]["bytes"], manifest["library"]["sha256"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ArtifactError(f"the manifest in {file} is damaged ({error})") from error
+    return manifest

@@ -1,0 +1,147 @@
+"""How many threads a call uses, and where they run.
+
+TVM keeps one pool of workers per calling thread. The pool is made at its first use with a fixed
+number of workers that can be restricted later but never raised, by default half the CPUs;
+each worker is bound to the CPU of its own number, and the calling thread's affinity is
+overwritten, whatever affinity the process was given. tvmconv therefore makes the pool itself,
+with the number of workers the model needs and without binding: workers inherit the caller's
+affinity, so ``taskset`` and container limits hold, and several callers do not meet on one CPU.
+
+Environment variables that keep their meaning: ``TVM_NUM_THREADS`` limits the threads,
+``TVM_BIND_THREADS=1`` binds worker i to the i-th allowed CPU and the threads that tvmconv makes
+to call kernels to the first, ``TVM_THREAD_POOL_SPIN_COUNT`` says how long an idle worker polls
+before it sleeps.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tvmconv.runtime import forks
+from tvmconv.tvm_runtime.environment import set_environment_defaults
+
+Result = TypeVar("Result")
+
+# affinity modes of TVM's pool
+_ONE_CPU_PER_THREAD = -2
+_SHARE_CPUS = -3
+
+
+class _Caller(threading.local):
+    """What is known of the calling thread's pool."""
+
+    def __init__(self) -> None:
+        self.requested = 0
+        self.refused = 0
+        self.workers = 0
+        self.inherited = False
+        self.helpers: dict[int, ThreadPoolExecutor] = {}
+
+
+_caller = _Caller()
+_running = forks.native()
+
+
+def _after_fork() -> None:
+    # the child has the pool's memory but not its threads: only a fresh thread gets a live pool
+    _caller.__init__()  # type: ignore[misc]
+    _caller.inherited = True
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def available_cpus() -> int:
+    """CPUs that this process may use: affinity, control-group quota and ``TVM_NUM_THREADS``."""
+    cpus = len(os.sched_getaffinity(0))
+    limits = [cpus, _quota(Path("/sys/fs/cgroup/cpu.max"), cpus)]
+    if (text := os.environ.get("TVM_NUM_THREADS", "")).isdigit():
+        limits.append(int(text))
+    return max(1, min(limits))
+
+
+def _quota(file: Path, unlimited: int) -> int:
+    try:
+        quota, period = file.read_text().split()
+        return -(-int(quota) // int(period))
+    except (OSError, ValueError, ZeroDivisionError):
+        return unlimited
+
+
+def activate(threads: int) -> bool:
+    """Let parallel kernels that the calling thread starts use ``threads`` threads.
+
+    At most :func:`available_cpus` are used: workers poll, and more of them than CPUs would
+    wait for each other.
+
+    Returns
+    -------
+    bool
+        False if this thread's pool, made earlier by someone else, is too small; :func:`call`
+        goes through another thread then.
+    """
+    if _caller.requested == threads:
+        return True
+    if _caller.refused == threads:
+        return False
+    from tvmconv.tvm_runtime.engine import global_function
+
+    used = min(threads, available_cpus())
+    if _caller.inherited and used > 1:
+        _caller.refused = threads
+        return False
+    cpus = sorted(os.sched_getaffinity(0))
+    if _caller.workers == 0:
+        # the main thread serves every model of a script: let its pool reach all CPUs
+        main = threading.current_thread() is threading.main_thread()
+        _caller.workers = max(used, len(cpus) if main else 1)
+    mode = _ONE_CPU_PER_THREAD if _bound() else _SHARE_CPUS
+    names = [str(cpus[i % len(cpus)]) for i in range(max(_caller.workers, used))]
+    global_function("runtime.config_threadpool")(mode, used, names)
+    _caller.requested = 0
+    if global_function("runtime.NumThreads")() != used:
+        _caller.refused = threads
+        return False
+    _caller.requested = threads
+    return True
+
+
+def prepare(threads: int) -> None:
+    """Make the calling thread's pool before TVM's compiler can make a smaller one."""
+    set_environment_defaults()
+    with _running:
+        activate(threads)
+
+
+def call(threads: int, function: Callable[..., Result], *arguments: Any) -> Result:
+    """Run ``function`` with ``threads`` threads for its parallel kernels."""
+    with _running:
+        if activate(threads):
+            return function(*arguments)
+    helper = _caller.helpers.get(threads)
+    if helper is None:
+        helper = ThreadPoolExecutor(1, "tvmconv", initializer=_become_caller, initargs=(threads,))
+        _caller.helpers[threads] = helper
+    return helper.submit(_announced, function, *arguments).result()
+
+
+def _announced(function: Callable[..., Result], *arguments: Any) -> Result:
+    with _running:
+        return function(*arguments)
+
+
+def _bound() -> bool:
+    return os.environ.get("TVM_BIND_THREADS") == "1"
+
+
+def _become_caller(threads: int) -> None:
+    """Set up a thread that only calls kernels; its share of the work is that of worker 0."""
+    first = min(os.sched_getaffinity(0))
+    activate(threads)
+    if _bound() and threads > 1:
+        os.sched_setaffinity(0, {first})
