@@ -69,7 +69,8 @@ def build(
     fold_budget
         Most bytes of constants that may be computed from the model's own while it is read, alive
         at a time; by default 4 times the size of the model with its external data, and 256 MiB.
-        Time is limited in proportion. A model that needs more is refused.
+        Time is limited in proportion. As much again goes to tables, such as the indices of a
+        Resize. A model that needs more is refused.
     overrides
         A JSON file, or the mapping it would hold, that names the algorithm of single layers:
         ``{"layer1.*": {"algorithm": "direct"}}``. Or a function, called as
