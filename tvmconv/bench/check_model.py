@@ -11,6 +11,7 @@ from tvmconv.bench.kernel_run import KernelRun, random_operands, relative_error
 from tvmconv.bench.peers.cold import Eviction, cold_call
 from tvmconv.bench.suites import Layer
 from tvmconv.core.decision import Candidate
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.record import Machine
 from tvmconv.report.clock import Clock, clock_of
@@ -81,8 +82,13 @@ def label(offer: Candidate) -> str:
 
 
 def check_layer(
-    layer: Layer, machine: Machine, policy: Policy, rounds: int, seconds: float
-) -> tuple[Measured, ...]:
+    layer: Layer,
+    machine: Machine,
+    policy: Policy,
+    rounds: int,
+    seconds: float,
+    other: Machine | None = None,
+) -> tuple[tuple[Measured, ...], int]:
     """Measure the candidates of one layer in alternating rounds; the model's pick comes first.
 
     Parameters
@@ -95,6 +101,14 @@ def check_layer(
         What selection may choose from.
     rounds, seconds
         Rounds, and the time of one candidate in one round.
+    other
+        Another record of this host, whose candidates are measured as well.
+
+    Returns
+    -------
+    tuple
+        The candidates, with the predictions of ``machine`` where both records offer one, and the
+        index of the pick of ``other``.
 
     Raises
     ------
@@ -104,10 +118,14 @@ def check_layer(
     workload = layer.workload
     if workload.in_channels < machine.channel_block:
         workload = replace(workload, data_layout="NCHW")
-    decision = select(workload, machine, layer=layer.name, policy=policy)
-    rivals = [o for o in decision.rejected if o.cause == "slower"]
-    limit = _MEASURED_WITHIN * decision.chosen.cycles
-    offers = [decision.chosen, *(o for o in rivals if o.cycles <= limit)]
+    offers = _offers(workload, machine, layer.name, policy)
+    picked = 0
+    if other is not None:
+        known = [(o.algorithm, o.config) for o in offers]
+        theirs = _offers(workload, other, layer.name, policy)
+        offers += [o for o in theirs if (o.algorithm, o.config) not in known]
+        first = (theirs[0].algorithm, theirs[0].config)
+        picked = [(o.algorithm, o.config) for o in offers].index(first)
     inputs, constants = random_operands(workload)
     runs = [
         KernelRun(
@@ -128,7 +146,17 @@ def check_layer(
             best[i] = min(best[i], _least(runs[i], seconds))
             for _ in range(_COLD_CALLS):
                 cold[i] = min(cold[i], cold_call(runs[i], evict, runs[i].touch_activations))
-    return tuple(map(Measured, offers, best, cold))
+    return tuple(map(Measured, offers, best, cold)), picked
+
+
+def _offers(
+    workload: Conv2dWorkload, machine: Machine, layer: str, policy: Policy
+) -> list[Candidate]:
+    """The candidates worth measuring, the model's pick first."""
+    decision = select(workload, machine, layer=layer, policy=policy)
+    limit = _MEASURED_WITHIN * decision.chosen.cycles
+    rivals = (o for o in decision.rejected if o.cause == "slower" and o.cycles <= limit)
+    return [decision.chosen, *rivals]
 
 
 def _least(run: Callable[[], None], seconds: float) -> float:
@@ -150,6 +178,7 @@ def check_model_report(
     policy: Policy | None = None,
     rounds: int = 3,
     seconds: float = 0.05,
+    other: Machine | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Report:
     """Compare the model's choice of every layer with the clock's.
@@ -164,6 +193,9 @@ def check_model_report(
         What selection may choose from; the defaults if None.
     rounds, seconds
         Alternating rounds, and the time of one candidate in each.
+    other
+        Another record of this host, such as the shipped one beside a measured one: what its
+        choices lose, from the same measurements.
     tell
         Gets a line for each layer.
 
@@ -177,7 +209,7 @@ def check_model_report(
     rows: list[dict[str, Any]] = []
     details: list[dict[str, Any]] = []
     for layer in {layer.workload: layer for layer in reversed(layers)}.values():
-        found = check_layer(layer, machine, policy, rounds, seconds)
+        found, theirs = check_layer(layer, machine, policy, rounds, seconds, other)
         fastest, cold = min(found, key=lambda m: m.seconds), min(found, key=lambda m: m.cold)
         row = {
             "layer": layer.name,
@@ -193,6 +225,10 @@ def check_model_report(
             "fastest_cold": "the same" if cold is found[0] else label(cold.candidate),
             "fastest_cold_seconds": cold.cold,
             "cold_loss": found[0].cold / cold.cold - 1,
+            "other_picked_seconds": found[theirs].seconds,
+            "other_loss": found[theirs].seconds / fastest.seconds - 1,
+            "other_picked_cold_seconds": found[theirs].cold,
+            "other_cold_loss": found[theirs].cold / cold.cold - 1,
         }
         rows.append(row)
         details += [{"layer": layer.name, **measured.row(clock)} for measured in found]
@@ -213,6 +249,7 @@ def check_model_report(
             "error_budget": policy.error_budget,
             **_losses(rows, ""),
             **_losses(rows, "cold_"),
+            **(_other_losses(rows, other) if other is not None else {}),
         },
         tables=(
             Table("layers", "Layers, the largest loss first", _LAYERS, rows),
@@ -239,3 +276,19 @@ def _losses(rows: Sequence[dict[str, Any]], prefix: str) -> dict[str, Any]:
         f"{prefix}loss_of_total_time": picked / least - 1,
         f"{prefix}layers_picked_otherwise": sum(loss > 0 for loss in losses),
     }
+
+
+def _other_losses(rows: Sequence[dict[str, Any]], other: Machine) -> dict[str, Any]:
+    """The same of the choices by another record."""
+    facts: dict[str, Any] = {"other_rates": other.rates.origin}
+    for prefix in ("", "cold_"):
+        swapped = [
+            {
+                **row,
+                f"{prefix}loss": row[f"other_{prefix}loss"],
+                f"picked_{prefix}seconds": row[f"other_picked_{prefix}seconds"],
+            }
+            for row in rows
+        ]
+        facts |= {f"other_{name}": value for name, value in _losses(swapped, prefix).items()}
+    return facts

@@ -181,7 +181,7 @@ def _check_model(
     from tvmconv.bench import suites as layer_suites
     from tvmconv.bench.check_model import check_model_report
     from tvmconv.core.errors import InputError
-    from tvmconv.machines.targets import resolve_machine
+    from tvmconv.machines.targets import resolve_machine, shipped_machine
     from tvmconv.tvm_runtime.threads import prepare
 
     if len(threads) != 1:
@@ -189,5 +189,13 @@ def _check_model(
     layers = [layer for name in suites for layer in layer_suites.load(name)]
     layers += [layer_suites.parse_layer(problem) for problem in problems]
     machine = resolve_machine(target, threads[0])
+    shipped = shipped_machine(target, threads[0])
     prepare(machine.cores)
-    return check_model_report(layers, machine, rounds=rounds, seconds=seconds, tell=tell)
+    return check_model_report(
+        layers,
+        machine,
+        rounds=rounds,
+        seconds=seconds,
+        other=shipped if shipped != machine else None,
+        tell=tell,
+    )
