@@ -240,7 +240,7 @@ def _lock(descriptor: int, *, unsupported: bool = False) -> bool:
     return True
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
     """Write all bytes to an open file."""
     view = memoryview(data)
     while view:
