@@ -215,10 +215,12 @@ def test_interrupted_between_the_renames(
 
 
 def _first(moves: list[tuple[Path, Path]], count: int) -> None:
-    for file, path in moves[:count]:
+    model = len(moves) > 1  # not the interface that its header includes
+    for file, path in moves[:count] if model else moves:
         if file.exists():
             file.replace(path)
-    raise KeyboardInterrupt
+    if model:
+        raise KeyboardInterrupt
 
 
 def _restore(path: Path, content: dict[str, bytes]) -> None:
