@@ -15,6 +15,7 @@ from tvmconv.core.interrupts import uninterrupted
 from tvmconv.runtime.executable import Executable
 from tvmconv.runtime.library import Library
 from tvmconv.runtime.runner import Runner
+from tvmconv.runtime.weights import weights_path
 
 if TYPE_CHECKING:
     from tvmconv.compile.network import CompiledProgram
@@ -113,6 +114,47 @@ class CompiledModel(ModelFacts, Executable):
             arena_bytes=self.memory.arena_bytes,
             weight_bytes=self.memory.constant_bytes,
         )
+
+    @uninterrupted()
+    def bundle(
+        self,
+        folder: str | Path,
+        name: str | None = None,
+        *,
+        weights: Literal["inside", "separate"] | None = None,
+    ) -> Path:
+        """Save the model with its headers, an example in C and a script that compiles and runs it.
+
+        Parameters
+        ----------
+        folder
+            Made if it does not exist; otherwise empty, or an older bundle.
+        name
+            Of the files in it: letters, digits, ``_``, ``-`` and ``.``; ``"model"`` by default.
+        weights
+            As of :meth:`save`.
+
+        Returns
+        -------
+        Path
+            The shared object in the folder.
+
+        Raises
+        ------
+        ArtifactError
+            As :meth:`save`, and if the folder holds something else.
+        """
+        from tvmconv.artifact.bundle import check_bundle, write_bundle
+
+        place, name = file_path(folder, "folder", ArtifactError), name or "model"
+        check_bundle(place, name)
+        try:
+            place.mkdir(exist_ok=True)
+        except OSError as error:
+            raise ArtifactError(f"cannot write {place}: {error.strerror}") from error
+        path = self.save(place / f"{name}.so", weights=weights, header=True)
+        write_bundle(place, name, self.manifest, weights_path(path).exists())
+        return path
 
     def keep(self, folder: str | Path) -> None:
         """Write what the shared object is linked from, C and kernels, and a script that links it.

@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.verbs import data_of, invoke
 
-VERBS = ("compile", "run", "profile", "explain", "bench")
+VERBS = ("compile", "bundle", "run", "profile", "explain", "bench")
 
 
 @pytest.fixture(scope="module")
