@@ -122,6 +122,7 @@ def build(
     from tvmconv.artifact.record import record_program
     from tvmconv.compile.culprit import failing_kernels
     from tvmconv.compile.network import compile_program
+    from tvmconv.compile.toolchain import Toolchain
     from tvmconv.core.unexpected import carrying, delivered, reported
     from tvmconv.frontend import read_model, to_relax
     from tvmconv.graph.lower import lower
@@ -132,6 +133,8 @@ def build(
 
     report = _stoppable(None if progress is None else carrying(function(progress, "progress")))
     machine = resolve_machine(target, threads)
+    if cc:
+        Toolchain.find(cc)
     if callable(overrides):
         overrides = carrying(overrides)
     policy = make_policy(
