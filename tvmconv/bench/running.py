@@ -14,10 +14,12 @@ from tvmconv.core.errors import InputError, TvmconvError
 from tvmconv.core.files import open_regular
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.summary import model_facts
+from tvmconv.runtime.executable import Executable
 
 if TYPE_CHECKING:
     from tvmconv.core.tensor import TensorInfo
     from tvmconv.model import CompiledModel
+    from tvmconv.remote import RemoteModel
 
 Array = npt.NDArray[Any]
 
@@ -86,7 +88,7 @@ def make_inputs(
 
 
 def run_report(
-    model: CompiledModel,
+    model: CompiledModel | RemoteModel,
     inputs: Mapping[str, Array],
     repeat: int = 1,
     output: Path | None = None,
@@ -97,7 +99,7 @@ def run_report(
     Parameters
     ----------
     model
-        Built or loaded.
+        Built or loaded, here or on a device.
     inputs
         All inputs by name.
     repeat
@@ -118,7 +120,7 @@ def run_report(
             raise TvmconvError(f"cannot write {output}: {error.strerror}") from None
         facts["written"] = str(output)
     expected: dict[str, Array] = {}
-    if onnx is None:
+    if onnx is None or not isinstance(model, Executable):
         timing = model.time(dict(inputs), repeat=repeat)
         ours = list(timing.samples)
     else:

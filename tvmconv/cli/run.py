@@ -31,6 +31,10 @@ def command(
     threads: options.Threads = None,
     shape: options.Shape = None,
     log: options.TuningLog = None,
+    verify: options.Verify = True,
+    rpc: options.Rpc = "",
+    rpc_tracker: options.RpcTracker = "",
+    rpc_key: options.RpcKey = "",
     as_json: options.Json = False,
     save: options.Save = None,
 ) -> None:
@@ -41,15 +45,21 @@ def command(
       tvmconv run resnet18.so --repeat 10
       tvmconv run resnet18.onnx --input input=photo.npy -o result.npz
       tvmconv run resnet18.onnx --compare-onnxruntime
+      tvmconv run resnet18.so --rpc 127.0.0.1:9090
     """
     from tvmconv.bench.running import make_inputs, read_inputs, run_report
-    from tvmconv.cli.opening import open_model
+    from tvmconv.cli.opening import open_where
     from tvmconv.core.errors import InputError
 
     original = onnx or (None if model.suffix == ".so" else model)
     if compare_onnxruntime and original is None:
         raise InputError(f"--compare-onnxruntime needs the ONNX model of {model}: add --onnx FILE")
-    compiled = open_model(model, target, threads, shape, options.Choices(log=log))
-    values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
-    reference = original if compare_onnxruntime else None
-    emit(run_report(compiled, values, repeat, output, reference), as_json, save)
+    if compare_onnxruntime and (rpc or rpc_tracker):
+        raise InputError("--compare-onnxruntime takes turns on this machine; leave out --rpc")
+    where = {"rpc": rpc, "tracker": rpc_tracker, "key": rpc_key}
+    choices = options.Choices(log=log)
+    with open_where(model, target, threads, shape, choices, verify=verify, **where) as compiled:
+        values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
+        reference = original if compare_onnxruntime else None
+        report = run_report(compiled, values, repeat, output, reference)
+    emit(report, as_json, save)

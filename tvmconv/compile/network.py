@@ -20,7 +20,7 @@ from tvmconv.compile.objects import Objects, compile_objects
 from tvmconv.compile.relax_pipeline import scheduled
 from tvmconv.compile.source import Facts, program_source
 from tvmconv.compile.toolchain import SOURCES, Toolchain
-from tvmconv.compile.weights import IN_MEMORY, Bytes, digest, gathered, header, pieces
+from tvmconv.compile.weights import IN_MEMORY, content, digest, gathered
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.version import __version__
 from tvmconv.machines.features import required_features
@@ -29,7 +29,8 @@ from tvmconv.program.collect import collect
 from tvmconv.program.program import Program
 from tvmconv.runtime import forks
 from tvmconv.runtime.binding import Code
-from tvmconv.runtime.library import Library
+from tvmconv.runtime.library import Library, Linked
+from tvmconv.runtime.weights import Bytes
 from tvmconv.tvm_api.types import IRModule
 
 
@@ -156,22 +157,26 @@ class CompiledProgram:
                 self._file = self._linked(None)
             return self._file
 
-    def file_and_weights(self) -> tuple[Library, bytes]:
-        """The shared object of a model whose weights are a file of its own, and their SHA-256."""
+    def linked(self, separate: bool | None = None) -> Linked:
+        """What is saved: with the constants inside, or with a file of weights beside it."""
+        if not separate:
+            return Linked(self.file())
         sha256 = digest(self.program)
         with self._lock:
-            return self._linked(sha256.hex()), sha256
-
-    def write_weights(self, path: Path, sha256: bytes) -> None:
-        """Write the file of weights that belongs to :meth:`file_and_weights`."""
-        with path.open("wb") as file:
-            file.write(header(self.program, sha256))
-            for piece in pieces(self.program):
-                piece.tofile(file)
+            library = self._linked(sha256.hex())
+        return Linked(library, content(self.program, sha256), sha256.hex())
 
     def header(self) -> str:
         """The header of this model, beside ``tvmconv.h``."""
-        return model_header(self.program, self.facts.name)
+        program = self.program
+        return model_header(
+            self.facts.name,
+            program.inputs,
+            program.outputs,
+            layers=len(program.calls),
+            arena_bytes=program.arena_bytes,
+            weight_bytes=program.constant_bytes,
+        )
 
     def keep(self, folder: Path) -> None:
         """Write what the complete shared object is linked from, and how.

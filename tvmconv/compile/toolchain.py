@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-import tvmconv.runtime
-from tvmconv.core.errors import ArtifactError
+from tvmconv.core.arguments import shown
+from tvmconv.core.errors import ArtifactError, ConfigError
+from tvmconv.runtime.library import C_SOURCES
 
-SOURCES = Path(tvmconv.runtime.__file__).parent / "c"
+SOURCES = C_SOURCES
 _COMPILERS = ("cc", "gcc", "clang", "c++", "g++", "clang++")
 # a driver for C++ would take C for its own language
 _C99 = ("-x", "c", "-std=c99", "-O2", "-fPIC", "-fvisibility=hidden", f"-I{SOURCES}")
@@ -54,15 +55,19 @@ class Toolchain:
         ------
         ArtifactError
             If there is none.
+        ConfigError
+            If the named one is none.
         """
-        text = named or os.environ.get("CC") or os.environ.get("CXX")
+        if named:
+            return cls(_words(named))
+        text = os.environ.get("CC") or os.environ.get("CXX")
         text = text or next((name for name in _COMPILERS if shutil.which(name)), "")
         if not text:
             raise ArtifactError(
                 "linking the compiled model needs a C compiler and binutils, none was found; "
                 "install gcc (Debian: apt install gcc libc6-dev) or name one in the variable CC"
             )
-        return cls(tuple(shlex.split(text)))
+        return cls(_words(text))
 
     def link(
         self, output: Path, sources: Mapping[str, str], objects: Sequence[Path], runtime: bytes
@@ -133,6 +138,16 @@ class Toolchain:
                 raise ArtifactError(
                     f"linking with {shlex.join(self.driver)!r} failed:\n{text.strip()[-2000:]}"
                 )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(text))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(f"cc={shown(text)} is no command: {error}") from None
+    if not words:
+        raise ConfigError(f"cc={shown(text)} is no command")
+    return words
 
 
 @lru_cache(maxsize=16)

@@ -105,6 +105,23 @@ def check_destination(path: Path, suffix: str = "") -> None:
         raise ArtifactError(f"{path} is not writable")
 
 
+def check_folder(path: Path) -> None:
+    """Refuse a folder to fill before work is spent on it.
+
+    Raises
+    ------
+    ArtifactError
+        If it is no folder, cannot be made, or is not writable.
+    """
+    if path.is_dir():
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise ArtifactError(f"{path}: the folder is not writable")
+    elif os.path.lexists(path):
+        raise ArtifactError(f"{path} is no folder; name another one")
+    else:
+        check_destination(path)
+
+
 @contextlib.contextmanager
 def replacing(modes: Mapping[Path, int]) -> Iterator[list[int]]:
     """Write files beside their names, and let them take these when the block succeeds.
@@ -240,7 +257,7 @@ def _lock(descriptor: int, *, unsupported: bool = False) -> bool:
     return True
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
     """Write all bytes to an open file."""
     view = memoryview(data)
     while view:

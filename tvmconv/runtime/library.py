@@ -15,16 +15,18 @@ import os
 import struct
 import tempfile
 import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
 
 from ..core import files
 from ..core.errors import ArtifactError
 from . import forks
 from .binding import Code
+from .weights import Bytes, recorded_in
 
+# of the C side; without it in the package for devices
+C_SOURCES = Path(__file__).parent / "c"
 MAX_FILE_BYTES = 1 << 40
 MAX_MANIFEST_BYTES = 1 << 28
 
@@ -49,6 +51,8 @@ class Library:
         The manifest that follows the shared object; empty where none does.
     bytes
         Size of the shared object alone.
+    weights
+        The content of the file of weights beside it; None where they are part of it.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -57,6 +61,7 @@ class Library:
         size = os.fstat(descriptor).st_size
         self.manifest = embedded_manifest(descriptor, size)
         self.bytes = size - (len(self.manifest) + _END.size if self.manifest else 0)
+        self.weights: Bytes | None = None
         self._sha256 = ""
         self._code: Code | None = None
 
@@ -90,9 +95,23 @@ class Library:
             offset += len(chunk)
         return digest.hexdigest()
 
-    def file(self) -> Library:
-        """The complete shared object: this one."""
-        return self
+    def linked(self, separate: bool | None = None) -> Linked:
+        """What is saved of a model that was loaded: what it was loaded from.
+
+        Raises
+        ------
+        ArtifactError
+            If its weights are not where ``separate`` wants them.
+        """
+        if separate not in (None, self.weights is not None):
+            where = "a file of their own" if self.weights is not None else "part of its .so"
+            raise ArtifactError(
+                f"the weights of this model are {where}, which saving a loaded model cannot "
+                "change; build the model again"
+            )
+        if self.weights is None:
+            return Linked(self)
+        return Linked(self, [self.weights], recorded_in(self.weights) or "")
 
     def write_to(self, descriptor: int, manifest: bytes) -> None:
         """Write the shared object and a manifest behind it into another open file."""
@@ -112,11 +131,6 @@ class Library:
                 self._code = self._load()
             return self._code
 
-    @property
-    def weights(self) -> npt.NDArray[np.uint8] | None:
-        """The constants, where they are not part of the shared object; None here."""
-        return None
-
     def _load(self) -> Code:
         # The dynamic linker recognises libraries by name before it looks at the file, and would
         # return an older one that was loaded from the same path: the name must be new.
@@ -124,6 +138,25 @@ class Library:
             link = Path(folder) / "model.so"
             link.symlink_to(f"/proc/self/fd/{self._descriptor}")
             return Code(str(link))
+
+
+@dataclass(frozen=True)
+class Linked:
+    """What is saved of a model.
+
+    Parameters
+    ----------
+    library
+        The shared object.
+    weights
+        The content of the file of weights in pieces; empty where they are part of the library.
+    weights_sha256
+        Hash of the constants in it; empty where there is none.
+    """
+
+    library: Library
+    weights: Iterable[Bytes] = ()
+    weights_sha256: str = ""
 
 
 def embedded_manifest(descriptor: int, size: int) -> bytes:

@@ -19,6 +19,7 @@ from .binding import Code
 from .executable import Executable
 from .library import Library
 from .runner import Runner
+from .weights import map_weights
 
 
 class Model(Executable):
@@ -100,7 +101,8 @@ def load(path: str | Path, *, threads: int | None = None, verify: bool = True) -
     threads
         Threads of one call; those it was built for by default.
     verify
-        Whether to hash the file and compare with its manifest before code is mapped.
+        Whether to hash the file, and separate weights, and compare with its manifest before code
+        is mapped.
 
     Raises
     ------
@@ -117,6 +119,9 @@ def load(path: str | Path, *, threads: int | None = None, verify: bool = True) -
             f"{file} is not the file that its manifest describes: it was damaged or cut short; "
             "copy it again"
         )
+    if sha256 := recorded.get("weights_sha256"):
+        size = manifest["memory"]["constant_bytes"]
+        library.weights = map_weights(file, str(sha256), int(size), verify)
     return Model(library, manifest, count)
 
 
@@ -129,6 +134,7 @@ def _manifest(library: Library, file: Path) -> Any:
     try:
         manifest = json.loads(library.manifest)
         _ = manifest["library"]["bytes"], manifest["library"]["sha256"]
+        _ = int(manifest["memory"]["constant_bytes"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ArtifactError(f"the manifest in {file} is damaged ({error})") from error
     return manifest
