@@ -155,7 +155,7 @@ class Executable(ABC):
 
     def prepare(self) -> None:
         """Load the code and make the first state, which the first call would do otherwise."""
-        self._ready()
+        self._ready().prepare()
 
     def _ready(self) -> Runner:
         if self._runner is None:

@@ -55,6 +55,11 @@ class Runner:
         where = (0, 0) if weights is None else (weights.ctypes.data, weights.nbytes)
         return State(self._code, self._threads, where)
 
+    def prepare(self) -> None:
+        """Have a state for the next call."""
+        if not self._idle:
+            self._idle.append(self.new_state())
+
     def empty_outputs(self) -> list[Array]:
         """Uninitialised arrays for the results."""
         return [empty_aligned(info.shape, info.dtype) for info in self._outputs]
