@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,22 @@ def _first(moves: list[tuple[Path, Path]], count: int) -> None:
 def _restore(path: Path, content: dict[str, bytes]) -> None:
     for name, data in content.items():
         path.with_name(name).write_bytes(data)
+
+
+def test_savers_and_loaders_of_one_name(apart: Path, tripled: Path) -> None:
+    models = [load(apart), load(tripled)]
+
+    def save(model: CompiledModel) -> None:
+        for _ in range(8):
+            model.save(apart)
+
+    with ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(save, model) for model in models]
+        while not all(future.done() for future in running):
+            assert factor_of(apart) in (1, 3)
+        for future in running:
+            future.result()
+    assert sorted(p.suffix for p in apart.parent.iterdir()) == SUFFIXES
 
 
 def test_compilers_that_are_none() -> None:

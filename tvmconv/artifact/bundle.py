@@ -9,6 +9,7 @@ from tvmconv.artifact.manifest import Manifest
 from tvmconv.core import files
 from tvmconv.core.arguments import shown
 from tvmconv.core.errors import ArtifactError
+from tvmconv.core.version import __version__
 from tvmconv.runtime.library import C_SOURCES
 
 _MARK = "# Compiles run.c and runs the model"
@@ -97,7 +98,7 @@ def write_bundle(folder: Path, name: str, manifest: Manifest, separate: bool) ->
     ]
     readme = _README.format(
         title=manifest.model_name or name,
-        version=manifest.versions.get("tvmconv", ""),
+        version=manifest.versions.get("tvmconv", __version__),
         target=f"{manifest.machine.name} ({manifest.machine.mcpu})",
         features=" ".join(manifest.required_features),
         inputs=" ".join(f"input{i}.bin" for i in range(len(manifest.inputs))),
