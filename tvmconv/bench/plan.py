@@ -99,6 +99,7 @@ def make_plan(
     stages: bool = False,
     cold: bool = False,
     memory: bool = False,
+    load: bool = False,
     log: str | None = None,
     relax_pass: bool = False,
 ) -> Plan:
@@ -122,7 +123,7 @@ def make_plan(
         What our rows are; see :func:`tvmconv.bench.variants.parse_variants`.
     batch
         Batch size of every layer, in place of its own.
-    stages, cold, memory
+    stages, cold, memory, load
         What to measure beside warm calls; see :class:`Extras`.
     log, relax_pass
         As of :class:`Plan`.
@@ -158,7 +159,7 @@ def make_plan(
         seconds=seconds,
         shapes=shapes or None,
         algorithms=algorithms,
-        extras=Extras(stages, _last_cache(target) if cold else 0, memory),
+        extras=Extras(stages, _last_cache(target) if cold else 0, memory, load),
         products=products,
         log=log,
         relax_pass=relax_pass,
@@ -235,6 +236,7 @@ def run_plan(
         "stages": plan.extras.stages,
         "cold_cache_bytes": plan.extras.cold_bytes,
         "memory": plan.extras.memory,
+        "load": plan.extras.load,
         "log": plan.log,
     }
     results: list[CaseResult] = []
