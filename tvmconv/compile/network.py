@@ -147,7 +147,7 @@ class CompiledProgram:
         """
         with self._lock:
             if self._library is None:
-                self._library = self._linked(IN_MEMORY.hex(), named=False)
+                self._library = self._linked(IN_MEMORY.hex())
             return self._library
 
     def file(self) -> Library:
@@ -202,18 +202,17 @@ class CompiledProgram:
             (folder / "constants.s").write_text(constants_source("constants.bin", size))
         (folder / "build.sh").write_text(
             "#!/bin/sh\n# Links the model from its parts; run in this folder.\n"
-            f"${{CC:-cc}} -O2 -fPIC -fvisibility=hidden -DTVMCONV_IDENTIFIER={own} "
-            f"-shared -Wl,--gc-sections -Wl,--version-script=exports.map -o model.so \\\n"
+            "${CC:-cc} -O2 -fPIC -fvisibility=hidden "
+            "-shared -Wl,--gc-sections -Wl,--version-script=exports.map -o model.so \\\n"
             f"    {' '.join(parts)} {'kernels/*.o ' if kernels else ''}-lm -lpthread -ldl\n"
         )
 
-    def _linked(self, weights_sha256: str | None, named: bool = True) -> Library:
+    def _linked(self, weights_sha256: str | None) -> Library:
         return link_model(
             self.program,
             self.objects,
             self.facts,
             Toolchain.find(self._cc),
             weights_sha256=weights_sha256,
-            named=named,
             triple=self.machine.triple,
         )

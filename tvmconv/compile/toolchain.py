@@ -99,15 +99,9 @@ class Toolchain:
         files = [str(path) for path in (*compiled, *objects)]
         self._run([*_LINKED, "-o", str(output), *files, *_LIBRARIES])
 
-    def runtime_object(self, identifier: str = "") -> bytes:
-        """Object code of ``runtime.c``; compiled once in a process for each identifier.
-
-        Parameters
-        ----------
-        identifier
-            What gives the model a second name, ``tvmconv_model_<identifier>``.
-        """
-        return _runtime_object(self, identifier)
+    def runtime_object(self) -> bytes:
+        """Object code of ``runtime.c``, which is the same for every model; compiled once."""
+        return _runtime_object(self)
 
     def _run(self, *commands: Sequence[str]) -> None:
         """Run commands side by side."""
@@ -151,10 +145,9 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=16)
-def _runtime_object(toolchain: Toolchain, identifier: str) -> bytes:
-    name = [f"-DTVMCONV_IDENTIFIER={identifier}"] if identifier else []
+def _runtime_object(toolchain: Toolchain) -> bytes:
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         output = Path(folder) / "runtime.o"
         source = SOURCES / "runtime.c"
-        toolchain._run([*_GNU99, *name, "-c", str(source), "-o", str(output)])
+        toolchain._run([*_GNU99, "-c", str(source), "-o", str(output)])
         return output.read_bytes()

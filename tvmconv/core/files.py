@@ -7,7 +7,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -181,7 +180,7 @@ def _move(moves: list[tuple[Path, Path]]) -> None:
 def _new_beside(path: Path, mode: int) -> tuple[Path, int]:
     """A new file beside another one, locked as long as its writer lives."""
     while True:
-        file = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+        file = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
         descriptor = os.open(file, flags, mode)
         if _lock(descriptor, unsupported=True) and os.fstat(descriptor).st_nlink:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.arguments import MOST_THREADS, file_path, whole
-from ..core.decision import KernelCall
 from ..core.errors import ArtifactError
 from ..core.tensor import TensorInfo
 from .binding import Code
@@ -20,6 +19,9 @@ from .executable import Executable
 from .library import Library
 from .runner import Runner
 from .weights import map_weights
+
+if TYPE_CHECKING:
+    from ..core.decision import KernelCall
 
 
 class Model(Executable):
@@ -64,6 +66,8 @@ class Model(Executable):
         return tuple(map(self._call, range(self._code.layers)))
 
     def _call(self, index: int) -> KernelCall:
+        from ..core.decision import KernelCall
+
         layer = self._code.layer(index)
         return KernelCall(
             layer=layer["name"],
