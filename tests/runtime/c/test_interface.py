@@ -62,7 +62,8 @@ def test_visible_names_and_needed_libraries(folder: Path) -> None:
 def test_both_names_are_the_same_functions(folder: Path) -> None:
     model = toolchain.toy(toolchain.compiler(), folder / "twice.so")
     library = ctypes.CDLL(str(model))
-    words = ctypes.c_size_t * 12
+    size = (ctypes.c_uint32 * 2).in_dll(library, "tvmconv_model")[1]
+    words = ctypes.c_size_t * (size // ctypes.sizeof(ctypes.c_size_t))
     usual, own = (
         list(words.in_dll(library, name)) for name in ("tvmconv_model", "tvmconv_model_toy")
     )

@@ -303,17 +303,22 @@ static int32_t report_failure(tvmconv_state *state, int32_t failed, int32_t stat
     return TVMCONV_FAILED;
 }
 
-/* Enters all constants into the page table at once, which is quicker than thousands of faults. Not
- * in create: a model that is loaded to be described reads none. */
+/* Enters constants that are mapped from a file into the page table at once, which is quicker than
+ * thousands of faults. Not in create: a model that is loaded to be described reads none. */
 static void map_constants(tvmconv_state *state) {
     state->has_run = 1;
 #ifdef __linux__
+    static uint32_t linked_are_mapped;
     const int populate_read = 22; /* MADV_POPULATE_READ; before Linux 5.14 nothing happens */
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t start = (uintptr_t)state->constants;
     uintptr_t end = start + (uintptr_t)tvmconv_this_description.weight_bytes;
+    int linked = state->constants == tvmconv_this_program.constants;
+    if (!start || (linked ? __atomic_exchange_n(&linked_are_mapped, 1, __ATOMIC_RELAXED)
+                          : state->weights_mapping == NULL))
+        return;
     start -= start % page;
-    if (state->constants && end > start) madvise((void *)start, end - start, populate_read);
+    madvise((void *)start, end - start, populate_read);
 #endif
 }
 
