@@ -13,7 +13,13 @@ from tvm.script import tirx as T
 from tests.kernels import V3, nodes
 from tests.tir.rewrites import check_same
 from tvmconv import tir
-from tvmconv.tir.pipeline import compile_function, loop_passes, packed_calls, statement_passes
+from tvmconv.tir.pipeline import (
+    bare_calls,
+    compile_function,
+    loop_passes,
+    packed_calls,
+    statement_passes,
+)
 from tvmconv.tir.rewrite import transformed
 from tvmconv.tir.specialise import Specialise
 
@@ -29,7 +35,11 @@ def constructors():
 
 
 PASSES = dict(constructors())
-OWN = [p.info.name for p in (*loop_passes(), *statement_passes()) if "tvmconv" in p.info.name]
+OWN = [
+    p.info.name
+    for p in (*loop_passes(), *statement_passes(), *bare_calls())
+    if "tvmconv" in p.info.name
+]
 
 
 def test_a_pass_is_named_after_what_makes_it():

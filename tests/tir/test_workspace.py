@@ -31,7 +31,7 @@ def scratch(size, dtype="float32"):
     [
         (255, "float32", 0),
         (256, "float32", 1024),
-        (257, "float32", 1028),
+        (257, "float32", 1088),  # in whole units of 64 bytes
         (127, "float64", 0),
         (1023, "int8", 0),
     ],

@@ -18,14 +18,18 @@ _CPU = 1  # kDLCPU
 
 
 def BareFunctions() -> Any:
-    """The pass ``tvmconv.BareFunctions``, in place of TVM's from ``AnnotateEntryFunc`` on.
+    """A pass that gives functions the form in which C calls them, the last of the list.
 
-    A function with a symbol gets a pointer for each buffer parameter, in order, returns 0, or
-    what a parallel loop returned that is not 0, and is exported under its symbol. Pointers are
-    assumed to be multiples of :data:`ALIGNMENT` but for those that the attribute :data:`NATURAL`
-    lists. Where its scratch memory and its threads come from is up to who defines
+    Pattern: a function with a symbol, whose parameters are buffers.
+
+    Rewrite: a pointer for each buffer, in order; the result is 0, or what a parallel loop returned
+    that is not 0. Pointers are assumed to be multiples of :data:`ALIGNMENT` but for those that the
+    attribute :data:`NATURAL` lists. Scratch memory and threads come from whoever defines
     ``__TVMBackendAllocWorkspace``, ``__TVMBackendFreeWorkspace`` and
     ``__TVMBackendParallelLaunch``.
+
+    Why here: in place of TVM's passes from ``AnnotateEntryFunc`` on, which make functions that
+    take tensors in structs and check every field of them in each call.
     """
     from tvm import tirx
 
