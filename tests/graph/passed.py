@@ -6,6 +6,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from tvmconv.transform import ScheduleOperators, SubstituteConv2d
+
 RNG = np.random.default_rng(0)
 
 
