@@ -85,6 +85,10 @@ class CodeCosts:
         Whether asking for weights ahead of their use hides more than the instruction costs.
     spare_registers
         Registers beside accumulators and weights that the product of Winograd's tiles needs.
+    by_lane
+        Whether a multiply-add takes one lane of a vector as the factor of all lanes. Values that
+        tiles spread are then loaded by the vector, which needs no instruction for each, and the
+        steps of a channel block are written out, without prefetches between them.
     """
 
     folded_broadcast: float
@@ -93,6 +97,7 @@ class CodeCosts:
     unrolls_block: bool
     prefetches_weights: bool
     spare_registers: int
+    by_lane: bool = False
 
 
 @dataclass(frozen=True)
