@@ -64,12 +64,19 @@ class TileModel:
 
     def registers(self, oc: int, oh: int, ow: int) -> int:
         """Vector registers of a tile."""
-        return Microkernel(self.machine, oh * ow, oc).registers
+        pixels = oh * len(self._columns(ow))
+        return Microkernel(self.machine, oh * ow, oc).block_registers(pixels)
+
+    def _columns(self, ow: int) -> set[int]:
+        """Columns that a row of a tile reads in all taps: the compiler writes these out, too."""
+        w = self.shape
+        return {x * w.stride_w + s * w.dilation_w for x in range(ow) for s in range(w.kernel_w)}
 
     def tiles(self) -> list[tuple[int, int, int]]:
         """Every tile that the register file holds, as a default may use it."""
         w, limit = self.shape, self.machine.vector_registers
-        if w.kernel_w > 1 and self.machine.code.unrolls_block:
+        code = self.machine.code
+        if w.kernel_w > 1 and code.unrolls_block and not code.by_lane:
             limit -= 1
         return [
             (oc, oh, ow)
@@ -158,7 +165,7 @@ class TileModel:
         2 % on ResNet-50's, up to a half where a tile fills the registers) there are none.
         """
         machine = self.machine
-        if not machine.code.prefetches_weights:
+        if machine.code.by_lane or not machine.code.prefetches_weights:
             return False
         tiles = self._places(config.int("oh"), config.int("ow"))
         if self.taps > 1:

@@ -51,6 +51,7 @@ _CORTEX_A72 = Machine(
         # a line holds the four channels of four pixels: a prefetch a pixel asks for it four times
         prefetches_weights=False,
         spare_registers=2,
+        by_lane=True,
     ),
 )
 
