@@ -30,9 +30,7 @@ def test_the_channels_of_a_pixel_are_lanes_of_one_vector():
             y[T.Ramp(0, 1, 4)] = (
                 T.Shuffle([x[T.Ramp(i * 4 + 4, 1, 4)]], [3, 3, 3, 3]) * y[T.Ramp(0, 1, 4)]
             )
-            y[T.Ramp(0, 1, 4)] = (
-                T.Shuffle([x[T.Ramp(0, 1, 4)]], [2, 2, 2, 2]) * y[T.Ramp(0, 1, 4)]
-            )
+            y[T.Ramp(0, 1, 4)] = T.Shuffle([x[T.Ramp(0, 1, 4)]], [2, 2, 2, 2]) * y[T.Ramp(0, 1, 4)]
 
     check(ByLane(), marked_lanes(before, 4), marked_lanes(expected, 4))
     # only machines whose multiply-adds take lanes ask for it

@@ -85,12 +85,22 @@ class Microkernel:
         if loaded * steps > self.machine.l1d_bytes // 2:
             step += _L2_SHOWN * loaded / self.machine.rates.l2
         accumulators = self.rows * self.vectors
-        return steps * (step + _STEP_CYCLES / written_out) + _TILE_CYCLES + _STORE_CYCLES * accumulators
+        return (
+            steps * (step + _STEP_CYCLES / written_out)
+            + _TILE_CYCLES
+            + _STORE_CYCLES * accumulators
+        )
 
 
 def most_rows(machine: Machine, vectors: int, spare: int = 0) -> int:
     """Rows of the tallest tile of so many vectors that leaves ``spare`` registers free."""
     return (machine.vector_registers - vectors - 1 - spare) // vectors
+
+
+def most_pixels(machine: Machine, vectors: int, spare: int = 0) -> int:
+    """Rows of the tallest tile as above, by :meth:`Microkernel.block_registers`."""
+    each = vectors + int(machine.code.by_lane)
+    return (machine.vector_registers - vectors - 1 - spare) // each
 
 
 def check_registers(machine: Machine, needed: int, tile: str) -> None:

@@ -124,13 +124,24 @@ class TileModel:
         """The cheapest tile; among equals the one with fewer rows and more pixels."""
         padded = self.shape.has_padding
 
-        def cost(tile: tuple[int, int, int]) -> tuple[float, int, int]:
+        by_lane = self.machine.code.by_lane
+
+        def cost(tile: tuple[int, int, int]) -> tuple[float, int, bool, int]:
             oc, oh, ow = tile
             # written-out border rows cost instruction fetches that cycles() does not count
             fetch = 1.04 if oh > 1 and padded else 1.0
-            return self.cycles(oc, oh, ow) * fetch, oh, -ow
+            return (
+                self.cycles(oc, oh, ow) * fetch,
+                oh,
+                by_lane and self.shape.out_width % ow > 0,
+                -ow,
+            )
 
-        return min(self.tiles(), key=cost)
+        tiles = self.tiles()
+        if by_lane and self.out_blocks > 1:
+            # of one block, each pixel serves half the multiply-adds, and LLVM computes its address
+            tiles = [tile for tile in tiles if tile[0] > 1]
+        return min(tiles, key=cost)
 
     def block(self, oc: int, oh: int, ow: int) -> int:
         """Tiles of a pixelwise layer that share one pass over all weights; 0: all.
