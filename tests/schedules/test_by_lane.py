@@ -112,7 +112,7 @@ def test_default_tiles_are_the_largest_that_fit_with_their_pixels():
 def test_tiles_that_would_spill_and_prefetches_are_refused(knobs):
     workload = Conv2dWorkload.parse(LAYERS[0])
     config = default_config("direct", workload, CORES[1], **knobs)
-    with pytest.raises(ConfigError, match="registers|fetch_input"):
+    with pytest.raises(ConfigError, match=r"registers|fetch_input"):
         make_kernel(workload, CORES[1], "direct", config)
 
 
