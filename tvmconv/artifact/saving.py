@@ -82,8 +82,10 @@ def settle(path: Path) -> None:
         files.remove_abandoned(record)
 
 
-def open_artifact(path: Path, verify: bool = True) -> tuple[Manifest, Library]:
+def open_artifact(path: Path, verify: bool = True, to_run: bool = True) -> tuple[Manifest, Library]:
     """Read and check both files; no code of the library is mapped.
+
+    Where it is not ``to_run`` here, it may be for another processor.
 
     Raises
     ------
@@ -108,7 +110,8 @@ def open_artifact(path: Path, verify: bool = True) -> tuple[Manifest, Library]:
                 f"{record} is not the manifest that {path} holds: one of the two was damaged, "
                 "replaced or edited; save the model again"
             )
-    check_features(manifest, str(path))
+    if to_run:
+        check_features(manifest, str(path))
     found, expected = f"{library.bytes} bytes", f"{manifest.library_bytes} bytes"
     if verify and found == expected:
         found, expected = (f"sha256 {h[:12]}..." for h in (library.sha256, manifest.library_sha256))

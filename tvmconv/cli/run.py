@@ -27,6 +27,12 @@ def command(
         Optional[Path],  # noqa: UP045
         typer.Option(help="The ONNX model of a .so, for the comparison."),
     ] = None,
+    emulate: Annotated[
+        bool,
+        typer.Option(
+            "--emulate", help="Call a .so for another processor once, under qemu's user mode."
+        ),
+    ] = False,
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
@@ -41,15 +47,25 @@ def command(
       tvmconv run resnet18.so --repeat 10
       tvmconv run resnet18.onnx --input input=photo.npy -o result.npz
       tvmconv run resnet18.onnx --compare-onnxruntime
+      tvmconv run resnet18.so --emulate
     """
-    from tvmconv.bench.running import make_inputs, read_inputs, run_report
+    from tvmconv.bench.running import emulated_report, make_inputs, read_inputs, run_report
     from tvmconv.cli.opening import open_model
     from tvmconv.core.errors import InputError
 
     original = onnx or (None if model.suffix == ".so" else model)
     if compare_onnxruntime and original is None:
         raise InputError(f"--compare-onnxruntime needs the ONNX model of {model}: add --onnx FILE")
+    reference = original if compare_onnxruntime else None
+    if emulate:
+        if model.suffix != ".so":
+            raise InputError(f"--emulate takes a saved .so, not {model}; compile it first")
+        emit(
+            emulated_report(model, read_inputs(inputs or []), seed, output, reference),
+            as_json,
+            save,
+        )
+        return
     compiled = open_model(model, target, threads, shape, options.Choices(log=log))
     values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
-    reference = original if compare_onnxruntime else None
     emit(run_report(compiled, values, repeat, output, reference), as_json, save)

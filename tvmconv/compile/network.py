@@ -19,7 +19,7 @@ from tvmconv.compile.link import (
 from tvmconv.compile.objects import Objects, compile_objects
 from tvmconv.compile.relax_pipeline import scheduled
 from tvmconv.compile.source import Facts, program_source
-from tvmconv.compile.toolchain import SOURCES, Toolchain
+from tvmconv.compile.toolchain import SOURCES, Toolchain, usual_driver
 from tvmconv.compile.weights import IN_MEMORY, Bytes, digest, gathered, header, pieces
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.version import __version__
@@ -195,9 +195,10 @@ class CompiledProgram:
             write_constants(self.program, folder / "constants.bin")
             size = self.program.constant_bytes
             (folder / "constants.s").write_text(constants_source("constants.bin", size))
+        compiler = usual_driver(self.machine.triple)
         (folder / "build.sh").write_text(
             "#!/bin/sh\n# Links the model from its parts; run in this folder.\n"
-            f"${{CC:-cc}} -O2 -fPIC -fvisibility=hidden -DTVMCONV_IDENTIFIER={own} "
+            f"${{CC:-{compiler}}} -O2 -fPIC -fvisibility=hidden -DTVMCONV_IDENTIFIER={own} "
             f"-shared -Wl,--gc-sections -Wl,--version-script=exports.map -o model.so \\\n"
             f"    {' '.join(parts)} {'kernels/*.o ' if kernels else ''}-lm -lpthread -ldl\n"
         )
@@ -207,7 +208,7 @@ class CompiledProgram:
             self.program,
             self.objects,
             self.facts,
-            Toolchain.find(self._cc),
+            Toolchain.find(self._cc, self.machine.triple),
             weights_sha256=weights_sha256,
             named=named,
             triple=self.machine.triple,
