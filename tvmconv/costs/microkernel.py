@@ -47,8 +47,7 @@ class Microkernel:
         """Registers where the steps of a channel block are written out.
 
         The compiler moves loads ahead of the steps: beside :attr:`registers` it keeps so many
-        vectors of pixels. That the weights of one step are all there at once was read from LLVM's
-        code of 60 tiles: those that need more than the file has spilled, others did not.
+        vectors of pixels. In LLVM's code of 86 tiles none that fits by this count spilled.
         """
         return self.registers + (pixels if self.machine.code.by_lane else 0)
 
