@@ -108,6 +108,18 @@ def test_default_tiles_are_the_largest_that_fit_with_their_pixels():
         assert model.registers(*tile) <= 32
 
 
+@pytest.mark.parametrize("shape", ["ih60oc32kh31", "ih99oc32kh31sh4dh2", "ih60oc3kh1kw41"])
+def test_wide_kernels_have_tiles_too(shape):
+    """Their taps are a loop, which keeps no pixels."""
+    workload = Conv2dWorkload.parse(f"ic16{shape}")
+    kernel = make_kernel(workload, CORES[1], "direct")
+    tile = (kernel.config.int(name) for name in ("oc", "oh", "ow"))
+    assert TileModel(workload, CORES[1]).registers(*tile) <= 32
+    body = hot_loop(kernel)
+    assert matching(_LANE, body)
+    assert not matching(_STACK, body)
+
+
 @pytest.mark.parametrize("knobs", [{"ow": 10}, {"oc": 4, "ow": 6}, {"fetch_input": 1}], ids=str)
 def test_tiles_that_would_spill_and_prefetches_are_refused(knobs):
     workload = Conv2dWorkload.parse(LAYERS[0])

@@ -20,6 +20,8 @@ from tvmconv.machines.record import Machine
 # Cycles by which the pixels of one row and channel block of a tile arrive late: each such run lies
 # elsewhere. Fitted to direct against im2col, whose panels are read in order, on 58 layers.
 _RUN_CYCLES = 5.0
+# taps of a row beyond which LLVM keeps the loop over them
+_WRITTEN_TAPS = 15
 # Statements in unrolled border copies beyond which compiling takes too long
 _MOST_STATEMENTS = 2500
 
@@ -68,9 +70,10 @@ class TileModel:
         return Microkernel(self.machine, oh * ow, oc).block_registers(pixels)
 
     def _columns(self, ow: int) -> set[int]:
-        """Columns that a row of a tile reads in all taps: the compiler writes these out, too."""
+        """Columns that a row of a tile reads in the taps that the compiler writes out, too."""
         w = self.shape
-        return {x * w.stride_w + s * w.dilation_w for x in range(ow) for s in range(w.kernel_w)}
+        taps = range(min(w.kernel_w, _WRITTEN_TAPS))
+        return {x * w.stride_w + s * w.dilation_w for x in range(ow) for s in taps}
 
     def tiles(self) -> list[tuple[int, int, int]]:
         """Every tile that the register file holds, as a default may use it."""
