@@ -44,7 +44,7 @@ def networks(only: list[str]) -> Iterator[Entry]:
         for machine in (V3, V4) if not only or name in only else ():
             model = build(factory(), machine, threads=1, log="none")
             chosen = {d.layer: [d.chosen.algorithm, str(d.chosen.config)] for d in model.decisions}
-            yield f"{name} {machine.name}", b"".join(model._library._objects), chosen
+            yield f"{name} {machine.name}", b"".join(model._library.objects.code.values()), chosen
 
 
 def kernels(configs: dict[str, Any] | None) -> Iterator[Entry]:

@@ -40,6 +40,7 @@ def build(
     overrides: Overrides | None = None,
     finite: bool = True,
     log: str | os.PathLike[str] | None = None,
+    cc: str = "",
     progress: Progress | None = None,
 ) -> CompiledModel:
     """Compile an ONNX model for one machine.
@@ -84,6 +85,10 @@ def build(
     log
         Tuning log whose records go before those of the user's and the shipped logs; ``"none"``
         builds without any.
+    cc
+        The C compiler that links the model, with options as in a shell, e.g.
+        ``"clang --target=aarch64-linux-gnu"``; by default that of the variables ``CC`` and
+        ``CXX``, or the first that is installed. A saved model needs none.
     progress
         Called as ``progress(stage, done, total)`` while building.
 
@@ -118,6 +123,7 @@ def build(
     from tvmconv.artifact.record import record_program
     from tvmconv.compile.culprit import failing_kernels
     from tvmconv.compile.network import compile_program
+    from tvmconv.compile.toolchain import Toolchain
     from tvmconv.core.unexpected import carrying, delivered, reported
     from tvmconv.frontend import read_model, to_relax
     from tvmconv.graph.lower import lower
@@ -130,6 +136,8 @@ def build(
         progress = carrying(function(progress, "progress"), "progress")
     report = _stoppable(progress)
     machine = resolve_machine(target, threads)
+    if cc:
+        Toolchain.find(cc, machine.triple)
     if callable(overrides):
         overrides = carrying(overrides, "overrides")
     policy = make_policy(
@@ -158,7 +166,7 @@ def build(
         report("generate code", 0, 1)
         with reported(lambda: failing_kernels(lowered.mod, lowered.calls, machine)):
             code = compile_program(
-                lowered, machine, loaded.inputs, loaded.outputs, name=loaded.name
+                lowered, machine, loaded.inputs, loaded.outputs, name=loaded.name, cc=cc
             )
         with reported("recording the model"):
             manifest = record_program(

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tvmconv.artifact.facts import ModelFacts
 from tvmconv.artifact.manifest import Manifest, check_features
 from tvmconv.artifact.saving import open_artifact, save_artifact
-from tvmconv.core.arguments import MOST_THREADS, file_path, whole
-from tvmconv.core.errors import ArtifactError
+from tvmconv.core.arguments import MOST_THREADS, file_path, shown, whole
+from tvmconv.core.errors import ArtifactError, ConfigError
 from tvmconv.core.interrupts import uninterrupted
 from tvmconv.runtime.executable import Executable
 from tvmconv.runtime.library import Library
 from tvmconv.runtime.runner import Runner
+from tvmconv.runtime.weights import weights_path
 
 if TYPE_CHECKING:
     from tvmconv.compile.network import CompiledProgram
@@ -51,7 +52,13 @@ class CompiledModel(ModelFacts, Executable):
         return explain_report(self)
 
     @uninterrupted()
-    def save(self, path: str | Path) -> Path:
+    def save(
+        self,
+        path: str | Path,
+        *,
+        weights: Literal["inside", "separate"] | None = None,
+        header: bool = False,
+    ) -> Path:
         """Write the model, and beside it a readable copy of its manifest.
 
         The shared object holds the manifest too, so that one renaming switches from an old model
@@ -64,6 +71,13 @@ class CompiledModel(ModelFacts, Executable):
         path
             Name of the shared object, ending in ``.so``; the manifest gets the same name ending
             in ``.json``.
+        weights
+            Where the constants are: ``"inside"`` the shared object, or ``"separate"``, in a file
+            of the same name ending in ``.weights``, which belongs beside it. Inside by default;
+            a loaded model keeps what it has.
+        header
+            Whether to write a C header too, of the same name ending in ``.h``: the model's own
+            symbol and its sizes; and ``tvmconv.h``, which it includes.
 
         Returns
         -------
@@ -73,12 +87,95 @@ class CompiledModel(ModelFacts, Executable):
         Raises
         ------
         ArtifactError
-            If the name is unsuitable, the folder is missing or not writable, writing fails, or
-            the manifest would replace a file that is none.
+            If the name is unsuitable, the folder is missing or not writable, writing fails, a
+            file would be replaced that is none of tvmconv's, or a loaded model's weights are
+            wanted elsewhere.
         """
+        destination = file_path(path, "path", ArtifactError)
+        if weights not in (None, "inside", "separate"):
+            raise ConfigError(f"weights={shown(weights)} must be 'inside' or 'separate'")
+        separate = None if weights is None else weights == "separate"
         return save_artifact(
-            self.manifest, self._library.file, file_path(path, "path", ArtifactError)
+            self.manifest,
+            lambda: self._library.linked(separate),
+            destination,
+            self._header if header else None,
+            separate is True or (separate is None and bool(self.manifest.weights_sha256)),
         )
+
+    def _header(self) -> str:
+        from tvmconv.compile.header import model_header
+
+        return model_header(
+            self.name,
+            self.inputs,
+            self.outputs,
+            layers=len(self.calls),
+            arena_bytes=self.memory.arena_bytes,
+            weight_bytes=self.memory.constant_bytes,
+        )
+
+    @uninterrupted()
+    def bundle(
+        self,
+        folder: str | Path,
+        name: str | None = None,
+        *,
+        weights: Literal["inside", "separate"] | None = None,
+    ) -> Path:
+        """Save the model with its headers, an example in C and a script that compiles and runs it.
+
+        Parameters
+        ----------
+        folder
+            Made if it does not exist; otherwise empty, or an older bundle.
+        name
+            Of the files in it: letters, digits, ``_``, ``-`` and ``.``; ``"model"`` by default.
+        weights
+            As of :meth:`save`.
+
+        Returns
+        -------
+        Path
+            The shared object in the folder.
+
+        Raises
+        ------
+        ArtifactError
+            As :meth:`save`, and if the folder holds something else.
+        """
+        from tvmconv.artifact.bundle import check_bundle, write_bundle
+
+        place, name = file_path(folder, "folder", ArtifactError), name or "model"
+        check_bundle(place, name)
+        try:
+            place.mkdir(exist_ok=True)
+        except OSError as error:
+            raise ArtifactError(f"cannot write {place}: {error.strerror}") from error
+        path = self.save(place / f"{name}.so", weights=weights, header=True)
+        write_bundle(place, name, self.manifest, weights_path(path).exists())
+        return path
+
+    def keep(self, folder: str | Path) -> None:
+        """Write what the shared object is linked from, C and kernels, and a script that links it.
+
+        Parameters
+        ----------
+        folder
+            Made if it does not exist.
+
+        Raises
+        ------
+        ArtifactError
+            If the model was loaded: its parts are known where it is built. Or if writing fails.
+        """
+        place = file_path(folder, "folder", ArtifactError)
+        if isinstance(self._library, Library):
+            raise ArtifactError(f"model {self.name!r} was loaded; its parts are kept at a build")
+        try:
+            self._library.keep(place)
+        except OSError as error:
+            raise ArtifactError(f"cannot write {place}: {error.strerror or error}") from error
 
     @uninterrupted()
     def _start(self) -> Runner:
@@ -110,12 +207,13 @@ def load(path: str | Path, *, threads: int | None = None, verify: bool = True) -
     Parameters
     ----------
     path
-        The shared object; its manifest ``<name>.json`` stands beside it.
+        The shared object; its manifest ``<name>.json`` stands beside it, and ``<name>.weights``
+        where these are separate.
     threads
         Threads of one call; those it was built for by default.
     verify
-        Whether to hash the shared object and compare with its manifest, which reads all of it:
-        about a tenth of a second for 160 MB.
+        Whether to hash the shared object and separate weights and compare with the manifest,
+        which reads all of them: about a tenth of a second for 160 MB.
 
     Raises
     ------

@@ -16,9 +16,10 @@ import pytest
 from tests.small_network import small_network
 from tvmconv.bench.cases import write_layer_case, write_model_case
 from tvmconv.bench.gemm_run import write_gemm_case
+from tvmconv.bench.lane import Extras
 from tvmconv.bench.peers import OWN, PEERS
 from tvmconv.bench.plan import make_plan
-from tvmconv.bench.rounds import write_reference
+from tvmconv.bench.rounds import Field, write_reference
 from tvmconv.bench.variants import Variant
 from tvmconv.bench.worker_process import Contender, WorkerProcess
 from tvmconv.core.gemm_workload import GemmWorkload
@@ -100,6 +101,37 @@ def test_small_network(workers, name, tmp_path):
     assert info.flops > 0
     write_reference(Contender("reference", PEERS["onnxruntime"].module, sys.executable), tmp_path)
     assert check(worker, tmp_path, name) is None
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "ncnn", "mnn", "tvmconv"])
+def test_files_are_loaded_in_fresh_processes(name, tmp_path):
+    path = tmp_path / "small.onnx"
+    onnx.save(small_network(), path)
+    info = write_model_case(tmp_path, path, None)
+    write_reference(Contender("reference", PEERS["onnxruntime"].module, sys.executable), tmp_path)
+    contender = Contender(name, {**PEERS, **OWN}[name].module, sys.executable, (("log", "none"),))
+    with Field([contender], 1, (), Extras(load=True)) as contest:
+        contest.hello()
+        if contest.absent:
+            pytest.skip(contest.absent[name])
+        (entry,) = contest.measure(tmp_path, info, 1, 0.001, {}).entries
+    assert entry.status == "ok", entry.message
+    assert entry.facts["file_bytes"] > 1000
+    assert 0 < entry.facts["first_call_seconds"] < 60 > entry.facts["load_seconds"] > 0
+    assert entry.facts["load_bytes"] > 0
+
+
+def test_layers_have_no_file_of_their_own(tmp_path):
+    folder = tmp_path / "layer"
+    folder.mkdir()
+    write_layer_case(folder, Conv2dWorkload.parse("ic16ih14oc32kh3ph1"))
+    worker = WorkerProcess(Contender("tvmconv", OWN["tvmconv"].module, sys.executable), 1)
+    try:
+        options = {"workload": "ic16ih14oc32kh3ph1"}
+        answer = worker.ask(300, do="export", folder=str(folder), options=options)
+    finally:
+        worker.close()
+    assert "only models" in answer["unsupported"]
 
 
 def test_symbolic_shapes_reach_the_peers(workers, tmp_path):

@@ -16,6 +16,12 @@ from tvmconv.core.errors import InputError
 from tvmconv.core.workload import Conv2dWorkload
 
 PROBLEM = "mb1ic16ih10iw10oc16oh8ow8kh3kw3"
+LOADED = {
+    "file_bytes": 2 << 20,
+    "load_seconds": 0.004,
+    "first_call_seconds": 0.002,
+    "load_bytes": 5 << 20,
+}
 FACTS = {"multiplies": 250, "workspace_bytes": 1024, "packed_weight_bytes": 9216}
 MIB = 2**20
 
@@ -160,3 +166,14 @@ def test_many_samples_are_thinned_by_rank():
     many = _thinned([float(i) for i in range(1000, -1, -1)])
     assert len(many) == 65
     assert (many[0], many[32], many[-1]) == (0.0, 500.0, 1000.0)
+
+
+def test_files_that_were_loaded_have_a_table():
+    rows = (
+        entry("tvmconv", 4e-6, facts=LOADED),
+        entry("torch", 8e-6),
+        Entry("mnn", "wrong", facts=LOADED),
+    )
+    loaded = CaseResult("net", "model", "", 1000, 1, 2, rows)
+    (row,) = tables(loaded, memory=False)["loading"]
+    assert row == {"case": "net", "threads": 2, "contender": "tvmconv", **LOADED}

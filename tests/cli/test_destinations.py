@@ -39,6 +39,9 @@ WRITTEN = [
     for _, declaration in files_of(function)
     if declaration.callback is not None
 ]
+FOLDERS = {(("compile",), "--keep"), (("bundle",), "-o")}
+# what else must be given
+NAMED = {("compile",): ("-o",), ("bundle",): ("-o",)}
 
 
 def test_every_file_is_either_read_or_checked() -> None:
@@ -56,10 +59,14 @@ def test_a_bad_destination_is_the_first_error(
     """The model does not exist either: who reads it first says so."""
     (tmp_path / "file").write_text("")
     name = "x.so" if words == ("compile",) else "x"
-    (tmp_path / "folder" / name).mkdir(parents=True)
+    (tmp_path / "folder").mkdir()
+    if (words, option) in FOLDERS:
+        (tmp_path / "folder" / name).write_text("")
+    else:
+        (tmp_path / "folder" / name).mkdir()
     places = [tmp_path / "file" / name, tmp_path / "folder" / name]
     model = [] if words == ("bench",) else ["missing.onnx"]
-    needed = ["-o", tmp_path / "fine.so"] if words == ("compile",) and option == "--save" else []
+    needed = ["-o", tmp_path / "fine.so"] if words in NAMED and option not in NAMED[words] else []
     for place in places:
         result = invoke(*words, *model, *needed, option, place)
         assert result.exit_code == 1, result.output

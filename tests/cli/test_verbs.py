@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.verbs import data_of, invoke
 
-VERBS = ("compile", "run", "profile", "explain", "bench")
+VERBS = ("compile", "bundle", "run", "profile", "explain", "bench")
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +143,21 @@ def test_compile_takes_overrides(folder: Path):
     assert {"algorithm": "winograd", "layers": 1} in report["algorithms"]
 
 
+def test_compile_writes_what_belongs_to_the_module(folder: Path, tmp_path: Path):
+    words = ("compile", folder / "small.onnx", "-o", tmp_path / "s.so", "--threads", 1)
+    options = ("--header", "--weights", "separate", "--keep", tmp_path / "parts", "--cc", "cc -g0")
+    report = data_of(*words, "--shape", "input:1x3x21x20", *options)
+    for name, file in (("header", "s.h"), ("interface", "tvmconv.h"), ("weights", "s.weights")):
+        assert report[name] == str(tmp_path / file)
+        assert (tmp_path / file).is_file()
+    subprocess.run(["sh", "build.sh"], cwd=tmp_path / "parts", check=True)
+    assert (tmp_path / "parts/model.so").is_file()
+    values = data_of("run", tmp_path / "s.so", "--no-verify")["values"]
+    assert values == data_of("run", tmp_path / "s.so")["values"]
+    (tmp_path / "s.weights").unlink()
+    assert "s.weights is missing" in invoke("run", tmp_path / "s.so").stderr
+
+
 def test_builds_take_a_log_and_finished_modules_do_not(folder: Path, library: Path):
     words = (folder / "small.onnx", "--shape", "input:1x3x21x20", "--threads", 1)
     assert data_of("run", *words, "--log", "none")["values"]
@@ -160,6 +175,11 @@ def test_builds_take_a_log_and_finished_modules_do_not(folder: Path, library: Pa
         (("compile", "a.so", "-o", "b.so"), "built already"),
         (("compile", "small.onnx", "-o", "b.so", "--shape", "input=1x3"), "--shape"),
         (("compile", "small.onnx", "-o", "b.so", "--target", "z80"), "z80"),
+        (("compile", "small.onnx", "-o", "b.so", "--weights", "away"), "--weights"),
+        (("compile", "small.onnx", "-o", "b.so", "--cc", "'"), "is no command"),
+        (("compile", "small.onnx", "-o", "tvmconv.so", "--header"), "tvmconv's own"),
+        (("bundle", "small.so", "-o", "b", "--no-winograd"), "built already"),
+        (("run", "small.onnx", "--no-verify"), "--no-verify"),
         (("run", "small.so", "--shape", "input:1x3x21x20"), "built already"),
         (("run", "small.so", "--input", "other=gone.npy"), "gone.npy"),
         (("run", "small.so", "--compare-onnxruntime"), "--onnx"),

@@ -72,9 +72,14 @@ def test_the_library_of_this_process_finds_weights_in_memory(model):
     opened.close()
 
 
+def write_weights(linked, path):
+    path.write_bytes(b"".join(piece.tobytes() for piece in linked.weights))
+
+
 def test_weights_in_a_file_of_their_own(model, tmp_path):
-    library, sha256 = model.file_and_weights()
-    model.write_weights(tmp_path / "model.weights", sha256)
+    linked = model.linked(separate=True)
+    library = linked.library
+    write_weights(linked, tmp_path / "model.weights")
     with (tmp_path / "model.so").open("wb") as copy:
         os.sendfile(copy.fileno(), library._descriptor, 0, library.bytes)
     opened = CModel(tmp_path / "model.so")
@@ -83,10 +88,8 @@ def test_weights_in_a_file_of_their_own(model, tmp_path):
 
 
 def test_weights_of_another_model_are_refused(model, tmp_path):
-    library, _ = model.file_and_weights()
-    other = compiled(factor=2)
-    _, sha256 = other.file_and_weights()
-    other.write_weights(tmp_path / "other.weights", sha256)
+    library = model.linked(separate=True).library
+    write_weights(compiled(factor=2).linked(separate=True), tmp_path / "other.weights")
     with pytest.raises(RuntimeError, match="another model"):
         CModel.of(library, weights_path=str(tmp_path / "other.weights").encode())
 

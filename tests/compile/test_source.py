@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.compile.toy_program import HOSTILE, WIDTH, facts, operand, toy
+from tests.compile.toy_program import HOSTILE, WIDTH, facts, objects, operand, toy
 from tvmconv.compile.c_text import comment, identifier, literal, whole
-from tvmconv.compile.header import model_header
+from tvmconv.compile.network import CompiledProgram
 from tvmconv.compile.source import program_source
 from tvmconv.compile.toolchain import SOURCES
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
+from tvmconv.machines.x86 import MACHINES
 from tvmconv.program.program import Place, Program
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-Wtrigraphs", "-Wcomment"]
@@ -76,10 +77,14 @@ def test_a_program_without_anything(compiler, tmp_path):
     check(compiler, program_source(empty, facts("")), tmp_path)
 
 
+def header_of(program, name):
+    return CompiledProgram(program, objects(), facts(name), MACHINES["x86-64-v3"]).header()
+
+
 @each_compiler
 def test_header_compiles_as_c_and_cpp(compiler, tmp_path):
     for index, name in enumerate(["resnet18", "3 größe/*", "*/", ""]):
-        text = model_header(renamed(HOSTILE), name)
+        text = header_of(renamed(HOSTILE), name)
         check(compiler, text + "\nint unused;\n", tmp_path)
         header = tmp_path / f"{index}.hpp"
         header.write_text(text)
@@ -147,10 +152,11 @@ def test_offsets_beyond_two_gigabytes(compiler, tmp_path):
         "int main(void) {\n"
         "    const void *inputs[] = {(const void *)64};\n"
         "    tvmconv_frame frame = {inputs, NULL, (char *)8192, (char *)4096, NULL, 0};\n"
-        "    return run(&frame);\n}\nint64_t tvmconv_now(void) { return 0; }\n"
+        "    return run(&frame);\n}\n"
     )
     check(compiler, text + main, tmp_path)
-    subprocess.run([compiler, tmp_path / "text.o", "-o", tmp_path / "text"], check=True)
+    parts = [tmp_path / "text.o", f"-I{SOURCES}", SOURCES / "runtime.c", "-lpthread", "-ldl"]
+    subprocess.run([compiler, *parts, "-o", tmp_path / "text"], check=True)
     assert subprocess.run([tmp_path / "text"], check=False).returncode == 0
 
 

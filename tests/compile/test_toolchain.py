@@ -65,7 +65,10 @@ def test_usual_names(
     ("triple", "message"),
     [
         (GNU, r"install aarch64-linux-gnu-gcc \(Debian: apt install gcc-aarch64-linux-gnu libc6-"),
-        (MUSL, r"for it, none was found; name a compiler in the variable CC, such as aarch64-lin"),
+        (
+            MUSL,
+            r"for it, none was found; name one by --cc or in the variable CC, such as aar",
+        ),
         (ANDROID, r"such as aarch64-linux-android21-clang with its folder"),
     ],
 )

@@ -73,6 +73,36 @@ def test_padding_of_any_type(dtype: str) -> None:
     np.testing.assert_array_equal(run(model, {"x": x}, whole_build)[0], expected)
 
 
+UNSIGNED, SIGNED = ("uint8", "uint16", "uint32", "uint64"), ("int8", "int16", "int32", "int64")
+
+
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("operator", ["ArgMax", "ArgMin"])
+def test_places_of_extremes(operator: str, last: int) -> None:
+    """Rows of a type's smallest or largest number alone among them."""
+    for dtype in (*UNSIGNED, *SIGNED, "float16", "float32", "float64"):
+        is_float = dtype.startswith("float")
+        ends = (-np.inf, np.inf) if is_float else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        low, high = (np.array(end, dtype) for end in ends)
+        x = np.array([[low] * 3, [high] * 3, [low, high, low], [1, 3, 3], [5, 0, 5]], dtype)
+        code = helper.np_dtype_to_tensor_dtype(x.dtype)
+        model = _model(
+            operator, code, TensorProto.INT64, axis=1, keepdims=0, select_last_index=last
+        )
+        model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", code, x.shape))
+        find = np.argmax if operator == "ArgMax" else np.argmin
+        expected = 2 - find(x[:, ::-1], 1) if last else find(x, 1)
+        np.testing.assert_array_equal(run(model, {"x": x})[0], expected, dtype)
+
+
+@pytest.mark.parametrize("dtype", [*UNSIGNED, *SIGNED])
+def test_signs(dtype: str) -> None:
+    code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    x = (10 * noise(*_PLANE)).astype(np.int64).astype(dtype)
+    x[0, 0, 0] = 0
+    np.testing.assert_array_equal(run(_model("Sign", code, code), {"x": x})[0], np.sign(x))
+
+
 @pytest.mark.parametrize("declared", ["BOOL", "INT64", "BFLOAT16", "DOUBLE"])
 def test_an_output_declared_as_another_type(declared: str) -> None:
     model = _model("Relu", TensorProto.FLOAT, TensorProto.DataType.Value(declared))

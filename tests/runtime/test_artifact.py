@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -74,11 +75,31 @@ def test_compiler_works_after_load(saved: Path) -> None:
     subprocess.run(command, check=True)
 
 
+@pytest.mark.parametrize(
+    ("packed", "text"),
+    [
+        (b'{"a": 1}', b'{"a": 1}'),
+        (zlib.compress(b'{"a": 1}'), b'{"a": 1}'),
+        (zlib.compress(b'{"a": 1}')[:-1], b""),
+        (b"neither", b""),
+        (zlib.compress(bytes(library.MAX_MANIFEST_BYTES + 1), 1), b""),
+    ],
+    ids=["plain", "compressed", "cut", "neither", "too-large"],
+)
+def test_manifests_behind_a_library(packed: bytes, text: bytes, tmp_path: Path) -> None:
+    end = library._END.pack(hashlib.sha256(packed).digest(), len(packed), library._MARK)
+    (tmp_path / "model.so").write_bytes(b"code" + packed + end)
+    opened = library.Library.open(tmp_path / "model.so")
+    assert opened.manifest == text
+    assert opened.bytes == (4 if text else 4 + len(packed) + len(end))
+
+
 def test_round_trip_keeps_everything(dense: CompiledModel, saved: Path) -> None:
     loaded = load(saved)
     size = loaded.manifest.library_bytes
     code = saved.read_bytes()[:size]
-    assert saved.read_bytes()[size:].startswith(saved.with_suffix(".json").read_bytes())
+    embedded = zlib.decompressobj().decompress(saved.read_bytes()[size:])
+    assert embedded == saved.with_suffix(".json").read_bytes()
     filled = dense.manifest.with_library(hashlib.sha256(code).hexdigest(), size)
     assert filled.to_json() == loaded.manifest.to_json()
     assert dense.calls == loaded.calls

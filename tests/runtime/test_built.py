@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +64,21 @@ def test_values_and_record_survive_saving(built: CompiledModel, tmp_path: Path) 
     assert loaded.calls == built.calls
     assert [decision.layer for decision in loaded.decisions] == ["first", "second"]
     assert str(loaded.explain()) == str(built.explain())
+
+
+def test_bound_calls_keep_the_weights_of_a_model_that_is_gone() -> None:
+    image = np.random.default_rng(1).standard_normal(INPUT).astype("float32")
+    model = tvmconv.build(convolutions())
+    expected = model.run({"image": image})[0]
+    call = model.bind({"image": image})
+    weights = weakref.ref(model._runner._weights)
+    del model
+    gc.collect()
+    assert weights() is not None
+    np.testing.assert_array_equal(call.outputs()[0], expected)
+    del call
+    gc.collect()
+    assert weights() is None
 
 
 def test_profile_names_the_layers(built: CompiledModel) -> None:

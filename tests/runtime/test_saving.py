@@ -36,10 +36,14 @@ def test_saving_after_running_gives_the_same_bytes(tmp_path: Path) -> None:
     )
 
 
+def refuse_linking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network.CompiledProgram, "_linked", lambda *_: pytest.fail("linked"))
+
+
 def test_save_refuses_before_it_links(
     dense: CompiledModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(network.CompiledProgram, "file", lambda _: pytest.fail("linked"))
+    refuse_linking(monkeypatch)
     with pytest.raises(ArtifactError, match=r"must end in \.so"):
         dense.save(tmp_path / "dense.dll")
     with pytest.raises(ArtifactError, match="does not exist; create it first"):
@@ -48,7 +52,7 @@ def test_save_refuses_before_it_links(
     with pytest.raises(ArtifactError, match="is not writable"):
         dense.save(tmp_path / "dense.so")
     monkeypatch.undo()
-    monkeypatch.setattr(network.CompiledProgram, "file", lambda _: pytest.fail("linked"))
+    refuse_linking(monkeypatch)
     (tmp_path / "mine.json").write_text('{"precious": 1}')
     with pytest.raises(ArtifactError, match=r"mine\.json exists and is no tvmconv manifest"):
         dense.save(tmp_path / "mine.so")

@@ -70,6 +70,8 @@ class Manifest:
         Of tvmconv, tvm, tvm_ffi and llvm at build time.
     library_sha256, library_bytes
         Hash and size of the shared object; empty and 0 until it is linked.
+    weights_sha256
+        Hash of the constants in the file of weights; empty where they are part of the library.
     """
 
     model_name: str
@@ -88,10 +90,13 @@ class Manifest:
     versions: Mapping[str, str] = field(default_factory=dict)
     library_sha256: str = ""
     library_bytes: int = 0
+    weights_sha256: str = ""
 
-    def with_library(self, sha256: str, size: int) -> Manifest:
+    def with_library(self, sha256: str, size: int, weights_sha256: str = "") -> Manifest:
         """The manifest of the same model with its shared object filled in."""
-        return replace(self, library_sha256=sha256, library_bytes=size)
+        return replace(
+            self, library_sha256=sha256, library_bytes=size, weights_sha256=weights_sha256
+        )
 
     def with_threads(self, threads: int) -> Manifest:
         """The manifest of the same model with another number of threads."""
@@ -115,7 +120,11 @@ class Manifest:
             "decisions": [decision.to_json() for decision in self.decisions],
             "calls": [call.to_json() for call in self.calls],
             "unscheduled": [convolution.to_json() for convolution in self.unscheduled],
-            "library": {"sha256": self.library_sha256, "bytes": self.library_bytes},
+            "library": {
+                "sha256": self.library_sha256,
+                "bytes": self.library_bytes,
+                "weights_sha256": self.weights_sha256,
+            },
         }
 
     @classmethod
@@ -138,6 +147,7 @@ class Manifest:
             versions={str(k): str(v) for k, v in data["versions"].items()},
             library_sha256=str(data["library"]["sha256"]),
             library_bytes=data["library"]["bytes"],
+            weights_sha256=str(data["library"].get("weights_sha256", "")),
         )
         check_types(manifest, cls, "manifest")
         manifest.check_ranges()

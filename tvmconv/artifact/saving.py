@@ -1,15 +1,18 @@
-"""Saved models: a shared object that holds its manifest, and a readable copy of the manifest.
+"""Saved models: a shared object that holds its manifest, and the files that belong to it.
 
-``model.so`` is a whole model; its renaming switches from the old one to the new one.
-``model.json`` follows. Between the two renamings, and after a process that was killed there,
-the new copy stands beside its name, and :func:`settle` gives it the name.
+``model.so`` is a model; its renaming switches from the old one to the new one. What belongs to
+it follows: ``model.json``, a readable copy of the manifest; ``model.weights``, where the weights
+are not inside; ``model.h``, where it is asked for. Between the renamings, and after a process
+that was killed there, the new files stand beside their names, and :func:`settle` gives them these.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from tvmconv.artifact.manifest import (
@@ -23,75 +26,196 @@ from tvmconv.artifact.manifest import (
 )
 from tvmconv.core import files
 from tvmconv.core.errors import ArtifactError
-from tvmconv.runtime.library import Library
+from tvmconv.runtime.library import C_SOURCES, Library, Linked
+from tvmconv.runtime.weights import map_weights, recorded, weights_path
+
+_MAX_HEADER_BYTES = 1 << 24
+# the last line of a model's header; what a killed process left is recognised by it
+_HEADER_MARK = b"/* tvmconv manifest %s */\n"
 
 
-def check_destination(path: Path) -> None:
+@dataclass(frozen=True)
+class _Follower:
+    """A file that belongs to a shared object, and gets its name after it."""
+
+    path: Path
+    what: str
+    replaceable: Callable[[Path], bool]  # whether a file of that name is one of ours
+    belongs: Callable[[bytes, Path], bool]  # whether a file goes with a manifest
+
+
+def _followers(path: Path) -> tuple[_Follower, ...]:
+    return (
+        _Follower(manifest_path(path), "tvmconv manifest", is_manifest, is_copy),
+        _Follower(weights_path(path), "file of tvmconv's weights", _is_weights, _are_weights_of),
+        _Follower(header_path(path), "header of a tvmconv model", _is_header, _is_header_of),
+    )
+
+
+def header_path(library: Path) -> Path:
+    """Where the header of ``model.so`` stands: ``model.h`` in the same folder."""
+    return library.with_suffix(".h")
+
+
+def check_destination(path: Path, *, separate: bool = False, header: bool = False) -> None:
     """Refuse a name to save under before work is spent.
+
+    Parameters
+    ----------
+    path
+        Name of the shared object.
+    separate, header
+        Whether weights and header are written too.
 
     Raises
     ------
     ArtifactError
-        If the name is unsuitable, the folder is missing or not writable, or the manifest would
-        replace a file that is none.
+        If the name is unsuitable, the folder is missing or not writable, or a file would be
+        replaced that is none of tvmconv's.
     """
     files.check_destination(path, ".so")
-    record = manifest_path(path)
-    if os.path.lexists(record) and not is_manifest(record):
-        raise ArtifactError(
-            f"{record} exists and is no tvmconv manifest; move it or save under another name"
-        )
+    written = (True, separate, header)
+    for follower, is_written in zip(_followers(path), written, strict=True):
+        file = follower.path
+        if is_written and os.path.lexists(file) and not follower.replaceable(file):
+            raise ArtifactError(
+                f"{file} exists and is no {follower.what}; move it or save under another name"
+            )
+    if header:
+        interface = path.with_name("tvmconv.h")
+        if header_path(path) == interface:
+            raise ArtifactError(
+                f"{path}: its header would have the name of tvmconv's own; save under another name"
+            )
+        files.check_destination(interface)
 
 
-def save_artifact(manifest: Manifest, link: Callable[[], Library], path: Path) -> Path:
-    """Write both files; see :meth:`CompiledModel.save`.
+def save_artifact(
+    manifest: Manifest,
+    link: Callable[[], Linked],
+    path: Path,
+    header: Callable[[], str] | None = None,
+    separate: bool = False,
+) -> Path:
+    """Write all files; see :meth:`CompiledModel.save`.
 
     Parameters
     ----------
     manifest
         The model's record; the library's hash and size are filled in.
     link
-        Gives the complete library; called once the destination is known to be good.
+        Gives library and weights; called once the destination is known to be good.
     path
         Name of the shared object.
+    header
+        Gives the text of the model's header, if that is wanted.
+    separate
+        Whether there will be a file of weights.
     """
-    check_destination(path)
+    check_destination(path, separate=separate, header=header is not None)
     settle(path)
-    library = link()
-    text = manifest.with_library(library.sha256, library.bytes).to_text().encode()
-    with files.replacing({path: 0o777, manifest_path(path): 0o666}) as (whole, copy):
-        library.write_to(whole, text)
-        files.write_all(copy, text)
+    linked = link()
+    library = linked.library
+    record = manifest.with_library(library.sha256, library.bytes, linked.weights_sha256)
+    text = record.to_text().encode()
+    names = {path: 0o777, manifest_path(path): 0o666}
+    weights = weights_path(path)
+    if linked.weights_sha256:
+        names[weights] = 0o666
+    if header is not None:
+        _copy_interface(path.with_name("tvmconv.h"))
+        names[header_path(path)] = 0o666
+    with files.replacing(names) as descriptors:
+        opened = dict(zip(names, descriptors, strict=True))
+        library.write_to(opened[path], text)
+        files.write_all(opened[manifest_path(path)], text)
+        for piece in linked.weights:
+            files.write_all(opened[weights], piece.data)
+        if header is not None:
+            content = header().encode() + _HEADER_MARK % _digest(text)
+            files.write_all(opened[header_path(path)], content)
+    if not linked.weights_sha256 and _is_weights(weights):
+        # of the model that was replaced
+        with contextlib.suppress(OSError):
+            weights.unlink()
     return path
+
+
+def _copy_interface(path: Path) -> None:
+    """The C interface itself, which is the same for every model, for the header to include."""
+    files.remove_abandoned(path)
+    text = (C_SOURCES / "tvmconv.h").read_bytes()
+    with files.replacing({path: 0o666}) as (copy,):
+        files.write_all(copy, text)
+
+
+def _is_weights(path: Path) -> bool:
+    return recorded(path) is not None
+
+
+def _are_weights_of(text: bytes, path: Path) -> bool:
+    sha256 = parse_manifest(text, path).weights_sha256
+    return bool(sha256) and recorded(path) == sha256
+
+
+def _is_header(path: Path) -> bool:
+    return _HEADER_MARK.partition(b"%s")[0] in _tail(path)
+
+
+def _is_header_of(text: bytes, path: Path) -> bool:
+    return _tail(path).endswith(_HEADER_MARK % _digest(text))
+
+
+def _tail(path: Path) -> bytes:
+    try:
+        return files.read_regular(path, _MAX_HEADER_BYTES)[-200:]
+    except (OSError, ArtifactError):
+        return b""
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode()
 
 
 def settle(path: Path) -> None:
     """Finish or remove what killed processes left while they saved; nothing where it cannot."""
-    record = manifest_path(path)
-    if not (files.pending(path) or files.pending(record)):
+    followers = _followers(path)
+    names = [path, *(follower.path for follower in followers)]
+    if not any(map(files.pending, names)):
         return
     with contextlib.suppress(OSError, ArtifactError), files.folder_lock(path.parent, 0.0):
         text = Library.open(path).manifest if path.exists() else b""
-        for file in files.pending(record):
-            with files.abandoned(file) as gone:
-                # what the user put there meanwhile stays
-                wanted = not record.exists() or is_manifest(record)
-                if gone and wanted and text and is_copy(text, file):
-                    file.replace(record)
-        files.remove_abandoned(path)
-        files.remove_abandoned(record)
+        for follower in followers:
+            name = follower.path
+            for file in files.pending(name):
+                with files.abandoned(file) as gone:
+                    # what the user put there meanwhile stays
+                    wanted = not name.exists() or follower.replaceable(name)
+                    if gone and wanted and text and follower.belongs(text, file):
+                        file.replace(name)
+        for name in names:
+            files.remove_abandoned(name)
 
 
-def open_artifact(path: Path, verify: bool = True, to_run: bool = True) -> tuple[Manifest, Library]:
-    """Read and check both files; no code of the library is mapped.
+def open_artifact(
+    path: Path, verify: bool = True, *, here: bool = True
+) -> tuple[Manifest, Library]:
+    """Read and check a model's files; no code of the library is mapped.
 
-    Where it is not ``to_run`` here, it may be for another processor.
+    Parameters
+    ----------
+    path
+        The shared object.
+    verify
+        Whether to compare hashes.
+    here
+        Whether it is to run on this processor.
 
     Raises
     ------
     ArtifactError
-        If a file is missing or damaged, the two do not belong together, or this processor or
-        the installed runtime does not fit.
+        If a file is missing or damaged, they do not belong together, or this processor does not
+        fit.
     """
     if path.suffix != ".so":
         raise ArtifactError(f"{path}: load takes the saved .so; use tvmconv.build for a model")
@@ -110,7 +234,7 @@ def open_artifact(path: Path, verify: bool = True, to_run: bool = True) -> tuple
                 f"{record} is not the manifest that {path} holds: one of the two was damaged, "
                 "replaced or edited; save the model again"
             )
-    if to_run:
+    if here:
         check_features(manifest, str(path))
     found, expected = f"{library.bytes} bytes", f"{manifest.library_bytes} bytes"
     if verify and found == expected:
@@ -123,6 +247,15 @@ def open_artifact(path: Path, verify: bool = True, to_run: bool = True) -> tuple
             f"{path} is not the file that {record} describes ({found}, expected {expected}): it "
             "was damaged, replaced or cut short; save the model again"
         )
+    if manifest.weights_sha256:
+        size = manifest.memory.constant_bytes
+        try:
+            library.weights = map_weights(path, manifest.weights_sha256, size, verify)
+        except ArtifactError:
+            if Library.open(path).manifest == library.manifest:
+                raise
+            # another process has saved meanwhile
+            return open_artifact(path, verify, here=here)
     return manifest, library
 
 

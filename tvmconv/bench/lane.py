@@ -27,11 +27,15 @@ class Extras:
     memory
         By how much a process grows in its first call; takes a process of its own for each
         contender and case.
+    load
+        Of models, how long loading takes in a fresh process and what memory loading and a first
+        call take there.
     """
 
     stages: bool = False
     cold_bytes: int = 0
     memory: bool = False
+    load: bool = False
 
 
 @dataclass

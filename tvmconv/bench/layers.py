@@ -10,9 +10,12 @@ from tvmconv.core.decision import Decision
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.summary import memory_table, model_facts
+from tvmconv.runtime.executable import Executable
 
 if TYPE_CHECKING:
+    from tvmconv.artifact.facts import ModelFacts
     from tvmconv.model import CompiledModel
+    from tvmconv.remote import RemoteModel
     from tvmconv.runtime.profile import KernelTiming, Profile
 
 _COLUMNS = (
@@ -37,7 +40,7 @@ _GROUPS = (
 
 
 def profile_report(
-    model: CompiledModel,
+    model: CompiledModel | RemoteModel,
     inputs: Mapping[str, Any] | None = None,
     repeat: int = 20,
     peak: Peak | None = None,
@@ -47,7 +50,7 @@ def profile_report(
     Parameters
     ----------
     model
-        Built or loaded; must run on this host.
+        Built or loaded, and able to run on this host; or on a device, whose peak is not known.
     inputs
         Seeded random values by default.
     repeat
@@ -60,6 +63,8 @@ def profile_report(
     Report
         Tables ``layers`` in execution order, ``kinds`` and ``memory``.
     """
+    if not isinstance(model, Executable):
+        return layer_report(model, model.profile(inputs, repeat=repeat), None)
     before = peak or measure_peak(model.machine, model.threads)
     profile = model.profile(inputs, repeat=repeat)
     after = before if peak else measure_peak(model.machine, model.threads)
@@ -67,11 +72,12 @@ def profile_report(
     return layer_report(model, profile, best)
 
 
-def layer_report(model: CompiledModel, profile: Profile, peak: Peak) -> Report:
+def layer_report(model: ModelFacts, profile: Profile, peak: Peak | None) -> Report:
     """The report of a profile that was taken already."""
     decisions = {(d.layer, d.kernel): d for d in model.decisions}
     total = profile.kernel_seconds or 1.0
-    rows = [_row(kernel, decisions, total, peak) for kernel in profile]
+    best = peak.gflops if peak else None
+    rows = [_row(kernel, decisions, total, best) for kernel in profile]
     flops = sum(row["flops"] for row in rows)
     rate = flops / profile.total.min * 1e-9
     return Report(
@@ -84,29 +90,37 @@ def layer_report(model: CompiledModel, profile: Profile, peak: Peak) -> Report:
             "kernel_seconds": profile.kernel_seconds,
             "gflop": flops * 1e-9,
             "gflops": rate,
-            "peak_gflops": peak.gflops,
-            "peak_share": rate / peak.gflops,
-            "memory_read_gbs": peak.read_gbs,
+            **_peak_facts(rate, peak),
         },
         tables=(
             Table("layers", "Layers", _COLUMNS, rows),
-            Table("kinds", "By kind", _GROUPS, _groups(rows, total, peak)),
+            Table("kinds", "By kind", _GROUPS, _groups(rows, total, best)),
             memory_table(model),
         ),
         notes=("GFLOP/s count the nominal operations of the layer at the median time.",),
         data={
             "profile": profile.to_json(),
-            "peak": peak.to_json(),
+            "peak": peak.to_json() if peak else None,
             "events": profile.trace_events(),
         },
     )
+
+
+def _peak_facts(rate: float, peak: Peak | None) -> dict[str, float]:
+    if peak is None:
+        return {}
+    return {
+        "peak_gflops": peak.gflops,
+        "peak_share": rate / peak.gflops,
+        "memory_read_gbs": peak.read_gbs,
+    }
 
 
 def _row(
     kernel: KernelTiming,
     decisions: Mapping[tuple[str, str], Decision],
     total: float,
-    peak: Peak,
+    peak: float | None,
 ) -> dict[str, Any]:
     call = kernel.call
     decision = decisions.get((call.layer, call.kernel))
@@ -125,7 +139,7 @@ def _row(
         "flops": call.flops,
         "bytes": call.bytes,
         "gflops": kernel.gflops if computes else None,
-        "peak_share": kernel.gflops / peak.gflops if computes else None,
+        "peak_share": kernel.gflops / peak if computes and peak else None,
         "gbs": kernel.gbytes or None,
     }
 
@@ -152,7 +166,7 @@ def _shape(workload: str) -> str:
     return text
 
 
-def _groups(rows: list[dict[str, Any]], total: float, peak: Peak) -> list[dict[str, Any]]:
+def _groups(rows: list[dict[str, Any]], total: float, peak: float | None) -> list[dict[str, Any]]:
     """Rows summed by algorithm or operator, slowest first."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -169,7 +183,7 @@ def _groups(rows: list[dict[str, Any]], total: float, peak: Peak) -> list[dict[s
                 "seconds": seconds,
                 "time_share": seconds / total,
                 "gflops": rate,
-                "peak_share": rate / peak.gflops if rate else None,
+                "peak_share": rate / peak if rate and peak else None,
             }
         )
     return sorted(summed, key=lambda group: -float(group["seconds"]))

@@ -100,6 +100,7 @@ def make_plan(
     stages: bool = False,
     cold: bool = False,
     memory: bool = False,
+    load: bool = False,
     log: str | None = None,
     relax_pass: bool = False,
     fold_budget: int | None = None,
@@ -124,7 +125,7 @@ def make_plan(
         What our rows are; see :func:`tvmconv.bench.variants.parse_variants`.
     batch
         Batch size of every layer, in place of its own.
-    stages, cold, memory
+    stages, cold, memory, load
         What to measure beside warm calls; see :class:`Extras`.
     log, relax_pass, fold_budget
         As of :class:`Plan`.
@@ -160,7 +161,7 @@ def make_plan(
         seconds=seconds,
         shapes=shapes or None,
         algorithms=algorithms,
-        extras=Extras(stages, _last_cache(target) if cold else 0, memory),
+        extras=Extras(stages, _last_cache(target) if cold else 0, memory, load),
         products=products,
         log=log,
         relax_pass=relax_pass,
@@ -238,6 +239,7 @@ def run_plan(
         "stages": plan.extras.stages,
         "cold_cache_bytes": plan.extras.cold_bytes,
         "memory": plan.extras.memory,
+        "load": plan.extras.load,
         "log": plan.log,
         "fold_budget": plan.fold_budget,
     }

@@ -52,7 +52,9 @@ class Entry:
         Of our kernels: ``multiplies`` of a call, ``workspace_bytes``, ``packed_weight_bytes``,
         ``pack_seconds`` of packing the weights once, ``knobs``, ``data_layout``. With
         ``--memory``, of every contender: ``call_bytes``, by which the process grew in the
-        first call (output and buffers); None where it cannot tell.
+        first call (output and buffers); None where it cannot tell. With ``--load``, of every
+        contender that loads a file: ``file_bytes``, ``load_seconds`` and ``first_call_seconds``
+        in a fresh process, and ``load_bytes``, the most by which it grew.
     stages
         Stage -> seconds of calls that end after it, the least of each round; the last stage ends
         with the whole call.

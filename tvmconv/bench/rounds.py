@@ -15,6 +15,7 @@ from tvmconv.bench.worker_process import Contender, WorkerError, WorkerProcess
 from tvmconv.core.errors import TvmconvError
 
 _PREPARE_SECONDS = 900.0
+_LOADS = 5
 # every buffer of 64 KiB or more is new memory to the system, not a part of what was freed before
 _FRESH_PAGES = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 
@@ -143,8 +144,35 @@ class Field:
             message = f"the outputs differ from the reference by {entry.error:.1e}"
             return replace(entry, status="wrong", message=message)
         if self.extras.memory and label != PEAK:
-            return replace(entry, facts=entry.facts | self._growth(lane, request))
+            entry = replace(entry, facts=entry.facts | self._growth(lane, request))
+        if self.extras.load and label != PEAK and info.kind == "model":
+            entry = replace(entry, facts=entry.facts | self._loading(lane, request))
         return entry
+
+    def _loading(self, lane: Lane, request: dict[str, Any]) -> dict[str, Any]:
+        """What loading the contender's own file takes in fresh processes; the quickest of some."""
+        what = {key: request[key] for key in ("folder", "options")}
+        found: list[dict[str, Any]] = []
+        exported = self._once(lane, do="export", **what).get("exported")
+        for _ in range(_LOADS if exported else 0):
+            answer = self._once(lane, do="load", exported=exported, **what)
+            if "facts" in answer and answer["error"] <= WRONG_ABOVE:
+                found.append(answer["facts"])
+        # the first ones also read libraries from the disk
+        return {
+            name: min((f[name] for f in found if f[name] is not None), default=None)
+            for name in (found[0] if found else ())
+        }
+
+    def _once(self, lane: Lane, **request: Any) -> dict[str, Any]:
+        """The answer of a process that does nothing else; empty where it fails."""
+        worker = WorkerProcess(lane.contender, self.threads, self.cpus)
+        try:
+            return worker.ask(_PREPARE_SECONDS, **request)
+        except WorkerError:
+            return {}
+        finally:
+            worker.close()
 
     def _growth(self, lane: Lane, request: dict[str, Any]) -> dict[str, Any]:
         """``call_bytes`` of a fresh process; nothing where it fails."""

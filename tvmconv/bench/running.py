@@ -14,10 +14,12 @@ from tvmconv.core.errors import InputError, TvmconvError
 from tvmconv.core.files import open_regular
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.summary import model_facts
+from tvmconv.runtime.executable import Executable
 
 if TYPE_CHECKING:
     from tvmconv.core.tensor import TensorInfo
     from tvmconv.model import CompiledModel
+    from tvmconv.remote import RemoteModel
 
 Array = npt.NDArray[Any]
 
@@ -86,7 +88,7 @@ def make_inputs(
 
 
 def run_report(
-    model: CompiledModel,
+    model: CompiledModel | RemoteModel,
     inputs: Mapping[str, Array],
     repeat: int = 1,
     output: Path | None = None,
@@ -97,7 +99,7 @@ def run_report(
     Parameters
     ----------
     model
-        Built or loaded.
+        Built or loaded, here or on a device.
     inputs
         All inputs by name.
     repeat
@@ -111,7 +113,7 @@ def run_report(
     values = dict(zip((info.name for info in model.outputs), results, strict=True))
     facts = {**model_facts(model), **_written(values, output)}
     expected: dict[str, Array] = {}
-    if onnx is None:
+    if onnx is None or not isinstance(model, Executable):
         timing = model.time(dict(inputs), repeat=repeat)
         ours = list(timing.samples)
     else:
@@ -158,7 +160,7 @@ def emulated_report(
     from tvmconv.compile.emulation import run_emulated
     from tvmconv.model import CompiledModel
 
-    model = CompiledModel(*open_artifact(path, to_run=False))
+    model = CompiledModel(*open_artifact(path, here=False))
     inputs = make_inputs(model.inputs, given, seed)
     results = run_emulated(path, model.machine.triple, model.inputs, model.outputs, inputs)
     values = dict(zip((info.name for info in model.outputs), results, strict=True))

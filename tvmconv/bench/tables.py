@@ -44,6 +44,15 @@ _COLD = (
     Column("cold_ratio", "all cold / warm", ".2f"),
     Column("times_tvmconv", "x tvmconv, all cold", ".2f"),
 )
+_LOADING = (
+    Column("case", "case"),
+    Column("threads", "threads"),
+    Column("contender", "contender"),
+    Column("file_bytes", "file MiB", ".1f", _MIB),
+    Column("load_seconds", "load ms", ".1f", 1e3),
+    Column("first_call_seconds", "first call ms", ".1f", 1e3),
+    Column("load_bytes", "peak MiB", ".1f", _MIB),
+)
 _SCALING = (
     Column("case", "case"),
     Column("contender", "contender"),
@@ -86,6 +95,7 @@ def further_tables(result: BenchResult, against: str = "") -> list[Table]:
         Table("kernels", "Our kernels", _KERNELS, _kernels(result)),
         Table("stages", "Stages", _STAGES, _stages(result)),
         Table("cold", "Weights and activations from memory", _COLD, _cold(result)),
+        Table("loading", "Loading in a fresh process", _LOADING, _loading(result)),
         Table("scaling", "Threads", _SCALING, _scaling(result)),
         Table(
             "against",
@@ -175,6 +185,17 @@ def _cold(result: BenchResult) -> list[dict[str, Any]]:
                 }
             )
     return rows
+
+
+def _loading(result: BenchResult) -> list[dict[str, Any]]:
+    names = ("file_bytes", "load_seconds", "first_call_seconds", "load_bytes")
+    return [
+        {"case": case.name, "threads": case.threads, "contender": entry.label}
+        | {name: entry.facts[name] for name in names}
+        for case in result.results
+        for entry in _good(case)
+        if "load_seconds" in entry.facts
+    ]
 
 
 def _scaling(result: BenchResult) -> list[dict[str, Any]]:

@@ -66,6 +66,12 @@ def command(
             "--memory", help="Bytes of each method, and what each process needs for a call."
         ),
     ] = False,
+    load: Annotated[
+        bool,
+        typer.Option(
+            "--load", help="Of models, also time and memory of loading them in a fresh process."
+        ),
+    ] = False,
     relax_pass: Annotated[
         bool,
         typer.Option(
@@ -113,6 +119,7 @@ def command(
       tvmconv bench --layer ic64ih56oc64kh3ph1 --algorithms all:steps --stages --cold
       tvmconv bench --suite dnn12 --batch 16 --algorithms im2win,im2col:mc=0 --memory
       tvmconv bench resnet18.onnx --log mine.jsonl --peers none
+      tvmconv bench resnet50.onnx --load --peers onnxruntime,ncnn,mnn
       tvmconv bench --show a.json --show b.json --csv both.csv
       tvmconv bench --suite resnet18 --check-model --rounds 3 --seconds 0.05
       tvmconv bench --list
@@ -155,6 +162,7 @@ def command(
             stages=stages,
             cold=cold,
             memory=memory,
+            load=load,
             log=log,
             relax_pass=relax_pass,
         )

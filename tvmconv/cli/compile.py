@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
 
 from tvmconv.cli import options
 from tvmconv.cli.output import emit
@@ -22,6 +26,20 @@ def command(
     finite: options.Finite = True,
     override: options.OverrideFile = None,
     log: options.TuningLog = None,
+    header: Annotated[
+        bool,
+        typer.Option(
+            "--header", help="Also write the model's C header (.h), and tvmconv.h for it."
+        ),
+    ] = False,
+    weights: options.Weights = "inside",
+    keep: Annotated[
+        Optional[Path],  # noqa: UP045
+        options.result_folder(
+            "--keep", help="Also write the C and the objects that the .so is linked from."
+        ),
+    ] = None,
+    cc: options.Compiler = "",
     as_json: options.Json = False,
     save: options.Save = None,
 ) -> None:
@@ -33,13 +51,17 @@ def command(
       tvmconv compile net.onnx -o net.so --shape input:1x3x224x224 --threads 2
       tvmconv compile net.onnx -o net.so --target x86-64-v3
       tvmconv compile net.onnx -o net.so --memory-budget 4MiB --error-budget 3e-5
+      tvmconv compile net.onnx -o net.so --header --weights separate --keep parts
     """
+    from tvmconv.artifact.saving import check_destination
     from tvmconv.cli.opening import open_model
     from tvmconv.core.errors import InputError
     from tvmconv.report.summary import compile_report
 
     if model.suffix == ".so":
         raise InputError(f"{model} is built already; compile takes an ONNX model")
+    place = options.parse_weights(weights)
+    check_destination(output, separate=place == "separate", header=header)
     choices = options.parse_choices(
         algorithms,
         no_winograd,
@@ -51,7 +73,13 @@ def command(
         fold_budget=fold_budget,
     )
     started = time.perf_counter()
-    compiled = open_model(model, target, threads, shape, choices)
-    compiled.save(output)
+    compiled = open_model(model, target, threads, shape, choices, cc=cc)
+    compiled.save(output, weights=place, header=header)
+    others = {"weights": output.with_suffix(".weights")} if place == "separate" else {}
+    if header:
+        others |= {"header": output.with_suffix(".h"), "interface": output.with_name("tvmconv.h")}
+    if keep is not None:
+        compiled.keep(keep)
+        others["parts"] = keep
     seconds = time.perf_counter() - started
-    emit(compile_report(compiled, output, seconds), as_json, save)
+    emit(compile_report(compiled, output, seconds, others), as_json, save)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tvmconv.cli import bench, compile, explain, log, machine, profile, run, tune
+from tvmconv.cli import bench, bundle, compile, explain, log, machine, profile, run, tune
 from tvmconv.core.errors import TvmconvError
 
 EPILOG = "Exit codes: 0 done, 1 an error you can mend (one line on standard error), 2 wrong usage."
@@ -68,6 +68,7 @@ def _global(
 
 for _name, _verb in (
     ("compile", compile.command),
+    ("bundle", bundle.command),
     ("run", run.command),
     ("profile", profile.command),
     ("explain", explain.command),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmconv.cli.options import Choices, parse_shapes
-from tvmconv.cli.output import progress
+from tvmconv.cli.output import progress, tell
 from tvmconv.core.errors import InputError
 
 if TYPE_CHECKING:
     from tvmconv.model import CompiledModel
+    from tvmconv.remote import RemoteModel
 
 
 def open_model(
@@ -19,6 +23,9 @@ def open_model(
     threads: int | None,
     shapes: list[str] | None,
     choices: Choices | None = None,
+    *,
+    cc: str = "",
+    verify: bool = True,
 ) -> CompiledModel:
     """Load a saved module, or build an ONNX model with progress on the terminal.
 
@@ -30,14 +37,10 @@ def open_model(
     import tvmconv
 
     if path.suffix == ".so":
-        if shapes or target != "native":
-            raise InputError(f"{path} is built already; --shape and --target need an ONNX model")
-        if choices is not None and choices.given:
-            raise InputError(
-                f"{path} is built already; choosing algorithms, --log and --fold-budget need an "
-                "ONNX model"
-            )
-        return tvmconv.load(path, threads=threads)
+        _refuse_choices(path, target, shapes, choices)
+        return tvmconv.load(path, threads=threads, verify=verify)
+    if not verify:
+        raise InputError(f"{path} is no .so; --no-verify is about those")
     choices = choices or Choices()
     with progress() as callback:
         return tvmconv.build(
@@ -52,5 +55,80 @@ def open_model(
             finite=choices.finite,
             fold_budget=choices.fold_budget,
             log=choices.log,
+            cc=cc,
             progress=callback,
+        )
+
+
+@contextmanager
+def open_where(
+    path: Path,
+    target: str,
+    threads: int | None,
+    shapes: list[str] | None,
+    choices: Choices | None = None,
+    *,
+    verify: bool = True,
+    rpc: str = "",
+    tracker: str = "",
+    key: str = "",
+) -> Iterator[CompiledModel | RemoteModel]:
+    """As :func:`open_model`, here or on the device that the options of RPC name.
+
+    Raises
+    ------
+    TvmconvError
+        Additionally, if the device cannot be reached.
+    """
+    if not (rpc or tracker or key):
+        yield open_model(path, target, threads, shapes, choices, verify=verify)
+        return
+    from tvmconv.remote import Address, connected
+
+    if bool(tracker) != bool(key) or bool(rpc) == bool(tracker):
+        raise InputError("give --rpc HOST:PORT, or --rpc-tracker HOST:PORT with --rpc-key KEY")
+    address = Address(*rpc_address(rpc or tracker, "--rpc" if rpc else "--rpc-tracker"), key)
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        if path.suffix == ".so":
+            _refuse_choices(path, target, shapes, choices)
+            if threads is not None:
+                raise InputError(
+                    f"{path}: on a device a .so runs with the threads it was built for; leave out "
+                    "--threads"
+                )
+        else:
+            model = open_model(path, target, threads, shapes, choices, verify=verify)
+            path = model.save(Path(folder) / "model.so")
+        with connected(address, path, verify) as remote:
+            yield remote
+
+
+def rpc_address(text: str, option: str) -> tuple[str, int]:
+    """Host and port of an option, with a warning where they are not this machine's.
+
+    Raises
+    ------
+    TvmconvError
+        If it is none.
+    """
+    from tvmconv.remote import is_loopback, parse_address
+
+    host, port = parse_address(text, option)
+    if not is_loopback(host):
+        tell(
+            f"warning: TVM's RPC to {host} is neither encrypted nor authenticated; "
+            "whoever reaches its ports can run code: use it on trusted networks only"
+        )
+    return host, port
+
+
+def _refuse_choices(
+    path: Path, target: str, shapes: list[str] | None, choices: Choices | None
+) -> None:
+    if shapes or target != "native":
+        raise InputError(f"{path} is built already; --shape and --target need an ONNX model")
+    if choices is not None and choices.given:
+        raise InputError(
+            f"{path} is built already; choosing algorithms, --log and --fold-budget need an "
+            "ONNX model"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, Literal, Optional
 
 import typer
 
@@ -23,6 +23,12 @@ def _model_file(path: Path) -> Path:
     from tvmconv.artifact.saving import check_destination
 
     check_destination(path)
+    return path
+
+
+def _result_folder(path: Path | None) -> Path | None:
+    if path is not None:
+        files.check_folder(path)
     return path
 
 
@@ -48,6 +54,13 @@ def result_file(*names: str, help: str) -> Any:
     )
 
 
+def result_folder(*names: str, help: str) -> Any:
+    """An option that names a folder which the verb fills."""
+    return typer.Option(
+        *names, metavar="DIR", help=help, show_default=False, callback=_result_folder
+    )
+
+
 def log_file(*names: str, help: str) -> Any:
     """An option that names a tuning log which the verb writes."""
     return typer.Option(*names, metavar="FILE", help=help, show_default=False, callback=_log_file)
@@ -60,6 +73,46 @@ OnnxModel = Annotated[Path, typer.Argument(help="ONNX model.", show_default=Fals
 Target = Annotated[
     str,
     typer.Option(help="native, x86-64-v3, aarch64, ..., or a string such as 'llvm -mcpu=haswell'."),
+]
+Compiler = Annotated[
+    str,
+    typer.Option(
+        "--cc",
+        metavar="COMMAND",
+        help="C compiler that links the model, e.g. 'clang --target=aarch64-linux-gnu'; CC's by"
+        " default.",
+        show_default=False,
+    ),
+]
+Weights = Annotated[
+    str,
+    typer.Option(
+        metavar="inside|separate",
+        help="Weights inside the .so, or separate: in a .weights file beside it, which is mapped.",
+    ),
+]
+Verify = Annotated[
+    bool,
+    typer.Option(
+        "--verify/--no-verify", help="Compare a .so and its weights with their hashes first."
+    ),
+]
+Rpc = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Upload to a server of TVM's RPC and run there; for trusted networks only.",
+    ),
+]
+RpcTracker = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="As --rpc, on a device of TVM's RPC tracker; with --rpc-key.",
+    ),
+]
+RpcKey = Annotated[
+    str, typer.Option(metavar="KEY", help="Key of the device at the tracker.", show_default=False)
 ]
 Threads = Annotated[
     Optional[int],  # noqa: UP045
@@ -247,6 +300,19 @@ def byte_count(text: str, option: str) -> int:
     if not match or match[2] not in _BYTES:
         raise InputError(f"cannot read {option} {text!r}; write bytes, or a size such as 64MiB")
     return int(float(match[1]) * _BYTES[match[2]])
+
+
+def parse_weights(text: str) -> Literal["inside", "separate"]:
+    """The place of the weights.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    if text not in ("inside", "separate"):
+        raise InputError(f"--weights {text!r} is unknown; use inside or separate")
+    return "separate" if text == "separate" else "inside"
 
 
 def parse_shapes(items: list[str] | None) -> dict[str, tuple[int, ...]] | None:

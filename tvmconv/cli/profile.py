@@ -31,6 +31,10 @@ def command(
     threads: options.Threads = None,
     shape: options.Shape = None,
     log: options.TuningLog = None,
+    verify: options.Verify = True,
+    rpc: options.Rpc = "",
+    rpc_tracker: options.RpcTracker = "",
+    rpc_key: options.RpcKey = "",
     as_json: options.Json = False,
     save: options.Save = None,
 ) -> None:
@@ -40,14 +44,17 @@ def command(
     Examples:
       tvmconv profile resnet18.so
       tvmconv profile resnet18.onnx --repeat 50 --chrome-trace trace.json
+      tvmconv profile resnet18.so --rpc-tracker 127.0.0.1:9190 --rpc-key lab
     """
     from tvmconv.bench.layers import chrome_trace_events, profile_report
     from tvmconv.bench.running import make_inputs, read_inputs
-    from tvmconv.cli.opening import open_model
+    from tvmconv.cli.opening import open_where
 
-    compiled = open_model(model, target, threads, shape, options.Choices(log=log))
-    values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
-    report = profile_report(compiled, values, repeat)
+    where = {"rpc": rpc, "tracker": rpc_tracker, "key": rpc_key}
+    choices = options.Choices(log=log)
+    with open_where(model, target, threads, shape, choices, verify=verify, **where) as compiled:
+        values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
+        report = profile_report(compiled, values, repeat)
     if chrome_trace is not None:
         write_text(chrome_trace, json.dumps({"traceEvents": chrome_trace_events(report)}))
     if csv is not None:

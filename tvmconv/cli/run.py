@@ -37,6 +37,10 @@ def command(
     threads: options.Threads = None,
     shape: options.Shape = None,
     log: options.TuningLog = None,
+    verify: options.Verify = True,
+    rpc: options.Rpc = "",
+    rpc_tracker: options.RpcTracker = "",
+    rpc_key: options.RpcKey = "",
     as_json: options.Json = False,
     save: options.Save = None,
 ) -> None:
@@ -47,10 +51,11 @@ def command(
       tvmconv run resnet18.so --repeat 10
       tvmconv run resnet18.onnx --input input=photo.npy -o result.npz
       tvmconv run resnet18.onnx --compare-onnxruntime
+      tvmconv run resnet18.so --rpc 127.0.0.1:9090
       tvmconv run resnet18.so --emulate
     """
     from tvmconv.bench.running import emulated_report, make_inputs, read_inputs, run_report
-    from tvmconv.cli.opening import open_model
+    from tvmconv.cli.opening import open_where
     from tvmconv.core.errors import InputError
 
     original = onnx or (None if model.suffix == ".so" else model)
@@ -60,12 +65,16 @@ def command(
     if emulate:
         if model.suffix != ".so":
             raise InputError(f"--emulate takes a saved .so, not {model}; compile it first")
-        emit(
-            emulated_report(model, read_inputs(inputs or []), seed, output, reference),
-            as_json,
-            save,
-        )
+        if rpc or rpc_tracker:
+            raise InputError("--emulate runs on this machine; leave out --rpc")
+        given = read_inputs(inputs or [])
+        emit(emulated_report(model, given, seed, output, reference), as_json, save)
         return
-    compiled = open_model(model, target, threads, shape, options.Choices(log=log))
-    values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
-    emit(run_report(compiled, values, repeat, output, reference), as_json, save)
+    if compare_onnxruntime and (rpc or rpc_tracker):
+        raise InputError("--compare-onnxruntime takes turns on this machine; leave out --rpc")
+    where = {"rpc": rpc, "tracker": rpc_tracker, "key": rpc_key}
+    choices = options.Choices(log=log)
+    with open_where(model, target, threads, shape, choices, verify=verify, **where) as compiled:
+        values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
+        report = run_report(compiled, values, repeat, output, reference)
+    emit(report, as_json, save)

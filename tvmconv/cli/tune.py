@@ -13,6 +13,7 @@ import typer
 
 from tvmconv.cli import options
 from tvmconv.cli.live import Live
+from tvmconv.cli.opening import rpc_address
 from tvmconv.cli.output import emit, tell
 
 if TYPE_CHECKING:
@@ -177,14 +178,9 @@ def _peer_times(peers: str, pythons: list[str], threads: int) -> PeerTimes | Non
 def _measurer(pool: Pool, tracker: str, keys: list[str]) -> Measurer:
     """This machine, or the devices of a tracker."""
     from tvmconv.tuning.measure import LocalMeasurer
-    from tvmconv.tuning.remote import RemoteMeasurer, is_loopback, parse_address
+    from tvmconv.tuning.remote import RemoteMeasurer
 
     if not tracker:
         return LocalMeasurer(pool)
-    host, port = parse_address(tracker)
-    if not is_loopback(host):
-        tell(
-            f"warning: TVM's RPC to {host} is neither encrypted nor authenticated; "
-            "whoever reaches its ports can run code: use it on trusted networks only"
-        )
+    host, port = rpc_address(tracker, "--rpc-tracker")
     return RemoteMeasurer(pool, host, port, keys)

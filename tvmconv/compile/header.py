@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from tvmconv.compile.c_text import braced, comment, identifier
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.program.program import Program
 
 
-def model_header(program: Program, name: str) -> str:
+def model_header(
+    name: str,
+    inputs: Sequence[TensorInfo],
+    outputs: Sequence[TensorInfo],
+    *,
+    layers: int,
+    arena_bytes: int,
+    weight_bytes: int,
+) -> str:
     """``model.h`` for programs that are linked with a model, or want its sizes as constants.
 
     Parameters
     ----------
-    program
-        The model's program.
     name
         The model's name, which becomes ``tvmconv_model_<identifier>`` and the prefix of macros.
+    inputs, outputs
+        Its tensors.
+    layers
+        Number of kernel calls.
+    arena_bytes, weight_bytes
+        Activation memory of a state, and constants.
     """
     own = identifier(name)
     prefix = own.upper() if own[0].isalpha() else f"MODEL_{own.upper()}"
     macros = [
-        *_tensors(f"{prefix}_INPUT", program.inputs),
-        *_tensors(f"{prefix}_OUTPUT", program.outputs),
-        f"#define {prefix}_LAYER_COUNT {len(program.calls)}",
-        f"#define {prefix}_ARENA_BYTES {program.arena_bytes}",
-        f"#define {prefix}_WEIGHT_BYTES {program.constant_bytes}",
+        *_tensors(f"{prefix}_INPUT", inputs),
+        *_tensors(f"{prefix}_OUTPUT", outputs),
+        f"#define {prefix}_LAYER_COUNT {layers}",
+        f"#define {prefix}_ARENA_BYTES {arena_bytes}",
+        f"#define {prefix}_WEIGHT_BYTES {weight_bytes}",
     ]
     lines = [
         comment(f"{name}: the model's own name, and its sizes."),
@@ -49,7 +61,7 @@ def model_header(program: Program, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _tensors(prefix: str, tensors: tuple[TensorInfo, ...]) -> list[str]:
+def _tensors(prefix: str, tensors: Sequence[TensorInfo]) -> list[str]:
     lines = [f"#define {prefix}_COUNT {len(tensors)}"]
     for index, tensor in enumerate(tensors):
         own = f"{prefix}_{index}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tvmconv.compile.c_text import identifier, literal
+from tvmconv.compile.c_text import literal
 from tvmconv.compile.objects import Objects
 from tvmconv.compile.source import CONSTANTS, Facts, program_source
 from tvmconv.compile.toolchain import Toolchain
@@ -28,7 +28,6 @@ def link_model(
     toolchain: Toolchain,
     *,
     weights_sha256: str | None = None,
-    named: bool = True,
     triple: str = "",
 ) -> Library:
     """Link a model's program, kernels, runtime and constants.
@@ -44,8 +43,6 @@ def link_model(
     weights_sha256
         If given, constants are left out and looked for at run time, see
         :func:`~tvmconv.compile.source.program_source`.
-    named
-        Whether the model gets a second name, by which programs can be linked with it.
     triple
         LLVM's name of the system that the model is for.
 
@@ -62,7 +59,7 @@ def link_model(
             write_constants(program, path)
             large = program.constant_bytes > _LARGE and triple.startswith("x86_64")
             sources["constants.s"] = constants_source(str(path), program.constant_bytes, large)
-        runtime = toolchain.runtime_object(identifier(facts.name) if named else "")
+        runtime = toolchain.runtime_object()
         toolchain.link(output, sources, write_objects(objects, folder / "kernels"), runtime)
         # the file loses its name with the folder and lives by its descriptor
         return Library.open(output)

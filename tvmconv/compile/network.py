@@ -20,7 +20,7 @@ from tvmconv.compile.objects import Objects, compile_objects
 from tvmconv.compile.relax_pipeline import scheduled
 from tvmconv.compile.source import Facts, program_source
 from tvmconv.compile.toolchain import SOURCES, Toolchain, usual_driver
-from tvmconv.compile.weights import IN_MEMORY, Bytes, digest, gathered, header, pieces
+from tvmconv.compile.weights import IN_MEMORY, content, digest, gathered
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.version import __version__
 from tvmconv.machines.features import required_features
@@ -29,7 +29,8 @@ from tvmconv.program.collect import collect
 from tvmconv.program.program import Program
 from tvmconv.runtime import forks
 from tvmconv.runtime.binding import Code
-from tvmconv.runtime.library import Library
+from tvmconv.runtime.library import Library, Linked
+from tvmconv.runtime.weights import Bytes
 from tvmconv.tvm_api.types import IRModule
 
 
@@ -146,7 +147,7 @@ class CompiledProgram:
         """
         with self._lock:
             if self._library is None:
-                self._library = self._linked(IN_MEMORY.hex(), named=False)
+                self._library = self._linked(IN_MEMORY.hex())
             return self._library
 
     def file(self) -> Library:
@@ -156,22 +157,26 @@ class CompiledProgram:
                 self._file = self._linked(None)
             return self._file
 
-    def file_and_weights(self) -> tuple[Library, bytes]:
-        """The shared object of a model whose weights are a file of its own, and their SHA-256."""
+    def linked(self, separate: bool | None = None) -> Linked:
+        """What is saved: with the constants inside, or with a file of weights beside it."""
+        if not separate:
+            return Linked(self.file())
         sha256 = digest(self.program)
         with self._lock:
-            return self._linked(sha256.hex()), sha256
-
-    def write_weights(self, path: Path, sha256: bytes) -> None:
-        """Write the file of weights that belongs to :meth:`file_and_weights`."""
-        with path.open("wb") as file:
-            file.write(header(self.program, sha256))
-            for piece in pieces(self.program):
-                piece.tofile(file)
+            library = self._linked(sha256.hex())
+        return Linked(library, content(self.program, sha256), sha256.hex())
 
     def header(self) -> str:
         """The header of this model, beside ``tvmconv.h``."""
-        return model_header(self.program, self.facts.name)
+        program = self.program
+        return model_header(
+            self.facts.name,
+            program.inputs,
+            program.outputs,
+            layers=len(program.calls),
+            arena_bytes=program.arena_bytes,
+            weight_bytes=program.constant_bytes,
+        )
 
     def keep(self, folder: Path) -> None:
         """Write what the complete shared object is linked from, and how.
@@ -198,18 +203,17 @@ class CompiledProgram:
         compiler = usual_driver(self.machine.triple)
         (folder / "build.sh").write_text(
             "#!/bin/sh\n# Links the model from its parts; run in this folder.\n"
-            f"${{CC:-{compiler}}} -O2 -fPIC -fvisibility=hidden -DTVMCONV_IDENTIFIER={own} "
-            f"-shared -Wl,--gc-sections -Wl,--version-script=exports.map -o model.so \\\n"
+            f"${{CC:-{compiler}}} -O2 -fPIC -fvisibility=hidden "
+            "-shared -Wl,--gc-sections -Wl,--version-script=exports.map -o model.so \\\n"
             f"    {' '.join(parts)} {'kernels/*.o ' if kernels else ''}-lm -lpthread -ldl\n"
         )
 
-    def _linked(self, weights_sha256: str | None, named: bool = True) -> Library:
+    def _linked(self, weights_sha256: str | None) -> Library:
         return link_model(
             self.program,
             self.objects,
             self.facts,
             Toolchain.find(self._cc, self.machine.triple),
             weights_sha256=weights_sha256,
-            named=named,
             triple=self.machine.triple,
         )

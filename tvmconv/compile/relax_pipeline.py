@@ -1,4 +1,4 @@
-"""The Relax passes between the lowered graph and its program."""
+"""The Relax passes between the lowered graph and the calls of a program."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tvmconv.compile.c_text import Strings, braced, comment, whole
+from tvmconv.compile.c_text import Strings, braced, comment, identifier, whole
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.program.program import Call, Operand, Place, Program
@@ -222,6 +222,10 @@ def _program(
         *([f"extern const char {CONSTANTS}[];"] if linked else []),
         f"static const char *const features[] = {flags};",
         *_struct("tvmconv_program tvmconv_this_program", fields),
+        "",
+        "/* The model's own name, for programs that are linked with several. */",
+        "TVMCONV_EXPORTED",
+        f"const tvmconv_model tvmconv_model_{identifier(facts.name)} = TVMCONV_MODEL;",
     ]
 
 

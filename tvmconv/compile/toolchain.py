@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-import tvmconv.runtime
-from tvmconv.core.errors import ArtifactError
+from tvmconv.core.arguments import shown
+from tvmconv.core.errors import ArtifactError, ConfigError
+from tvmconv.runtime.library import C_SOURCES
 
-SOURCES = Path(tvmconv.runtime.__file__).parent / "c"
+SOURCES = C_SOURCES
 _COMPILERS = ("cc", "gcc", "clang", "c++", "g++", "clang++")
 # Debian's packages of cross compilers, by triple
 _PACKAGES = {"aarch64-linux-gnu": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"}
@@ -72,17 +73,21 @@ class Toolchain:
         ------
         ArtifactError
             If there is none, or the named one is for another architecture.
+        ConfigError
+            If the named one is none.
         """
         if _is_foreign(triple):
             return cls(_cross_driver(named, _short(triple)), _short(triple))
-        text = named or os.environ.get("CC") or os.environ.get("CXX")
+        if named:
+            return cls(_words(named))
+        text = os.environ.get("CC") or os.environ.get("CXX")
         text = text or next((name for name in _COMPILERS if shutil.which(name)), "")
         if not text:
             raise ArtifactError(
                 "linking the compiled model needs a C compiler and binutils, none was found; "
                 "install gcc (Debian: apt install gcc libc6-dev) or name one in the variable CC"
             )
-        return cls(tuple(shlex.split(text)))
+        return cls(_words(text))
 
     def link(
         self, output: Path, sources: Mapping[str, str], objects: Sequence[Path], runtime: bytes
@@ -115,15 +120,9 @@ class Toolchain:
         libraries = _ANDROID_LIBRARIES if "android" in self.triple else _LIBRARIES
         self._run([*_LINKED, "-o", str(output), *files, *libraries])
 
-    def runtime_object(self, identifier: str = "") -> bytes:
-        """Object code of ``runtime.c``; compiled once in a process for each identifier.
-
-        Parameters
-        ----------
-        identifier
-            What gives the model a second name, ``tvmconv_model_<identifier>``.
-        """
-        return _runtime_object(self, identifier)
+    def runtime_object(self) -> bytes:
+        """Object code of ``runtime.c``, which is the same for every model; compiled once."""
+        return _runtime_object(self)
 
     def program(self, source: Path, output: Path) -> None:
         """Compile a C file into a program that may open models."""
@@ -188,9 +187,9 @@ def _cross_compilers(triple: str) -> tuple[str, ...]:
 def _cross_driver(named: str, triple: str) -> tuple[str, ...]:
     """The compiler for another system than this."""
     for text in (named, os.environ.get("CC"), os.environ.get("CXX")):
-        driver = tuple(shlex.split(text or ""))
-        if not driver:
+        if not text:
             continue
+        driver = _words(text)
         makes = _makes_code_for(driver)
         if _fits(makes, triple):
             return driver
@@ -212,7 +211,7 @@ def _cross_driver(named: str, triple: str) -> tuple[str, ...]:
     debian = f"install {usual} (Debian: apt install {package}) or " if package else ""
     raise ArtifactError(
         f"linking a model for {triple} needs a C compiler and libc for it, none was found; "
-        f"{debian}name a compiler in the variable CC, such as {usual} with its folder, or "
+        f"{debian}name one by --cc or in the variable CC, such as {usual} with its folder, or "
         f"'clang --target={triple} --sysroot=DIR'"
     )
 
@@ -238,11 +237,20 @@ def _fits(makes: str, triple: str) -> bool:
     return made.partition("-")[0] == wanted.partition("-")[0]
 
 
+def _words(text: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(text))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(f"cc={shown(text)} is no command: {error}") from None
+    if not words:
+        raise ConfigError(f"cc={shown(text)} is no command")
+    return words
+
+
 @lru_cache(maxsize=16)
-def _runtime_object(toolchain: Toolchain, identifier: str) -> bytes:
-    name = [f"-DTVMCONV_IDENTIFIER={identifier}"] if identifier else []
+def _runtime_object(toolchain: Toolchain) -> bytes:
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         output = Path(folder) / "runtime.o"
         source = SOURCES / "runtime.c"
-        toolchain._run([*_GNU99, *name, "-c", str(source), "-o", str(output)])
+        toolchain._run([*_GNU99, "-c", str(source), "-o", str(output)])
         return output.read_bytes()

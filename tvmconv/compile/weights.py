@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import struct
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.program.program import ALIGNMENT, Constant, Program
+from tvmconv.runtime.weights import Bytes, hash_of, pack_header
 
-Bytes = npt.NDArray[np.uint8]
-
-# tvmconv_weights_header in runtime/c/program.h: magic, bytes, SHA-256, reserved
-_HEADER = struct.Struct("=8sQ32s16x")
-_MAGIC = b"tvmconv\1"
 # the identity of constants that are in the memory of the process that built their model
 IN_MEMORY = bytes(32)
 
@@ -34,15 +27,13 @@ def pieces(program: Program) -> Iterator[Bytes]:
 
 def digest(program: Program) -> bytes:
     """SHA-256 of the constants, which identifies a file of weights."""
-    found = hashlib.sha256()
-    for piece in pieces(program):
-        found.update(piece.data)
-    return found.digest()
+    return hash_of(pieces(program))
 
 
-def header(program: Program, sha256: bytes) -> bytes:
-    """What stands before the constants in a file of weights; as long as their alignment."""
-    return _HEADER.pack(_MAGIC, program.constant_bytes, sha256)
+def content(program: Program, sha256: bytes) -> Iterator[Bytes]:
+    """A file of weights in pieces: its header, then the constants."""
+    yield np.frombuffer(pack_header(program.constant_bytes, sha256), np.uint8)
+    yield from pieces(program)
 
 
 def gathered(program: Program) -> tuple[Program, Bytes]:
@@ -53,11 +44,12 @@ def gathered(program: Program) -> tuple[Program, Bytes]:
     tuple
         The program, and the content of a file of weights whose hash is :data:`IN_MEMORY`.
     """
-    start = _HEADER.size
+    header = pack_header(program.constant_bytes, IN_MEMORY)
+    start = len(header)
     memory = np.empty(start + program.constant_bytes + ALIGNMENT, np.uint8)
     first = -memory.ctypes.data % ALIGNMENT
     block = memory[first : first + start + program.constant_bytes]
-    block[:start] = np.frombuffer(header(program, IN_MEMORY), np.uint8)
+    block[:start] = np.frombuffer(header, np.uint8)
     views = []
     for constant in program.constants:
         piece = _flat(constant)

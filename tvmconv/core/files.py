@@ -7,7 +7,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -105,6 +104,23 @@ def check_destination(path: Path, suffix: str = "") -> None:
         raise ArtifactError(f"{path} is not writable")
 
 
+def check_folder(path: Path) -> None:
+    """Refuse a folder to fill before work is spent on it.
+
+    Raises
+    ------
+    ArtifactError
+        If it is no folder, cannot be made, or is not writable.
+    """
+    if path.is_dir():
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise ArtifactError(f"{path}: the folder is not writable")
+    elif os.path.lexists(path):
+        raise ArtifactError(f"{path} is no folder; name another one")
+    else:
+        check_destination(path)
+
+
 @contextlib.contextmanager
 def replacing(modes: Mapping[Path, int]) -> Iterator[list[int]]:
     """Write files beside their names, and let them take these when the block succeeds.
@@ -164,7 +180,7 @@ def _move(moves: list[tuple[Path, Path]]) -> None:
 def _new_beside(path: Path, mode: int) -> tuple[Path, int]:
     """A new file beside another one, locked as long as its writer lives."""
     while True:
-        file = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+        file = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
         descriptor = os.open(file, flags, mode)
         if _lock(descriptor, unsupported=True) and os.fstat(descriptor).st_nlink:
@@ -240,7 +256,7 @@ def _lock(descriptor: int, *, unsupported: bool = False) -> bool:
     return True
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
     """Write all bytes to an open file."""
     view = memoryview(data)
     while view:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -26,7 +26,8 @@ def parse(text: str) -> Any:
         data = json.loads(text, parse_constant=no_number, parse_float=finite, parse_int=_integer)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
-    json.dumps(data, ensure_ascii=False).encode()
+    if "\\u" in text:  # only an escape can be half a character
+        json.dumps(data, ensure_ascii=False).encode()
     return data
 
 
@@ -72,47 +73,62 @@ def check_types(value: object, hint: Any, where: str) -> None:
     TypeError
         Naming the entry and its value.
     """
+    # thousands of values that fit, as a manifest has, need no place in a sentence
+    if not _fitting(hint)(value):
+        _refuse(value, hint, where)
+
+
+@cache
+def _fitting(hint: Any) -> Callable[[Any], bool]:
+    """Whether a value fits an annotation, as a function."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
-        return
+        return lambda value: True
     if origin in (Union, types.UnionType):
-        if not any(_fits(value, option, where) for option in arguments):
-            raise _wrong(value, where)
-    elif origin is tuple:
-        if not isinstance(value, tuple):
-            raise _wrong(value, where)
-        repeated = arguments[-1] is Ellipsis
-        kinds = (arguments[0],) * len(value) if repeated else arguments
-        if len(kinds) != len(value):
-            raise _wrong(value, where)
-        for index, (item, kind) in enumerate(zip(value, kinds, strict=True)):
-            check_types(item, kind, f"{where}[{index}]")
-    elif origin is not None:
-        if not isinstance(value, Mapping):
-            raise _wrong(value, where)
+        options = [_fitting(option) for option in arguments]
+        return lambda value: any(fits(value) for fits in options)
+    if origin is tuple and arguments[-1] is Ellipsis:
+        item_fits = _fitting(arguments[0])
+        return lambda value: isinstance(value, tuple) and all(map(item_fits, value))
+    if origin is tuple:
+        kinds = [_fitting(kind) for kind in arguments]
+        return lambda value: (
+            isinstance(value, tuple)
+            and len(value) == len(kinds)
+            and all(fits(item) for fits, item in zip(kinds, value, strict=True))
+        )
+    if origin is not None:
+        key_fits, value_fits = map(_fitting, arguments)
+        return lambda value: (
+            isinstance(value, Mapping)
+            and all(map(key_fits, value))
+            and all(map(value_fits, value.values()))
+        )
+    if is_dataclass(hint) and isinstance(hint, type):
+        entries = [(entry.name, _fitting(_hints(hint)[entry.name])) for entry in fields(hint)]
+        return lambda value: (
+            isinstance(value, hint) and all(fits(getattr(value, name)) for name, fits in entries)
+        )
+    if hint is float:
+        return lambda value: isinstance(value, int | float) and not isinstance(value, bool)
+    return lambda value: type(value) is hint
+
+
+def _refuse(value: Any, hint: Any, where: str) -> None:
+    """Find the part that does not fit, and say so."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    parts: list[tuple[Any, Any, str]] = []
+    if origin is tuple and isinstance(value, tuple):
+        kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
+        if len(kinds) == len(value):
+            parts = [(item, kinds[i], f"{where}[{i}]") for i, item in enumerate(value)]
+    elif origin not in (None, tuple, Union, types.UnionType) and isinstance(value, Mapping):
         for key, item in value.items():
-            check_types(key, arguments[0], where)
-            check_types(item, arguments[1], f"{where}.{key}")
-    elif is_dataclass(hint) and isinstance(hint, type):
-        if not isinstance(value, hint):
-            raise _wrong(value, where)
+            parts += [(key, arguments[0], where), (item, arguments[1], f"{where}.{key}")]
+    elif is_dataclass(hint) and isinstance(hint, type) and isinstance(value, hint):
         for entry in fields(hint):
             kind = _hints(hint)[entry.name]
-            check_types(getattr(value, entry.name), kind, f"{where}.{entry.name}")
-    elif hint is float:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise _wrong(value, where)
-    elif type(value) is not hint:
-        raise _wrong(value, where)
-
-
-def _fits(value: object, hint: Any, where: str) -> bool:
-    try:
-        check_types(value, hint, where)
-    except TypeError:
-        return False
-    return True
-
-
-def _wrong(value: object, where: str) -> TypeError:
-    return TypeError(f"{where} cannot be {str(value)[:80]!r}")
+            parts.append((getattr(value, entry.name), kind, f"{where}.{entry.name}"))
+    for part in parts:
+        check_types(*part)
+    raise TypeError(f"{where} cannot be {str(value)[:80]!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tvmconv.report.document import Column, Report, Table
 
 if TYPE_CHECKING:
+    from tvmconv.artifact.facts import ModelFacts
     from tvmconv.model import CompiledModel
 
 _UNITS = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
@@ -23,7 +25,7 @@ def bytes_text(count: float) -> str:
     return f"{count:.0f} B"
 
 
-def model_facts(model: CompiledModel) -> dict[str, Any]:
+def model_facts(model: ModelFacts) -> dict[str, Any]:
     """Name, machine, tensors and layout changes; part of every report's facts."""
     return {
         "model": model.name,
@@ -39,7 +41,7 @@ def model_facts(model: CompiledModel) -> dict[str, Any]:
     }
 
 
-def memory_table(model: CompiledModel) -> Table:
+def memory_table(model: ModelFacts) -> Table:
     """Planned bytes: arena, outputs, constants, workspace, padding."""
     meaning = {
         "arena_bytes": "activations of one call, at their peak",
@@ -61,7 +63,9 @@ def algorithm_counts(model: CompiledModel) -> dict[str, int]:
     return dict(Counter(decision.chosen.algorithm for decision in model.decisions).most_common())
 
 
-def compile_report(model: CompiledModel, output: Path, seconds: float) -> Report:
+def compile_report(
+    model: CompiledModel, output: Path, seconds: float, others: Mapping[str, Path] | None = None
+) -> Report:
     """What ``compile`` says.
 
     Parameters
@@ -72,6 +76,8 @@ def compile_report(model: CompiledModel, output: Path, seconds: float) -> Report
         Where.
     seconds
         Time for building and saving.
+    others
+        What else was written.
     """
     counts = algorithm_counts(model)
     rows = [{"algorithm": name, "layers": count} for name, count in counts.items()]
@@ -83,6 +89,7 @@ def compile_report(model: CompiledModel, output: Path, seconds: float) -> Report
             **model_facts(model),
             "output": str(output),
             "library_bytes": output.stat().st_size,
+            **{name: str(path) for name, path in (others or {}).items()},
             "seconds": round(seconds, 3),
         },
         tables=(Table("algorithms", "Algorithms", columns, rows), memory_table(model)),

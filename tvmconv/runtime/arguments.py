@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -70,6 +69,8 @@ def _by_name(inputs: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[An
     names = [info.name for info in inputs]
     for name in values:
         if name not in names:
+            from difflib import get_close_matches
+
             close = get_close_matches(name if isinstance(name, str) else "", names, 1)
             hint = f"did you mean {close[0]!r}?" if close else f"the inputs are {describe(inputs)}"
             raise InputError(f"the model has no input {shown(name)}; {hint}")

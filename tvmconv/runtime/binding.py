@@ -166,7 +166,7 @@ class State:
     threads
         Threads of a call, as far as the process has CPUs for them.
     weights
-        Address and bytes of the weights, for a model that keeps them apart.
+        Array of the weights, for a model that keeps them apart; it lives as long as this object.
 
     Raises
     ------
@@ -174,12 +174,14 @@ class State:
         If this processor lacks a feature, or the system gives no memory; the model's own words.
     """
 
-    def __init__(self, code: Code, threads: int, weights: tuple[int, int] = (0, 0)) -> None:
+    def __init__(self, code: Code, threads: int, weights: Any = None) -> None:
         self._code = code
+        self._weights = weights
         model = code._model
         self._run, self._profile, self._message = model.run, model.profile, model.message
         options = _Options(size=ctypes.sizeof(_Options), threads=threads)
-        options.weights, options.weight_bytes = weights[0] or None, weights[1]
+        if weights is not None:
+            options.weights, options.weight_bytes = weights.ctypes.data, weights.nbytes
         handle = c_void_p()
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         if model.create(byref(options), byref(handle), message, _MESSAGE_BYTES):

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from ..core.arguments import shown, whole
-from ..core.decision import KernelCall
 from ..core.errors import InputError
 from ..core.tensor import TensorInfo
 from . import forks
 from .arguments import Parameters
 from .outputs import Outputs, empty_aligned
-from .profile import Profile, profile_call
 from .runner import Runner
 from .timing import BoundCall, Timing, random_inputs, time_call
+
+if TYPE_CHECKING:
+    from ..core.decision import KernelCall
+    from .profile import Profile
 
 Array = npt.NDArray[Any]
 
@@ -149,13 +151,15 @@ class Executable(ABC):
         repeat: int = 20,
     ) -> Profile:
         """Measure every kernel of a call; see :class:`tvmconv.runtime.profile.Profile`."""
+        from .profile import profile_call
+
         repeat = whole(repeat, "repeat")
         values = random_inputs(self.inputs) if inputs is None else inputs
         return profile_call(self.bind(values), self.calls, repeat, self.threads)
 
     def prepare(self) -> None:
         """Load the code and make the first state, which the first call would do otherwise."""
-        self._ready()
+        self._ready().prepare()
 
     def _ready(self) -> Runner:
         if self._runner is None:

@@ -3,28 +3,31 @@
 A library is held by its file descriptor, not its name: what was hashed is what is loaded
 and copied, also when the file is replaced or removed meanwhile.
 
-A saved model's file goes on behind the shared object: the manifest's text, its SHA-256, its
-length as 64 bits, and a mark. The dynamic linker does not look there. So one file holds the
-whole model, and giving it its name is all of saving that others can see.
+A saved model's file goes on behind the shared object: the manifest's text, compressed by zlib,
+the SHA-256 and the length as 64 bits of that, and a mark. The dynamic linker does not look there.
+So one file holds the whole model, and giving it its name is all of saving that others can see.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import struct
-import tempfile
 import weakref
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
 
 from ..core import files
 from ..core.errors import ArtifactError
 from . import forks
 from .binding import Code
+from .weights import Bytes, recorded_in
 
+# of the C side; without it in the package for devices
+C_SOURCES = Path(__file__).parent / "c"
 MAX_FILE_BYTES = 1 << 40
 MAX_MANIFEST_BYTES = 1 << 28
 
@@ -33,6 +36,7 @@ _MARK = b"tvmconv-manifest"
 _END = struct.Struct(f"<32sQ{len(_MARK)}s")
 
 _loading = forks.Lock()
+_loads = itertools.count()
 
 
 class Library:
@@ -49,14 +53,16 @@ class Library:
         The manifest that follows the shared object; empty where none does.
     bytes
         Size of the shared object alone.
+    weights
+        The content of the file of weights beside it; None where they are part of it.
     """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._close = weakref.finalize(self, os.close, descriptor)
         size = os.fstat(descriptor).st_size
-        self.manifest = embedded_manifest(descriptor, size)
-        self.bytes = size - (len(self.manifest) + _END.size if self.manifest else 0)
+        self.manifest, self.bytes = embedded_manifest(descriptor, size)
+        self.weights: Bytes | None = None
         self._sha256 = ""
         self._code: Code | None = None
 
@@ -90,9 +96,23 @@ class Library:
             offset += len(chunk)
         return digest.hexdigest()
 
-    def file(self) -> Library:
-        """The complete shared object: this one."""
-        return self
+    def linked(self, separate: bool | None = None) -> Linked:
+        """What is saved of a model that was loaded: what it was loaded from.
+
+        Raises
+        ------
+        ArtifactError
+            If its weights are not where ``separate`` wants them.
+        """
+        if separate not in (None, self.weights is not None):
+            where = "a file of their own" if self.weights is not None else "part of its .so"
+            raise ArtifactError(
+                f"the weights of this model are {where}, which saving a loaded model cannot "
+                "change; build the model again"
+            )
+        if self.weights is None:
+            return Linked(self)
+        return Linked(self, [self.weights], recorded_in(self.weights) or "")
 
     def write_to(self, descriptor: int, manifest: bytes) -> None:
         """Write the shared object and a manifest behind it into another open file."""
@@ -102,8 +122,9 @@ class Library:
             if count == 0:
                 raise ArtifactError("the library's file was truncated by another program")
             offset += count
-        end = _END.pack(hashlib.sha256(manifest).digest(), len(manifest), _MARK)
-        files.write_all(descriptor, manifest + end)
+        packed = zlib.compress(manifest)
+        end = _END.pack(hashlib.sha256(packed).digest(), len(packed), _MARK)
+        files.write_all(descriptor, packed + end)
 
     def code(self) -> Code:
         """The model's code; loaded on first use."""
@@ -112,27 +133,52 @@ class Library:
                 self._code = self._load()
             return self._code
 
-    @property
-    def weights(self) -> npt.NDArray[np.uint8] | None:
-        """The constants, where they are not part of the shared object; None here."""
-        return None
-
     def _load(self) -> Code:
         # The dynamic linker recognises libraries by name before it looks at the file, and would
-        # return an older one that was loaded from the same path: the name must be new.
-        with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-            link = Path(folder) / "model.so"
-            link.symlink_to(f"/proc/self/fd/{self._descriptor}")
-            return Code(str(link))
+        # return an older one that was loaded from the same path: the name must be new. This one
+        # counts with steps that lead nowhere, and needs no folder to write to.
+        steps = f"{next(_loads):b}".replace("0", "/").replace("1", "./")
+        return Code(f"/proc/self/fd/{steps}{self._descriptor}")
 
 
-def embedded_manifest(descriptor: int, size: int) -> bytes:
-    """The manifest at the end of an open file; empty where none is, or a damaged one."""
+@dataclass(frozen=True)
+class Linked:
+    """What is saved of a model.
+
+    Parameters
+    ----------
+    library
+        The shared object.
+    weights
+        The content of the file of weights in pieces; empty where they are part of the library.
+    weights_sha256
+        Hash of the constants in it; empty where there is none.
+    """
+
+    library: Library
+    weights: Iterable[Bytes] = ()
+    weights_sha256: str = ""
+
+
+def embedded_manifest(descriptor: int, size: int) -> tuple[bytes, int]:
+    """The manifest at the end of an open file, and where it begins.
+
+    Empty where none is, or a damaged one; then the shared object is all of the file.
+    """
     if size < _END.size:
-        return b""
+        return b"", size
     digest, length, mark = _END.unpack(os.pread(descriptor, _END.size, size - _END.size))
     start = size - _END.size - length
     if mark != _MARK or start < 0 or length > MAX_MANIFEST_BYTES:
-        return b""
-    text = os.pread(descriptor, length, start)
-    return text if hashlib.sha256(text).digest() == digest else b""
+        return b"", size
+    packed = os.pread(descriptor, length, start)
+    if hashlib.sha256(packed).digest() != digest:
+        return b"", size
+    if packed.startswith(b"{"):  # of a version that did not compress
+        return packed, start
+    stream = zlib.decompressobj()
+    try:
+        text = stream.decompress(packed, MAX_MANIFEST_BYTES)
+    except zlib.error:
+        return b"", size
+    return (text, start) if stream.eof else (b"", size)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.arguments import MOST_THREADS, file_path, whole
-from ..core.decision import KernelCall
 from ..core.errors import ArtifactError
 from ..core.tensor import TensorInfo
 from .binding import Code
 from .executable import Executable
 from .library import Library
 from .runner import Runner
+from .weights import map_weights
+
+if TYPE_CHECKING:
+    from ..core.decision import KernelCall
 
 
 class Model(Executable):
@@ -63,6 +66,8 @@ class Model(Executable):
         return tuple(map(self._call, range(self._code.layers)))
 
     def _call(self, index: int) -> KernelCall:
+        from ..core.decision import KernelCall
+
         layer = self._code.layer(index)
         return KernelCall(
             layer=layer["name"],
@@ -100,7 +105,8 @@ def load(path: str | Path, *, threads: int | None = None, verify: bool = True) -
     threads
         Threads of one call; those it was built for by default.
     verify
-        Whether to hash the file and compare with its manifest before code is mapped.
+        Whether to hash the file, and separate weights, and compare with its manifest before code
+        is mapped.
 
     Raises
     ------
@@ -117,6 +123,9 @@ def load(path: str | Path, *, threads: int | None = None, verify: bool = True) -
             f"{file} is not the file that its manifest describes: it was damaged or cut short; "
             "copy it again"
         )
+    if sha256 := recorded.get("weights_sha256"):
+        size = manifest["memory"]["constant_bytes"]
+        library.weights = map_weights(file, str(sha256), int(size), verify)
     return Model(library, manifest, count)
 
 
@@ -129,6 +138,7 @@ def _manifest(library: Library, file: Path) -> Any:
     try:
         manifest = json.loads(library.manifest)
         _ = manifest["library"]["bytes"], manifest["library"]["sha256"]
+        _ = int(manifest["memory"]["constant_bytes"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ArtifactError(f"the manifest in {file} is damaged ({error})") from error
     return manifest

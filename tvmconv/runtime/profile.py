@@ -133,7 +133,13 @@ def profile_call(
         For the report.
     """
     total = time_call(call, repeat, warmup=2)
-    rows = [call.profile() for _ in range(max(repeat, 1))]
+    return profile_of([call.profile() for _ in range(max(repeat, 1))], total, records, threads)
+
+
+def profile_of(
+    rows: Sequence[Sequence[int]], total: Timing, records: Sequence[KernelCall], threads: int
+) -> Profile:
+    """The profile of calls that were clocked: the nanoseconds of each layer in each call."""
     # the repetition nearest to the median total is the one worth drawing
     sums = [sum(row) for row in rows]
     drawn = rows[sorted(range(len(sums)), key=sums.__getitem__)[len(sums) // 2]]

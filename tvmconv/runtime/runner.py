@@ -51,9 +51,12 @@ class Runner:
 
     def new_state(self) -> State:
         """A state that the caller keeps."""
-        weights = self._weights
-        where = (0, 0) if weights is None else (weights.ctypes.data, weights.nbytes)
-        return State(self._code, self._threads, where)
+        return State(self._code, self._threads, self._weights)
+
+    def prepare(self) -> None:
+        """Have a state for the next call."""
+        if not self._idle:
+            self._idle.append(self.new_state())
 
     def empty_outputs(self) -> list[Array]:
         """Uninitialised arrays for the results."""

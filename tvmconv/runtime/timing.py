@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ class Timing:
     @property
     def median(self) -> float:
         """Median sample."""
-        return median(self.samples)
+        return float(np.median(self.samples))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data with every sample."""

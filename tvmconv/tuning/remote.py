@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import math
 import queue
-import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from tvmconv.core.errors import TvmconvError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
+from tvmconv.remote import devices_of
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Trial
 from tvmconv.tuning.measure import Final, Measured, Quick, quick_trial
@@ -22,30 +20,7 @@ from tvmconv.tuning.pool import Choice, Failure, Pool, Running
 
 LOGGER = logging.getLogger("tvmconv.tuning")
 _HANGS = 2
-_TRACKER_SECONDS = 5.0
 _DEVICE_FAULTS = ("hung", "crashed", "error")
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """``host:port``.
-
-    Raises
-    ------
-    TvmconvError
-        If it is something else.
-    """
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise TvmconvError(f"cannot read --rpc-tracker {text!r}; write host:port")
-    return host, int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address stays on this machine."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class RemoteMeasurer:
@@ -224,27 +199,5 @@ class RemoteMeasurer:
         LOGGER.warning("device %s is lost (%s); going on with %d", key, why, self._count)
 
     def _devices(self) -> dict[str, int]:
-        """Devices that the tracker knows, by key.
-
-        Raises
-        ------
-        TvmconvError
-            If the tracker cannot be reached.
-        """
-        host, port = self.address
-        try:
-            socket.create_connection((host, port), _TRACKER_SECONDS).close()
-            return count_devices(host, port)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise TvmconvError(f"cannot reach the RPC tracker {host}:{port}: {error}") from None
-
-
-def count_devices(host: str, port: int) -> dict[str, int]:
-    """Devices that a tracker knows, by key."""
-    from tvmconv.tvm_api.runtime import rpc
-
-    tracker = rpc.connect_tracker(host, port)
-    summary: dict[str, Any] = tracker.summary()
-    tracker.close()
-    keys = [str(info["key"]).removeprefix("server:") for info in summary["server_info"]]
-    return dict(Counter(keys))
+        """Devices that the tracker knows, by key."""
+        return devices_of(*self.address)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     def tensor(arr: npt.NDArray[Any], device: object = ...) -> DeviceTensor:
         """A copy of an array on a device, by default this host's processor."""
 
-    def empty(shape: tuple[int, ...], dtype: str) -> DeviceTensor:
-        """Memory of this host's processor, not set."""
+    def empty(shape: tuple[int, ...], dtype: str, device: object = ...) -> DeviceTensor:
+        """Memory of a device, by default this host's processor, not set."""
 else:
     from tvm.runtime import empty, tensor
 

@@ -82,3 +82,5 @@ const tvmconv_program tvmconv_this_program = {
     .weights_sha256 = "",
 #endif
 };
+
+TVMCONV_EXPORTED const tvmconv_model tvmconv_model_toy = TVMCONV_MODEL;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -75,6 +76,19 @@ def test_what_cannot_be_run(classify: Path, model: Path, scores: Path) -> None:
         assert done.returncode in (1, 2)
         assert done.stderr.strip()
         assert not done.stdout
+
+
+def test_example_of_the_documents(folder: Path, model: Path) -> None:
+    page = (toolchain.ROOT / "docs/artifact.md").read_text()
+    (code,) = re.findall(r"^```c\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
+    (folder / "least.c").write_text(code)
+    strict = ("-Wall", "-Wextra", "-Werror", f"-I{toolchain.RUNTIME}")
+    done = toolchain.run(
+        toolchain.tool("cc"), *strict, folder / "least.c", "-o", folder / "least", "-ldl"
+    )
+    assert done.returncode == 0, done.stderr
+    done = toolchain.run(folder / "least", model)
+    assert (done.returncode, done.stdout) == (0, "scores: 0\n")
 
 
 def test_example_from_the_repository(folder: Path, model: Path) -> None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +28,14 @@ def version() -> str:
 
 def prepare(case: Case, threads: int) -> Session:
     """High precision (float32); the input copy is not part of a call."""
-    import MNN
+    exported = export(case, threads)
+    session = open_export(case, threads, exported)
+    Path(exported["file"]).unlink()
+    return session
 
-    name, value = case.single_input()
+
+def export(case: Case, threads: int) -> dict[str, Any]:
+    """MNN's own format."""
     path = case.folder / "model.mnn"
     arguments = ["-f", "ONNX", "--modelFile", str(case.onnx), "--MNNModel", str(path)]
     subprocess.run(
@@ -37,8 +45,15 @@ def prepare(case: Case, threads: int) -> Session:
         stderr=subprocess.DEVNULL,
         timeout=300,
     )
-    interpreter = MNN.Interpreter(str(path))
-    path.unlink()
+    return {"file": str(path)}
+
+
+def open_export(case: Case, threads: int, exported: Mapping[str, Any]) -> Session:
+    """See :func:`prepare`."""
+    import MNN
+
+    name, value = case.single_input()
+    interpreter = MNN.Interpreter(exported["file"])
     settings = {"numThread": threads, "precision": "high", "backend": "CPU", "power": "high"}
     session = interpreter.createSession(settings)
     target = interpreter.getSessionInput(session, name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,14 @@ def version() -> str:
 
 def prepare(case: Case, threads: int) -> Session:
     """Half-precision and bfloat16 storage off; packing of the plain input is inside a call."""
-    import ncnn
+    exported = export(case, threads)
+    session = open_export(case, threads, exported)
+    Path(exported["file"]).unlink()
+    return session
 
+
+def export(case: Case, threads: int) -> dict[str, Any]:
+    """ncnn's two files, and which blobs are outputs."""
     _, value = case.single_input()
     if value.shape[0] != 1:
         raise Unsupported(f"batch {value.shape[0]}; ncnn has no batch dimension")
@@ -31,6 +39,15 @@ def prepare(case: Case, threads: int) -> Session:
     param, binary = case.folder / "model.param", case.folder / "model.bin"
     param.write_text(text)
     binary.write_bytes(weights)
+    blobs = {output: writer.current[output][0] for output in case.outputs}
+    return {"file": str(binary), "param": str(param), "outputs": blobs}
+
+
+def open_export(case: Case, threads: int, exported: Mapping[str, Any]) -> Session:
+    """See :func:`prepare`."""
+    import ncnn
+
+    _, value = case.single_input()
     net = ncnn.Net()
     options = net.opt
     options.num_threads = threads
@@ -39,19 +56,17 @@ def prepare(case: Case, threads: int) -> Session:
     for flag in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage", "bf16_packed"):
         setattr(options, f"use_{flag}", False)
     net.opt = options
-    net.load_param(str(param))
-    net.load_model(str(binary))
-    binary.unlink()
+    net.load_param(exported["param"])
+    net.load_model(exported["file"])
     # a Mat does not keep the array it was made from alive; its clone owns its memory
     plain = np.ascontiguousarray(value[0])
     data = ncnn.Mat(plain).clone()
     last: dict[str, Any] = {}
-    results = {output: writer.current[output][0] for output in case.outputs}
 
     def run() -> None:
         extractor = net.create_extractor()
         extractor.input("input", data)
-        for output, blob in results.items():
+        for output, blob in exported["outputs"].items():
             last[output] = extractor.extract(blob)[1]
 
     return Session(run, lambda: {n: np.array(m)[None] for n, m in last.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from .case import Array, Case, Session
@@ -12,6 +13,16 @@ def version() -> str:
     import onnxruntime
 
     return str(onnxruntime.__version__)
+
+
+def export(case: Case, threads: int) -> dict[str, Any]:
+    """The ONNX file is what onnxruntime loads."""
+    return {"file": str(case.onnx)}
+
+
+def open_export(case: Case, threads: int, exported: Mapping[str, Any]) -> Session:
+    """As :func:`prepare`: optimising the graph is a part of loading."""
+    return prepare(case, threads)
 
 
 def prepare(case: Case, threads: int) -> Session:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from .case import Array, Case, Session, Unsupported
+
+if TYPE_CHECKING:
+    from tvmconv.model import CompiledModel
 
 
 def version() -> str:
@@ -21,11 +27,35 @@ def prepare(case: Case, threads: int) -> Session:
     return _relax(case, threads) if case.options.get("relax") else _model(case, threads)
 
 
+def export(case: Case, threads: int) -> dict[str, Any]:
+    """The saved model.
+
+    Raises
+    ------
+    Unsupported
+        If the case is no model that ``tvmconv.build`` compiles.
+    """
+    if {"product", "workload", "relax"} & set(case.options):
+        raise Unsupported("only models of tvmconv.build are files")
+    return {"file": str(_built(case, threads).save(case.folder / "model.so"))}
+
+
+def open_export(case: Case, threads: int, exported: Mapping[str, Any]) -> Session:
+    """Loaded with all checks."""
+    import tvmconv
+
+    return _session(case, tvmconv.load(exported["file"]))
+
+
 def _model(case: Case, threads: int) -> Session:
+    return _session(case, _built(case, threads))
+
+
+def _built(case: Case, threads: int) -> CompiledModel:
     import tvmconv
 
     shapes = {name: tuple(value.shape) for name, value in case.inputs.items()}
-    model = tvmconv.build(
+    return tvmconv.build(
         case.onnx,
         case.options.get("target", "native"),
         shapes=shapes,
@@ -34,6 +64,9 @@ def _model(case: Case, threads: int) -> Session:
         log=case.options.get("log"),
         fold_budget=case.options.get("fold_budget"),
     )
+
+
+def _session(case: Case, model: CompiledModel) -> Session:
     call = model.bind(dict(case.inputs))
 
     def outputs() -> dict[str, Array]:

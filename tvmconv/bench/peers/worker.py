@@ -86,6 +86,8 @@ class Worker:
             "hello": self.hello,
             "prepare": self.prepare,
             "time": self.time,
+            "export": self.export,
+            "load": self.load,
             "drop": self.drop,
         }
         unsupported = load_sibling("case").Unsupported
@@ -136,6 +138,22 @@ class Worker:
             "stages": list(session.stages),
             "warms": session.warm is not None,
         }
+
+    def export(self, folder: str, options: dict[str, Any]) -> dict[str, Any]:
+        """Write the file that the library loads."""
+        case = load_sibling("case").read_case(Path(folder), options)
+        return {"exported": load_sibling("loading").export(self.adapter, case, self.threads)}
+
+    def load(
+        self, folder: str, options: dict[str, Any], exported: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Load such a file, call it once and check its outputs; the first request of a process."""
+        case_module = load_sibling("case")
+        case = case_module.read_case(Path(folder), options)
+        reference = case_module.read_reference(Path(folder))
+        loading = load_sibling("loading")
+        session, facts = loading.load(self.adapter, case, self.threads, exported)
+        return {"facts": facts, "error": case_module.relative_error(session.outputs(), reference)}
 
     def time(
         self,

@@ -164,7 +164,11 @@ def power(e: Emitter, node: Node) -> RelaxExpr:
 @converts(*_UNARY)
 def unary(e: Emitter, node: Node) -> RelaxExpr:
     """An operator of one operand."""
-    return _UNARY[node.op](e.value(node.inputs[0]))
+    x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
+    if node.op == "Sign" and dtype.startswith("uint"):
+        # TVM would need -1
+        return op.astype(op.not_equal(x, e.scalar(0, dtype)), dtype)
+    return _UNARY[node.op](x)
 
 
 @converts(*_LIBRARY)

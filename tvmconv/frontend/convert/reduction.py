@@ -87,11 +87,14 @@ def arg_extreme(e: Emitter, node: Node) -> RelaxExpr:
     axis = int(node.attrs.get("axis", 0)) % len(shape)
     function = op.argmax if node.op == "ArgMax" else op.argmin
     keep = bool(node.attrs.get("keepdims", 1))
+    last = bool(node.attrs.get("select_last_index", 0))
     x = e.value(node.inputs[0])
-    if not node.attrs.get("select_last_index", 0):
-        return function(x, axis, keepdims=keep)
-    back = e.emit(function(op.flip(x, axis), axis, keepdims=keep), "from_end")
-    return op.subtract(e.scalar(shape[axis] - 1, "int64"), back)
+    found = e.emit(function(op.flip(x, axis) if last else x, axis, keepdims=keep), "found")
+    # TVM's reductions find nothing, -1, where all elements are the type's smallest or largest
+    index = op.maximum(found, e.scalar(0, "int64"))
+    if not last:
+        return index
+    return op.subtract(e.scalar(shape[axis] - 1, "int64"), e.emit(index, "from_end"))
 
 
 @converts("CumSum", attrs="exclusive reverse", inputs=2)

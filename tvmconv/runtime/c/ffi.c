@@ -90,7 +90,7 @@ static void ffi_free(void *argument) {
     *own->link = own->next;
     if (own->next) own->next->link = own->link;
     pthread_mutex_unlock(&ffi_mutex);
-    destroy(own->state);
+    tvmconv_destroy(own->state);
     free(own);
 }
 
@@ -105,7 +105,7 @@ __attribute__((destructor)) static void ffi_unload(void) {
         ffi_state *own = ffi_states;
         ffi_states = own->next;
         if (take(&own->state->busy)) {
-            destroy(own->state);
+            tvmconv_destroy(own->state);
             free(own);
         }
     }
@@ -117,11 +117,11 @@ static tvmconv_state *ffi_own_state(char *message, size_t size) {
     pthread_once(&once, ffi_make_key);
     ffi_state *own = ffi_key_made ? pthread_getspecific(ffi_key) : NULL;
     if (own) return own->state;
-    if (create(NULL, &state, message, size)) return NULL;
+    if (tvmconv_create(NULL, &state, message, size)) return NULL;
     own = malloc(sizeof *own);
     if (own == NULL || !ffi_key_made || pthread_setspecific(ffi_key, own)) {
         free(own);
-        destroy(state);
+        tvmconv_destroy(state);
         snprintf(message, size, "the system gave no memory for the state of this thread");
         return NULL;
     }
@@ -219,11 +219,11 @@ static int ffi_call(const ffi_any *arguments, int32_t count, int timed) {
     tvmconv_state *state = ffi_own_state(text, sizeof text);
     if (state == NULL) return ffi_raise("RuntimeError", text);
     const void *const *first = (const void *const *)pointers;
-    int32_t status = timed ? profile(state, first, pointers + inputs, pointers[tensors])
-                           : run(state, first, pointers + inputs);
+    int32_t status = timed ? tvmconv_profile(state, first, pointers + inputs, pointers[tensors])
+                           : tvmconv_run(state, first, pointers + inputs);
     return status ? ffi_raise("RuntimeError", status == TVMCONV_BUSY
                                                   ? "this thread is already in a run of the model"
-                                                  : message(state))
+                                                  : tvmconv_message(state))
                   : 0;
 }
 

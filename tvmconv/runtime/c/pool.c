@@ -199,7 +199,8 @@ static int32_t run_serially(int32_t count, tvmconv_task task, void *argument) {
     return status;
 }
 
-static int32_t pool_parallel_for(void *context, int32_t count, tvmconv_task task, void *argument) {
+int32_t tvmconv_pool_parallel_for(void *context, int32_t count, tvmconv_task task,
+                                  void *argument) {
     tvmconv_pool *pool = context;
     if (count < 2 || pool->threads < 2 || !take(&pool->busy))
         return run_serially(count, task, argument);
@@ -263,7 +264,7 @@ static int32_t allowed_cpus(void) {
     return allowed < 1 ? 1 : allowed > MOST_THREADS ? MOST_THREADS : (int32_t)allowed;
 }
 
-static int32_t pool_create(int32_t threads, tvmconv_pool **result) {
+int32_t tvmconv_pool_create(int32_t threads, tvmconv_pool **result) {
     void *memory;
     if (result == NULL || threads < 0 || threads > MOST_THREADS) return TVMCONV_INVALID;
     *result = NULL;
@@ -283,7 +284,7 @@ static int32_t pool_create(int32_t threads, tvmconv_pool **result) {
     return TVMCONV_OK;
 }
 
-static void pool_destroy(tvmconv_pool *pool) {
+void tvmconv_pool_destroy(tvmconv_pool *pool) {
     if (pool == NULL) return;
     if (pool->started_in == forks) stop_workers(pool, pool->threads);
     free(pool);

@@ -46,6 +46,37 @@ typedef struct tvmconv_program {
 extern const tvmconv_program tvmconv_this_program;
 extern const tvmconv_description tvmconv_this_description;
 
+/* Defined by runtime.c: what a tvmconv_model lists. */
+int32_t tvmconv_create(const tvmconv_options *options, tvmconv_state **state, char *message,
+                       size_t message_size);
+int32_t tvmconv_run(tvmconv_state *state, const void *const *inputs, void *const *outputs);
+int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *const *outputs,
+                        int64_t *nanoseconds);
+const char *tvmconv_message(const tvmconv_state *state);
+void tvmconv_destroy(tvmconv_state *state);
+int32_t tvmconv_pool_create(int32_t threads, tvmconv_pool **pool);
+int32_t tvmconv_pool_parallel_for(void *pool, int32_t count, tvmconv_task task, void *argument);
+void tvmconv_pool_destroy(tvmconv_pool *pool);
+int32_t tvmconv_threads(const tvmconv_state *state);
+
+/* The content of tvmconv_model, and of the object by which model.c gives it a name of its own. */
+#define TVMCONV_MODEL                                                                              \
+    {                                                                                              \
+        .abi = TVMCONV_ABI,                                                                        \
+        .size = sizeof(tvmconv_model),                                                             \
+        .description = &tvmconv_this_description,                                                  \
+        .create = tvmconv_create,                                                                  \
+        .run = tvmconv_run,                                                                        \
+        .profile = tvmconv_profile,                                                                \
+        .message = tvmconv_message,                                                                \
+        .destroy = tvmconv_destroy,                                                                \
+        .pool_create = tvmconv_pool_create,                                                        \
+        .pool_parallel_for = tvmconv_pool_parallel_for,                                            \
+        .pool_destroy = tvmconv_pool_destroy,                                                      \
+        .threads = tvmconv_threads,                                                                \
+    }
+#define TVMCONV_EXPORTED __attribute__((visibility("default")))
+
 /* Separate weights: this header, then the constants. The hash is that of the constants; it says
  * whose they are and is not computed when a model is loaded. */
 #define TVMCONV_WEIGHTS_MAGIC "tvmconv\1"

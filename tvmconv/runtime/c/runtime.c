@@ -67,6 +67,7 @@ struct tvmconv_state {
     void *mapping, *weights_mapping;
     uint64_t mapped, weights_mapped;
     int32_t short_of_workspace;
+    int32_t has_run;
     char message[512];
 };
 
@@ -218,15 +219,15 @@ static tvmconv_state *map_state(const tvmconv_description *model, int32_t thread
     return state;
 }
 
-static void destroy(tvmconv_state *state) {
+void tvmconv_destroy(tvmconv_state *state) {
     if (state == NULL) return;
-    pool_destroy(state->pool);
+    tvmconv_pool_destroy(state->pool);
     if (state->weights_mapping) munmap(state->weights_mapping, (size_t)state->weights_mapped);
     munmap(state->mapping, (size_t)state->mapped);
 }
 
-static int32_t create(const tvmconv_options *given, tvmconv_state **result, char *message,
-                      size_t size) {
+int32_t tvmconv_create(const tvmconv_options *given, tvmconv_state **result, char *message,
+                       size_t size) {
     const tvmconv_program *program = &tvmconv_this_program;
     const tvmconv_description *model = &tvmconv_this_description;
     tvmconv_options options;
@@ -253,15 +254,15 @@ static int32_t create(const tvmconv_options *given, tvmconv_state **result, char
     state->parallel_for = options.parallel_for;
     state->parallel_context = options.parallel_context;
     if (!status && state->threads > 1 && state->parallel_for == NULL) {
-        state->parallel_for = pool_parallel_for;
-        status = pool_create(state->threads, &state->pool);
+        state->parallel_for = tvmconv_pool_parallel_for;
+        status = tvmconv_pool_create(state->threads, &state->pool);
         state->parallel_context = state->pool;
         if (status)
             snprintf(message, size, "the system gave no %d threads: %s", (int)state->threads,
                      strerror(errno));
     }
     if (status) {
-        destroy(state);
+        tvmconv_destroy(state);
         return status;
     }
     give_back(&state->busy);
@@ -302,6 +303,25 @@ static int32_t report_failure(tvmconv_state *state, int32_t failed, int32_t stat
     return TVMCONV_FAILED;
 }
 
+/* Enters constants that are mapped from a file into the page table at once, which is quicker than
+ * thousands of faults. Not in create: a model that is loaded to be described reads none. */
+static void map_constants(tvmconv_state *state) {
+    state->has_run = 1;
+#ifdef __linux__
+    static uint32_t linked_are_mapped;
+    const int populate_read = 22; /* MADV_POPULATE_READ; before Linux 5.14 nothing happens */
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t start = (uintptr_t)state->constants;
+    uintptr_t end = start + (uintptr_t)tvmconv_this_description.weight_bytes;
+    int linked = state->constants == tvmconv_this_program.constants;
+    if (!start || (linked ? __atomic_exchange_n(&linked_are_mapped, 1, __ATOMIC_RELAXED)
+                          : state->weights_mapping == NULL))
+        return;
+    start -= start % page;
+    madvise((void *)start, end - start, populate_read);
+#endif
+}
+
 static int32_t execute(tvmconv_state *state, const void *const *inputs, void *const *outputs,
                        int64_t *times) {
     const tvmconv_description *model = &tvmconv_this_description;
@@ -312,6 +332,7 @@ static int32_t execute(tvmconv_state *state, const void *const *inputs, void *co
         status = check_pointers(state, "output", (const void *const *)outputs, model->outputs,
                                 model->output_count);
     if (!status) {
+        if (!state->has_run) map_constants(state);
         tvmconv_frame frame = {inputs, outputs, state->arena, (char *)state->constants, times, 0};
         __typeof__(current) before = current;
         current.state = state;
@@ -326,12 +347,12 @@ static int32_t execute(tvmconv_state *state, const void *const *inputs, void *co
     return status;
 }
 
-static int32_t run(tvmconv_state *state, const void *const *inputs, void *const *outputs) {
+int32_t tvmconv_run(tvmconv_state *state, const void *const *inputs, void *const *outputs) {
     return execute(state, inputs, outputs, NULL);
 }
 
-static int32_t profile(tvmconv_state *state, const void *const *inputs, void *const *outputs,
-                       int64_t *nanoseconds) {
+int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *const *outputs,
+                        int64_t *nanoseconds) {
     int32_t layers = tvmconv_this_description.layer_count;
     int64_t start = tvmconv_now();
     if (nanoseconds == NULL && layers > 0) return TVMCONV_INVALID;
@@ -342,35 +363,15 @@ static int32_t profile(tvmconv_state *state, const void *const *inputs, void *co
     return TVMCONV_OK;
 }
 
-static const char *message(const tvmconv_state *state) { return state ? state->message : ""; }
+const char *tvmconv_message(const tvmconv_state *state) { return state ? state->message : ""; }
 
-static int32_t threads(const tvmconv_state *state) { return state ? state->threads : 0; }
+int32_t tvmconv_threads(const tvmconv_state *state) { return state ? state->threads : 0; }
 
 /* A variable of this name cannot be written in C beside the type of this name, hence the label. */
 #define STRING_OF(text) #text
 #define STRING(text) STRING_OF(text)
-#define EXPORTED(name)                                                                             \
-    __asm__(STRING(__USER_LABEL_PREFIX__) name) __attribute__((visibility("default")))
-
-extern const tvmconv_model this_model EXPORTED("tvmconv_model");
-const tvmconv_model this_model = {
-    .abi = TVMCONV_ABI,
-    .size = sizeof(tvmconv_model),
-    .description = &tvmconv_this_description,
-    .create = create,
-    .run = run,
-    .profile = profile,
-    .message = message,
-    .destroy = destroy,
-    .pool_create = pool_create,
-    .pool_parallel_for = pool_parallel_for,
-    .pool_destroy = pool_destroy,
-    .threads = threads,
-};
-
-#ifdef TVMCONV_IDENTIFIER /* the model's own name, for programs that are linked with several */
-extern const tvmconv_model named_model
-    EXPORTED("tvmconv_model_" STRING(TVMCONV_IDENTIFIER)) __attribute__((alias("tvmconv_model")));
-#endif
+extern const tvmconv_model this_model __asm__(STRING(__USER_LABEL_PREFIX__) "tvmconv_model")
+    __attribute__((visibility("default")));
+const tvmconv_model this_model = TVMCONV_MODEL;
 
 #include "ffi.c"

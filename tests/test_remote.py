@@ -1,0 +1,163 @@
+"""A saved model on a server of TVM's RPC on this machine's loopback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import psutil
+import pytest
+
+import tvmconv
+from tests.cli.verbs import data_of, invoke
+from tests.small_network import small_network
+from tvmconv.core.errors import InputError, TvmconvError
+from tvmconv.machines.targets import resolve_machine
+from tvmconv.remote import Address, connected
+
+pytest.importorskip("tornado")
+
+SERVER = """
+import sys
+from tvm.rpc.server import Server
+server = Server(host="127.0.0.1", port=19500, port_end=19600, silent=True)
+print(server.port, flush=True)
+sys.stdin.read()
+server.terminate()
+"""
+VALUES = [onnx.helper.make_tensor_value_info(name, 1, [2, 7]) for name in ("x", "y")]
+RELU = onnx.helper.make_model(
+    onnx.helper.make_graph(
+        [onnx.helper.make_node("Relu", ["x"], ["y"])], "relu", VALUES[:1], VALUES[1:]
+    ),
+    opset_imports=[onnx.helper.make_opsetid("", 17)],
+    ir_version=8,
+)
+
+
+class Device:
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert self.process.stdout is not None
+        self.address = Address("127.0.0.1", int(self.process.stdout.readline()))
+
+    def end(self) -> None:
+        """As when a cable is pulled."""
+        for child in psutil.Process(self.process.pid).children(recursive=True):
+            child.kill()
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[Device]:
+    one = Device()
+    yield one
+    one.end()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("remote")
+    (path / "small.onnx").write_bytes(small_network().SerializeToString())
+    model = tvmconv.build(path / "small.onnx", threads=1)
+    for weights in ("inside", "separate"):
+        model.save(path / f"{weights}.so", weights=weights)
+    return path
+
+
+def image(model: tvmconv.CompiledModel) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(2)
+    return {t.name: generator.standard_normal(t.shape, np.float32) for t in model.inputs}
+
+
+@pytest.mark.parametrize("weights", ["inside", "separate"])
+def test_values_times_and_layers(device: Device, folder: Path, weights: str) -> None:
+    here = tvmconv.load(folder / f"{weights}.so")
+    inputs = image(here)
+    session = onnxruntime.InferenceSession(str(folder / "small.onnx"))
+    (wanted,) = session.run(None, inputs)
+    with connected(device.address, folder / f"{weights}.so") as there:
+        outputs = there.run(inputs)
+        timing = there.time(inputs, repeat=3)
+        profile = there.profile(repeat=2)
+        with pytest.raises(InputError, match="missing input"):
+            there.run({})
+    np.testing.assert_allclose(outputs[0], wanted, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(outputs[0], here.run(inputs)[0])
+    assert outputs.names == here.run(inputs).names
+    assert len(timing.samples) == 3 and timing.min > 0
+    assert [kernel.call for kernel in profile] == list(here.calls)
+    assert all(len(kernel.samples) == 2 for kernel in profile)
+    assert profile.kernel_seconds > 0
+
+
+def test_verbs(device: Device, folder: Path) -> None:
+    where = ("--rpc", str(device.address))
+    there = data_of("run", folder / "inside.so", *where, "--repeat", 2)
+    assert there["values"] == data_of("run", folder / "inside.so")["values"]
+    assert len(there["samples"]) == 2
+    built = data_of("run", folder / "small.onnx", "--threads", 1, *where)
+    assert built["values"] == there["values"]
+    report = data_of("profile", folder / "separate.so", *where, "--repeat", 2)
+    assert sum(row["time_share"] for row in report["layers"]) == pytest.approx(1)
+    assert report["peak"] is None
+    text = invoke("profile", folder / "inside.so", *where, "--repeat", 1)
+    assert text.exit_code == 0, text.output
+
+
+def test_a_model_that_the_device_cannot_run(device: Device, tmp_path: Path) -> None:
+    """The device's words: this host is not asked whether it could run the model."""
+    missing = "xop"  # of processors without AVX2
+    machine = resolve_machine("native", 1)
+    foreign = replace(machine, features=(*machine.features, missing))
+    path = tvmconv.build(RELU, foreign).save(tmp_path / "foreign.so")
+    with pytest.raises(TvmconvError, match=f"needs .*{missing}"):
+        tvmconv.load(path)
+    with (
+        connected(device.address, path) as there,
+        pytest.raises(TvmconvError, match=rf"RPC server 127.0.0.1:\d+: .*{missing}"),
+    ):
+        there.run({"x": np.zeros((2, 7), np.float32)})
+
+
+def test_a_device_that_goes(folder: Path) -> None:
+    gone = Device()
+    with connected(gone.address, folder / "inside.so") as there:
+        gone.end()
+        with pytest.raises(TvmconvError, match=r"RPC server 127\.0\.0\.1"):
+            there.run({t.name: np.zeros(t.shape, t.dtype) for t in there.inputs})
+    with (
+        pytest.raises(TvmconvError, match=r"RPC server 127.0.0.1:\d+: .*failed"),
+        connected(gone.address, folder / "inside.so"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--rpc", "9090"), "cannot read --rpc '9090'"),
+        (("--rpc", "127.0.0.1:9"), "RPC server 127.0.0.1:9"),
+        (("--rpc-tracker", "127.0.0.1:9"), "with --rpc-key KEY"),
+        (("--rpc-key", "lab"), "with --rpc-key KEY"),
+        (("--rpc-tracker", "127.0.0.1:9", "--rpc-key", "lab"), "cannot reach the RPC tracker"),
+        (("--rpc", "127.0.0.1:9", "--threads", "2"), "leave out --threads"),
+        (("--rpc", "127.0.0.1:9", "--target", "x86-64-v3"), "is built already"),
+        (("--rpc", "127.0.0.1:9", "--compare-onnxruntime", "--onnx", "x"), "leave out --rpc"),
+    ],
+    ids=" ".join,
+)
+def test_errors_are_one_line(folder: Path, words: tuple[str, ...], message: str) -> None:
+    result = invoke("run", folder / "inside.so", *words)
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1

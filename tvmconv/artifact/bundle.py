@@ -1,0 +1,117 @@
+"""A folder with everything that running a model from C takes, to copy to a device."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tvmconv.artifact.manifest import Manifest
+from tvmconv.core import files
+from tvmconv.core.arguments import shown
+from tvmconv.core.errors import ArtifactError
+from tvmconv.core.version import __version__
+from tvmconv.runtime.library import C_SOURCES
+
+_MARK = "# Compiles run.c and runs the model"
+_EXAMPLE = Path(__file__).parent / "bundled/run.c"
+_SCRIPT = """#!/bin/sh
+{mark}; arguments are run.c's: [-o FOLDER] [-r REPEATS] [file of input ...]
+set -e
+here=$(cd "$(dirname "$0")" && pwd)
+${{CC:-cc}} -O2 "$here/run.c" -o "$here/run" -ldl
+exec "$here/run" "$here/{name}.so" "$@"
+"""
+_README = """# {title}
+
+Compiled by tvmconv {version} for {target}; the processor must have: {features}.
+
+    sh run.sh                       # compiles run.c, runs the model, describes its outputs
+    sh run.sh -o . {inputs}    # the same on raw elements in files; outputs in 0.out, ...
+
+A C compiler is needed for run.c alone (the variable CC names one), and nothing of Python or TVM.
+
+| file | what it is |
+|---|---|
+{rows}
+
+| tensor | |
+|---|---|
+{tensors}
+"""
+_WHAT = {
+    "{name}.so": "the model: code{inside}",
+    "{name}.weights": "its weights; stands beside the .so",
+    "{name}.json": "what is in it: layers, algorithms, memory, and why",
+    "{name}.h": "its own symbol and sizes, for programs that are linked with it",
+    "tvmconv.h": "the C interface of every model; tvmconv.hpp: the same for C++",
+    "run.c": "an example of its use",
+    "run.sh": "compiles and runs the example",
+}
+
+
+def check_bundle(folder: Path, name: str) -> None:
+    """Refuse a folder or name before work is spent.
+
+    Raises
+    ------
+    ArtifactError
+        If the folder cannot be made or written, or holds something else than a bundle, or the
+        name is none for a file.
+    """
+    plain = name.replace("_", "").replace("-", "").replace(".", "")
+    if not (plain.isascii() and plain.isalnum()) or name.startswith((".", "-")):
+        raise ArtifactError(
+            f"name={shown(name)} must be of letters, digits, '_', '-' and '.': scripts hold it"
+        )
+    files.check_folder(folder)
+    if folder.is_dir() and os.listdir(folder):  # noqa: PTH208
+        script = folder / "run.sh"
+        if not (script.is_file() and _MARK.encode() in files.read_regular(script, 1 << 20)):
+            raise ArtifactError(f"{folder} is not empty and is no bundle; name a new folder")
+
+
+def write_bundle(folder: Path, name: str, manifest: Manifest, separate: bool) -> None:
+    """Write what stands beside the saved model.
+
+    Parameters
+    ----------
+    folder
+        With ``<name>.so`` and its files.
+    name
+        Of the files.
+    manifest
+        The model's record.
+    separate
+        Whether its weights are a file of their own.
+    """
+    left_out = set() if separate else {"{name}.weights"}
+    inside = "" if separate else " and weights"
+    rows = [
+        f"| `{file.format(name=name)}` | {what.format(inside=inside)} |"
+        for file, what in _WHAT.items()
+        if file not in left_out
+    ]
+    tensors = [
+        f"| {kind} | `{tensor}` |"
+        for kind, group in (("input", manifest.inputs), ("output", manifest.outputs))
+        for tensor in group
+    ]
+    readme = _README.format(
+        title=manifest.model_name or name,
+        version=manifest.versions.get("tvmconv", __version__),
+        target=f"{manifest.machine.name} ({manifest.machine.mcpu})",
+        features=" ".join(manifest.required_features),
+        inputs=" ".join(f"input{i}.bin" for i in range(len(manifest.inputs))),
+        rows="\n".join(rows),
+        tensors="\n".join(tensors),
+    )
+    contents = {
+        "run.sh": _SCRIPT.format(mark=_MARK, name=name).encode(),
+        "run.c": _EXAMPLE.read_bytes(),
+        "tvmconv.hpp": (C_SOURCES / "tvmconv.hpp").read_bytes(),
+        "README.md": readme.encode(),
+    }
+    modes = {folder / file: 0o777 if file == "run.sh" else 0o666 for file in contents}
+    with files.replacing(modes) as opened:
+        for descriptor, content in zip(opened, contents.values(), strict=True):
+            files.write_all(descriptor, content)

@@ -1,0 +1,188 @@
+/* Runs a compiled model once, says what its outputs are, and times it. No Python, no TVM.
+ *
+ *     cc run.c -o run -ldl
+ *     ./run model.so [-o FOLDER] [-r REPEATS] [file of input ...]
+ *
+ * One file for each input, in the model's order: its raw elements, row by row. Without a file,
+ * floats are a ramp from 0 to 1 and whole numbers 0. With -o each output is written as raw
+ * elements to FOLDER/0.out, FOLDER/1.out, ... */
+#define _POSIX_C_SOURCE 200809L
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tvmconv.h"
+
+static const struct {
+    const char *name;
+    int bytes;
+} types[] = {
+    {"float32", 4}, {"float64", 8}, {"float16", 2}, {"bfloat16", 2}, {"int8", 1},
+    {"int16", 2},   {"int32", 4},   {"int64", 8},   {"uint8", 1},    {"uint16", 2},
+    {"uint32", 4},  {"uint64", 8},  {"bool", 1},
+};
+
+static int fill(const tvmconv_tensor *tensor, void *data, const char *path) {
+    uint64_t count = tensor->bytes / (uint64_t)types[tensor->dtype].bytes;
+    if (path == NULL) {
+        for (uint64_t i = 0; i < count; ++i) {
+            if (tensor->dtype == TVMCONV_FLOAT32) ((float *)data)[i] = (float)i / (float)count;
+            if (tensor->dtype == TVMCONV_FLOAT64) ((double *)data)[i] = (double)i / (double)count;
+        }
+        return 1;
+    }
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        perror(path);
+        return 0;
+    }
+    int complete = fread(data, 1, tensor->bytes, file) == tensor->bytes && fgetc(file) == EOF;
+    fclose(file);
+    if (!complete)
+        fprintf(stderr, "%s: input %s takes exactly %llu bytes\n", path, tensor->name,
+                (unsigned long long)tensor->bytes);
+    return complete;
+}
+
+/* An element as a number; 0 for types that C has no arithmetic for. */
+static double element(const tvmconv_tensor *tensor, const void *data, uint64_t i) {
+    switch (tensor->dtype) {
+    case TVMCONV_FLOAT32: return ((const float *)data)[i];
+    case TVMCONV_FLOAT64: return ((const double *)data)[i];
+    case TVMCONV_INT8: return ((const int8_t *)data)[i];
+    case TVMCONV_INT16: return ((const int16_t *)data)[i];
+    case TVMCONV_INT32: return ((const int32_t *)data)[i];
+    case TVMCONV_INT64: return (double)((const int64_t *)data)[i];
+    case TVMCONV_UINT8: return ((const uint8_t *)data)[i];
+    case TVMCONV_UINT16: return ((const uint16_t *)data)[i];
+    case TVMCONV_UINT32: return ((const uint32_t *)data)[i];
+    case TVMCONV_UINT64: return (double)((const uint64_t *)data)[i];
+    case TVMCONV_BOOL: return ((const uint8_t *)data)[i];
+    default: return 0;
+    }
+}
+
+static void describe(const char *kind, const tvmconv_tensor *tensor) {
+    printf("%s %s %s", kind, tensor->name, types[tensor->dtype].name);
+    for (int32_t i = 0; i < tensor->rank; ++i) printf(" %lld", (long long)tensor->shape[i]);
+    printf("\n");
+}
+
+static void summarise(const tvmconv_tensor *tensor, const void *data) {
+    uint64_t count = tensor->bytes / (uint64_t)types[tensor->dtype].bytes, highest = 0;
+    double least = 0, most = 0, sum = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+        double value = element(tensor, data, i);
+        if (i == 0 || value < least) least = value;
+        if (i == 0 || value > most) most = value, highest = i;
+        sum += value;
+    }
+    describe("output", tensor);
+    if (count)
+        printf("    least %g, most %g (at %llu), mean %g\n", least, most,
+               (unsigned long long)highest, sum / (double)count);
+}
+
+static int write_output(const char *folder, int index, const tvmconv_tensor *tensor,
+                        const void *data) {
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/%d.out", folder, index) >= (int)sizeof path) {
+        fprintf(stderr, "%s: the name is too long\n", folder);
+        return 0;
+    }
+    FILE *file = fopen(path, "wb");
+    int written = file != NULL && fwrite(data, 1, tensor->bytes, file) == tensor->bytes;
+    if (file != NULL) written = fclose(file) == 0 && written;
+    if (!written) perror(path);
+    return written;
+}
+
+static double milliseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+/* Fills the inputs, runs, and reports; 0 where all went well. */
+static int use(const tvmconv_model *model, tvmconv_state *state, void **inputs, void **outputs,
+               char **paths, int path_count, const char *folder, int repeats) {
+    const tvmconv_description *about = model->description;
+    double best = 0;
+    for (int i = 0; i < about->input_count; ++i) {
+        inputs[i] = calloc(1, about->inputs[i].bytes + 1);
+        if (inputs[i] == NULL || !fill(&about->inputs[i], inputs[i], i < path_count ? paths[i] : NULL))
+            return 1;
+        describe("input", &about->inputs[i]);
+    }
+    for (int i = 0; i < about->output_count; ++i)
+        if ((outputs[i] = calloc(1, about->outputs[i].bytes + 1)) == NULL) return 1;
+    for (int i = 0; i < repeats; ++i) {
+        double start = milliseconds();
+        if (model->run(state, (const void *const *)inputs, outputs)) {
+            fprintf(stderr, "%s\n", model->message(state));
+            return 1;
+        }
+        double taken = milliseconds() - start;
+        if (i == 0 || taken < best) best = taken;
+    }
+    for (int i = 0; i < about->output_count; ++i) {
+        summarise(&about->outputs[i], outputs[i]);
+        if (folder && !write_output(folder, i, &about->outputs[i], outputs[i])) return 1;
+    }
+    printf("%.3f ms a call (best of %d), %d thread(s)\n", best, repeats,
+           (int)model->threads(state));
+    return 0;
+}
+
+int main(int count, char **arguments) {
+    const char *name = NULL, *folder = NULL;
+    int repeats = 10, next = 1;
+    if (next < count) name = arguments[next++];
+    for (; next + 1 < count && arguments[next][0] == '-'; next += 2) {
+        if (!strcmp(arguments[next], "-o")) folder = arguments[next + 1];
+        else if (!strcmp(arguments[next], "-r")) repeats = atoi(arguments[next + 1]);
+        else break;
+    }
+    if (name == NULL || repeats < 1 || (next < count && arguments[next][0] == '-')) {
+        fprintf(stderr, "usage: %s model.so [-o FOLDER] [-r REPEATS] [file of input ...]\n",
+                arguments[0]);
+        return 2;
+    }
+    void *library = dlopen(name, RTLD_NOW);
+    if (library == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        return 1;
+    }
+    const tvmconv_model *model = dlsym(library, "tvmconv_model");
+    if (model == NULL || model->abi != TVMCONV_ABI) {
+        fprintf(stderr, "%s: not a model for version %d of tvmconv.h; compile it again\n", name,
+                TVMCONV_ABI);
+        return 1;
+    }
+    const tvmconv_description *about = model->description;
+    if (count - next > about->input_count) {
+        fprintf(stderr, "%s has %d input(s), %d files are given\n", name, (int)about->input_count,
+                count - next);
+        return 2;
+    }
+    char message[512];
+    tvmconv_state *state;
+    if (model->create(NULL, &state, message, sizeof message)) {
+        fprintf(stderr, "%s: %s\n", name, message);
+        return 1;
+    }
+    void **inputs = calloc((size_t)about->input_count + 1, sizeof *inputs);
+    void **outputs = calloc((size_t)about->output_count + 1, sizeof *outputs);
+    int status = inputs == NULL || outputs == NULL ||
+                 use(model, state, inputs, outputs, arguments + next, count - next, folder,
+                     repeats);
+    for (int i = 0; inputs && i < about->input_count; ++i) free(inputs[i]);
+    for (int i = 0; outputs && i < about->output_count; ++i) free(outputs[i]);
+    free(inputs);
+    free(outputs);
+    model->destroy(state);
+    dlclose(library);
+    return status;
+}

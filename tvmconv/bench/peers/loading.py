@@ -1,0 +1,52 @@
+"""A model's own file loaded in this process, and called once: time and memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from types import ModuleType
+from typing import Any
+
+from .case import Case, Session, Unsupported
+from .memory import Growth
+
+
+def export(adapter: ModuleType, case: Case, threads: int) -> dict[str, Any]:
+    """Let an adapter write what its library loads; ``file`` names it.
+
+    Raises
+    ------
+    Unsupported
+        If the adapter knows no such file.
+    """
+    if not hasattr(adapter, "export"):
+        raise Unsupported("the adapter loads no file of its own")
+    exported: dict[str, Any] = adapter.export(case, threads)
+    return exported
+
+
+def load(
+    adapter: ModuleType, case: Case, threads: int, exported: dict[str, Any]
+) -> tuple[Session, dict[str, Any]]:
+    """Open an exported model and call it once.
+
+    Returns
+    -------
+    Session
+        The opened model.
+    dict
+        ``load_seconds`` from before the library's import until the model is ready,
+        ``first_call_seconds``, ``load_bytes`` by which the process grew, ``file_bytes``.
+    """
+    growth = Growth()
+    start = perf_counter()
+    session: Session = adapter.open_export(case, threads, exported)
+    ready = perf_counter()
+    session.run()
+    done = perf_counter()
+    return session, {
+        "load_seconds": ready - start,
+        "first_call_seconds": done - ready,
+        "load_bytes": growth.peak(),
+        "file_bytes": Path(exported["file"]).stat().st_size,
+    }

@@ -1,0 +1,60 @@
+"""``tvmconv bundle``: a folder to copy to a device and run there."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+from tvmconv.cli import options
+from tvmconv.cli.output import emit
+
+
+def command(
+    model: options.Model,
+    output: Annotated[Path, options.result_folder("-o", "--output", help="The folder to write.")],
+    target: options.Target = "native",
+    threads: options.Threads = None,
+    shape: options.Shape = None,
+    algorithms: options.Algorithms = None,
+    no_winograd: options.NoWinograd = False,
+    memory_budget: options.MemoryBudget = None,
+    fold_budget: options.FoldBudget = None,
+    error_budget: options.ErrorBudget = None,
+    finite: options.Finite = True,
+    override: options.OverrideFile = None,
+    log: options.TuningLog = None,
+    weights: options.Weights = "",
+    cc: options.Compiler = "",
+    as_json: options.Json = False,
+    save: options.Save = None,
+) -> None:
+    """Write a model, its C headers, an example program and a script that compiles and runs it.
+
+    \b
+    Examples:
+      tvmconv bundle resnet18.onnx -o bundle && sh bundle/run.sh
+      tvmconv bundle resnet18.onnx --target x86-64-v3 --weights separate -o bundle
+    """
+    from tvmconv.artifact.bundle import check_bundle
+    from tvmconv.cli.opening import open_model
+    from tvmconv.report.summary import compile_report
+
+    place = options.parse_weights(weights) if weights else None
+    check_bundle(output, model.stem)
+    choices = options.parse_choices(
+        algorithms,
+        no_winograd,
+        memory_budget,
+        error_budget,
+        override,
+        log,
+        finite=finite,
+        fold_budget=fold_budget,
+    )
+    started = time.perf_counter()
+    compiled = open_model(model, target, threads, shape, choices, cc=cc)
+    library = compiled.bundle(output, model.stem, weights=place)
+    seconds = time.perf_counter() - started
+    report = compile_report(compiled, library, seconds, {"script": output / "run.sh"})
+    emit(report, as_json, save)

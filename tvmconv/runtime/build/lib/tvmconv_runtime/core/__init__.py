@@ -1,1 +1,0 @@
-"""What every part passes around: workloads, types, knobs, decisions, errors."""
