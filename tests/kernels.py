@@ -73,8 +73,8 @@ def dense(workload: Conv2dWorkload) -> bool:
     return not workload.is_depthwise
 
 
-def run_kernel(kernel: Kernel, arrays: ConvArrays, draft: bool = False) -> np.ndarray:
-    """The kernel's output in its blocked layout; what it should write is NaN before the call."""
+def kernel_operands(kernel: Kernel, arrays: ConvArrays) -> list[np.ndarray]:
+    """What the function takes, its output last: in the blocked layout, NaN before the call."""
     w, lanes = kernel.workload, kernel.machine.channel_block
     data = arrays.data if w.data_layout == "NCHW" else block(arrays.data, lanes, SURPLUS)
     arguments = [data, kernel.pack_weight(arrays.weight)]
@@ -87,8 +87,12 @@ def run_kernel(kernel: Kernel, arrays: ConvArrays, draft: bool = False) -> np.nd
     if w.has("add"):
         arguments.append(block(arrays.residual, lanes, SURPLUS))
     shape = (planes, blocks, height, width, lanes)
-    arguments.append(np.full(shape, np.nan, np.float32))
-    tensors = [tvm.runtime.tensor(a) for a in arguments]
+    return [*arguments, np.full(shape, np.nan, np.float32)]
+
+
+def run_kernel(kernel: Kernel, arrays: ConvArrays, draft: bool = False) -> np.ndarray:
+    """The kernel's output in its blocked layout."""
+    tensors = [tvm.runtime.tensor(a) for a in kernel_operands(kernel, arrays)]
     compile_kernel(kernel, draft)["main"](*tensors)
     return tensors[-1].numpy()
 
@@ -121,8 +125,15 @@ def tasks(kernel: Kernel) -> list[int]:
 
 def errors(kernel: Kernel, draft: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Output less its float64 reference, and that; surplus lanes must have stayed finite."""
-    workload, arrays = kernel.workload, conv_arrays(kernel.workload)
-    actual = run_kernel(kernel, arrays, draft)
+    arrays = conv_arrays(kernel.workload)
+    return differences(kernel, arrays, run_kernel(kernel, arrays, draft))
+
+
+def differences(
+    kernel: Kernel, arrays: ConvArrays, actual: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`errors`, of an output in the blocked layout."""
+    workload = kernel.workload
     expected = convolution(
         workload,
         {"data": arrays.data, "residual": arrays.residual},
@@ -137,9 +148,13 @@ def check_kernel(
 ) -> None:
     """Compare with float64: 1e-5 relative to the largest output."""
     kernel = make_kernel(workload, machine, algorithm, config)
-    difference, expected = errors(kernel)
+    assert_close(kernel, *errors(kernel))
+
+
+def assert_close(kernel: Kernel, difference: np.ndarray, expected: np.ndarray) -> None:
+    """1e-5 relative to the largest output."""
     error = np.abs(difference).max()
-    assert error <= 1e-5 * max(np.abs(expected).max(), 1.0), (workload, kernel.config, error)
+    assert error <= 1e-5 * max(np.abs(expected).max(), 1.0), (kernel, error)
 
 
 @dataclass(frozen=True)

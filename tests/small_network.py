@@ -1,4 +1,4 @@
-"""A network of a few kilobytes that has one of everything the bench adapters translate."""
+"""Networks of a few kilobytes: one of everything the bench adapters translate, or of every rule."""
 
 from __future__ import annotations
 
@@ -52,5 +52,45 @@ def small_network(batch: int | str = 1) -> onnx.ModelProto:
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    return model
+
+
+def mixed_network() -> onnx.ModelProto:
+    """At least one operator for every rule."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    mixed (float[1,10,12,11] x, float[10,10,3,3] w, float[15,7] g, float[7] b) => (float[1,10] y)
+    <int64[5] apart = {1, 5, 3, 6, 5}, int64[4] together = {1, 15, 6, 5}, int64[2] flat = {1, 10},
+     int64[3] rows = {1, 15, 30}, int64[1] begin = {0}, int64[1] end = {5}, int64[1] axis = {1},
+     int64[2] first = {0, 0}, int64[2] last = {1, 5}, int64[2] both = {0, 1}>
+    {
+      c = Conv <pads = [1, 1, 1, 1]> (x, w)
+      l = LRN <size = 3, alpha = 0.1> (c)
+      part = Slice (l, begin, end, axis)
+      joined = Concat <axis = 1> (l, part)
+      pooled = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (joined)
+      s1 = Reshape (pooled, apart)
+      s2 = Transpose <perm = [0, 2, 1, 3, 4]> (s1)
+      shuffled = Reshape (s2, together)
+      likely = Softmax <axis = 1> (shuffled)
+      v = Reshape (shuffled, rows)
+      t = Transpose <perm = [0, 2, 1]> (v)
+      product = MatMul (v, t)
+      m = ReduceMean <axes = [2], keepdims = 0> (product)
+      d = Gemm (m, g, b)
+      p = GlobalAveragePool (likely)
+      q = Flatten (p)
+      e = Slice (d, first, last, both)
+      f = Slice (q, first, last, both)
+      z = Concat <axis = 1> (e, f)
+      y = Softmax <axis = 1> (z)
+    }"""
+    model = onnx.parser.parse_model(text)
+    generator = np.random.default_rng(5)
+    for name, shape in (("w", (10, 10, 3, 3)), ("g", (15, 7)), ("b", (7,))):
+        values = generator.standard_normal(shape).astype("float32") * 0.1
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+        graph_input = next(i for i in model.graph.input if i.name == name)
+        model.graph.input.remove(graph_input)
     onnx.checker.check_model(model)
     return model

@@ -137,7 +137,7 @@ def build(
     report = _stoppable(progress)
     machine = resolve_machine(target, threads)
     if cc:
-        Toolchain.find(cc)
+        Toolchain.find(cc, machine.triple)
     if callable(overrides):
         overrides = carrying(overrides, "overrides")
     policy = make_policy(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 
@@ -20,6 +21,17 @@ def transform_tile(schedule: Schedule, block: BlockRV, at: LoopRV) -> None:
     for loop in (column, row):
         schedule.unroll(loop)
     schedule.vectorize(lane)
+
+
+def channel_steps(
+    machine: Machine, channel: LoopRV, tile: Sequence[LoopRV]
+) -> tuple[tuple[LoopRV, ...], tuple[LoopRV, ...]]:
+    """The reduction loop over a channel block, and the loops of a register tile inside it.
+
+    Where multiply-adds take lanes there is no such loop: it is the first of the tile, written out,
+    so that one vector of channels serves all its steps.
+    """
+    return ((), (channel, *tile)) if machine.code.by_lane else ((channel,), tuple(tile))
 
 
 def register_tile(

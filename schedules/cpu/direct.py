@@ -6,7 +6,8 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 2. tile column;
 3. input block, plane of a 3-D kernel, kernel row, kernel column, channel of the block: the
    reduction;
-4. row, column and output block of the register tile, unrolled; lanes, one vector.
+4. row, column and output block of the register tile, unrolled; lanes, one vector. Where
+   multiply-adds take lanes, the channel of the block is unrolled around them.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import check_registers
 from tvmconv.costs.register_tile import TileModel
-from tvmconv.costs.tile_knobs import OUT_BLOCKS, flag
+from tvmconv.costs.tile_knobs import OUT_BLOCKS, prefetch_flag
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.microkernel import channel_steps, register_tile
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_prefetch, mark_taps
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
@@ -43,8 +44,8 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
             lambda w, machine: _row_blocks(flattened(w)),
             neutral=0,
         ),
-        flag("fetch_input", "1 prefetches the next row of the input"),
-        flag("fetch_weight", "1 prefetches the next weights"),
+        prefetch_flag("fetch_input", "1 prefetches the next row of the input"),
+        prefetch_flag("fetch_weight", "1 prefetches the next weights"),
     ),
     # Algorithms 1 and 2 of the source were other values of it
     retired={"variant": "blocked"},
@@ -56,7 +57,8 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     model = TileModel(workload, machine)
     oc, oh, ow = model.best_tile()
     rows = model.block(oc, oh, ow)
-    config = Config.of(oc=oc, oh=oh, ow=ow, rows=rows, fetch_input=1)
+    fetch_input = int(not machine.code.by_lane)
+    config = Config.of(oc=oc, oh=oh, ow=ow, rows=rows, fetch_input=fetch_input)
     return Config.of(**config, fetch_weight=int(model.fetch_weights(config)))
 
 
@@ -81,15 +83,15 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     kb_outer, kb_tile = schedule.split(kb, [None, config.int("oc")])
     h_outer, h_tile = schedule.split(h, [None, config.int("oh")])
     x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
-    tile = (h_tile, x_tile, kb_tile)
+    steps, tile = channel_steps(machine, c, (h_tile, x_tile, kb_tile))
     if w.out_height == 1:
         cache, x_outer = _cache_block(schedule, x_outer, config)
         parallel: tuple[LoopRV, ...] = (n, cache, kb_outer)
-        schedule.reorder(*parallel, h_outer, x_outer, cb, *depth, r, s, c, *tile, lane)
+        schedule.reorder(*parallel, h_outer, x_outer, cb, *depth, r, s, *steps, *tile, lane)
     else:
         cache, h_outer = _cache_block(schedule, h_outer, config)
         parallel = (n, cache, kb_outer, h_outer)
-        schedule.reorder(*parallel, x_outer, cb, *depth, r, s, c, *tile, lane)
+        schedule.reorder(*parallel, x_outer, cb, *depth, r, s, *steps, *tile, lane)
     for taps in depth:
         mark_taps(schedule, taps)
     mark_parallel(schedule, *parallel)

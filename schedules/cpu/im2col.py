@@ -17,13 +17,13 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import divisors
-from tvmconv.costs.microkernel import Microkernel, check_registers, most_rows
+from tvmconv.costs.microkernel import Microkernel, check_registers, most_pixels
 from tvmconv.costs.panel_blocks import PanelBlocks
 from tvmconv.costs.products import heights
 from tvmconv.costs.register_tile import TileModel
 from tvmconv.costs.tile_knobs import OUT_BLOCKS
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.microkernel import channel_steps, register_tile
 from tvmconv.tir.annotations import mark_cases
 from tvmconv.tvm_api.types import BlockRV, Schedule
 
@@ -69,7 +69,7 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     pixels = workload.out_height * workload.out_width
     # the block model was fitted to panels of two heights with one register to spare; a third height
     # would change many choices that were measured
-    tallest = most_rows(machine, oc, spare=1)
+    tallest = most_pixels(machine, oc, spare=1)
     offers = [
         Config.of(mr=mr, oc=oc, mc=mc, kc=0)
         for mr in heights(pixels, tallest, 2)
@@ -90,7 +90,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
             f"mc={mc} must divide the {panels} panels of {workload}, and kc={kc} its {depth} "
             "channel blocks"
         )
-    needed = Microkernel(machine, mr, oc).registers
+    needed = Microkernel(machine, mr, oc).block_registers(mr)
     check_registers(machine, needed, f"tile mr={mr} oc={oc} of {workload}")
 
 
@@ -107,8 +107,8 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     panels = int(schedule.get(panel).extent)
     row, panel = schedule.split(panel, [None, mc or panels])
     group, kb_tile = schedule.split(kb, [None, oc])
-    tile = (pixel, kb_tile)
-    schedule.reorder(n, row, *part, group, panel, cb, r, s, c, *tile, lane)
+    steps, tile = channel_steps(machine, c, (pixel, kb_tile))
+    schedule.reorder(n, row, *part, group, panel, cb, r, s, *steps, *tile, lane)
     outer = schedule.fuse(n, row)
     schedule.parallel(outer)
     pack = schedule.get_sblock("pack")

@@ -17,7 +17,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import check_registers
 from tvmconv.costs.winograd import KNOBS, WinogradModel
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.microkernel import register_tile, transform_tile
+from tvmconv.schedules.common.microkernel import channel_steps, register_tile, transform_tile
 from tvmconv.tir.annotations import mark_panel, mark_stream
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
@@ -83,7 +83,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
         schedule.unroll(loop)
     schedule.vectorize(lane)
     transform_tile(schedule, schedule.get_sblock("rows"), at=tw)
-    products = _products(schedule, block, region, config)
+    products = _products(schedule, block, region, machine, config)
     transformed = _input(schedule, region)
     stored = (
         (transformed, summed_blocks(workload, machine)),
@@ -108,23 +108,26 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     return parts
 
 
-def _products(schedule: Schedule, block: BlockRV, region: LoopRV | None, config: Config) -> BlockRV:
+def _products(
+    schedule: Schedule, block: BlockRV, region: LoopRV | None, machine: Machine, config: Config
+) -> BlockRV:
     """The register tiles; returns the block that stores them."""
     if region is not None:
         schedule.compute_at(block, region, preserve_unit_loops=True)
     p, kb, t, lane, cb, c = schedule.get_loops(block)[-6:]
     outer, t_tile = schedule.split(t, [None, config.int("rt")])
     group, kb_tile = schedule.split(kb, [None, config.int("kr")])
-    schedule.reorder(p, group, outer, cb, c, t_tile, kb_tile, lane)
+    steps, tile = channel_steps(machine, c, (t_tile, kb_tile))
+    schedule.reorder(p, group, outer, cb, *steps, *tile, lane)
     if region is None:
         p = schedule.fuse(p, group)
         schedule.parallel(p)
-    if int(schedule.get(outer).extent) == 1:
+    if steps and int(schedule.get(outer).extent) == 1:
         mark_stream(schedule, c, _AHEAD)
-    else:
+    elif steps:
         mark_panel(schedule, outer)
     store = schedule.cache_write(block, 0, "local")
-    register_tile(schedule, block, store, at=outer, reduction=cb, tile=(t_tile, kb_tile), lane=lane)
+    register_tile(schedule, block, store, at=outer, reduction=cb, tile=tile, lane=lane)
     return store
 
 

@@ -18,7 +18,7 @@ from tvm import te
 
 import tvmconv
 from tests.kernels import REGISTER, check_kernel, compile_kernel, executed_on
-from tests.small_network import small_network
+from tests.small_network import mixed_network, small_network
 from tests.strategies import conv2d_workloads
 from tests.toy_family import TOY
 from tvmconv import schedules
@@ -109,46 +109,6 @@ def test_code_is_short_vectors(name: str) -> None:
     assert set(adds) == {register}
 
 
-def _mixed_network() -> onnx.ModelProto:
-    """At least one operator for every rule."""
-    text = """<ir_version: 8, opset_import: ["" : 17]>
-    mixed (float[1,10,12,11] x, float[10,10,3,3] w, float[15,7] g, float[7] b) => (float[1,10] y)
-    <int64[5] apart = {1, 5, 3, 6, 5}, int64[4] together = {1, 15, 6, 5}, int64[2] flat = {1, 10},
-     int64[3] rows = {1, 15, 30}, int64[1] begin = {0}, int64[1] end = {5}, int64[1] axis = {1},
-     int64[2] first = {0, 0}, int64[2] last = {1, 5}, int64[2] both = {0, 1}>
-    {
-      c = Conv <pads = [1, 1, 1, 1]> (x, w)
-      l = LRN <size = 3, alpha = 0.1> (c)
-      part = Slice (l, begin, end, axis)
-      joined = Concat <axis = 1> (l, part)
-      pooled = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (joined)
-      s1 = Reshape (pooled, apart)
-      s2 = Transpose <perm = [0, 2, 1, 3, 4]> (s1)
-      shuffled = Reshape (s2, together)
-      likely = Softmax <axis = 1> (shuffled)
-      v = Reshape (shuffled, rows)
-      t = Transpose <perm = [0, 2, 1]> (v)
-      product = MatMul (v, t)
-      m = ReduceMean <axes = [2], keepdims = 0> (product)
-      d = Gemm (m, g, b)
-      p = GlobalAveragePool (likely)
-      q = Flatten (p)
-      e = Slice (d, first, last, both)
-      f = Slice (q, first, last, both)
-      z = Concat <axis = 1> (e, f)
-      y = Softmax <axis = 1> (z)
-    }"""
-    model = onnx.parser.parse_model(text)
-    generator = np.random.default_rng(5)
-    for name, shape in (("w", (10, 10, 3, 3)), ("g", (15, 7)), ("b", (7,))):
-        values = generator.standard_normal(shape).astype("float32") * 0.1
-        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
-        graph_input = next(i for i in model.graph.input if i.name == name)
-        model.graph.input.remove(graph_input)
-    onnx.checker.check_model(model)
-    return model
-
-
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Names of the rules that scheduled an operator since the test began."""
@@ -178,7 +138,7 @@ def _expected(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
 
 @each_toy
 def test_operators(machine: Machine, taken: set[str]) -> None:
-    model = _mixed_network()
+    model = mixed_network()
     x = np.random.default_rng(0).standard_normal((1, 10, 12, 11)).astype("float32")
     built = tvmconv.build(model, machine.with_cores(2), threads=2, log="none")
     np.testing.assert_allclose(built.run(x)[0], _expected(model, x), atol=1e-6)

@@ -111,14 +111,7 @@ def run_report(
     """
     results = model.run(dict(inputs))
     values = dict(zip((info.name for info in model.outputs), results, strict=True))
-    facts = model_facts(model)
-    if output is not None:
-        try:
-            with output.open("wb") as file:
-                np.savez(file, **values)  # type: ignore[arg-type]
-        except OSError as error:
-            raise TvmconvError(f"cannot write {output}: {error.strerror}") from None
-        facts["written"] = str(output)
+    facts = {**model_facts(model), **_written(values, output)}
     expected: dict[str, Array] = {}
     if onnx is None or not isinstance(model, Executable):
         timing = model.time(dict(inputs), repeat=repeat)
@@ -143,6 +136,62 @@ def run_report(
     )
 
 
+def emulated_report(
+    path: Path,
+    given: Mapping[str, Array],
+    seed: int = 0,
+    output: Path | None = None,
+    onnx: Path | None = None,
+) -> Report:
+    """Call a saved model once under qemu and describe its outputs; of its time that says nothing.
+
+    Parameters
+    ----------
+    path
+        The shared object, for a processor that qemu's user mode emulates.
+    given
+        Inputs by name; random (seeded) ones where not given.
+    seed
+        Of the random inputs.
+    output, onnx
+        As of :func:`run_report`; onnxruntime runs on this processor.
+    """
+    from tvmconv.artifact.saving import open_artifact
+    from tvmconv.compile.emulation import run_emulated
+    from tvmconv.model import CompiledModel
+
+    model = CompiledModel(*open_artifact(path, here=False))
+    inputs = make_inputs(model.inputs, given, seed)
+    results = run_emulated(path, model.machine.triple, model.inputs, model.outputs, inputs)
+    values = dict(zip((info.name for info in model.outputs), results, strict=True))
+    facts = {**model_facts(model), "emulated": True, **_written(values, output)}
+    expected: dict[str, Array] = {}
+    if onnx is not None:
+        session = _onnxruntime(onnx, model.threads)
+        expected = dict(zip(values, session.run(list(values), dict(inputs)), strict=True))
+    rows = [_row(name, value, expected.get(name)) for name, value in values.items()]
+    if expected:
+        facts["worst_relative_error"] = max(row["relative_error"] for row in rows)
+    return Report(
+        kind="run",
+        title=f"{model.name}: emulated {model.machine.name}",
+        facts=facts,
+        tables=(Table("values", "Outputs", _COLUMNS, rows),),
+    )
+
+
+def _written(values: Mapping[str, Array], output: Path | None) -> dict[str, str]:
+    """Write the outputs where that is asked for; the fact of it."""
+    if output is None:
+        return {}
+    try:
+        with output.open("wb") as file:
+            np.savez(file, **values)  # type: ignore[arg-type]
+    except OSError as error:
+        raise TvmconvError(f"cannot write {output}: {error.strerror}") from None
+    return {"written": str(output)}
+
+
 def _row(name: str, value: Array, expected: Array | None) -> dict[str, Any]:
     plain = value.astype("float64")
     row: dict[str, Any] = {
@@ -165,16 +214,9 @@ def _beside_onnxruntime(
     model: CompiledModel, inputs: Mapping[str, Array], repeat: int, onnx: Path
 ) -> tuple[dict[str, Array], list[float], list[float]]:
     """onnxruntime's outputs, and the seconds of alternating calls of both."""
-    try:
-        import onnxruntime as ort
-    except ImportError:
-        raise TvmconvError("the comparison needs onnxruntime: pip install onnxruntime") from None
     from time import perf_counter, sleep
 
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = model.threads
-    options.log_severity_level = 3
-    session = ort.InferenceSession(str(onnx), options, providers=["CPUExecutionProvider"])
+    session = _onnxruntime(onnx, model.threads)
     feed = dict(inputs)
     names = [info.name for info in model.outputs]
     expected = dict(zip(names, session.run(names, feed), strict=True))
@@ -192,3 +234,15 @@ def _beside_onnxruntime(
             call()
             samples.append(perf_counter() - start)
     return expected, ours, theirs
+
+
+def _onnxruntime(onnx: Path, threads: int) -> Any:
+    """A session of onnxruntime for an ONNX model."""
+    try:
+        import onnxruntime as ort
+    except ImportError:
+        raise TvmconvError("the comparison needs onnxruntime: pip install onnxruntime") from None
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    return ort.InferenceSession(str(onnx), options, providers=["CPUExecutionProvider"])

@@ -27,6 +27,12 @@ def command(
         Optional[Path],  # noqa: UP045
         typer.Option(help="The ONNX model of a .so, for the comparison."),
     ] = None,
+    emulate: Annotated[
+        bool,
+        typer.Option(
+            "--emulate", help="Call a .so for another processor once, under qemu's user mode."
+        ),
+    ] = False,
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
@@ -46,20 +52,29 @@ def command(
       tvmconv run resnet18.onnx --input input=photo.npy -o result.npz
       tvmconv run resnet18.onnx --compare-onnxruntime
       tvmconv run resnet18.so --rpc 127.0.0.1:9090
+      tvmconv run resnet18.so --emulate
     """
-    from tvmconv.bench.running import make_inputs, read_inputs, run_report
+    from tvmconv.bench.running import emulated_report, make_inputs, read_inputs, run_report
     from tvmconv.cli.opening import open_where
     from tvmconv.core.errors import InputError
 
     original = onnx or (None if model.suffix == ".so" else model)
     if compare_onnxruntime and original is None:
         raise InputError(f"--compare-onnxruntime needs the ONNX model of {model}: add --onnx FILE")
+    reference = original if compare_onnxruntime else None
+    if emulate:
+        if model.suffix != ".so":
+            raise InputError(f"--emulate takes a saved .so, not {model}; compile it first")
+        if rpc or rpc_tracker:
+            raise InputError("--emulate runs on this machine; leave out --rpc")
+        given = read_inputs(inputs or [])
+        emit(emulated_report(model, given, seed, output, reference), as_json, save)
+        return
     if compare_onnxruntime and (rpc or rpc_tracker):
         raise InputError("--compare-onnxruntime takes turns on this machine; leave out --rpc")
     where = {"rpc": rpc, "tracker": rpc_tracker, "key": rpc_key}
     choices = options.Choices(log=log)
     with open_where(model, target, threads, shape, choices, verify=verify, **where) as compiled:
         values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
-        reference = original if compare_onnxruntime else None
         report = run_report(compiled, values, repeat, output, reference)
     emit(report, as_json, save)

@@ -19,7 +19,7 @@ from tvmconv.compile.link import (
 from tvmconv.compile.objects import Objects, compile_objects
 from tvmconv.compile.relax_pipeline import scheduled
 from tvmconv.compile.source import Facts, program_source
-from tvmconv.compile.toolchain import SOURCES, Toolchain
+from tvmconv.compile.toolchain import SOURCES, Toolchain, usual_driver
 from tvmconv.compile.weights import IN_MEMORY, content, digest, gathered
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.version import __version__
@@ -200,9 +200,10 @@ class CompiledProgram:
             write_constants(self.program, folder / "constants.bin")
             size = self.program.constant_bytes
             (folder / "constants.s").write_text(constants_source("constants.bin", size))
+        compiler = usual_driver(self.machine.triple)
         (folder / "build.sh").write_text(
             "#!/bin/sh\n# Links the model from its parts; run in this folder.\n"
-            "${CC:-cc} -O2 -fPIC -fvisibility=hidden "
+            f"${{CC:-{compiler}}} -O2 -fPIC -fvisibility=hidden "
             "-shared -Wl,--gc-sections -Wl,--version-script=exports.map -o model.so \\\n"
             f"    {' '.join(parts)} {'kernels/*.o ' if kernels else ''}-lm -lpthread -ldl\n"
         )
@@ -212,7 +213,7 @@ class CompiledProgram:
             self.program,
             self.objects,
             self.facts,
-            Toolchain.find(self._cc),
+            Toolchain.find(self._cc, self.machine.triple),
             weights_sha256=weights_sha256,
             triple=self.machine.triple,
         )

@@ -1,8 +1,10 @@
-"""The C compiler on this system that compiles and links models."""
+"""The C compiler on this system that compiles and links models, for it or for another one."""
 
 from __future__ import annotations
 
 import os
+import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -18,6 +20,8 @@ from tvmconv.runtime.library import C_SOURCES
 
 SOURCES = C_SOURCES
 _COMPILERS = ("cc", "gcc", "clang", "c++", "g++", "clang++")
+# Debian's packages of cross compilers, by triple
+_PACKAGES = {"aarch64-linux-gnu": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"}
 # a driver for C++ would take C for its own language
 _C99 = ("-x", "c", "-std=c99", "-O2", "-fPIC", "-fvisibility=hidden", f"-I{SOURCES}")
 _GNU99 = (*_C99, "-std=gnu99")
@@ -33,6 +37,8 @@ _LINKED = (
 )
 # parts of libc itself where it is recent
 _LIBRARIES = ("-Wl,--as-needed", "-lm", "-lpthread", "-ldl")
+# Android's libc holds the threads, and has no library of that name
+_ANDROID_LIBRARIES = ("-Wl,--as-needed", "-lm", "-ldl")
 
 
 @dataclass(frozen=True)
@@ -43,21 +49,35 @@ class Toolchain:
     ----------
     driver
         The program and the options that come first in every command.
+    triple
+        The system that it makes code for; of another one than this if it is given.
     """
 
     driver: tuple[str, ...]
+    triple: str = ""
 
     @classmethod
-    def find(cls, named: str = "") -> Toolchain:
+    def find(cls, named: str = "", triple: str = "") -> Toolchain:
         """The named driver, with options as in a shell; that of ``CC``, ``CXX``; a usual one.
+
+        Parameters
+        ----------
+        named
+            The driver: ``gcc``, ``clang --target=aarch64-linux-gnu``.
+        triple
+            LLVM's name of the system that code is for; by default this one. For another one,
+            ``CC`` and ``CXX`` count if they are for it, and the usual names are
+            ``<triple>-gcc`` and ``clang --target=<triple>``.
 
         Raises
         ------
         ArtifactError
-            If there is none.
+            If there is none, or the named one is for another architecture.
         ConfigError
             If the named one is none.
         """
+        if _is_foreign(triple):
+            return cls(_cross_driver(named, _short(triple)), _short(triple))
         if named:
             return cls(_words(named))
         text = os.environ.get("CC") or os.environ.get("CXX")
@@ -97,11 +117,16 @@ class Toolchain:
             commands.append([*options, "-c", str(source), "-o", str(compiled[-1])])
         self._run(*commands)
         files = [str(path) for path in (*compiled, *objects)]
-        self._run([*_LINKED, "-o", str(output), *files, *_LIBRARIES])
+        libraries = _ANDROID_LIBRARIES if "android" in self.triple else _LIBRARIES
+        self._run([*_LINKED, "-o", str(output), *files, *libraries])
 
     def runtime_object(self) -> bytes:
         """Object code of ``runtime.c``, which is the same for every model; compiled once."""
         return _runtime_object(self)
+
+    def program(self, source: Path, output: Path) -> None:
+        """Compile a C file into a program that may open models."""
+        self._run([*_C99, str(source), "-o", str(output), "-Wl,--as-needed", "-ldl"])
 
     def _run(self, *commands: Sequence[str]) -> None:
         """Run commands side by side."""
@@ -132,6 +157,84 @@ class Toolchain:
                 raise ArtifactError(
                     f"linking with {shlex.join(self.driver)!r} failed:\n{text.strip()[-2000:]}"
                 )
+
+
+def usual_driver(triple: str) -> str:
+    """The name under which a compiler for a system is most often installed."""
+    return _cross_compilers(_short(triple))[0] if _is_foreign(triple) else "cc"
+
+
+def _short(triple: str) -> str:
+    """A triple without the vendor, as in names of programs: ``aarch64-linux-musl``."""
+    architecture, _, rest = triple.partition("-")
+    return f"{architecture}-{re.sub('^(unknown|none|pc)-', '', rest)}"
+
+
+def _is_foreign(triple: str) -> bool:
+    """Whether this system's own compiler makes no code for a triple."""
+    if not triple:
+        return False
+    architecture, _, system = _short(triple).partition("-")
+    # what has no name of its own means the libc that this system has
+    return architecture != platform.machine() or system not in ("", "linux", "linux-gnu")
+
+
+def _cross_compilers(triple: str) -> tuple[str, ...]:
+    kinds = ("clang",) if "android" in triple else ("gcc", "cc", "clang")
+    return tuple(f"{triple}-{kind}" for kind in kinds)
+
+
+def _cross_driver(named: str, triple: str) -> tuple[str, ...]:
+    """The compiler for another system than this."""
+    for text in (named, os.environ.get("CC"), os.environ.get("CXX")):
+        if not text:
+            continue
+        driver = _words(text)
+        makes = _makes_code_for(driver)
+        if _fits(makes, triple):
+            return driver
+        if text == named:
+            raise ArtifactError(
+                f"the C compiler {named!r} makes code for {makes}, and the model is for {triple}; "
+                f"name one such as {usual_driver(triple)} or 'clang --target={triple}'"
+            )
+    for name in _cross_compilers(triple):
+        if shutil.which(name):
+            return (name,)
+    # without a linker for the other architecture clang would call this system's
+    if shutil.which("clang") and "android" not in triple:
+        if shutil.which(f"{triple}-ld"):
+            return ("clang", f"--target={triple}")
+        if shutil.which("ld.lld"):
+            return ("clang", f"--target={triple}", "-fuse-ld=lld")
+    usual, package = usual_driver(triple), _PACKAGES.get(triple)
+    debian = f"install {usual} (Debian: apt install {package}) or " if package else ""
+    raise ArtifactError(
+        f"linking a model for {triple} needs a C compiler and libc for it, none was found; "
+        f"{debian}name one by --cc or in the variable CC, such as {usual} with its folder, or "
+        f"'clang --target={triple} --sysroot=DIR'"
+    )
+
+
+@lru_cache(maxsize=16)
+def _makes_code_for(driver: tuple[str, ...]) -> str:
+    """The triple of a driver, as it says; empty if it does not."""
+    try:
+        done = subprocess.run(
+            [*driver, "-dumpmachine"], capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError:
+        return ""
+    return done.stdout.strip()
+
+
+def _fits(makes: str, triple: str) -> bool:
+    """Whether a driver may be for a triple; one that does not say what it is for may."""
+    if not makes:
+        return True
+    made, wanted = _short(makes), _short(triple)
+    # libc may be chosen by options that the name does not show
+    return made.partition("-")[0] == wanted.partition("-")[0]
 
 
 def _words(text: str) -> tuple[str, ...]:

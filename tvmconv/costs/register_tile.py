@@ -20,6 +20,8 @@ from tvmconv.machines.record import Machine
 # Cycles by which the pixels of one row and channel block of a tile arrive late: each such run lies
 # elsewhere. Fitted to direct against im2col, whose panels are read in order, on 58 layers.
 _RUN_CYCLES = 5.0
+# taps of a row beyond which LLVM keeps the loop over them
+_WRITTEN_TAPS = 15
 # Statements in unrolled border copies beyond which compiling takes too long
 _MOST_STATEMENTS = 2500
 
@@ -64,12 +66,20 @@ class TileModel:
 
     def registers(self, oc: int, oh: int, ow: int) -> int:
         """Vector registers of a tile."""
-        return Microkernel(self.machine, oh * ow, oc).registers
+        pixels = oh * len(self._columns(ow))
+        return Microkernel(self.machine, oh * ow, oc).block_registers(pixels)
+
+    def _columns(self, ow: int) -> set[int]:
+        """Columns that a row of a tile reads in the taps that the compiler writes out, too."""
+        w = self.shape
+        taps = range(min(w.kernel_w, _WRITTEN_TAPS))
+        return {x * w.stride_w + s * w.dilation_w for x in range(ow) for s in taps}
 
     def tiles(self) -> list[tuple[int, int, int]]:
         """Every tile that the register file holds, as a default may use it."""
         w, limit = self.shape, self.machine.vector_registers
-        if w.kernel_w > 1 and self.machine.code.unrolls_block:
+        code = self.machine.code
+        if w.kernel_w > 1 and code.unrolls_block and not code.by_lane:
             limit -= 1
         return [
             (oc, oh, ow)
@@ -117,13 +127,24 @@ class TileModel:
         """The cheapest tile; among equals the one with fewer rows and more pixels."""
         padded = self.shape.has_padding
 
-        def cost(tile: tuple[int, int, int]) -> tuple[float, int, int]:
+        by_lane = self.machine.code.by_lane
+
+        def cost(tile: tuple[int, int, int]) -> tuple[float, int, bool, int]:
             oc, oh, ow = tile
             # written-out border rows cost instruction fetches that cycles() does not count
             fetch = 1.04 if oh > 1 and padded else 1.0
-            return self.cycles(oc, oh, ow) * fetch, oh, -ow
+            return (
+                self.cycles(oc, oh, ow) * fetch,
+                oh,
+                by_lane and self.shape.out_width % ow > 0,
+                -ow,
+            )
 
-        return min(self.tiles(), key=cost)
+        tiles = self.tiles()
+        if by_lane and self.out_blocks > 1:
+            # of one block, each pixel serves half the multiply-adds, and LLVM computes its address
+            tiles = [tile for tile in tiles if tile[0] > 1]
+        return min(tiles, key=cost)
 
     def block(self, oc: int, oh: int, ow: int) -> int:
         """Tiles of a pixelwise layer that share one pass over all weights; 0: all.
@@ -158,7 +179,7 @@ class TileModel:
         2 % on ResNet-50's, up to a half where a tile fills the registers) there are none.
         """
         machine = self.machine
-        if not machine.code.prefetches_weights:
+        if machine.code.by_lane or not machine.code.prefetches_weights:
             return False
         tiles = self._places(config.int("oh"), config.int("ow"))
         if self.taps > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tvmconv.core.knobs import Knob
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.record import Machine
 
 OUT_BLOCKS: Knob[Conv2dWorkload] = Knob(
     "oc",
@@ -15,6 +16,18 @@ TILE_ROWS: Knob[Conv2dWorkload] = Knob(
     "rows of the register tile",
     lambda w, machine: (rows for rows in (1, 2, 3, 4) if rows <= w.out_height),
 )
+
+
+def prefetch_flag(name: str, doc: str) -> Knob[Conv2dWorkload]:
+    """A knob of 1 where a prefetch is made in each step of a channel block, else 0.
+
+    Where those steps are written out there is no place for one.
+    """
+
+    def values(_workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
+        return (0,) if machine.code.by_lane else (0, 1)
+
+    return Knob(name, doc, values, neutral=0, closed=True)
 
 
 def flag(name: str, doc: str) -> Knob[Conv2dWorkload]:

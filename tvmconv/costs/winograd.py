@@ -51,9 +51,10 @@ class WinogradModel:
         """Vector registers of a register tile.
 
         Unlike :class:`Microkernel`'s, broadcasts may be folded into multiply-adds: how many
-        registers they need is a property of the family.
+        registers they need is a property of the family. By lanes, each tile's are one vector.
         """
-        return rt * kr + kr + self.machine.code.spare_registers
+        code = self.machine.code
+        return rt * kr + kr + code.spare_registers + (rt if code.by_lane else 0)
 
     @cached_property
     def tile_sizes(self) -> tuple[tuple[int, int], ...]:
@@ -89,7 +90,8 @@ class WinogradModel:
         for fused, rh, rw in [*regions, (0, 1, tiles.columns)]:
             count = rh * rw if fused else tiles.count
             for kr in (d for d in divisors(blocks) if d <= 4):
-                limit = (self.machine.vector_registers - self.registers(0, kr)) // kr
+                free = self.machine.vector_registers - self.registers(0, kr)
+                limit = free // (self.registers(1, kr) - self.registers(0, kr))
                 fitting = [d for d in divisors(count) if d <= limit]
                 for rt in fitting[-2:]:
                     yield Config.of(mh=mh, mw=mw, fused=fused, rh=rh, rw=rw, rt=rt, kr=kr)

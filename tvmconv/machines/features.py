@@ -45,6 +45,22 @@ _LLVM_TO_CPUINFO = {
     "avx512bf16": "avx512_bf16",
     "avx512fp16": "avx512_fp16",
     "avx512vp2intersect": "avx512_vp2intersect",
+    # AArch64
+    "fp-armv8": "fp",
+    "neon": "asimd",
+    "fullfp16": "asimdhp",
+    "fp16fml": "asimdfhm",
+    "dotprod": "asimddp",
+    "rdm": "asimdrdm",
+    "lse": "atomics",
+    "rcpc": "lrcpc",
+    "complxnum": "fcma",
+    "jsconv": "jscvt",
+    "fptoint": "frint",
+    "i8mm": "i8mm",
+    "bf16": "bf16",
+    "sve": "sve",
+    "sve2": "sve2",
 }
 
 

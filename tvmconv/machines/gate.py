@@ -43,7 +43,13 @@ def ensure_executable(needed: Iterable[str], what: str, remedy: str = _REMEDY) -
     ArtifactError
         Naming the missing features and the remedy.
     """
-    if missing := _missing(needed):
+    missing = _missing(needed)
+    if "asimd" in missing:
+        raise ArtifactError(
+            f"{what} and needs a 64-bit Arm processor, this is {host_model()}; run it there, or "
+            "emulated: tvmconv run --emulate, or qemu-aarch64 with a program that opens it"
+        )
+    if missing:
         hidden = f" or {HIDE_VARIABLE} hides" if os.environ.get(HIDE_VARIABLE) else ""
         raise ArtifactError(
             f"{what} and needs {', '.join(missing)}, which this processor ({host_model()}) "

@@ -78,16 +78,16 @@ def native_machine(mcpu: str | None = None) -> Machine:
     Raises
     ------
     TargetError
-        If the host has no AVX2.
+        If the host has neither AVX2 nor NEON.
     """
     have = host_features()
     fitting = [m for m in MACHINES.values() if have >= set(m.features)]
     if not fitting:
         raise TargetError(
-            f"this processor ({host_model()}) lacks AVX2 or FMA; "
+            f"this processor ({host_model()}) lacks AVX2 or FMA, and is none of Arm's with NEON; "
             f"name a target instead of 'native': {', '.join(MACHINES)}"
         )
-    record = max(fitting, key=lambda m: m.vector.bits)
+    record = max(fitting, key=lambda m: (m.vector.bits, m.mcpu == mcpu))
     caches = _host_caches()
     return replace(
         record,

@@ -85,6 +85,10 @@ class CodeCosts:
         Whether asking for weights ahead of their use hides more than the instruction costs.
     spare_registers
         Registers beside accumulators and weights that the product of Winograd's tiles needs.
+    by_lane
+        Whether a multiply-add takes one lane of a vector as the factor of all lanes. Values that
+        tiles spread are then loaded by the vector, which needs no instruction for each, and the
+        steps of a channel block are written out, without prefetches between them.
     """
 
     folded_broadcast: float
@@ -93,6 +97,7 @@ class CodeCosts:
     unrolls_block: bool
     prefetches_weights: bool
     spare_registers: int
+    by_lane: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ class Machine:
     family
         Folder under ``schedules/`` that goes before the shared one; need not exist.
     isa
-        Vector instruction set, in one word, for example ``avx512``; each record has its own.
+        Vector instruction set, in one word, for example ``avx512``.
     triple
         LLVM's target triple.
     mcpu
@@ -187,12 +192,16 @@ class Machine:
 
     def tvm_target(self) -> dict[str, Any]:
         """The TVM target of this machine, in TVM 0.27's dictionary form."""
-        return {
+        target: dict[str, Any] = {
             "kind": "llvm",
             "mcpu": self.mcpu,
             "mtriple": self.triple,
             "num-cores": self.cores,
         }
+        if self.family == "arm":
+            # of processors that have SVE, LLVM would use it in code for NEON too
+            target["mattr"] = ["+sve" if self.vector.scalable else "-sve"]
+        return target
 
     def blocks(self, channels: int) -> int:
         """Channel blocks that hold ``channels`` values, the last one padded with zeros."""

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from tvmconv.core.errors import TargetError
-from tvmconv.machines.presets import MACHINES
+from tvmconv.machines.presets import MACHINES, similar
 from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
 
 # far beyond any core: 64 vectors of 2048 bits
@@ -62,9 +62,9 @@ def read_rates(data: Mapping[str, Any]) -> Rates:
 
 def _first_form(data: Mapping[str, Any]) -> Machine:
     isa = data["isa"]
-    base = next((machine for machine in MACHINES.values() if machine.isa == isa), None)
+    base = similar(isa, str(data["mcpu"]))
     if base is None:
-        known = ", ".join(machine.isa for machine in MACHINES.values())
+        known = ", ".join(dict.fromkeys(machine.isa for machine in MACHINES.values()))
         raise TargetError(f"instruction set {isa!r} is unknown here; known: {known}")
     texts = ("name", "family", "mcpu")
     numbers = ("fma_units", "fma_latency", "cores", "l1d_bytes", "l2_bytes", "l3_bytes")

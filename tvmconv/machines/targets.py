@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from tvmconv.core.arguments import MOST_THREADS, whole
 from tvmconv.core.errors import TargetError
+from tvmconv.machines import arm
 from tvmconv.machines.gate import lacks
 from tvmconv.machines.host import host_cores, native_machine
-from tvmconv.machines.presets import MACHINES
+from tvmconv.machines.presets import MACHINES, similar
 from tvmconv.machines.record import Machine
 from tvmconv.machines.saved import as_measured
 from tvmconv.tvm_api.types import Target
@@ -19,6 +21,11 @@ from tvmconv.tvm_api.types import Target
 TargetLike: TypeAlias = "str | dict[str, Any] | Target | Machine"
 
 PRESETS = ("native", *MACHINES)
+_FIXED_SVE = "a64fx"
+_NO_SVE = (
+    "scalable vectors (SVE), for which there are no schedules yet; take NEON code, which runs "
+    "there too: aarch64, or 'llvm -mtriple=aarch64-linux-gnu'"
+)
 
 
 def resolve_machine(target: TargetLike = "native", threads: int | None = None) -> Machine:
@@ -27,9 +34,10 @@ def resolve_machine(target: TargetLike = "native", threads: int | None = None) -
     Parameters
     ----------
     target
-        A preset (``native``, ``x86-64-v3``, ``x86-64-v4``), a classic string such as
-        ``llvm -mcpu=cascadelake -mattr=+avx512f``, a TVM target dictionary or ``Target``, or a
-        :class:`Machine`.
+        A preset (``native``, ``x86-64-v3``, ``aarch64``), a classic string such as
+        ``llvm -mcpu=cascadelake -mattr=+avx512f`` or
+        ``llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72``, a TVM target dictionary or
+        ``Target``, or a :class:`Machine`.
     threads
         Threads to partition the kernels for; by default all CPUs this process may use.
 
@@ -57,6 +65,8 @@ def _resolve(target: TargetLike) -> Machine:
             return _native()
         if target in MACHINES:
             return MACHINES[target]
+        if target == _FIXED_SVE or ("+sve" in target and target.partition("+")[0] in MACHINES):
+            raise TargetError(f"target {target!r} is {_NO_SVE}")
         options = _parse_classic(target)
     elif isinstance(target, dict):
         options = dict(target)
@@ -102,11 +112,15 @@ def _from_options(options: dict[str, Any], original: TargetLike) -> Machine:
             f"use 'llvm ...' or a preset: {', '.join(PRESETS)}"
         )
     triple = str(options.get("mtriple", "x86_64"))
+    if triple.partition("-")[0] in ("aarch64", "arm64"):
+        return _arm(options, triple, original)
     if not triple.startswith("x86_64"):
-        raise TargetError(f"target {original!r}: {triple} has no schedules; x86_64 has")
+        raise TargetError(
+            f"target {original!r}: {triple} has no schedules; x86_64 and aarch64 have"
+        )
     mcpu = str(options.get("mcpu", "x86-64"))
     asked = {str(a) for a in options.get("mattr", ())}
-    enabled = _llvm_features(mcpu, sorted(asked))
+    enabled = _llvm_features(mcpu, sorted(asked), "x86_64-linux-gnu", "'x86-64-v3' or 'x86-64-v4'")
     wide = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
     if wide <= enabled:
         record = MACHINES["x86-64-v4"]
@@ -122,13 +136,36 @@ def _from_options(options: dict[str, Any], original: TargetLike) -> Machine:
     return replace(record, name=mcpu, mcpu=mcpu)
 
 
-def _llvm_features(mcpu: str, mattr: list[str]) -> frozenset[str]:
+def _arm(options: dict[str, Any], triple: str, original: TargetLike) -> Machine:
+    """A processor with NEON."""
+    vendor_and_system = triple.partition("-")[2]
+    if not re.fullmatch(r"((unknown|none|pc)-)?linux(-(gnu|musl|android\d*))?|", vendor_and_system):
+        raise TargetError(
+            f"target {original!r}: of AArch64's systems only Linux is supported, such as "
+            "-mtriple=aarch64-linux-gnu, aarch64-linux-musl or aarch64-linux-android"
+        )
+    triple = triple.replace("arm64", "aarch64") if vendor_and_system else "aarch64-linux-gnu"
+    mcpu = str(options.get("mcpu", "generic"))
+    asked = {str(a) for a in options.get("mattr", ())}
+    if scalable := sorted(a for a in asked if a.startswith(("+sve", "+sme"))):
+        raise TargetError(f"target {original!r}: {scalable[0]} asks for {_NO_SVE}")
+    enabled = _llvm_features(mcpu, sorted(asked), triple, "'generic' or 'cortex-a72'")
+    if not {"neon", "fp-armv8"} <= enabled:
+        raise TargetError(f"target {original!r}: AArch64 without NEON has no schedules")
+    if mcpu == _FIXED_SVE:
+        raise TargetError(f"target {original!r}: {mcpu} is fast with {_NO_SVE}")
+    record = similar("neon", mcpu) or arm.MACHINES["aarch64"]
+    name = record.name if record.mcpu == mcpu else mcpu
+    return replace(record, name=name, mcpu=mcpu, triple=triple)
+
+
+def _llvm_features(mcpu: str, mattr: list[str], triple: str, known: str) -> frozenset[str]:
     """Instruction sets that LLVM enables for a processor name and attribute list."""
     from tvmconv.tvm_api.target import features, processors
 
-    options: dict[str, Any] = {"kind": "llvm", "mcpu": mcpu, "mtriple": "x86_64-linux-gnu"}
+    options: dict[str, Any] = {"kind": "llvm", "mcpu": mcpu, "mtriple": triple}
     if mcpu not in processors(options):
-        raise TargetError(f"LLVM does not know -mcpu={mcpu}; try 'x86-64-v3' or 'x86-64-v4'")
+        raise TargetError(f"LLVM does not know -mcpu={mcpu}; try {known}")
     return features({**options, "mattr": mattr} if mattr else options)
 
 

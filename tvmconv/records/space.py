@@ -13,7 +13,7 @@ from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError, TvmconvError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
-from tvmconv.machines.presets import MACHINES
+from tvmconv.machines.presets import similar
 from tvmconv.machines.record import Machine
 from tvmconv.records.record import Record
 
@@ -186,7 +186,7 @@ def record_machine(facts: Mapping[str, Any]) -> Machine:
     ConfigError
         If its instruction set has no schedules.
     """
-    base = next((m for m in MACHINES.values() if m.isa == facts["isa"]), None)
+    base = similar(facts["isa"], facts["mcpu"])
     if base is None or base.family != facts["family"]:
         raise ConfigError(f"{facts['family']}/{facts['isa']} has no schedules here")
     fixed = ("lanes", "vector_registers")

@@ -14,6 +14,7 @@ from tvmconv.machines.gate import Code
 from tvmconv.machines.record import Machine
 from tvmconv.tir.bare import BareFunctions
 from tvmconv.tir.blocks import block_passes
+from tvmconv.tir.by_lane import ByLane, marked_lanes
 from tvmconv.tir.lets import SpillLets
 from tvmconv.tir.prefetch_results import PrefetchResults
 from tvmconv.tir.prefetch_streams import PrefetchStreams
@@ -56,6 +57,8 @@ def compile_function(
     import tvm
 
     register()
+    if machine.code.by_lane:
+        function = marked_lanes(function, machine.lanes)
     options = machine.tvm_target()
     if draft:
         pipeline, options = _DRAFT, {**options, "opt-level": _DRAFT_LEVEL}
@@ -102,6 +105,7 @@ def statement_passes() -> list[Any]:
         tir.UnrollLoop(),
         tir.StmtSimplify(),
         low.RewriteUnsafeSelect(),
+        ByLane(),  # indices are constants and multiples only behind the two before
         SpillLets(),  # after VectorizeLoop: a buffer holds a whole vector
         KeepOnStack(),  # after StorageRewrite, which makes allocations anew
         RecordWorkspace(),  # counts what is not on the stack

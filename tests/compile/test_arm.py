@@ -1,0 +1,117 @@
+"""Models for 64-bit Arm: linked here, called under qemu, right or refused in a sentence."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import tvmconv
+from tests.cli.verbs import data_of, invoke
+from tests.emulation import check_kernels, needs_arm, run_model
+from tests.small_network import mixed_network, small_network
+from tvmconv.compile import emulation
+from tvmconv.compile.emulation import run_emulated
+from tvmconv.core.errors import ArtifactError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.machines.arm import MACHINES
+from tvmconv.machines.record import Machine
+from tvmconv.machines.targets import resolve_machine
+
+NEON = MACHINES["aarch64"].with_cores(2)
+IMAGE = np.random.default_rng(0).standard_normal((1, 3, 21, 20)).astype("float32")
+# tails of blocks, rows and tiles; strides, groups, dilation, residual and plain input
+PROBLEMS = (
+    "mb1ic9ih11iw10oc13kh3ph1+bias+add+relu",
+    "mb1ic8ih9iw12oc12kh3sh2ph2+bias",
+    "mb1g2ic12ih8iw9oc24kh3ph1+clip(0,6)",
+    "mb2ic16ih7iw7oc10kh1+bias+add",
+    "mb1ic6ih11iw12oc7kh3dh1ph1+add+sigmoid",
+    "mb1ic3ih13iw12oc10kh3sh2ph1:nchw+bias+relu",
+    "mb1g10ic10ih9iw11oc10kh3ph1+bias+add+relu",
+    "mb1g6ic6ih9iw8oc6kh5sh2ph2+bias",
+)
+
+
+def taken(name: str, machine: Machine) -> list[Conv2dWorkload]:
+    """The problems that an algorithm takes."""
+    problems = map(Conv2dWorkload.parse, PROBLEMS)
+    return [w for w in problems if registry.algorithm(name).unsupported(w, machine) is None]
+
+
+def expected(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, {session.get_inputs()[0].name: x})[0]
+
+
+@needs_arm
+def test_every_algorithm(tmp_path: Path) -> None:
+    names = registry.names()
+    kernels = [make_kernel(w, NEON, name) for name in names for w in taken(name, NEON)[:3]]
+    assert {kernel.algorithm for kernel in kernels} == set(names)
+    check_kernels(kernels, NEON, tmp_path)
+
+
+@needs_arm
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=lambda m: m.name)
+def test_every_offer(machine: Machine, tmp_path: Path) -> None:
+    two = machine.with_cores(2)
+    kernels = [
+        make_kernel(w, two, name, config)
+        for name in registry.names()
+        for w in taken(name, two)
+        for config in registry.offers(name, w, two)
+    ]
+    check_kernels(kernels, two, tmp_path)
+
+
+@needs_arm
+@pytest.mark.parametrize("network", [small_network, mixed_network])
+def test_networks(network, tmp_path: Path) -> None:
+    onnx_model = network()
+    shape = [d.dim_value for d in onnx_model.graph.input[0].type.tensor_type.shape.dim]
+    x = np.random.default_rng(1).standard_normal(shape).astype("float32")
+    model = tvmconv.build(onnx_model, "aarch64", threads=2, log="none")
+    (actual,) = run_model(model, tmp_path, x)
+    np.testing.assert_allclose(actual, expected(onnx_model, x), atol=1e-6)
+
+
+@needs_arm
+def test_from_onnx_to_outputs_by_commands(tmp_path: Path) -> None:
+    source, library = tmp_path / "small.onnx", tmp_path / "small.so"
+    onnx.save(small_network(), source)
+    invoke("compile", source, "--target", "neoverse-n1", "-o", library)
+    assert struct.unpack_from("<H", library.read_bytes(), 18) == (183,)  # EM_AARCH64
+    compare = ("--compare-onnxruntime", "--onnx", source)
+    report = data_of("run", library, "--emulate", "-o", tmp_path / "y.npz", *compare)
+    assert report["emulated"]
+    assert report["worst_relative_error"] < 1e-6
+    assert np.load(tmp_path / "y.npz")["output"].sum() == pytest.approx(1, abs=1e-5)
+    # nothing of it is called here
+    with pytest.raises(ArtifactError, match="needs a 64-bit Arm processor"):
+        tvmconv.load(library)
+    # a model asks the processor that it meets: Cortex-A53 has no dot products
+    machine = resolve_machine("neoverse-n1")
+    with pytest.raises(ArtifactError, match=r"lacks .*asimddp.* built for neoverse-n1"):
+        run_emulated(library, machine.triple, (), (), {}, ("-cpu", "cortex-a53"))
+
+
+def test_emulation_needs_qemu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(emulation.shutil, "which", lambda _: None)
+    with pytest.raises(ArtifactError, match=r"needs qemu-aarch64, .* apt install qemu-user"):
+        run_emulated(tmp_path / "model.so", NEON.triple, (), (), {})
+
+
+def test_emulation_takes_what_is_compiled() -> None:
+    result = invoke("run", "net.onnx", "--emulate")
+    assert result.exit_code == 1
+    assert "compile it first" in result.stderr

@@ -1,0 +1,103 @@
+"""Kernels and models for other processors, called under qemu's user mode."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.kernels import assert_close, differences, kernel_operands
+from tests.strategies import conv_arrays
+from tvmconv.compile.emulation import run_emulated
+from tvmconv.compile.network import CompiledProgram
+from tvmconv.compile.objects import compile_objects
+from tvmconv.compile.source import Facts
+from tvmconv.compile.toolchain import usual_driver
+from tvmconv.core.decision import KernelCall
+from tvmconv.core.tensor import TensorInfo
+from tvmconv.kernels.kernel import Kernel
+from tvmconv.machines.features import required_features
+from tvmconv.machines.record import Machine
+from tvmconv.model import CompiledModel
+from tvmconv.program.program import ALIGNMENT, Call, Constant, Operand, Place, Program
+
+ARM = "aarch64-linux-gnu"
+
+
+def _missing() -> list[str]:
+    """Programs that calls of code for Arm need and this machine lacks."""
+    programs = {usual_driver(ARM): [usual_driver(ARM)]}
+    programs["qemu-aarch64"] = ["qemu-aarch64", "qemu-aarch64-static"]
+    return [name for name, found in programs.items() if not any(map(shutil.which, found))]
+
+
+needs_arm = pytest.mark.skipif(
+    bool(_missing()),
+    reason=f"needs {' and '.join(_missing())} (Debian: gcc-aarch64-linux-gnu, qemu-user)",
+)
+
+
+def run_model(
+    model: CompiledModel, folder: Path, *inputs: np.ndarray, options: Sequence[str] = ()
+) -> list[np.ndarray]:
+    """Save a model and call it once."""
+    path = model.save(folder / "model.so")
+    values = {info.name: x for info, x in zip(model.inputs, inputs, strict=True)}
+    triple = model.machine.triple
+    return run_emulated(path, triple, model.inputs, model.outputs, values, options)
+
+
+@dataclass
+class _Layout:
+    """A program as it grows: a call for each kernel, its first operand an input."""
+
+    calls: list[Call]
+    constants: list[Constant]
+    inputs: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
+    end: int = 0
+
+    def add(self, symbol: str, operands: Sequence[np.ndarray]) -> None:
+        data, *constants, result = operands
+        places = [Operand(Place.INPUT, 0, data.nbytes, len(self.inputs))]
+        for array in constants:
+            array = np.ascontiguousarray(array)
+            self.constants.append(Constant(self.end, array))
+            places.append(Operand(Place.CONSTANT, self.end, array.nbytes))
+            self.end += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+        places.append(Operand(Place.OUTPUT, 0, result.nbytes, len(self.outputs)))
+        self.inputs[f"in_{symbol}"], self.outputs[f"out_{symbol}"] = data, result
+        self.calls.append(Call(KernelCall(symbol, symbol, "conv2d"), tuple(places)))
+
+
+def check_kernels(
+    kernels: Sequence[Kernel], machine: Machine, folder: Path, options: Sequence[str] = ()
+) -> None:
+    """Call kernels of one machine, linked into one model, and compare with float64."""
+    layout = _Layout([], [], {}, {})
+    operands = [conv_arrays(kernel.workload) for kernel in kernels]
+    functions = {}
+    for index, (kernel, arrays) in enumerate(zip(kernels, operands, strict=True)):
+        symbol = f"kernel{index}"
+        functions[symbol] = kernel.prim_func().with_attr("global_symbol", symbol)
+        layout.add(symbol, kernel_operands(kernel, arrays))
+    infos = [
+        tuple(TensorInfo(name, array.shape, "float32") for name, array in arrays.items())
+        for arrays in (layout.inputs, layout.outputs)
+    ]
+    program = Program(*infos, tuple(layout.calls), layout.constants, layout.end, 0, 0)
+    objects = compile_objects(tvm.IRModule(functions), machine, program)
+    features = required_features(machine)
+    program = replace(program, workspace_bytes=max(objects.workspace.values(), default=0))
+    facts = Facts("kernels", "0", machine.name, features, machine.cores)
+    path = folder / "kernels.so"
+    with path.open("wb") as file:
+        CompiledProgram(program, objects, facts, machine).file().write_to(file.fileno(), b"")
+    results = run_emulated(path, machine.triple, *infos, layout.inputs, options)
+    for kernel, arrays, actual in zip(kernels, operands, results, strict=True):
+        assert_close(kernel, *differences(kernel, arrays, actual))

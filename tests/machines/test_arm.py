@@ -1,0 +1,143 @@
+"""Records and targets of 64-bit Arm processors."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tvm.target import Target
+
+from tvmconv.core.errors import ArtifactError, TargetError
+from tvmconv.machines import arm, host
+from tvmconv.machines.features import required_features
+from tvmconv.machines.gate import ensure_machine
+from tvmconv.machines.host import native_machine
+from tvmconv.machines.presets import MACHINES, similar
+from tvmconv.machines.record import Machine
+from tvmconv.machines.stored import read_machine
+from tvmconv.machines.targets import resolve_machine
+
+each_record = pytest.mark.parametrize("machine", arm.MACHINES.values(), ids=lambda m: m.name)
+# bits of AT_HWCAP that Linux has names for, which models and this package check
+C_NAMES = "tvmconv/runtime/c/features.c"
+A72 = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"
+
+
+@each_record
+def test_records_are_consistent(machine: Machine) -> None:
+    assert (machine.vector.bits, machine.lanes, machine.channel_block) == (128, 4, 4)
+    assert machine.vector_registers == 32
+    assert not machine.vector.scalable
+    assert machine.l1d_bytes < machine.l2_bytes
+    assert machine.l3_bytes == 0 or machine.l2_bytes < machine.l3_bytes
+    assert machine.l1d_ways * machine.l1d_way_bytes == machine.l1d_bytes
+    assert machine.minimum_accumulators < machine.vector_registers
+    rates = machine.rates
+    assert rates.l1 >= rates.l2 >= rates.behind_l2 >= rates.memory > 0
+    assert (rates.l3 > 0) == (machine.l3_bytes > 0)
+    assert rates.l1 <= machine.load_ports * machine.vector_bytes
+    assert rates.multiply_adds <= machine.fma_units
+    assert rates.broadcasts <= machine.load_ports
+    assert rates.origin == "shipped"
+    assert MACHINES[machine.name] is machine
+    assert resolve_machine(machine.name, 3) == machine.with_cores(3)
+    assert read_machine(machine.to_json()) == machine
+
+
+@each_record
+def test_llvm_knows_each_and_takes_neon_alone(machine: Machine) -> None:
+    assert Target(machine.tvm_target()).attrs["mcpu"] == machine.mcpu
+    needed = required_features(machine)
+    assert {"asimd", "fp"} <= set(needed)
+    # Neoverse V1, N2 and V2 have SVE, which code for NEON must not use
+    assert not [name for name in needed if name.startswith("sve")]
+
+
+@each_record
+def test_models_know_the_names_of_features(machine: Machine, pytestconfig: pytest.Config) -> None:
+    arm_part = (pytestconfig.rootpath / C_NAMES).read_text().split("__aarch64__", 1)[1]
+    assert set(required_features(machine)) <= set(re.findall(r'"(\w+)"', arm_part))
+
+
+def test_generic_code_runs_on_every_core() -> None:
+    assert required_features(MACHINES["aarch64"]) == ("asimd", "fp")
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "mcpu", "triple"),
+    [
+        (A72, "cortex-a72", "cortex-a72", "aarch64-linux-gnu"),
+        ("llvm -mtriple=aarch64-linux-gnu", "aarch64", "generic", "aarch64-linux-gnu"),
+        ("llvm -mtriple=aarch64", "aarch64", "generic", "aarch64-linux-gnu"),
+        ("llvm -mtriple=arm64-linux-gnu -mattr=+neon", "aarch64", "generic", "aarch64-linux-gnu"),
+        (
+            "llvm -mtriple=aarch64-linux-musl -mcpu=neoverse-v1",
+            "neoverse-v1",
+            "neoverse-v1",
+            "aarch64-linux-musl",
+        ),
+        (
+            "llvm -mtriple=aarch64-unknown-linux-android21 -mcpu=cortex-x1",
+            "cortex-x1",
+            "cortex-x1",
+            "aarch64-unknown-linux-android21",
+        ),
+        (
+            {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a53"},
+            "cortex-a53",
+            "cortex-a53",
+            "aarch64-linux-gnu",
+        ),
+    ],
+    ids=str,
+)
+def test_strings_and_dictionaries(target: object, name: str, mcpu: str, triple: str) -> None:
+    machine = resolve_machine(target, 1)
+    assert (machine.family, machine.isa) == ("arm", "neon")
+    assert (machine.name, machine.mcpu, machine.triple) == (name, mcpu, triple)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("aarch64+sve", r"aarch64\+sve' is scalable vectors \(SVE\), for which there are no"),
+        ("neoverse-v1+sve", r"no schedules yet; take NEON code, which runs there too: aarch64"),
+        ("a64fx", "no schedules yet; take NEON code"),
+        (f"{A72} -mattr=+sve2", r"\+sve2 asks for scalable vectors"),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=a64fx", "a64fx is fast with scalable vectors"),
+        ("llvm -mtriple=aarch64-linux-gnu -mattr=-neon", "AArch64 without NEON has no schedules"),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=haswell", "not know -mcpu=haswell; try 'generic'"),
+        ("llvm -mtriple=arm64-apple-macos", "only Linux is supported"),
+        ("llvm -mtriple=aarch64-windows-msvc", "only Linux is supported"),
+    ],
+)
+def test_what_has_no_schedules_is_refused(target: str, message: str) -> None:
+    with pytest.raises(TargetError, match=message):
+        resolve_machine(target)
+
+
+def test_the_record_of_a_processor_or_the_first() -> None:
+    assert similar("neon", "neoverse-n1") is MACHINES["neoverse-n1"]
+    assert similar("neon", "cortex-x1") is MACHINES["aarch64"]
+    assert similar("avx512", "cascadelake") is MACHINES["x86-64-v4"]
+    assert similar("mmx", "pentium") is None
+
+
+@each_record
+def test_its_code_is_refused_on_another_architecture(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # flags of x86 have names in common with those of Arm
+    flags = frozenset({"avx2", "fma", "fp", "aes", "bf16", "i8mm"})
+    monkeypatch.setattr(host, "_cpu_flags", lambda: flags)
+    with pytest.raises(ArtifactError, match=r"net\.so was built for .* needs a 64-bit Arm"):
+        ensure_machine(machine, "net.so")
+
+
+def test_native_on_arm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "_cpu_flags", lambda: frozenset({"fp", "asimd", "crc32"}))
+    monkeypatch.setattr(host, "_host_caches", dict)
+    assert native_machine().rates == MACHINES["aarch64"].rates
+    found = native_machine("neoverse-n1")
+    assert (found.name, found.mcpu) == ("native", "neoverse-n1")
+    assert found.fma_units == 2

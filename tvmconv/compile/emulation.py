@@ -1,0 +1,97 @@
+"""Saved models for other processors, called under qemu's user mode: right or wrong, never fast."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.compile.toolchain import SOURCES, Toolchain
+from tvmconv.core.errors import ArtifactError
+from tvmconv.core.tensor import TensorInfo
+
+Array = npt.NDArray[Any]
+
+
+def run_emulated(
+    path: Path,
+    triple: str,
+    inputs: Sequence[TensorInfo],
+    outputs: Sequence[TensorInfo],
+    values: Mapping[str, Array],
+    options: Sequence[str] = (),
+) -> list[Array]:
+    """One call of a saved model by a C program under qemu.
+
+    Parameters
+    ----------
+    path
+        The shared object.
+    triple
+        The system that it is for.
+    inputs, outputs
+        The model's tensors.
+    values
+        All inputs by name.
+    options
+        Of qemu, such as ``-cpu cortex-a72``.
+
+    Returns
+    -------
+    list of array
+        The outputs in order.
+
+    Raises
+    ------
+    ArtifactError
+        If qemu or a compiler for the system is missing, or the call fails.
+    """
+    emulator = _emulator(triple)
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
+        program, given, result = (Path(name, part) for part in ("call", "inputs", "outputs"))
+        Toolchain.find("", triple).program(SOURCES / "call.c", program)
+        with given.open("wb") as file:
+            for info in inputs:
+                np.ascontiguousarray(values[info.name], info.dtype).reshape(info.shape).tofile(file)
+        command = [*emulator, *options, program, path.resolve(), given, result]
+        done = subprocess.run(
+            list(map(str, command)),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if done.returncode:
+            said = done.stderr.strip()[-2000:] or f"exit status {done.returncode}"
+            raise ArtifactError(f"{path} under {emulator[0]}: {said}")
+        found = []
+        with result.open("rb") as file:
+            for info in outputs:
+                count = int(np.prod(info.shape, dtype=np.int64))
+                found.append(np.fromfile(file, info.dtype, count).reshape(info.shape))
+        return found
+
+
+def _emulator(triple: str) -> list[str]:
+    """The program that emulates an architecture, and where it finds the system's libraries."""
+    architecture = triple.partition("-")[0]
+    names = (f"qemu-{architecture}", f"qemu-{architecture}-static")
+    name = next((name for name in names if shutil.which(name)), None)
+    if name is None:
+        raise ArtifactError(
+            f"emulating {architecture} needs {names[0]}, which is not installed "
+            "(Debian: apt install qemu-user)"
+        )
+    # where Debian's cross compilers have their libc; the variable goes before
+    folder = Path("/usr", f"{architecture}-linux-gnu")
+    if "QEMU_LD_PREFIX" in os.environ or "musl" in triple or not folder.is_dir():
+        return [name]
+    return [name, "-L", str(folder)]

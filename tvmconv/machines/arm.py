@@ -1,0 +1,184 @@
+"""Records of 64-bit Arm processors for NEON code: vectors of 128 bits.
+
+Nothing here was measured by us, and no processor was at hand. Origin of the figures:
+
+- Multiply-adds a cycle, their latency, and sizes of caches are general knowledge: Arm's software
+  optimisation guides and manufacturers' pages. Those of FT-2000+ are stated by Wang et al. 2020
+  (one vector multiply-add and two loads a cycle, 32 KB of L1, 2 MB of L2 for four cores), but for
+  the latency, taken to be Cortex-A72's. An L2 that cores share is divided by them.
+- ``fma_latency`` is that of an independent result. Some cores forward to the next accumulation
+  earlier (Cortex-A72 after 3 cycles, A76 and Neoverse after 2); no choice counts on it.
+- Loads a cycle are general knowledge. Rates behind L1 are estimates, in proportion to what is
+  published of each family, and so are the costs of generated code (``CodeCosts``), but for
+  ``unrolls_block``: LLVM was seen to write out the channels of a block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
+
+_KB, _MB = 1024, 1024**2
+
+# LLVM has a name for the architecture, "generic", and its own for most cores
+_CORTEX_A72 = Machine(
+    name="cortex-a72",
+    family="arm",
+    isa="neon",
+    triple="aarch64-linux-gnu",
+    mcpu="cortex-a72",
+    features=("asimd", "fp"),
+    vector=Vector(bits=128, registers=32),
+    channel_block=4,
+    fma_units=1,
+    fma_latency=7,
+    load_ports=1,
+    l1d_bytes=32 * _KB,
+    l2_bytes=256 * _KB,
+    l3_bytes=0,
+    line_bytes=64,
+    l1d_way_bytes=16 * _KB,
+    l1d_ways=2,
+    cores=1,
+    rates=Rates(multiply_adds=1.0, broadcasts=1.0, l1=16.0, l2=8.0, l3=0.0, memory=2.0),
+    code=CodeCosts(
+        # a multiply-add takes one lane of a register, never memory
+        folded_broadcast=1.0,
+        pack_vector=2.0,
+        pack_element=12.0,
+        unrolls_block=True,
+        # a line holds the four channels of four pixels: a prefetch a pixel asks for it four times
+        prefetches_weights=False,
+        spare_registers=2,
+        by_lane=True,
+    ),
+)
+
+
+def _core(
+    name: str,
+    *,
+    fma: int,
+    latency: int,
+    loads: int,
+    caches: tuple[int, int, int],
+    ways: int,
+    rates: tuple[float, float, float, float],
+    mcpu: str = "",
+    line: int = 64,
+) -> Machine:
+    """A core beside Cortex-A72.
+
+    ``caches`` are sizes of L1, L2 and L3, ``rates`` bytes a cycle of L1, L2, L3 and memory.
+    """
+    l1d, l2, l3 = caches
+    from_l1, from_l2, from_l3, from_memory = rates
+    return replace(
+        _CORTEX_A72,
+        name=name,
+        mcpu=mcpu or name,
+        fma_units=fma,
+        fma_latency=latency,
+        load_ports=loads,
+        l1d_bytes=l1d,
+        l2_bytes=l2,
+        l3_bytes=l3,
+        line_bytes=line,
+        l1d_way_bytes=l1d // ways,
+        l1d_ways=ways,
+        rates=Rates(fma, loads, from_l1, from_l2, from_l3, from_memory),
+    )
+
+
+_CORES = (
+    # any ARMv8-A: what the oldest of them has, and chosen for as for the Raspberry Pi 4's
+    replace(_CORTEX_A72, name="aarch64", mcpu="generic"),
+    # in order, one load of 64 bits a cycle; the L2 of a cluster of four
+    _core(
+        "cortex-a53",
+        fma=1,
+        latency=8,
+        loads=1,
+        caches=(32 * _KB, 128 * _KB, 0),
+        ways=4,
+        rates=(8.0, 4.0, 0.0, 1.5),
+    ),
+    _core(
+        "cortex-a55",
+        fma=1,
+        latency=4,
+        loads=1,
+        caches=(32 * _KB, 128 * _KB, 1 * _MB),
+        ways=4,
+        rates=(8.0, 6.0, 3.0, 1.5),
+    ),
+    _CORTEX_A72,
+    _core(
+        "cortex-a76",
+        fma=2,
+        latency=4,
+        loads=2,
+        caches=(64 * _KB, 512 * _KB, 2 * _MB),
+        ways=4,
+        rates=(32.0, 16.0, 6.0, 3.0),
+    ),
+    _core(
+        "neoverse-n1",
+        fma=2,
+        latency=4,
+        loads=2,
+        caches=(64 * _KB, 1 * _MB, 32 * _MB),
+        ways=4,
+        rates=(32.0, 16.0, 6.0, 4.0),
+    ),
+    _core(
+        "neoverse-v1",
+        fma=4,
+        latency=4,
+        loads=3,
+        caches=(64 * _KB, 1 * _MB, 32 * _MB),
+        ways=4,
+        rates=(48.0, 32.0, 8.0, 5.0),
+    ),
+    _core(
+        "neoverse-n2",
+        fma=2,
+        latency=4,
+        loads=3,
+        caches=(64 * _KB, 1 * _MB, 32 * _MB),
+        ways=4,
+        rates=(48.0, 32.0, 8.0, 5.0),
+    ),
+    _core(
+        "neoverse-v2",
+        fma=4,
+        latency=4,
+        loads=3,
+        caches=(64 * _KB, 2 * _MB, 36 * _MB),
+        ways=4,
+        rates=(48.0, 32.0, 8.0, 5.0),
+    ),
+    _core(
+        "ft2000plus",
+        mcpu="generic",
+        fma=1,
+        latency=7,
+        loads=2,
+        caches=(32 * _KB, 512 * _KB, 0),
+        ways=2,
+        rates=(32.0, 8.0, 0.0, 2.0),
+    ),
+    # the performance core, for Linux; an L2 of four and the cache of the whole chip
+    _core(
+        "apple-m1",
+        fma=4,
+        latency=4,
+        loads=3,
+        caches=(128 * _KB, 3 * _MB, 8 * _MB),
+        ways=8,
+        rates=(48.0, 32.0, 12.0, 10.0),
+        line=128,
+    ),
+)
+MACHINES: dict[str, Machine] = {machine.name: machine for machine in _CORES}
