@@ -25,7 +25,6 @@ from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
 
 NEON = MACHINES["aarch64"].with_cores(2)
-IMAGE = np.random.default_rng(0).standard_normal((1, 3, 21, 20)).astype("float32")
 # tails of blocks, rows and tiles; strides, groups, dilation, residual and plain input
 PROBLEMS = (
     "mb1ic9ih11iw10oc13kh3ph1+bias+add+relu",

@@ -87,11 +87,6 @@ class Lock:
         self._native.__exit__()
 
 
-def is_orphaned() -> bool:
-    """Whether this process can use nothing of tvmconv; see :class:`native`."""
-    return bool(_lost)
-
-
 def _leave(count: dict[int, int], thread: int) -> None:
     # a child that was forked inside knows only of its own thread
     if count.get(thread, 0) > 1:

@@ -31,8 +31,6 @@ PIPELINE = "tvmconv"
 BARE = "tvmconv.bare"
 _DRAFT = "tvmconv.draft"
 _DRAFT_LEVEL = 1
-# TVM's own passes, for functions that are written as they are to run
-PLAIN = "default"
 
 
 def register() -> str:

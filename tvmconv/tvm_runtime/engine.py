@@ -1,15 +1,15 @@
 """TVM's runtime library, loaded without TVM's compiler.
 
-Running a compiled model needs ``libtvm_runtime.so`` and the ``tvm_ffi`` package only. Importing
-``tvm`` would map the 260 MB compiler library and import some hundred modules; it stays
-possible afterwards, because the compiler finds the same runtime library already loaded.
+Models do without both. Kernels that are run by themselves need ``libtvm_runtime.so`` and the
+``tvm_ffi`` package only. Importing ``tvm`` would map the 260 MB compiler library and import some
+hundred modules; it stays possible afterwards, because the compiler finds the same runtime library
+already loaded.
 """
 
 from __future__ import annotations
 
 import ctypes
 from functools import cache
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def ffi() -> Any:
     try:
         import tvm_ffi
     except ImportError as error:
-        raise ArtifactError(f"{error}; install apache-tvm-ffi to run compiled models") from error
+        raise ArtifactError(f"{error}; install apache-tvm-ffi to run kernels") from error
     # an interrupt that falls into a Python function called by TVM would come out as RuntimeError
     tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
     # kernels and the compiler library resolve runtime symbols from the global scope
@@ -46,18 +46,7 @@ def _runtime_library() -> Path:
         library = Path(folder) / "lib" / "libtvm_runtime.so"
         if library.is_file():
             return library
-    raise ArtifactError("libtvm_runtime.so was not found; install apache-tvm to run models")
-
-
-def versions() -> dict[str, str]:
-    """Installed versions of ``tvm`` and ``tvm_ffi``; empty text where one is unknown."""
-    found = {}
-    for name, package in (("tvm", "apache-tvm"), ("tvm_ffi", "apache-tvm-ffi")):
-        try:
-            found[name] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[name] = ""
-    return found
+    raise ArtifactError("libtvm_runtime.so was not found; install apache-tvm to run kernels")
 
 
 def global_function(name: str) -> Any:

@@ -1,10 +1,10 @@
-"""How many threads a call uses, and where they run.
+"""How many threads a kernel uses in TVM's runtime, and where they run.
 
 TVM keeps one pool of workers per calling thread. The pool is made at its first use with a fixed
 number of workers that can be restricted later but never raised, by default half the CPUs;
 each worker is bound to the CPU of its own number, and the calling thread's affinity is
 overwritten, whatever affinity the process was given. tvmconv therefore makes the pool itself,
-with the number of workers the model needs and without binding: workers inherit the caller's
+with the number of workers the kernel needs and without binding: workers inherit the caller's
 affinity, so ``taskset`` and container limits hold, and several callers do not meet on one CPU.
 
 Environment variables that keep their meaning: ``TVM_NUM_THREADS`` limits the threads,
@@ -97,7 +97,7 @@ def activate(threads: int) -> bool:
         return False
     cpus = sorted(os.sched_getaffinity(0))
     if _caller.workers == 0:
-        # the main thread serves every model of a script: let its pool reach all CPUs
+        # the main thread serves every kernel of a script: let its pool reach all CPUs
         main = threading.current_thread() is threading.main_thread()
         _caller.workers = max(used, len(cpus) if main else 1)
     mode = _ONE_CPU_PER_THREAD if _bound() else _SHARE_CPUS

@@ -41,9 +41,6 @@ class DeviceTensor(Protocol):
 
     def __dlpack__(self, *, stream: Any = None) -> Any: ...
 
-    def copyfrom(self, source_array: npt.NDArray[Any]) -> object:
-        """Overwrite it."""
-
 
 class Target(Protocol):
     """A target of TVM (``tvm.target.Target``)."""
