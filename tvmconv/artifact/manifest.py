@@ -1,4 +1,4 @@
-"""The record that stands beside a saved module, and the checks made on it before loading."""
+"""The record that a saved model carries, and the checks made on it before loading."""
 
 from __future__ import annotations
 

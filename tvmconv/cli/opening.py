@@ -27,12 +27,12 @@ def open_model(
     cc: str = "",
     verify: bool = True,
 ) -> CompiledModel:
-    """Load a saved module, or build an ONNX model with progress on the terminal.
+    """Load a saved model, or build an ONNX model with progress on the terminal.
 
     Raises
     ------
     TvmconvError
-        If the file cannot be opened, or build options are given for a finished module.
+        If the file cannot be opened, or build options are given for a finished model.
     """
     import tvmconv
 

@@ -231,7 +231,7 @@ PeerPython = Annotated[
 
 @dataclass(frozen=True)
 class Choices:
-    """What the command line allows; arguments of ``build`` that a finished module cannot take."""
+    """What the command line allows; arguments of ``build`` that a finished model cannot take."""
 
     algorithms: tuple[str, ...] | None = None
     memory_budget: int | None = None

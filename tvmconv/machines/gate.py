@@ -113,7 +113,7 @@ class Code:
         return str(self._module.inspect_source(form))
 
     def as_import(self) -> Module:
-        """The TVM module, for an executable of ``relax.build`` to import and its owner to run."""
+        """The TVM module, for a linker or ``relax.build``; what they make is its owner's to run."""
         return self._module
 
     def export_library(self, path: str | Path) -> None:
