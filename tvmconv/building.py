@@ -50,7 +50,7 @@ def build(
     model
         Path of an ONNX file, its bytes, or a ``ModelProto``.
     target
-        ``"native"``, another preset (``"x86-64-v3"``, ``"x86-64-v4"``), a classic target string
+        ``"native"``, another preset (``"x86-64-v3"``, ``"aarch64"``), a classic target string
         (``"llvm -mcpu=skylake-avx512"``), a TVM target or a
         :class:`~tvmconv.machines.record.Machine`.
     shapes

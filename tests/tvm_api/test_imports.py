@@ -10,8 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ROOM = "tvmconv/tvm_api/"
-# The rewriting of TIR is written in TVM's own terms; what compiles, packs, links and loads
-# executables goes with the form of the artifact. Both import TVM by themselves.
+# The rewriting of TIR is written in TVM's own terms; TVM's runtime is loaded without its compiler,
+# which importing the room would bring. Both import TVM by themselves.
 APART = (
     "tvmconv/tir/",
     "tvmconv/tvm_runtime/",

@@ -43,7 +43,7 @@ def command(
     as_json: options.Json = False,
     save: options.Save = None,
 ) -> None:
-    """Build a model and save it as a .so with its manifest (.json) beside it.
+    """Build a model and save it as a .so, with a readable copy of its manifest (.json) beside it.
 
     \b
     Examples:
