@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvmconv.artifact.facts import ModelFacts
 from tvmconv.artifact.manifest import Manifest
@@ -28,8 +27,6 @@ from tvmconv.runtime.outputs import Outputs
 from tvmconv.runtime.profile import Profile, profile_of
 from tvmconv.runtime.timing import Timing, random_inputs
 from tvmconv.runtime.weights import weights_path
-
-Array = npt.NDArray[Any]
 
 _TRACKER_SECONDS = 5.0
 _WARM_UP = 2

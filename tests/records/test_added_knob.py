@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.tuning.examples import DENSE, V4, record
+from tests.tuning.examples import DENSE, V4, best_config, record
 from tvmconv.core.knobs import Knob
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.records.logfile import append, read_log
-from tvmconv.records.lookup import best_config, shipped_folder
+from tvmconv.records.lookup import shipped_folder
 from tvmconv.records.record import Record
 from tvmconv.records.space import make_space, record_machine, refusal, validated
 from tvmconv.selection.select import candidates

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.tuning.examples import DENSE, SMALL, V3, V4, default, record
+from tests.tuning.examples import DENSE, SMALL, V3, V4, best_config, default, record
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import TvmconvError
 from tvmconv.records.logfile import append
-from tvmconv.records.lookup import ENVIRONMENT, best_config, search_path, tuned
+from tvmconv.records.lookup import ENVIRONMENT, search_path, tuned
 from tvmconv.records.space import refusal
 
 

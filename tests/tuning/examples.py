@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tvmconv.core.config import Config
@@ -11,6 +13,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.machines.record import Machine
 from tvmconv.machines.x86 import MACHINES
+from tvmconv.records.lookup import Tuned, tuned
 from tvmconv.records.record import Record, machine_facts
 from tvmconv.tuning.journal import Trial
 from tvmconv.tuning.measure import Measured
@@ -25,6 +28,13 @@ DEPTHWISE = Conv2dWorkload.parse("g32mb1ic32ih8oc32kh3ph1+bias+clip(0,6)")
 
 def default(workload: Conv2dWorkload, machine: Machine, algorithm: str = "direct") -> Config:
     return registry.default_config(algorithm, workload, machine)
+
+
+def best_config(
+    workload: Conv2dWorkload, machine: Machine, algorithm: str, logs: Sequence[Path]
+) -> Tuned | None:
+    """The fastest that a build is offered."""
+    return min(tuned(workload, machine, algorithm, logs), key=lambda t: t.ratio, default=None)
 
 
 def record(

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.export import to_proto
@@ -45,9 +42,3 @@ class LoadedModel:
     def proto(self) -> onnx.ModelProto:
         """The simplified graph as a new ``ModelProto`` (constants included, so built on demand)."""
         return to_proto(self.graph)
-
-    @property
-    def parameters(self) -> int:
-        """Number of elements in floating-point constants."""
-        arrays = self.graph.constants.values()
-        return sum(int(prod(a.shape)) for a in arrays if np.issubdtype(a.dtype, np.floating))

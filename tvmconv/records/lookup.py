@@ -135,13 +135,6 @@ def tuned(
     return ()
 
 
-def best_config(
-    workload: Conv2dWorkload, machine: Machine, algorithm: str, logs: Sequence[Path]
-) -> Tuned | None:
-    """The fastest of :func:`tuned`, or None."""
-    return min(tuned(workload, machine, algorithm, logs), key=lambda t: t.ratio, default=None)
-
-
 def _usable_of(
     records: Sequence[Record],
     path: Path,

@@ -23,9 +23,6 @@ class Peer:
         File of this folder that drives it.
     distribution
         The Python package to install, whose version is reported.
-    import_name
-        The module whose presence means that the peer can be used; empty where the adapter finds
-        its library itself.
     models, layers, products
         Whether it takes part in benches of whole models, single layers and matrix products.
     """
@@ -33,7 +30,6 @@ class Peer:
     name: str
     module: str
     distribution: str
-    import_name: str
     models: bool = True
     layers: bool = True
     products: bool = False
@@ -42,23 +38,23 @@ class Peer:
 PEERS: dict[str, Peer] = {
     peer.name: peer
     for peer in (
-        Peer("onnxruntime", "ort", "onnxruntime", "onnxruntime", products=True),
-        Peer("openvino", "openvino_cpu", "openvino", "openvino"),
-        Peer("torch", "torch_jit", "torch", "torch", products=True),
-        Peer("torch_im2col", "torch_im2col", "torch", "torch", models=False),
-        Peer("onednn", "onednn_direct", "onednn", "", models=False, products=True),
-        Peer("litert", "litert_xnnpack", "ai-edge-litert", "ai_edge_litert"),
-        Peer("ncnn", "ncnn_cpu", "ncnn", "ncnn"),
-        Peer("mnn", "mnn_cpu", "MNN", "MNN"),
-        Peer("openblas", "openblas", "numpy", "numpy", models=False, layers=False, products=True),
-        Peer("blis", "blis_gemm", "blis", "blis", models=False, layers=False, products=True),
+        Peer("onnxruntime", "ort", "onnxruntime", products=True),
+        Peer("openvino", "openvino_cpu", "openvino"),
+        Peer("torch", "torch_jit", "torch", products=True),
+        Peer("torch_im2col", "torch_im2col", "torch", models=False),
+        Peer("onednn", "onednn_direct", "onednn", models=False, products=True),
+        Peer("litert", "litert_xnnpack", "ai-edge-litert"),
+        Peer("ncnn", "ncnn_cpu", "ncnn"),
+        Peer("mnn", "mnn_cpu", "MNN"),
+        Peer("openblas", "openblas", "numpy", models=False, layers=False, products=True),
+        Peer("blis", "blis_gemm", "blis", models=False, layers=False, products=True),
     )
 }
 # Adapters that need tvmconv itself; they run in its own environment.
 OWN: dict[str, Peer] = {
     peer.name: peer
     for peer in (
-        Peer("tvmconv", "own", "tvmconv", "tvmconv"),
-        Peer("peak", "machine_peak", "tvmconv", "tvmconv"),
+        Peer("tvmconv", "own", "tvmconv"),
+        Peer("peak", "machine_peak", "tvmconv"),
     )
 }
