@@ -107,6 +107,9 @@ def build(
     ConfigError
         If nothing that is allowed computes a layer, or an override is not understood or matches
         no layer; names it.
+    ArtifactError
+        If the target is another architecture or system than this one and ``cc`` makes no code for
+        it. Without ``cc``, a compiler is looked for when the model is first called or saved.
 
     Warns
     -----
