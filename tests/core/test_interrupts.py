@@ -37,7 +37,13 @@ def interrupt() -> None:
 
 
 def in_fresh_process(*arguments: object) -> str:
-    done = subprocess.run(
+    done = run_fresh(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def run_fresh(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, *map(str, arguments)],
         capture_output=True,
         text=True,
@@ -45,8 +51,6 @@ def in_fresh_process(*arguments: object) -> str:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 # fresh processes import TVM again; what follows the first interrupted build costs little
@@ -56,8 +60,14 @@ def in_fresh_process(*arguments: object) -> str:
     ids=["first imports", "imports of TVM"],
 )
 def test_builds_interrupted_at_any_moment(moments: tuple[float, ...]) -> None:
-    places = in_fresh_process("tests/interrupted.py", *moments).split(",")
-    assert len(places) == len(moments)
+    # One signal of some hundreds has no effect at all, for a reason that is not known; the slow
+    # test below says so. Three processes in a row that lose one are no such accident.
+    for attempt in range(3):
+        done = run_fresh("tests/interrupted.py", *moments)
+        if "the signal was lost" not in done.stderr or attempt == 2:
+            break
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.strip().split(",")) == len(moments)
 
 
 # fifty processes that import TVM
