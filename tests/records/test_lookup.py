@@ -148,7 +148,7 @@ def test_look_up_loads_no_compiler(write):
         "from tvmconv.core.workload import Conv2dWorkload\nfrom tvmconv.records import lookup\n"
         "machine = read_machine(json.loads(sys.argv[2]))\n"
         "work = Conv2dWorkload.parse(sys.argv[3])\n"
-        "assert lookup.best_config(work, machine, 'direct', [Path(sys.argv[1])])\n"
+        "assert lookup.tuned(work, machine, 'direct', [Path(sys.argv[1])])\n"
         "assert not {'tvm', 'onnx', 'xgboost'} & set(sys.modules), 'heavy'\n"
     )
     subprocess.run([sys.executable, "-c", code, str(log), facts, str(DENSE)], check=True)
