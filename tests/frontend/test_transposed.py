@@ -134,7 +134,7 @@ def test_output_padding_returns_what_the_end_padding_cut_off() -> None:
 
 def test_phases_that_would_hold_nothing_but_zeros() -> None:
     """Strides far beyond the kernel: it stays a plain loop, and the build says so."""
-    attributes: Attributes = {"strides": [2100, 2100], "pads": [2097, 2098, 1, 2]}
+    attributes: Attributes = {"strides": [3100, 3100], "pads": [3097, 3098, 1, 2]}
     x, weight = noise(1, 1, 2, 2), noise(1, 1, 3, 3, seed=1)
     node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up", **attributes)
     model = make_model([node], {"x": x.shape}, ["y"], {"w": weight})

@@ -54,7 +54,7 @@ def test_every_module_uses_its_own_count(busy: dict[int, CompiledModel]) -> None
     x = busy_input()
     expected = programs.BUSY_TIMES * (x.astype(np.float64) ** 2).sum(axis=1)
     for count in (1, 2, 1):
-        np.testing.assert_allclose(busy[count].run(x)[0], expected, rtol=1e-3)
+        np.testing.assert_allclose(busy[count].run(x)[0], expected, rtol=1e-2)
         assert observe.threads_used(busy[count].bind([x]), count) == count
 
 
