@@ -236,16 +236,10 @@ def open_artifact(
             )
     if here:
         check_features(manifest, str(path))
-    found, expected = f"{library.bytes} bytes", f"{manifest.library_bytes} bytes"
-    if verify and found == expected:
-        found, expected = (f"sha256 {h[:12]}..." for h in (library.sha256, manifest.library_sha256))
-        same = library.sha256 == manifest.library_sha256
-    else:
-        same = found == expected
-    if not same:
+    if fault := library.difference(manifest.library_bytes, manifest.library_sha256, verify):
         raise ArtifactError(
-            f"{path} is not the file that {record} describes ({found}, expected {expected}): it "
-            "was damaged, replaced or cut short; save the model again"
+            f"{path} is not the file that {record} describes ({fault}): it was damaged, replaced "
+            "or cut short; save the model again"
         )
     if manifest.weights_sha256:
         size = manifest.memory.constant_bytes

@@ -88,6 +88,17 @@ class Library:
         self._sha256 = self._sha256 or self._hash()
         return self._sha256
 
+    def difference(self, size: int, sha256: str, verify: bool) -> str:
+        """How the shared object differs from a record of it, as a clause; empty if it does not.
+
+        Without ``verify`` the size alone is compared, and nothing of the file is read.
+        """
+        if self.bytes != size:
+            return f"{self.bytes} bytes, expected {size} bytes"
+        if verify and self.sha256 != sha256:
+            return f"sha256 {self.sha256[:12]}..., expected {sha256[:12]}..."
+        return ""
+
     def _hash(self) -> str:
         digest = hashlib.sha256()
         offset = 0

@@ -118,10 +118,10 @@ def load(path: str | Path, *, threads: int | None = None, verify: bool = True) -
     library = Library.open(file)
     manifest = _manifest(library, file)
     recorded = manifest["library"]
-    if library.bytes != recorded["bytes"] or (verify and library.sha256 != recorded["sha256"]):
+    if fault := library.difference(recorded["bytes"], recorded["sha256"], verify):
         raise ArtifactError(
-            f"{file} is not the file that its manifest describes: it was damaged or cut short; "
-            "copy it again"
+            f"{file} is not the file that its manifest describes ({fault}): it was damaged or cut "
+            "short; copy it again"
         )
     if sha256 := recorded.get("weights_sha256"):
         size = manifest["memory"]["constant_bytes"]
