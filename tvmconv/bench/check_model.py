@@ -10,6 +10,7 @@ from typing import Any
 from tvmconv.bench.kernel_run import KernelRun, random_operands, relative_error
 from tvmconv.bench.peers.cold import Eviction, cold_call
 from tvmconv.bench.suites import Layer
+from tvmconv.core.config import Config
 from tvmconv.core.decision import Candidate
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel
@@ -118,14 +119,11 @@ def check_layer(
     workload = layer.workload
     if workload.in_channels < machine.channel_block:
         workload = replace(workload, data_layout="NCHW")
-    offers = _offers(workload, machine, layer.name, policy)
-    picked = 0
-    if other is not None:
-        known = [(o.algorithm, o.config) for o in offers]
-        theirs = _offers(workload, other, layer.name, policy)
-        offers += [o for o in theirs if (o.algorithm, o.config) not in known]
-        first = (theirs[0].algorithm, theirs[0].config)
-        picked = [(o.algorithm, o.config) for o in offers].index(first)
+    ours = _offers(workload, machine, layer.name, policy)
+    theirs = ours if other is None else _offers(workload, other, layer.name, policy)
+    known = set(map(_identity, ours))
+    offers = [*ours, *(o for o in theirs if _identity(o) not in known)]
+    picked = list(map(_identity, offers)).index(_identity(theirs[0]))
     inputs, constants = random_operands(workload)
     runs = [
         KernelRun(
@@ -147,6 +145,10 @@ def check_layer(
             for _ in range(_COLD_CALLS):
                 cold[i] = min(cold[i], cold_call(runs[i], evict, runs[i].touch_activations))
     return tuple(map(Measured, offers, best, cold)), picked
+
+
+def _identity(offer: Candidate) -> tuple[str, Config]:
+    return offer.algorithm, offer.config
 
 
 def _offers(
@@ -247,9 +249,9 @@ def check_model_report(
             "predicted_at": str(clock),
             "rates": machine.rates.origin,
             "error_budget": policy.error_budget,
-            **_losses(rows, ""),
+            **_losses(rows),
             **_losses(rows, "cold_"),
-            **(_other_losses(rows, other) if other is not None else {}),
+            **(_other_facts(rows, other) if other is not None else {}),
         },
         tables=(
             Table("layers", "Layers, the largest loss first", _LAYERS, rows),
@@ -263,32 +265,32 @@ def check_model_report(
     )
 
 
-def _losses(rows: Sequence[dict[str, Any]], prefix: str) -> dict[str, Any]:
-    """Facts about the losses with warm or (``prefix="cold_"``) cold weights."""
-    losses = [row[f"{prefix}loss"] for row in rows]
+def _losses(rows: Sequence[dict[str, Any]], prefix: str = "", record: str = "") -> dict[str, Any]:
+    """Facts about losses.
+
+    Parameters
+    ----------
+    rows
+        Of the table of layers.
+    prefix
+        Empty for warm weights, ``cold_`` for cold ones.
+    record
+        Empty for the choices by the machine's record, ``other_`` for those by the other one.
+    """
+    losses = [row[f"{record}{prefix}loss"] for row in rows]
     picked, least = (
         sum(row[f"{name}_{prefix}seconds"] * row["count"] for row in rows)
-        for name in ("picked", "fastest")
+        for name in (f"{record}picked", "fastest")
     )
-    return {
-        f"{prefix}mean_loss": sum(losses) / len(losses),
-        f"{prefix}worst_loss": max(losses),
-        f"{prefix}loss_of_total_time": picked / least - 1,
-        f"{prefix}layers_picked_otherwise": sum(loss > 0 for loss in losses),
+    facts = {
+        "mean_loss": sum(losses) / len(losses),
+        "worst_loss": max(losses),
+        "loss_of_total_time": picked / least - 1,
+        "layers_picked_otherwise": sum(loss > 0 for loss in losses),
     }
+    return {f"{record}{prefix}{name}": value for name, value in facts.items()}
 
 
-def _other_losses(rows: Sequence[dict[str, Any]], other: Machine) -> dict[str, Any]:
-    """The same of the choices by another record."""
-    facts: dict[str, Any] = {"other_rates": other.rates.origin}
-    for prefix in ("", "cold_"):
-        swapped = [
-            {
-                **row,
-                f"{prefix}loss": row[f"other_{prefix}loss"],
-                f"picked_{prefix}seconds": row[f"other_picked_{prefix}seconds"],
-            }
-            for row in rows
-        ]
-        facts |= {f"other_{name}": value for name, value in _losses(swapped, prefix).items()}
-    return facts
+def _other_facts(rows: Sequence[dict[str, Any]], other: Machine) -> dict[str, Any]:
+    warm, cold = (_losses(rows, prefix, "other_") for prefix in ("", "cold_"))
+    return {"other_rates": other.rates.origin, **warm, **cold}
