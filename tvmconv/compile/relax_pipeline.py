@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from tvmconv.compile.patterns import mark_patterns
 from tvmconv.core.interrupts import checkpoint
 from tvmconv.kernels.rules import schedule_module
 from tvmconv.machines.record import Machine
 from tvmconv.program.collect import VIEW
 from tvmconv.tvm_api.types import IRModule
-
-__all__ = ["legalised", "mark_patterns", "scheduled"]
 
 
 def legalised(mod: IRModule) -> IRModule:
