@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tvmconv.core.decision import KernelCall, Unscheduled
+from tvmconv.core.decision import KernelCall
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
@@ -16,20 +15,6 @@ from tvmconv.model import CompiledModel
 
 ROWS, COLUMNS = 24, 40
 WEIGHT = np.random.default_rng(7).standard_normal((COLUMNS, COLUMNS)).astype("float32")
-
-
-@dataclass
-class Lowered:
-    """What the runtime reads of a ``LoweredGraph``."""
-
-    mod: Any
-    decisions: tuple[Any, ...] = ()
-    calls: tuple[KernelCall, ...] = ()
-    unscheduled: tuple[Unscheduled, ...] = ()
-    reorders: int = 0
-    padding_overhead_bytes: int = 0
-    unscheduled: tuple[Any, ...] = ()
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 def compile_program(
@@ -42,13 +27,10 @@ def compile_program(
     threads: int = 1,
     name: str = "program",
 ) -> CompiledModel:
-    from tvmconv.artifact.record import record_program
-    from tvmconv.compile.network import compile_program as compiled
+    from tests.relax_module import compiled
 
     machine = machine or resolve_machine("native", threads)
-    code = compiled(Lowered(module, calls=tuple(calls)), machine, inputs, outputs, name=name)
-    manifest = record_program(code.program, machine, model_name=name, model_sha256="ab" * 32)
-    return CompiledModel(manifest, code)
+    return compiled(module, machine, inputs, outputs, calls, name, "ab" * 32)
 
 
 def dense_program(weight: np.ndarray = WEIGHT) -> Any:
