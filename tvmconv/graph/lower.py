@@ -18,8 +18,9 @@ from tvmconv.graph.ir import Graph
 from tvmconv.graph.layout import Plan, plan_layouts
 from tvmconv.graph.match import CONV, fuse_layers, unscheduled
 from tvmconv.graph.normalise import normalise
-from tvmconv.graph.read import read_function, type_of
+from tvmconv.graph.read import read_function
 from tvmconv.machines.record import Machine
+from tvmconv.program.collect import tensor_bytes
 from tvmconv.selection.overrides import check_used
 from tvmconv.selection.policy import Policy
 from tvmconv.tvm_api import ir, relax
@@ -209,11 +210,7 @@ def kernel_calls(
 
 
 def _bytes(expr: RelaxExpr) -> int:
-    shape, dtype = type_of(expr)
-    size = 1 if dtype in ("bool", "int8", "uint8") else int(dtype.strip("abcdefilnotu") or 32) // 8
-    for extent in shape or (0,):
-        size *= extent
-    return size
+    return tensor_bytes(expr.ty) if isinstance(expr.ty, relax.TensorType) else 0
 
 
 def _named_decisions(graph: Graph, plan: Plan, emitter: Emitter) -> tuple[Decision, ...]:

@@ -99,7 +99,7 @@ class _Reader:
     def read(self, function: Any) -> list[Buffer]:
         """The buffers of the results; parameters and calls are left in the lists."""
         for index, var in enumerate(function.params):
-            self.inputs.append(Buffer(_bytes(var.ty), Place.INPUT, index))
+            self.inputs.append(Buffer(tensor_bytes(var.ty), Place.INPUT, index))
             self._values[var] = self.inputs[-1]
         for block in function.body.blocks:
             for binding in block.bindings:
@@ -125,7 +125,7 @@ class _Reader:
         (kind,) = value.ty_args
         operands = _flat(self._value(arguments))
         kinds = list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
-        results = [Buffer(_bytes(each)) for each in kinds]
+        results = [Buffer(tensor_bytes(each)) for each in kinds]
         # TVM finds the form of a reshape in a slice, too, that takes the first elements
         is_view = VIEW in (self._mod[function].attrs or {})
         if is_view and operands[0].bytes == results[0].bytes:
@@ -145,7 +145,7 @@ class _Reader:
             # the same array once, however often it is wrapped
             key = hash(data)
             if key not in self._constants:
-                self._constants[key] = Buffer(_bytes(expr.ty), Place.CONSTANT, data=data)
+                self._constants[key] = Buffer(tensor_bytes(expr.ty), Place.CONSTANT, data=data)
             return self._constants[key]
         return self._values[expr]
 
@@ -160,7 +160,7 @@ def _flat(value: _Value) -> list[Buffer]:
     return [buffer for item in value for buffer in _flat(item)]
 
 
-def _bytes(kind: Any) -> int:
+def tensor_bytes(kind: Any) -> int:
     """Bytes of a tensor of static shape."""
     element = ffi.dtype(str(kind.dtype))
     item = -(-int(element.bits) * int(element.lanes) // 8)
