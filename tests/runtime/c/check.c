@@ -304,6 +304,7 @@ static void test_fork(void) {
             }
             pid_t grandchild = fork();
             if (grandchild == 0) {
+                alarm(60); /* a child inherits none */
                 run_and_compare(alone, own);
                 model->destroy(alone);
                 _exit(0);

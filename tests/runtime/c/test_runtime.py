@@ -55,9 +55,10 @@ BUILDS = {
     ),
 }
 SLOW = {"musl", "aarch64"}
-# valgrind counts what the parent's threads leave behind in a child; the others do not follow
-# threads that a child of a process with threads starts
-NO_FORKS = {"valgrind", "thread", "aarch64"}
+# valgrind counts what the parent's threads leave behind in a child; a child of a process with
+# threads waits for ever for the lock of gcc's AddressSanitizer's allocator if another thread of
+# its parent held it; the others do not follow threads that such a child starts
+NO_FORKS = {"valgrind", "address", "thread", "aarch64"}
 
 
 @pytest.fixture(scope="session")
@@ -114,6 +115,6 @@ def test_ten_thousand_runs(command: list[str], test: str, runs: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["gcc", "address"], indirect=True)
+@pytest.mark.parametrize("command", ["gcc", "condition"], indirect=True)
 def test_many_forks(command: list[str]) -> None:
     check(command, "fork", 200)
