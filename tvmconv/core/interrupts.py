@@ -24,7 +24,7 @@ from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 from typing import Any
 
-from tvmconv.core.linkage import redirect
+from .linkage import redirect
 
 Handler = Callable[[int, FrameType | None], Any]
 
