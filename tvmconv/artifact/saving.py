@@ -129,8 +129,8 @@ def save_artifact(
         opened = dict(zip(names, descriptors, strict=True))
         library.write_to(opened[path], text)
         files.write_all(opened[manifest_path(path)], text)
-        for piece in linked.weights:
-            files.write_all(opened[weights], piece.data)
+        if linked.weights_sha256:
+            files.write_blocks(opened[weights], (piece.data for piece in linked.weights))
         if header is not None:
             content = header().encode() + _HEADER_MARK % _digest(text)
             files.write_all(opened[header_path(path)], content)

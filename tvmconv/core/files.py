@@ -9,10 +9,13 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from .errors import ArtifactError, TvmconvError
+
+# of reading and writing; a multiple of the huge pages of usual systems
+BLOCK_BYTES = 8 << 20
 
 _LOCK_SECONDS = 60.0
 _POLL_SECONDS = 0.01
@@ -256,11 +259,32 @@ def _lock(descriptor: int, *, unsupported: bool = False) -> bool:
     return True
 
 
-def write_all(descriptor: int, data: bytes | memoryview) -> None:
+def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
     """Write all bytes to an open file."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def write_blocks(descriptor: int, pieces: Iterable[bytes | memoryview]) -> None:
+    """Write pieces of any sizes one behind the other, a large block at a time.
+
+    Linux caches a file in pages as large as what is written by one call; only whole huge pages
+    can be mapped as such, without a fault and a table entry for every 4 KB.
+    """
+    block = bytearray(BLOCK_BYTES)
+    filled = 0
+    for piece in pieces:
+        rest = memoryview(piece)
+        while rest:
+            taken = rest[: BLOCK_BYTES - filled]
+            block[filled : filled + len(taken)] = taken
+            filled += len(taken)
+            rest = rest[len(taken) :]
+            if filled == BLOCK_BYTES:
+                write_all(descriptor, block)
+                filled = 0
+    write_all(descriptor, memoryview(block)[:filled])
 
 
 def _flush_folders(paths: list[Path]) -> None:

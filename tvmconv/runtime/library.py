@@ -16,7 +16,7 @@ import os
 import struct
 import weakref
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,15 +127,19 @@ class Library:
 
     def write_to(self, descriptor: int, manifest: bytes) -> None:
         """Write the shared object and a manifest behind it into another open file."""
-        offset = 0
-        while offset < self.bytes:
-            count = os.sendfile(descriptor, self._descriptor, offset, self.bytes - offset)
-            if count == 0:
-                raise ArtifactError("the library's file was truncated by another program")
-            offset += count
         packed = zlib.compress(manifest)
         end = _END.pack(hashlib.sha256(packed).digest(), len(packed), _MARK)
-        files.write_all(descriptor, packed + end)
+        files.write_blocks(descriptor, itertools.chain(self._blocks(), (packed, end)))
+
+    def _blocks(self) -> Iterator[bytes]:
+        offset = 0
+        while offset < self.bytes:
+            size = min(files.BLOCK_BYTES, self.bytes - offset)
+            block = os.pread(self._descriptor, size, offset)
+            if not block:
+                raise ArtifactError("the library's file was truncated by another program")
+            yield block
+            offset += len(block)
 
     def code(self) -> Code:
         """The model's code; loaded on first use."""

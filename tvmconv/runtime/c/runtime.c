@@ -318,6 +318,10 @@ static void map_constants(tvmconv_state *state) {
                           : state->weights_mapping == NULL))
         return;
     start -= start % page;
+#ifdef MADV_HUGEPAGE
+    /* where the file is cached in huge pages, or not yet, as tvmconv's own saving leaves it */
+    madvise((void *)start, end - start, MADV_HUGEPAGE);
+#endif
     madvise((void *)start, end - start, populate_read);
 #endif
 }
