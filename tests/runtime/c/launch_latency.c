@@ -15,10 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tvmconv.h"
 
-enum { ROUNDS = 20, LAUNCHES = 50, MOST = 16 };
+enum { ROUNDS = 20, LAUNCHES = 50, WARM_UP = 5, MOST = 16 };
 
 typedef struct {
     const char *name;
@@ -87,7 +88,8 @@ static int ascending(const void *a, const void *b) {
 
 int main(int count, char **arguments) {
     static int64_t times[MOST][ROUNDS * LAUNCHES];
-    static const int64_t works[] = {0, 20000}, pauses[] = {0, 20000, 100000};
+    static const int64_t works[] = {0, 20000, 1000000};
+    static const int64_t pauses[] = {0, 20000, 100000, 500000};
     contender all[MOST] = {{"serial", serial, NULL},
                            {"openmp", tvmconv_openmp_parallel_for, NULL}};
     int contenders = 2;
@@ -114,14 +116,16 @@ int main(int count, char **arguments) {
         for (size_t p = 0; p < sizeof pauses / sizeof *pauses; ++p) {
             work_nanoseconds = works[w];
             for (int round = 0; round < ROUNDS; ++round)
-                for (int c = 0; c < contenders; ++c)
-                    for (int i = 0; i < LAUNCHES; ++i) {
+                for (int c = 0; c < contenders; ++c) {
+                    usleep(5000); /* for the workers of the one before to fall asleep */
+                    for (int i = -WARM_UP; i < LAUNCHES; ++i) {
                         int64_t start = now(), end = start + pauses[p];
                         while (now() < end) continue;
                         start = now();
                         all[c].parallel_for(all[c].context, threads, part, NULL);
-                        times[c][round * LAUNCHES + i] = now() - start;
+                        if (i >= 0) times[c][round * LAUNCHES + i] = now() - start;
                     }
+                }
             for (int c = 0; c < contenders; ++c) {
                 int n = ROUNDS * LAUNCHES;
                 qsort(times[c], (size_t)n, sizeof **times, ascending);
