@@ -16,7 +16,7 @@ import os
 import struct
 import weakref
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,6 @@ C_SOURCES = Path(__file__).parent / "c"
 MAX_FILE_BYTES = 1 << 40
 MAX_MANIFEST_BYTES = 1 << 28
 
-_CHUNK = 1 << 20
 _MARK = b"tvmconv-manifest"
 _END = struct.Struct(f"<32sQ{len(_MARK)}s")
 
@@ -101,10 +100,8 @@ class Library:
 
     def _hash(self) -> str:
         digest = hashlib.sha256()
-        offset = 0
-        while chunk := os.pread(self._descriptor, min(_CHUNK, self.bytes - offset), offset):
+        for chunk in files.read_chunks(self._descriptor, self.bytes):
             digest.update(chunk)
-            offset += len(chunk)
         return digest.hexdigest()
 
     def linked(self, separate: bool | None = None) -> Linked:
@@ -129,17 +126,10 @@ class Library:
         """Write the shared object and a manifest behind it into another open file."""
         packed = zlib.compress(manifest)
         end = _END.pack(hashlib.sha256(packed).digest(), len(packed), _MARK)
-        files.write_blocks(descriptor, itertools.chain(self._blocks(), (packed, end)))
-
-    def _blocks(self) -> Iterator[bytes]:
-        offset = 0
-        while offset < self.bytes:
-            size = min(files.BLOCK_BYTES, self.bytes - offset)
-            block = os.pread(self._descriptor, size, offset)
-            if not block:
-                raise ArtifactError("the library's file was truncated by another program")
-            yield block
-            offset += len(block)
+        content = files.read_chunks(self._descriptor, self.bytes)
+        files.write_blocks(descriptor, itertools.chain(content, (packed, end)))
+        if os.fstat(descriptor).st_size != self.bytes + len(packed) + len(end):
+            raise ArtifactError("the library's file was truncated by another program")
 
     def code(self) -> Code:
         """The model's code; loaded on first use."""
