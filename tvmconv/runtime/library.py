@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core import files
+from ..core import blocks, files
 from ..core.errors import ArtifactError
 from . import forks
 from .binding import Code
@@ -100,7 +100,7 @@ class Library:
 
     def _hash(self) -> str:
         digest = hashlib.sha256()
-        for chunk in files.read_chunks(self._descriptor, self.bytes):
+        for chunk in blocks.read_chunks(self._descriptor, self.bytes):
             digest.update(chunk)
         return digest.hexdigest()
 
@@ -126,8 +126,8 @@ class Library:
         """Write the shared object and a manifest behind it into another open file."""
         packed = zlib.compress(manifest)
         end = _END.pack(hashlib.sha256(packed).digest(), len(packed), _MARK)
-        content = files.read_chunks(self._descriptor, self.bytes)
-        files.write_blocks(descriptor, itertools.chain(content, (packed, end)))
+        content = blocks.read_chunks(self._descriptor, self.bytes)
+        blocks.write_blocks(descriptor, itertools.chain(content, (packed, end)))
         if os.fstat(descriptor).st_size != self.bytes + len(packed) + len(end):
             raise ArtifactError("the library's file was truncated by another program")
 
