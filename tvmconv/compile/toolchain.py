@@ -124,6 +124,10 @@ class Toolchain:
         """Object code of ``runtime.c``, which is the same for every model; compiled once."""
         return _runtime_object(self)
 
+    def share(self, output: str, objects: Sequence[str]) -> None:
+        """Make a shared object whose missing symbols are those of the process that loads it."""
+        self._run(["-shared", "-o", output, *objects])
+
     def program(self, source: Path, output: Path) -> None:
         """Compile a C file into a program that may open models."""
         self._run([*_C99, str(source), "-o", str(output), "-Wl,--as-needed", "-ldl"])
