@@ -21,6 +21,7 @@ from tvmconv.compile.toolchain import usual_driver
 from tvmconv.core.decision import KernelCall
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.kernels.kernel import Kernel
+from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
 from tvmconv.model import CompiledModel
@@ -75,10 +76,46 @@ class _Layout:
         self.calls.append(Call(KernelCall(symbol, symbol, "conv2d"), tuple(places)))
 
 
+@dataclass(frozen=True)
+class Core:
+    """An emulated processor.
+
+    Parameters
+    ----------
+    machine
+        What code is compiled for.
+    options
+        Of qemu: which processor it is, and the length of its vectors.
+    """
+
+    machine: Machine
+    options: tuple[str, ...] = ()
+
+
+# of each, every algorithm, suite and network is tested
+CORES = {"neon": Core(MACHINES["aarch64"].with_cores(2))}
+each_core = pytest.mark.parametrize("core", CORES.values(), ids=CORES)
+
+
 def check_kernels(
     kernels: Sequence[Kernel], machine: Machine, folder: Path, options: Sequence[str] = ()
 ) -> None:
     """Call kernels of one machine, linked into one model, and compare with float64."""
+    results = run_kernels(kernels, machine, folder, options)
+    for kernel, (difference, expected) in zip(kernels, results, strict=True):
+        assert_close(kernel, difference, expected)
+
+
+def relative_errors(kernels: Sequence[Kernel], core: Core, folder: Path) -> list[float]:
+    """The largest error of each kernel, by the largest output of float64."""
+    results = run_kernels(kernels, core.machine, folder, core.options)
+    return [float(np.abs(d).max() / (np.abs(e).max() or 1.0)) for d, e in results]
+
+
+def run_kernels(
+    kernels: Sequence[Kernel], machine: Machine, folder: Path, options: Sequence[str]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Call kernels, linked into one model; differences from float64, and that."""
     layout = _Layout([], [], {}, {})
     operands = [conv_arrays(kernel.workload) for kernel in kernels]
     functions = {}
@@ -99,5 +136,7 @@ def check_kernels(
     with path.open("wb") as file:
         CompiledProgram(program, objects, facts, machine).file().write_to(file.fileno(), b"")
     results = run_emulated(path, machine.triple, *infos, layout.inputs, options)
-    for kernel, arrays, actual in zip(kernels, operands, results, strict=True):
-        assert_close(kernel, *differences(kernel, arrays, actual))
+    return [
+        differences(kernel, arrays, actual)
+        for kernel, arrays, actual in zip(kernels, operands, results, strict=True)
+    ]
