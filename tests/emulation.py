@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -40,6 +41,14 @@ def _missing() -> list[str]:
 needs_arm = pytest.mark.skipif(
     bool(_missing()),
     reason=f"needs {' and '.join(_missing())} (Debian: gcc-aarch64-linux-gnu, qemu-user)",
+)
+
+# a command that starts an aarch64 Python with TVM
+ARM_PYTHON = os.environ.get("TVMCONV_ARM_PYTHON", "")
+needs_arm_python = pytest.mark.skipif(
+    not ARM_PYTHON,
+    reason="needs TVMCONV_ARM_PYTHON, a command for an aarch64 Python with TVM "
+    "(tests/arm_python.sh makes one)",
 )
 
 
