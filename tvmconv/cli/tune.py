@@ -97,7 +97,7 @@ def command(
     from tvmconv.selection.policy import check_algorithms
     from tvmconv.tuning.pool import Pool
     from tvmconv.tuning.reports import tune_report
-    from tvmconv.tuning.session import check_host, collect, tune
+    from tvmconv.tuning.session import check_device, check_host, collect, tune
     from tvmconv.tuning.settings import Settings
 
     if not (models or suite or layer):
@@ -111,8 +111,8 @@ def command(
     if bool(rpc_tracker) != bool(rpc_key):
         raise InputError("--rpc-tracker HOST:PORT and --rpc-key KEY go together")
     machine = resolve_machine(target, threads)
-    if not rpc_tracker:
-        check_host(machine)
+    check = check_device if rpc_tracker else check_host
+    check(machine)
     path = log or default_log(machine)
     check_destination(path)
     shapes = options.parse_shapes(shape)
