@@ -30,6 +30,9 @@ from tvmconv.tvm_api.types import (
     RelaxVar,
 )
 
+# Attribute of a module: the kernels that a function of its machine code calls, by its symbol.
+CALLS = "tvmconv.calls"
+
 
 def compile_functions(
     mod: IRModule, machine: Machine, wanted: Callable[[GlobalVar, PrimFunc], bool]
@@ -49,7 +52,8 @@ def compile_functions(
     Returns
     -------
     tvm.IRModule
-        The module without these functions, their calls as ``call_dps_packed``.
+        The module without these functions, their calls as ``call_dps_packed``. What each of these
+        calls in its turn is told by the attribute :data:`CALLS`.
     """
     functions = dict(mod.functions_items())
     search = _Calls()
@@ -76,6 +80,7 @@ def compile_functions(
             replace.builder_.update_func(var, replace.rewritten(func))
     compiled = compile_function(ir.IRModule(replace.code), machine, pipeline=JOINED).as_import()
     attributes[EXTERNAL_MODULES] = [*libraries, compiled]
+    attributes[CALLS] = {**attributes.get(CALLS, {}), **replace.calls}
     rewritten = replace.builder_.get()
     kept = {var: func for var, func in rewritten.functions_items() if var not in chosen}
     return ir.IRModule(kept, attrs=attributes)
@@ -117,13 +122,16 @@ class _Replacement(PyExprMutator):
         self.kernels: dict[GlobalVar, str] = {}
         self.symbols: dict[GlobalVar, str] = {}
         self.reads: Counter[RelaxVar] = Counter()
-        self.lines: dict[Any, str] = {}
+        self.lines: dict[str, str] = {}
+        self.calls: dict[str, list[str]] = {}
         for var, func in chosen.items():
             if _is_static(func):
                 self.kernels[var] = f"{prefix}kernel_{var.name_hint}"
                 self.code[self.kernels[var]] = func.with_attr("global_symbol", self.kernels[var])
             else:
-                self.symbols[var] = self._add(str(var.name_hint), func)
+                name = str(var.name_hint)
+                self.symbols[var] = self._add(name, func)
+                self.calls[self.symbols[var]] = [name]
 
     def rewritten(self, function: RelaxExpr) -> Any:
         """A function with its calls replaced."""
@@ -172,9 +180,10 @@ class _Replacement(PyExprMutator):
             return []
         joined = line.join(read)
         if joined.key not in self.lines:
-            first, last = (str(line.steps[i].function.name_hint) for i in (0, -1))
-            name = first if len(line.steps) == 1 else f"{first}_to_{last}"
-            self.lines[joined.key] = self._add(name, joined.function)
+            names = [str(step.function.name_hint) for step in line.steps]
+            name = names[0] if len(names) == 1 else f"{names[0]}_to_{names[-1]}"
+            symbol = self._add(name, joined.function)
+            self.lines[joined.key], self.calls[symbol] = symbol, names
         arguments = relax.Tuple(joined.arguments)
         symbol, types = self.lines[joined.key], list(joined.types)
         if len(types) == 1 and joined.results[read[0]] == 0 and len(read) == 1:
