@@ -76,6 +76,8 @@ class Line:
     def take(self, binding: Binding) -> bool:
         """Add a binding, if it is such a call, a result of one, or a part of it."""
         value = binding.value
+        if not isinstance(binding, relax.VarBinding):
+            return False  # a cast checks or names a shape
         if isinstance(value, relax.TupleGetItem) and value.tuple_value in self._values:
             whole = self._values[value.tuple_value]
             assert isinstance(whole, tuple)
