@@ -37,12 +37,12 @@ def SubstituteConv2d(
     kernels' code is an external module of the result, made for the pass's target whatever is given
     to ``relax.build``. Calls of kernels that follow one another become one call, whose memory is
     planned here and allocated by Relax; the module's attribute ``"tvmconv.calls"`` holds the names
-    of the kernels by the name of the call. Activations stay in the kernels' channel-blocked layout from one convolution
-    to the next, so operators in between are rewritten too, and calls of unscheduled functions that
-    are arithmetic, a clip, sigmoid, tanh or a padding, as TVM's ONNX importer and ``topi`` make
-    them. Where a NaN meets a clip it is kept. Everything else is left as it is, legal for
-    ``relax.build``. A convolution whose weight is no constant is left alone with a warning that
-    names it: run ``relax.transform.BindParams`` before.
+    of the kernels by the name of the call. Activations stay in the kernels' channel-blocked layout
+    from one convolution to the next, so operators in between are rewritten too, and calls of
+    unscheduled functions that are arithmetic, a clip, sigmoid, tanh or a padding, as TVM's ONNX
+    importer and ``topi`` make them. Where a NaN meets a clip it is kept. Everything else is left
+    as it is, legal for ``relax.build``. A convolution whose weight is no constant is left alone
+    with a warning that names it: run ``relax.transform.BindParams`` before.
 
     Parameters
     ----------
