@@ -35,12 +35,14 @@ def SubstituteConv2d(
     normalisation, bias, residual addition and activation becomes one call of a compiled kernel,
     the same machine code as in a module of :func:`tvmconv.build`; its weight is packed. The
     kernels' code is an external module of the result, made for the pass's target whatever is given
-    to ``relax.build``. Activations stay in the kernels' channel-blocked layout from one convolution
-    to the next, so operators in between are rewritten too, and calls of unscheduled functions that
-    are arithmetic, a clip, sigmoid, tanh or a padding, as TVM's ONNX importer and ``topi`` make
-    them. Where a NaN meets a clip it is kept. Everything else is left as it is, legal for
-    ``relax.build``. A convolution whose weight is no constant is left alone with a warning that
-    names it: run ``relax.transform.BindParams`` before.
+    to ``relax.build``. Calls of kernels that follow one another become one call, whose memory is
+    planned here and allocated by Relax; the module's attribute ``"tvmconv.calls"`` holds the names
+    of the kernels by the name of the call. Activations stay in the kernels' channel-blocked layout
+    from one convolution to the next, so operators in between are rewritten too, and calls of
+    unscheduled functions that are arithmetic, a clip, sigmoid, tanh or a padding, as TVM's ONNX
+    importer and ``topi`` make them. Where a NaN meets a clip it is kept. Everything else is left
+    as it is, legal for ``relax.build``. A convolution whose weight is no constant is left alone
+    with a warning that names it: run ``relax.transform.BindParams`` before.
 
     Parameters
     ----------
@@ -110,7 +112,8 @@ def SubstituteConv2d(
 def ScheduleOperators(target: TargetLike = "native", threads: int | None = None) -> Pass:
     """Schedule and compile every function that is left; the last pass before ``relax.build``.
 
-    Without it, operators between the convolutions run as plain serial loops. Functions of
+    Without it, operators between the convolutions run as plain serial loops. Their calls, too,
+    become one where they follow one another. Functions of
     symbolic shape are scheduled and left for ``relax.build`` to compile.
 
     Parameters

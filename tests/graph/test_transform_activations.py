@@ -19,10 +19,11 @@ from tvmconv.transform import SubstituteConv2d
 
 
 def called(mod: tvm.IRModule) -> list[str]:
-    """What the function main calls, in order, without numbers."""
+    """The kernels that the function main calls, in order, without numbers."""
     values = [b.value for block in mod["main"].body.blocks for b in block.bindings]
-    names = [str(value.args[0].global_symbol) for value in values if isinstance(value, ir.Call)]
-    return [re.sub(r"^tvmconv\d+_|[\d_]+$", "", name) for name in names]
+    symbols = [str(value.args[0].global_symbol) for value in values if isinstance(value, ir.Call)]
+    names = [str(name) for symbol in symbols for name in mod.attrs["tvmconv.calls"][symbol]]
+    return [re.sub(r"[\d_]+$", "", name) for name in names]
 
 
 def layers(count: int) -> list[str]:

@@ -5,19 +5,33 @@ annotations of tvmconv's schedules, and for the target that the caller names, of
 ``llvm``: a kernel that reaches it loses prefetches, short last vectors, stack buffers and wide
 registers. Compiled by tvmconv's pipeline and attached to the module as TVM's code generators for
 other back ends attach theirs (the attribute ``external_mods``), a kernel is the same code as in
-``tvmconv.build``.
+``tvmconv.build``. Calls that follow one another become one, see :mod:`tvmconv.compile.joined`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from tvmconv.compile.joined import Line, is_plain
 from tvmconv.machines.record import Machine
-from tvmconv.tir.pipeline import compile_function
+from tvmconv.tir.bare import PACKED
+from tvmconv.tir.pipeline import JOINED, compile_function
 from tvmconv.tvm_api import ir, relax, tirx
 from tvmconv.tvm_api.relax import EXTERNAL_MODULES, PyExprMutator, PyExprVisitor, mutator, visitor
-from tvmconv.tvm_api.types import GlobalVar, IRModule, PrimFunc, RelaxExpr
+from tvmconv.tvm_api.types import (
+    Binding,
+    BindingBlock,
+    GlobalVar,
+    IRModule,
+    PrimFunc,
+    RelaxExpr,
+    RelaxVar,
+)
+
+# Attribute of a module: the kernels that a function of its machine code calls, by its symbol.
+CALLS = "tvmconv.calls"
 
 
 def compile_functions(
@@ -33,12 +47,13 @@ def compile_functions(
         The target.
     wanted
         Says of a variable and its ``PrimFunc`` whether to compile it. Functions of symbolic
-        shape, and those that are called otherwise than by ``call_tir``, are kept in any case.
+        arguments, and those that are called otherwise than by ``call_tir``, are kept in any case.
 
     Returns
     -------
     tvm.IRModule
-        The module without these functions, their calls as ``call_dps_packed``.
+        The module without these functions, their calls as ``call_dps_packed``. What each of these
+        calls in its turn is told by the attribute :data:`CALLS`.
     """
     functions = dict(mod.functions_items())
     search = _Calls()
@@ -59,22 +74,16 @@ def compile_functions(
     libraries = list(attributes.get(EXTERNAL_MODULES, []))
     # a later pass may give a function the name of one that is gone from the module, but lives on
     # in an earlier library
-    symbols = {var: f"tvmconv{len(libraries)}_{var.name_hint}" for var in chosen}
-    named = {var: func.with_attr("global_symbol", symbols[var]) for var, func in chosen.items()}
-    compiled = compile_function(ir.IRModule(named), machine).as_import()
-    attributes[EXTERNAL_MODULES] = [*libraries, compiled]
-    replace = _Replacement(mod, symbols)
+    replace = _Replacement(mod, chosen, f"tvmconv{len(libraries)}_")
     for var, func in functions.items():
         if isinstance(func, relax.Function):
-            replace.builder_.update_func(var, replace.visit_expr(func))
+            replace.builder_.update_func(var, replace.rewritten(func))
+    compiled = compile_function(ir.IRModule(replace.code), machine, pipeline=JOINED).as_import()
+    attributes[EXTERNAL_MODULES] = [*libraries, compiled]
+    attributes[CALLS] = {**attributes.get(CALLS, {}), **replace.calls}
     rewritten = replace.builder_.get()
     kept = {var: func for var, func in rewritten.functions_items() if var not in chosen}
     return ir.IRModule(kept, attrs=attributes)
-
-
-def _is_plain(call: Any) -> bool:
-    """A ``call_tir`` without symbolic shapes."""
-    return getattr(call.op, "name", "") == "relax.call_tir" and len(call.args) == 2
 
 
 @visitor
@@ -87,7 +96,7 @@ class _Calls(PyExprVisitor):
         self.other: set[GlobalVar] = set()
 
     def visit_call_(self, call: Any) -> None:
-        if _is_plain(call):
+        if is_plain(call):
             self.plain.add(call.args[0])
             self.visit_expr(call.args[1])
         else:
@@ -99,14 +108,118 @@ class _Calls(PyExprVisitor):
 
 @mutator
 class _Replacement(PyExprMutator):
-    def __init__(self, mod: IRModule, symbols: dict[GlobalVar, str]) -> None:
+    """Puts calls of machine code in place of calls of functions.
+
+    ``code`` holds what is to be compiled by symbol: of static shape kernels without a form of
+    their own, which functions with the attribute :data:`PACKED` call; the others with it.
+    """
+
+    def __init__(self, mod: IRModule, chosen: dict[GlobalVar, PrimFunc], prefix: str) -> None:
         super().__init__(mod)
-        self.symbols = symbols
+        self.mod = mod
+        self.prefix = prefix
+        self.code: dict[str, PrimFunc] = {}
+        self.kernels: dict[GlobalVar, str] = {}
+        self.symbols: dict[GlobalVar, str] = {}
+        self.reads: Counter[RelaxVar] = Counter()
+        self.lines: dict[str, str] = {}
+        self.calls: dict[str, list[str]] = {}
+        for var, func in chosen.items():
+            if _is_static(func):
+                self.kernels[var] = f"{prefix}kernel_{var.name_hint}"
+                self.code[self.kernels[var]] = func.with_attr("global_symbol", self.kernels[var])
+            else:
+                name = str(var.name_hint)
+                self.symbols[var] = self._add(name, func)
+                self.calls[self.symbols[var]] = [name]
+
+    def rewritten(self, function: RelaxExpr) -> Any:
+        """A function with its calls replaced."""
+        self.reads = _reads(function)
+        return self.visit_expr(function)
+
+    def visit_binding_block_(self, block: BindingBlock) -> BindingBlock:
+        return super().visit_binding_block_(
+            relax.BindingBlock(self._joined(block.bindings, relax.Var))
+        )
+
+    def visit_dataflow_block_(self, block: BindingBlock) -> BindingBlock:
+        return super().visit_dataflow_block_(
+            relax.DataflowBlock(self._joined(block.bindings, relax.DataflowVar))
+        )
 
     def visit_call_(self, call: Any) -> RelaxExpr:
-        if _is_plain(call) and call.args[0] in self.symbols:
+        if is_plain(call) and call.args[0] in self.symbols:
             arguments = self.visit_expr(call.args[1])
             (result,) = call.ty_args
             types = list(result.fields) if isinstance(result, relax.TupleType) else result
             return relax.call_dps_packed(self.symbols[call.args[0]], arguments, types)
         return super().visit_call_(call)
+
+    def _joined(self, bindings: Sequence[Binding], new: Callable[..., RelaxVar]) -> list[Binding]:
+        """The bindings with one call for each line of calls."""
+        done: list[Binding] = []
+        line = Line(self.mod, self.kernels)
+        for binding in bindings:
+            if line.take(binding):
+                continue
+            done += self._call(line, new)
+            line = Line(self.mod, self.kernels)
+            if not line.take(binding):
+                done.append(binding)
+        return [*done, *self._call(line, new)]
+
+    def _call(self, line: Line, new: Callable[..., RelaxVar]) -> list[Binding]:
+        """The call of a line, and what its variables are bound to."""
+        inside: Counter[RelaxVar] = Counter()
+        for binding in line.bindings:
+            inside += _reads(binding.value)
+        bound = [binding.var for binding in line.bindings]
+        read = [var for var in bound if self.reads[var] > inside[var]]
+        if not read:
+            return []
+        joined = line.join(read)
+        if joined.key not in self.lines:
+            names = [str(step.function.name_hint) for step in line.steps]
+            name = names[0] if len(names) == 1 else f"{names[0]}_to_{names[-1]}"
+            symbol = self._add(name, joined.function)
+            self.lines[joined.key], self.calls[symbol] = symbol, names
+        arguments = relax.Tuple(joined.arguments)
+        symbol, types = self.lines[joined.key], list(joined.types)
+        if len(types) == 1 and joined.results[read[0]] == 0 and len(read) == 1:
+            call = relax.call_dps_packed(symbol, arguments, types[0])
+            return [relax.VarBinding(read[0], call)]
+        whole = new(symbol, relax.TupleType(types))
+        bindings = [relax.VarBinding(whole, relax.call_dps_packed(symbol, arguments, types))]
+        for var, places in joined.results.items():
+            if isinstance(places, int):
+                value = relax.TupleGetItem(whole, places)
+            else:
+                value = relax.Tuple([relax.TupleGetItem(whole, place) for place in places])
+            bindings.append(relax.VarBinding(var, value))
+        return bindings
+
+    def _add(self, name: str, func: PrimFunc) -> str:
+        """Have a function compiled that TVM calls; returns its symbol."""
+        symbol, count = self.prefix + name, 1
+        while symbol in self.code:
+            count += 1
+            symbol = f"{self.prefix}{name}_{count}"
+        self.code[symbol] = func.with_attr({"global_symbol": symbol, PACKED: True})
+        return symbol
+
+
+def _is_static(func: PrimFunc) -> bool:
+    return all(isinstance(n, tirx.IntImm) for buffer in func.params for n in buffer.shape)
+
+
+def _reads(expr: RelaxExpr) -> Counter[RelaxVar]:
+    """How often an expression reads each variable."""
+    found: Counter[RelaxVar] = Counter()
+
+    def look(part: Any) -> None:
+        if isinstance(part, relax.Var):
+            found[part] += 1
+
+    relax.analysis.post_order_visit(expr, look)
+    return found

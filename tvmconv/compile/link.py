@@ -78,7 +78,7 @@ def write_objects(objects: Objects, folder: Path) -> list[Path]:
 def write_constants(program: Program, path: Path) -> None:
     """The constants as a file."""
     with path.open("wb") as file:
-        for piece in pieces(program):
+        for piece in pieces(program.constants):
             piece.tofile(file)
 
 

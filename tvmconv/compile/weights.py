@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,10 +14,10 @@ from tvmconv.runtime.weights import Bytes, hash_of, pack_header
 IN_MEMORY = bytes(32)
 
 
-def pieces(program: Program) -> Iterator[Bytes]:
-    """The constants and the zeros between them, in order."""
+def pieces(constants: Iterable[Constant]) -> Iterator[Bytes]:
+    """Constants and the zeros between them, in order."""
     end = 0
-    for constant in program.constants:
+    for constant in constants:
         if constant.offset > end:
             yield np.zeros(constant.offset - end, np.uint8)
         data = _flat(constant)
@@ -27,13 +27,13 @@ def pieces(program: Program) -> Iterator[Bytes]:
 
 def digest(program: Program) -> bytes:
     """SHA-256 of the constants, which identifies a file of weights."""
-    return hash_of(pieces(program))
+    return hash_of(pieces(program.constants))
 
 
 def content(program: Program, sha256: bytes) -> Iterator[Bytes]:
     """A file of weights in pieces: its header, then the constants."""
     yield np.frombuffer(pack_header(program.constant_bytes, sha256), np.uint8)
-    yield from pieces(program)
+    yield from pieces(program.constants)
 
 
 def gathered(program: Program) -> tuple[Program, Bytes]:

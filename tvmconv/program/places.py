@@ -51,9 +51,14 @@ class Step:
     operands: Sequence[Buffer]
     results: Sequence[Buffer]
 
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Operands and results, as the function takes them."""
+        return (*self.operands, *self.results)
+
     def as_call(self, symbol: str, algorithm: str) -> Call:
         """The finished form."""
-        operands = tuple(buffer.as_operand() for buffer in (*self.operands, *self.results))
+        operands = tuple(buffer.as_operand() for buffer in self.buffers)
         size = sum(operand.bytes for operand in operands)
         return Call(replace(self.record, kernel=symbol, bytes=size), operands, algorithm)
 
@@ -81,7 +86,7 @@ def place_in_arena(steps: Sequence[Step]) -> Plan:
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
     for time, step in enumerate(steps):
-        for buffer in (*step.operands, *step.results):
+        for buffer in step.buffers:
             if buffer.place is Place.ARENA:
                 first.setdefault(buffer, time)
                 last[buffer] = time

@@ -14,6 +14,8 @@ ALIGNMENT = 64
 
 # Attribute of a function: indices of the parameters that are aligned to their elements only.
 NATURAL = "tvmconv.natural"
+# Attribute of a function that TVM's runtime calls, in a module of functions in the bare form.
+PACKED = "tvmconv.packed"
 _CPU = 1  # kDLCPU
 
 

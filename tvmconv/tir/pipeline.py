@@ -12,7 +12,7 @@ from typing import Any
 
 from tvmconv.machines.gate import Code
 from tvmconv.machines.record import Machine
-from tvmconv.tir.bare import BareFunctions
+from tvmconv.tir.bare import PACKED, BareFunctions
 from tvmconv.tir.blocks import block_passes
 from tvmconv.tir.by_lane import ByLane, marked_lanes
 from tvmconv.tir.lets import SpillLets
@@ -29,6 +29,8 @@ from tvmconv.tir.workspace import RecordWorkspace
 PIPELINE = "tvmconv"
 # functions of C: see tvmconv.tir.bare
 BARE = "tvmconv.bare"
+# the same, but for those with the attribute `PACKED`, which call them
+JOINED = "tvmconv.joined"
 _DRAFT = "tvmconv.draft"
 _DRAFT_LEVEL = 1
 
@@ -40,6 +42,7 @@ def register() -> str:
     tirx.register_tir_pipeline(PIPELINE, partial(_factory, packed_calls))
     tirx.register_tir_pipeline(_DRAFT, partial(_factory, unchecked_calls))
     tirx.register_tir_pipeline(BARE, partial(_factory, bare_calls))
+    tirx.register_tir_pipeline(JOINED, partial(_factory, joined_calls))
     return PIPELINE
 
 
@@ -122,6 +125,25 @@ def packed_calls() -> list[Any]:
 def bare_calls() -> list[Any]:
     """The end of the list for functions of C, which the code of a program calls."""
     return [BareFunctions()]
+
+
+def joined_calls() -> list[Any]:
+    """The end of the list for functions of C together with functions that call them for TVM."""
+    from tvm import ir
+
+    def apply(mod: Any, _context: Any) -> Any:
+        functions = dict(mod.functions_items())
+        packed = {var for var, func in functions.items() if PACKED in (func.attrs or {})}
+        done = {}
+        for chosen, passes in (
+            (packed, packed_calls()),
+            (functions.keys() - packed, bare_calls()),
+        ):
+            part = ir.IRModule({var: functions[var] for var in chosen}, attrs=mod.attrs)
+            done.update(ir.transform.Sequential(passes)(part).functions_items())
+        return ir.IRModule(done, attrs=mod.attrs)
+
+    return [ir.transform.module_pass(apply, opt_level=0, name="tvmconv.JoinedCalls")]
 
 
 def unchecked_calls() -> list[Any]:

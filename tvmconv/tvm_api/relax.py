@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tvm.relax import (
+    BindingBlock,
     BlockBuilder,
+    DataflowBlock,
     DataflowVar,
     Function,
     If,
@@ -67,6 +69,9 @@ if TYPE_CHECKING:
         def visit_var_binding_(self, binding: types.Binding) -> None:
             """Append a rewritten binding."""
 
+        def visit_binding_block_(self, block: types.BindingBlock) -> types.BindingBlock:
+            """The rewritten block."""
+
         def visit_dataflow_block_(self, block: types.BindingBlock) -> types.BindingBlock:
             """The rewritten block."""
 
@@ -96,7 +101,9 @@ def end_dataflow(builder: Any) -> types.BindingBlock:
 
 __all__ = [
     "EXTERNAL_MODULES",
+    "BindingBlock",
     "BlockBuilder",
+    "DataflowBlock",
     "DataflowVar",
     "Function",
     "If",
