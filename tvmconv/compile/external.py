@@ -205,7 +205,7 @@ class _Replacement(PyExprMutator):
         while symbol in self.code:
             count += 1
             symbol = f"{self.prefix}{name}_{count}"
-        self.code[symbol] = func.with_attr({"global_symbol": symbol, PACKED: True})
+        self.code[symbol] = func.with_attr("global_symbol", symbol).with_attr(PACKED, True)
         return symbol
 
 

@@ -135,10 +135,11 @@ class Line:
         results: dict[RelaxVar, int | tuple[int, ...]] = {}
         for var in read:
             value = self._values[var]
-            for part in value if isinstance(value, tuple) else (value,):
+            parts = value if isinstance(value, tuple) else (value,)
+            for part in parts:
                 part.place, part.index = Place.OUTPUT, outputs.setdefault(part, len(outputs))
-            single = isinstance(value, Buffer)
-            results[var] = value.index if single else tuple(part.index for part in value)
+            places = tuple(outputs[part] for part in parts)
+            results[var] = places if isinstance(value, tuple) else places[0]
         tensors = {
             buffer: tirx.decl_buffer(
                 self._parameters[buffer].shape,
@@ -147,7 +148,8 @@ class Line:
             )
             for buffer in (*self._inputs.values(), *outputs)
         }
-        arguments, parameters = list(self._inputs), list(map(tensors.get, self._inputs.values()))
+        arguments = list(self._inputs)
+        parameters = [tensors[buffer] for buffer in self._inputs.values()]
         types = [self._types[buffer] for buffer in outputs]
         constants, size = place_constants(self.steps)
         blocks = {}
@@ -155,7 +157,7 @@ class Line:
             arguments.append(relax.const(np.concatenate(list(pieces(constants)))))
             blocks[Place.CONSTANT] = tirx.decl_buffer((size,), "uint8", "constants")
             parameters.append(blocks[Place.CONSTANT])
-        parameters += map(tensors.get, outputs)
+        parameters += [tensors[buffer] for buffer in outputs]
         arena = place_in_arena(self.steps)
         if arena.bytes:
             types.append(relax.TensorType((arena.bytes,), "uint8"))
