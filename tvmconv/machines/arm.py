@@ -52,6 +52,7 @@ _CORTEX_A72 = Machine(
         prefetches_weights=False,
         spare_registers=2,
         by_lane=True,
+        transforms_strips=True,
     ),
 )
 
