@@ -54,7 +54,7 @@ class WinogradModel:
         registers they need is a property of the family. By lanes, each tile's are one vector.
         """
         code = self.machine.code
-        return rt * kr + kr + code.spare_registers + (rt if code.by_lane else 0)
+        return rt * kr + kr + code.spare_registers + (rt if code.by_lane else 0) + code.loads_ahead
 
     @cached_property
     def tile_sizes(self) -> tuple[tuple[int, int], ...]:
