@@ -8,17 +8,17 @@ from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 
-def transform_tile(schedule: Schedule, block: BlockRV, at: LoopRV) -> None:
+def transform_tile(schedule: Schedule, block: BlockRV, at: LoopRV, *, strip: bool = False) -> None:
     """Schedule one pass of a Winograd transform, its tile in registers or on the stack.
 
     The block's last loops are the tile's rows, its columns and the lanes; ``at`` is the loop of
-    the consumer over tiles.
+    the consumer over tiles, or over strips of tiles, whose columns stay a loop.
     """
     schedule.compute_at(block, at, preserve_unit_loops=True)
     schedule.set_scope(block, 0, "local")
     row, column, lane = schedule.get_loops(block)[-3:]
     schedule.reorder(column, row, lane)
-    for loop in (column, row):
+    for loop in (row,) if strip else (column, row):
         schedule.unroll(loop)
     schedule.vectorize(lane)
 

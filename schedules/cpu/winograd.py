@@ -9,21 +9,24 @@ The products are register tiles of ``rt`` tiles by ``kr`` output blocks (see ``m
 
 from __future__ import annotations
 
-from tvmconv.algorithms.winograd import plane_stride, region_tiles, summed_blocks, tiling
+from tvmconv.algorithms.winograd import Tiling, plane_stride, region_tiles, summed_blocks, tiling
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuts import divisors
 from tvmconv.costs.microkernel import check_registers
 from tvmconv.costs.winograd import KNOBS, WinogradModel
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile, transform_tile
-from tvmconv.tir.annotations import mark_panel, mark_stream
+from tvmconv.tir.annotations import mark_cases, mark_panel, mark_stream
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 # Weights that one register tile alone uses are prefetched so many bytes ahead: about the latency
 # of memory at the rate of the products.
 _AHEAD = 4096
+# columns that are transformed together: a part of L1, and of what may lie on the stack
+_STRIP_BYTES = 8 * 1024
 __all__ = ["KNOBS", "apply", "check", "default_config", "explain_cost", "offers"]
 STEPS = tuple({"mh": m, "mw": m} for m in range(2, 7))
 
@@ -69,22 +72,28 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     n, kb, h, x, lane = schedule.get_loops(output)
     th, i = schedule.split(h, [None, tiles.mh])
     tw, j = schedule.split(x, [None, tiles.mw])
+    passes: tuple[LoopRV, ...] = ()
+    if machine.code.transforms_strips and tiles.mh > 3:
+        # rows of one parity share the sums, or the differences, of what they are made of
+        i, first = schedule.split(i, [None, 2 if tiles.mh % 2 == 0 else tiles.mh])
+        schedule.unroll(first)
+        passes = (first,)
     region = None
     if fused:
         regions, th = schedule.split(th, [None, config.int("rh")])
         parts, tw = schedule.split(tw, [None, config.int("rw")])
-        schedule.reorder(n, regions, parts, kb, th, tw, i, j, lane)
+        schedule.reorder(n, regions, parts, kb, th, *passes, tw, i, j, lane)
         region = schedule.fuse(n, regions, parts)
         schedule.parallel(region)
     else:
-        schedule.reorder(kb, n, th, tw, i, j, lane)
+        schedule.reorder(kb, n, th, *passes, tw, i, j, lane)
         schedule.parallel(kb)
     for loop in (i, j):
         schedule.unroll(loop)
     schedule.vectorize(lane)
     transform_tile(schedule, schedule.get_sblock("rows"), at=tw)
     products = _products(schedule, block, region, machine, config)
-    transformed = _input(schedule, region)
+    transformed = _input(schedule, region, machine, tiles, config)
     stored = (
         (transformed, summed_blocks(workload, machine)),
         (products, machine.blocks(workload.out_channels)),
@@ -131,7 +140,9 @@ def _products(
     return store
 
 
-def _input(schedule: Schedule, region: LoopRV | None) -> BlockRV:
+def _input(
+    schedule: Schedule, region: LoopRV | None, machine: Machine, tiles: Tiling, config: Config
+) -> BlockRV:
     """The transform of the input; returns its block."""
     block = schedule.get_sblock("transform")
     if region is not None:
@@ -143,6 +154,20 @@ def _input(schedule: Schedule, region: LoopRV | None) -> BlockRV:
     schedule.unroll(p)
     schedule.vectorize(lane)
     columns, patch = schedule.get_sblock("columns"), schedule.get_sblock("patch")
-    transform_tile(schedule, columns, at=t)
+    if machine.code.transforms_strips:
+        row = config.int("rw") if config.int("fused") else tiles.columns
+        _, t = schedule.split(t, [None, row])
+        part, _ = schedule.split(t, [None, _strip(tiles, machine, row)])
+        transform_tile(schedule, columns, at=part, strip=True)
+        mark_cases(schedule, part, schedule.get_loops(columns)[-3])
+    else:
+        transform_tile(schedule, columns, at=t)
     transform_tile(schedule, patch, at=schedule.get_loops(columns)[-3])
     return block
+
+
+def _strip(tiles: Tiling, machine: Machine, row: int) -> int:
+    """How many tiles of so many in a row have their columns transformed together."""
+    columns = _STRIP_BYTES // (machine.vector_bytes * tiles.vertical.n)
+    most = max(1, (columns - tiles.horizontal.r + 1) // tiles.mw)
+    return max(d for d in divisors(row) if d <= most)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -27,9 +28,11 @@ LANES = replace(
     name="lanes",
     vector=Vector(bits=128, registers=32),
     channel_block=4,
-    code=replace(V3.code, by_lane=True),
+    code=replace(V3.code, by_lane=True, transforms_strips=True),
 )
 CORES = [MACHINES["cortex-a72"], MACHINES["neoverse-n1"], MACHINES["neoverse-v2"]]
+# LLVM orders code for these as for cores that execute in order
+IN_ORDER = [MACHINES["aarch64"], MACHINES["cortex-a55"]]
 LAYERS = [
     "ic64ih56oc64kh3ph1",
     "ic256ih14oc1024kh1",
@@ -41,20 +44,29 @@ LAYERS = [
 ]
 _SUM = re.compile(r"\s*fmla\s+v\d+\.4s, v\d+\.4s, v\d+\.4s|\s*fmla\s.*v\d+\.s\[\d\]")
 _LANE = re.compile(r"\s*fmla\s.*\bv\d+\.s\[\d\]")
+_ARITHMETIC = re.compile(r"\s*f(?:add|sub|mul|ml[as])\s+v\d+\.4s")
 _STACK = re.compile(r"\s*(?:st|ld)\w+\s+[qv]\d+.*\[sp")
 _JUMP = re.compile(r"\s+(?:b\.\w+|b|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+(\.L\w+)")
 
 
-def hot_loop(kernel):
-    """The innermost loop with the most multiply-adds in AArch64 assembly."""
-    lines = str(compile_kernel(kernel).inspect_source("s")).splitlines()
+def generated_assembly(kernel):
+    return str(compile_kernel(kernel).inspect_source("s")).splitlines()
+
+
+def inner_loops(lines):
+    """The bodies of loops without loops inside, of AArch64 assembly."""
     labels = {line.split(":")[0]: i for i, line in enumerate(lines) if line.startswith(".L")}
     jumps = [(i, _JUMP.match(line)) for i, line in enumerate(lines)]
     spans = [(labels[m[1]], i) for i, m in jumps if m and labels.get(m[1], i) < i]
     inner = [
         (a, b) for a, b in spans if not any((a, b) != (c, d) and a <= c <= d <= b for c, d in spans)
     ]
-    bodies = [[line for line in lines[a : b + 1] if line[:1] == "\t"] for a, b in inner]
+    return [[line for line in lines[a : b + 1] if line[:1] == "\t"] for a, b in inner]
+
+
+def hot_loop(kernel):
+    """The innermost loop with the most multiply-adds."""
+    bodies = inner_loops(generated_assembly(kernel))
     return max(bodies, key=lambda body: len(matching(_SUM, body)))
 
 
@@ -62,8 +74,11 @@ def matching(pattern, body):
     return [line for line in body if pattern.match(line)]
 
 
-@pytest.mark.parametrize("core", CORES, ids=lambda core: core.name)
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize(
+    "core, layer",
+    [*product(CORES, LAYERS), *product(IN_ORDER, LAYERS[:2])],
+    ids=lambda case: getattr(case, "name", case),
+)
 def test_direct_multiplies_by_lanes_without_spills(core, layer):
     body = hot_loop(make_kernel(Conv2dWorkload.parse(layer), core, "direct"))
     sums = matching(_SUM, body)
@@ -76,15 +91,46 @@ def test_direct_multiplies_by_lanes_without_spills(core, layer):
 @pytest.mark.parametrize("algorithm", ["im2col", "winograd"])
 def test_other_products_multiply_by_lanes_without_spills(algorithm):
     workload = Conv2dWorkload.parse("ic64ih28oc64kh3ph1")
-    assembly = str(
-        compile_kernel(make_kernel(workload, CORES[1], algorithm)).inspect_source("s")
-    ).splitlines()
+    assembly = generated_assembly(make_kernel(workload, CORES[1], algorithm))
     assert len(matching(_LANE, assembly)) >= 4 * CORES[1].minimum_accumulators
     if algorithm == "im2col":
         # of Winograd's loops, that of a transform has more multiply-adds than the products
         body = hot_loop(make_kernel(workload, CORES[1], algorithm))
         assert matching(_LANE, body) == matching(_SUM, body)
         assert not matching(_STACK, body)
+
+
+@pytest.mark.parametrize("layer", ["ic64ih56oc64kh3ph1", "ic128ih28oc128kh3ph1+bias+relu"])
+def test_transforms_of_winograd_keep_to_the_registers(layer):
+    """F(4x4, 3x3): no loop over tiles or columns has vectors on the stack."""
+    workload = Conv2dWorkload.parse(layer)
+    config = default_config("winograd", workload, CORES[1])
+    config = config.replace(mh=4, mw=4, fused=1, rh=1, rw=workload.out_width // 4, rt=7, kr=1)
+    assembly = generated_assembly(make_kernel(workload, CORES[1], "winograd", config))
+    loops = [body for body in inner_loops(assembly) if matching(_ARITHMETIC, body)]
+    # columns of a strip, tiles of a strip, products, rows of either parity
+    assert len(loops) >= 5
+    assert not any(matching(_STACK, body) for body in loops)
+
+
+@pytest.mark.parametrize("size", range(2, 7))
+@pytest.mark.parametrize(
+    "problem",
+    [
+        "ic5ih23iw26oc9kh3ph1+bias+relu",
+        # a strip of several parts, and regions that are parts of a row
+        "ic4ih6iw241oc4kh3ph1",
+        "mb2ic4ih9iw9oc4kh3",
+    ],
+)
+def test_winograd_by_strips_of_any_tile(size, problem):
+    workload = Conv2dWorkload.parse(problem)
+    offers = [c for c in registry.offers("winograd", workload, LANES) if c.int("mh") == size]
+    for config in offers[:1]:
+        columns = -(-workload.out_width // config.int("mw"))
+        for knobs in ({}, {"fused": 0, "rh": 1, "rw": columns}):
+            staged = config.replace(**knobs, rt=1) if knobs else config
+            check_kernel(workload, LANES, "winograd", staged)
 
 
 def test_without_the_form_a_loop_spreads_each_scalar():

@@ -166,7 +166,12 @@ class Winograd(Algorithm):
         lowest = (tiles.rows - 1) * tiles.mh + tall.n - 1 - w.pad_top
         rightmost = (tiles.columns - 1) * tiles.mw + wide.n - 1 - w.pad_left
 
-        def read(cb: Expr, t: Expr, i: Expr, j: Expr, c: Expr) -> Expr:
+        # tiles of a patch: one, or a row of them, whose neighbours share columns
+        group = tiles.columns if machine.code.transforms_strips else 1
+        span = (group - 1) * tiles.mw + wide.n
+
+        def read(cb: Expr, g: Expr, i: Expr, j: Expr, c: Expr) -> Expr:
+            t = g * group
             y = t // tiles.columns % tiles.rows * tiles.mh + i - w.pad_top
             x = t % tiles.columns * tiles.mw + j - w.pad_left
             plane_blocks = in_blocks // w.kernel_d
@@ -177,19 +182,24 @@ class Winograd(Algorithm):
             return zero_unless([*tests, *image_tests(w, y, x, lowest, rightmost)], value)
 
         # a stage of its own: in every row of the transform it would be compiled again
-        patch = te.compute((in_blocks, tiles.count, tall.n, wide.n, lanes), read, name="patch")
+        shape = (in_blocks, tiles.count // group, tall.n, span, lanes)
+        patch = te.compute(shape, read, name="patch")
         columns = te.compute(
-            (in_blocks, tiles.count, tall.n, wide.n, lanes),
-            lambda cb, t, p, j, c: choose(
-                p, input_rows(tall, [patch[cb, t, i, j, c] for i in range(tall.n)])
+            shape,
+            lambda cb, g, p, j, c: choose(
+                p, input_rows(tall, [patch[cb, g, i, j, c] for i in range(tall.n)])
             ),
             name="columns",
         )
+
+        def column(cb: Expr, t: Expr, p: Expr, j: int, c: Expr) -> Expr:
+            return columns[cb, t // group, p, t % group * tiles.mw + j, c]
+
         transformed = te.compute(
             (tiles.products, in_blocks, tiles.count, lanes),
             lambda p, cb, t, c: choose(
                 p % wide.n,
-                input_rows(wide, [columns[cb, t, p // wide.n, j, c] for j in range(wide.n)]),
+                input_rows(wide, [column(cb, t, p // wide.n, j, c) for j in range(wide.n)]),
             ),
             name="transform",
         )

@@ -49,7 +49,8 @@ class Microkernel:
         The compiler moves loads ahead of the steps: beside :attr:`registers` it keeps so many
         vectors of pixels. In LLVM's code of 86 tiles none that fits by this count spilled.
         """
-        return self.registers + (pixels if self.machine.code.by_lane else 0)
+        code = self.machine.code
+        return self.registers + (pixels + code.loads_ahead if code.by_lane else 0)
 
     def step_cycles(self, folded: float = 1.0) -> float:
         """Cycles of one step: of multiply-adds, of their latency or of loads, whichever is most.
@@ -99,6 +100,7 @@ def most_rows(machine: Machine, vectors: int, spare: int = 0) -> int:
 def most_pixels(machine: Machine, vectors: int, spare: int = 0) -> int:
     """Rows of the tallest tile as above, by :meth:`Microkernel.block_registers`."""
     each = vectors + int(machine.code.by_lane)
+    spare += machine.code.loads_ahead
     return (machine.vector_registers - vectors - 1 - spare) // each
 
 

@@ -54,7 +54,7 @@ class WinogradModel:
         registers they need is a property of the family. By lanes, each tile's are one vector.
         """
         code = self.machine.code
-        return rt * kr + kr + code.spare_registers + (rt if code.by_lane else 0)
+        return rt * kr + kr + code.spare_registers + (rt if code.by_lane else 0) + code.loads_ahead
 
     @cached_property
     def tile_sizes(self) -> tuple[tuple[int, int], ...]:
@@ -112,6 +112,9 @@ class WinogradModel:
         product = steps * (step * cost + _STORE_CYCLES / (in_blocks * lanes))
         tall, wide = tiles.vertical.n, tiles.horizontal.n
         work_in = tall * wide * (tall + wide) * 0.4 + 2 * tiles.products
+        if machine.code.transforms_strips:
+            # neighbouring tiles share columns, which are stored and read once more
+            work_in += tall * (tiles.mw - wide) * tall * 0.4 + 2 * tall * tiles.mw
         work_out = wide * tall * tiles.mh * 0.4 + tiles.mh * wide * tiles.mw * 0.4 + tiles.products
         long = (tall >= _LONG) + (wide >= _LONG)
         transforms = tiles.count * (in_blocks * work_in + out_blocks * work_out)

@@ -52,8 +52,11 @@ _CORTEX_A72 = Machine(
         prefetches_weights=False,
         spare_registers=2,
         by_lane=True,
+        transforms_strips=True,
     ),
 )
+# LLVM's "generic" processor executes in order, too
+_ORDERED = replace(_CORTEX_A72.code, loads_ahead=1)
 
 
 def _core(
@@ -67,10 +70,12 @@ def _core(
     rates: tuple[float, float, float, float],
     mcpu: str = "",
     line: int = 64,
+    ordered: bool = False,
 ) -> Machine:
     """A core beside Cortex-A72.
 
     ``caches`` are sizes of L1, L2 and L3, ``rates`` bytes a cycle of L1, L2, L3 and memory.
+    LLVM orders code for an ``ordered`` core as for one that executes in order.
     """
     l1d, l2, l3 = caches
     from_l1, from_l2, from_l3, from_memory = rates
@@ -88,12 +93,13 @@ def _core(
         l1d_way_bytes=l1d // ways,
         l1d_ways=ways,
         rates=Rates(fma, loads, from_l1, from_l2, from_l3, from_memory),
+        code=_ORDERED if ordered else _CORTEX_A72.code,
     )
 
 
 _CORES = (
     # any ARMv8-A: what the oldest of them has, and chosen for as for the Raspberry Pi 4's
-    replace(_CORTEX_A72, name="aarch64", mcpu="generic"),
+    replace(_CORTEX_A72, name="aarch64", mcpu="generic", code=_ORDERED),
     # in order, one load of 64 bits a cycle; the L2 of a cluster of four
     _core(
         "cortex-a53",
@@ -103,6 +109,7 @@ _CORES = (
         caches=(32 * _KB, 128 * _KB, 0),
         ways=4,
         rates=(8.0, 4.0, 0.0, 1.5),
+        ordered=True,
     ),
     _core(
         "cortex-a55",
@@ -112,6 +119,7 @@ _CORES = (
         caches=(32 * _KB, 128 * _KB, 1 * _MB),
         ways=4,
         rates=(8.0, 6.0, 3.0, 1.5),
+        ordered=True,
     ),
     _CORTEX_A72,
     _core(
@@ -168,6 +176,7 @@ _CORES = (
         caches=(32 * _KB, 512 * _KB, 0),
         ways=2,
         rates=(32.0, 8.0, 0.0, 2.0),
+        ordered=True,
     ),
     # the performance core, for Linux; an L2 of four and the cache of the whole chip
     _core(

@@ -89,6 +89,12 @@ class CodeCosts:
         Whether a multiply-add takes one lane of a vector as the factor of all lanes. Values that
         tiles spread are then loaded by the vector, which needs no instruction for each, and the
         steps of a channel block are written out, without prefetches between them.
+    loads_ahead
+        Registers that a tile by lanes needs beside those that it counts: where LLVM orders
+        instructions for a core that executes them in order, it loads earlier.
+    transforms_strips
+        Whether Winograd transforms the columns of a row of tiles first, into L1, and some of the
+        output's rows at a time: one tile's values and what they are made of exceed the registers.
     """
 
     folded_broadcast: float
@@ -98,6 +104,8 @@ class CodeCosts:
     prefetches_weights: bool
     spare_registers: int
     by_lane: bool = False
+    loads_ahead: int = 0
+    transforms_strips: bool = False
 
 
 @dataclass(frozen=True)
