@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import tempfile
@@ -64,10 +65,8 @@ def mark(section: int) -> None:
     """
     if not 0 <= section < 1 << 16:
         raise ValueError(f"section {section} is not from 0 to 65535")
-    try:
+    with contextlib.suppress(OSError):
         os.close(MARK + section)
-    except OSError:
-        pass
 
 
 def count(

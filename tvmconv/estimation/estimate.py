@@ -235,4 +235,3 @@ def _cost(
     if simulated:
         cycles *= instructions / simulated
     return Cost(cycles, instructions, multiply_adds, unknown)
-
