@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.core.errors import ArtifactError
-from tvmconv.estimation.tools import counting_emulator, plugin
+from tvmconv.estimation.cache import digest, recall, remember
+from tvmconv.estimation.tools import SOURCES, counting_emulator, plugin
 
 # what a program closes to begin a section, see count.c
 MARK = 0x74760000
@@ -35,6 +36,11 @@ class Section:
     def __sub__(self, other: Section) -> Section:
         """What this executed more than another: of two runs, the calls that one has more."""
         return Section(self.runs - other.runs)
+
+    @property
+    def instructions(self) -> int:
+        """Executed in all."""
+        return sum(self.runs.values())
 
     def to_json(self) -> list[list[Any]]:
         """Plain data: address, instructions and runs of code that was executed equally often."""
@@ -128,6 +134,33 @@ def count(
             )
         with output.open() as file:
             return parse(file)
+
+
+def counted(
+    content: str,
+    command: Sequence[str | Path],
+    triple: str,
+    *,
+    options: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> dict[int, Section]:
+    """As :func:`count`, once for each content: what is remembered is not run again.
+
+    Parameters
+    ----------
+    content
+        A name for all that decides what is executed beside the options: a hash of the program,
+        its libraries and its arguments.
+    command, triple, options, environment
+        As of :func:`count`.
+    """
+    key = digest(content, triple, *options, (SOURCES / "count.c").read_bytes())
+    known = recall("counts", key)
+    if known is not None:
+        return {int(number): Section.from_json(data) for number, data in known.items()}
+    found = count(command, triple, options=options, environment=environment)
+    remember("counts", key, {number: section.to_json() for number, section in found.items()})
+    return found
 
 
 def parse(lines: Iterable[str]) -> dict[int, Section]:

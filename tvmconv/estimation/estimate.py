@@ -11,11 +11,11 @@ from typing import Any
 
 from tvmconv.artifact.saving import open_artifact
 from tvmconv.core.decision import KernelCall
-from tvmconv.estimation import cache
 from tvmconv.estimation.assembly import Instruction, disassembled
 from tvmconv.estimation.blocks import Stretch, stretches
+from tvmconv.estimation.cache import digest, recall, remember
 from tvmconv.estimation.cores import Core, core_of
-from tvmconv.estimation.counting import Section, count
+from tvmconv.estimation.counting import Section, counted
 from tvmconv.estimation.cycles import Steady, steady_cycles
 from tvmconv.estimation.tools import SOURCES, described, layers_program, llvm_tool
 from tvmconv.machines.record import Machine
@@ -148,16 +148,10 @@ def layer_sections(path: Path, machine: Machine, layers: int, key: str) -> list[
     key
         A name for the content.
     """
-    sources = [(SOURCES / name).read_bytes() for name in ("count.c", "layers.c")]
-    key = cache.digest(key, *sources, *qemu_options(machine))
-    known = cache.recall("counts", key)
-    if known is not None:
-        return [Section.from_json(data) for data in known]
+    content = digest(key, (SOURCES / "layers.c").read_bytes())
     command = [layers_program(machine.triple), path.resolve()]
-    found = count(command, machine.triple, options=qemu_options(machine))
-    sections = [found.get(index, Section()) for index in range(1, layers + 1)]
-    cache.remember("counts", key, [section.to_json() for section in sections])
-    return sections
+    found = counted(content, command, machine.triple, options=qemu_options(machine))
+    return [found.get(index, Section()) for index in range(1, layers + 1)]
 
 
 def qemu_options(machine: Machine) -> list[str]:
@@ -205,12 +199,12 @@ def _steady(
     """Of each stretch, simulated if it never was before."""
     ordered = sorted(wanted)
     tool = described(llvm_tool("llvm-mca"))
-    key = cache.digest(str(_METHOD), tool, core.model, triple, *(" ".join(c) for c in ordered))
-    data: Any = cache.recall("cycles", key)
+    key = digest(str(_METHOD), tool, core.model, triple, *(" ".join(c) for c in ordered))
+    data: Any = recall("cycles", key)
     if data is None:
         found = steady_cycles(ordered, known, core.model, triple)
         data = [list(asdict(found[codes]).values()) for codes in ordered]
-        cache.remember("cycles", key, data)
+        remember("cycles", key, data)
     return {codes: Steady(*values) for codes, values in zip(ordered, data, strict=True)}
 
 

@@ -14,7 +14,7 @@ from tvmconv.compile.objects import Objects, compile_objects
 from tvmconv.compile.source import Facts
 from tvmconv.core.decision import KernelCall
 from tvmconv.core.version import __version__
-from tvmconv.estimation import cache
+from tvmconv.estimation.cache import digest
 from tvmconv.estimation.cores import core_of
 from tvmconv.estimation.estimate import Estimate, estimate_sections, layer_sections
 from tvmconv.kernels.kernel import Kernel
@@ -56,7 +56,7 @@ def estimate_kernels(
         for symbol, kernel in zip(symbols, kernels, strict=True)
     ]
     program, objects = compiled(functions, calls, own)
-    key = cache.digest(*symbols, *(objects.code[symbol] for symbol in symbols))
+    key = digest(*symbols, *(objects.code[symbol] for symbol in symbols))
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         path = Path(folder) / "kernels.so"
         facts = Facts("kernels", __version__, own.name, required_features(own), own.cores)
