@@ -114,6 +114,14 @@ RpcTracker = Annotated[
 RpcKey = Annotated[
     str, typer.Option(metavar="KEY", help="Key of the device at the tracker.", show_default=False)
 ]
+Estimate = Annotated[
+    bool,
+    typer.Option(
+        "--estimate",
+        help="Estimate cycles for a processor that is not at hand: executed blocks under qemu times"
+        " llvm-mca's cycles, see docs/arm.md.",
+    ),
+]
 Threads = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option(min=1, help="Threads to build for; all CPUs of this process by default."),
