@@ -83,6 +83,8 @@ def command(
         finite=finite,
         fold_budget=fold_budget,
     )
+    if estimate and model.suffix != ".so":
+        threads = options.estimated_threads(threads)
     opened = open_model(model, target, threads, shape, choices)
     arguments: dict[str, Any] = _times(opened) if measure else {}
     if measure_error:
@@ -116,7 +118,9 @@ def _times(model: CompiledModel) -> dict[str, Any]:
 
 def _estimated(model: CompiledModel) -> Estimate:
     from tvmconv.estimation.estimate import estimate_model
+    from tvmconv.estimation.tools import check_tools
 
+    check_tools(model.machine.triple)
     tell("estimating: every layer is run once under qemu")
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         return estimate_model(model.save(Path(folder) / "model.so"))

@@ -343,6 +343,19 @@ def parse_shapes(items: list[str] | None) -> dict[str, tuple[int, ...]] | None:
     return shapes
 
 
+def estimated_threads(threads: int | None) -> int:
+    """The threads of an estimate.
+
+    Raises
+    ------
+    InputError
+        If it is more than one.
+    """
+    if threads not in (None, 1):
+        raise InputError(f"estimates are of one thread, not {threads}; leave out --threads")
+    return 1
+
+
 def integers(text: str, option: str) -> tuple[int, ...]:
     """A comma-separated list of positive integers, e.g. ``1,2``.
 

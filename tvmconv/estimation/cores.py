@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvmconv.core.errors import TargetError
 from tvmconv.machines.record import Machine
@@ -25,7 +25,7 @@ class Core:
     note
         In what the model is known to differ.
     hertz, product
-        A clock, in cycles a second, and whose it is; 0 where none is known.
+        A clock, in cycles a second, and whose it is: estimates are cycles.
     """
 
     name: str
@@ -33,17 +33,17 @@ class Core:
     multiply_adds: float
     lanes: int = 4
     note: str = ""
-    hertz: float = 0.0
-    product: str = ""
+    hertz: float = 2.5e9
+    product: str = "assumed"
 
-    def seconds(self, cycles: float) -> float | None:
-        """The time of so many cycles at the stated clock; None where none is known."""
-        return cycles / self.hertz if self.hertz else None
+    def seconds(self, cycles: float) -> float:
+        """The time of so many cycles at the stated clock."""
+        return cycles / self.hertz
 
     @property
     def clock_text(self) -> str:
         """The clock and whose it is: ``1.50 GHz (Raspberry Pi 4)``."""
-        return f"{self.hertz / 1e9:.2f} GHz ({self.product})" if self.hertz else "no known clock"
+        return f"{self.hertz / 1e9:.2f} GHz ({self.product})"
 
 
 # by name of machine records; others are taken by their LLVM name
@@ -94,5 +94,8 @@ def core_of(machine: Machine, model: str = "") -> Core:
     if not usual:
         raise TargetError(f"{machine.name} names no processor that LLVM has a model of")
     rate = machine.rates.multiply_adds
-    hertz, product = _CLOCKS.get(machine.name, (0.0, ""))
-    return Core(machine.name, usual, rate, machine.lanes, note, hertz, product)
+    core = Core(machine.name, usual, rate, machine.lanes, note)
+    if machine.name not in _CLOCKS:
+        return core
+    hertz, product = _CLOCKS[machine.name]
+    return replace(core, hertz=hertz, product=product)
