@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvmconv.core.decision import Decision
+from tvmconv.estimation.cores import Core
 from tvmconv.estimation.estimate import Cost, Estimate
 from tvmconv.report.document import Column, Table
 
@@ -43,26 +44,26 @@ def estimates_table(estimate: Estimate, decisions: Mapping[tuple[str, str], Deci
                 "workload": layer.call.workload,
                 "algorithm": decision.chosen.algorithm if decision else layer.call.operator,
                 "estimated_share": layer.cost.cycles / total,
-                **cost_row(estimate, layer.cost, layer.call.flops if decision else 0),
+                **cost_row(estimate.core, layer.cost, layer.call.flops if decision else 0),
             }
         )
     return Table("estimates", f"Estimated, not measured: {estimate.core.name}", COLUMNS, rows)
 
 
-def cost_row(estimate: Estimate, cost: Cost, flops: int) -> dict[str, Any]:
+def cost_row(core: Core, cost: Cost, flops: int) -> dict[str, Any]:
     """A cost as cells.
 
     Parameters
     ----------
-    estimate
-        What it is part of.
+    core
+        The processor.
     cost
         The cost.
     flops
         Of the convolution; 0 for what is none.
     """
-    needed = flops / 2 / estimate.core.lanes
-    seconds = estimate.core.seconds(cost.cycles)
+    needed = flops / 2 / core.lanes
+    seconds = core.seconds(cost.cycles)
     row = {
         "estimated_cycles": cost.cycles,
         "estimated_seconds": seconds,
@@ -73,7 +74,7 @@ def cost_row(estimate: Estimate, cost: Cost, flops: int) -> dict[str, Any]:
     if needed and cost.cycles:
         row |= {
             "instructions_per_needed": cost.instructions / needed,
-            "estimated_peak_share": needed / cost.cycles / estimate.core.multiply_adds,
+            "estimated_peak_share": needed / cost.cycles / core.multiply_adds,
         }
     return row
 
