@@ -64,8 +64,15 @@ def record(
     )
 
 
+def estimated(record: Record) -> Record:
+    """The same record as if nothing had been measured."""
+    return replace(record, device={"cpu": "estimate for some-core", "estimate": "by a method"})
+
+
 class Instant:
     """A measurer that needs no time: the larger the knobs, the faster."""
+
+    weights = times = "nowhere"
 
     @staticmethod
     def seconds(config):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from tvmconv.cli import options
+from tvmconv.cli import estimating, options
 from tvmconv.cli.output import emit, tell, write_text
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def command(
             "--relax-pass", help="Of models, also relax.build after the pass SubstituteConv2d."
         ),
     ] = False,
+    estimate: estimating.Option = False,
     against: Annotated[
         str,
         typer.Option(
@@ -122,6 +123,7 @@ def command(
       tvmconv bench resnet50.onnx --load --peers onnxruntime,ncnn,mnn
       tvmconv bench --show a.json --show b.json --csv both.csv
       tvmconv bench --suite resnet18 --check-model --rounds 3 --seconds 0.05
+      tvmconv bench --suite resnet50 --target neoverse-n1 --estimate --peers none
       tvmconv bench --list
     """
     from tvmconv.bench import plan as benches
@@ -141,6 +143,8 @@ def command(
         counts = options.integers(threads, "--threads")
         emit(_check_model(suite or [], layer or [], target, counts, rounds, seconds), as_json, save)
         return
+    if estimate and (compare or show):
+        raise InputError("estimates are not compared with what was measured; leave out --compare")
     earlier = benches.read_saved(compare) if compare else None
     if show:
         result = joined([benches.read_saved(path) for path in show])
@@ -166,6 +170,18 @@ def command(
             log=log,
             relax_pass=relax_pass,
         )
+
+        if estimate:
+            from tvmconv.bench.estimates import estimate_plan
+            from tvmconv.estimation.tools import check_tools
+            from tvmconv.machines.targets import resolve_machine
+
+            check_tools(resolve_machine(target).triple)
+            found = estimate_plan(plan, tell)
+            if csv is not None:
+                write_text(csv, found.tables[0].to_csv())
+            emit(found, as_json, save)
+            return
 
         def checkpoint(result: BenchResult) -> None:
             if save is not None:

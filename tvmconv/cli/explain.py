@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from tvmconv.cli import options
+from tvmconv.cli import estimating, options
 from tvmconv.cli.output import emit, progress, tell, write_text
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def command(
         bool,
         typer.Option("--measure", help="Also time every layer, and probe the machine's peak."),
     ] = False,
+    estimate: estimating.Option = False,
     knobs: Annotated[
         bool,
         typer.Option("--knobs", help="Also say what the knobs of the chosen schedules mean."),
@@ -58,6 +59,7 @@ def command(
       tvmconv explain resnet18.onnx --error-budget 3e-5 --measure-error
       tvmconv explain resnet18.onnx --measure --html resnet18.html
       tvmconv explain resnet18.onnx --knobs
+      tvmconv explain resnet18.onnx --target cortex-a72 --estimate
     """
     from tvmconv.cli.opening import open_model
     from tvmconv.core.errors import InputError
@@ -79,6 +81,8 @@ def command(
         finite=finite,
         fold_budget=fold_budget,
     )
+    if estimate and model.suffix != ".so":
+        threads = estimating.one_thread(threads)
     opened = open_model(model, target, threads, shape, choices)
     arguments: dict[str, Any] = _times(opened) if measure else {}
     if measure_error:
@@ -89,6 +93,8 @@ def command(
             arguments["errors"] = measure_errors(
                 model, opened, shapes, callback, choices.fold_budget
             )
+    if estimate:
+        arguments["estimate"] = estimating.estimated(opened)
     report = explain_report(opened, **arguments, knobs=knobs)
     if html is not None:
         from tvmconv.report.explain_page import explain_page
