@@ -87,7 +87,7 @@ def test_wheel_holds_every_module_and_data_file(wheel):
         ("schedules", "tvmconv/schedules"),
         ("tuning_logs", "tvmconv/tuning_logs"),
     ):
-        for pattern in ("*.py", "*.txt", "*.jsonl", "runtime/c/*"):
+        for pattern in ("*.py", "*.txt", "*.jsonl", "runtime/c/*", "estimation/c/*"):
             expected |= {
                 f"{prefix}/{path.relative_to(ROOT / folder).as_posix()}"
                 for path in (ROOT / folder).rglob(pattern)

@@ -53,14 +53,14 @@ def run_emulated(
     ArtifactError
         If qemu or a compiler for the system is missing, or the call fails.
     """
-    emulator = _emulator(triple)
+    qemu = emulator(triple)
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
         program, given, result = (Path(name, part) for part in ("call", "inputs", "outputs"))
         Toolchain.find("", triple).program(SOURCES / "call.c", program)
         with given.open("wb") as file:
             for info in inputs:
                 np.ascontiguousarray(values[info.name], info.dtype).reshape(info.shape).tofile(file)
-        command = [*emulator, *options, program, path.resolve(), given, result]
+        command = [*qemu, *options, program, path.resolve(), given, result]
         done = subprocess.run(
             list(map(str, command)),
             stdin=subprocess.DEVNULL,
@@ -71,7 +71,7 @@ def run_emulated(
         )
         if done.returncode:
             said = done.stderr.strip()[-2000:] or f"exit status {done.returncode}"
-            raise ArtifactError(f"{path} under {emulator[0]}: {said}")
+            raise ArtifactError(f"{path} under {qemu[0]}: {said}")
         found = []
         with result.open("rb") as file:
             for info in outputs:
@@ -80,8 +80,14 @@ def run_emulated(
         return found
 
 
-def _emulator(triple: str) -> list[str]:
-    """The program that emulates an architecture, and where it finds the system's libraries."""
+def emulator(triple: str) -> list[str]:
+    """The program that emulates an architecture, and where it finds the system's libraries.
+
+    Raises
+    ------
+    ArtifactError
+        If it is not installed.
+    """
     architecture = triple.partition("-")[0]
     names = (f"qemu-{architecture}", f"qemu-{architecture}-static")
     name = next((name for name in names if shutil.which(name)), None)

@@ -1,0 +1,71 @@
+"""Which of llvm-mca's processor models stands for which processor, and what is amiss with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvmconv.core.errors import TargetError
+from tvmconv.machines.record import Machine
+
+
+@dataclass(frozen=True)
+class Core:
+    """A processor as estimates see it.
+
+    Parameters
+    ----------
+    name
+        The processor's.
+    model
+        llvm-mca's name of the nearest one that it has a model of.
+    multiply_adds
+        Vector multiply-adds that the processor starts in a cycle: some models allow more.
+    lanes
+        float32 values of one vector.
+    note
+        In what the model is known to differ.
+    """
+
+    name: str
+    model: str
+    multiply_adds: float
+    lanes: int = 4
+    note: str = ""
+
+
+# by name of machine records; others are taken by their LLVM name
+_MODELS = {
+    "aarch64": ("cortex-a57", "any ARMv8-A, taken for Cortex-A72"),
+    "cortex-a55": ("cortex-a55", "the model has two 128-bit multiply-adds a cycle, held to one"),
+    "cortex-a72": ("cortex-a57", "LLVM has Cortex-A57's model for it"),
+    # LLVM gives Cortex-A57's, which has half its multiply-adds
+    "cortex-a76": ("neoverse-n1", "LLVM has no model of it; Neoverse N1 is its relative"),
+    "neoverse-n1": ("neoverse-n1", "the model dispatches 3 instructions a cycle, the core 4"),
+    "ft2000plus": ("cortex-a57", "LLVM has no model of it; Cortex-A57's"),
+    "apple-m1": ("apple-m1", "the model has 2 or 3 multiply-adds a cycle, the core 4"),
+    "x86-64-v3": ("haswell", ""),
+    "x86-64-v4": ("skylake-avx512", ""),
+    "native": ("znver4", "of the host's family as far as LLVM has a model"),
+}
+# LLVM knows the names and has no model of its own
+_GENERIC = {"generic": "cortex-a57", "x86-64-v3": "haswell", "x86-64-v4": "skylake-avx512"}
+
+
+def core_of(machine: Machine, model: str = "") -> Core:
+    """The core that estimates for a machine are made with.
+
+    Parameters
+    ----------
+    machine
+        The target.
+    model
+        One of llvm-mca's processor names, in place of the usual one.
+    """
+    usual, note = _MODELS.get(machine.name, ("", ""))
+    usual = usual or _GENERIC.get(machine.mcpu, machine.mcpu)
+    if model and model != usual:
+        usual, note = model, ""
+    if not usual:
+        raise TargetError(f"{machine.name} names no processor that LLVM has a model of")
+    rate = machine.rates.multiply_adds
+    return Core(machine.name, usual, rate, machine.lanes, note)
