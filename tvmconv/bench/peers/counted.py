@@ -1,27 +1,26 @@
 """One call of a peer for each case, marked for a plugin that counts what is executed.
 
-``counted.py ADAPTER RESULT FOLDER...`` runs under an emulator with that plugin. Section ``i + 2`` is
-the call of case ``i``, section 1 a call of nothing. RESULT gets one JSON line::
+``counted.py ADAPTER RESULT FOLDER...`` runs under an emulator with that plugin. Section ``i + 2``
+is the call of case ``i``, section 1 a call of nothing. RESULT gets one JSON line::
 
     {"version": "1.2.3", "interpreter": [[start, end], ...]}
 
-and one for each case: ``{"error": e}``, or ``unsupported``, ``absent`` or ``failure``, as the answers
-of ``worker.py``. What the interpreter itself executed lies between its addresses.
+and one for each case, the worker's answer. What the interpreter itself executed lies between its
+addresses.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 # a descriptor that never exists; closing it begins a section
 _MARK = 0x74760000
-_REASONS = ("absent", "unsupported", "failure")
 
 
 def _mark(section: int) -> None:
@@ -29,7 +28,8 @@ def _mark(section: int) -> None:
         os.close(_MARK + section)
 
 
-def _call(run: Callable[[], object], section: int) -> None:
+def call(run: Callable[[], object], section: int) -> None:
+    """One call in a section of its own."""
     _mark(section)
     run()
     _mark(0)
@@ -45,21 +45,10 @@ def _interpreter() -> list[list[int]]:
     return found
 
 
-def _count(worker: Any, folder: Path, section: int) -> dict[str, Any]:
-    """Prepare and check a case, and call it once in its section."""
-    answer = worker.answer(
-        {"do": "prepare", "folder": str(folder), "options": {}, "write": None, "slot": ""}
-    )
-    if "error" in answer:
-        _call(worker.sessions[""].run, section)
-    return {key: answer[key] for key in ("error", *_REASONS) if key in answer}
-
-
 def main() -> None:
     """Count all cases."""
     here = str(Path(__file__).parent)
-    import worker as workers
-
+    workers = importlib.import_module("worker")
     # the script's folder must not shadow real packages with adapter files
     sys.path[:] = [entry for entry in sys.path if entry != here]
     adapter, result, *folders = sys.argv[1:]
@@ -72,9 +61,10 @@ def main() -> None:
         file.write(json.dumps({**head, "interpreter": _interpreter()}) + "\n")
         if "version" not in head:
             return
-        _call(lambda: None, 1)
+        call(lambda: None, 1)
         for index, folder in enumerate(folders):
-            file.write(json.dumps(_count(worker, Path(folder), index + 2)) + "\n")
+            answer = worker.answer({"do": "count", "folder": folder, "section": index + 2})
+            file.write(json.dumps(answer) + "\n")
 
 
 if __name__ == "__main__":
