@@ -67,6 +67,8 @@ def record(
 class Instant:
     """A measurer that needs no time: the larger the knobs, the faster."""
 
+    weights = times = "nowhere"
+
     @staticmethod
     def seconds(config):
         return 1e-4 / (1 + sum(value for value in config.values() if type(value) is int))

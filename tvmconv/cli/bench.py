@@ -78,6 +78,7 @@ def command(
             "--relax-pass", help="Of models, also relax.build after the pass SubstituteConv2d."
         ),
     ] = False,
+    estimate: options.Estimate = False,
     against: Annotated[
         str,
         typer.Option(
@@ -122,6 +123,7 @@ def command(
       tvmconv bench resnet50.onnx --load --peers onnxruntime,ncnn,mnn
       tvmconv bench --show a.json --show b.json --csv both.csv
       tvmconv bench --suite resnet18 --check-model --rounds 3 --seconds 0.05
+      tvmconv bench --suite resnet50 --target neoverse-n1 --estimate --peers none
       tvmconv bench --list
     """
     from tvmconv.bench import plan as benches
@@ -166,6 +168,18 @@ def command(
             log=log,
             relax_pass=relax_pass,
         )
+
+        if estimate:
+            from tvmconv.bench.estimates import estimate_plan
+            from tvmconv.estimation.tools import check_tools
+            from tvmconv.machines.targets import resolve_machine
+
+            check_tools(resolve_machine(target).triple)
+            found = estimate_plan(plan, tell)
+            if csv is not None:
+                write_text(csv, found.tables[0].to_csv())
+            emit(found, as_json, save)
+            return
 
         def checkpoint(result: BenchResult) -> None:
             if save is not None:

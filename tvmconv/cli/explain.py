@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -11,6 +12,7 @@ from tvmconv.cli import options
 from tvmconv.cli.output import emit, progress, tell, write_text
 
 if TYPE_CHECKING:
+    from tvmconv.estimation.estimate import Estimate
     from tvmconv.model import CompiledModel
 
 
@@ -38,6 +40,7 @@ def command(
         bool,
         typer.Option("--measure", help="Also time every layer, and probe the machine's peak."),
     ] = False,
+    estimate: options.Estimate = False,
     knobs: Annotated[
         bool,
         typer.Option("--knobs", help="Also say what the knobs of the chosen schedules mean."),
@@ -58,6 +61,7 @@ def command(
       tvmconv explain resnet18.onnx --error-budget 3e-5 --measure-error
       tvmconv explain resnet18.onnx --measure --html resnet18.html
       tvmconv explain resnet18.onnx --knobs
+      tvmconv explain resnet18.onnx --target cortex-a72 --estimate
     """
     from tvmconv.cli.opening import open_model
     from tvmconv.core.errors import InputError
@@ -79,6 +83,8 @@ def command(
         finite=finite,
         fold_budget=fold_budget,
     )
+    if estimate and model.suffix != ".so":
+        threads = options.estimated_threads(threads)
     opened = open_model(model, target, threads, shape, choices)
     arguments: dict[str, Any] = _times(opened) if measure else {}
     if measure_error:
@@ -89,6 +95,8 @@ def command(
             arguments["errors"] = measure_errors(
                 model, opened, shapes, callback, choices.fold_budget
             )
+    if estimate:
+        arguments["estimate"] = _estimated(opened)
     report = explain_report(opened, **arguments, knobs=knobs)
     if html is not None:
         from tvmconv.report.explain_page import explain_page
@@ -106,3 +114,13 @@ def _times(model: CompiledModel) -> dict[str, Any]:
     peak = measure_peak(model.machine, model.threads)
     times = {(k.call.layer, k.call.kernel): k.seconds for k in model.profile(repeat=10)}
     return {"seconds": times, "peak": (peak.gflops, peak.read_gbs)}
+
+
+def _estimated(model: CompiledModel) -> Estimate:
+    from tvmconv.estimation.estimate import estimate_model
+    from tvmconv.estimation.tools import check_tools
+
+    check_tools(model.machine.triple)
+    tell("estimating: every layer is run once under qemu")
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        return estimate_model(model.save(Path(folder) / "model.so"))

@@ -70,6 +70,7 @@ def command(
         Optional[list[str]],  # noqa: UP045
         typer.Option(metavar="KEY", help="Key of the devices at the tracker; may be repeated."),
     ] = None,
+    estimate: options.Estimate = False,
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
@@ -89,12 +90,16 @@ def command(
       tvmconv tune --suite dnn12 --space both --trials-per-layer 32
       tvmconv tune --suite vgg16 --peers onednn,openvino --time-budget 3600
       tvmconv tune net.onnx --target x86-64-v3 --rpc-tracker 127.0.0.1:9190 --rpc-key lab
+      tvmconv tune net.onnx --target cortex-a72 --estimate
     """
     from tvmconv.core.errors import InputError
+    from tvmconv.estimation.cores import core_of
+    from tvmconv.estimation.tools import check_tools
     from tvmconv.machines.targets import resolve_machine
     from tvmconv.records.logfile import check_destination
     from tvmconv.records.lookup import default_log
     from tvmconv.selection.policy import check_algorithms
+    from tvmconv.tuning.estimated import EstimatingMeasurer
     from tvmconv.tuning.pool import Pool
     from tvmconv.tuning.reports import tune_report
     from tvmconv.tuning.session import check_host, collect, tune
@@ -110,10 +115,16 @@ def command(
         raise InputError("--peers run on this machine; leave out --rpc-tracker")
     if bool(rpc_tracker) != bool(rpc_key):
         raise InputError("--rpc-tracker HOST:PORT and --rpc-key KEY go together")
-    machine = resolve_machine(target, threads)
-    if not rpc_tracker:
+    if estimate and (rpc_tracker or peers != "none" or space != "knobs"):
+        raise InputError(
+            "--estimate measures nothing; leave out --rpc-tracker, --peers and --space"
+        )
+    machine = resolve_machine(target, options.estimated_threads(threads) if estimate else threads)
+    if estimate:
+        check_tools(machine.triple)
+    elif not rpc_tracker:
         check_host(machine)
-    path = log or default_log(machine)
+    path = log or default_log(machine, estimate)
     check_destination(path)
     shapes = options.parse_shapes(shape)
     folding = options.fold_bytes(fold_budget)
@@ -127,20 +138,24 @@ def command(
     with ExitStack() as stack:
         stack.enter_context(_stoppable())
         tasks = collect(machine, models or [], suite or [], layer or [], shapes, folding)
-        tell(f"{len(tasks)} workloads, log {path}")
+        core = core_of(machine) if estimate else None
+        unit = f", times estimated at {core.clock_text}" if core else ""
+        tell(f"{len(tasks)} workloads, log {path}{unit}")
         start = time.monotonic()
         pool = stack.enter_context(Pool())
         rivals = _peer_times(peers, peer_python or [], machine.cores)
         if rivals is not None:
             stack.enter_context(rivals)
-        else:
+        elif not estimate:
             # not while peers are timed
             pool.launch()
         observe = stack.enter_context(Live())
         outcomes = tune(
             tasks,
             machine,
-            _measurer(pool, rpc_tracker, rpc_key or []),
+            EstimatingMeasurer(machine)
+            if estimate
+            else _measurer(pool, rpc_tracker, rpc_key or []),
             path,
             settings,
             total_trials=trials,
@@ -150,7 +165,7 @@ def command(
             observe=observe,
         )
     missing = rivals.failures if rivals is not None else {}
-    report = tune_report(tasks, outcomes, path, time.monotonic() - start, missing)
+    report = tune_report(tasks, outcomes, path, time.monotonic() - start, missing, core)
     emit(report, as_json, save)
 
 

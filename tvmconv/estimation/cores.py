@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvmconv.core.errors import TargetError
 from tvmconv.machines.record import Machine
@@ -24,6 +24,8 @@ class Core:
         float32 values of one vector.
     note
         In what the model is known to differ.
+    hertz, product
+        A clock, in cycles a second, and whose it is: estimates are cycles.
     """
 
     name: str
@@ -31,6 +33,17 @@ class Core:
     multiply_adds: float
     lanes: int = 4
     note: str = ""
+    hertz: float = 2.5e9
+    product: str = "assumed"
+
+    def seconds(self, cycles: float) -> float:
+        """The time of so many cycles at the stated clock."""
+        return cycles / self.hertz
+
+    @property
+    def clock_text(self) -> str:
+        """The clock and whose it is: ``1.50 GHz (Raspberry Pi 4)``."""
+        return f"{self.hertz / 1e9:.2f} GHz ({self.product})"
 
 
 # by name of machine records; others are taken by their LLVM name
@@ -50,6 +63,19 @@ _MODELS = {
 # LLVM knows the names and has no model of its own
 _GENERIC = {"generic": "cortex-a57", "x86-64-v3": "haswell", "x86-64-v4": "skylake-avx512"}
 
+# of one product each, as its maker states it, in cycles a second
+_CLOCKS = {
+    "cortex-a53": (1.4e9, "Raspberry Pi 3 B+"),
+    "cortex-a72": (1.5e9, "Raspberry Pi 4"),
+    "cortex-a76": (2.4e9, "Raspberry Pi 5"),
+    "neoverse-n1": (2.5e9, "Graviton 2"),
+    "neoverse-v1": (2.6e9, "Graviton 3"),
+    "neoverse-v2": (2.8e9, "Graviton 4"),
+    "ft2000plus": (2.3e9, "FT-2000+"),
+    "a64fx": (2.2e9, "Fugaku"),
+    "apple-m1": (3.2e9, "Apple M1"),
+}
+
 
 def core_of(machine: Machine, model: str = "") -> Core:
     """The core that estimates for a machine are made with.
@@ -68,4 +94,8 @@ def core_of(machine: Machine, model: str = "") -> Core:
     if not usual:
         raise TargetError(f"{machine.name} names no processor that LLVM has a model of")
     rate = machine.rates.multiply_adds
-    return Core(machine.name, usual, rate, machine.lanes, note)
+    core = Core(machine.name, usual, rate, machine.lanes, note)
+    if machine.name not in _CLOCKS:
+        return core
+    hertz, product = _CLOCKS[machine.name]
+    return replace(core, hertz=hertz, product=product)

@@ -82,6 +82,7 @@ def count(
     options: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     whole: bool = False,
+    seconds: float | None = None,
 ) -> dict[int, Section]:
     """Run a program of another architecture and count what it executes.
 
@@ -98,6 +99,8 @@ def count(
     whole
         Whether section 1 begins with the program; by default it marks sections itself, see
         :func:`mark`.
+    seconds
+        Most that it may take; by default there is no limit.
 
     Returns
     -------
@@ -107,23 +110,27 @@ def count(
     Raises
     ------
     ArtifactError
-        If tools are missing, the program fails, or it counted nothing.
+        If tools are missing, the program fails or takes too long, or it counted nothing.
     """
     qemu = counting_emulator(triple)
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         output = Path(folder) / "counts"
         switches = f"{plugin(qemu[0])},out={output}" + ",all=on" * whole
         words = [*qemu, *options, "-plugin", switches, *command]
-        done = subprocess.run(
-            [str(word) for word in words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            env={**os.environ, **(environment or {})},
-        )
         name = Path(command[0]).name
+        try:
+            done = subprocess.run(
+                [str(word) for word in words],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                env={**os.environ, **(environment or {})},
+                timeout=seconds,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ArtifactError(f"{name} under {qemu[0]} took over {seconds} seconds") from error
         if done.returncode:
             said = done.stderr.strip()[-2000:] or f"exit status {done.returncode}"
             raise ArtifactError(f"{name} under {qemu[0]}: {said}")

@@ -78,13 +78,10 @@ class Estimate:
         The processor, and llvm-mca's model that stands for it.
     layers
         In the order of execution.
-    tool
-        llvm-mca with its version.
     """
 
     core: Core
     layers: tuple[LayerEstimate, ...]
-    tool: str
 
     @property
     def total(self) -> Cost:
@@ -94,11 +91,17 @@ class Estimate:
     @property
     def method(self) -> str:
         """How it was made, in a sentence."""
-        note = f" ({self.core.note})" if self.core.note else ""
-        return (
-            f"estimate, not a measurement: blocks counted under qemu times cycles by {self.tool} "
-            f"for {self.core.model}{note}; no cache misses, no mispredicted branches, one thread"
-        )
+        return described_method(self.core)
+
+
+def described_method(core: Core) -> str:
+    """How estimates for a core are made, in a sentence; stands wherever their figures do."""
+    note = f" ({core.note})" if core.note else ""
+    return (
+        f"estimate, not a measurement: blocks counted under qemu times cycles by "
+        f"{described(llvm_tool('llvm-mca'))} for {core.model}{note}; no cache misses, no "
+        "mispredicted branches, one thread"
+    )
 
 
 def estimate_model(path: Path, machine: Machine | None = None, model: str = "") -> Estimate:
@@ -131,7 +134,7 @@ def estimate_sections(
     """Estimates of layers that were counted."""
     costs = section_costs(sections, core, triple)
     layers = (LayerEstimate(call, cost) for call, cost in zip(calls, costs, strict=True))
-    return Estimate(core, tuple(layers), described(llvm_tool("llvm-mca")))
+    return Estimate(core, tuple(layers))
 
 
 def layer_sections(path: Path, machine: Machine, layers: int, key: str) -> list[Section]:

@@ -49,6 +49,21 @@ def output_of(command: Sequence[str | Path], text: str = "", what: str = "") -> 
     return done.stdout
 
 
+def check_tools(triple: str) -> None:
+    """Refuse to estimate before work is spent on it.
+
+    Raises
+    ------
+    ArtifactError
+        If a program is missing; names it and the Debian packages.
+    """
+    qemu = counting_emulator(triple)
+    for name in ("llvm-mca", "llvm-mc"):
+        llvm_tool(name)
+    plugin(qemu[0])
+    layers_program(triple)
+
+
 @lru_cache(maxsize=8)
 def llvm_tool(name: str) -> str:
     """A program of LLVM 19 or newer: ``llvm-mca``, ``llvm-mc``.

@@ -37,7 +37,8 @@ class Tuned:
     config
         The knob values; they passed the schedule's check for the build's machine.
     ratio
-        Measured time over that of the default measured beside it.
+        Measured time over that of the default measured beside it; of an estimated record, that of
+        the estimates.
     default_algorithm, default_config
         That default: its predicted cycles multiplied by ``ratio`` is comparable with predictions.
     source
@@ -69,9 +70,9 @@ def shipped_folder() -> Path:
     return Path(places[0]) if places else Path(__file__).parent
 
 
-def default_log(machine: Machine) -> Path:
-    """The user's log of a target."""
-    return user_folder() / f"{machine.name}.jsonl"
+def default_log(machine: Machine, estimated: bool = False) -> Path:
+    """The user's log of a target: of measured records, or of estimated ones."""
+    return user_folder() / f"{machine.name}{'.estimated' * estimated}.jsonl"
 
 
 def search_path(log: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
@@ -115,8 +116,9 @@ def tuned(
 
     A log's records of this very machine are preferred to those of a near one, and on either
     those of this very workload to those of the same convolution with another epilogue, which
-    hardly changes what is fast. More than one is returned where a schedule's configs differ in
-    their numerical error, one for each error.
+    hardly changes what is fast. Estimated records count for this very machine alone, and where no
+    log holds one that was measured there. More than one is returned where a schedule's configs
+    differ in their numerical error, one for each error.
 
     Parameters
     ----------
@@ -125,11 +127,15 @@ def tuned(
     logs
         From :func:`search_path`.
     """
-    for near in (False, True):
+    for near, estimated in ((False, False), (False, True), (True, False)):
         for exact in (True, False):
             for path in logs:
                 records = _index(path).get((str(workload.with_epilogue()), algorithm), ())
-                alike = [r for r in records if (r.workload == workload) == exact]
+                alike = [
+                    r
+                    for r in records
+                    if (r.workload == workload) == exact and r.estimated == estimated
+                ]
                 if found := _usable_of(alike, path, workload, machine, near):
                     return found
     return ()
@@ -187,6 +193,7 @@ def _tuned(record: Record, path: Path, workload: Conv2dWorkload, near: bool) -> 
     if record.workload != workload:
         steps = "".join(f"+{step}" for step in record.workload.epilogue)
         place += f", epilogue {steps or 'empty'}"
+    faster = "estimated to be " * record.estimated
     return Tuned(
         config=record.config,
         ratio=record.relative_seconds,
@@ -194,7 +201,7 @@ def _tuned(record: Record, path: Path, workload: Conv2dWorkload, near: bool) -> 
         default_config=record.default_config,
         source=(
             f"log {path.name} {record.date[:10]}, {place}, "
-            f"{record.speedup:.2f} times faster than {record.default_algorithm}'s default"
+            f"{faster}{record.speedup:.2f} times faster than {record.default_algorithm}'s default"
         ),
         near=near,
     )

@@ -56,7 +56,8 @@ class Record:
     verification
         ``error`` (max|error| / max|reference| against float64) and the ``limit`` it had to keep.
     device
-        Which processor measured: its name, and the RPC key where it was remote.
+        Which processor measured: its name, and the RPC key where it was remote. Where nothing was
+        measured, ``estimate`` says how the samples were estimated.
     versions, date, tuner
         Provenance: package versions, ISO date, and space, seed and trials of the search.
     extra
@@ -109,9 +110,14 @@ class Record:
         return float(self.verification["error"])
 
     @property
-    def key(self) -> tuple[str, tuple[Any, ...], str]:
-        """What two records must share to compete: workload, machine, algorithm."""
-        return (str(self.workload), machine_key(self.machine), self.algorithm)
+    def estimated(self) -> bool:
+        """Whether the samples are estimates; such records never compete with measured ones."""
+        return bool(self.device.get("estimate"))
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What two records must share to compete: workload, machine, algorithm, origin."""
+        return (str(self.workload), machine_key(self.machine), self.algorithm, self.estimated)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; :meth:`from_json` restores an equal record."""

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from tvmconv.core.decision import Candidate, Decision, Unscheduled
 from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.estimates import estimate_facts, estimates_table
 from tvmconv.report.knobs import knobs_table
 from tvmconv.report.summary import bytes_text, memory_table, model_facts
 
 if TYPE_CHECKING:
+    from tvmconv.estimation.estimate import Estimate
     from tvmconv.model import CompiledModel
 
 _DECISIONS = (
@@ -51,6 +53,7 @@ def explain_report(
     seconds: Mapping[tuple[str, str], float] | None = None,
     peak: tuple[float, float] | None = None,
     knobs: bool = False,
+    estimate: Estimate | None = None,
 ) -> Report:
     """The report of every decision; nothing is chosen again for it.
 
@@ -66,12 +69,14 @@ def explain_report(
         Measured multiply-add peak in GFLOP/s and memory read bandwidth in GB/s.
     knobs
         Whether to say what the knobs of the chosen schedules mean.
+    estimate
+        Of the model, see :func:`~tvmconv.estimation.estimate.estimate_model`.
 
     Returns
     -------
     Report
-        Tables ``layers``, ``candidates``, ``memory``, perhaps ``knobs`` and, where no algorithm
-        took some convolutions, ``unscheduled``; ``str()`` of it is the terminal view.
+        Tables ``layers``, ``candidates``, ``memory``, perhaps ``estimates``, ``knobs`` and, where
+        no algorithm took some convolutions, ``unscheduled``; ``str()`` of it is the terminal view.
     """
     decisions, clock = model.decisions, clock_of(model.machine)
     rows = [_decision(d, clock) for d in decisions]
@@ -98,6 +103,8 @@ def explain_report(
         facts["largest_error_measured"] = max(errors)
     if peak is not None:
         facts |= {"peak_gflops": peak[0], "memory_read_gbs": peak[1]}
+    if estimate is not None:
+        facts |= estimate_facts(estimate)
     left = model.unscheduled
     if left:
         facts["unscheduled_convolutions"] = len(left)
@@ -108,6 +115,7 @@ def explain_report(
         facts=facts,
         tables=(
             Table("layers", "Decisions", tuple(columns), rows),
+            *([_estimated(estimate, decisions)] if estimate is not None else []),
             Table("candidates", "All candidates, by layer", _CANDIDATES, considered),
             memory_table(model),
             *([_unscheduled_table(left)] if left else []),
@@ -125,6 +133,10 @@ def _title(model: CompiledModel) -> str:
     left = len(model.unscheduled)
     warning = f"; WARNING: {left} of them run as plain loops, see below" if left else ""
     return f"{model.name}: {len(model.decisions) + left} convolutions{warning}"
+
+
+def _estimated(estimate: Estimate, decisions: Sequence[Decision]) -> Table:
+    return estimates_table(estimate, {(d.layer, d.kernel): d for d in decisions})
 
 
 def _unscheduled_table(left: Sequence[Unscheduled]) -> Table:

@@ -89,6 +89,29 @@ class Operands:
         self.bias = bias.reshape(-1, lanes)
         self.residual = blocked(inputs["residual"], lanes, _POISON) if w.has("add") else None
 
+    def arrays(self, kernel: Kernel) -> list[Array]:
+        """What a kernel takes, with room for its output, which holds NaN."""
+        w, machine = kernel.workload, kernel.machine
+        arrays = [self.data, kernel.pack_weight(self.weight)]
+        arrays += [self.bias] if w.has("bias") else []
+        arrays += [self.residual] if self.residual is not None else []
+        planes, channels, *sizes = w.result_shape
+        shape = (planes, machine.blocks(channels), *sizes, machine.channel_block)
+        return [*arrays, np.full(shape, np.nan, np.float32)]
+
+    def judged(self, kernel: Kernel, output: Array) -> dict[str, Any]:
+        """An output compared with the exact result."""
+        w = kernel.workload
+        planes, _, *sizes = w.result_shape
+        plain = output.transpose(0, 1, 4, 2, 3).reshape(planes, -1, *sizes)
+        difference = np.abs(plain[:, : w.out_channels] - self.expected).max()
+        # lanes beyond the last channel may hold anything but NaN and infinity
+        finite = bool(np.isfinite(output).all())
+        error = float(difference) / self.scale if finite else 1.0
+        limit = error_limit(kernel)
+        correct = finite and error <= limit
+        return {"status": "correct" if correct else "wrong", "error": error, "limit": limit}
+
 
 class Candidate:
     """Built kernels of one workload that wait for orders; usually one.
@@ -171,32 +194,13 @@ class Candidate:
 
     def verify(self, number: int = 0) -> dict[str, Any]:
         """Run a kernel once and compare with the exact result."""
-        o, kernel = self.operands, self.kernels[number]
-        w, machine = kernel.workload, kernel.machine
-        arrays = [o.data, kernel.pack_weight(o.weight)]
-        arrays += [o.bias] if w.has("bias") else []
-        arrays += [o.residual] if o.residual is not None else []
-        planes, channels, *sizes = w.result_shape
-        shape = (planes, machine.blocks(channels), *sizes, machine.channel_block)
-        arrays.append(np.full(shape, np.nan, np.float32))
+        kernel = self.kernels[number]
+        arrays = self.operands.arrays(kernel)
         tensors = self.tensors[number] = self.place.tensors(arrays)
         start = time.perf_counter()
         self.place.call(number, tensors)
         seconds = time.perf_counter() - start
-        output = tensors[-1].numpy()
-        plain = output.transpose(0, 1, 4, 2, 3).reshape(planes, -1, *sizes)
-        difference = np.abs(plain[:, : w.out_channels] - o.expected).max()
-        # lanes beyond the last channel may hold anything but NaN and infinity
-        finite = bool(np.isfinite(output).all())
-        error = float(difference) / o.scale if finite else 1.0
-        limit = error_limit(kernel)
-        correct = finite and error <= limit
-        return {
-            "status": "correct" if correct else "wrong",
-            "error": error,
-            "limit": limit,
-            "seconds": seconds,
-        }
+        return {**self.operands.judged(kernel, tensors[-1].numpy()), "seconds": seconds}
 
     def interleave(self, rounds: int, seconds: float) -> dict[str, Any]:
         """Verify all kernels, then take one sample of each in every round."""

@@ -23,8 +23,9 @@ _OUTCLASSED = 5.0
 # a first call includes page faults and the start of the threads
 _ALWAYS_TIMED = 5e-3
 _SMALLEST_GAIN = 0.01
-# where the weights lie before a measured call; trials and records say so
+# of a measured call
 WEIGHTS = "in memory"
+TIMES = "of the anchor's moment"
 _Z95 = 1.96
 
 
@@ -62,6 +63,14 @@ class Measured:
 class Measurer(Protocol):
     """Where candidates are measured: this machine, or devices of a tracker."""
 
+    @property
+    def weights(self) -> str:
+        """Where the weights lie before a call that is measured; trials and records say so."""
+
+    @property
+    def times(self) -> str:
+        """What the seconds of trials are, so that others are not taken for them."""
+
     def trials(
         self,
         workload: Conv2dWorkload,
@@ -91,6 +100,8 @@ class Measurer(Protocol):
 
 class LocalMeasurer:
     """This machine: candidates are built in parallel and then measured one at a time."""
+
+    weights, times = WEIGHTS, TIMES
 
     def __init__(self, pool: Pool, quick: Quick | None = None) -> None:
         self.pool = pool

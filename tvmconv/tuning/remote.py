@@ -15,7 +15,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.remote import devices_of
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Trial
-from tvmconv.tuning.measure import Final, Measured, Quick, quick_trial
+from tvmconv.tuning.measure import TIMES, WEIGHTS, Final, Measured, Quick, quick_trial
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
 
 LOGGER = logging.getLogger("tvmconv.tuning")
@@ -40,6 +40,8 @@ class RemoteMeasurer:
     quick
         How long the search measures a candidate.
     """
+
+    weights, times = WEIGHTS, TIMES
 
     def __init__(
         self, pool: Pool, host: str, port: int, keys: Sequence[str], quick: Quick | None = None

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.estimation.cores import Core
+from tvmconv.estimation.estimate import described_method
 from tvmconv.records.logfile import MOST_SHOWN, Skipped
 from tvmconv.records.record import Record
 from tvmconv.report.document import Column, Report, Table
@@ -29,6 +31,12 @@ _OUTCOMES = (
     Column("remembered", "remembered"),
     Column("failed", "failed"),
     Column("seconds", "s", ".1f"),
+)
+_ESTIMATED = (
+    *_OUTCOMES[:4],
+    Column("speedup", "est. speed-up", ".3f"),
+    Column("milliseconds", "est. ms", ".4f"),
+    *_OUTCOMES[8:],
 )
 _PEERS = (
     Column("peer", "best peer"),
@@ -79,6 +87,7 @@ def tune_report(
     log: Path,
     seconds: float,
     missing: Mapping[str, str] | None = None,
+    core: Core | None = None,
 ) -> Report:
     """What a tuning run found for each workload.
 
@@ -92,6 +101,8 @@ def tune_report(
         What all took.
     missing
         Peer to the reason why it was not measured.
+    core
+        The processor whose times were estimated; None where they were measured.
     """
     names = {task.workload: task.name for task in tasks}
     rows = [
@@ -130,13 +141,16 @@ def tune_report(
         "failures": dict(failures),
         "seconds": seconds,
     }
+    if core is not None:
+        facts |= {"estimated_at": core.clock_text, "estimate_method": described_method(core)}
     if gains:
         facts["geometric_mean_of_records"] = statistics.geometric_mean(gains)
     title = f"{len(gains)} of {len(outcomes)} workloads improved"
+    title += ", as estimated" * (core is not None)
     if before := sum(o.status == "done before" for o in outcomes):
         title += f", {before} done before"
     ratios = [o.over_peer for o in outcomes if o.over_peer is not None]
-    columns: tuple[Column, ...] = _OUTCOMES
+    columns: tuple[Column, ...] = _OUTCOMES if core is None else _ESTIMATED
     if ratios:
         columns = (*_OUTCOMES[:7], *_PEERS, *_OUTCOMES[7:])
         facts["geometric_mean_over_best_peer"] = statistics.geometric_mean(ratios)

@@ -18,7 +18,6 @@ from tvmconv.records.record import machine_facts
 from tvmconv.records.space import make_space
 from tvmconv.tuning.cost_model import predicted
 from tvmconv.tuning.journal import Journal
-from tvmconv.tuning.measure import WEIGHTS
 from tvmconv.tuning.settings import Outcome, Settings
 
 if TYPE_CHECKING:
@@ -164,8 +163,8 @@ def tune(
     context = {
         "machine": machine_facts(machine),
         "versions": known,
-        "weights": WEIGHTS,
-        "times": "of the anchor's moment",
+        "weights": measurer.weights,
+        "times": measurer.times,
     }
     journal = Journal(log, context)
     if total_trials:

@@ -19,7 +19,6 @@ from tvmconv.records.record import Record, machine_facts, outliers
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Journal, Trial
 from tvmconv.tuning.measure import (
-    WEIGHTS,
     Final,
     Measured,
     Measurer,
@@ -314,7 +313,7 @@ class WorkloadTuner:
                 "space": "knobs",
                 "seed": self.settings.seed,
                 "trials": self.outcome.trials,
-                "weights": WEIGHTS,
+                "weights": self.measurer.weights,
             },
             device=self.measurer.identity(),
             **self.provenance(),

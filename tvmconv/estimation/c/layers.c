@@ -1,8 +1,8 @@
 /* layers.c: calls a model under count.c, each of its layers a section.
  *
- *     layers model.so
+ *     layers model.so [outputs]
  *
- * A model reads the clock once before its layers and once behind each. This program is that clock,
+ * Inputs are zeros. `outputs` is written with the bytes of all outputs, one behind the other. A model reads the clock once before its layers and once behind each. This program is that clock,
  * and marks a section at each reading: the first is 1. */
 #define _GNU_SOURCE
 #include "tvmconv.h"
@@ -31,7 +31,7 @@ static int fail(const char *what, const char *why) {
     return 1;
 }
 
-/* Memory for each of `count` tensors: values of one, which nothing computes faster or slower. */
+/* Memory for each of `count` tensors, zeros. */
 static void **allocated(const tvmconv_tensor *tensors, int count) {
     void **memory = calloc((size_t)count + 1, sizeof *memory);
     for (int i = 0; memory && i < count; ++i) {
@@ -45,7 +45,7 @@ int main(int count, char **arguments) {
     char message[512] = "";
     tvmconv_state *state = NULL;
     tvmconv_options options;
-    if (count != 2) return fail("layers", "expected model.so");
+    if (count != 2 && count != 3) return fail("layers", "expected model.so and perhaps outputs");
     void *library = dlopen(arguments[1], RTLD_NOW);
     if (!library) return fail("dlopen", dlerror());
     const tvmconv_model *model = dlsym(library, "tvmconv_model");
@@ -67,5 +67,12 @@ int main(int count, char **arguments) {
     if (status) return fail("profile", model->message(state));
     model->destroy(state);
     if (section != description->layer_count + 1) return fail("layers", "read no clock");
+    FILE *file = count == 3 ? fopen(arguments[2], "wb") : NULL;
+    if (count == 3 && !file) return fail(arguments[2], "cannot be written");
+    for (int i = 0; file && i < description->output_count; ++i) {
+        size_t bytes = (size_t)description->outputs[i].bytes;
+        if (fwrite(outputs[i], 1, bytes, file) != bytes) return fail(arguments[2], "is cut short");
+    }
+    if (file && fclose(file)) return fail(arguments[2], "is cut short");
     return 0;
 }

@@ -1,0 +1,217 @@
+"""``tvmconv bench --estimate``: cycles of our algorithms and builds, estimated from counts."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tvmconv.bench.peers import PEERS
+from tvmconv.bench.plan import Plan
+from tvmconv.bench.result import OWN
+from tvmconv.bench.suites import Layer
+from tvmconv.bench.variants import Variant, chosen_kernel, parse_variants
+from tvmconv.core.errors import ConfigError, InputError
+from tvmconv.estimation.cores import Core, core_of
+from tvmconv.estimation.estimate import Cost, described_method, estimate_model
+from tvmconv.estimation.kernels import estimate_kernels
+from tvmconv.kernels.kernel import Kernel
+from tvmconv.machines.record import Machine
+from tvmconv.machines.targets import resolve_machine
+from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.estimates import cost_row
+
+_COLUMNS = (
+    Column("case", "case"),
+    Column("label", "contender"),
+    Column("estimated_cycles", "est. cycles", ",.0f"),
+    Column("estimated_seconds", "est. ms", ".3f", 1e3),
+    Column("over_least", "x least", ".2f"),
+    Column("instructions", "instructions", ","),
+    Column("instructions_per_needed", "instr. per needed mul.-add", ".2f"),
+    Column("estimated_peak_share", "est. % of peak", ".1f", 100),
+    Column("info", "schedule, or why not"),
+)
+_TOTALS = (
+    Column("label", "contender"),
+    Column("cases", "cases"),
+    Column("estimated_cycles", "est. cycles", ",.0f"),
+    Column("estimated_seconds", "est. ms", ".3f", 1e3),
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One contender on one case.
+
+    Parameters
+    ----------
+    case, count
+        Its name, and how often it occurs.
+    problem, flops
+        Of a layer; empty and 0 for a model.
+    label
+        ``tvmconv``, ``tvmconv direct``, or a peer's name.
+    cost
+        None where there is no estimate.
+    info
+        The schedule, or why there is none.
+    """
+
+    case: str
+    count: int
+    problem: str
+    flops: int
+    label: str
+    cost: Cost | None
+    info: str = ""
+
+
+def estimate_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
+    """Estimate what a plan would measure.
+
+    Parameters
+    ----------
+    plan
+        Its layers and models, target, algorithms and log count.
+    tell
+        Called with one line after every case.
+
+    Raises
+    ------
+    InputError
+        If the plan asks for what estimates cannot tell.
+    ArtifactError
+        If tools are missing.
+    """
+    if plan.threads != (1,):
+        raise InputError("estimates are of one thread; leave out --threads")
+    if plan.products:
+        raise InputError(f"--estimate takes convolutions and models, not {plan.products[0].name}")
+    if plan.peers not in ((), tuple(PEERS)):
+        raise InputError(f"{plan.peers[0]} cannot be estimated; leave out --peers")
+    machine = resolve_machine(plan.target, 1)
+    core = core_of(machine)
+    entries = [*_layers(plan, machine, tell), *_models(plan, machine, tell)]
+    return estimates_report(entries, core)
+
+
+def _layers(plan: Plan, machine: Machine, tell: Callable[[str], None]) -> Iterator[Entry]:
+    workloads = [layer.workload for layer in plan.layers]
+    variants = parse_variants(plan.algorithms, workloads, machine) if workloads else ()
+    for layer in plan.layers:
+        kernels, refused = _kernels(layer, variants, machine, plan.log)
+        distinct = list(dict.fromkeys(kernel for _, kernel in kernels))
+        estimate = estimate_kernels(distinct)
+        costs = dict(zip(distinct, (found.cost for found in estimate.layers), strict=True))
+        for label, kernel in kernels:
+            yield _entry(layer, label, costs[kernel], f"{kernel.algorithm} ({kernel.config})")
+        for label, reason in refused:
+            yield _entry(layer, label, None, reason)
+        best = min(costs, key=lambda kernel: costs[kernel].cycles)
+        cycles = costs[best].cycles
+        tell(f"{layer.name}: least {cycles:,.0f} cycles estimated, {best.algorithm}")
+
+
+def _kernels(
+    layer: Layer, variants: tuple[Variant, ...], machine: Machine, log: str | None
+) -> tuple[list[tuple[str, Kernel]], list[tuple[str, str]]]:
+    """What a build takes, and every variant; and those that cannot compute the layer."""
+    found = [(OWN, chosen_kernel(layer.workload, machine, log))]
+    refused = []
+    for variant in variants:
+        label = f"{OWN} {variant}"
+        try:
+            found.append((label, variant.kernel(layer.workload, machine)))
+        except ConfigError as error:
+            if variant.named:
+                refused.append((label, str(error)))
+    return found, refused
+
+
+def _entry(layer: Layer, label: str, cost: Cost | None, info: str) -> Entry:
+    workload = layer.workload
+    return Entry(layer.name, layer.count, str(workload), workload.flops, label, cost, info)
+
+
+def _models(plan: Plan, machine: Machine, tell: Callable[[str], None]) -> Iterator[Entry]:
+    import tvmconv
+
+    names = [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
+    for path in plan.models:
+        with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+            model = tvmconv.build(
+                path,
+                machine,
+                shapes=plan.shapes,
+                algorithms=names,
+                log=plan.log,
+                fold_budget=plan.fold_budget,
+            )
+            cost = estimate_model(model.save(Path(folder) / "model.so")).total
+        yield Entry(path.stem, 1, "", 0, OWN, cost)
+        tell(f"{path.stem}: {cost.cycles:,.0f} cycles estimated")
+
+
+def estimates_report(entries: list[Entry], core: Core) -> Report:
+    """The table of estimates, with the method beside it.
+
+    Parameters
+    ----------
+    entries
+        Of all cases, those of one case one behind the other.
+    core
+        The processor.
+    """
+    least: dict[str, float] = {}
+    for entry in entries:
+        if entry.cost is not None:
+            least[entry.case] = min(least.get(entry.case, entry.cost.cycles), entry.cost.cycles)
+    rows: list[dict[str, Any]] = []
+    for entry in entries:
+        row = {
+            "case": entry.case,
+            "count": entry.count,
+            "workload": entry.problem,
+            "label": entry.label,
+            "info": entry.info,
+        }
+        if entry.cost is not None:
+            row |= cost_row(core, entry.cost, entry.flops)
+            row["over_least"] = entry.cost.cycles / (least[entry.case] or 1.0)
+        rows.append(row)
+    return Report(
+        kind="bench-estimate",
+        title=f"Estimated, not measured: {core.name}, one thread, {len(least)} cases",
+        facts={
+            "target": core.name,
+            "estimated_at": core.clock_text,
+            "estimate_method": described_method(core),
+        },
+        tables=(
+            Table("estimates", "Estimates", _COLUMNS, rows),
+            Table(
+                "totals", "Estimates of all cases, as often as they occur", _TOTALS, _totals(rows)
+            ),
+        ),
+    )
+
+
+def _totals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sums of the contenders that have an estimate of every case."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        if "estimated_cycles" not in row:
+            continue
+        total = found.setdefault(
+            row["label"],
+            {"label": row["label"], "cases": 0, "estimated_cycles": 0.0, "estimated_seconds": 0.0},
+        )
+        total["cases"] += row["count"]
+        for key in ("estimated_cycles", "estimated_seconds"):
+            total[key] += row["count"] * row[key]
+    most = max((total["cases"] for total in found.values()), default=0)
+    whole = [total for total in found.values() if total["cases"] == most]
+    return sorted(whole, key=lambda total: float(total["estimated_cycles"]))
