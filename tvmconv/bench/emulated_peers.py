@@ -13,16 +13,17 @@ from typing import Any
 import tvmconv.bench.peers
 from tvmconv.bench.emulated_python import EmulatedPython
 from tvmconv.bench.lane import reason
-from tvmconv.bench.peers import Peer
+from tvmconv.bench.peers import PEERS, Peer
 from tvmconv.bench.peers.case import EMULATOR
+from tvmconv.bench.plan import Plan
 from tvmconv.bench.result import WRONG_ABOVE
-from tvmconv.core.errors import ArtifactError
+from tvmconv.core.errors import ArtifactError, InputError
+from tvmconv.estimation.cache import digest, recall, remember
 from tvmconv.estimation.counting import Section, count
 from tvmconv.estimation.tools import counting_emulator
 from tvmconv.machines.record import Machine
 
 _PROGRAM = Path(tvmconv.bench.peers.__file__).with_name("counted.py")
-_FIRST = 2
 # dictionaries of strings are walked in another order otherwise, and counts differ
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -52,56 +53,116 @@ class PeerCount:
     section: Section | None = None
 
 
-def count_peer(
-    peer: Peer, python: EmulatedPython, folders: Sequence[Path], machine: Machine
-) -> list[PeerCount]:
-    """One call of a peer for each case, counted after its outputs were checked.
-
-    Weights were packed before, as for timed calls; what the library does with a plain input in
-    each call is counted.
+class EmulatedPeer:
+    """A library of an emulated interpreter, as it runs on one processor.
 
     Parameters
     ----------
     peer
         The library.
     python
-        An interpreter that has it.
-    folders
-        Cases with their references.
+        An interpreter that may have it.
     machine
         What the library sees to be its processor.
+    """
+
+    def __init__(self, peer: Peer, python: EmulatedPython, machine: Machine) -> None:
+        self.peer, self.python, self.machine = peer, python, machine
+        self.version, self.absent = "", ""
+        head, _, _ = self._run(())
+        if "version" in head:
+            self.version = head["version"]
+        else:
+            self.absent = reason(head)
+
+    def count(self, folder: Path) -> PeerCount:
+        """One call of a case, counted after its outputs were checked; once for each content.
+
+        Weights were packed before, as for timed calls; what the library does with a plain input
+        in each call is counted.
+
+        Parameters
+        ----------
+        folder
+            The case with its reference.
+        """
+        if self.absent:
+            return PeerCount("absent", self.absent)
+        key = self._key(folder)
+        if (data := recall("peers", key)) is None:
+            head, answers, sections = self._run((folder,))
+            answer = answers[0] if answers else head
+            spans = head.get("interpreter", [])
+            nothing = _library_code(sections.get(1, Section()), spans)
+            section = _library_code(sections.get(2, Section()), spans) - nothing
+            data = [answer, section.to_json()]
+            if "error" in answer:
+                remember("peers", key, data)
+        return _counted(data[0], self.version, Section.from_json(data[1]))
+
+    def _key(self, folder: Path) -> str:
+        """A name for all that decides what is executed."""
+        files = [folder / f"{name}.npz" for name in ("inputs", "constants", "reference")]
+        files += sorted(_PROGRAM.parent.glob("*.py"))
+        # the path of the ONNX file is another one each time
+        nodes = json.loads((folder / "case.json").read_text())["nodes"]
+        seen = [self.peer.name, self.version, repr(self.machine), str(self.python.path)]
+        return digest(*seen, json.dumps(nodes), *(file.read_bytes() for file in files))
+
+    def _run(
+        self, folders: Sequence[Path]
+    ) -> tuple[dict[str, Any], list[dict[str, Any]], dict[int, Section]]:
+        """What the program says of itself and of each case, and what it executed."""
+        machine = self.machine
+        with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
+            result = Path(name) / "result"
+            command: list[str | Path] = [self.python.path, _PROGRAM, self.peer.module, result]
+            with self.python.on(machine) as options:
+                words = [*counting_emulator(machine.triple), *options]
+                environment = {**_ENVIRONMENT, EMULATOR: " ".join(words)}
+                try:
+                    sections = count(
+                        [*command, *folders],
+                        machine.triple,
+                        options=options,
+                        environment=environment,
+                    )
+                except ArtifactError as error:
+                    # a library that is absent, or that crashed, is a result
+                    if not result.exists():
+                        raise
+                    sections, failure = {}, {"failure": str(error)}
+                else:
+                    failure = {"failure": "the program ended before its answer"}
+            lines = [json.loads(line) for line in result.read_text().splitlines()]
+        head, *answers = lines or [failure]
+        return head, answers or [failure] * len(folders), sections
+
+
+def emulated_peers(plan: Plan, machine: Machine) -> list[EmulatedPeer]:
+    """The peers that a plan names, under emulation; of all peers none without an interpreter.
 
     Raises
     ------
-    ArtifactError
-        If qemu or a compiler for its plugin is missing, or the program ended early.
+    InputError
+        If peers are named whose interpreter is not, or is not for 64-bit Arm.
     """
-    with tempfile.TemporaryDirectory(prefix="tvmconv-") as name, python.on(machine) as options:
-        result = Path(name) / "result"
-        command: list[str | Path] = [python.path, _PROGRAM, peer.module, result, *folders]
-        emulated = [*counting_emulator(machine.triple), *options]
-        environment = {**_ENVIRONMENT, EMULATOR: " ".join(emulated)}
-        try:
-            sections = count(command, machine.triple, options=options, environment=environment)
-        except ArtifactError as error:
-            # a library without the interpreter's package counts nothing, and says so
-            if not result.exists():
-                raise
-            sections, failure = {}, str(error)
-        else:
-            failure = "the program ended before it"
-        head, *answers = [json.loads(line) for line in result.read_text().splitlines()]
-    answers += [{"failure": failure}] * (len(folders) - len(answers))
-    if "version" not in head:
-        return [PeerCount("absent", reason(head))] * len(folders)
-    spans = head["interpreter"]
-    nothing = _library_code(sections.get(1, Section()), spans)
-    return [
-        _counted(
-            answer, head["version"], _library_code(sections.get(index, Section()), spans) - nothing
-        )
-        for index, answer in enumerate(answers, _FIRST)
-    ]
+    everyone = plan.peers == tuple(PEERS)
+    if not plan.peers or (everyone and not plan.pythons):
+        return []
+    if not machine.triple.startswith("aarch64"):
+        raise InputError(f"peers are estimated for 64-bit Arm, not for {machine.name}")
+    found = []
+    for name in plan.peers:
+        path = plan.pythons.get(name) or plan.pythons.get("")
+        if path:
+            found.append(EmulatedPeer(PEERS[name], EmulatedPython.find(Path(path)), machine))
+        elif not everyone:
+            raise InputError(
+                f"{name} is estimated by a Python for {machine.triple} that has it; name one with "
+                "--peer-python (docs/arm.md says where to get it)"
+            )
+    return found
 
 
 def _library_code(section: Section, interpreter: Sequence[Sequence[int]]) -> Section:
