@@ -28,6 +28,12 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
 @pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What was estimated before must not be what a test sees."""
+    os.environ["TVMCONV_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session", autouse=True)
 def only_executable_code() -> Iterator[None]:
     """No test may take a function from code that this processor cannot run, by whatever way."""
     with executable_only():

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.tuning.examples import DENSE, SMALL, V3, V4, best_config, default, record
+from tests.tuning.examples import DENSE, SMALL, V3, V4, best_config, default, estimated, record
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import TvmconvError
@@ -77,6 +77,36 @@ def test_a_near_machine_is_used_last_and_marked(write):
     assert "near machine (Some Processor)" in found.source
     own = write("own.jsonl", record(knobs={"ow": 4}))
     assert not best_config(DENSE, V4, "direct", [near, own]).near
+
+
+def test_estimates_serve_where_nothing_was_measured(write):
+    guess = write("guess.jsonl", estimated(record(knobs={"ow": 7}, seconds=1e-6)))
+    found = best_config(DENSE, V4, "direct", [guess])
+    assert found.config["ow"] == 7
+    assert "estimated to be" in found.source
+    measured = record(knobs={"ow": 4}, seconds=1.9e-4)
+    # in another log or in the same, before or after
+    other = write("other.jsonl", measured)
+    both = write("both.jsonl", estimated(record(knobs={"ow": 7}, seconds=1e-6)), measured)
+    for logs in ([guess, other], [other, guess], [both]):
+        found = best_config(DENSE, V4, "direct", logs)
+        assert found.config["ow"] == 4
+        assert "estimated" not in found.source
+    # nor does an estimated gain of one algorithm stand beside a measured one of another
+    rival = write("rival.jsonl", record(algorithm="winograd"))
+    assert best_config(DENSE, V4, "direct", [guess, rival]) is None
+    assert best_config(DENSE, V4, "winograd", [guess, rival]) is not None
+
+
+def test_estimates_for_another_machine_do_not_count(write):
+    other = replace(V4, l2_bytes=2 << 20, mcpu="sapphirerapids")
+    log = write("near.jsonl", estimated(record(machine=other, knobs={"ow": 7})))
+    assert best_config(DENSE, V4, "direct", [log]) is None
+    measured = write("measured.jsonl", record(machine=other, knobs={"ow": 7}))
+    assert best_config(DENSE, V4, "direct", [log, measured]).near
+    # what was measured on another machine says nothing against an estimate for this one
+    guess = write("guess.jsonl", estimated(record(knobs={"ow": 4})))
+    assert best_config(DENSE, V4, "direct", [measured, guess]).config["ow"] == 4
 
 
 def test_a_near_record_that_looks_slower_here_is_refused(write):

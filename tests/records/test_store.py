@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.tuning.examples import DENSE, SMALL, V3, V4, default, record
+from tests.tuning.examples import DENSE, SMALL, V3, V4, default, estimated, record
 from tvmconv.core.config import Config
 from tvmconv.records.space import refusal
 from tvmconv.records.store import best, merge, prune
@@ -27,6 +27,13 @@ def test_best_is_relative_to_the_default_of_the_same_run():
 def test_machines_and_algorithms_do_not_compete():
     records = (record(), record(machine=V3), record(machine=replace(V4, cores=2)))
     assert best(records) == records
+
+
+def test_estimates_do_not_compete_with_measurements():
+    measured = record(knobs={"ow": 7}, seconds=1.9e-4)
+    guess = estimated(record(knobs={"ow": 4}, seconds=1e-6))
+    assert best([guess, measured]) == (guess, measured)
+    assert prune([guess, measured])[0] == (guess, measured)
 
 
 def test_prune_drops_what_the_schedule_no_longer_takes():

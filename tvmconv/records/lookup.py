@@ -117,7 +117,8 @@ def tuned(
     A log's records of this very machine are preferred to those of a near one, and on either
     those of this very workload to those of the same convolution with another epilogue, which
     hardly changes what is fast. Estimated records count for this very machine alone, and where no
-    log holds one that was measured there. More than one is returned where a schedule's configs
+    log holds one of the convolution, by whatever algorithm, that was measured there: estimated
+    gains are not compared with measured ones. More than one is returned where a schedule's configs
     differ in their numerical error, one for each error.
 
     Parameters
@@ -128,6 +129,8 @@ def tuned(
         From :func:`search_path`.
     """
     for near, estimated in ((False, False), (False, True), (True, False)):
+        if estimated and _measured_here(workload, machine, logs):
+            continue
         for exact in (True, False):
             for path in logs:
                 records = _index(path).get((str(workload.with_epilogue()), algorithm), ())
@@ -139,6 +142,16 @@ def tuned(
                 if found := _usable_of(alike, path, workload, machine, near):
                     return found
     return ()
+
+
+def _measured_here(workload: Conv2dWorkload, machine: Machine, logs: Sequence[Path]) -> bool:
+    """Whether a log holds a measured record of a convolution for this very machine."""
+    plain, here = str(workload.with_epilogue()), machine_key(machine_facts(machine))
+    return any(
+        name == plain and any(not r.estimated and machine_key(r.machine) == here for r in records)
+        for path in logs
+        for (name, _), records in _index(path).items()
+    )
 
 
 def _usable_of(
