@@ -93,8 +93,8 @@ class EmulatedPeer:
             head, answers, sections = self._run((folder,))
             answer = answers[0] if answers else head
             spans = head.get("interpreter", [])
-            nothing = _library_code(sections.get(1, Section()), spans)
-            section = _library_code(sections.get(2, Section()), spans) - nothing
+            nothing = library_code(sections.get(1, Section()), spans)
+            section = library_code(sections.get(2, Section()), spans) - nothing
             data = [answer, section.to_json()]
             if "error" in answer:
                 remember("peers", key, data)
@@ -165,7 +165,7 @@ def emulated_peers(plan: Plan, machine: Machine) -> list[EmulatedPeer]:
     return found
 
 
-def _library_code(section: Section, interpreter: Sequence[Sequence[int]]) -> Section:
+def library_code(section: Section, interpreter: Sequence[Sequence[int]]) -> Section:
     """A section without what lies between the interpreter's addresses."""
     return Section(
         Counter(
