@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -119,7 +120,7 @@ class EmulatedPeer:
             command: list[str | Path] = [self.python.path, _PROGRAM, self.peer.module, result]
             with self.python.on(machine) as options:
                 words = [*counting_emulator(machine.triple), *options]
-                environment = {**_ENVIRONMENT, EMULATOR: " ".join(words)}
+                environment = {**_ENVIRONMENT, EMULATOR: shlex.join(words)}
                 try:
                     sections = count(
                         [*command, *folders],

@@ -7,6 +7,7 @@ installs software and uploads usage data.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -39,7 +40,7 @@ def export(case: Case, threads: int) -> dict[str, Any]:
     """MNN's own format."""
     path = case.folder / "model.mnn"
     # a program of another processor cannot be started as it is
-    emulator = os.environ.get(EMULATOR, "").split()
+    emulator = shlex.split(os.environ.get(EMULATOR, ""))
     arguments = ["-f", "ONNX", "--modelFile", str(case.onnx), "--MNNModel", str(path)]
     subprocess.run(
         [*emulator, sys.executable, "-c", _CONVERT, *arguments, "--bizCode", "bench"],
