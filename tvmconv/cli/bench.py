@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from tvmconv.cli import options
+from tvmconv.cli import estimating, options
 from tvmconv.cli.output import emit, tell, write_text
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def command(
             "--relax-pass", help="Of models, also relax.build after the pass SubstituteConv2d."
         ),
     ] = False,
-    estimate: options.Estimate = False,
+    estimate: estimating.Option = False,
     against: Annotated[
         str,
         typer.Option(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from tvmconv.cli import options
+from tvmconv.cli import estimating, options
 from tvmconv.cli.output import emit, progress, tell, write_text
 
 if TYPE_CHECKING:
-    from tvmconv.estimation.estimate import Estimate
     from tvmconv.model import CompiledModel
 
 
@@ -40,7 +38,7 @@ def command(
         bool,
         typer.Option("--measure", help="Also time every layer, and probe the machine's peak."),
     ] = False,
-    estimate: options.Estimate = False,
+    estimate: estimating.Option = False,
     knobs: Annotated[
         bool,
         typer.Option("--knobs", help="Also say what the knobs of the chosen schedules mean."),
@@ -84,7 +82,7 @@ def command(
         fold_budget=fold_budget,
     )
     if estimate and model.suffix != ".so":
-        threads = options.estimated_threads(threads)
+        threads = estimating.one_thread(threads)
     opened = open_model(model, target, threads, shape, choices)
     arguments: dict[str, Any] = _times(opened) if measure else {}
     if measure_error:
@@ -96,7 +94,7 @@ def command(
                 model, opened, shapes, callback, choices.fold_budget
             )
     if estimate:
-        arguments["estimate"] = _estimated(opened)
+        arguments["estimate"] = estimating.estimated(opened)
     report = explain_report(opened, **arguments, knobs=knobs)
     if html is not None:
         from tvmconv.report.explain_page import explain_page
@@ -114,13 +112,3 @@ def _times(model: CompiledModel) -> dict[str, Any]:
     peak = measure_peak(model.machine, model.threads)
     times = {(k.call.layer, k.call.kernel): k.seconds for k in model.profile(repeat=10)}
     return {"seconds": times, "peak": (peak.gflops, peak.read_gbs)}
-
-
-def _estimated(model: CompiledModel) -> Estimate:
-    from tvmconv.estimation.estimate import estimate_model
-    from tvmconv.estimation.tools import check_tools
-
-    check_tools(model.machine.triple)
-    tell("estimating: every layer is run once under qemu")
-    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-        return estimate_model(model.save(Path(folder) / "model.so"))

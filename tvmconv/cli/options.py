@@ -114,14 +114,6 @@ RpcTracker = Annotated[
 RpcKey = Annotated[
     str, typer.Option(metavar="KEY", help="Key of the device at the tracker.", show_default=False)
 ]
-Estimate = Annotated[
-    bool,
-    typer.Option(
-        "--estimate",
-        help="Estimate cycles for a processor that is not at hand: executed blocks under qemu times"
-        " llvm-mca's cycles, see docs/arm.md.",
-    ),
-]
 Threads = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option(min=1, help="Threads to build for; all CPUs of this process by default."),
@@ -341,19 +333,6 @@ def parse_shapes(items: list[str] | None) -> dict[str, tuple[int, ...]] | None:
             raise InputError(f"cannot read --shape {item!r}; write NAME:1x3x224x224")
         shapes[name] = tuple(int(part) for part in parts)
     return shapes
-
-
-def estimated_threads(threads: int | None) -> int:
-    """The threads of an estimate.
-
-    Raises
-    ------
-    InputError
-        If it is more than one.
-    """
-    if threads not in (None, 1):
-        raise InputError(f"estimates are of one thread, not {threads}; leave out --threads")
-    return 1
 
 
 def integers(text: str, option: str) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from tvmconv.cli import options
+from tvmconv.cli import estimating, options
 from tvmconv.cli.live import Live
 from tvmconv.cli.opening import rpc_address
 from tvmconv.cli.output import emit, tell
@@ -70,7 +70,7 @@ def command(
         Optional[list[str]],  # noqa: UP045
         typer.Option(metavar="KEY", help="Key of the devices at the tracker; may be repeated."),
     ] = None,
-    estimate: options.Estimate = False,
+    estimate: estimating.Option = False,
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
@@ -119,7 +119,7 @@ def command(
         raise InputError(
             "--estimate measures nothing; leave out --rpc-tracker, --peers and --space"
         )
-    machine = resolve_machine(target, options.estimated_threads(threads) if estimate else threads)
+    machine = resolve_machine(target, estimating.one_thread(threads) if estimate else threads)
     if estimate:
         check_tools(machine.triple)
     elif not rpc_tracker:

@@ -19,7 +19,8 @@ from tvmconv.tuning.journal import Trial
 from tvmconv.tuning.measure import Final, Measured
 from tvmconv.tuning.pool import Choice, Failure
 
-# packed weights of the candidates that are linked and run together
+# candidates that are linked and run together, and their packed weights; what a kill takes back
+_TOGETHER = 8
 _MOST_BYTES = 128 << 20
 # of the emulation of one candidate
 _SECONDS = 120.0
@@ -94,6 +95,15 @@ class EstimatingMeasurer:
         self, workload: Conv2dWorkload, machine: Machine, choices: Sequence[Choice]
     ) -> Iterator[Result]:
         """Of every choice, in order; those that were asked for before are remembered."""
+        for start in range(0, len(choices), _TOGETHER):
+            part = choices[start : start + _TOGETHER]
+            self._run_fresh(workload, machine, part)
+            for choice in part:
+                yield self._known[str(workload), choice]
+
+    def _run_fresh(
+        self, workload: Conv2dWorkload, machine: Machine, choices: Sequence[Choice]
+    ) -> None:
         operands = _operands(str(workload), machine.lanes)
         waiting: list[tuple[Choice, Kernel]] = []
         size = 0
@@ -112,8 +122,6 @@ class EstimatingMeasurer:
                 self._run(operands, waiting)
                 waiting, size = [], 0
         self._run(operands, waiting)
-        for choice in choices:
-            yield self._known[str(workload), choice]
 
     def _run(self, operands: Operands, waiting: Sequence[tuple[Choice, Kernel]]) -> None:
         """Run kernels together, or one by one where one of them crashes."""

@@ -1,0 +1,55 @@
+"""``--estimate``, which several verbs share."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tvmconv.cli.output import tell
+from tvmconv.core.errors import InputError
+
+if TYPE_CHECKING:
+    from tvmconv.estimation.estimate import Estimate
+    from tvmconv.model import CompiledModel
+
+Option = Annotated[
+    bool,
+    typer.Option(
+        "--estimate",
+        help="Estimate cycles for a processor that is not at hand: executed blocks under qemu times"
+        " llvm-mca's cycles, see docs/arm.md.",
+    ),
+]
+
+
+def one_thread(threads: int | None) -> int:
+    """The threads of an estimate.
+
+    Raises
+    ------
+    InputError
+        If it is more than one.
+    """
+    if threads not in (None, 1):
+        raise InputError(f"estimates are of one thread, not {threads}; leave out --threads")
+    return 1
+
+
+def estimated(model: CompiledModel) -> Estimate:
+    """The estimate of a model that was built or loaded.
+
+    Raises
+    ------
+    ArtifactError
+        If tools are missing.
+    """
+    from tvmconv.estimation.estimate import estimate_model
+    from tvmconv.estimation.tools import check_tools
+
+    check_tools(model.machine.triple)
+    tell("estimating: every layer is run once under qemu")
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        return estimate_model(model.save(Path(folder) / "model.so"))
