@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from tvmconv.compile.toolchain import usual_driver
 from tvmconv.core.decision import KernelCall
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.kernels.kernel import Kernel
+from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
 from tvmconv.model import CompiledModel
@@ -39,6 +41,14 @@ def _missing() -> list[str]:
 needs_arm = pytest.mark.skipif(
     bool(_missing()),
     reason=f"needs {' and '.join(_missing())} (Debian: gcc-aarch64-linux-gnu, qemu-user)",
+)
+
+# a command that starts an aarch64 Python with TVM
+ARM_PYTHON = os.environ.get("TVMCONV_ARM_PYTHON", "")
+needs_arm_python = pytest.mark.skipif(
+    not ARM_PYTHON,
+    reason="needs TVMCONV_ARM_PYTHON, a command for an aarch64 Python with TVM "
+    "(tests/arm_python.sh makes one)",
 )
 
 
@@ -75,10 +85,46 @@ class _Layout:
         self.calls.append(Call(KernelCall(symbol, symbol, "conv2d"), tuple(places)))
 
 
+@dataclass(frozen=True)
+class Core:
+    """An emulated processor.
+
+    Parameters
+    ----------
+    machine
+        What code is compiled for.
+    options
+        Of qemu: which processor it is, and the length of its vectors.
+    """
+
+    machine: Machine
+    options: tuple[str, ...] = ()
+
+
+# of each, every algorithm, suite and network is tested
+CORES = {"neon": Core(MACHINES["aarch64"].with_cores(2))}
+each_core = pytest.mark.parametrize("core", CORES.values(), ids=CORES)
+
+
 def check_kernels(
     kernels: Sequence[Kernel], machine: Machine, folder: Path, options: Sequence[str] = ()
 ) -> None:
     """Call kernels of one machine, linked into one model, and compare with float64."""
+    results = run_kernels(kernels, machine, folder, options)
+    for kernel, (difference, expected) in zip(kernels, results, strict=True):
+        assert_close(kernel, difference, expected)
+
+
+def relative_errors(kernels: Sequence[Kernel], core: Core, folder: Path) -> list[float]:
+    """The largest error of each kernel, by the largest output of float64."""
+    results = run_kernels(kernels, core.machine, folder, core.options)
+    return [float(np.abs(d).max() / (np.abs(e).max() or 1.0)) for d, e in results]
+
+
+def run_kernels(
+    kernels: Sequence[Kernel], machine: Machine, folder: Path, options: Sequence[str]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Call kernels, linked into one model; differences from float64, and that."""
     layout = _Layout([], [], {}, {})
     operands = [conv_arrays(kernel.workload) for kernel in kernels]
     functions = {}
@@ -99,5 +145,7 @@ def check_kernels(
     with path.open("wb") as file:
         CompiledProgram(program, objects, facts, machine).file().write_to(file.fileno(), b"")
     results = run_emulated(path, machine.triple, *infos, layout.inputs, options)
-    for kernel, arrays, actual in zip(kernels, operands, results, strict=True):
-        assert_close(kernel, *differences(kernel, arrays, actual))
+    return [
+        differences(kernel, arrays, actual)
+        for kernel, arrays, actual in zip(kernels, operands, results, strict=True)
+    ]

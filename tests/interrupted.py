@@ -29,7 +29,9 @@ def interrupted_build(seconds: float) -> str:
     timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
     try:
         timer.start()
-        tvmconv.build(MODEL, threads=1, progress=lambda stage, *_: stages.append(stage)).run(VALUE)
+        # held until the signal comes: Python loses exceptions in finalisers, as of a model
+        model = tvmconv.build(MODEL, threads=1, progress=lambda stage, *_: stages.append(stage))
+        model.run(VALUE)
         stages.append("done")
         time.sleep(10)
     except KeyboardInterrupt:

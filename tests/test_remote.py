@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.cli.verbs import data_of, invoke
 from tests.small_network import small_network
 from tvmconv.core.errors import InputError, TvmconvError
 from tvmconv.machines.targets import resolve_machine
-from tvmconv.remote import Address, connected
+from tvmconv.remote import Address, connected, devices_of
 
 pytest.importorskip("tornado")
 
@@ -30,6 +31,23 @@ server = Server(host="127.0.0.1", port=19500, port_end=19600, silent=True)
 print(server.port, flush=True)
 sys.stdin.read()
 server.terminate()
+"""
+# a tracker, and a server that offers itself there
+LAB = """
+import sys
+from tvm.rpc.server import Server
+from tvm.rpc.tracker import Tracker
+started = []
+try:
+    started.append(Tracker(host="127.0.0.1", port=19610, port_end=19700, silent=True))
+    started.append(Server(host="127.0.0.1", port=19700, port_end=19800, silent=True, key="lab",
+                          tracker_addr=("127.0.0.1", started[0].port)))
+    print(started[0].port, flush=True)
+    sys.stdin.read()
+except (OSError, ValueError) as error:
+    print(error, flush=True)
+for one in started:
+    one.terminate()
 """
 VALUES = [onnx.helper.make_tensor_value_info(name, 1, [2, 7]) for name in ("x", "y")]
 RELU = onnx.helper.make_model(
@@ -42,12 +60,16 @@ RELU = onnx.helper.make_model(
 
 
 class Device:
-    def __init__(self) -> None:
+    def __init__(self, code: str = SERVER, key: str = "") -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self.process.stdout is not None
-        self.address = Address("127.0.0.1", int(self.process.stdout.readline()))
+        answer = self.process.stdout.readline()
+        if "cannot bind" in answer or "Permission denied" in answer:
+            self.end()
+            pytest.skip(f"no port on this machine's loopback: {answer.strip()}")
+        self.address = Address("127.0.0.1", int(answer), key)
 
     def end(self) -> None:
         """As when a cable is pulled."""
@@ -62,6 +84,20 @@ def device() -> Iterator[Device]:
     one = Device()
     yield one
     one.end()
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Device]:
+    one = Device(LAB, "lab")
+    try:
+        deadline = time.monotonic() + 120
+        # the server tells the tracker of itself when it has started
+        while not devices_of(one.address.host, one.address.port):
+            assert one.process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        yield one
+    finally:
+        one.end()
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +148,22 @@ def test_verbs(device: Device, folder: Path) -> None:
     assert report["peak"] is None
     text = invoke("profile", folder / "inside.so", *where, "--repeat", 1)
     assert text.exit_code == 0, text.output
+
+
+def test_a_device_of_a_tracker(lab: Device, folder: Path) -> None:
+    tracker = ("--rpc-tracker", f"{lab.address.host}:{lab.address.port}", "--rpc-key")
+    here = data_of("run", folder / "inside.so")
+    for name in ("inside.so", "separate.so"):  # it comes back to the tracker in between
+        there = data_of("run", folder / name, *tracker, "lab", "--repeat", 2)
+        assert there["values"] == here["values"]
+        assert len(there["samples"]) == 2
+    report = data_of("profile", folder / "inside.so", *tracker, "lab", "--repeat", 2)
+    calls = [call.layer for call in tvmconv.load(folder / "inside.so").calls]
+    assert [row["layer"] for row in report["layers"]] == calls
+    assert sum(row["time_share"] for row in report["layers"]) == pytest.approx(1)
+    wrong = invoke("run", folder / "inside.so", *tracker, "attic")
+    assert wrong.exit_code == 1
+    assert "no device under attic; it has lab" in wrong.stderr
 
 
 def test_a_model_that_the_device_cannot_run(device: Device, tmp_path: Path) -> None:

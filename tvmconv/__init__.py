@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.errors import TvmconvError
-from tvmconv.core.interrupts import guard_imports
+from tvmconv.core.interrupts import guard_imports, uninterrupted
 from tvmconv.core.version import __version__
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'tvmconv' has no attribute {name!r}")
     module, attribute = _LAZY[name]
-    value = import_module(module)
+    # the import system's own callbacks, which lose an exception, are guarded too
+    with uninterrupted():
+        value = import_module(module)
     value = getattr(value, attribute) if attribute else value
     globals()[name] = value
     return value

@@ -156,6 +156,7 @@ class CompiledModel(ModelFacts, Executable):
         write_bundle(place, name, self.manifest, weights_path(path).exists())
         return path
 
+    @uninterrupted()
     def keep(self, folder: str | Path) -> None:
         """Write what the shared object is linked from, C and kernels, and a script that links it.
 
@@ -177,7 +178,6 @@ class CompiledModel(ModelFacts, Executable):
         except OSError as error:
             raise ArtifactError(f"cannot write {place}: {error.strerror or error}") from error
 
-    @uninterrupted()
     def _start(self) -> Runner:
         check_features(self.manifest, f"model {self.name!r}")
         return Runner(

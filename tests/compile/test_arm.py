@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +19,7 @@ from tests.emulation import check_kernels, needs_arm, run_model
 from tests.small_network import mixed_network, small_network
 from tvmconv.compile import emulation
 from tvmconv.compile.emulation import run_emulated
+from tvmconv.compile.toolchain import usual_driver
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
@@ -102,6 +106,33 @@ def test_from_onnx_to_outputs_by_commands(tmp_path: Path) -> None:
     machine = resolve_machine("neoverse-n1")
     with pytest.raises(ArtifactError, match=r"lacks .*asimddp.* built for neoverse-n1"):
         run_emulated(library, machine.triple, (), (), {}, ("-cpu", "cortex-a53"))
+
+
+@needs_arm
+@pytest.mark.parametrize("weights", ["inside", "separate"])
+def test_a_bundle_is_copied_compiled_and_run(weights: str, tmp_path: Path) -> None:
+    source, made, device = (tmp_path / name for name in ("small.onnx", "made", "device"))
+    onnx.save(small_network(), source)
+    invoke("bundle", source, "--target", "aarch64", "--weights", weights, "-o", made)
+    shutil.move(made, device)
+    x = np.random.default_rng(1).standard_normal((1, 3, 21, 20)).astype("float32")
+    x.tofile(tmp_path / "x")
+    qemu = next(filter(shutil.which, ("qemu-aarch64", "qemu-aarch64-static")))
+    done = subprocess.run(
+        ["sh", device / "run.sh", "-r", "1", "-o", tmp_path, tmp_path / "x"],
+        cwd="/",
+        env={
+            "PATH": os.environ["PATH"],
+            "CC": usual_driver(NEON.triple),
+            "EMULATOR": f"{qemu} -L /usr/{NEON.triple}",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    actual = np.fromfile(tmp_path / "0.out", np.float32)
+    np.testing.assert_allclose(actual, expected(small_network(), x)[0], atol=1e-6)
 
 
 def test_emulation_needs_qemu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

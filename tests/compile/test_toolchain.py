@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,7 +109,10 @@ def test_libraries_of_each_libc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert ["-lpthread" in command for command in commands] == [True, False]
 
 
-def test_the_kept_script_names_the_compiler(tmp_path: Path) -> None:
-    machine = MACHINES["aarch64"]
-    CompiledProgram(toy(), objects(), facts(), machine).keep(tmp_path)
-    assert f"${{CC:-{usual_driver(machine.triple)}}}" in (tmp_path / "build.sh").read_text()
+def test_the_kept_script_names_compiler_and_libraries(tmp_path: Path) -> None:
+    for triple, threads in ((GNU, True), (MUSL, True), (ANDROID, False)):
+        machine = replace(MACHINES["aarch64"], triple=triple)
+        CompiledProgram(toy(), objects(), facts(), machine).keep(tmp_path)
+        script = (tmp_path / "build.sh").read_text()
+        assert f"${{CC:-{usual_driver(triple)}}}" in script
+        assert ("-lpthread" in script) == threads

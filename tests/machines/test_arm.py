@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from tvm.target import Target
 
 from tvmconv.core.errors import ArtifactError, TargetError
-from tvmconv.machines import arm, host
+from tvmconv.machines import arm, host, hwcap
 from tvmconv.machines.features import required_features
 from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.host import native_machine
@@ -132,6 +133,48 @@ def test_its_code_is_refused_on_another_architecture(
     monkeypatch.setattr(host, "_cpu_flags", lambda: flags)
     with pytest.raises(ArtifactError, match=r"net\.so was built for .* needs a 64-bit Arm"):
         ensure_machine(machine, "net.so")
+
+
+def test_features_are_read_by_the_same_bits_as_in_models(pytestconfig: pytest.Config) -> None:
+    arm_part = (pytestconfig.rootpath / C_NAMES).read_text().split("__aarch64__", 1)[1]
+    array = arm_part[arm_part.index("{") : arm_part.index("}")]
+    assert tuple(re.findall(r'"(\w+)"', array)) == hwcap.NAMES
+    # Cortex-A53 and A64FX, under Linux
+    assert {"asimd", "crc32"} <= hwcap.features_of(0x8FF, 0)
+    assert "sve" not in hwcap.features_of(0x8FF, 0)
+    assert "sve" in hwcap.features_of(0x4151FB, 0)
+    assert hwcap.features_of(0, 1 << 1) == {"sve2"}
+
+
+def test_an_arm_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What a Raspberry Pi 4 shows: its name, and a second-level cache of four cores."""
+    for level, kind, size, cpus in (
+        (1, "Data", "32K", "0"),
+        (1, "Instruction", "48K", "0"),
+        (2, "Unified", "1024K", "0-3"),
+    ):
+        entry = tmp_path / f"cache/index{level}{kind}"
+        entry.mkdir(parents=True)
+        facts = {"level": level, "type": kind, "size": size, "shared_cpu_list": cpus}
+        for name, text in facts.items():
+            (entry / name).write_text(f"{text}\n")
+    (tmp_path / "model").write_bytes(b"Raspberry Pi 4 Model B Rev 1.4\0")
+    elsewhere = {
+        "/sys/devices/system/cpu/cpu0/cache": tmp_path / "cache",
+        "/proc/device-tree/model": tmp_path / "model",
+    }
+    monkeypatch.setattr(host, "Path", lambda path: elsewhere.get(str(path), Path(path)))
+    monkeypatch.setattr(host, "_is_arm", lambda: True)
+    monkeypatch.setattr(host, "arm_features", lambda: hwcap.features_of(0x8FF, 0))
+    machine = native_machine("cortex-a72")
+    assert (machine.mcpu, machine.isa, machine.triple) == (
+        "cortex-a72",
+        "neon",
+        arm.MACHINES["aarch64"].triple,
+    )
+    assert (machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes) == (32 << 10, 256 << 10, 0)
+    assert host.host_model() == "Raspberry Pi 4 Model B Rev 1.4"
+    assert host._count("0-3,6,8-9") == 7
 
 
 def test_native_on_arm(monkeypatch: pytest.MonkeyPatch) -> None:

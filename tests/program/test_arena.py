@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvmconv.program.arena import Life, Plan, largest_sum, plan
+from tvmconv.program.arena import Life, Plan, _Trials, largest_sum, plan
 
 ALIGNMENT = 64
 
@@ -81,3 +81,21 @@ def test_plans_of_thousands_of_buffers():
 
 def test_a_result_and_the_operands_of_one_call_live_at_a_time():
     assert largest_sum([10, 20, 30], [Life(10, 0, 1), Life(20, 1, 2), Life(30, 2, 2)]) == 50
+
+
+def test_memory_that_was_used_last_is_used_again():
+    """The last buffer fits where the second or the third lay; calls 2 and 3 were their last."""
+    used = [(0, 2), (1, 2), (2, 3), (3, 4), (4, 5)]
+    found = plan([Life(ALIGNMENT, *calls) for calls in used], ALIGNMENT)
+    assert found.bytes == found.bound == 3 * ALIGNMENT
+    assert found.offsets[4] == found.offsets[2] != found.offsets[1]
+
+
+@given(lives())
+def test_reuse_costs_no_memory(buffers):
+    placed = [life for life in buffers if life.bytes]
+    trials = _Trials(placed, ALIGNMENT)
+    tallest = trials.best()
+    moved = trials.warmed(tallest)
+    ends = [offset + size for offset, size in zip(moved, trials.sizes, strict=True)]
+    assert max(ends, default=0) <= trials._height(tallest)

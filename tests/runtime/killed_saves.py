@@ -18,7 +18,7 @@ from typing import Any
 
 from tvmconv.model import CompiledModel, load
 
-STEPS = ("open", "close", "write", "sendfile", "fsync", "replace", "unlink", "listdir")
+STEPS = ("open", "close", "write", "fsync", "replace", "unlink", "listdir")
 
 
 def die_at(step: int) -> None:

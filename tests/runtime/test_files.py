@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tvmconv.artifact.manifest import is_manifest, read_manifest
 from tvmconv.bench import suites
 from tvmconv.bench.result import read_saved
 from tvmconv.bench.running import read_inputs
-from tvmconv.core import files
+from tvmconv.core import blocks, files
 from tvmconv.core.errors import ArtifactError, InputError, TvmconvError
 from tvmconv.frontend.source import open_source
 from tvmconv.records.logfile import read_log
+from tvmconv.runtime.library import Library
 from tvmconv.selection.overrides import read_overrides
 
 READERS: dict[str, Callable[[Path], Any]] = {
@@ -79,6 +82,35 @@ def test_a_file_replaced_alone(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     files.remove_abandoned(path)
     assert sorted(p.name for p in tmp_path.iterdir()) == [".log.lock", "log"]
+
+
+def test_pieces_are_written_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of huge pages: the sizes of the pieces are all odd."""
+    block = blocks.BLOCK_BYTES
+    assert block % (2 << 20) == 0
+    numbers = np.random.default_rng(0).integers(0, 256, 2 * block + 12_345, np.uint8)
+    ends = [0, 1, 64, 99_999, block + 7, block + 7, numbers.size]
+    pieces = [numbers[first:last].data for first, last in itertools.pairwise(ends)]
+    written: list[int] = []
+    write = os.write
+
+    def recorded(descriptor: int, data: memoryview) -> int:
+        written.append(len(data))
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", recorded)
+    with files.replacing({tmp_path / "a": 0o666}) as (file,):
+        blocks.write_blocks(file, pieces)
+    assert written == [block, block, 12_345]
+    assert (tmp_path / "a").read_bytes() == numbers.tobytes()
+
+    written.clear()
+    library = Library.open(tmp_path / "a")
+    with files.replacing({tmp_path / "b": 0o666}) as (file,):
+        library.write_to(file, b"{}")
+    assert written[:2] == [block, block] and len(written) == 3
+    assert (tmp_path / "b").read_bytes().startswith(numbers.tobytes())
+    assert Library.open(tmp_path / "b").manifest == b"{}"
 
 
 def test_nothing_is_left_of_a_failed_block(tmp_path: Path) -> None:

@@ -65,6 +65,28 @@ def test_another_calling_thread_uses_the_same_count(busy: dict[int, CompiledMode
         assert pool.submit(lambda: observe.threads_used(busy[2].bind([x]), 2)).result() == 2
 
 
+@needs_two_cpus
+def test_threads_that_were_woken_may_use_every_cpu(busy_files: dict[int, Path]) -> None:
+    code = """
+import os, time
+from pathlib import Path
+before = set(os.listdir('/proc/self/task'))
+call = load(sys.argv[1]).bind([x])
+call()
+workers = [int(task) for task in set(os.listdir('/proc/self/task')) - before]
+def asleep(task):
+    return Path(f'/proc/self/task/{task}/stat').read_text().rpartition(')')[2].split()[0] == 'S'
+masks = []
+for _ in range(20):
+    while not all(map(asleep, workers)):
+        time.sleep(0.001)
+    call()
+    masks += [os.sched_getaffinity(task) == os.sched_getaffinity(0) for task in workers]
+print(len(workers), all(masks))
+"""
+    assert in_fresh_process(code, busy_files[2]) == "1 True"
+
+
 def test_no_more_threads_than_cpus(busy_files: dict[int, Path]) -> None:
     code = """
 import os

@@ -19,7 +19,7 @@ _SCRIPT = """#!/bin/sh
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 ${{CC:-cc}} -O2 "$here/run.c" -o "$here/run" -ldl
-exec "$here/run" "$here/{name}.so" "$@"
+exec ${{EMULATOR:-}} "$here/run" "$here/{name}.so" "$@"
 """
 _README = """# {title}
 
@@ -29,6 +29,8 @@ Compiled by tvmconv {version} for {target}; the processor must have: {features}.
     sh run.sh -o . {inputs}    # the same on raw elements in files; outputs in 0.out, ...
 
 A C compiler is needed for run.c alone (the variable CC names one), and nothing of Python or TVM.
+On another processor than the model's, CC is a cross compiler and the variable EMULATOR the command
+before the program, such as `qemu-aarch64 -L /usr/aarch64-linux-gnu`.
 
 | file | what it is |
 |---|---|

@@ -95,6 +95,12 @@ def estimate_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> R
         raise InputError("estimates are of one thread; leave out --threads")
     if plan.products:
         raise InputError(f"--estimate takes convolutions and models, not {plan.products[0].name}")
+    extras = plan.extras
+    if extras.stages or extras.cold_bytes or extras.memory or extras.load or plan.relax_pass:
+        raise InputError(
+            "estimates are of whole calls; leave out --stages, --cold, --memory, --load and "
+            "--relax-pass"
+        )
     machine = resolve_machine(plan.target, 1)
     peers = emulated_peers(plan, machine)
     entries = [*_layers(plan, machine, peers, tell), *_models(plan, machine, peers, tell)]
@@ -201,10 +207,11 @@ def estimates_report(entries: list[Entry], core: Core) -> Report:
     core
         The processor.
     """
-    least: dict[str, float] = {}
+    least: dict[tuple[str, str], float] = {}
     for entry in entries:
         if entry.cost is not None:
-            least[entry.case] = min(least.get(entry.case, entry.cost.cycles), entry.cost.cycles)
+            key, cycles = (entry.case, entry.problem), entry.cost.cycles
+            least[key] = min(least.get(key, cycles), cycles)
     rows: list[dict[str, Any]] = []
     for entry in entries:
         row = {
@@ -216,7 +223,7 @@ def estimates_report(entries: list[Entry], core: Core) -> Report:
         }
         if entry.cost is not None:
             row |= cost_row(core, entry.cost, entry.flops)
-            row["over_least"] = entry.cost.cycles / (least[entry.case] or 1.0)
+            row["over_least"] = entry.cost.cycles / (least[entry.case, entry.problem] or 1.0)
         rows.append(row)
     return Report(
         kind="bench-estimate",

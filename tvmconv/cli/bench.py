@@ -143,6 +143,8 @@ def command(
         counts = options.integers(threads, "--threads")
         emit(_check_model(suite or [], layer or [], target, counts, rounds, seconds), as_json, save)
         return
+    if estimate and (compare or show):
+        raise InputError("estimates are not compared with what was measured; leave out --compare")
     earlier = benches.read_saved(compare) if compare else None
     if show:
         result = joined([benches.read_saved(path) for path in show])

@@ -102,7 +102,7 @@ def command(
     from tvmconv.tuning.estimated import EstimatingMeasurer
     from tvmconv.tuning.pool import Pool
     from tvmconv.tuning.reports import tune_report
-    from tvmconv.tuning.session import check_host, collect, tune
+    from tvmconv.tuning.session import check_device, check_host, collect, tune
     from tvmconv.tuning.settings import Settings
 
     if not (models or suite or layer):
@@ -122,8 +122,9 @@ def command(
     machine = resolve_machine(target, estimating.one_thread(threads) if estimate else threads)
     if estimate:
         check_tools(machine.triple)
-    elif not rpc_tracker:
-        check_host(machine)
+    else:
+        check = check_device if rpc_tracker else check_host
+        check(machine)
     path = log or default_log(machine, estimate)
     check_destination(path)
     shapes = options.parse_shapes(shape)

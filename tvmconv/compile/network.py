@@ -19,7 +19,7 @@ from tvmconv.compile.link import (
 from tvmconv.compile.objects import Objects, compile_objects
 from tvmconv.compile.relax_pipeline import scheduled
 from tvmconv.compile.source import Facts, program_source
-from tvmconv.compile.toolchain import SOURCES, Toolchain, usual_driver
+from tvmconv.compile.toolchain import SOURCES, Toolchain, libraries, usual_driver
 from tvmconv.compile.weights import IN_MEMORY, content, digest, gathered
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.version import __version__
@@ -205,7 +205,8 @@ class CompiledProgram:
             "#!/bin/sh\n# Links the model from its parts; run in this folder.\n"
             f"${{CC:-{compiler}}} -O2 -fPIC -fvisibility=hidden "
             "-shared -Wl,--gc-sections -Wl,--version-script=exports.map -o model.so \\\n"
-            f"    {' '.join(parts)} {'kernels/*.o ' if kernels else ''}-lm -lpthread -ldl\n"
+            f"    {' '.join(parts)} {'kernels/*.o ' if kernels else ''}"
+            f"{' '.join(libraries(self.machine.triple))}\n"
         )
 
     def _linked(self, weights_sha256: str | None) -> Library:

@@ -54,8 +54,6 @@ class Facts:
         For which the kernels were chosen.
     vector_bits
         Exact length of scalable vectors that the kernels need; 0 for any.
-    manifest_sha256
-        Of the manifest that belongs to the code; empty for none.
     """
 
     name: str
@@ -64,7 +62,6 @@ class Facts:
     features: tuple[str, ...]
     threads: int
     vector_bits: int = 0
-    manifest_sha256: str = ""
 
 
 def program_source(program: Program, facts: Facts, weights_sha256: str | None = None) -> str:
@@ -195,7 +192,6 @@ def _description(program: Program, facts: Facts, strings: Strings, separate: boo
         "version": strings(facts.version),
         "target": strings(facts.target),
         "features": strings(" ".join(facts.features)),
-        "manifest_sha256": strings(facts.manifest_sha256),
         "arena_bytes": whole(program.arena_bytes),
         "workspace_bytes": whole(program.workspace_bytes),
         "weight_bytes": whole(program.constant_bytes),

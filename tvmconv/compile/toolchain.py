@@ -117,12 +117,15 @@ class Toolchain:
             commands.append([*options, "-c", str(source), "-o", str(compiled[-1])])
         self._run(*commands)
         files = [str(path) for path in (*compiled, *objects)]
-        libraries = _ANDROID_LIBRARIES if "android" in self.triple else _LIBRARIES
-        self._run([*_LINKED, "-o", str(output), *files, *libraries])
+        self._run([*_LINKED, "-o", str(output), *files, *libraries(self.triple)])
 
     def runtime_object(self) -> bytes:
         """Object code of ``runtime.c``, which is the same for every model; compiled once."""
         return _runtime_object(self)
+
+    def share(self, output: str, objects: Sequence[str]) -> None:
+        """Make a shared object whose missing symbols are those of the process that loads it."""
+        self._run(["-shared", "-o", output, *objects])
 
     def program(self, source: Path, output: Path) -> None:
         """Compile a C file into a program that may open models."""
@@ -157,6 +160,11 @@ class Toolchain:
                 raise ArtifactError(
                     f"linking with {shlex.join(self.driver)!r} failed:\n{text.strip()[-2000:]}"
                 )
+
+
+def libraries(triple: str) -> tuple[str, ...]:
+    """Options of the linker for the libraries of the system that models need."""
+    return _ANDROID_LIBRARIES if "android" in triple else _LIBRARIES
 
 
 def usual_driver(triple: str) -> str:

@@ -256,7 +256,7 @@ def _lock(descriptor: int, *, unsupported: bool = False) -> bool:
     return True
 
 
-def write_all(descriptor: int, data: bytes | memoryview) -> None:
+def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
     """Write all bytes to an open file."""
     view = memoryview(data)
     while view:

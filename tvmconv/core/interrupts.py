@@ -5,24 +5,34 @@ functions into tables for good. A pass or a callback of TVM that is left in the 
 C++ code that knows nothing of ``KeyboardInterrupt``. While such work runs in the main thread the
 signal is only noted; its handler, Python's or the program's own, is called at the next
 :func:`checkpoint` or at the end.
+
+The prover Z3, a part of TVM's compiler library that schedules ask about bounds of loops, takes
+the signal for itself while it works (``signal(SIGINT, ...)`` in C): it would give up its proof,
+so that other code comes out, and nobody would hear of the signal. The library is kept from that.
 """
 
 from __future__ import annotations
 
+import ctypes
 import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, suppress
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 from typing import Any
 
+from .linkage import redirect
+
 Handler = Callable[[int, FrameType | None], Any]
 
 # packages that are imported whole
 _PACKAGES = ("tvmconv", "tvm", "tvm_ffi")
+
+# the compiler library, and the module of TVM that loads it
+_COMPILER, _LOADS_COMPILER = "libtvm_compiler.so", "tvm.base"
 
 
 class Stopped(Exception):
@@ -130,6 +140,8 @@ class _WholeLoader(Loader):
             return
         with uninterrupted():
             self._loader.exec_module(module)
+            if module.__name__ == _LOADS_COMPILER:
+                _keep_signal()
             _executed[module.__name__] = module
         # not reached where the signal's exception comes out of the guard: the import system
         # then forgets the module, and the next import must not run its code again
@@ -156,6 +168,19 @@ class _WholeImports(MetaPathFinder):
 
 
 def guard_imports() -> None:
-    """Let nobody's import of TVM be interrupted halfway from now on."""
+    """Let nobody's import of TVM be interrupted halfway from now on, and Z3 take no signal."""
     if not any(isinstance(finder, _WholeImports) for finder in sys.meta_path):
         sys.meta_path.insert(0, _WholeImports())
+    if _LOADS_COMPILER in sys.modules:
+        _keep_signal()
+
+
+def _keep_signal() -> None:
+    """Have the compiler library call ``abs`` where it would call ``signal``, as Z3 alone does.
+
+    Z3 has no other switch that TVM lets through. It is given the signal's number for the handler
+    that was there before, and gives it back in the same way when it is done.
+    """
+    # where the library cannot be changed, Z3 goes on as it does in every other program
+    with suppress(OSError):
+        redirect(_COMPILER, "signal", ctypes.CDLL(None).abs)

@@ -133,7 +133,7 @@ class EtaModel:
         moved = size_in * (2 + passes) + size_out * (1 + 3 * pack.channels)
         memory = _MEMORY_SHARE * machine.rates.memory
         near = size_in + size_out < machine.l3_bytes / 4
-        rate = _L3_SHARE * machine.rates.l3 if near else memory
+        rate = _L3_SHARE * machine.rates.l3 if near and machine.rates.l3 else memory
         spilled = moved if size_in + size_out > machine.l2_bytes / 2 else 0
         cores = machine.cores
         return {

@@ -8,7 +8,7 @@ a sentence instead of a signal.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +116,16 @@ class Code:
         """The TVM module, for a linker or ``relax.build``; what they make is its owner's to run."""
         return self._module
 
-    def export_library(self, path: str | Path) -> None:
-        """Write a shared object, for a device that checks it by itself."""
-        self._module.export_library(str(path))
+    def export_library(
+        self, path: str | Path, link: Callable[[str, Sequence[str]], object]
+    ) -> None:
+        """Write a shared object, for a device that checks it by itself.
+
+        Parameters
+        ----------
+        path
+            Of the shared object.
+        link
+            Makes it of object files for the machine.
+        """
+        self._module.export_library(str(path), fcompile=link)

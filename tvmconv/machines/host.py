@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
 from dataclasses import replace
 from pathlib import Path
 
 from tvmconv.core.errors import TargetError
+from tvmconv.machines.hwcap import arm_features
 from tvmconv.machines.presets import MACHINES
 from tvmconv.machines.record import Machine
 
@@ -43,12 +45,18 @@ def _hidden_features(flags: frozenset[str]) -> frozenset[str]:
 
 
 def _cpu_flags() -> frozenset[str]:
+    if _is_arm():
+        return arm_features()
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         return frozenset()
-    flags = next((line for line in text.splitlines() if line.startswith(("flags", "Features"))), "")
+    flags = next((line for line in text.splitlines() if line.startswith("flags")), "")
     return frozenset(flags.partition(":")[2].split())
+
+
+def _is_arm() -> bool:
+    return platform.machine() == "aarch64"
 
 
 def host_cores() -> int:
@@ -57,8 +65,10 @@ def host_cores() -> int:
 
 
 def host_model() -> str:
-    """The processor's name as the operating system gives it."""
+    """The processor's name as the operating system gives it; of a computer of Arm its own."""
     try:
+        if _is_arm():
+            return Path("/proc/device-tree/model").read_text().strip("\0\n") or "unknown"
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return "unknown"
@@ -101,7 +111,10 @@ def native_machine(mcpu: str | None = None) -> Machine:
 
 
 def _host_caches() -> dict[int, int]:
-    """Level -> bytes of the data or unified caches that CPU 0 sees."""
+    """Level -> bytes of the data or unified caches that CPU 0 sees.
+
+    Of a second-level cache that Arm's cores share, the part of one, as in the shipped records.
+    """
     sizes: dict[int, int] = {}
     units = {"K": 1024, "M": 1024**2, "G": 1024**3}
     for entry in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
@@ -109,8 +122,15 @@ def _host_caches() -> dict[int, int]:
             kind = (entry / "type").read_text().strip()
             level = int((entry / "level").read_text())
             size = (entry / "size").read_text().strip()
+            sharers = _count((entry / "shared_cpu_list").read_text()) if _is_arm() else 1
         except (OSError, ValueError):
             continue
         if kind != "Instruction" and size[-1:] in units:
-            sizes[level] = int(size[:-1]) * units[size[-1]]
+            sizes[level] = int(size[:-1]) * units[size[-1]] // (sharers if level == 2 else 1)
     return sizes
+
+
+def _count(cpus: str) -> int:
+    """How many CPUs a list such as ``0-3,6`` names."""
+    ranges = [part.partition("-") for part in cpus.strip().split(",")]
+    return sum(int(last or first) - int(first) + 1 for first, _, last in ranges)

@@ -62,7 +62,7 @@ class _Description(Structure):
         ("inputs", POINTER(_Tensor)),
         ("outputs", POINTER(_Tensor)),
         ("layers", POINTER(_Layer)),
-        *((name, c_char_p) for name in ("name", "version", "target", "features", "manifest")),
+        *((name, c_char_p) for name in ("name", "version", "target", "features")),
         ("arena_bytes", c_uint64),
         ("workspace_bytes", c_uint64),
         ("weight_bytes", c_uint64),

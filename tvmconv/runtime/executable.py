@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..core.arguments import shown, whole
 from ..core.errors import InputError
+from ..core.interrupts import uninterrupted
 from ..core.tensor import TensorInfo
 from . import forks
 from .arguments import Parameters
@@ -162,8 +163,12 @@ class Executable(ABC):
         self._ready().prepare()
 
     def _ready(self) -> Runner:
-        if self._runner is None:
-            with self._lock:
-                if self._runner is None:
-                    self._runner = self._start()
-        return self._runner
+        return self._runner or self._started()
+
+    # an exception on the way into or out of the lock would leave it held
+    @uninterrupted()
+    def _started(self) -> Runner:
+        with self._lock:
+            if self._runner is None:
+                self._runner = self._start()
+            return self._runner

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core import files
+from ..core import blocks, files
 from ..core.errors import ArtifactError
 from . import forks
 from .binding import Code
@@ -31,7 +31,6 @@ C_SOURCES = Path(__file__).parent / "c"
 MAX_FILE_BYTES = 1 << 40
 MAX_MANIFEST_BYTES = 1 << 28
 
-_CHUNK = 1 << 20
 _MARK = b"tvmconv-manifest"
 _END = struct.Struct(f"<32sQ{len(_MARK)}s")
 
@@ -101,10 +100,8 @@ class Library:
 
     def _hash(self) -> str:
         digest = hashlib.sha256()
-        offset = 0
-        while chunk := os.pread(self._descriptor, min(_CHUNK, self.bytes - offset), offset):
+        for chunk in blocks.read_chunks(self._descriptor, self.bytes):
             digest.update(chunk)
-            offset += len(chunk)
         return digest.hexdigest()
 
     def linked(self, separate: bool | None = None) -> Linked:
@@ -127,15 +124,12 @@ class Library:
 
     def write_to(self, descriptor: int, manifest: bytes) -> None:
         """Write the shared object and a manifest behind it into another open file."""
-        offset = 0
-        while offset < self.bytes:
-            count = os.sendfile(descriptor, self._descriptor, offset, self.bytes - offset)
-            if count == 0:
-                raise ArtifactError("the library's file was truncated by another program")
-            offset += count
         packed = zlib.compress(manifest)
         end = _END.pack(hashlib.sha256(packed).digest(), len(packed), _MARK)
-        files.write_all(descriptor, packed + end)
+        content = blocks.read_chunks(self._descriptor, self.bytes)
+        blocks.write_blocks(descriptor, itertools.chain(content, (packed, end)))
+        if os.fstat(descriptor).st_size != self.bytes + len(packed) + len(end):
+            raise ArtifactError("the library's file was truncated by another program")
 
     def code(self) -> Code:
         """The model's code; loaded on first use."""

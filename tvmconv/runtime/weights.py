@@ -6,7 +6,9 @@ less the hash.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import mmap
 import os
 import struct
 from collections.abc import Iterable
@@ -96,7 +98,7 @@ def map_weights(library: Path, sha256: str, size: int, verify: bool = True) -> B
         ) from None
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
-    with os.fdopen(descriptor, "rb") as opened:
+    with os.fdopen(descriptor, "rb"):
         found = recorded_in(os.pread(descriptor, _HEADER.size, 0))
         if found is None:
             raise ArtifactError(f"{path} is no file of weights; copy it again")
@@ -111,7 +113,11 @@ def map_weights(library: Path, sha256: str, size: int, verify: bool = True) -> B
                 f"{path} has {count} bytes, expected {expected}: it was damaged or cut short; "
                 "copy it again"
             )
-        content = np.memmap(opened, np.uint8, "r").view(np.ndarray)
+        mapping = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+    # where the file is cached in huge pages; without them the advice is refused
+    with contextlib.suppress(OSError, AttributeError):
+        mapping.madvise(mmap.MADV_HUGEPAGE)
+    content = np.frombuffer(mapping, np.uint8)
     if verify and hash_of([content[_HEADER.size :]]).hex() != sha256:
         raise ArtifactError(f"{path} was damaged: its constants have another hash; copy it again")
     return content

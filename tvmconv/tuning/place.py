@@ -71,7 +71,7 @@ def make_place(
 ) -> Place:
     """This process, or the device that ``remote`` (``host``, ``port``, ``key``) names."""
     if remote:
-        return Remote(remote, modules, machine.cores)
+        return Remote(remote, modules, machine)
     return Local(modules, machine.cores, machine.last_cache_bytes)
 
 
@@ -159,10 +159,12 @@ class Remote:
 
     shared = True
 
-    def __init__(self, remote: Mapping[str, Any], modules: Sequence[Code], threads: int) -> None:
+    def __init__(
+        self, remote: Mapping[str, Any], modules: Sequence[Code], machine: Machine
+    ) -> None:
         self._remote = remote
         self._modules = modules
-        self._threads = threads
+        self._machine = machine
         self._session: Any = None
         self._functions: list[Callable[..., Any]] = []
         self._loaded: list[Module] = []
@@ -204,8 +206,10 @@ class Remote:
         """Request the device and send the kernels as shared objects."""
         if self._session is not None:
             return
+        from tvmconv.compile.toolchain import Toolchain
         from tvmconv.tvm_api.runtime import rpc
 
+        toolchain = Toolchain.find(triple=self._machine.triple)
         where = self._remote
         tracker = rpc.connect_tracker(where["host"], int(where["port"]))
         self._session = tracker.request(
@@ -214,12 +218,12 @@ class Remote:
         with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
             for number, module in enumerate(self._modules):
                 path = Path(folder) / f"candidate{number}.so"
-                module.export_library(path)
+                module.export_library(path, toolchain.share)
                 self._session.upload(str(path))
                 self._loaded.append(self._session.load_module(path.name))
                 self._functions.append(self._loaded[-1]["main"])
         configure = self._session.get_function("runtime.config_threadpool")
-        configure(1, self._threads)
+        configure(1, self._machine.cores)
 
 
 def _elapsed(call: Callable[[], None], number: int) -> float:

@@ -115,6 +115,19 @@ def check_host(machine: Machine) -> None:
     ensure_machine(machine, "a candidate", "tune on a device of that kind with --rpc-tracker")
 
 
+def check_device(machine: Machine) -> None:
+    """Refuse to tune for devices whose code nothing on this machine links.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no C compiler for them.
+    """
+    from tvmconv.compile.toolchain import Toolchain
+
+    Toolchain.find(triple=machine.triple)
+
+
 def tune(
     tasks: Sequence[Task],
     machine: Machine,

@@ -34,7 +34,6 @@ int main(void) {
     FIELD(tvmconv_description, version);
     FIELD(tvmconv_description, target);
     FIELD(tvmconv_description, features);
-    FIELD(tvmconv_description, manifest_sha256);
     FIELD(tvmconv_description, arena_bytes);
     FIELD(tvmconv_description, workspace_bytes);
     FIELD(tvmconv_description, weight_bytes);

@@ -25,7 +25,6 @@ const tvmconv_description tvmconv_this_description = {
     .version = "0",
     .target = "any",
     .features = "",
-    .manifest_sha256 = "",
     .threads = 1,
 };
 static const char *const features[] = {NULL};

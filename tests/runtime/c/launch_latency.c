@@ -3,11 +3,13 @@
  *     R=tvmconv/runtime/c T=tests/runtime/c
  *     cc -O2 -fPIC -shared -I$R -o toy.so $T/model.c $T/kernels.c $R/runtime.c -lpthread -ldl
  *     cc -O2 -fopenmp -I$R -o latency $T/launch_latency.c -ldl
- *     TVM_NUM_THREADS=2 TVM_BIND_THREADS=0 TVM_THREAD_POOL_SPIN_COUNT=10000 \
- *         ./latency 2 libtvm_runtime.so toy.so ...
+ *     for pool in serial openmp libtvm_runtime.so ./toy.so; do
+ *         TVM_NUM_THREADS=2 TVM_BIND_THREADS=0 ./latency 2 $pool
+ *     done
  *
  * Prints, for each pool, kernel and pause between kernels, the least and the median time of a
- * launch. Contenders take turns, so that what else the machine does falls on all of them.
+ * launch. Contenders of one process take turns, so that what else the machine does falls on all of
+ * them; but idle threads of TVM's pool poll for long, and take the CPUs from those beside them.
  * -DTVMCONV_SPIN_NANOSECONDS=... makes models that poll for another time. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,10 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tvmconv.h"
 
-enum { ROUNDS = 20, LAUNCHES = 50, MOST = 16 };
+enum { ROUNDS = 20, LAUNCHES = 50, WARM_UP = 5, MOST = 16 };
 
 typedef struct {
     const char *name;
@@ -87,18 +90,23 @@ static int ascending(const void *a, const void *b) {
 
 int main(int count, char **arguments) {
     static int64_t times[MOST][ROUNDS * LAUNCHES];
-    static const int64_t works[] = {0, 20000}, pauses[] = {0, 20000, 100000};
-    contender all[MOST] = {{"serial", serial, NULL},
-                           {"openmp", tvmconv_openmp_parallel_for, NULL}};
-    int contenders = 2;
+    static const int64_t works[] = {0, 20000, 1000000};
+    static const int64_t pauses[] = {0, 20000, 100000, 500000};
+    contender all[MOST];
+    int contenders = 0;
     if (count < 2) return 2;
     threads = atoi(arguments[1]);
     for (int i = 2; i < count && contenders < MOST; ++i) {
-        void *library = dlopen(arguments[i], RTLD_NOW), *launch;
+        contender *one = &all[contenders++];
+        *one = (contender){arguments[i], serial, NULL};
+        if (!strcmp(one->name, "serial")) continue;
+        if (!strcmp(one->name, "openmp")) {
+            one->parallel_for = tvmconv_openmp_parallel_for;
+            continue;
+        }
+        void *library = dlopen(one->name, RTLD_NOW), *launch;
         if (library == NULL) return fprintf(stderr, "%s\n", dlerror()), 1;
         const tvmconv_model *model = dlsym(library, "tvmconv_model");
-        contender *one = &all[contenders++];
-        one->name = arguments[i];
         if (model) {
             tvmconv_pool *pool;
             if (model->pool_create(threads, &pool)) return 1;
@@ -114,14 +122,16 @@ int main(int count, char **arguments) {
         for (size_t p = 0; p < sizeof pauses / sizeof *pauses; ++p) {
             work_nanoseconds = works[w];
             for (int round = 0; round < ROUNDS; ++round)
-                for (int c = 0; c < contenders; ++c)
-                    for (int i = 0; i < LAUNCHES; ++i) {
+                for (int c = 0; c < contenders; ++c) {
+                    usleep(5000); /* for the workers of the one before to fall asleep */
+                    for (int i = -WARM_UP; i < LAUNCHES; ++i) {
                         int64_t start = now(), end = start + pauses[p];
                         while (now() < end) continue;
                         start = now();
                         all[c].parallel_for(all[c].context, threads, part, NULL);
-                        times[c][round * LAUNCHES + i] = now() - start;
+                        if (i >= 0) times[c][round * LAUNCHES + i] = now() - start;
                     }
+                }
             for (int c = 0; c < contenders; ++c) {
                 int n = ROUNDS * LAUNCHES;
                 qsort(times[c], (size_t)n, sizeof **times, ascending);

@@ -51,7 +51,6 @@ const tvmconv_description tvmconv_this_description = {
     .version = "0",
     .target = "toy-machine",
     .features = "",
-    .manifest_sha256 = "",
     .arena_bytes = TOY_ARENA,
     .workspace_bytes = 2 * BIAS_BYTES,
     .weight_bytes = BIAS_BYTES,

@@ -31,7 +31,9 @@ typedef struct {
     int32_t index;
     tvmconv_pool *pool;
     pthread_t thread;
-#ifndef TVMCONV_FUTEX
+#ifdef TVMCONV_FUTEX
+    pid_t id;
+#else
     pthread_mutex_t mutex;
     pthread_cond_t changed;
 #endif
@@ -89,6 +91,25 @@ static void sleep_while(worker *one, uint32_t value) {
 }
 
 static void wake(worker *one) { syscall(SYS_futex, &one->word, WAKE_PRIVATE, 1, NULL, NULL, 0); }
+
+/* Wakes a worker for a job on another CPU than this one, which the caller keeps busy. The system
+ * means to do so, but in a virtual machine it takes an idle CPU for one that is not there, and the
+ * worker waits here until its caller has done all parts. Where anything fails it is woken as ever. */
+static void wake_for_job(worker *one) {
+    enum { BITS = 8 * sizeof(unsigned long), LONGS = 16 };
+    unsigned long allowed[LONGS], elsewhere[LONGS] = {0}, any = 0;
+    unsigned here = 0;
+    long bytes = syscall(SYS_sched_getaffinity, one->id, sizeof allowed, allowed);
+    if (bytes > 0 && !syscall(SYS_getcpu, &here, NULL, NULL)) {
+        for (unsigned i = 0; i < (size_t)bytes / sizeof *allowed; ++i) {
+            elsewhere[i] = i == here / BITS ? allowed[i] & ~(1ul << here % BITS) : allowed[i];
+            any |= elsewhere[i];
+        }
+        any = any && !syscall(SYS_sched_setaffinity, one->id, (size_t)bytes, elsewhere);
+    }
+    wake(one);
+    if (any) syscall(SYS_sched_setaffinity, one->id, (size_t)bytes, allowed);
+}
 #else
 static void sleep_while(worker *one, uint32_t value) {
     pthread_mutex_lock(&one->mutex);
@@ -102,6 +123,8 @@ static void wake(worker *one) {
     pthread_cond_signal(&one->changed);
     pthread_mutex_unlock(&one->mutex);
 }
+
+static void wake_for_job(worker *one) { wake(one); }
 #endif
 
 static void relax(void) {
@@ -139,6 +162,9 @@ static int32_t run_parts(const tvmconv_pool *pool, int32_t first) {
 
 static void *work(void *argument) {
     worker *self = argument;
+#ifdef TVMCONV_FUTEX
+    self->id = (pid_t)syscall(SYS_gettid);
+#endif
     touch_thread_locals();
     for (;;) {
         uint32_t word = poll_while(self, IDLE);
@@ -214,7 +240,8 @@ int32_t tvmconv_pool_parallel_for(void *context, int32_t count, tvmconv_task tas
     pool->argument = argument;
     for (int32_t i = 1; i < used; ++i) {
         worker *one = &pool->workers[i];
-        if (__atomic_exchange_n(&one->word, POSTED, __ATOMIC_ACQ_REL) == ASLEEP) wake(one);
+        if (__atomic_exchange_n(&one->word, POSTED, __ATOMIC_ACQ_REL) == ASLEEP)
+            wake_for_job(one);
     }
     int32_t status = run_parts(pool, 0);
     for (int32_t i = 1; i < used; ++i) {

@@ -197,6 +197,8 @@ static tvmconv_state *map_state(const tvmconv_description *model, int32_t thread
     uint64_t slice = aligned(model->workspace_bytes, ALIGNMENT);
     uint64_t all = arena + (uint64_t)threads * slice + sizeof(tvmconv_state);
     uint64_t room = all < HUGE_PAGE ? 0 : HUGE_PAGE;
+    /* one fault for a last huge page that is half used, not hundreds for what is used of it */
+    if (room && all % HUGE_PAGE >= HUGE_PAGE / 2) all = aligned(all, HUGE_PAGE);
     if (all + room > SIZE_MAX) return NULL;
     char *mapping = mmap(NULL, (size_t)(all + room), PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -318,6 +320,10 @@ static void map_constants(tvmconv_state *state) {
                           : state->weights_mapping == NULL))
         return;
     start -= start % page;
+#ifdef MADV_HUGEPAGE
+    /* where the file is cached in huge pages, or not yet, as tvmconv's own saving leaves it */
+    madvise((void *)start, end - start, MADV_HUGEPAGE);
+#endif
     madvise((void *)start, end - start, populate_read);
 #endif
 }

@@ -80,7 +80,6 @@ typedef struct tvmconv_description {
     const char *version;         /* of tvmconv */
     const char *target;          /* the machine's name, "x86-64-v3" */
     const char *features;        /* what the processor must have, "avx2 fma" */
-    const char *manifest_sha256; /* of the manifest that belongs to this code; "" if none */
     uint64_t arena_bytes;        /* activation memory of a state */
     uint64_t workspace_bytes;    /* scratch memory of a state for each thread: the most that is
                                   * taken at a time, each piece rounded up to 64 bytes */

@@ -20,8 +20,10 @@ class Module(Protocol):
     def write_to_file(self, file_name: str, fmt: str) -> object:
         """Write the code alone: ``o`` for an object file."""
 
-    def export_library(self, file_name: str) -> object:
-        """Write a shared object."""
+    def export_library(
+        self, file_name: str, *, fcompile: Callable[[str, Sequence[str]], object]
+    ) -> object:
+        """Write a shared object, which ``fcompile`` makes of object files."""
 
     def time_evaluator(
         self, func_name: str, dev: object, number: int = 10, repeat: int = 1, f_preproc: str = ""

@@ -1,0 +1,138 @@
+"""Suites, random layers and whole networks on emulated processors; long, hence slow."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tvmconv
+from examples.networks import mobilenet, resnet
+from tests.emulation import Core, each_core, needs_arm, relative_errors, run_model
+from tests.networks.compare import TOLERANCE, onnxruntime_outputs, random_inputs
+from tests.strategies import CHANNELS
+from tvmconv.bench import suites
+from tvmconv.core.datatypes import FLOAT32
+from tvmconv.core.epilogue_op import parse_step
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.kernels.kernel import Kernel, make_kernel
+from tvmconv.machines.record import Machine
+from tvmconv.selection.select import select
+from tvmconv.tuning.candidate import error_limit
+
+pytestmark = [pytest.mark.slow, needs_arm]
+_RANDOM_LAYERS = 500
+_AT_A_TIME = 50
+_EPILOGUES = (
+    "",
+    "bias",
+    "bias+relu",
+    "bias+add+relu",
+    "relu+add",
+    "bias+clip(-0.5,6)",
+    "bias+sigmoid",
+    "add+hardswish",
+    "leakyrelu(0.25)",
+    "bias+tanh",
+)
+_CONVOLUTION_SUITES = [name for name in suites.names() if name != "sgemm"]
+
+
+def check(kernels: list[Kernel], core: Core, folder: Path) -> None:
+    """All errors are within those that a kernel may have; lists all that are not."""
+    errors = relative_errors(kernels, core, folder)
+    wrong = [
+        f"{kernel.algorithm} {kernel.workload} {kernel.config}: {error:.3g}"
+        for kernel, error in zip(kernels, errors, strict=True)
+        if not error <= error_limit(kernel)
+    ]
+    print(f"{len(kernels) - len(wrong)} right, {len(wrong)} wrong, worst {max(errors):.3g}")
+    assert not wrong, "\n".join(wrong)
+
+
+def every_algorithm(workload: Conv2dWorkload, machine: Machine) -> list[Kernel]:
+    """The default kernel of each algorithm that takes a layer."""
+    return [
+        make_kernel(workload, machine, name)
+        for name in registry.names()
+        if registry.algorithm(name).unsupported(workload, machine) is None
+    ]
+
+
+def random_layers(count: int) -> list[Conv2dWorkload]:
+    """Dense, grouped, depthwise and first layers of any size; the same ones in every run."""
+    generator = random.Random(1)
+    return [_random_layer(generator) for _ in range(count)]
+
+
+def _random_layer(generator: random.Random) -> Conv2dWorkload:
+    pick = generator.choice
+    kind = pick(("3x3", "dense", "dense", "grouped", "depthwise", "first"))
+    groups = {"grouped": pick((2, 3, 4)), "depthwise": pick(CHANNELS)}.get(kind, 1)
+    channels = 1 if kind == "depthwise" else pick((1, 3, 4)) if kind == "first" else pick(CHANNELS)
+    outputs = 1 if kind == "depthwise" else pick(CHANNELS)
+    small = kind == "3x3"
+    kernel = [3 if small else pick((1, 1, 2, 3, 3, 4, 5, 7)) for _ in "hw"]
+    dilation = [1 if small else pick((1, 1, 2)) for _ in "hw"]
+    span = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    pads = [generator.randrange(s) for s in (*span, *span)]
+    least = [max(1, s - pads[i] - pads[i + 2]) for i, s in enumerate(span)]
+    size = [generator.randint(low, low + 24) for low in least]
+    return Conv2dWorkload(
+        batch=pick((1, 1, 2)),
+        in_channels=groups * channels,
+        in_height=size[0],
+        in_width=size[1],
+        out_channels=groups * outputs,
+        kernel_h=kernel[0],
+        kernel_w=kernel[1],
+        stride_h=1 if small else pick((1, 1, 2, 3)),
+        stride_w=1 if small else pick((1, 1, 2, 3)),
+        pad_top=pads[0],
+        pad_left=pads[1],
+        pad_bottom=pads[2],
+        pad_right=pads[3],
+        dilation_h=dilation[0],
+        dilation_w=dilation[1],
+        groups=groups,
+        data_layout="NCHW" if kind == "first" else "NCHWc",
+        epilogue=tuple(parse_step(step) for step in pick(_EPILOGUES).split("+") if step),
+    )
+
+
+@each_core
+@pytest.mark.parametrize("part", range(_RANDOM_LAYERS // _AT_A_TIME))
+def test_random_layers(core: Core, part: int, tmp_path: Path) -> None:
+    layers = random_layers(_RANDOM_LAYERS)[part * _AT_A_TIME :][:_AT_A_TIME]
+    assert len(layers) == _AT_A_TIME
+    kernels = [kernel for layer in layers for kernel in every_algorithm(layer, core.machine)]
+    check(kernels, core, tmp_path)
+
+
+@each_core
+@pytest.mark.parametrize("suite", _CONVOLUTION_SUITES)
+def test_layers_of_a_suite(core: Core, suite: str, tmp_path: Path) -> None:
+    """As a network would compute them."""
+    kernels = []
+    for layer in suites.load(suite):
+        workload = layer.workload
+        if workload.types == FLOAT32:
+            chosen = select(workload, core.machine).chosen
+            kernels.append(make_kernel(workload, core.machine, chosen.algorithm, chosen.config))
+    check(kernels, core, tmp_path)
+
+
+@each_core
+@pytest.mark.parametrize("network", [resnet.resnet18, mobilenet.mobilenet_v2])
+def test_networks(core: Core, network, tmp_path: Path) -> None:
+    model = network()
+    inputs = random_inputs(model)
+    built = tvmconv.build(model, core.machine, log="none")
+    results = run_model(built, tmp_path, *inputs.values(), options=core.options)
+    for actual, expected in zip(results, onnxruntime_outputs(model, inputs).values(), strict=True):
+        error = np.abs(actual - expected).max() / np.abs(expected).max()
+        print(f"{model.graph.name}: {error:.3g}")
+        assert error <= TOLERANCE
