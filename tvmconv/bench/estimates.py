@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tvmconv.bench.cases import write_layer_case, write_model_case
+from tvmconv.bench.emulated_peers import EmulatedPeer, emulated_peers
 from tvmconv.bench.peers import PEERS
 from tvmconv.bench.plan import Plan
 from tvmconv.bench.result import OWN
+from tvmconv.bench.rounds import write_reference
 from tvmconv.bench.suites import Layer
 from tvmconv.bench.variants import Variant, chosen_kernel, parse_variants
+from tvmconv.bench.worker_process import Contender
 from tvmconv.core.errors import ConfigError, InputError
 from tvmconv.estimation.cores import Core, core_of
-from tvmconv.estimation.estimate import Cost, described_method, estimate_model
+from tvmconv.estimation.estimate import Cost, described_method, estimate_model, section_costs
 from tvmconv.estimation.kernels import estimate_kernels
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.record import Machine
@@ -90,8 +95,6 @@ def estimate_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> R
         raise InputError("estimates are of one thread; leave out --threads")
     if plan.products:
         raise InputError(f"--estimate takes convolutions and models, not {plan.products[0].name}")
-    if plan.peers not in ((), tuple(PEERS)):
-        raise InputError(f"{plan.peers[0]} cannot be estimated; leave out --peers")
     extras = plan.extras
     if extras.stages or extras.cold_bytes or extras.memory or extras.load or plan.relax_pass:
         raise InputError(
@@ -99,12 +102,14 @@ def estimate_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> R
             "--relax-pass"
         )
     machine = resolve_machine(plan.target, 1)
-    core = core_of(machine)
-    entries = [*_layers(plan, machine, tell), *_models(plan, machine, tell)]
-    return estimates_report(entries, core)
+    peers = emulated_peers(plan, machine)
+    entries = [*_layers(plan, machine, peers, tell), *_models(plan, machine, peers, tell)]
+    return estimates_report(entries, core_of(machine))
 
 
-def _layers(plan: Plan, machine: Machine, tell: Callable[[str], None]) -> Iterator[Entry]:
+def _layers(
+    plan: Plan, machine: Machine, peers: Sequence[EmulatedPeer], tell: Callable[[str], None]
+) -> Iterator[Entry]:
     workloads = [layer.workload for layer in plan.layers]
     variants = parse_variants(plan.algorithms, workloads, machine) if workloads else ()
     for layer in plan.layers:
@@ -116,6 +121,11 @@ def _layers(plan: Plan, machine: Machine, tell: Callable[[str], None]) -> Iterat
             yield _entry(layer, label, costs[kernel], f"{kernel.algorithm} ({kernel.config})")
         for label, reason in refused:
             yield _entry(layer, label, None, reason)
+        if peers:
+            with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+                write_layer_case(Path(folder), layer.workload)
+                for label, cost, info in _beside(peers, Path(folder)):
+                    yield _entry(layer, label, cost, info)
         best = min(costs, key=lambda kernel: costs[kernel].cycles)
         cycles = costs[best].cycles
         tell(f"{layer.name}: least {cycles:,.0f} cycles estimated, {best.algorithm}")
@@ -142,7 +152,9 @@ def _entry(layer: Layer, label: str, cost: Cost | None, info: str) -> Entry:
     return Entry(layer.name, layer.count, str(workload), workload.flops, label, cost, info)
 
 
-def _models(plan: Plan, machine: Machine, tell: Callable[[str], None]) -> Iterator[Entry]:
+def _models(
+    plan: Plan, machine: Machine, peers: Sequence[EmulatedPeer], tell: Callable[[str], None]
+) -> Iterator[Entry]:
     import tvmconv
 
     names = [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
@@ -158,7 +170,31 @@ def _models(plan: Plan, machine: Machine, tell: Callable[[str], None]) -> Iterat
             )
             cost = estimate_model(model.save(Path(folder) / "model.so")).total
         yield Entry(path.stem, 1, "", 0, OWN, cost)
+        if peers:
+            with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+                write_model_case(Path(folder), path, plan.shapes, plan.fold_budget)
+                write_reference(_reference(plan), Path(folder))
+                for label, found, info in _beside(peers, Path(folder)):
+                    yield Entry(path.stem, 1, "", 0, label, found, info)
         tell(f"{path.stem}: {cost.cycles:,.0f} cycles estimated")
+
+
+def _reference(plan: Plan) -> Contender:
+    """onnxruntime on this processor, whatever emulated interpreter the peers have."""
+    python = plan.pythons.get("onnxruntime") or sys.executable
+    return Contender("reference", PEERS["onnxruntime"].module, python)
+
+
+def _beside(peers: Sequence[EmulatedPeer], folder: Path) -> Iterator[tuple[str, Cost | None, str]]:
+    """Label, cost and version of each peer on a case, or why it has no cost."""
+    for peer in peers:
+        found = peer.count(folder)
+        if found.section is None:
+            yield peer.peer.name, None, f"{found.status}: {found.message}"
+            continue
+        machine = peer.machine
+        (cost,) = section_costs([found.section], core_of(machine), machine.triple)
+        yield peer.peer.name, cost, f"{found.version}, error {found.error:.0e}"
 
 
 def estimates_report(entries: list[Entry], core: Core) -> Report:

@@ -18,6 +18,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
+# the variable with the command that emulates this process, where it is emulated
+EMULATOR = "TVMCONV_EMULATOR"
+
 
 class Unsupported(Exception):
     """The peer, or its adapter, cannot express this case; the message says what."""

@@ -6,6 +6,8 @@ installs software and uploads usage data.
 
 from __future__ import annotations
 
+import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import Array, Case, Session
+from .case import EMULATOR, Array, Case, Session
 
 _CONVERT = "import sys, _tools; _tools.mnnconvert(sys.argv)"
 
@@ -37,9 +39,11 @@ def prepare(case: Case, threads: int) -> Session:
 def export(case: Case, threads: int) -> dict[str, Any]:
     """MNN's own format."""
     path = case.folder / "model.mnn"
+    # a program of another processor cannot be started as it is
+    emulator = shlex.split(os.environ.get(EMULATOR, ""))
     arguments = ["-f", "ONNX", "--modelFile", str(case.onnx), "--MNNModel", str(path)]
     subprocess.run(
-        [sys.executable, "-c", _CONVERT, *arguments, "--bizCode", "bench"],
+        [*emulator, sys.executable, "-c", _CONVERT, *arguments, "--bizCode", "bench"],
         check=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -9,6 +9,7 @@ Requests and answers::
     {"do": "time", "seconds": s, "calls": n,          {"samples": [seconds of calls],
      "slot": NAME, "stage": NAME or null,              "wall_seconds": t, "cpu_seconds": t}
      "cache_bytes": n, "warm": bool}
+    {"do": "count", "folder": F, "section": n}        {"error": e}
     {"do": "drop", "slot": NAME}                      {}
     anything that fails                               {"failure": "..."}, {"unsupported": "..."},
                                                       or {"absent": "..."} without the library
@@ -88,6 +89,7 @@ class Worker:
             "time": self.time,
             "export": self.export,
             "load": self.load,
+            "count": self.count,
             "drop": self.drop,
         }
         unsupported = load_sibling("case").Unsupported
@@ -109,22 +111,8 @@ class Worker:
         self, folder: str, options: dict[str, Any], write: str | None, slot: str = ""
     ) -> dict[str, Any]:
         """Build a case and check its outputs against the reference."""
-        import numpy as np
-
-        case_module = load_sibling("case")
-        memory = load_sibling("memory")
         self.drop(slot)
-        path = Path(folder)
-        session = self.adapter.prepare(case_module.read_case(path, options), self.threads)
-        growth = memory.Growth() if options.get("memory") else None
-        session.run()
-        facts = {**session.facts, "call_bytes": growth.peak()} if growth else session.facts
-        outputs = session.outputs()
-        error = None
-        if write:
-            np.savez(write, **outputs)
-        elif outputs:
-            error = case_module.relative_error(outputs, case_module.read_reference(path))
+        session, facts, error = self._checked(Path(folder), options, write)
         start = time.perf_counter()
         session.run()
         first = time.perf_counter() - start
@@ -134,10 +122,37 @@ class Worker:
             "info": session.info,
             "first_seconds": first,
             "operations": session.operations,
-            "facts": dict(facts),
+            "facts": facts,
             "stages": list(session.stages),
             "warms": session.warm is not None,
         }
+
+    def _checked(
+        self, path: Path, options: dict[str, Any], write: str | None = None
+    ) -> tuple[Any, dict[str, Any], float | None]:
+        """A case after its first call, with facts, and the error of its outputs."""
+        import numpy as np
+
+        case_module = load_sibling("case")
+        session = self.adapter.prepare(case_module.read_case(path, options), self.threads)
+        growth = load_sibling("memory").Growth() if options.get("memory") else None
+        session.run()
+        facts = dict(session.facts)
+        if growth:
+            facts["call_bytes"] = growth.peak()
+        outputs = session.outputs()
+        error = None
+        if write:
+            np.savez(write, **outputs)
+        elif outputs:
+            error = case_module.relative_error(outputs, case_module.read_reference(path))
+        return session, facts, error
+
+    def count(self, folder: str, section: int) -> dict[str, Any]:
+        """Check a case and call it in a section of the plugin that counts, see ``counted.py``."""
+        session, _, error = self._checked(Path(folder), {})
+        load_sibling("counted").call(session.run, section)
+        return {"error": error}
 
     def export(self, folder: str, options: dict[str, Any]) -> dict[str, Any]:
         """Write the file that the library loads."""
