@@ -94,7 +94,8 @@ def check_kernels(
     objects = compile_objects(tvm.IRModule(functions), machine, program)
     features = required_features(machine)
     program = replace(program, workspace_bytes=max(objects.workspace.values(), default=0))
-    facts = Facts("kernels", "0", machine.name, features, machine.cores)
+    exact = machine.exact_vector_bits
+    facts = Facts("kernels", "0", machine.name, features, machine.cores, exact)
     path = folder / "kernels.so"
     with path.open("wb") as file:
         CompiledProgram(program, objects, facts, machine).file().write_to(file.fileno(), b"")

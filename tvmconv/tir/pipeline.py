@@ -7,6 +7,8 @@ of the build and changed no time), and with those of this package in between.
 
 from __future__ import annotations
 
+import threading
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -31,6 +33,7 @@ PIPELINE = "tvmconv"
 BARE = "tvmconv.bare"
 _DRAFT = "tvmconv.draft"
 _DRAFT_LEVEL = 1
+_OPTIONS = threading.Lock()
 
 
 def register() -> str:
@@ -61,7 +64,9 @@ def compile_function(
     if draft:
         pipeline, options = _DRAFT, {**options, "opt-level": _DRAFT_LEVEL}
     target = tvm.target.Target(options)
-    return Code(tvm.tirx.build(function, target=target, pipeline=pipeline), machine)
+    # TVM sets options of LLVM for the whole process, and refuses them to a second thread
+    with _OPTIONS if "cl-opt" in options else nullcontext():
+        return Code(tvm.tirx.build(function, target=target, pipeline=pipeline), machine)
 
 
 def loop_passes() -> list[Any]:
