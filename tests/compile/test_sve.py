@@ -18,9 +18,8 @@ LENGTHS = (128, 256, 512, 1024, 2048)
 
 
 def emulated(bits: int) -> tuple[str, str]:
-    """Options of qemu for a processor with vectors of one length."""
-    longer = f",sve{2 * bits}=off" if bits < max(LENGTHS) else ""
-    return "-cpu", f"max,sve{bits}=on{longer}"
+    """Options of qemu for a program with vectors of one length, which is 512 by default."""
+    return "-cpu", f"max,sve-max-vq={bits // 128},sve-default-vector-length={bits // 8}"
 
 
 @needs_arm
