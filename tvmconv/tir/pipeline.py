@@ -20,6 +20,7 @@ from tvmconv.tir.by_lane import ByLane, marked_lanes
 from tvmconv.tir.lets import SpillLets
 from tvmconv.tir.prefetch_results import PrefetchResults
 from tvmconv.tir.prefetch_streams import PrefetchStreams
+from tvmconv.tir.segments import Segments
 from tvmconv.tir.share_lanes import ShareLaneVariables
 from tvmconv.tir.specialise import Specialise
 from tvmconv.tir.stack import KeepOnStack
@@ -112,6 +113,7 @@ def statement_passes() -> list[Any]:
         SpillLets(),  # after VectorizeLoop: a buffer holds a whole vector
         KeepOnStack(),  # after StorageRewrite, which makes allocations anew
         RecordWorkspace(),  # counts what is not on the stack
+        Segments(),  # the last: few passes take vectors of unknown length
         tir.VerifyMemory(),
     ]
 
