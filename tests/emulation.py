@@ -76,9 +76,12 @@ class _Layout:
 
 
 def check_kernels(
-    kernels: Sequence[Kernel], machine: Machine, folder: Path, options: Sequence[str] = ()
+    kernels: Sequence[Kernel], machine: Machine, folder: Path, *processors: Sequence[str]
 ) -> None:
-    """Call kernels of one machine, linked into one model, and compare with float64."""
+    """Call kernels of one machine, linked into one model, and compare with float64.
+
+    It is called once for each processor, which options of qemu name; by default for one.
+    """
     layout = _Layout([], [], {}, {})
     operands = [conv_arrays(kernel.workload) for kernel in kernels]
     functions = {}
@@ -99,6 +102,7 @@ def check_kernels(
     path = folder / "kernels.so"
     with path.open("wb") as file:
         CompiledProgram(program, objects, facts, machine).file().write_to(file.fileno(), b"")
-    results = run_emulated(path, machine.triple, *infos, layout.inputs, options)
-    for kernel, arrays, actual in zip(kernels, operands, results, strict=True):
-        assert_close(kernel, *differences(kernel, arrays, actual))
+    for options in processors or ((),):
+        results = run_emulated(path, machine.triple, *infos, layout.inputs, options)
+        for kernel, arrays, actual in zip(kernels, operands, results, strict=True):
+            assert_close(kernel, *differences(kernel, arrays, actual))

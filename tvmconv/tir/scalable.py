@@ -156,9 +156,7 @@ class Pixels:
         found = self._lane(tirx.Broadcast(scalar, SEGMENT), tests)
         if found is not None:
             vector, lane = found
-            zero, one = (
-                tirx.Broadcast(tirx.FloatImm("float32", v), length()) for v in (0.0, 1.0)
-            )
+            zero, one = (tirx.Broadcast(tirx.FloatImm("float32", v), length()) for v in (0.0, 1.0))
             return intrinsic(FLOATS, "fmla.lane", zero, one, vector, lane)
         if self.varies(scalar):
             raise NoScalableForm(f"a scalar of each pixel, {scalar}")
@@ -225,7 +223,8 @@ class Pixels:
         upper, lower, others = [number(self.count)], [], []
         for test in _conjuncts(tests):
             if not self.varies(test):
-                raise NoScalableForm(f"a test that is the same for all pixels, {test}")
+                others.append(tirx.Broadcast(test, length()))
+                continue
             bound = self._bound(test)
             if bound is None:
                 others.append(self._lanes_where(test))
@@ -249,20 +248,32 @@ class Pixels:
 
     def _bound(self, test: Any) -> tuple[bool, Any] | None:
         """``(True, b)`` for a test ``pixel < b``, ``(False, b)`` for ``pixel >= b``."""
-        from tvm import tirx
+        from tvm import ir, tirx
 
         if isinstance(test, tirx.GT | tirx.GE):
             test = {tirx.GT: tirx.LT, tirx.GE: tirx.LE}[type(test)](test.b, test.a)
         if not isinstance(test, tirx.LT | tirx.LE):
             return None
-        # the test is ``rest > 0``
+        # the test is ``rest > 0``; of a row's number, of the row's first or last pixel
         rest = test.b - test.a + int(isinstance(test, tirx.LE))
-        slope = self.analyzer.simplify(substitute(rest, {self.pixel: self.pixel + 1}) - rest)
+        rows = _quotients(rest, self.pixel)
+        if len(rows) > 1:
+            return None
+        variable, width, offset = self.pixel, 1, 0
+        if rows:
+            variable, width = ir.Var("row", self.pixel.ty), rows[0].b
+            offset = self.analyzer.simplify(rows[0].a - self.pixel)
+            rest = _with(rest, rows[0], variable)
+            if self.varies(rest) or self.varies(offset):
+                return None
+        slope = self.analyzer.simplify(substitute(rest, {variable: variable + 1}) - rest)
         if _is_number(slope, -1):
-            return True, self.analyzer.simplify(rest + self.pixel)
-        if _is_number(slope, 1):
-            return False, self.analyzer.simplify(self.pixel - rest + 1)
-        return None
+            bound = self.analyzer.simplify(rest + variable)
+        elif _is_number(slope, 1):
+            bound = self.analyzer.simplify(variable - rest + 1)
+        else:
+            return None
+        return _is_number(slope, -1), bound * width - offset
 
     def _lanes_where(self, test: Any) -> Any:
         """A test that is not linear, by a number for each lane."""
@@ -286,6 +297,32 @@ class Pixels:
             raise NoScalableForm(f"{type(node).__name__} in the test {test}")
 
         return of(test)
+
+
+def _quotients(expression: Any, var: Any) -> list[Any]:
+    """The different quotients in an expression that a variable stands in."""
+    import tvm_ffi
+    from tvm import tirx
+
+    found: list[Any] = []
+
+    def look(node: Any) -> None:
+        known = any(tvm_ffi.structural_equal(node, other) for other in found)
+        if uses(node, var) and not known:
+            found.append(node)
+
+    tvm_ffi.structural_walk(expression, (tirx.FloorDiv, look))
+    return found
+
+
+def _with(expression: Any, old: Any, new: Any) -> Any:
+    """An expression with one part replaced."""
+    import tvm_ffi
+
+    def put(node: Any) -> Any:
+        return new if tvm_ffi.structural_equal(node, old) else node
+
+    return tvm_ffi.structural_map(expression, (type(old), put))
 
 
 def _parts(select: Any) -> tuple[Any, Any, Any]:

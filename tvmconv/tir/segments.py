@@ -103,7 +103,12 @@ def _statement(stmt: Any, groups: list[Pixels], tests: tuple[Any, ...]) -> Any:
         return tirx.SeqStmt(parts) if len(parts) > 1 else parts[0]
     if isinstance(stmt, tirx.For):
         return tirx.For(
-            stmt.loop_var, stmt.min, stmt.extent, stmt.kind, inside(stmt.body), None,
+            stmt.loop_var,
+            stmt.min,
+            stmt.extent,
+            stmt.kind,
+            inside(stmt.body),
+            None,
             dict(stmt.annotations),
         )
     if isinstance(stmt, tirx.IfThenElse):
