@@ -147,7 +147,8 @@ class Pixels:
         if int(known.coeff) % SEGMENT:
             raise NoScalableForm(f"channels of {load} that start inside a segment")
         lane = int(known.base) % SEGMENT
-        return self._read(load.source, index - lane, guards), number(lane)
+        vector = tirx.BufferLoad(load.source, [tirx.Ramp(index - lane, number(1), SEGMENT)])
+        return self._load(vector, guards), number(lane)
 
     def _spread(self, scalar: Any, tests: Sequence[Any]) -> Any:
         """One value in all lanes of its segment."""
@@ -168,13 +169,34 @@ class Pixels:
         (index,) = load.indices
         if load.source in self.private:
             return tirx.BufferLoad(self.own(load.source, index), [number(0)])
-        if not isinstance(index, tirx.Ramp) or int(index.stride) != 1:
-            raise NoScalableForm(f"lanes that lie apart, {load}")
-        if self.varies(index.base):
-            return self._read(load.source, index.base, tests)
+        first = self._first(load.source, index)
+        if self.varies(first):
+            address = self.address(load.source, index)
+            return intrinsic(FLOATS, "ld1", self.mask(tests), address)
         whole = intrinsic(FLAGS, "ptrue", number(_ALL))
-        address = tirx.address_of(tirx.BufferLoad(load.source, [index.base]))
+        address = tirx.address_of(tirx.BufferLoad(load.source, [first]))
         return intrinsic(FLOATS, "ld1rq", whole, address)
+
+    def _first(self, buffer: Any, index: Any) -> Any:
+        """Where four neighbouring values begin."""
+        from tvm import tirx
+
+        if int(buffer.dtype.lanes) == SEGMENT:
+            return index
+        if isinstance(index, tirx.Ramp) and int(index.stride) == 1:
+            return index.base
+        raise NoScalableForm(f"lanes that lie apart, {index} of {buffer.name}")
+
+    def address(self, buffer: Any, index: Any) -> Any:
+        """Where neighbouring pixels' vectors begin, each one segment behind the other."""
+        from tvm import tirx
+
+        first = self._first(buffer, index)
+        wanted = SEGMENT // int(buffer.dtype.lanes)
+        step = self.analyzer.simplify(substitute(first, {self.pixel: self.pixel + 1}) - first)
+        if not _is_number(step, wanted) or not str(buffer.dtype).startswith("float32"):
+            raise NoScalableForm(f"pixels that lie {step} apart in {buffer.name}")
+        return tirx.address_of(tirx.BufferLoad(buffer, [self.place(first)]))
 
     def own(self, buffer: Any, index: Any) -> Any:
         """The vector that stands for a private value of each pixel."""
@@ -185,20 +207,6 @@ class Pixels:
         if not isinstance(place, tirx.IntImm):
             raise NoScalableForm(f"place {place} of {buffer.name}")
         return self.private[buffer][int(place)]
-
-    def _read(self, buffer: Any, index: Any, tests: Sequence[Any]) -> Any:
-        """Neighbouring pixels' vectors; zero where a test fails or there is no pixel."""
-        from tvm import tirx
-
-        self.neighbours(index)
-        address = tirx.address_of(tirx.BufferLoad(buffer, [self.place(index)]))
-        return intrinsic(FLOATS, "ld1", self.mask(tests), address)
-
-    def neighbours(self, index: Any) -> None:
-        """Refuse a place that does not advance by one segment from pixel to pixel."""
-        step = self.analyzer.simplify(substitute(index, {self.pixel: self.pixel + 1}) - index)
-        if not _is_number(step, SEGMENT):
-            raise NoScalableForm(f"pixels that lie {step} values apart")
 
     def _call(self, node: Any, tests: Sequence[Any]) -> Any:
         from tvm import ir, tirx

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from tvmconv.tir.annotations import SEGMENTS
 from tvmconv.tir.rewrite import function_pass, local_buffer, replace_marked, uses
-from tvmconv.tir.scalable import FLOATS, Pixels, number
+from tvmconv.tir.scalable import FLOATS, NoScalableForm, Pixels, number
 from tvmconv.tir.stack import ON_STACK
 
 
@@ -16,7 +17,7 @@ def Segments() -> Any:
     Pattern: a loop over pixels that is marked with a number of vectors, unrolled and vectorised
     inside: statements on the four channels of a block of one pixel, which differ from pixel to
     pixel in the place of what they read and write, by one block, and in tests of these places.
-    Values of one pixel stay in buffers of their own.
+    Values of one pixel stay in buffers of their own. Other loops are left as they are.
 
     Rewrite: each iteration takes that many vectors of ``vscale`` pixels. Their places come from
     predicates: the last pixels, and tests, leave lanes out, which read as zero. What is the same
@@ -33,30 +34,50 @@ def Segments() -> Any:
 def _segments(func: Any) -> Any:
     from tvm import sym
 
-    private = _private_buffers(func)
+    allocated = _accesses(func.body, allocations=True)
     analyzer = sym.Analyzer()
-    return replace_marked(
-        func, {SEGMENTS: lambda loop, vectors: _loop(loop, int(vectors), private, analyzer)}
-    )
+
+    def rewrite(loop: Any, vectors: Any) -> Any:
+        inside = _accesses(loop.body)
+        private = {
+            buffer
+            for buffer, count in inside.items()
+            if buffer in allocated and (buffer.scope() == "local" or count == allocated[buffer])
+        }
+        try:
+            return _loop(loop, int(vectors), private, analyzer)
+        except NoScalableForm:
+            return loop  # NEON code, a pixel at a time
+
+    return replace_marked(func, {SEGMENTS: rewrite})
 
 
-def _private_buffers(func: Any) -> list[Any]:
-    """Everything that is allocated in a function."""
+def _accesses(stmt: Any, allocations: bool = False) -> dict[Any, int]:
+    """How often buffers are read and written; of those alone that are allocated there, if asked."""
     import tvm_ffi
-    from tvm import tirx
+    from tvm import ir, tirx
 
-    found: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, lambda node: found.append(node.buffer)))
-    return found
+    found: Counter[Any] = Counter()
+    owned: set[Any] = set()
+
+    def look(node: Any) -> None:
+        if isinstance(node, tirx.AllocBuffer):
+            owned.add(node.buffer)
+        else:
+            found[node.buffer if isinstance(node, tirx.BufferStore) else node.source] += 1
+
+    kinds = (tirx.AllocBuffer, tirx.BufferStore, ir.expr.TensorLoad)
+    tvm_ffi.structural_walk(stmt, (kinds, look))
+    return {b: n for b, n in found.items() if b in owned or not allocations}
 
 
-def _loop(loop: Any, vectors: int, allocated: list[Any], analyzer: Any) -> Any:
+def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any) -> Any:
     from tvm import ir, tirx
 
     count = int(loop.extent)
     tile = ir.Var("tile", loop.loop_var.ty)
     pixels = vectors * tirx.vscale()
-    places = _places(loop.body, allocated, analyzer)
+    places = _places(loop.body, private, analyzer)
     groups, allocations = [], []
     for vector in range(vectors):
         own: dict[Any, dict[int, Any]] = {}
@@ -74,7 +95,7 @@ def _loop(loop: Any, vectors: int, allocated: list[Any], analyzer: Any) -> Any:
     return tirx.For(tile, number(0), tiles, loop.kind, body)
 
 
-def _places(body: Any, allocated: list[Any], analyzer: Any) -> dict[Any, set[int]]:
+def _places(body: Any, private: set[Any], analyzer: Any) -> dict[Any, set[int]]:
     """Where private buffers are stored to, one vector each."""
     import tvm_ffi
     from tvm import tirx
@@ -82,10 +103,12 @@ def _places(body: Any, allocated: list[Any], analyzer: Any) -> dict[Any, set[int
     found: dict[Any, set[int]] = {}
 
     def look(store: Any) -> None:
-        if any(store.buffer.same_as(buffer) for buffer in allocated):
+        if store.buffer in private:
             (index,) = store.indices
-            first = index.base if isinstance(index, tirx.Ramp) else index
-            found.setdefault(store.buffer, set()).add(int(analyzer.simplify(first)))
+            first = analyzer.simplify(index.base if isinstance(index, tirx.Ramp) else index)
+            if not isinstance(first, tirx.IntImm):
+                raise NoScalableForm(f"place {first} of {store.buffer.name}")
+            found.setdefault(store.buffer, set()).add(int(first))
 
     tvm_ffi.structural_walk(body, (tirx.BufferStore, look))
     return found
@@ -120,7 +143,7 @@ def _statement(stmt: Any, groups: list[Pixels], tests: tuple[Any, ...]) -> Any:
     if isinstance(stmt, tirx.BufferStore):
         stores = [_store(stmt, group, tests) for group in groups]
         return tirx.SeqStmt(stores) if len(stores) > 1 else stores[0]
-    raise ValueError(f"a loop over pixels cannot hold {type(stmt).__name__}: {stmt}")
+    raise NoScalableForm(f"{type(stmt).__name__} in a loop over pixels")
 
 
 def _store(stmt: Any, group: Pixels, tests: tuple[Any, ...]) -> Any:
@@ -133,7 +156,5 @@ def _store(stmt: Any, group: Pixels, tests: tuple[Any, ...]) -> Any:
         if tests:
             value = tirx.Select(group.mask(tests), value, tirx.BufferLoad(target, [number(0)]))
         return tirx.BufferStore(target, value, [number(0)])
-    group.neighbours(index.base)
-    address = tirx.address_of(tirx.BufferLoad(stmt.buffer, [group.place(index.base)]))
-    name = "llvm.aarch64.sve.st1"
+    name, address = "llvm.aarch64.sve.st1", group.address(stmt.buffer, index)
     return tirx.Evaluate(tirx.call_llvm_intrin("void", name, value, group.mask(tests), address))
