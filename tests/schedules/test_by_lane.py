@@ -45,7 +45,7 @@ _STACK = re.compile(r"\s*(?:st|ld)\w+\s+[qv]\d+.*\[sp")
 _JUMP = re.compile(r"\s+(?:b\.\w+|b|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+(\.L\w+)")
 
 
-def hot_loop(kernel):
+def hot_loop(kernel, sums=_SUM):
     """The innermost loop with the most multiply-adds in AArch64 assembly."""
     lines = str(compile_kernel(kernel).inspect_source("s")).splitlines()
     labels = {line.split(":")[0]: i for i, line in enumerate(lines) if line.startswith(".L")}
@@ -55,7 +55,7 @@ def hot_loop(kernel):
         (a, b) for a, b in spans if not any((a, b) != (c, d) and a <= c <= d <= b for c, d in spans)
     ]
     bodies = [[line for line in lines[a : b + 1] if line[:1] == "\t"] for a, b in inner]
-    return max(bodies, key=lambda body: len(matching(_SUM, body)))
+    return max(bodies, key=lambda body: len(matching(sums, body)))
 
 
 def matching(pattern, body):

@@ -23,6 +23,21 @@ MOST_VECTORS, _MOST_BESIDE = 7, 4
 _WEIGHTS = 2
 # cycles that loop control and predicates add to a step, and a tile's beginning and end
 _STEP_CYCLES, _TILE_CYCLES, _STORE_CYCLES = 0.25, 40.0, 2.0
+# share of the way of weights from L2 that multiply-adds do not hide
+_L2_SHOWN = 0.25
+
+
+def segment_registers(blocks: int, vectors: int) -> int:
+    """Registers of a tile of output blocks by vectors of pixels."""
+    return blocks * vectors + vectors + _WEIGHTS
+
+
+def segment_step(machine: Machine, blocks: int, vectors: int) -> float:
+    """Cycles of one step of the reduction of such a tile: a channel of one tap."""
+    multiply_adds = blocks * vectors / (machine.rates.multiply_adds * machine.vector.rate)
+    loads = (blocks + vectors / machine.channel_block) / machine.load_ports
+    step = max(multiply_adds, machine.fma_latency, loads)
+    return step + _STEP_CYCLES / machine.channel_block
 
 
 @dataclass(frozen=True)
@@ -63,7 +78,7 @@ class SegmentModel:
 
     def registers(self, oc: int, vectors: int) -> int:
         """Vector registers of a tile."""
-        return oc * vectors + vectors + _WEIGHTS
+        return segment_registers(oc, vectors)
 
     def bands(self) -> list[int]:
         """Rows of an image that one task may take: those that divide it."""
@@ -88,12 +103,11 @@ class SegmentModel:
         return w.out_planes * rows * tiles * total
 
     def _tile_cycles(self, oc: int, vectors: int) -> float:
-        machine = self.machine
-        multiply_adds = oc * vectors / (machine.rates.multiply_adds * machine.vector.rate)
-        loads = (oc + vectors / machine.channel_block) / machine.load_ports
-        step = max(multiply_adds, machine.fma_latency, loads)
-        steps = self._tiles.steps
-        spent = steps * (step + _STEP_CYCLES / machine.channel_block)
+        machine, steps = self.machine, self._tiles.steps
+        step, loaded = segment_step(machine, oc, vectors), machine.vector_bytes * oc
+        if loaded * steps > machine.l1d_bytes // 2:
+            step += _L2_SHOWN * loaded / machine.rates.l2
+        spent = steps * step
         return spent + _TILE_CYCLES + _STORE_CYCLES * oc * vectors
 
     def tiles(self) -> list[tuple[int, int]]:

@@ -228,7 +228,7 @@ class Pixels:
         """The lanes of pixels that exist and pass all tests."""
         from tvm import tirx
 
-        upper, lower, others = [number(self.count)], [], []
+        upper, lower, others = [number(self.count)], list[Any](), list[Any]()
         for test in _conjuncts(tests):
             if not self.varies(test):
                 others.append(tirx.Broadcast(test, length()))
