@@ -19,6 +19,7 @@ from tvmconv.machines.record import Machine
 # Instructions take their lane from one of the first eight registers only. Of several taps in a row
 # LLVM loads the next one's pixels beside. Tiles that keep this were seen to spill nothing.
 MOST_VECTORS, _MOST_BESIDE = 7, 4
+_ENOUGH_BLOCKS = 5
 # registers beside sums and pixels: two of weights, the second arriving while the first is used
 _WEIGHTS = 2
 # cycles that loop control and predicates add to a step, and a tile's beginning and end
@@ -126,7 +127,12 @@ class SegmentModel:
         def cost(tile: tuple[int, int]) -> tuple[float, int]:
             return self.cycles(*tile), -tile[0] * tile[1]
 
-        oc, vectors = min(self.tiles(), key=cost)
+        tiles = self.tiles()
+        if self.workload.kernel_w > 1:
+            # LLVM loads pixels of several taps ahead, and spilled where few blocks leave it room
+            most = max(oc for oc, _ in tiles)
+            tiles = [tile for tile in tiles if tile[0] >= min(_ENOUGH_BLOCKS, most)]
+        oc, vectors = min(tiles, key=cost)
         bands = [0, *self.bands()[-2::-1]] if self.rows == 1 and self.machine.cores > 1 else [0]
         return oc, vectors, min(bands, key=lambda band: self._shared(oc, vectors, band))
 
