@@ -17,9 +17,11 @@ from tvmconv.costs.register_tile import TileModel, pieces
 from tvmconv.machines.record import Machine
 
 # Instructions take their lane from one of the first eight registers only. Of several taps in a row
-# LLVM loads the next one's pixels beside. Tiles that keep this were seen to spill nothing.
+# LLVM loads the next one's pixels beside.
 MOST_VECTORS, _MOST_BESIDE = 7, 4
-_ENOUGH_BLOCKS = 5
+# fewest blocks, where a layer has them, and most vectors of default tiles: of others that fit, LLVM
+# spilled some for some cores
+_WITH_TAPS, _PIXELWISE = (8, 3), (4, 5)
 # registers beside sums and pixels: two of weights, the second arriving while the first is used
 _WEIGHTS = 2
 # cycles that loop control and predicates add to a step, and a tile's beginning and end
@@ -127,11 +129,9 @@ class SegmentModel:
         def cost(tile: tuple[int, int]) -> tuple[float, int]:
             return self.cycles(*tile), -tile[0] * tile[1]
 
-        tiles = self.tiles()
-        if self.workload.kernel_w > 1:
-            # LLVM loads pixels of several taps ahead, and spilled where few blocks leave it room
-            most = max(oc for oc, _ in tiles)
-            tiles = [tile for tile in tiles if tile[0] >= min(_ENOUGH_BLOCKS, most)]
+        fewest, widest = _WITH_TAPS if self.workload.kernel_w > 1 else _PIXELWISE
+        most = max(oc for oc, _ in self.tiles())
+        tiles = [t for t in self.tiles() if t[0] >= min(fewest, most) and t[1] <= widest]
         oc, vectors = min(tiles, key=cost)
         bands = [0, *self.bands()[-2::-1]] if self.rows == 1 and self.machine.cores > 1 else [0]
         return oc, vectors, min(bands, key=lambda band: self._shared(oc, vectors, band))
