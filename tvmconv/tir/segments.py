@@ -7,8 +7,9 @@ from typing import Any
 
 from tvmconv.tir.annotations import SEGMENTS
 from tvmconv.tir.rewrite import function_pass, local_buffer, replace_marked, uses
-from tvmconv.tir.scalable import FLOATS, NoScalableForm, Pixels, number
+from tvmconv.tir.scalable import Pixels
 from tvmconv.tir.stack import ON_STACK
+from tvmconv.tir.vectors import FLOATS, NoScalableForm, number
 
 
 def Segments() -> Any:
@@ -88,7 +89,7 @@ def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any) -> Any:
                 flag = {ON_STACK: tirx.IntImm("bool", 1)}
                 allocations.append(tirx.AllocBuffer(made, flag))
         first = tile * pixels + vector * tirx.vscale()
-        groups.append(Pixels(loop.loop_var, first, count, own, analyzer))
+        groups.append(Pixels(loop.loop_var, first, count, analyzer, own))
     body = _statement(loop.body, groups, ())
     tiles = tirx.floordiv(number(count) + pixels - 1, pixels)
     body = tirx.SeqStmt([*allocations, body])
