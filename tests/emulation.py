@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -107,24 +107,30 @@ each_core = pytest.mark.parametrize("core", CORES.values(), ids=CORES)
 
 
 def check_kernels(
-    kernels: Sequence[Kernel], machine: Machine, folder: Path, options: Sequence[str] = ()
+    kernels: Sequence[Kernel], machine: Machine, folder: Path, *processors: Sequence[str]
 ) -> None:
-    """Call kernels of one machine, linked into one model, and compare with float64."""
-    results = run_kernels(kernels, machine, folder, options)
-    for kernel, (difference, expected) in zip(kernels, results, strict=True):
-        assert_close(kernel, difference, expected)
+    """Call kernels of one machine, linked into one model, and compare with float64.
+
+    It is called once for each processor, which options of qemu name; by default for one.
+    """
+    for results in run_kernels(kernels, machine, folder, *processors or ((),)):
+        for kernel, (difference, expected) in zip(kernels, results, strict=True):
+            assert_close(kernel, difference, expected)
 
 
 def relative_errors(kernels: Sequence[Kernel], core: Core, folder: Path) -> list[float]:
     """The largest error of each kernel, by the largest output of float64."""
-    results = run_kernels(kernels, core.machine, folder, core.options)
+    (results,) = run_kernels(kernels, core.machine, folder, core.options)
     return [float(np.abs(d).max() / (np.abs(e).max() or 1.0)) for d, e in results]
 
 
 def run_kernels(
-    kernels: Sequence[Kernel], machine: Machine, folder: Path, options: Sequence[str]
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Call kernels, linked into one model; differences from float64, and that."""
+    kernels: Sequence[Kernel], machine: Machine, folder: Path, *processors: Sequence[str]
+) -> Iterator[list[tuple[np.ndarray, np.ndarray]]]:
+    """Call kernels, linked into one model; differences from float64, and that.
+
+    A list for each processor, which options of qemu name.
+    """
     layout = _Layout([], [], {}, {})
     operands = [conv_arrays(kernel.workload) for kernel in kernels]
     functions = {}
@@ -140,12 +146,14 @@ def run_kernels(
     objects = compile_objects(tvm.IRModule(functions), machine, program)
     features = required_features(machine)
     program = replace(program, workspace_bytes=max(objects.workspace.values(), default=0))
-    facts = Facts("kernels", "0", machine.name, features, machine.cores)
+    exact = machine.exact_vector_bits
+    facts = Facts("kernels", "0", machine.name, features, machine.cores, exact)
     path = folder / "kernels.so"
     with path.open("wb") as file:
         CompiledProgram(program, objects, facts, machine).file().write_to(file.fileno(), b"")
-    results = run_emulated(path, machine.triple, *infos, layout.inputs, options)
-    return [
-        differences(kernel, arrays, actual)
-        for kernel, arrays, actual in zip(kernels, operands, results, strict=True)
-    ]
+    for options in processors:
+        results = run_emulated(path, machine.triple, *infos, layout.inputs, options)
+        yield [
+            differences(kernel, arrays, actual)
+            for kernel, arrays, actual in zip(kernels, operands, results, strict=True)
+        ]

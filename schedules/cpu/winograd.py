@@ -9,6 +9,8 @@ The products are register tiles of ``rt`` tiles by ``kr`` output blocks (see ``m
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tvmconv.algorithms.winograd import Tiling, plane_stride, region_tiles, summed_blocks, tiling
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
@@ -67,6 +69,17 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.winograd.Winograd` in place."""
+    apply_with(_products, schedule, workload, machine, config)
+
+
+def apply_with(
+    products_of: Callable[[Schedule, BlockRV, LoopRV | None, Machine, Config], BlockRV],
+    schedule: Schedule,
+    workload: Conv2dWorkload,
+    machine: Machine,
+    config: Config,
+) -> None:
+    """As :func:`apply`, with register tiles of a family's own."""
     tiles, fused = tiling(workload, config), bool(config.int("fused"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     n, kb, h, x, lane = schedule.get_loops(output)
@@ -92,7 +105,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
         schedule.unroll(loop)
     schedule.vectorize(lane)
     transform_tile(schedule, schedule.get_sblock("rows"), at=tw)
-    products = _products(schedule, block, region, machine, config)
+    products = products_of(schedule, block, region, machine, config)
     transformed = _input(schedule, region, machine, tiles, config)
     stored = (
         (transformed, summed_blocks(workload, machine)),

@@ -64,10 +64,10 @@ def inner_loops(lines):
     return [[line for line in lines[a : b + 1] if line[:1] == "\t"] for a, b in inner]
 
 
-def hot_loop(kernel):
+def hot_loop(kernel, sums=_SUM):
     """The innermost loop with the most multiply-adds."""
     bodies = inner_loops(generated_assembly(kernel))
-    return max(bodies, key=lambda body: len(matching(_SUM, body)))
+    return max(bodies, key=lambda body: len(matching(sums, body)))
 
 
 def matching(pattern, body):

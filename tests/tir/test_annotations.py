@@ -16,6 +16,7 @@ from tvmconv.kernels import registry
 from tvmconv.kernels.gemm import make_gemm
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.kernels.rules import schedule_function
+from tvmconv.machines.presets import MACHINES
 from tvmconv.tir import annotations
 from tvmconv.tir.annotations import DECLARED
 from tvmconv.tir.pipeline import loop_passes, statement_passes
@@ -39,6 +40,8 @@ def scheduled():
                 yield name, make_kernel(workload, machine, name).prim_func()
     yield "gemm", make_gemm(GemmWorkload(60, 90, 40), V3, fetch=1, ahead=256).prim_func()
     yield "rule", schedule_function(_odd(), V3)
+    scalable = MACHINES["aarch64+sve"]
+    yield "scalable", make_kernel(Conv2dWorkload.parse(LAYER), scalable, "direct").prim_func()
 
 
 def _odd():
@@ -59,7 +62,7 @@ def keys(func):
 
 
 def test_every_algorithm_is_here():
-    assert {*registry.names(), "gemm", "rule"} == FUNCTIONS.keys()
+    assert {*registry.names(), "gemm", "rule", "scalable"} == FUNCTIONS.keys()
 
 
 def test_every_annotation_is_set_by_some_schedule():

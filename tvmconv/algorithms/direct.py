@@ -34,6 +34,17 @@ def flattened(workload: Conv2dWorkload) -> Conv2dWorkload:
     return replace(workload, in_height=1, in_width=workload.in_height * workload.in_width)
 
 
+def joined(workload: Conv2dWorkload, config: Config) -> bool:
+    """Whether a kernel takes all rows of an image as one, columns being tested for each pixel.
+
+    Scalable vectors are often longer than a row. Rows follow each other without a gap, and pixels
+    at the same distance in input and output, where both have rows of one length and no stride.
+    """
+    w = workload
+    plain = (w.stride_h, w.stride_w) == (1, 1) and w.out_width == w.in_width
+    return plain and bool(config.get("vectors", 0))
+
+
 class Direct(Algorithm):
     """Dense and grouped convolution from ``NCHWc`` input.
 
@@ -62,6 +73,11 @@ class Direct(Algorithm):
 
         w, oc = flattened(workload), config.int("oc")
         flat = w != workload
+        # rows whose pixels the taps tell apart
+        rows_joined = not flat and joined(workload, config)
+        shape = output_shape(workload, machine)
+        if flat or rows_joined:
+            shape = (*shape[:2], 1, shape[2] * shape[3], shape[4])
         packed = self.packed_weight_shape(workload, machine, config)
         given = Operands.of(workload, machine, packed)
         span = input_span(workload, machine)
@@ -72,6 +88,8 @@ class Direct(Algorithm):
         c = te.reduce_axis((0, packed[4]), "c")
 
         def multiply(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
+            if rows_joined:
+                h, x = x // workload.out_width, x % workload.out_width
             block = first_block(workload, machine, kb) + cb
             y = h * w.stride_h + r * w.dilation_h - w.pad_top
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
@@ -83,15 +101,15 @@ class Direct(Algorithm):
             tap = given.weight[kb // oc, cb, kernel_row(w, depth, r), s, c, kb % oc, k]
             return te.sum(given.product(value, tap), axis=[cb, *depth, r, s, c])
 
-        total = self.reduction(output_shape(w, machine), multiply)
-        if not flat:
+        total = self.reduction(shape, multiply)
+        if not flat and not rows_joined:
             return given.arguments(given.output(total))
 
         def finish(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
             place = (n, kb, x // workload.out_width, x % workload.out_width, k)
             return given.finished(total[n, kb, h, x, k], place)
 
-        rows = te.compute(output_shape(w, machine), finish, name="output")
+        rows = te.compute(shape, finish, name="output")
         output = te.compute(
             output_shape(workload, machine),
             lambda n, kb, h, x, k: rows[n, kb, 0, h * workload.out_width + x, k],

@@ -85,6 +85,7 @@ def compile_program(
         target=machine.name,
         features=required_features(machine),
         threads=threads or machine.cores,
+        vector_bits=machine.exact_vector_bits,
     )
     return CompiledProgram(program, objects, facts, machine, cc)
 

@@ -78,6 +78,8 @@ def enabled_features(target: Mapping[str, Any]) -> frozenset[str]:
     """CPU flags of the instruction sets that LLVM enables for a target in TVM's dictionary form."""
     from tvmconv.tvm_api.target import features
 
-    options = {key: value for key, value in target.items() if key != "num-cores"}
+    # the last is a setting of the whole process, and concerns no instruction set
+    others = ("num-cores", "cl-opt")
+    options = {key: value for key, value in target.items() if key not in others}
     enabled = features(options)
     return frozenset(_LLVM_TO_CPUINFO[name] for name in enabled if name in _LLVM_TO_CPUINFO)

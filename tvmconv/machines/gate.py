@@ -14,7 +14,7 @@ from typing import Any
 
 from tvmconv.core.errors import ArtifactError
 from tvmconv.machines.features import required_features
-from tvmconv.machines.host import HIDE_VARIABLE, host_features, host_model
+from tvmconv.machines.host import HIDE_VARIABLE, host_features, host_model, host_vector_bits
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Module
 
@@ -22,8 +22,13 @@ _REMEDY = "build it on this machine, or for an older target such as x86-64-v3"
 
 
 def lacks(machine: Machine) -> tuple[str, ...]:
-    """CPU flags that code for a machine may need and this processor lacks or hides."""
-    return _missing(required_features(machine))
+    """CPU flags that code for a machine may need and this processor lacks or hides.
+
+    A length of scalable vectors that is not this processor's counts as one.
+    """
+    missing = _missing(required_features(machine))
+    bits = machine.exact_vector_bits
+    return (*missing, f"{bits}-bit SVE") if bits and bits != host_vector_bits() else missing
 
 
 def ensure_executable(needed: Iterable[str], what: str, remedy: str = _REMEDY) -> None:
@@ -76,6 +81,11 @@ def ensure_machine(machine: Machine, what: str, remedy: str = _REMEDY) -> None:
     """
     built = f"{what} was built for {machine.name} ({machine.mcpu})"
     ensure_executable(required_features(machine), built, remedy)
+    if lacks(machine):
+        raise ArtifactError(
+            f"{built} and needs scalable vectors of {machine.exact_vector_bits} bits, those of "
+            f"this processor ({host_model()}) have {host_vector_bits()}; {remedy}"
+        )
 
 
 def _missing(needed: Iterable[str]) -> tuple[str, ...]:

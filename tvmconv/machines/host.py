@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 from dataclasses import replace
@@ -59,6 +60,15 @@ def _is_arm() -> bool:
     return platform.machine() == "aarch64"
 
 
+def host_vector_bits() -> int:
+    """Length of this processor's scalable vectors, as the system set it; 0 without such."""
+    get_vector_length, length_bytes = 51, 0xFFFF  # PR_SVE_GET_VL, PR_SVE_VL_LEN_MASK
+    if "sve" not in _cpu_flags():
+        return 0
+    length = ctypes.CDLL(None).prctl(get_vector_length)
+    return 8 * (length & length_bytes) if length > 0 else 0
+
+
 def host_cores() -> int:
     """CPUs that this process may run on."""
     return len(os.sched_getaffinity(0))
@@ -91,7 +101,8 @@ def native_machine(mcpu: str | None = None) -> Machine:
         If the host has neither AVX2 nor NEON.
     """
     have = host_features()
-    fitting = [m for m in MACHINES.values() if have >= set(m.features)]
+    bits = host_vector_bits()
+    fitting = [m for m in MACHINES.values() if have >= set(m.features) and _suits(m, bits, mcpu)]
     if not fitting:
         raise TargetError(
             f"this processor ({host_model()}) lacks AVX2 or FMA, and is none of Arm's with NEON; "
@@ -108,6 +119,20 @@ def native_machine(mcpu: str | None = None) -> Machine:
         l3_bytes=caches.get(3, record.l3_bytes),
         cores=host_cores(),
     )
+
+
+def _suits(machine: Machine, bits: int, mcpu: str | None) -> bool:
+    """Whether a record's vectors are those to use on a host with scalable ones of ``bits``.
+
+    Code of one length needs that length; scalable code is for longer ones than NEON's. Cores that
+    have a record of their own for NEON reach the same peak with it.
+    """
+    if machine.exact_vector_bits:
+        return machine.exact_vector_bits == bits
+    if machine.vector.scalable:
+        named = any(m.mcpu == mcpu and "sve" not in m.features for m in MACHINES.values())
+        return machine.vector.bits < 2 * bits and machine.mcpu == "generic" and not named
+    return True
 
 
 def _host_caches() -> dict[int, int]:

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 _FLOAT_BITS = 32
+# the vectors of NEON, and the parts within which scalable instructions pick lanes
+_SEGMENT_BITS = 128
 # origin of rates that nobody measured on the processor in question
 SHIPPED = "shipped"
 
@@ -27,11 +29,15 @@ class Vector:
         Whether code must run at any length.
     registers
         Architectural registers.
+    rate
+        Scalable vectors over those of fixed length that the units take in a cycle: Neoverse V1
+        joins two units for one of 256 bits.
     """
 
     bits: int
     registers: int
     scalable: bool = False
+    rate: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -171,13 +177,29 @@ class Machine:
 
     @property
     def lanes(self) -> int:
-        """float32 values of one vector."""
-        return self.vector.bits // _FLOAT_BITS
+        """float32 values of one vector of fixed length."""
+        return self._fixed_bits // _FLOAT_BITS
 
     @property
     def vector_bytes(self) -> int:
-        """Bytes of one vector."""
-        return self.vector.bits // 8
+        """Bytes of one vector of fixed length."""
+        return self._fixed_bits // 8
+
+    @property
+    def _fixed_bits(self) -> int:
+        """Where vectors are scalable, code of fixed length has the shortest: NEON's."""
+        return min(self.vector.bits, _SEGMENT_BITS) if self.vector.scalable else self.vector.bits
+
+    @property
+    def segments(self) -> int:
+        """Segments of 128 bits of one vector, at the length that costs are counted for."""
+        return self.vector.bits // _SEGMENT_BITS
+
+    @property
+    def exact_vector_bits(self) -> int:
+        """The one length of scalable vectors that code of fixed length is made for; 0 for any."""
+        fixed = "sve" in self.features and not self.vector.scalable
+        return self.vector.bits if fixed else 0
 
     @property
     def vector_registers(self) -> int:
@@ -206,9 +228,11 @@ class Machine:
             "mtriple": self.triple,
             "num-cores": self.cores,
         }
-        if self.family == "arm":
+        if self.triple.startswith("aarch64"):
             # of processors that have SVE, LLVM would use it in code for NEON too
-            target["mattr"] = ["+sve" if self.vector.scalable else "-sve"]
+            target["mattr"] = ["+sve" if "sve" in self.features else "-sve"]
+        if self.exact_vector_bits:
+            target["cl-opt"] = [f"-aarch64-sve-vector-bits-min:uint={self.exact_vector_bits}"]
         return target
 
     def blocks(self, channels: int) -> int:

@@ -21,11 +21,6 @@ from tvmconv.tvm_api.types import Target
 TargetLike: TypeAlias = "str | dict[str, Any] | Target | Machine"
 
 PRESETS = ("native", *MACHINES)
-_FIXED_SVE = "a64fx"
-_NO_SVE = (
-    "scalable vectors (SVE), for which there are no schedules yet; take NEON code, which runs "
-    "there too: aarch64, or 'llvm -mtriple=aarch64-linux-gnu'"
-)
 
 
 def resolve_machine(target: TargetLike = "native", threads: int | None = None) -> Machine:
@@ -65,8 +60,6 @@ def _resolve(target: TargetLike) -> Machine:
             return _native()
         if target in MACHINES:
             return MACHINES[target]
-        if target == _FIXED_SVE or ("+sve" in target and target.partition("+")[0] in MACHINES):
-            raise TargetError(f"target {target!r} is {_NO_SVE}")
         options = _parse_classic(target)
     elif isinstance(target, dict):
         options = dict(target)
@@ -137,7 +130,7 @@ def _from_options(options: dict[str, Any], original: TargetLike) -> Machine:
 
 
 def _arm(options: dict[str, Any], triple: str, original: TargetLike) -> Machine:
-    """A processor with NEON."""
+    """A processor with NEON, or one with SVE where that is asked for."""
     vendor_and_system = triple.partition("-")[2]
     if not re.fullmatch(r"((unknown|none|pc)-)?linux(-(gnu|musl|android\d*))?|", vendor_and_system):
         raise TargetError(
@@ -147,15 +140,22 @@ def _arm(options: dict[str, Any], triple: str, original: TargetLike) -> Machine:
     triple = triple.replace("arm64", "aarch64") if vendor_and_system else "aarch64-linux-gnu"
     mcpu = str(options.get("mcpu", "generic"))
     asked = {str(a) for a in options.get("mattr", ())}
-    if scalable := sorted(a for a in asked if a.startswith(("+sve", "+sme"))):
-        raise TargetError(f"target {original!r}: {scalable[0]} asks for {_NO_SVE}")
     enabled = _llvm_features(mcpu, sorted(asked), triple, "'generic' or 'cortex-a72'")
     if not {"neon", "fp-armv8"} <= enabled:
         raise TargetError(f"target {original!r}: AArch64 without NEON has no schedules")
-    if mcpu == _FIXED_SVE:
-        raise TargetError(f"target {original!r}: {mcpu} is fast with {_NO_SVE}")
-    record = similar("neon", mcpu) or arm.MACHINES["aarch64"]
-    name = record.name if record.mcpu == mcpu else mcpu
+    named = similar("sve512", mcpu)
+    if named is not None and named.mcpu == mcpu:
+        return replace(named, triple=triple)
+    isa = "neon"
+    if scalable := sorted(a for a in asked if a.startswith(("+sve", "+sme"))):
+        if scalable != ["+sve"]:
+            raise TargetError(
+                f"target {original!r}: {scalable[-1]} has no schedules; those with scalable "
+                "vectors use +sve alone, which runs there too"
+            )
+        isa = "sve"
+    record = similar(isa, mcpu) or arm.MACHINES["aarch64"]
+    name = record.name if record.mcpu == mcpu else mcpu + "+sve" * (isa == "sve")
     return replace(record, name=name, mcpu=mcpu, triple=triple)
 
 

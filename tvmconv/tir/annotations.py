@@ -42,6 +42,7 @@ STREAM = "tvmconv.stream"
 PANEL = "tvmconv.panel"
 RESULT = "tvmconv.result"
 TRANSPOSE = "tvmconv.transpose"
+SEGMENTS = "tvmconv.segments"
 
 _FLAG = "1"
 
@@ -99,6 +100,12 @@ DECLARED = {
         _FLAG,
         "squares of the copy are transposed in registers",
         "tvmconv.TransposeCopies",
+    ),
+    SEGMENTS: Annotation(
+        "over pixels, the unrolled blocks and the vectorised channels inside",
+        "vectors of a tile",
+        "so many vectors of neighbouring pixels are computed at once, of whatever length they are",
+        "tvmconv.Segments",
     ),
 }
 
@@ -163,3 +170,8 @@ def mark_result(schedule: Any, tiles: Any) -> None:
 def mark_transpose(schedule: Any, loop: Any) -> None:
     """Copy vectors along this loop to vectors along the vectorised one inside, or the reverse."""
     schedule.annotate(loop, TRANSPOSE, 1)
+
+
+def mark_segments(schedule: Any, pixels: Any, vectors: int) -> None:
+    """Compute tiles of ``vectors`` scalable vectors along a loop over single pixels."""
+    schedule.annotate(pixels, SEGMENTS, vectors)

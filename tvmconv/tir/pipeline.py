@@ -7,6 +7,8 @@ of the build and changed no time), and with those of this package in between.
 
 from __future__ import annotations
 
+import threading
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -18,6 +20,7 @@ from tvmconv.tir.by_lane import ByLane, marked_lanes
 from tvmconv.tir.lets import SpillLets
 from tvmconv.tir.prefetch_results import PrefetchResults
 from tvmconv.tir.prefetch_streams import PrefetchStreams
+from tvmconv.tir.segments import Segments
 from tvmconv.tir.share_lanes import ShareLaneVariables
 from tvmconv.tir.specialise import Specialise
 from tvmconv.tir.stack import KeepOnStack
@@ -33,6 +36,7 @@ BARE = "tvmconv.bare"
 JOINED = "tvmconv.joined"
 _DRAFT = "tvmconv.draft"
 _DRAFT_LEVEL = 1
+_OPTIONS = threading.Lock()
 
 
 def register() -> str:
@@ -64,7 +68,9 @@ def compile_function(
     if draft:
         pipeline, options = _DRAFT, {**options, "opt-level": _DRAFT_LEVEL}
     target = tvm.target.Target(options)
-    return Code(tvm.tirx.build(function, target=target, pipeline=pipeline), machine)
+    # TVM sets options of LLVM for the whole process, and refuses them to a second thread
+    with _OPTIONS if "cl-opt" in options else nullcontext():
+        return Code(tvm.tirx.build(function, target=target, pipeline=pipeline), machine)
 
 
 def loop_passes() -> list[Any]:
@@ -110,6 +116,7 @@ def statement_passes() -> list[Any]:
         SpillLets(),  # after VectorizeLoop: a buffer holds a whole vector
         KeepOnStack(),  # after StorageRewrite, which makes allocations anew
         RecordWorkspace(),  # counts what is not on the stack
+        Segments(),  # the last: few passes take vectors of unknown length
         tir.VerifyMemory(),
     ]
 

@@ -1,0 +1,1 @@
+"""Schedules for scalable vectors; what is not here has NEON code, by the shared schedules."""

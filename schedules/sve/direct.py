@@ -1,0 +1,121 @@
+"""Direct convolution by scalable vectors: NEON's schedule, on several pixels at once.
+
+Loops, outermost first, of layers without stride along the rows:
+
+1. image, band of rows, group of output blocks (and the row, where rows cannot be joined): parallel;
+2. pixel: the pass ``Segments`` takes some vectors of them at once;
+3. input block, plane, kernel row, kernel column: the reduction;
+4. channel of the block and output block of the register tile, unrolled; lanes, one segment.
+
+Other layers have NEON code.
+"""
+
+from __future__ import annotations
+
+from tvmconv.algorithms.direct import flattened, joined
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import FLOAT32
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.microkernel import check_registers
+from tvmconv.costs.segments import SegmentModel
+from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.cpu import direct as neon
+from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_segments, mark_taps
+from tvmconv.tvm_api.types import LoopRV, Schedule
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        *neon.KNOBS,
+        Knob(
+            "vectors",
+            "scalable vectors of pixels of the register tile; 0: NEON code of oh by ow pixels",
+            lambda w, machine: range(SegmentModel(w, machine).most_vectors + 1 if _takes(w) else 1),
+            neutral=0,
+        ),
+    ),
+    retired=neon.KNOBS.retired,
+)
+
+
+def _takes(workload: Conv2dWorkload) -> bool:
+    """Whether neighbouring pixels of the output read neighbouring ones of the input."""
+    return workload.stride_w == 1 and workload.types == FLOAT32
+
+
+def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
+    """The cheaper of the best tiles of :class:`SegmentModel` and of NEON code."""
+    fixed = neon.default_config(workload, machine)
+    if not _takes(workload):
+        return fixed
+    oc, vectors, rows = SegmentModel(workload, machine).best()
+    scalable = Config.of(oc=oc, oh=1, ow=1, rows=rows, vectors=vectors)
+    scalable = KNOBS.complete(scalable)
+    fixed = KNOBS.complete(fixed)
+    return min((scalable, fixed), key=lambda c: predicted_cycles(workload, machine, c))
+
+
+def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """The tile fits the register file, and bands divide the image."""
+    if not config.int("vectors"):
+        neon.check(workload, machine, config)
+        return
+    oc, vectors, rows = (config.int(name) for name in ("oc", "vectors", "rows"))
+    tile = f"tile oc={oc} vectors={vectors} of {workload}"
+    if not _takes(workload):
+        raise ConfigError(f"{tile}: scalable vectors take float32 layers without stride along rows")
+    model = SegmentModel(workload, machine)
+    if oc < 1 or not 0 < vectors <= model.most_vectors or rows < 0:
+        raise ConfigError(
+            f"{tile}: oc must be 1 or more, vectors up to {model.most_vectors}: {config}"
+        )
+    if (config.int("oh"), config.int("ow")) != (1, 1):
+        raise ConfigError(f"{tile}: oh and ow are NEON's and must be 1: {config}")
+    if rows and (workload.out_height % rows or model.rows > 1):
+        raise ConfigError(
+            f"{tile}: rows={rows} must divide {workload.out_height} rows that can be joined"
+        )
+    check_registers(machine, model.registers(oc, vectors), tile)
+
+
+def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Schedule the blocks of :class:`tvmconv.algorithms.direct.Direct` in place."""
+    if not config.int("vectors"):
+        neon.apply(schedule, workload, machine, config)
+        return
+    flat = flattened(workload) != workload
+    one_row = flat or joined(workload, config)
+    if one_row:
+        schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
+    block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
+    n, kb, h, x, lane, cb, *depth, r, s, c = schedule.get_loops(block)
+    kb_outer, kb_tile = schedule.split(kb, [None, config.int("oc")])
+    rows = config.int("rows") or workload.out_height
+    parallel: tuple[LoopRV, ...] = (n, kb_outer, h)
+    if one_row:
+        band, x = schedule.split(x, [None, rows * workload.out_width])
+        parallel = (n, band, kb_outer, h)
+    schedule.reorder(*parallel, x, cb, *depth, r, s, c, kb_tile, lane)
+    mark_parallel(schedule, *parallel)
+    mark_cases(schedule, kb_outer)
+    for taps in (*depth, *(() if one_row else (r,))):
+        mark_taps(schedule, taps)
+    if one_row and not flat:
+        # so that which pixels a tap reads is known before the reduction starts
+        schedule.unroll(s)
+    register_tile(schedule, block, output, at=x, reduction=cb, tile=(c, kb_tile), lane=lane)
+    mark_segments(schedule, x, config.int("vectors"))
+
+
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """Cycles of one call by the model of the form."""
+    return sum(explain_cost(workload, machine, config).values())
+
+
+def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
+    """The parts of that sum."""
+    if not config.int("vectors"):
+        return neon.explain_cost(workload, machine, config)
+    return SegmentModel(workload, machine).parts(config)

@@ -1,0 +1,91 @@
+"""Winograd convolution whose products take scalable vectors of tiles.
+
+Tiles of a region lie side by side as pixels do, so that the products are those of direct
+convolution. Transforms are NEON code.
+"""
+
+from __future__ import annotations
+
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.microkernel import check_registers
+from tvmconv.costs.segments import MOST_VECTORS, segment_registers
+from tvmconv.costs.segments_winograd import SegmentWinogradModel
+from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.cpu import winograd as neon
+from tvmconv.tir.annotations import mark_segments
+from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        *neon.KNOBS,
+        Knob(
+            "vectors",
+            "scalable vectors of tiles of the register tile; 0: NEON code of rt tiles",
+            lambda w, machine: range(MOST_VECTORS + 1),
+            neutral=0,
+        ),
+    ),
+    retired=neon.KNOBS.retired,
+)
+
+
+def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
+    """The tile size with the fewest predicted cycles."""
+    return SegmentWinogradModel(workload, machine).best()
+
+
+def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+    """The best config of every tile size: they differ in error and memory."""
+    return SegmentWinogradModel(workload, machine).offers()
+
+
+def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """As of NEON code, and the register tile of scalable vectors fits."""
+    neon.check(workload, machine, config)
+    vectors = config.int("vectors")
+    if not vectors:
+        return
+    tile = f"tile kr={config['kr']} vectors={vectors} of {workload}"
+    if not 0 < vectors <= MOST_VECTORS or config.int("rt") != 1:
+        raise ConfigError(f"{tile}: vectors may be up to {MOST_VECTORS}, and rt is NEON's, 1 here")
+    check_registers(machine, segment_registers(config.int("kr"), vectors), tile)
+
+
+def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    """Schedule the blocks of :class:`tvmconv.algorithms.winograd.Winograd` in place."""
+    if config.int("vectors"):
+        neon.apply_with(_products, schedule, workload, machine, config)
+    else:
+        neon.apply(schedule, workload, machine, config)
+
+
+def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    """Cycles of one call by :class:`SegmentWinogradModel`."""
+    return float(SegmentWinogradModel(workload, machine).call_cycles(config))
+
+
+def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
+    """The parts of that sum."""
+    parts: dict[str, float] = SegmentWinogradModel(workload, machine).shares(config)
+    return parts
+
+
+def _products(
+    schedule: Schedule, block: BlockRV, region: LoopRV | None, machine: Machine, config: Config
+) -> BlockRV:
+    """The register tiles; returns the block that stores them."""
+    if region is not None:
+        schedule.compute_at(block, region, preserve_unit_loops=True)
+    p, kb, t, lane, cb, c = schedule.get_loops(block)[-6:]
+    group, kb_tile = schedule.split(kb, [None, config.int("kr")])
+    schedule.reorder(p, group, t, cb, c, kb_tile, lane)
+    if region is None:
+        schedule.parallel(schedule.fuse(p, group))
+    store = schedule.cache_write(block, 0, "local")
+    register_tile(schedule, block, store, at=t, reduction=cb, tile=(c, kb_tile), lane=lane)
+    mark_segments(schedule, t, config.int("vectors"))
+    return store

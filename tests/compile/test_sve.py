@@ -1,0 +1,118 @@
+"""Code with scalable vectors, called under qemu at several vector lengths."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tvmconv
+from tests.compile.test_arm import expected, taken
+from tests.emulation import check_kernels, needs_arm, run_model
+from tests.kernels import dense
+from tests.small_network import mixed_network, small_network
+from tests.strategies import conv2d_workloads
+from tvmconv.core.errors import ArtifactError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.machines.sve import MACHINES
+
+A64FX = MACHINES["a64fx"].with_cores(2)
+SCALABLE = MACHINES["aarch64+sve"].with_cores(2)
+LENGTHS = (128, 256, 512, 1024, 2048)
+
+
+# rows joined and not, shorter than a vector; tails of blocks; more taps; what an epilogue may have
+DIRECT = (
+    "mb2ic8ih7oc24kh3ph1+bias+add+relu",
+    "ic12ih5iw3oc40kh3ph1+sigmoid",
+    "g2ic12ih8iw9oc24kh3ph1+bias+clip(0,6)",
+    "ic12ih9iw14oc40kh3+tanh",
+    "ic4ih3iw20oc36kh5ph2+leakyrelu(0.25)",
+    "ic9ih7oc30kh1+silu",
+    "ic8ih6oc8kh3dh1ph2+hardswish",
+    "ic7ih14oc13kh2ph1+add",
+)
+
+
+def emulated(bits: int) -> tuple[str, str]:
+    """Options of qemu for a program with vectors of one length, which is 512 by default."""
+    return "-cpu", f"max,sve-max-vq={bits // 128},sve-default-vector-length={bits // 8}"
+
+
+@needs_arm
+def test_fixed_length_is_right_at_that_length_and_refused_at_others(tmp_path: Path) -> None:
+    kernels = [make_kernel(taken(name, A64FX)[0], A64FX, name) for name in ("direct", "depthwise")]
+    with pytest.raises(ArtifactError, match=r"have 1024 bits, .* a64fx with .* 512 bits"):
+        check_kernels(kernels, A64FX, tmp_path, emulated(512), emulated(1024))
+
+
+@needs_arm
+def test_without_scalable_vectors_it_is_refused(tmp_path: Path) -> None:
+    kernels = [make_kernel(taken("direct", A64FX)[0], A64FX, "direct")]
+    with pytest.raises(ArtifactError, match=r"lacks .*sve.* built for a64fx"):
+        check_kernels(kernels, A64FX, tmp_path, ("-cpu", "cortex-a72"))
+
+
+@needs_arm
+@pytest.mark.slow
+def test_every_algorithm_at_fixed_length(tmp_path: Path) -> None:
+    names = registry.names()
+    kernels = [make_kernel(w, A64FX, name) for name in names for w in taken(name, A64FX)[:3]]
+    check_kernels(kernels, A64FX, tmp_path, emulated(512))
+
+
+@needs_arm
+def test_convolutions_at_every_vector_length(tmp_path: Path) -> None:
+    kernels = [make_kernel(Conv2dWorkload.parse(text), SCALABLE, "direct") for text in DIRECT]
+    kernels.append(make_kernel(Conv2dWorkload.parse("ic8ih9oc16kh3ph1"), SCALABLE, "winograd"))
+    assert all(kernel.config["vectors"] for kernel in kernels)
+    check_kernels(kernels, SCALABLE, tmp_path, *map(emulated, LENGTHS))
+
+
+@needs_arm
+@pytest.mark.parametrize("network", [small_network, mixed_network])
+def test_one_file_for_every_vector_length(network: Any, tmp_path: Path) -> None:
+    onnx_model = network()
+    shape = [d.dim_value for d in onnx_model.graph.input[0].type.tensor_type.shape.dim]
+    x = np.random.default_rng(1).standard_normal(shape).astype("float32")
+    model = tvmconv.build(onnx_model, "aarch64+sve", threads=2, log="none")
+    for bits in LENGTHS:
+        (actual,) = run_model(model, tmp_path, x, options=emulated(bits))
+        np.testing.assert_allclose(actual, expected(onnx_model, x), atol=1e-6)
+
+
+@needs_arm
+@pytest.mark.slow
+def test_every_algorithm_at_every_vector_length(tmp_path: Path) -> None:
+    names = registry.names()
+    kernels = [
+        make_kernel(w, SCALABLE, name, config)
+        for name in names
+        for w in taken(name, SCALABLE)[:3]
+        for config in (registry.offers(name, w, SCALABLE) or (None,))
+    ]
+    check_kernels(kernels, SCALABLE, tmp_path, *map(emulated, LENGTHS))
+
+
+@needs_arm
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(workload=conv2d_workloads(max_size=24).filter(dense), oc=st.integers(1, 8))
+def test_any_layer_at_every_vector_length(workload: Conv2dWorkload, oc: int) -> None:
+    if registry.algorithm("direct").unsupported(workload, SCALABLE) is not None:
+        return
+    kernel = make_kernel(workload, SCALABLE, "direct")
+    if not kernel.config["vectors"]:
+        return
+    oc = min(oc, SCALABLE.blocks(workload.out_channels))
+    other = replace(kernel, config=kernel.config.replace(oc=oc, vectors=3))
+    with tempfile.TemporaryDirectory() as folder:
+        check_kernels([kernel, other], SCALABLE, Path(folder), *map(emulated, LENGTHS))

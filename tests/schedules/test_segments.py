@@ -1,0 +1,72 @@
+"""The code of convolutions for any vector length; it is only compiled and read."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.kernels import compile_kernel
+from tests.schedules.test_by_lane import hot_loop, matching
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.segments import SegmentModel
+from tvmconv.kernels import registry
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.machines.presets import MACHINES
+
+CORES = [MACHINES[name] for name in ("aarch64+sve", "neoverse-v1+sve", "ftengine")]
+LAYERS = ["ic64ih56oc64kh3ph1", "ic256ih14oc1024kh1", "ic512ih7oc512kh3ph1+bias+add+relu"]
+_LANE = re.compile(r"\s*fmla\s+z\d+\.s, z\d+\.s, z[0-7]\.s\[[0-3]\]")
+_SPILL = re.compile(r"\s*(?:str|ldr)\s+z\d+, \[")
+
+
+@pytest.mark.parametrize("core", CORES, ids=lambda core: core.name)
+@pytest.mark.parametrize("layer", LAYERS)
+def test_direct_multiplies_by_lanes_of_segments_without_spills(core, layer):
+    kernel = make_kernel(Conv2dWorkload.parse(layer), core, "direct")
+    assert kernel.config["vectors"]
+    body = hot_loop(kernel, _LANE)
+    sums = matching(_LANE, body)
+    tile = kernel.config.int("oc") * kernel.config.int("vectors")
+    taps = kernel.workload.kernel_w
+    assert len(sums) == 4 * taps * tile
+    assert tile >= core.minimum_accumulators
+    assert not matching(_SPILL, body)
+    assert len(sums) >= 0.55 * len(body)
+
+
+def test_the_products_of_winograd_are_the_same_loop():
+    kernel = make_kernel(Conv2dWorkload.parse("ic64ih28oc64kh3ph1"), CORES[0], "winograd")
+    assert kernel.config["vectors"]
+    text = str(compile_kernel(kernel).inspect_source("s"))
+    tile = kernel.config.int("kr") * kernel.config.int("vectors")
+    assert len(matching(_LANE, text.splitlines())) >= 4 * tile
+
+
+def test_without_stride_rows_are_joined_where_they_are_as_long_as_before():
+    rows = {
+        "ic8ih7oc8kh3ph1": 1,
+        "ic8ih7oc8kh1": 1,
+        "ic8ih7oc8kh3": 5,
+        "ic8ih9oc8kh5ph2": 1,
+    }
+    for text, runs in rows.items():
+        assert SegmentModel(Conv2dWorkload.parse(text), CORES[0]).rows == runs
+
+
+@pytest.mark.parametrize("text", ["ic16ih14oc16kh3sh2ph1", "ic16ih14oc16kh1sh2"])
+def test_layers_with_a_stride_have_neon_code(text):
+    workload = Conv2dWorkload.parse(text)
+    config = registry.default_config("direct", workload, CORES[0])
+    assert config["vectors"] == 0
+    with pytest.raises(ConfigError, match="without stride"):
+        make_kernel(workload, CORES[0], "direct", config.replace(oh=1, ow=1, vectors=2))
+
+
+@pytest.mark.parametrize("knobs", [{"oc": 8, "vectors": 4}, {"vectors": 5}, {"ow": 2}], ids=str)
+def test_tiles_that_do_not_fit_are_refused(knobs):
+    workload = Conv2dWorkload.parse(LAYERS[0])
+    config = registry.default_config("direct", workload, CORES[0]).replace(**knobs)
+    with pytest.raises(ConfigError, match=r"registers|vectors up to 4|oh and ow"):
+        make_kernel(workload, CORES[0], "direct", config)

@@ -1,0 +1,47 @@
+"""The cost model of Winograd convolution whose products are computed by scalable vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tvmconv.algorithms.winograd import region_tiles, summed_blocks, tiling
+from tvmconv.core.config import Config
+from tvmconv.costs.cuts import divisors
+from tvmconv.costs.segments import MOST_VECTORS, segment_registers, segment_step
+from tvmconv.costs.winograd import WinogradModel
+
+# output blocks of a tile beyond which few vectors are left
+_MOST_BLOCKS = 8
+
+
+class SegmentWinogradModel(WinogradModel):
+    """As the base class, with the knob ``vectors``: 0 for NEON code."""
+
+    def _configs(self, mh: int, mw: int) -> Iterator[Config]:
+        blocks = self.machine.blocks(self.workload.out_channels)
+        seen = set()
+        for config in super()._configs(mh, mw):
+            yield Config.of(**config, vectors=0)
+            place = (config.int("fused"), config.int("rh"), config.int("rw"))
+            if place in seen:
+                continue
+            seen.add(place)
+            for kr in (d for d in divisors(blocks) if d <= _MOST_BLOCKS):
+                for vectors in range(1, MOST_VECTORS + 1):
+                    if segment_registers(kr, vectors) <= self.machine.vector_registers:
+                        yield Config.of(**{**config, "rt": 1, "kr": kr, "vectors": vectors})
+
+    def parts(self, config: Config) -> dict[str, float]:
+        """Cycles on one core of each part of a call, by name."""
+        found = super().parts(config)
+        if vectors := config.int("vectors"):
+            machine, kr = self.machine, config.int("kr")
+            tiles = tiling(self.workload, config)
+            alive = region_tiles(tiles, config)
+            groups = machine.blocks(self.workload.out_channels) // kr
+            runs = -(-alive // (vectors * machine.segments)) * (tiles.count // alive)
+            steps = summed_blocks(self.workload, machine) * machine.channel_block
+            step = segment_step(machine, kr, vectors)
+            stored = 2.0 * kr * vectors
+            found["arithmetic"] = tiles.products * groups * runs * (steps * step + stored)
+        return found
