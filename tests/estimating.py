@@ -11,7 +11,7 @@ from tvmconv.estimation.tools import counting_emulator, llvm_tool
 
 def _missing() -> str:
     try:
-        counting_emulator(f"{ARM}")
+        counting_emulator(ARM)
         for name in ("llvm-mca", "llvm-mc"):
             llvm_tool(name)
     except ArtifactError as error:

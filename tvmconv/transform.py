@@ -113,8 +113,8 @@ def ScheduleOperators(target: TargetLike = "native", threads: int | None = None)
     """Schedule and compile every function that is left; the last pass before ``relax.build``.
 
     Without it, operators between the convolutions run as plain serial loops. Their calls, too,
-    become one where they follow one another. Functions of
-    symbolic shape are scheduled and left for ``relax.build`` to compile.
+    become one where they follow one another. Functions of symbolic shape are scheduled and left
+    for ``relax.build`` to compile.
 
     Parameters
     ----------

@@ -16,9 +16,8 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuts import divisors
 from tvmconv.costs.microkernel import check_registers
-from tvmconv.costs.winograd import KNOBS, WinogradModel
+from tvmconv.costs.winograd import KNOBS, WinogradModel, strip_tiles
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile, transform_tile
 from tvmconv.tir.annotations import mark_cases, mark_panel, mark_stream
@@ -27,8 +26,6 @@ from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 # Weights that one register tile alone uses are prefetched so many bytes ahead: about the latency
 # of memory at the rate of the products.
 _AHEAD = 4096
-# columns that are transformed together: a part of L1, and of what may lie on the stack
-_STRIP_BYTES = 8 * 1024
 __all__ = ["KNOBS", "apply", "check", "default_config", "explain_cost", "offers"]
 STEPS = tuple({"mh": m, "mw": m} for m in range(2, 7))
 
@@ -170,17 +167,10 @@ def _input(
     if machine.code.transforms_strips:
         row = config.int("rw") if config.int("fused") else tiles.columns
         _, t = schedule.split(t, [None, row])
-        part, _ = schedule.split(t, [None, _strip(tiles, machine, row)])
+        part, _ = schedule.split(t, [None, strip_tiles(tiles, machine, row)])
         transform_tile(schedule, columns, at=part, strip=True)
         mark_cases(schedule, part, schedule.get_loops(columns)[-3])
     else:
         transform_tile(schedule, columns, at=t)
     transform_tile(schedule, patch, at=schedule.get_loops(columns)[-3])
     return block
-
-
-def _strip(tiles: Tiling, machine: Machine, row: int) -> int:
-    """How many tiles of so many in a row have their columns transformed together."""
-    columns = _STRIP_BYTES // (machine.vector_bytes * tiles.vertical.n)
-    most = max(1, (columns - tiles.horizontal.r + 1) // tiles.mw)
-    return max(d for d in divisors(row) if d <= most)

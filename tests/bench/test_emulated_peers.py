@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ COUNTED = Path(tvmconv.bench.peers.__file__).with_name("counted.py")
 # the start of an ELF file for 64-bit Arm
 ARM_PROGRAM = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00\xb7\x00"
 # an interpreter of unpacked packages, see docs/arm.md
-ARM_PYTHON = os.environ.get("TVMCONV_ARM_PYTHON", "")
+PEER_PYTHON = os.environ.get("TVMCONV_PEER_PYTHON", "")
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_named_peers_need_an_interpreter_of_the_target(system: Path) -> None:
         emulated_peers(replace(plan, pythons={"": sys.executable}), machine)
 
 
-def _answers(adapter: Path, folders: list[Path], result: Path) -> list[dict[str, object]]:
+def _answers(adapter: Path, folders: list[Path], result: Path) -> list[dict[str, Any]]:
     words = [sys.executable, str(COUNTED), str(adapter), str(result), *map(str, folders)]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL, timeout=300)
     return [json.loads(line) for line in result.read_text().splitlines()]
@@ -121,6 +122,7 @@ def test_cases_are_checked_before_they_are_counted(tmp_path: Path) -> None:
     head, first, second = _answers(adapter, [case, tmp_path], tmp_path / "result")
     assert head["version"] == "4.2"
     # addresses of the interpreter that runs it, or of its library
+    assert head["interpreter"]
     assert all(start < end for start, end in head["interpreter"])
     assert first["error"] == pytest.approx(0.5)
     assert "FileNotFoundError" in str(second["failure"])
@@ -136,11 +138,13 @@ def test_absent_library_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 @needs_estimation
-@pytest.mark.skipif(not ARM_PYTHON, reason="TVMCONV_ARM_PYTHON names no Python for 64-bit Arm")
+@pytest.mark.skipif(
+    not PEER_PYTHON, reason="TVMCONV_PEER_PYTHON names no Python for 64-bit Arm (docs/arm.md)"
+)
 def test_ncnn_executes_the_multiply_adds_of_a_layer(tmp_path: Path) -> None:
     machine = resolve_machine("cortex-a72")
     write_layer_case(tmp_path, Conv2dWorkload.parse("ic256ih14oc256kh1"))
-    python = EmulatedPython.find(Path(ARM_PYTHON))
+    python = EmulatedPython.find(Path(PEER_PYTHON))
     found = EmulatedPeer(PEERS["ncnn"], python, machine).count(tmp_path)
     assert found.status == "ok" and found.error is not None and found.error < 1e-5
     assert found.section is not None

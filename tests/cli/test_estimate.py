@@ -73,7 +73,8 @@ def test_bench_estimates_algorithms(tmp_path):
         (("--layer", "gemm:m8n8k8"), "convolutions and models"),
         (("--layer", LAYER, "--peers", "onednn"), "onednn is estimated by a Python"),
         (("--layer", LAYER, "--cold"), "leave out --stages, --cold"),
-        (("--layer", LAYER, "--compare", "earlier.json"), "leave out --compare"),
+        (("--layer", LAYER, "--compare", "earlier.json"), "leave out --check-model, --compare"),
+        (("--layer", LAYER, "--check-model"), "leave out --check-model, --compare"),
     ],
 )
 def test_what_bench_cannot_estimate_is_refused(words, why):

@@ -22,9 +22,11 @@ from tvmconv.estimation.estimate import Cost, estimate_model, most, section_cost
 from tvmconv.estimation.kernels import estimate_kernels, run_kernels
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.arm import MACHINES
+from tvmconv.machines.presets import MACHINES as ALL
 from tvmconv.tuning.candidate import Operands
 
 N1, A72, A55 = (MACHINES[name] for name in ("neoverse-n1", "cortex-a72", "cortex-a55"))
+V3 = ALL["x86-64-v3"]
 PLAIN = Conv2dWorkload.parse("mb1ic16ih9iw14oc24kh1")
 
 
@@ -44,6 +46,21 @@ def test_cores():
     assert "1.50 GHz (Raspberry Pi 4)" in core_of(A72).clock_text
     assert "assumed" in core_of(replace(N1, name="other")).clock_text
     assert all(core_of(machine).model for machine in MACHINES.values())
+
+
+@pytest.mark.parametrize(
+    ("machine", "mcpu", "model"),
+    [
+        # a record of the host has its own name, and LLVM's of the processor
+        (A72, "cortex-a76", "neoverse-n1"),
+        (A72, "generic", "cortex-a57"),
+        (A72, "neoverse-v2", "neoverse-v2"),
+        (V3, "znver4", "znver4"),
+        (V3, "x86-64-v3", "haswell"),
+    ],
+)
+def test_hosts_are_known_by_their_processor(machine, mcpu, model):
+    assert core_of(replace(machine, name="native", mcpu=mcpu)).model == model
 
 
 def test_nearly_all_is_simulated():

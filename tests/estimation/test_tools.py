@@ -26,9 +26,11 @@ def test_an_old_llvm_is_not_taken(monkeypatch):
     tools.llvm_tool.cache_clear()
 
 
-def test_the_static_qemu_takes_no_plugins(monkeypatch):
+def test_a_qemu_without_plugins_is_refused(monkeypatch):
+    monkeypatch.setattr(tools, "output_of", lambda command: f"usage: {command[0]}\n-cpu MODEL")
     monkeypatch.setattr(tools, "emulator", lambda _: ["qemu-aarch64-static"])
-    with pytest.raises(ArtifactError, match=r"needs qemu-aarch64; .* apt install qemu-user"):
+    said = r"needs a qemu-aarch64 that .* qemu-aarch64-static takes none .* apt install qemu-user"
+    with pytest.raises(ArtifactError, match=said):
         tools.counting_emulator("aarch64-linux-gnu")
 
 
@@ -48,3 +50,20 @@ def test_what_is_remembered(monkeypatch, tmp_path):
     (tmp_path / "estimation" / "counts-key.json").write_text('{"1": [[')
     assert cache.recall("counts", "key") is None
     assert cache.digest("ab", "c") != cache.digest("a", "bc")
+
+
+def test_a_cache_that_cannot_be_written_is_told(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TVMCONV_CACHE", str(tmp_path / "file"))
+    with pytest.raises(ArtifactError, match=r"cannot write .*estimation: .*TVMCONV_CACHE"):
+        cache.remember("counts", "key", {})
+
+
+def test_files_of_the_cache_are_whole_or_not_there(tmp_path):
+    with pytest.raises(ZeroDivisionError), cache.kept(tmp_path / "tool") as fresh:
+        fresh.write_text("a part")
+        fresh.write_text(str(1 / 0))
+    assert list(tmp_path.iterdir()) == []
+    with cache.kept(tmp_path / "tool") as fresh:
+        fresh.write_text("all")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["all"]

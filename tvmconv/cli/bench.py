@@ -137,14 +137,17 @@ def command(
         return
     if not (show or models or suite or layer):
         raise InputError("nothing to measure; give a model, --suite NAME or --layer PROBLEM")
+    if estimate and (check_model or compare or show):
+        raise InputError(
+            "estimates are not compared with what was measured; leave out --check-model, "
+            "--compare and --show"
+        )
     if check_model:
         if models:
             raise InputError("--check-model measures layers; give --suite NAME or --layer PROBLEM")
         counts = options.integers(threads, "--threads")
         emit(_check_model(suite or [], layer or [], target, counts, rounds, seconds), as_json, save)
         return
-    if estimate and (compare or show):
-        raise InputError("estimates are not compared with what was measured; leave out --compare")
     earlier = benches.read_saved(compare) if compare else None
     if show:
         result = joined([benches.read_saved(path) for path in show])

@@ -38,6 +38,15 @@ _TRANSFORM_COST, _LONG_TRANSFORM_COST, _LONG = 1.40625, 0.9375, 7
 _CALL_CYCLES = 4167
 # share of what a folded broadcast costs elsewhere: transformed values are read in order
 _FOLDED_SHARE = 0.97391
+# columns that are transformed together: a part of L1, and of what may lie on the stack
+_STRIP_BYTES = 8 * 1024
+
+
+def strip_tiles(tiles: Tiling, machine: Machine, row: int) -> int:
+    """How many tiles of so many in a row have their columns transformed together."""
+    columns = _STRIP_BYTES // (machine.vector_bytes * tiles.vertical.n)
+    most = max(1, (columns - tiles.horizontal.r + 1) // tiles.mw)
+    return max(d for d in divisors(row) if d <= most)
 
 
 @dataclass(frozen=True)

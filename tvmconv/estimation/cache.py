@@ -6,23 +6,40 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tvmconv.core.errors import ArtifactError
 
 
 def cache_folder() -> Path:
     """Where programs and results are kept; made if it does not exist.
 
     The variable ``TVMCONV_CACHE`` names another one than the system's for this user.
+
+    Raises
+    ------
+    ArtifactError
+        If it cannot be made.
     """
     from platformdirs import user_cache_path
 
     named = os.environ.get("TVMCONV_CACHE")
     base = Path(named) if named else user_cache_path("tvmconv", appauthor=False)
     folder = base / "estimation"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _not_kept(folder, error) from error
     return folder
+
+
+def _not_kept(path: Path, error: OSError) -> ArtifactError:
+    return ArtifactError(
+        f"cannot write {path}: {error.strerror}; the variable TVMCONV_CACHE names another place"
+    )
 
 
 def digest(*parts: str | bytes) -> str:
@@ -44,18 +61,30 @@ def recall(kind: str, key: str) -> Any | None:
 
 
 def remember(kind: str, key: str, data: Any) -> None:
-    """Keep JSON under a name."""
-    write(cache_folder() / f"{kind}-{key}.json", [json.dumps(data).encode()])
+    """Keep JSON under a name.
+
+    Raises
+    ------
+    ArtifactError
+        If it cannot be written.
+    """
+    with kept(cache_folder() / f"{kind}-{key}.json") as fresh:
+        fresh.write_text(json.dumps(data))
 
 
-def write(path: Path, pieces: Iterable[bytes]) -> None:
-    """Write a file of the cache; others see it complete or not at all."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+@contextmanager
+def kept(path: Path) -> Iterator[Path]:
+    """Where a block is to write a file of the cache; others see it complete or not at all.
+
+    Raises
+    ------
+    ArtifactError
+        If it cannot be written.
+    """
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            for piece in pieces:
-                file.write(piece)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".new-") as folder:
+            fresh = Path(folder) / path.name
+            yield fresh
+            fresh.replace(path)
+    except OSError as error:
+        raise _not_kept(path, error) from error

@@ -46,9 +46,9 @@ class Core:
         return f"{self.hertz / 1e9:.2f} GHz ({self.product})"
 
 
-# by name of machine records; others are taken by their LLVM name
+# by name of machine records or LLVM's name; for others LLVM's own choice
 _MODELS = {
-    "aarch64": ("cortex-a57", "any ARMv8-A, taken for Cortex-A72"),
+    "generic": ("cortex-a57", "any ARMv8-A, taken for Cortex-A72"),
     "cortex-a55": ("cortex-a55", "the model has two 128-bit multiply-adds a cycle, held to one"),
     "cortex-a72": ("cortex-a57", "LLVM has Cortex-A57's model for it"),
     # LLVM gives Cortex-A57's, which has half its multiply-adds
@@ -58,10 +58,7 @@ _MODELS = {
     "apple-m1": ("apple-m1", "the model has 2 or 3 multiply-adds a cycle, the core 4"),
     "x86-64-v3": ("haswell", ""),
     "x86-64-v4": ("skylake-avx512", ""),
-    "native": ("znver4", "of the host's family as far as LLVM has a model"),
 }
-# LLVM knows the names and has no model of its own
-_GENERIC = {"generic": "cortex-a57", "x86-64-v3": "haswell", "x86-64-v4": "skylake-avx512"}
 
 # of one product each, as its maker states it, in cycles a second
 _CLOCKS = {
@@ -86,9 +83,14 @@ def core_of(machine: Machine, model: str = "") -> Core:
         The target.
     model
         One of llvm-mca's processor names, in place of the usual one.
+
+    Raises
+    ------
+    TargetError
+        If the machine names no processor of LLVM.
     """
-    usual, note = _MODELS.get(machine.name, ("", ""))
-    usual = usual or _GENERIC.get(machine.mcpu, machine.mcpu)
+    known = _MODELS.get(machine.name) or _MODELS.get(machine.mcpu)
+    usual, note = known or (machine.mcpu, "")
     if model and model != usual:
         usual, note = model, ""
     if not usual:

@@ -13,7 +13,7 @@ from pathlib import Path
 from tvmconv.compile.emulation import emulator
 from tvmconv.compile.toolchain import Toolchain
 from tvmconv.core.errors import ArtifactError
-from tvmconv.estimation.cache import cache_folder, digest
+from tvmconv.estimation.cache import cache_folder, digest, kept
 from tvmconv.runtime.library import C_SOURCES
 
 SOURCES = Path(__file__).parent / "c"
@@ -103,15 +103,20 @@ def counting_emulator(triple: str) -> list[str]:
     Raises
     ------
     ArtifactError
-        If it is missing, or is the static one, which takes no plugins.
+        If it is missing, or was built without plugins, as static ones are.
     """
     command = emulator(triple)
-    if command[0].endswith("-static"):
+    if not _takes_plugins(command[0]):
         raise ArtifactError(
-            f"counting needs {command[0].removesuffix('-static')}; {command[0]} takes no plugins "
-            "(Debian: apt install qemu-user)"
+            f"counting needs a {command[0].removesuffix('-static')} that takes plugins; "
+            f"{command[0]} takes none (Debian: apt install qemu-user)"
         )
     return command
+
+
+@lru_cache(maxsize=4)
+def _takes_plugins(qemu: str) -> bool:
+    return bool(re.search(r"^-plugin\b", output_of([qemu, "-h"]), re.MULTILINE))
 
 
 @lru_cache(maxsize=4)
@@ -123,11 +128,10 @@ def plugin(qemu: str) -> Path:
     driver = Toolchain.find().driver
     path = cache_folder() / f"count-{interface}-{digest(source.read_bytes(), *driver)}.so"
     if not path.exists():
-        fresh = path.with_name(f".new-{os.getpid()}.so")
         options = ["-O2", "-shared", "-fPIC", "-fvisibility=hidden"]
         options.append(f"-DPLUGIN_VERSION={interface}")
-        output_of([*driver, "-x", "c", *options, source, "-o", fresh], what="compiling count.c")
-        fresh.replace(path)
+        with kept(path) as fresh:
+            output_of([*driver, "-x", "c", *options, source, "-o", fresh], what="compiling count.c")
     return path
 
 
@@ -139,7 +143,6 @@ def layers_program(triple: str) -> Path:
     content = [source.read_bytes() for source in sources]
     path = cache_folder() / f"layers-{digest(triple, *toolchain.driver, *content)}"
     if not path.exists():
-        fresh = path.with_name(f".new-{os.getpid()}")
-        toolchain.program(sources[0], fresh)
-        fresh.replace(path)
+        with kept(path) as fresh:
+            toolchain.program(sources[0], fresh)
     return path

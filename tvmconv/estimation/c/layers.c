@@ -2,7 +2,8 @@
  *
  *     layers model.so [outputs]
  *
- * Inputs are zeros. `outputs` is written with the bytes of all outputs, one behind the other. A model reads the clock once before its layers and once behind each. This program is that clock,
+ * Inputs are zeros. `outputs` is written with the bytes of all outputs, one behind the other. A
+ * model reads the clock once before its layers and once behind each. This program is that clock,
  * and marks a section at each reading: the first is 1. */
 #define _GNU_SOURCE
 #include "tvmconv.h"
