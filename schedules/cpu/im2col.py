@@ -64,15 +64,20 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """Two output blocks in registers; the pixels and panels with the fewest predicted cycles."""
-    oc = min(2, machine.blocks(workload.out_channels))
+    """The output blocks, pixels and panels with the fewest predicted cycles.
+
+    Two output blocks in registers; where a load of pixels serves all channels of a block three,
+    too, whose larger tiles need fewer loads and hide the latency of more multiply-adds.
+    """
+    present, by_lane = machine.blocks(workload.out_channels), machine.code.by_lane
     pixels = workload.out_height * workload.out_width
     # the block model was fitted to panels of two heights with one register to spare; a third height
-    # would change many choices that were measured
-    tallest = most_pixels(machine, oc, spare=1)
+    # would change many choices that were measured. By lanes the count of registers is exact
+    spare = 0 if by_lane else 1
     offers = [
         Config.of(mr=mr, oc=oc, mc=mc, kc=0)
-        for mr in heights(pixels, tallest, 2)
+        for oc in sorted({min(blocks, present) for blocks in ((2, 3) if by_lane else (2,))})
+        for mr in heights(pixels, most_pixels(machine, oc, spare), 2)
         for mc in (0, *divisors(-(-pixels // mr))[:-1])
     ]
     return min(offers, key=lambda config: predicted_cycles(workload, machine, config))

@@ -64,6 +64,23 @@ def test_every_algorithm(tmp_path: Path) -> None:
 
 
 @needs_arm
+def test_tiles_of_neoverse_cores(tmp_path: Path) -> None:
+    """What their defaults take for large layers, on small ones with tails."""
+    machine, same = MACHINES["neoverse-v1"], Conv2dWorkload.parse(PROBLEMS[0])
+    offers = registry.offers("winograd", same, machine)
+    sizes = {(4, 4), (6, 4), (5, 4), (4, 5), (4, 6), (5, 5)}
+    tiles = [c for c in offers if (c.int("mh"), c.int("mw")) in sizes]
+    assert len(tiles) >= 2
+    kernels = [make_kernel(same, machine, "winograd", config) for config in tiles]
+    three = {"oc": 3, "mr": 7, "mc": 0}
+    for problem in ("mb2ic16ih7iw7oc22kh1+bias+add", PROBLEMS[1]):
+        workload = Conv2dWorkload.parse(problem)
+        config = registry.offers("im2col", workload, machine)[0].replace(**three)
+        kernels.append(make_kernel(workload, machine, "im2col", config))
+    check_kernels(kernels, machine, tmp_path)
+
+
+@needs_arm
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=lambda m: m.name)
 def test_every_offer(machine: Machine, tmp_path: Path) -> None:

@@ -13,8 +13,12 @@ from tests.strategies import conv2d_workloads, depthwise_workloads
 from tests.toy_family import TOY
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.winograd import WinogradModel
 from tvmconv.kernels import registry
+from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.record import CodeCosts, Machine, Rates
+from tvmconv.selection.policy import DEFAULT_ERROR_BUDGET
+from tvmconv.selection.select import select
 
 LARGE = "mb1ic256ih56oc256oh56kh3ph1"
 DEEP = "mb1ic512ih7oc512oh7kh3ph1"
@@ -113,3 +117,23 @@ def test_no_prediction_beats_the_units(problem: str, machine: Machine) -> None:
     for name, config, cycles in predictions(workload, machine):
         done = registry.algorithm(name).multiplies(workload, machine, config)
         assert cycles >= done / machine.lanes / machine.rates.multiply_adds * (1 - 1e-9), name
+
+
+def test_transforms_by_strips_fall_with_the_units() -> None:
+    workload = Conv2dWorkload.parse(LARGE)
+    one = MACHINES["cortex-a72"]
+    two = replace(one, rates=replace(one.rates, multiply_adds=2.0))
+    for config in WinogradModel(workload, one).offers():
+        slow, fast = (WinogradModel(workload, m).parts(config)["transforms"] for m in (one, two))
+        assert slow == pytest.approx(2 * fast)
+
+
+@pytest.mark.parametrize("name", ["cortex-a72", "neoverse-n1", "neoverse-v1", "neoverse-v2"])
+def test_larger_winograd_tiles_within_the_budget_are_taken_where_transforms_are_cheap(
+    name: str,
+) -> None:
+    workload, machine = Conv2dWorkload.parse("mb1ic128ih112oc128kh3ph1"), MACHINES[name]
+    found = select(workload, machine).chosen
+    assert found.algorithm == "winograd"
+    assert found.config.int("mh") * found.config.int("mw") > 16
+    assert found.error <= DEFAULT_ERROR_BUDGET

@@ -100,6 +100,16 @@ def test_other_products_multiply_by_lanes_without_spills(algorithm):
         assert not matching(_STACK, body)
 
 
+@pytest.mark.parametrize("layer", ["ic256ih14oc512kh3sh2ph1", "ic512ih7oc2048kh1"])
+def test_im2col_takes_three_output_blocks_where_two_wait_for_sums(layer):
+    """Four multiply-adds a cycle of four cycles each: seven pixels of two blocks are too few."""
+    kernel = make_kernel(Conv2dWorkload.parse(layer), MACHINES["neoverse-v1"], "im2col")
+    assert (kernel.config["oc"], kernel.config["mr"]) == (3, 7)
+    body = hot_loop(kernel)
+    assert len(matching(_LANE, body)) >= 4 * 3 * 7
+    assert not matching(_STACK, body)
+
+
 @pytest.mark.parametrize("layer", ["ic64ih56oc64kh3ph1", "ic128ih28oc128kh3ph1+bias+relu"])
 def test_transforms_of_winograd_keep_to_the_registers(layer):
     """F(4x4, 3x3): no loop over tiles or columns has vectors on the stack."""

@@ -33,7 +33,9 @@ _STREAM_SHOWN, _AGAIN_SHOWN, _SCRATCH_SHOWN = 0.5, 0.35, 1.0
 # reads a byte of L2 in a cycle
 _PRODUCT_COST, _STORE_CYCLES, _L2_SHOWN = 1.05208, 12.5, 48.0
 # cycles of one arithmetic instruction of a transform, loads and stores included; more for each
-# axis with so many values that the sums of a whole row no longer stay in registers
+# axis with so many values that the sums of a whole row no longer stay in registers. By strips they
+# do: estimated cycles of F(2x4) to F(6x6) on three cores (docs/arm.md) follow the arithmetic alone
+# and fall with the units, 0.8 to 1.1 times this cost over the multiply-adds of a cycle
 _TRANSFORM_COST, _LONG_TRANSFORM_COST, _LONG = 1.40625, 0.9375, 7
 _CALL_CYCLES = 4167
 # share of what a folded broadcast costs elsewhere: transformed values are read in order
@@ -127,7 +129,10 @@ class WinogradModel:
         work_out = wide * tall * tiles.mh * 0.4 + tiles.mh * wide * tiles.mw * 0.4 + tiles.products
         long = (tall >= _LONG) + (wide >= _LONG)
         transforms = tiles.count * (in_blocks * work_in + out_blocks * work_out)
-        transforms *= _TRANSFORM_COST + _LONG_TRANSFORM_COST * long
+        if machine.code.transforms_strips:
+            transforms *= _TRANSFORM_COST / machine.rates.multiply_adds
+        else:
+            transforms *= _TRANSFORM_COST + _LONG_TRANSFORM_COST * long
         weights = 4 * tiles.products * in_blocks * out_blocks * lanes**2
         scratch = 4 * tiles.products * lanes * (in_blocks + out_blocks) * alive
         image = 4 * lanes * (in_blocks * w.in_height * w.in_width)

@@ -8,7 +8,10 @@ Nothing here was measured by us, and no processor was at hand. Origin of the fig
   the latency, taken to be Cortex-A72's. An L2 that cores share is divided by them.
 - ``fma_latency`` is that of an independent result. Some cores forward to the next accumulation
   earlier (Cortex-A72 after 3 cycles, A76 and Neoverse after 2); no choice counts on it.
-- Loads a cycle are general knowledge. Rates behind L1 are estimates, in proportion to what is
+- Loads a cycle are general knowledge. Rates behind L1 of Neoverse N1 and V2 are what Arm publishes
+  of one core of Graviton2 and Graviton4 (learning path "Memory subsystem impact on Arm server
+  performance": 73.4, 35.9 and 20.9 GB/s; 95.1, 78.0 and 37.0 GB/s) over 2.5 and 2.8 GHz; V1 and N2
+  are taken to have N1's behind L2. Those of other cores are estimates, in proportion to what is
   published of each family, and so are the costs of generated code (``CodeCosts``), but for
   ``unrolls_block``: LLVM was seen to write out the channels of a block.
 """
@@ -138,7 +141,7 @@ _CORES = (
         loads=2,
         caches=(64 * _KB, 1 * _MB, 32 * _MB),
         ways=4,
-        rates=(32.0, 16.0, 6.0, 4.0),
+        rates=(32.0, 29.4, 14.4, 8.4),
     ),
     _core(
         "neoverse-v1",
@@ -147,7 +150,7 @@ _CORES = (
         loads=3,
         caches=(64 * _KB, 1 * _MB, 32 * _MB),
         ways=4,
-        rates=(48.0, 32.0, 8.0, 5.0),
+        rates=(48.0, 32.0, 14.4, 8.4),
     ),
     _core(
         "neoverse-n2",
@@ -156,7 +159,7 @@ _CORES = (
         loads=3,
         caches=(64 * _KB, 1 * _MB, 32 * _MB),
         ways=4,
-        rates=(48.0, 32.0, 8.0, 5.0),
+        rates=(48.0, 32.0, 14.4, 8.4),
     ),
     _core(
         "neoverse-v2",
@@ -165,7 +168,7 @@ _CORES = (
         loads=3,
         caches=(64 * _KB, 2 * _MB, 36 * _MB),
         ways=4,
-        rates=(48.0, 32.0, 8.0, 5.0),
+        rates=(48.0, 34.0, 27.9, 13.2),
     ),
     _core(
         "ft2000plus",
