@@ -18,7 +18,9 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     3. A single row reads its weights once, at the speed of the memory. Several places of the
        inner dimension are read in turn, because one stream leaves the prefetchers idle at each
        page boundary (measured: 4 streams 11.9 GB/s, one stream 10.8 GB/s).
-    4. The epilogue is a pass of its own over the few results, since the last tile may be wider
+    4. Where multiply-adds take lanes, the inner dimension goes by vectors of the data, whose steps
+       are written out.
+    5. The epilogue is a pass of its own over the few results, since the last tile may be wider
        than the output.
     """
     from tvmconv.tvm_api.s_tir import Schedule
@@ -33,12 +35,19 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     split, row, block, vectors, lane, k = schedule.get_loops(anchor.rv)
     tiles, row = schedule.split(row, [None, rows])
     extent = int(schedule.get(k).extent)
-    streams = next(s for s in (4, 2, 1) if (rows == 1 and extent % s == 0) or s == 1)
-    stream, k = schedule.split(k, [streams, None])
-    schedule.reorder(split, block, tiles, k, stream, row, vectors, lane)
+    steps = machine.lanes if machine.code.by_lane and extent % machine.lanes == 0 else 1
+    streams = next(s for s in (4, 2, 1) if (rows == steps == 1 and extent % s == 0) or s == 1)
+    stream, k, step = schedule.split(k, [streams, None, steps])
+    schedule.reorder(split, block, tiles, k, stream, step, row, vectors, lane)
     parallelise(schedule, [split, block], anchor.work, machine.cores)
     register_tile(
-        schedule, anchor.rv, store, at=tiles, reduction=k, tile=(stream, row, vectors), lane=lane
+        schedule,
+        anchor.rv,
+        store,
+        at=tiles,
+        reduction=k,
+        tile=(stream, step, row, vectors),
+        lane=lane,
     )
     for other in blocks(schedule):
         if other.name == found[-1].name:

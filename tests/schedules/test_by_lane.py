@@ -14,14 +14,18 @@ import pytest
 from hypothesis import given, settings
 
 from tests.kernels import HOST, V3, check_kernel, compile_kernel, default_config, dense
+from tests.operators.harness import Built, assert_close, normal
 from tests.strategies import conv2d_workloads
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.products import dense_tile
 from tvmconv.costs.register_tile import TileModel
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.record import Vector
+from tvmconv.operators.dense import dense as connected
+from tvmconv.operators.dense import pack_dense_weight
 
 LANES = replace(
     HOST,
@@ -53,6 +57,15 @@ def generated_assembly(kernel):
     return str(compile_kernel(kernel).inspect_source("s")).splitlines()
 
 
+def fully_connected(rows, inputs, outputs, machine):
+    """A layer without bias, and what it should compute."""
+    tile = dense_tile(rows, inputs, outputs, machine)
+    data, weight = normal(rows, inputs), normal(inputs, outputs, seed=1)
+    arrays = [data, pack_dense_weight(weight, tile)]
+    built = Built(lambda x, w: connected(x, w, outputs=outputs, tile=tile), arrays, machine)
+    return built, data.astype("float64") @ weight
+
+
 def inner_loops(lines):
     """The bodies of loops without loops inside, of AArch64 assembly."""
     labels = {line.split(":")[0]: i for i, line in enumerate(lines) if line.startswith(".L")}
@@ -66,8 +79,11 @@ def inner_loops(lines):
 
 def hot_loop(kernel, sums=_SUM):
     """The innermost loop with the most multiply-adds."""
-    bodies = inner_loops(generated_assembly(kernel))
-    return max(bodies, key=lambda body: len(matching(sums, body)))
+    return most_sums(generated_assembly(kernel), sums)
+
+
+def most_sums(assembly, sums=_SUM):
+    return max(inner_loops(assembly), key=lambda body: len(matching(sums, body)))
 
 
 def matching(pattern, body):
@@ -108,6 +124,37 @@ def test_im2col_takes_three_output_blocks_where_two_wait_for_sums(layer):
     body = hot_loop(kernel)
     assert len(matching(_LANE, body)) >= 4 * 3 * 7
     assert not matching(_STACK, body)
+
+
+# Neoverse V2 loads fewer vectors in a cycle than it multiplies: with one row loads take longest
+@pytest.mark.parametrize("core", CORES[:2], ids=lambda core: core.name)
+@pytest.mark.parametrize("shape", [(1, 512, 1000), (1, 512, 4096), (64, 256, 512)], ids=str)
+def test_fully_connected_layers_hide_the_latency_of_their_sums(shape, core):
+    built, _ = fully_connected(*shape, core)
+    body = most_sums(built.assembly.splitlines())
+    sums = {re.findall(r"v\d+", line)[0] for line in matching(_SUM, body)}
+    assert len(sums) >= core.minimum_accumulators
+    assert matching(_LANE, body) == matching(_SUM, body)
+    assert not matching(_STACK, body)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 9, 20])
+@pytest.mark.parametrize("inputs, outputs", [(64, 10), (66, 44), (7, 3), (128, 1000)])
+def test_fully_connected_layers_by_lanes(rows, inputs, outputs):
+    built, expected = fully_connected(rows, inputs, outputs, LANES)
+    assert_close(built()[0], expected, 5e-6)
+
+
+def test_short_rows_of_pixels_do_not_make_packing_worth_while():
+    """384 to 64 channels: of im2col's packing each value serves 64 multiply-adds only."""
+    workload = Conv2dWorkload.parse("ic384ih14oc64kh1")
+    for core in CORES[:2]:
+        direct, packed = (
+            sum(registry.explain_cost(name, workload, core, config).values())
+            for name in ("direct", "im2col")
+            for config in [default_config(name, workload, core)]
+        )
+        assert direct < packed
 
 
 @pytest.mark.parametrize("layer", ["ic64ih56oc64kh3ph1", "ic128ih28oc128kh3ph1+bias+relu"])

@@ -8,8 +8,10 @@ for multiply-adds, and has a rule of its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tvmconv.costs.cuts import balanced
-from tvmconv.costs.microkernel import Microkernel, most_rows
+from tvmconv.costs.microkernel import Microkernel, most_pixels, most_rows
 from tvmconv.machines.record import Machine
 from tvmconv.operators.dense import DenseTile
 
@@ -38,7 +40,13 @@ def heights(rows: int, most: int, count: int) -> list[int]:
     return sorted({balanced(rows, max(1, most - less)) for less in range(count)})
 
 
-def best_tile(machine: Machine, rows: int, columns: int, steps: int) -> Microkernel:
+def best_tile(
+    machine: Machine,
+    rows: int,
+    columns: int,
+    steps: int,
+    tallest: Callable[[Machine, int], int] = most_rows,
+) -> Microkernel:
     """The register tile that computes a product in the fewest cycles, edges filled up.
 
     Parameters
@@ -49,16 +57,18 @@ def best_tile(machine: Machine, rows: int, columns: int, steps: int) -> Microker
         Of the result.
     steps
         Of the reduction, as far as sums stay in registers.
+    tallest
+        The most rows of a tile of so many vectors.
     """
     lanes = machine.lanes
     present = -(-columns // lanes)
     widths = {min(_WIDE, present)}
-    if rows <= most_rows(machine, _WIDEST):
+    if rows <= tallest(machine, _WIDEST):
         widths.add(min(_WIDEST, present))
     tiles = [
         Microkernel(machine, height, vectors)
         for vectors in widths
-        for height in heights(rows, most_rows(machine, vectors), 3)
+        for height in heights(rows, tallest(machine, vectors), 3)
     ]
 
     def cycles(tile: Microkernel) -> float:
@@ -81,7 +91,7 @@ def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseT
     lanes, cores = machine.lanes, machine.cores
     height, vectors = 1, _streamed_vectors(outputs, machine)
     if rows > 1:
-        tile = best_tile(machine, rows, outputs, inputs)
+        tile = best_tile(machine, rows, outputs, inputs, most_pixels)
         height, vectors = tile.rows, tile.vectors
     tasks = -(-outputs // (vectors * lanes)) * -(-rows // height)
     splits = 1
@@ -91,11 +101,36 @@ def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseT
 
 
 def _streamed_vectors(outputs: int, machine: Machine) -> int:
-    """Vectors of a tile of one row: up to four, as many as give each core the same to read."""
-    most = min(_WIDEST, -(-outputs // machine.lanes))
+    """Vectors of a tile of one row: up to four, as many as give each core the same to read.
+
+    Where multiply-adds take lanes, data take few loads and narrow vectors are no match for the
+    latency of sums: there are as many vectors as hide it, within the registers.
+    """
+    present = -(-outputs // machine.lanes)
+    if machine.code.by_lane:
+        return _hiding_vectors(present, machine)
+    most = min(_WIDEST, present)
 
     def longest(vectors: int) -> tuple[int, int]:
         blocks = -(-outputs // (vectors * machine.lanes))
         return -(-blocks // machine.cores) * vectors, -vectors
 
     return min(range(max(1, most // 2), most + 1), key=longest)
+
+
+def _hiding_vectors(present: int, machine: Machine) -> int:
+    """Vectors of one row that take the fewest cycles of so many; the fewest of equals."""
+    registers = machine.vector_registers
+
+    def cycles(vectors: int) -> tuple[float, int]:
+        tile = Microkernel(machine, 1, vectors)
+        blocks = -(-present // vectors)
+        return -(-blocks // machine.cores) * tile.step_cycles(), vectors
+
+    fitting = (v for v in range(1, present + 1) if _row(machine, v) <= registers)
+    return min(fitting, key=cycles)
+
+
+def _row(machine: Machine, vectors: int) -> int:
+    """Registers of a tile of one row."""
+    return Microkernel(machine, 1, vectors).block_registers(1)

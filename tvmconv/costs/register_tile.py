@@ -17,9 +17,6 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import Microkernel
 from tvmconv.machines.record import Machine
 
-# Cycles by which the pixels of one row and channel block of a tile arrive late: each such run lies
-# elsewhere. Fitted to direct against im2col, whose panels are read in order, on 58 layers.
-_RUN_CYCLES = 5.0
 # taps of a row beyond which LLVM keeps the loop over them
 _WRITTEN_TAPS = 15
 # Statements in unrolled border copies beyond which compiling takes too long
@@ -220,7 +217,7 @@ class TileModel:
         tile = tuple(config.int(name) for name in ("oc", "oh", "ow"))
         cores = self.machine.cores
         arithmetic = self.cycles(*tile) / cores
-        late = self.runs(*tile) * _RUN_CYCLES / cores
+        late = self.runs(*tile) * self.machine.code.late_run / cores
         return {
             "arithmetic": arithmetic,
             "activations": max(0.0, self.activation_cycles - arithmetic) + late,

@@ -89,6 +89,10 @@ class CodeCosts:
         tap to the next: tiles need a register to spare, and taps must not be written out.
     prefetches_weights
         Whether asking for weights ahead of their use hides more than the instruction costs.
+    late_run
+        Cycles by which the pixels of one row and channel block of a tile arrive late: each such run
+        lies elsewhere. Fitted to direct against im2col, whose panels are read in order, on 58
+        layers of x86.
     spare_registers
         Registers beside accumulators and weights that the product of Winograd's tiles needs.
     by_lane
@@ -112,6 +116,7 @@ class CodeCosts:
     by_lane: bool = False
     loads_ahead: int = 0
     transforms_strips: bool = False
+    late_run: float = 5.0
 
 
 @dataclass(frozen=True)
