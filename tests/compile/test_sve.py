@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 import tvmconv
 from tests.compile.test_arm import expected, taken
-from tests.emulation import check_kernels, needs_arm, run_model
+from tests.emulation import CALL, HOSTILE, check_kernels, needs_arm, run_model
 from tests.kernels import dense
 from tests.small_network import mixed_network, small_network
 from tests.strategies import conv2d_workloads
+from tvmconv.core.config import Config
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
@@ -90,8 +91,21 @@ def test_one_file_for_every_vector_length(network: Any, tmp_path: Path) -> None:
 
 
 @needs_arm
+def test_tasks_keep_to_their_own_pixels(tmp_path: Path) -> None:
+    """No task writes or waits for another's memory, or reads beyond operands, or what is unset."""
+    kernels = [make_kernel(Conv2dWorkload.parse(text), SCALABLE, "direct") for text in DIRECT]
+    bands = Config.of(oc=2, oh=1, ow=1, rows=1, vectors=2)  # ends of bands inside of vectors
+    kernels += [
+        make_kernel(k.workload, SCALABLE, "direct", bands) for k in kernels if k.config["rows"]
+    ]
+    kernels.append(make_kernel(Conv2dWorkload.parse("ic8ih9oc16kh3ph1"), SCALABLE, "winograd"))
+    check_kernels(kernels, SCALABLE, tmp_path, *map(emulated, (256, 2048)), caller=HOSTILE)
+
+
+@needs_arm
 @pytest.mark.slow
-def test_every_algorithm_at_every_vector_length(tmp_path: Path) -> None:
+@pytest.mark.parametrize("caller", [CALL, HOSTILE], ids=lambda path: path.stem)
+def test_every_algorithm_at_every_vector_length(caller: Path, tmp_path: Path) -> None:
     names = registry.names()
     kernels = [
         make_kernel(w, SCALABLE, name, config)
@@ -99,7 +113,7 @@ def test_every_algorithm_at_every_vector_length(tmp_path: Path) -> None:
         for w in taken(name, SCALABLE)[:3]
         for config in (registry.offers(name, w, SCALABLE) or (None,))
     ]
-    check_kernels(kernels, SCALABLE, tmp_path, *map(emulated, LENGTHS))
+    check_kernels(kernels, SCALABLE, tmp_path, *map(emulated, LENGTHS), caller=caller)
 
 
 @needs_arm
