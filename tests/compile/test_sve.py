@@ -85,19 +85,19 @@ def test_one_file_for_every_vector_length(network: Any, tmp_path: Path) -> None:
     shape = [d.dim_value for d in onnx_model.graph.input[0].type.tensor_type.shape.dim]
     x = np.random.default_rng(1).standard_normal(shape).astype("float32")
     model = tvmconv.build(onnx_model, "aarch64+sve", threads=2, log="none")
-    for bits in LENGTHS:
-        (actual,) = run_model(model, tmp_path, x, options=emulated(bits))
+    callers = (*((bits, CALL) for bits in LENGTHS), (256, HOSTILE), (1024, HOSTILE))
+    for bits, caller in callers:
+        (actual,) = run_model(model, tmp_path, x, options=emulated(bits), caller=caller)
         np.testing.assert_allclose(actual, expected(onnx_model, x), atol=1e-6)
 
 
 @needs_arm
 def test_tasks_keep_to_their_own_pixels(tmp_path: Path) -> None:
-    """No task writes or waits for another's memory, or reads beyond operands, or what is unset."""
-    kernels = [make_kernel(Conv2dWorkload.parse(text), SCALABLE, "direct") for text in DIRECT]
-    bands = Config.of(oc=2, oh=1, ow=1, rows=1, vectors=2)  # ends of bands inside of vectors
-    kernels += [
-        make_kernel(k.workload, SCALABLE, "direct", bands) for k in kernels if k.config["rows"]
-    ]
+    """No task writes or reads another's memory, beyond operands, or what nobody has written."""
+    kernels = [make_kernel(Conv2dWorkload.parse(text), SCALABLE, "direct") for text in DIRECT[:3]]
+    # bands of a row, which end inside of vectors
+    bands = Config.of(oc=2, oh=1, ow=1, rows=1, vectors=2)
+    kernels.append(make_kernel(kernels[0].workload, SCALABLE, "direct", bands))
     kernels.append(make_kernel(Conv2dWorkload.parse("ic8ih9oc16kh3ph1"), SCALABLE, "winograd"))
     check_kernels(kernels, SCALABLE, tmp_path, *map(emulated, (256, 2048)), caller=HOSTILE)
 
