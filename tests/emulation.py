@@ -18,7 +18,7 @@ from tvmconv.compile.emulation import run_emulated
 from tvmconv.compile.network import CompiledProgram
 from tvmconv.compile.objects import compile_objects
 from tvmconv.compile.source import Facts
-from tvmconv.compile.toolchain import usual_driver
+from tvmconv.compile.toolchain import SOURCES, usual_driver
 from tvmconv.core.decision import KernelCall
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.kernels.kernel import Kernel
@@ -29,6 +29,9 @@ from tvmconv.model import CompiledModel
 from tvmconv.program.program import ALIGNMENT, Call, Constant, Operand, Place, Program
 
 ARM = "aarch64-linux-gnu"
+CALL = SOURCES / "call.c"
+# a caller that shows what tasks and threads should not have touched
+HOSTILE = Path(__file__).parent / "compile" / "hostile.c"
 
 
 def _missing() -> list[str]:
@@ -53,19 +56,30 @@ needs_arm_python = pytest.mark.skipif(
 
 
 def run_model(
-    model: CompiledModel, folder: Path, *inputs: np.ndarray, options: Sequence[str] = ()
+    model: CompiledModel,
+    folder: Path,
+    *inputs: np.ndarray,
+    options: Sequence[str] = (),
+    caller: Path = CALL,
 ) -> list[np.ndarray]:
-    """Save a model and call it once."""
+    """Save a model and have a program call it."""
     path = model.save(folder / "model.so")
     values = {info.name: x for info, x in zip(model.inputs, inputs, strict=True)}
     triple = model.machine.triple
-    return run_emulated(path, triple, model.inputs, model.outputs, values, options)
+    return run_emulated(path, triple, model.inputs, model.outputs, values, options, caller)
 
 
 @dataclass
 class _Layout:
-    """A program as it grows: a call for each kernel, its first operand an input."""
+    """A program as it grows: a call for each kernel, its first operand an input.
 
+    Parameters
+    ----------
+    given
+        Whether all other operands are inputs, too.
+    """
+
+    given: bool
     calls: list[Call]
     constants: list[Constant]
     inputs: dict[str, np.ndarray]
@@ -73,15 +87,19 @@ class _Layout:
     end: int = 0
 
     def add(self, symbol: str, operands: Sequence[np.ndarray]) -> None:
-        data, *constants, result = operands
-        places = [Operand(Place.INPUT, 0, data.nbytes, len(self.inputs))]
-        for array in constants:
+        *sources, result = operands
+        inputs = len(sources) if self.given else 1
+        places = []
+        for index, array in enumerate(sources[:inputs]):
+            places.append(Operand(Place.INPUT, 0, array.nbytes, len(self.inputs)))
+            self.inputs[f"in{index}_{symbol}"] = array
+        for array in sources[inputs:]:
             array = np.ascontiguousarray(array)
             self.constants.append(Constant(self.end, array))
             places.append(Operand(Place.CONSTANT, self.end, array.nbytes))
             self.end += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
         places.append(Operand(Place.OUTPUT, 0, result.nbytes, len(self.outputs)))
-        self.inputs[f"in_{symbol}"], self.outputs[f"out_{symbol}"] = data, result
+        self.outputs[f"out_{symbol}"] = result
         self.calls.append(Call(KernelCall(symbol, symbol, "conv2d"), tuple(places)))
 
 
@@ -107,13 +125,17 @@ each_core = pytest.mark.parametrize("core", CORES.values(), ids=CORES)
 
 
 def check_kernels(
-    kernels: Sequence[Kernel], machine: Machine, folder: Path, *processors: Sequence[str]
+    kernels: Sequence[Kernel],
+    machine: Machine,
+    folder: Path,
+    *processors: Sequence[str],
+    caller: Path = CALL,
 ) -> None:
     """Call kernels of one machine, linked into one model, and compare with float64.
 
     It is called once for each processor, which options of qemu name; by default for one.
     """
-    for results in run_kernels(kernels, machine, folder, *processors or ((),)):
+    for results in run_kernels(kernels, machine, folder, *processors or ((),), caller=caller):
         for kernel, (difference, expected) in zip(kernels, results, strict=True):
             assert_close(kernel, difference, expected)
 
@@ -125,13 +147,17 @@ def relative_errors(kernels: Sequence[Kernel], core: Core, folder: Path) -> list
 
 
 def run_kernels(
-    kernels: Sequence[Kernel], machine: Machine, folder: Path, *processors: Sequence[str]
+    kernels: Sequence[Kernel],
+    machine: Machine,
+    folder: Path,
+    *processors: Sequence[str],
+    caller: Path = CALL,
 ) -> Iterator[list[tuple[np.ndarray, np.ndarray]]]:
     """Call kernels, linked into one model; differences from float64, and that.
 
     A list for each processor, which options of qemu name.
     """
-    layout = _Layout([], [], {}, {})
+    layout = _Layout(caller is HOSTILE, [], [], {}, {})
     operands = [conv_arrays(kernel.workload) for kernel in kernels]
     functions = {}
     for index, (kernel, arrays) in enumerate(zip(kernels, operands, strict=True)):
@@ -152,7 +178,7 @@ def run_kernels(
     with path.open("wb") as file:
         CompiledProgram(program, objects, facts, machine).file().write_to(file.fileno(), b"")
     for options in processors:
-        results = run_emulated(path, machine.triple, *infos, layout.inputs, options)
+        results = run_emulated(path, machine.triple, *infos, layout.inputs, options, caller)
         yield [
             differences(kernel, arrays, actual)
             for kernel, arrays, actual in zip(kernels, operands, results, strict=True)

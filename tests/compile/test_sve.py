@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 import tvmconv
 from tests.compile.test_arm import expected, taken
-from tests.emulation import check_kernels, needs_arm, run_model
+from tests.emulation import CALL, HOSTILE, check_kernels, needs_arm, run_model
 from tests.kernels import dense
 from tests.small_network import mixed_network, small_network
 from tests.strategies import conv2d_workloads
+from tvmconv.core.config import Config
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
@@ -84,14 +85,27 @@ def test_one_file_for_every_vector_length(network: Any, tmp_path: Path) -> None:
     shape = [d.dim_value for d in onnx_model.graph.input[0].type.tensor_type.shape.dim]
     x = np.random.default_rng(1).standard_normal(shape).astype("float32")
     model = tvmconv.build(onnx_model, "aarch64+sve", threads=2, log="none")
-    for bits in LENGTHS:
-        (actual,) = run_model(model, tmp_path, x, options=emulated(bits))
+    callers = (*((bits, CALL) for bits in LENGTHS), (256, HOSTILE), (1024, HOSTILE))
+    for bits, caller in callers:
+        (actual,) = run_model(model, tmp_path, x, options=emulated(bits), caller=caller)
         np.testing.assert_allclose(actual, expected(onnx_model, x), atol=1e-6)
 
 
 @needs_arm
+def test_tasks_keep_to_their_own_pixels(tmp_path: Path) -> None:
+    """No task writes or reads another's memory, beyond operands, or what nobody has written."""
+    kernels = [make_kernel(Conv2dWorkload.parse(text), SCALABLE, "direct") for text in DIRECT[:3]]
+    # bands of a row, which end inside of vectors
+    bands = Config.of(oc=2, oh=1, ow=1, rows=1, vectors=2)
+    kernels.append(make_kernel(kernels[0].workload, SCALABLE, "direct", bands))
+    kernels.append(make_kernel(Conv2dWorkload.parse("ic8ih9oc16kh3ph1"), SCALABLE, "winograd"))
+    check_kernels(kernels, SCALABLE, tmp_path, *map(emulated, (256, 2048)), caller=HOSTILE)
+
+
+@needs_arm
 @pytest.mark.slow
-def test_every_algorithm_at_every_vector_length(tmp_path: Path) -> None:
+@pytest.mark.parametrize("caller", [CALL, HOSTILE], ids=lambda path: path.stem)
+def test_every_algorithm_at_every_vector_length(caller: Path, tmp_path: Path) -> None:
     names = registry.names()
     kernels = [
         make_kernel(w, SCALABLE, name, config)
@@ -99,7 +113,7 @@ def test_every_algorithm_at_every_vector_length(tmp_path: Path) -> None:
         for w in taken(name, SCALABLE)[:3]
         for config in (registry.offers(name, w, SCALABLE) or (None,))
     ]
-    check_kernels(kernels, SCALABLE, tmp_path, *map(emulated, LENGTHS))
+    check_kernels(kernels, SCALABLE, tmp_path, *map(emulated, LENGTHS), caller=caller)
 
 
 @needs_arm

@@ -27,6 +27,7 @@ def run_emulated(
     outputs: Sequence[TensorInfo],
     values: Mapping[str, Array],
     options: Sequence[str] = (),
+    caller: Path = SOURCES / "call.c",
 ) -> list[Array]:
     """One call of a saved model by a C program under qemu.
 
@@ -42,6 +43,8 @@ def run_emulated(
         All inputs by name.
     options
         Of qemu, such as ``-cpu cortex-a72``.
+    caller
+        Source of the program, which is started with paths of the model, inputs and outputs.
 
     Returns
     -------
@@ -56,7 +59,7 @@ def run_emulated(
     qemu = emulator(triple)
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
         program, given, result = (Path(name, part) for part in ("call", "inputs", "outputs"))
-        Toolchain.find("", triple).program(SOURCES / "call.c", program)
+        Toolchain.find("", triple).program(caller, program)
         with given.open("wb") as file:
             for info in inputs:
                 np.ascontiguousarray(values[info.name], info.dtype).reshape(info.shape).tofile(file)
