@@ -40,7 +40,8 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     if operand is None or product.work < _SMALLEST:
         return None
     lanes, batch = machine.lanes, len(product.loops) - 3
-    best = best_tile(machine, *product.extents[-3:])
+    m_extent, n_extent, k_extent = product.extents[-3:]
+    best = best_tile(machine, m_extent, n_extent, k_extent)
     rows, width = best.rows, best.vectors * lanes
     schedule.pad_einsum(product.rv, [1] * batch + [rows, width, 1])
     packed = schedule.cache_read(product.rv, operand.index, "global")
