@@ -21,7 +21,7 @@ from tvmconv.costs.microkernel import Microkernel, check_registers, most_pixels
 from tvmconv.costs.panel_blocks import PanelBlocks
 from tvmconv.costs.products import heights
 from tvmconv.costs.register_tile import TileModel
-from tvmconv.costs.tile_knobs import OUT_BLOCKS
+from tvmconv.costs.tile_knobs import OUT_BLOCKS, PANEL_HEIGHT, panel_divisors
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile
 from tvmconv.tir.annotations import mark_cases
@@ -32,25 +32,14 @@ _SLOWER_STREAM = 1.25
 # steps of the source: panels packed block by block, and the whole im2col buffer packed first
 STEPS: tuple[dict[str, KnobValue], ...] = ({}, {"mc": 0})
 
-
-def _panel_heights(w: Conv2dWorkload, machine: Machine) -> range:
-    return range(1, min(w.out_height * w.out_width, machine.vector_registers - 2) + 1)
-
-
-def _panel_divisors(w: Conv2dWorkload, machine: Machine) -> list[int]:
-    pixels = w.out_height * w.out_width
-    counts = {-(-pixels // mr) for mr in range(1, machine.vector_registers)}
-    return sorted({d for count in counts for d in divisors(count)})
-
-
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
     (
-        Knob("mr", "pixels of a panel", _panel_heights),
+        PANEL_HEIGHT,
         OUT_BLOCKS,
         Knob(
             "mc",
             "panels of a block, a divisor of their number; 0: all are packed first, as im2col does",
-            lambda w, machine: (0, *_panel_divisors(w, machine)),
+            lambda w, machine: (0, *panel_divisors(w, machine)),
             neutral=0,
         ),
         Knob(

@@ -2,9 +2,8 @@
 
 Fused (``fused=1``): a region of ``rh`` rows of ``rw`` tiles goes through all stages while it lies
 in L2; regions are parallel. Staged (``fused=0``): each stage is one parallel loop over the whole
-batch, for planes with fewer regions than threads, or weights that should be read once only.
-
-The products are register tiles of ``rt`` tiles by ``kr`` output blocks (see ``microkernel``).
+batch, for planes with fewer regions than threads, or weights that should be read once only. The
+products are register tiles of ``rt`` tiles by ``kr`` output blocks (see ``microkernel``).
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from tvmconv.schedules.common.microkernel import channel_steps, register_tile, t
 from tvmconv.tir.annotations import mark_cases, mark_panel, mark_stream
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
-# Weights that one register tile alone uses are prefetched so many bytes ahead: about the latency
-# of memory at the rate of the products.
+# Bytes that weights of a single register tile are prefetched ahead: about memory's latency.
 _AHEAD = 4096
 __all__ = ["KNOBS", "apply", "check", "default_config", "explain_cost", "offers"]
 STEPS = tuple({"mh": m, "mw": m} for m in range(2, 7))
@@ -32,14 +30,12 @@ STEPS = tuple({"mh": m, "mw": m} for m in range(2, 7))
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """The tile size with the fewest predicted cycles."""
-    config: Config = WinogradModel(workload, machine).best()
-    return config
+    return WinogradModel(workload, machine).best()
 
 
 def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
     """The best config of every tile size: they differ in error and memory."""
-    configs: tuple[Config, ...] = WinogradModel(workload, machine).offers()
-    return configs
+    return WinogradModel(workload, machine).offers()
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
@@ -82,12 +78,12 @@ def apply_with(
     n, kb, h, x, lane = schedule.get_loops(output)
     th, i = schedule.split(h, [None, tiles.mh])
     tw, j = schedule.split(x, [None, tiles.mw])
-    passes: tuple[LoopRV, ...] = ()
+    passes = []
     if machine.code.transforms_strips and tiles.mh > 3:
         # rows of one parity share the sums, or the differences, of what they are made of
         i, first = schedule.split(i, [None, 2 if tiles.mh % 2 == 0 else tiles.mh])
         schedule.unroll(first)
-        passes = (first,)
+        passes.append(first)
     region = None
     if fused:
         regions, th = schedule.split(th, [None, config.int("rh")])
@@ -104,12 +100,11 @@ def apply_with(
     transform_tile(schedule, schedule.get_sblock("rows"), at=tw)
     products = products_of(schedule, block, region, machine, config)
     transformed = _input(schedule, region, machine, tiles, config)
-    stored = (
+    alive = region_tiles(tiles, config)
+    for stage, blocks in (
         (transformed, summed_blocks(workload, machine)),
         (products, machine.blocks(workload.out_channels)),
-    )
-    alive = region_tiles(tiles, config)
-    for stage, blocks in stored:
+    ):
         stride = plane_stride(tiles, blocks, alive, machine)
         span = machine.l1d_way_bytes // itemsize(workload.types.accumulator)
         if stride > blocks * alive * machine.channel_block:
@@ -123,8 +118,7 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
     """The parts of that sum."""
-    parts: dict[str, float] = WinogradModel(workload, machine).shares(config)
-    return parts
+    return WinogradModel(workload, machine).shares(config)
 
 
 def _products(

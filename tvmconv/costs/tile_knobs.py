@@ -1,9 +1,10 @@
-"""Knobs that several convolution schedules share."""
+"""Knobs of register tiles and panels of convolution schedules."""
 
 from __future__ import annotations
 
 from tvmconv.core.knobs import Knob
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuts import divisors
 from tvmconv.machines.record import Machine
 
 OUT_BLOCKS: Knob[Conv2dWorkload] = Knob(
@@ -16,6 +17,18 @@ TILE_ROWS: Knob[Conv2dWorkload] = Knob(
     "rows of the register tile",
     lambda w, machine: (rows for rows in (1, 2, 3, 4) if rows <= w.out_height),
 )
+PANEL_HEIGHT: Knob[Conv2dWorkload] = Knob(
+    "mr",
+    "pixels of a panel",
+    lambda w, machine: range(1, min(w.out_height * w.out_width, machine.vector_registers - 2) + 1),
+)
+
+
+def panel_divisors(w: Conv2dWorkload, machine: Machine) -> list[int]:
+    """Divisors of the numbers of panels of all heights."""
+    pixels = w.out_height * w.out_width
+    counts = {-(-pixels // mr) for mr in range(1, machine.vector_registers)}
+    return sorted({d for count in counts for d in divisors(count)})
 
 
 def prefetch_flag(name: str, doc: str) -> Knob[Conv2dWorkload]:
