@@ -23,6 +23,7 @@ from tvmconv.estimation.kernels import estimate_kernels, run_kernels
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.presets import MACHINES as ALL
+from tvmconv.machines.sve import MACHINES as SCALABLE
 from tvmconv.tuning.candidate import Operands
 
 N1, A72, A55 = (MACHINES[name] for name in ("neoverse-n1", "cortex-a72", "cortex-a55"))
@@ -39,6 +40,8 @@ def test_cores():
     assert core_of(A72).model == "cortex-a57"
     assert core_of(MACHINES["cortex-a76"]).model == "neoverse-n1"
     assert core_of(MACHINES["neoverse-v2"]).model == "neoverse-v2"
+    for scalable in ("aarch64+sve", "ftengine", "neoverse-v1+sve"):
+        assert core_of(SCALABLE[scalable]).model == "neoverse-v1"
     assert core_of(replace(N1, name="other", mcpu="cortex-x2")).model == "cortex-x2"
     chosen = core_of(A72, "cortex-a53")
     assert (chosen.model, chosen.note) == ("cortex-a53", "")

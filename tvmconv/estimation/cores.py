@@ -49,6 +49,9 @@ class Core:
 # by name of machine records or LLVM's name; for others LLVM's own choice
 _MODELS = {
     "generic": ("cortex-a57", "any ARMv8-A, taken for Cortex-A72"),
+    # Cortex-A57's model has no scalable vectors
+    "aarch64+sve": ("neoverse-v1", "any processor with SVE, taken for Neoverse V1"),
+    "ftengine": ("neoverse-v1", "LLVM has no model of it; Neoverse V1 has vectors as long"),
     "cortex-a55": ("cortex-a55", "the model has two 128-bit multiply-adds a cycle, held to one"),
     "cortex-a72": ("cortex-a57", "LLVM has Cortex-A57's model for it"),
     # LLVM gives Cortex-A57's, which has half its multiply-adds
