@@ -157,19 +157,40 @@ def run_kernels(
 
     A list for each processor, which options of qemu name.
     """
+    arrays = [conv_arrays(kernel.workload) for kernel in kernels]
+    operands = [kernel_operands(kernel, a) for kernel, a in zip(kernels, arrays, strict=True)]
+    functions = [kernel.prim_func() for kernel in kernels]
+    for results in run_functions(functions, operands, machine, folder, *processors, caller=caller):
+        yield [
+            differences(kernel, a, actual)
+            for kernel, a, actual in zip(kernels, arrays, results, strict=True)
+        ]
+
+
+def run_functions(
+    functions: Sequence[tvm.tirx.PrimFunc],
+    operands: Sequence[Sequence[np.ndarray]],
+    machine: Machine,
+    folder: Path,
+    *processors: Sequence[str],
+    caller: Path = CALL,
+) -> Iterator[list[np.ndarray]]:
+    """Call scheduled functions, linked into one model, and give the last operand of each.
+
+    A list for each processor, which options of qemu name.
+    """
     layout = _Layout(caller is HOSTILE, [], [], {}, {})
-    operands = [conv_arrays(kernel.workload) for kernel in kernels]
-    functions = {}
-    for index, (kernel, arrays) in enumerate(zip(kernels, operands, strict=True)):
+    named = {}
+    for index, (function, arrays) in enumerate(zip(functions, operands, strict=True)):
         symbol = f"kernel{index}"
-        functions[symbol] = kernel.prim_func().with_attr("global_symbol", symbol)
-        layout.add(symbol, kernel_operands(kernel, arrays))
+        named[symbol] = function.with_attr("global_symbol", symbol)
+        layout.add(symbol, arrays)
     infos = [
         tuple(TensorInfo(name, array.shape, "float32") for name, array in arrays.items())
         for arrays in (layout.inputs, layout.outputs)
     ]
     program = Program(*infos, tuple(layout.calls), layout.constants, layout.end, 0, 0)
-    objects = compile_objects(tvm.IRModule(functions), machine, program)
+    objects = compile_objects(tvm.IRModule(named), machine, program)
     features = required_features(machine)
     program = replace(program, workspace_bytes=max(objects.workspace.values(), default=0))
     exact = machine.exact_vector_bits
@@ -178,8 +199,4 @@ def run_kernels(
     with path.open("wb") as file:
         CompiledProgram(program, objects, facts, machine).file().write_to(file.fileno(), b"")
     for options in processors:
-        results = run_emulated(path, machine.triple, *infos, layout.inputs, options, caller)
-        yield [
-            differences(kernel, arrays, actual)
-            for kernel, arrays, actual in zip(kernels, operands, results, strict=True)
-        ]
+        yield run_emulated(path, machine.triple, *infos, layout.inputs, options, caller)

@@ -87,14 +87,24 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
     """The slower of the multiply-adds and the input and output traffic from L2."""
+    return max(arithmetic_cycles(workload, machine), traffic_cycles(workload, machine))
+
+
+def arithmetic_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
+    """Cycles of the multiply-adds."""
     vectors = workload.out_planes * machine.blocks(workload.in_channels)
-    cores = min(machine.cores, vectors)
+    fma = workload.out_height * workload.out_width * workload.taps / machine.rates.multiply_adds
+    return vectors * fma / min(machine.cores, vectors)
+
+
+def traffic_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
+    """Cycles in which input and output come from L2 and go there."""
+    vectors = workload.out_planes * machine.blocks(workload.in_channels)
     # a volume's planes are read again for every tap along the depth, mostly from L2
     pixels_in = workload.in_height * workload.in_width * workload.kernel_d
     pixels_out = workload.out_height * workload.out_width
-    fma = pixels_out * workload.taps / machine.rates.multiply_adds
     moved = (pixels_in + 2 * pixels_out) * 4 * machine.channel_block
-    return vectors * max(fma, moved / (_L2_SHARE * machine.rates.l2)) / cores
+    return vectors * moved / (_L2_SHARE * machine.rates.l2) / min(machine.cores, vectors)
 
 
 def _widest(machine: Machine) -> int:

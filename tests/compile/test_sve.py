@@ -42,6 +42,14 @@ DIRECT = (
     "ic7ih14oc13kh2ph1+add",
 )
 
+# rows that leave part of a tile, rows shorter than a vector; taps that reach far outside
+DEPTHWISE = (
+    "mb2g10ic10ih9iw11oc10kh3ph1+bias+add+relu",
+    "g8ic8ih7iw3oc8kh5ph2+clip(0,6)",
+    "g4ic4ih6iw19oc4kh3dh1ph2+silu",
+    "g12ic12ih11iw8oc12kh3sh2sw1ph1+bias",
+)
+
 
 def emulated(bits: int) -> tuple[str, str]:
     """Options of qemu for a program with vectors of one length, which is 512 by default."""
@@ -74,6 +82,7 @@ def test_every_algorithm_at_fixed_length(tmp_path: Path) -> None:
 def test_convolutions_at_every_vector_length(tmp_path: Path) -> None:
     kernels = [make_kernel(Conv2dWorkload.parse(text), SCALABLE, "direct") for text in DIRECT]
     kernels.append(make_kernel(Conv2dWorkload.parse("ic8ih9oc16kh3ph1"), SCALABLE, "winograd"))
+    kernels += [make_kernel(Conv2dWorkload.parse(t), SCALABLE, "depthwise") for t in DEPTHWISE]
     assert all(kernel.config["vectors"] for kernel in kernels)
     check_kernels(kernels, SCALABLE, tmp_path, *map(emulated, LENGTHS))
 

@@ -18,6 +18,7 @@ from tvmconv.machines.presets import MACHINES
 CORES = [MACHINES[name] for name in ("aarch64+sve", "neoverse-v1+sve", "ftengine")]
 LAYERS = ["ic64ih56oc64kh3ph1", "ic256ih14oc1024kh1", "ic512ih7oc512kh3ph1+bias+add+relu"]
 _LANE = re.compile(r"\s*fmla\s+z\d+\.s, z\d+\.s, z[0-7]\.s\[[0-3]\]")
+_PLAIN = re.compile(r"\s*fm(?:la|ad)\s+z\d+\.s, p\d/m, z\d+\.s, z\d+\.s")
 _SPILL = re.compile(r"\s*(?:str|ldr)\s+z\d+, \[")
 
 
@@ -34,6 +35,24 @@ def test_direct_multiplies_by_lanes_of_segments_without_spills(core, layer):
     assert tile >= core.minimum_accumulators
     assert not matching(_SPILL, body)
     assert len(sums) >= 0.55 * len(body)
+
+
+@pytest.mark.parametrize("core", [CORES[0], CORES[2]], ids=lambda core: core.name)
+@pytest.mark.parametrize("layer", ["g64ic64ih28oc64kh3ph1", "g96ic96ih14oc96kh5ph2+bias+relu"])
+def test_depthwise_multiplies_whole_segments_without_spills(core, layer):
+    kernel = make_kernel(Conv2dWorkload.parse(layer), core, "depthwise")
+    tile = kernel.config.int("tile_h") * kernel.config.int("vectors")
+    body = hot_loop(kernel, _PLAIN)
+    assert len(matching(_PLAIN, body)) == kernel.workload.taps * tile
+    assert not matching(_SPILL, body)
+
+
+def test_depthwise_layers_with_a_stride_along_rows_have_neon_code():
+    workload = Conv2dWorkload.parse("g8ic8ih14oc8kh3sh2ph1")
+    config = registry.default_config("depthwise", workload, CORES[0])
+    assert config["vectors"] == 0
+    with pytest.raises(ConfigError, match="without stride"):
+        make_kernel(workload, CORES[0], "depthwise", config.replace(tile_w=1, vectors=2))
 
 
 def test_the_products_of_winograd_are_the_same_loop():

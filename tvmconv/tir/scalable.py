@@ -24,6 +24,15 @@ from tvmconv.tir.vectors import (
 )
 
 _ALL = 31  # the pattern of ptrue that sets every lane
+# operations that LLVM has instructions for; of others it would call a function for each lane, which
+# it cannot where their number is unknown
+_OPERATIONS = {
+    f"tirx.{name}"
+    for name in (
+        *("floor", "ceil", "trunc", "nearbyint", "sqrt", "fabs", "fma", "reinterpret"),
+        *("shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"),
+    )
+}
 
 
 @dataclass
@@ -187,6 +196,8 @@ class Pixels(Lanes):
             if _is_zero(other):
                 return self.value(value, [*tests, condition])
             raise NoScalableForm(f"a choice of each pixel, {condition}")
+        if getattr(node.op, "name", "") not in _OPERATIONS:
+            raise NoScalableForm(f"a call of {node.op}")
         kind = str(node.ty.dtype).split("x")[0]
         arguments = [self.value(argument, tests) for argument in node.args]
         return ir.Call(node.op, arguments, ret_ty=ir.PrimType(f"{kind}xvscalex{SEGMENT}"))
