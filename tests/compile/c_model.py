@@ -42,7 +42,7 @@ class Description(ctypes.Structure):
         ("inputs", POINTER(Tensor)),
         ("outputs", POINTER(Tensor)),
         ("layers", POINTER(Layer)),
-        *((name, c_char_p) for name in ("name", "version", "target", "features", "manifest")),
+        *((name, c_char_p) for name in ("name", "version", "target", "features")),
         *((f"{name}_bytes", c_uint64) for name in ("arena", "workspace", "weight")),
         ("threads", c_int32),
         ("separate_weights", c_int32),
