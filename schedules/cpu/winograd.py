@@ -113,7 +113,7 @@ def apply_with(
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
     """Cycles of one call by :class:`WinogradModel`."""
-    return float(WinogradModel(workload, machine).call_cycles(config))
+    return WinogradModel(workload, machine).call_cycles(config)
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:

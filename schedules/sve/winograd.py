@@ -65,13 +65,12 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
     """Cycles of one call by :class:`SegmentWinogradModel`."""
-    return float(SegmentWinogradModel(workload, machine).call_cycles(config))
+    return SegmentWinogradModel(workload, machine).call_cycles(config)
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
     """The parts of that sum."""
-    parts: dict[str, float] = SegmentWinogradModel(workload, machine).shares(config)
-    return parts
+    return SegmentWinogradModel(workload, machine).shares(config)
 
 
 def _products(
