@@ -96,7 +96,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
         mark_taps(schedule, taps)
     mark_parallel(schedule, *parallel)
     mark_cases(schedule, cache, kb_outer, x_outer)
-    if config.int("oh") > 1:
+    if config.int("oh") > 1 or workload.types.quantisation.data_zero_point:
         mark_cases(schedule, h_outer)
     mark_taps(schedule, r, s)
     mark_prefetch(

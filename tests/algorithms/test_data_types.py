@@ -39,6 +39,11 @@ def test_types_beside_those_declared_are_refused(name):
     assert workload.types in algorithm.types
     other = replace(workload, types=SUMS)
     assert SUMS not in algorithm.types
+    if algorithm.integers:
+        other = replace(workload, types=DataTypes("int8", "int8", "int32", "int32"))
+        reason = "on x86-64-v3 it computes in uint8 by int8 or int16, not s8s8s32s32"
+        assert algorithm.unsupported(other, V3) == reason
+        return
     assert algorithm.unsupported(other, V3) == "it computes in float32, not u8s8s32s32"
     with pytest.raises(ConfigError, match=f"{name} cannot compute {other}".replace("+", r"\+")):
         make_kernel(other, V3, name)

@@ -191,10 +191,11 @@ def test_any_text_gives_a_workload_or_our_own_error(text):
         (("uint8", "int8", "int32", "uint8"), Quantisation("float"), ":u8s8s32u8"),
         (
             ("uint8", "int8", "int32", "uint8"),
-            Quantisation("fixed", True, True, False, True),
-            ":u8s8s32u8:fixed:perchannel:zpdata:zpoutput",
+            Quantisation("fixed", True),
+            ":u8s8s32u8:fixed:zpdata",
         ),
         (("uint8", "uint8", "int32", "float32"), Quantisation("float"), ":u8u8s32f32"),
+        (("int8", "int16", "int32", "int8"), Quantisation("float"), ":s8s16s32s8"),
         (("float16", "float16", "float32", "float16"), Quantisation(), ":f16f16f32f16"),
     ],
 )
@@ -220,13 +221,26 @@ def test_types_in_the_text(types, quantisation, marks):
         ("u8s8s32f16", "requantise='float'"),
         ("u8s8s32s32:fixed", "int32 output takes none"),
         ("u8s8s32f32:fixed", "float32 float"),
-        ("u8s8s32f32:zpoutput", "no zero point"),
-        ("u8s8s32s32:perchannel", "nothing is per channel"),
+        ("u8s8s32u8:perchannel", "cannot read the types"),
+        ("u8s8s32s16", "neither all floating nor 8-bit"),
     ],
 )
 def test_types_that_do_not_belong_together_are_refused(marks, message):
     with pytest.raises(WorkloadError, match=message):
         Conv2dWorkload.parse(f"ic8ih8oc8kh3:{marks}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("+quantise", "needs 8-bit output"),
+        (":u8s8s32f32+bias+quantise", "needs 8-bit output"),
+        (":u8s8s32u8+relu+bias", "'bias' is the first step"),
+    ],
+)
+def test_steps_that_integer_sums_do_not_take(text, message):
+    with pytest.raises(WorkloadError, match=message):
+        Conv2dWorkload.parse(f"ic8ih8oc8kh3{text}")
 
 
 def test_json_of_earlier_versions_is_read():

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import FLOAT32, DataTypes, itemsize, refusal
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.dot import dot_of_bytes
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
 
@@ -37,19 +38,37 @@ def kernel_row(workload: Conv2dWorkload, depth: Sequence[Expr], row: Expr) -> Ex
     return depth[0] * workload.kernel_h + row if depth else row
 
 
+def _integer_refusal(types: DataTypes, machine: Machine) -> str | None:
+    """Why 8-bit kernels cannot compute with integer types."""
+    data = dot_of_bytes(machine).data
+    if (types.data, types.weight) not in ((data, "int8"), (data, "int16")):
+        return f"on {machine.name} it computes in {data} by int8 or int16, not {types}"
+    if types.output in ("int8", "uint8") and types.output != data:
+        return f"on {machine.name} 8-bit output is {data}, not {types.output}"
+    if types.quantisation.requantise == "fixed":
+        return "it rescales by floating point, not by fixed point"
+    return None
+
+
 class Algorithm(ABC):
     """One convolution algorithm as a TVM tensor expression.
 
-    The tensor expression's arguments are, in order: data, packed weight, bias if the epilogue
-    has ``bias``, residual if it has ``add``, output. Shapes, with ``c`` the machine's lanes:
+    The tensor expression's arguments are, in this order, those that the workload has (the bias
+    where the epilogue has ``bias``, the residual where it has ``add``). Shapes, with ``c`` the
+    machine's channel block:
 
     ========  ==========================================================================
     data      ``(N, C/c, H, W, c)``, or ``(N, C, H, W)`` where ``data_layout`` is ``NCHW``
     weight    :meth:`packed_weight_shape`
-    bias      ``(K/c, c)``
+    zero      ``(4,)`` of the data's type, each its zero point, where padding holds that
+    bias      ``(K/c, c)`` of the accumulator's type
+    scale     ``(K/c, c)`` of float32, where sums are rescaled
+    numbers   of float32, those of the steps behind, see :mod:`tvmconv.operators.requantise`
     residual  the output's shape
     output    ``(N, K/c, OH, OW, c)``
     ========  ==========================================================================
+
+    :mod:`tvmconv.kernels.arguments` makes the constant ones.
 
     ``N`` counts the planes of all volumes where the convolution is 3-D.
 
@@ -58,8 +77,10 @@ class Algorithm(ABC):
     """
 
     name: str
-    # all that the expression and its schedules compute with
+    # floating types that the expression and its schedules compute with
     types: tuple[DataTypes, ...] = (FLOAT32,)
+    # whether they compute with 8-bit integers, too
+    integers: bool = False
     blocks: tuple[str, ...] = ()
     # names of the stages that can be timed apart, in order, with the blocks of each
     stages: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -68,7 +89,12 @@ class Algorithm(ABC):
 
     def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Why this algorithm cannot compute the workload, as a clause; None if it can."""
-        return refusal(workload.types, self.types) or self.unsuited(workload, machine)
+        types = workload.types
+        if self.integers and types.is_integer:
+            reason = _integer_refusal(types, machine)
+        else:
+            reason = refusal(types, self.types)
+        return reason or self.unsuited(workload, machine)
 
     @abstractmethod
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:

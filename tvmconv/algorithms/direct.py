@@ -16,6 +16,7 @@ import numpy as np
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import input_plane, inside_image
+from tvmconv.algorithms.words import Factors, channels_read, word_size
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
@@ -57,6 +58,7 @@ class Direct(Algorithm):
     """
 
     name = "direct"
+    integers = True
     blocks = ("conv2d", "output")
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
@@ -80,6 +82,7 @@ class Direct(Algorithm):
             shape = (*shape[:2], 1, shape[2] * shape[3], shape[4])
         packed = self.packed_weight_shape(workload, machine, config)
         given = Operands.of(workload, machine, packed)
+        factors = Factors(given)
         span = input_span(workload, machine)
         cb = te.reduce_axis((0, span), "cb")
         depth = depth_axes(w)
@@ -97,9 +100,10 @@ class Direct(Algorithm):
             width = workload.in_width
             pixel = (column // width, column % width) if flat else (y, column)
             plane, tests = input_plane(w, n, depth[0] if depth else 0)
-            value = inside_image(given.data[(plane, block, *pixel, c)], y, column, w, tests)
-            tap = given.weight[kb // oc, cb, kernel_row(w, depth, r), s, c, kb % oc, k]
-            return te.sum(given.product(value, tap), axis=[cb, *depth, r, s, c])
+            read = factors.value(given.data, (plane, block, *pixel, c))
+            value = inside_image(read, y, column, w, tests, factors.zero)
+            tap = factors.weight(kb // oc, cb, kernel_row(w, depth, r), s, c, kb % oc, k)
+            return te.sum(factors.product(value, tap), axis=[cb, *depth, r, s, c])
 
         total = self.reduction(shape, multiply)
         if not flat and not rows_joined:
@@ -122,21 +126,27 @@ class Direct(Algorithm):
     ) -> tuple[int, ...]:
         """``(K/(oc*k), C/c, T*R, S, c, oc, k)``, ``k`` and ``c`` the machine's lanes.
 
+        Of integer types ``(K/(oc*k), C/c, T*R, S, c/i, oc, k, i)`` with ``i`` channels a word.
+
         The last group holds zero blocks where ``oc`` does not divide the number of output
         blocks; an input with less than one block of channels keeps only those.
         """
         oc = config.int("oc")
         groups = -(-machine.blocks(workload.out_channels) // oc)
-        inner = min(machine.channel_block, workload.in_channels)
-        taps = workload.weight_shape[2:]
-        return (groups, input_span(workload, machine), *taps, inner, oc, machine.channel_block)
+        size = word_size(workload, machine)
+        steps = channels_read(workload, machine) // size
+        taps, span = workload.weight_shape[2:], input_span(workload, machine)
+        shape = (groups, span, *taps, steps, oc, machine.channel_block)
+        return (*shape, size) if workload.types.is_integer else shape
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
         """Re-order an OIHW weight into :meth:`packed_weight_shape`."""
         lanes, shape = machine.channel_block, self.packed_weight_shape(workload, machine, config)
-        groups, span, _, _, inner, oc, _ = shape
+        groups, span, _, _, steps, oc, *_ = shape
+        size = word_size(workload, machine)
+        inner = steps * size
         per_group_in = workload.in_channels // workload.groups
         per_group_out = workload.out_channels // workload.groups
         rows = np.zeros((groups * oc * lanes, span * inner, *shape[2:4]), weight.dtype)
@@ -148,8 +158,8 @@ class Direct(Algorithm):
                 end = min(stop, (group + 1) * per_group_out)
                 column = group * per_group_in - base
                 rows[begin:end, column : column + per_group_in] = weight[begin:end]
-        rows = rows.reshape(groups, oc, lanes, span, inner, *shape[2:4])
-        return np.ascontiguousarray(rows.transpose(0, 3, 5, 6, 4, 1, 2))
+        rows = rows.reshape(groups, oc, lanes, span, steps, size, *shape[2:4])
+        return np.ascontiguousarray(rows.transpose(0, 3, 6, 7, 4, 1, 2, 5)).reshape(shape)
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Nothing beyond the register tile."""
@@ -158,11 +168,15 @@ class Direct(Algorithm):
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Padded channels, and the zeros between groups, are multiplied too."""
         pixels = workload.out_planes * workload.out_height * workload.out_width
-        _, span, r, s, inner, _, lanes = self.packed_weight_shape(workload, machine, config)
-        return pixels * machine.blocks(workload.out_channels) * lanes * span * inner * r * s
+        span, r, s = self.packed_weight_shape(workload, machine, config)[1:4]
+        channels = span * channels_read(workload, machine)
+        outputs = machine.blocks(workload.out_channels) * machine.channel_block
+        return pixels * outputs * channels * r * s
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """Rounding of one sum over all taps, relative to the largest output."""
+        """Rounding of one sum over all taps, relative to the largest output; none of integers."""
+        if workload.types.is_integer:
+            return 0.0
         return float(2.0**-24 * (2.0 + 0.35 * workload.taps**0.5))
 
 

@@ -13,6 +13,9 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
+# those of the words that integer products take
+WORD_BYTES = 4
+
 
 def input_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
     """``(N, C/c, H, W, c)``, or ``(N, C, H, W)`` where the layout is ``NCHW``."""
@@ -28,6 +31,15 @@ def output_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
     return (planes, machine.blocks(channels), height, width, machine.channel_block)
 
 
+def count_of_numbers(workload: Conv2dWorkload) -> int:
+    """How many numbers the steps have; see :mod:`tvmconv.operators.requantise`."""
+    from tvmconv.operators.requantise import NUMBERS, steps_after_bias
+
+    if not workload.types.is_requantised:
+        return 0
+    return NUMBERS * (len(steps_after_bias(workload.epilogue)) + 1)
+
+
 @dataclass(frozen=True)
 class Operands:
     """Placeholders (``te.Tensor``) of one convolution, and what becomes of its sums.
@@ -40,6 +52,8 @@ class Operands:
         The input and the packed weight.
     bias, residual
         None where the epilogue has no such step.
+    zero, scale, numbers
+        Of integer layers, as :class:`~tvmconv.algorithms.base.Algorithm` lists them; else None.
     """
 
     workload: Conv2dWorkload
@@ -48,6 +62,9 @@ class Operands:
     weight: Tensor
     bias: Tensor | None
     residual: Tensor | None
+    zero: Tensor | None = None
+    scale: Tensor | None = None
+    numbers: Tensor | None = None
 
     @classmethod
     def of(
@@ -57,13 +74,21 @@ class Operands:
         from tvmconv.tvm_api import te
 
         w, t, shape = workload, workload.types, output_shape(workload, machine)
+        rescales, numbers = t.quantisation.requantise != "none", count_of_numbers(w)
+
+        def optional(name: str, shape: tuple[int, ...], dtype: str, given: bool) -> Tensor | None:
+            return te.placeholder(shape, dtype, name=name) if given else None
+
         return cls(
             w,
             machine,
             te.placeholder(input_shape(w, machine), t.data, name="data"),
             te.placeholder(packed_weight, t.weight, name="weight"),
-            te.placeholder(shape[1::3], t.accumulator, name="bias") if w.has("bias") else None,
-            te.placeholder(shape, t.output, name="residual") if w.has("add") else None,
+            bias=optional("bias", shape[1::3], t.accumulator, w.has("bias")),
+            residual=optional("residual", shape, t.output, w.has("add")),
+            zero=optional("zero", (WORD_BYTES,), t.data, t.quantisation.data_zero_point),
+            scale=optional("scale", shape[1::3], "float32", rescales),
+            numbers=optional("numbers", (numbers,), "float32", numbers > 0),
         )
 
     def product(self, value: Expr, weight: Expr) -> Expr:
@@ -74,12 +99,19 @@ class Operands:
     def finished(self, value: Expr, place: tuple[Index, ...]) -> Expr:
         """The epilogue of one sum that belongs at ``place``, an index of the output."""
         from tvmconv.operators.epilogue import apply_epilogue
+        from tvmconv.operators.requantise import rescaled
 
-        return apply_epilogue(
-            value,
+        bias = self.bias[place[1], place[4]] if self.bias is not None else None
+        residual = self.residual[place] if self.residual is not None else None
+        if self.scale is None:
+            return apply_epilogue(value, self.workload.epilogue, bias, residual)
+        return rescaled(
+            value if bias is None else value + bias,
             self.workload.epilogue,
-            self.bias[place[1], place[4]] if self.bias is not None else None,
-            self.residual[place] if self.residual is not None else None,
+            self.workload.types.output,
+            self.scale[place[1], place[4]],
+            self.numbers,
+            residual,
         )
 
     def output(self, sums: Callable[..., Expr]) -> Tensor:
@@ -94,8 +126,8 @@ class Operands:
 
     def arguments(self, output: Tensor) -> list[Tensor]:
         """All tensors in argument order."""
-        optional = [tensor for tensor in (self.bias, self.residual) if tensor is not None]
-        return [self.data, self.weight, *optional, output]
+        rest = (self.zero, self.bias, self.scale, self.numbers, self.residual)
+        return [self.data, self.weight, *(t for t in rest if t is not None), output]
 
 
 def split_outputs(weight: FloatArray, *split: int) -> FloatArray:

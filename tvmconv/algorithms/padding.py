@@ -8,12 +8,15 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.tvm_api.types import Expr, Index
 
 
-def zero_unless(tests: Sequence[Expr], value: Expr) -> Expr:
-    """The value where all tests hold, zero elsewhere; the value itself where there are none."""
+def zero_unless(tests: Sequence[Expr], value: Expr, zero: Expr | None = None) -> Expr:
+    """The value where all tests hold, elsewhere zero, or what stands for it."""
     from tvmconv.operators.math import literal
     from tvmconv.tvm_api import tirx
 
-    return tirx.if_then_else(tirx.all(*tests), value, literal(0, value)) if tests else value
+    if not tests:
+        return value
+    outside = literal(0, value) if zero is None else zero
+    return tirx.if_then_else(tirx.all(*tests), value, outside)
 
 
 def image_tests(
@@ -65,7 +68,12 @@ def input_plane(workload: Conv2dWorkload, image: Expr, tap: Index) -> tuple[Expr
 
 
 def inside_image(
-    value: Expr, row: Expr, column: Expr, workload: Conv2dWorkload, tests: Sequence[Expr] = ()
+    value: Expr,
+    row: Expr,
+    column: Expr,
+    workload: Conv2dWorkload,
+    tests: Sequence[Expr] = (),
+    zero: Expr | None = None,
 ) -> Expr:
     """The value where its input position lies in the image, zero where it is padding.
 
@@ -83,8 +91,10 @@ def inside_image(
         The convolution.
     tests
         What must hold beside; see :func:`input_plane`.
+    zero
+        What padding holds, of the value's type; by default zero.
     """
     w = workload
     lowest = (w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h - w.pad_top
     rightmost = (w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w - w.pad_left
-    return zero_unless([*tests, *image_tests(w, row, column, lowest, rightmost)], value)
+    return zero_unless([*tests, *image_tests(w, row, column, lowest, rightmost)], value, zero)

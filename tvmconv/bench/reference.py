@@ -69,6 +69,12 @@ def _apply(
             return x + constants["bias"].astype(np.float64)[None, :, None, None]
         case "add":
             return x + inputs["residual"].astype(np.float64)
+    return apply_activation(step, x)
+
+
+def apply_activation(step: EpilogueOp, x: Exact) -> Exact:
+    """A step of one operand, in float64."""
+    match step.kind:
         case "relu":
             return x.clip(0)
         case "leakyrelu":

@@ -2,7 +2,7 @@
 
 They are part of a workload's identity. The text form leaves float32 out; otherwise it names the
 types of data, weight, accumulator and output, in the short names of benchdnn's ``--dt``, and then
-what of :class:`Quantisation` is not the default: ``:u8s8s32u8:fixed:perchannel:zpdata``.
+what of :class:`Quantisation` is not the default: ``:u8s8s32u8:fixed:zpdata``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _TYPES: dict[str, tuple[str, int]] = {
     "float16": ("f16", 2),
     "bfloat16": ("bf16", 2),
     "int32": ("s32", 4),
+    "int16": ("s16", 2),
     "int8": ("s8", 1),
     "uint8": ("u8", 1),
 }
@@ -30,12 +31,7 @@ _MARK = re.compile(f"({'|'.join(_NAMES)})" * 4)
 
 REQUANTISE = ("none", "float", "fixed")
 # flag of Quantisation -> its mark in the text form
-_FLAGS = {
-    "per_channel": "perchannel",
-    "data_zero_point": "zpdata",
-    "weight_zero_point": "zpweight",
-    "output_zero_point": "zpoutput",
-}
+_FLAGS = {"data_zero_point": "zpdata"}
 
 
 def itemsize(name: str) -> int:
@@ -57,25 +53,21 @@ class Quantisation:
 
     It says which code a kernel needs, not the numbers in it: zero points, and scales or
     multipliers with shifts, are constants of a layer and operands of its kernel. Layers that
-    differ in nothing else share one kernel and one tuning record.
+    differ in nothing else share one kernel and one tuning record. Scales of every channel and of
+    all take the same code, and so does the output's zero point.
 
     Parameters
     ----------
     requantise
         How sums become the output: ``"none"``, they are the output; ``"float"``, times a float32
         scale, as ONNX defines it; ``"fixed"``, times an integer, shifted right.
-    per_channel
-        Scales, and the weight's zero point if there is one, of every output channel instead of
-        one for all.
-    data_zero_point, weight_zero_point, output_zero_point
-        Whether a value other than 0 stands for zero. Padding holds the data's.
+    data_zero_point
+        Whether padding holds a value other than 0. Elsewhere the data's zero point is part of the
+        bias.
     """
 
     requantise: str = "none"
-    per_channel: bool = False
     data_zero_point: bool = False
-    weight_zero_point: bool = False
-    output_zero_point: bool = False
 
     def __post_init__(self) -> None:
         if self.requantise not in REQUANTISE:
@@ -85,11 +77,6 @@ class Quantisation:
         for name in _FLAGS:
             if not isinstance(getattr(self, name), bool):
                 raise WorkloadError(f"{name}={getattr(self, name)!r} must be true or false")
-        if self.requantise == "none":
-            if self.output_zero_point:
-                raise WorkloadError("sums that are not requantised have no output zero point")
-            if self.per_channel and not self.weight_zero_point:
-                raise WorkloadError("without scales and weight zero point nothing is per channel")
 
 
 @dataclass(frozen=True)
@@ -101,8 +88,9 @@ class DataTypes:
     Parameters
     ----------
     data, weight, accumulator, output
-        All floating; or data and weight of 8 bits with sums in int32, which are the output
-        themselves, or are rescaled to 8 bits or float32.
+        All floating; or data of 8 bits and weight of 8 or 16 with sums in int32, which are the
+        output themselves, or are rescaled to 8 bits or float32. Weights of 16 bits are those of 8
+        less their zero point.
     quantisation
         Of integer types.
     """
@@ -120,8 +108,9 @@ class DataTypes:
             if self.quantisation != Quantisation():
                 raise WorkloadError(f"types {self._short} are floating and have no quantisation")
             return
-        sums = (self.data in _EIGHT_BITS, self.weight in _EIGHT_BITS, self.accumulator == "int32")
-        if not all(sums):
+        narrow = (*_EIGHT_BITS, "int16")
+        sums = (self.data in _EIGHT_BITS, self.weight in narrow, self.accumulator == "int32")
+        if not all(sums) or self.output == "int16":
             raise WorkloadError(
                 f"types {self._short} are neither all floating nor 8-bit data and weight with "
                 "sums in int32, such as u8s8s32u8"
@@ -133,8 +122,16 @@ class DataTypes:
                 f"types {self._short} with requantise={requantise!r}: int32 output takes none, "
                 "float32 float, 8-bit output float or fixed"
             )
-        if self.output == "float32" and self.quantisation.output_zero_point:
-            raise WorkloadError("float32 output has no zero point")
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether integers are multiplied, and summed in int32."""
+        return self.accumulator == "int32"
+
+    @property
+    def is_requantised(self) -> bool:
+        """Whether sums become 8-bit integers."""
+        return self.is_integer and self.output in _EIGHT_BITS
 
     @property
     def names(self) -> tuple[str, str, str, str]:

@@ -21,6 +21,9 @@ EPILOGUE_KINDS: dict[str, int] = {
     "silu": 0,
     "tanh": 0,
 }
+# A step of 8-bit layers alone: what the model rounds to 8 bits and reads back in the middle.
+QUANTISE = "quantise"
+_KINDS = {**EPILOGUE_KINDS, QUANTISE: 0}
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,8 @@ class EpilogueOp:
     Parameters
     ----------
     kind
-        One of :data:`EPILOGUE_KINDS`. ``bias`` adds a per-channel vector, ``add`` a residual
-        tensor of the output's shape; the rest are activations.
+        One of :data:`EPILOGUE_KINDS`, or :data:`QUANTISE`. ``bias`` adds a per-channel vector,
+        ``add`` a residual tensor of the output's shape; the rest are activations.
     params
         ``leakyrelu``: (slope,); ``clip``: (low, high); ``hardsigmoid``: (alpha, beta). Kept with
         the nine digits of the text form, which restore a float32.
@@ -41,12 +44,12 @@ class EpilogueOp:
     params: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.kind not in EPILOGUE_KINDS:
-            known = ", ".join(EPILOGUE_KINDS)
+        if self.kind not in _KINDS:
+            known = ", ".join(_KINDS)
             raise WorkloadError(f"epilogue step {self.kind!r} is unknown; use one of {known}")
-        if len(self.params) != EPILOGUE_KINDS[self.kind]:
+        if len(self.params) != _KINDS[self.kind]:
             raise WorkloadError(
-                f"epilogue step {self.kind!r} takes {EPILOGUE_KINDS[self.kind]} parameter(s), "
+                f"epilogue step {self.kind!r} takes {_KINDS[self.kind]} parameter(s), "
                 f"got {self.params}"
             )
         object.__setattr__(self, "params", tuple(nine_digits(p) for p in self.params))

@@ -16,7 +16,7 @@ from math import prod
 from typing import Any
 
 from .datatypes import FLOAT32, DataTypes
-from .epilogue_op import EpilogueOp, parse_step
+from .epilogue_op import QUANTISE, EpilogueOp, parse_step
 from .errors import WorkloadError
 
 
@@ -85,6 +85,15 @@ class Conv2dWorkload:
         kinds = [op.kind for op in self.epilogue]
         if kinds.count("bias") > 1 or kinds.count("add") > 1:
             raise WorkloadError("an epilogue holds at most one 'bias' and one 'add'")
+        self._check_steps(kinds)
+
+    def _check_steps(self, kinds: list[str]) -> None:
+        """Sums of integers have their bias first; what is rounded in the middle is 8-bit."""
+        types = self.types
+        if QUANTISE in kinds and not types.is_requantised:
+            raise WorkloadError(f"a {QUANTISE!r} step needs 8-bit output; the types are {types}")
+        if types.is_integer and "bias" in kinds[1:]:
+            raise WorkloadError(f"'bias' is the first step of integer sums, unlike in {kinds}")
 
     @property
     def is_volume(self) -> bool:
@@ -154,7 +163,7 @@ class Conv2dWorkload:
 
     @property
     def flops(self) -> int:
-        """Nominal floating-point operations: two per multiply-add."""
+        """Nominal operations: two per multiply-add."""
         return 2 * self.macs
 
     def has(self, kind: str) -> bool:

@@ -12,7 +12,9 @@ from functools import cached_property
 from math import ceil
 
 from tvmconv.algorithms.direct import flattened, input_span
+from tvmconv.algorithms.words import word_size
 from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import Microkernel
 from tvmconv.machines.record import Machine
@@ -50,10 +52,13 @@ class TileModel:
 
     @cached_property
     def steps(self) -> int:
-        """Reduction steps of one tile: input channels times taps."""
-        channels = input_span(self.workload, self.machine) * self.machine.channel_block
-        channels = min(channels, self.workload.in_channels)
-        return channels * self.taps
+        """Reduction steps of one tile: input channels, or words of them, times taps."""
+        w, machine = self.workload, self.machine
+        channels = input_span(w, machine) * machine.channel_block
+        if w.types.is_integer:
+            size = word_size(w, machine)
+            return -(-min(channels, -(-w.in_channels // size) * size) // size) * self.taps
+        return min(channels, w.in_channels) * self.taps
 
     @cached_property
     def taps(self) -> int:
@@ -191,11 +196,12 @@ class TileModel:
         w, machine = self.workload, self.machine
         rows = min(w.in_height, w.out_height * min(w.kernel_h, w.stride_h))
         columns = min(w.in_width, w.out_width * min(w.kernel_w, w.stride_w))
-        return 4 * machine.blocks(w.in_channels) * machine.channel_block * rows * columns
+        block = itemsize(w.types.data) * machine.channel_block
+        return block * machine.blocks(w.in_channels) * rows * columns
 
     @cached_property
     def weight_bytes(self) -> int:
-        """Bytes of the packed weights."""
+        """Bytes of the packed weights; a step takes a word of each output channel."""
         return 4 * self.steps * self.out_blocks * self.machine.channel_block
 
     @property
@@ -207,7 +213,8 @@ class TileModel:
     def activation_cycles(self) -> float:
         """Cycles of the bytes of input and output from behind L2; the cores share the way."""
         w = self.workload
-        written = 4 * self.machine.channel_block * self.out_blocks * w.out_height * w.out_width
+        block = itemsize(w.types.output) * self.machine.channel_block
+        written = block * self.out_blocks * w.out_height * w.out_width
         read = w.batch * w.in_depth * self.input_bytes
         moved = read + 2 * w.out_planes * written
         return moved / self.machine.rates.behind_l2 if moved > self.machine.l2_bytes else 0.0

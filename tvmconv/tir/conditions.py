@@ -58,6 +58,28 @@ def is_select(call: Any) -> bool:
     return isinstance(call.op, ir.Op) and call.op.name.endswith("if_then_else")
 
 
+def is_zero(expression: Any) -> bool:
+    """Whether an expression is a literal zero."""
+    from tvm import tirx
+
+    return isinstance(expression, tirx.FloatImm | tirx.IntImm) and float(expression.value) == 0.0
+
+
+def select_zero(stmt: Any) -> bool:
+    """Whether all selections of a statement choose between a value and zero."""
+    import tvm_ffi
+    from tvm import ir
+
+    others: list[Any] = []
+
+    def look(call: Any) -> None:
+        if is_select(call):
+            others.append(call.args[2])
+
+    tvm_ffi.structural_walk(stmt, (ir.Call, look))
+    return all(map(is_zero, others))
+
+
 def _conditions(stmt: Any) -> list[Any]:
     from tvm import ir, tirx
 

@@ -17,6 +17,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.tir.bare import PACKED, BareFunctions
 from tvmconv.tir.blocks import block_passes
 from tvmconv.tir.by_lane import ByLane, marked_lanes
+from tvmconv.tir.dot_products import DotProducts
 from tvmconv.tir.lets import SpillLets
 from tvmconv.tir.prefetch_results import PrefetchResults
 from tvmconv.tir.prefetch_streams import PrefetchStreams
@@ -112,6 +113,7 @@ def statement_passes() -> list[Any]:
         tir.UnrollLoop(),
         tir.StmtSimplify(),
         low.RewriteUnsafeSelect(),
+        DotProducts(),
         ByLane(),  # indices are constants and multiples only behind the two before
         SpillLets(),  # after VectorizeLoop: a buffer holds a whole vector
         KeepOnStack(),  # after StorageRewrite, which makes allocations anew

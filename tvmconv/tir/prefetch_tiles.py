@@ -10,10 +10,13 @@ leave free.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
-from tvmconv.tir.rewrite import TO_L1, TO_L2, prefetch, substitute, uses, variables
+from tvmconv.tir.rewrite import TO_L1, TO_L2, byte_size, prefetch, substitute, uses, variables
 from tvmconv.tir.scope import Scope, is_unrolled
+
+_LINE = 64
 
 
 def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[Any]:
@@ -45,9 +48,9 @@ def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[
     if len(loads) != 2:
         return []
     lanes = next(nest.loop_var for nest in tile if not is_unrolled(nest))
-    loads.sort(key=lambda load: any(v.same_as(lanes) for v in variables(load.indices[-1])))
+    loads.sort(key=lambda load: _uses(load, lanes))
     found = _input_line(loads[0], loads[1], loop, tile, scope) if inputs else []
-    return found + (_weight_line(loads[1], scope) if weights else [])
+    return found + (_weight_line(loads[1], lanes, scope) if weights else [])
 
 
 def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope) -> list[Any]:
@@ -71,9 +74,11 @@ def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope
     total = 1
     for nest in used:
         total *= int(nest.extent)
+    # neighbouring pixels of narrow types share a line
+    shared = max(1, _LINE // byte_size(load.source) * prod(map(int, load.source.shape[:-1])))
     result = []
-    for first in range(0, total, step):
-        rest = loop.loop_var + first
+    for first in range(0, -(-total // shared), step):
+        rest = (loop.loop_var + first) * shared
         for nest in reversed(used):
             values[nest.loop_var] = rest % int(nest.extent) if nest is not used[0] else rest
             rest = rest // int(nest.extent)
@@ -81,8 +86,12 @@ def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope
     return result
 
 
-def _weight_line(load: Any, scope: Scope) -> list[Any]:
-    """The next group's weights, spread over the tiles that use this group's."""
+def _weight_line(load: Any, lanes: Any, scope: Scope) -> list[Any]:
+    """The next group's weights, spread over the tiles that use this group's.
+
+    The buffer's dimensions are groups, those of the reduction, vectors of a step, lanes, and where
+    a lane is a word of several elements, those.
+    """
     from tvm import tirx
 
     names = variables(load.indices[0])
@@ -96,16 +105,18 @@ def _weight_line(load: Any, scope: Scope) -> list[Any]:
         if extent > 1 and not _uses(load, var):
             tiles, index = tiles * extent, index * extent + var
     shape = [int(extent) for extent in load.source.shape]
-    vectors = shape[-2]
+    lane = next(i for i, index in enumerate(load.indices) if uses(index, lanes))
+    vectors, reduction = shape[lane - 1], slice(1, lane - 1)
     # reduction steps of one tile, and the number of this one
     position, steps = 0, 1
-    for extent, i in zip(shape[1:-2], list(load.indices)[1:-2], strict=True):
+    for extent, i in zip(shape[reduction], list(load.indices)[reduction], strict=True):
         position, steps = position * extent + i, steps * extent
     result = []
     for number in range(-(-vectors // tiles)):
         share = index * vectors // tiles + number if tiles > 1 else number
         line = share * steps + position
-        indices = [load.indices[0] + 1, *_digits(line, [*shape[1:-2], vectors]), 0]
+        rest = [0] * (len(shape) - lane)
+        indices = [load.indices[0] + 1, *_digits(line, [*shape[reduction], vectors]), *rest]
         result.append(prefetch(tirx.BufferLoad(load.source, indices), TO_L2))
     return result
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.rewrite import byte_size, local_buffer
+from tvmconv.tir.conditions import is_zero
+from tvmconv.tir.rewrite import byte_size, factors_of, local_buffer
 from tvmconv.tir.scope import Scope, fresh, is_select, is_unrolled, variables
 from tvmconv.tir.stack import POOLED_BYTES
 
@@ -110,7 +111,7 @@ def _locate(buffer: Any, indices: Any, scope: Scope) -> tuple[Any, list[Any]]:
 
 
 def _is_accumulation(stmt: Any) -> bool:
-    """``x = x + 0 * y``."""
+    """``x = x + 0 * y``, or the same with a dot product of words."""
     from tvm import tirx
     from tvm.ir.expr import TensorLoad
 
@@ -119,5 +120,4 @@ def _is_accumulation(stmt: Any) -> bool:
     total, product = stmt.value.a, stmt.value.b
     if not isinstance(total, TensorLoad) or not total.source.same_as(stmt.buffer):
         return False
-    factors = (product.a, product.b) if isinstance(product, tirx.Mul) else ()
-    return any(isinstance(f, tirx.FloatImm) and float(f.value) == 0.0 for f in factors)
+    return any(is_zero(factor) for factor in factors_of(product))

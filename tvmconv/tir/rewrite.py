@@ -124,3 +124,15 @@ def prefetch(load: Any, locality: int, *, write: bool = False) -> Any:
 
     call = tirx.call_intrin("void", "tirx.prefetch", tirx.address_of(load), int(write), locality, 1)
     return tirx.Evaluate(call)
+
+
+def factors_of(product: Any) -> tuple[Any, ...]:
+    """What a product multiplies: of numbers, or of words in a dot product; empty for others."""
+    from tvm import tirx
+
+    from tvmconv.operators.products import instruction_of
+
+    if isinstance(product, tirx.Mul):
+        return product.a, product.b
+    is_dot = instruction_of(getattr(getattr(product, "op", None), "name", ""))
+    return tuple(product.args) if is_dot else ()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tvmconv.tir.annotations import CASES, PARALLEL, PREFETCH, TAPS, consumed_by
+from tvmconv.tir.conditions import select_zero
 from tvmconv.tir.prefetch_tiles import prefetches
 from tvmconv.tir.register_buffers import cut_buffer, drop_decided
 from tvmconv.tir.rewrite import function_pass, substitute, transformed
@@ -27,7 +28,8 @@ def Specialise() -> Any:
     Rewrite:
 
     1. a predicate that no tile loop enters is tested once per row of taps, around the loops over
-       that row, which contributes nothing where it fails;
+       that row, which contributes nothing where it fails (unless padding holds other values than
+       zero: then it stays where it is);
     2. tile loops get their first and last iterations as separate copies, in which the tile index
        is a constant, while in the interior copy the predicates are proven and dropped. In the
        copies the loops over taps are cut where that decides their predicates, so that taps
@@ -145,7 +147,9 @@ def _taps(loop: Any, scope: Scope) -> Any:
     inner = fresh(loop.loop_var)
     within = scope.inside(loop.loop_var, inner, 0, extent)
     found = list(open_conditions(loop.body, within))
-    guards = [condition for condition, _ in found if within.defines(condition)]
+    # where padding holds something else, rows of it contribute, too
+    skips = select_zero(loop.body)
+    guards = [condition for condition, _ in found if skips and within.defines(condition)]
     for condition, constants in found:
         names = variables(condition)
         fixed = all(any(v.same_as(c) for c in (*constants, inner)) for v in names)

@@ -10,6 +10,8 @@ from tvm.ir import (
     Range,
     TensorLoad,
     Var,
+    _ffi_api,
+    register_op_attr,
     transform,
 )
 
@@ -23,5 +25,19 @@ __all__ = [
     "Range",
     "TensorLoad",
     "Var",
+    "register_operator",
     "transform",
 ]
+# CallEffectKind of C++ has no names in Python
+_PURE = 1
+
+
+def register_operator(name: str) -> None:
+    """Add an operator of TIR whose calls are pure, and vectorised by giving it vectors.
+
+    TVM registers operators from Python by this internal function only.
+    """
+    _ffi_api.RegisterOp(name, "")
+    register_op_attr(name, "TVectorizable", True)
+    register_op_attr(name, "TCallEffectKind", _PURE)
+    register_op_attr(name, "TScriptPrinterName", name)

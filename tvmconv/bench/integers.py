@@ -1,0 +1,152 @@
+"""8-bit convolutions: seeded operands, and the exact result in 64-bit integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.bench.reference import apply_activation, convolution
+from tvmconv.core.datatypes import FLOAT32
+from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.arguments import Constants
+from tvmconv.operators.requantise import NUMBERS, steps_after_bias
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class IntegerOperands:
+    """Operands of one workload in plain layouts.
+
+    Parameters
+    ----------
+    data
+        (N, C, H, W) of the workload's type.
+    constants
+        What the layer knows at build time.
+    residual
+        Of the output's shape and type; None where no step adds it.
+    """
+
+    data: Array
+    constants: Constants
+    residual: Array | None
+
+
+def random_integers(workload: Conv2dWorkload, seed: int = 0) -> IntegerOperands:
+    """Uniformly distributed data and weights over their whole range.
+
+    Scales are such that results spread over the range of 8 bits and some are clipped; they are
+    no fractions of few bits, which would make exact halves.
+    """
+    w, types, generator = workload, workload.types, np.random.default_rng(seed)
+
+    def integers(dtype: str, shape: tuple[int, ...]) -> Array:
+        info = np.iinfo(dtype)
+        return generator.integers(info.min, info.max, shape, dtype, endpoint=True)
+
+    wide = types.weight == "int16"
+    weight = generator.integers(-255, 255, w.weight_shape, "int16", endpoint=True)
+    weight = weight if wide else integers("int8", w.weight_shape)
+    low, high = (np.iinfo(types.data).min, np.iinfo(types.data).max)
+    zero_point = int(generator.integers(low, high, endpoint=True)) if w.has("bias") else 0
+    if w.has_padding and not types.quantisation.data_zero_point:
+        zero_point = 0
+    sums = 1e4 * (2 if wide else 1) * w.taps**0.5
+    bias = generator.integers(-int(sums), int(sums), w.out_channels, "int32", endpoint=True)
+    scale = None
+    if types.quantisation.requantise != "none":
+        scale = (generator.uniform(0.7, 1.4, w.out_channels) * 60 / sums).astype(np.float32)
+    constants = Constants(
+        weight, bias if w.has("bias") else None, zero_point, scale, _random_numbers(w, generator)
+    )
+    residual = None
+    if w.has("add"):
+        residual = integers(types.output, w.result_shape) if types.is_requantised else None
+        if residual is None:
+            residual = generator.standard_normal(w.result_shape).astype(np.float32)
+    return IntegerOperands(integers(types.data, w.data_shape), constants, residual)
+
+
+def exact_output(workload: Conv2dWorkload, operands: IntegerOperands) -> Array:
+    """The output (N, K, OH, OW), of the workload's type; rescaled in float32 as ONNX defines it."""
+    w, constants = workload, operands.constants
+    sums = exact_sums(w, operands)
+    if w.types.quantisation.requantise == "none":
+        assert w.epilogue in ((), (EpilogueOp("bias"),)), w
+        return sums.astype(np.int32)
+    assert constants.scale is not None
+    scale = np.broadcast_to(constants.scale, w.out_channels).reshape(1, -1, 1, 1)
+    value = sums.astype(np.float32) * scale
+    is_scaled, numbers = w.types.is_requantised, _rows(constants)
+    for step in steps_after_bias(w.epilogue):
+        if step.kind == QUANTISE:
+            row = next(numbers)
+            value = _rounded(value, row, is_scaled) * row[3]
+        elif step.kind == "add":
+            assert operands.residual is not None
+            term = operands.residual
+            if w.types.is_requantised:
+                zero, factor, *_ = next(numbers)
+                term = (term.astype(np.float32) - zero) * factor
+            value = value + term
+        else:
+            if w.types.is_requantised:
+                next(numbers)
+            value = apply_activation(step, value.astype(np.float64)).astype(np.float32)
+        is_scaled = False
+    if not w.types.is_requantised:
+        unrounded: Array = value
+        return unrounded
+    row = next(numbers)
+    result: Array = (_rounded(value, row, is_scaled) + row[3]).astype(np.int64)
+    return result.astype(w.types.output)
+
+
+def exact_sums(workload: Conv2dWorkload, operands: IntegerOperands) -> Array:
+    """Sums of products and the bias, int64; the data less its zero point."""
+    constants = operands.constants
+    data = operands.data.astype(np.int64) - constants.zero_point
+    plain = replace(workload, types=FLOAT32, epilogue=())
+    # float64 holds every sum of integers below 2**53
+    sums = convolution(plain, {"data": data}, {"weight": constants.weight}).astype(np.int64)
+    if constants.bias is not None:
+        sums = sums + constants.bias.reshape(1, -1, 1, 1)
+    return sums
+
+
+def _random_numbers(w: Conv2dWorkload, generator: np.random.Generator) -> Array | None:
+    if not w.types.is_requantised:
+        return None
+    low, high = np.iinfo(w.types.output).min, np.iinfo(w.types.output).max
+    rows = []
+    for step in steps_after_bias(w.epilogue):
+        zero = int(generator.integers(low, high // 2, endpoint=True))
+        unit = float(generator.uniform(0.02, 0.04))
+        factor = 1.0 if w.epilogue[-1].kind == step.kind else 1 / unit
+        rows.append(
+            {
+                QUANTISE: (factor, low - zero, high - zero, unit),
+                "add": (zero, unit, 0, 0),
+            }.get(step.kind, (0, 0, 0, 0))
+        )
+    zero = int(generator.integers(low, high, endpoint=True))
+    # the last bounds are tighter, as a fused clip makes them
+    rows.append((float(generator.uniform(20, 40)), low - zero + 3, high - zero - 5, zero))
+    return np.array(rows, np.float32).reshape(-1)
+
+
+def _rows(constants: Constants) -> Iterator[tuple[np.float32, ...]]:
+    numbers = constants.numbers if constants.numbers is not None else np.zeros(0, np.float32)
+    return iter(tuple(row) for row in numbers.astype(np.float32).reshape(-1, NUMBERS))
+
+
+def _rounded(value: Array, row: tuple[np.float32, ...], is_scaled: bool) -> Array:
+    scaled = value if is_scaled else value * row[0]
+    result: Array = np.rint(scaled.clip(row[1], row[2]))
+    return result

@@ -1,0 +1,89 @@
+"""The arrays that a convolution kernel takes, from what a layer is in plain layouts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.algorithms.operands import WORD_BYTES, count_of_numbers
+from tvmconv.core.errors import WorkloadError
+from tvmconv.kernels.kernel import Kernel
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What a layer knows at build time.
+
+    Parameters
+    ----------
+    weight
+        ``(K, C/groups, R, S)`` of the workload's weight type.
+    bias
+        ``(K,)`` of the accumulator's type; without the data's zero point. None where the epilogue
+        has none.
+    zero_point
+        Of 8-bit data.
+    scale
+        ``(K,)`` or ``()`` of float32: what sums are multiplied by. None where they are not.
+    numbers
+        Those of the steps behind, see :mod:`tvmconv.operators.requantise`.
+    """
+
+    weight: Array
+    bias: Array | None = None
+    zero_point: int = 0
+    scale: Array | None = None
+    numbers: Array | None = None
+
+
+def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
+    """The constant arguments of a kernel, in its order: those between data and residual.
+
+    Raises
+    ------
+    WorkloadError
+        If the workload needs a constant that is missing.
+    """
+    w, types = kernel.workload, kernel.workload.types
+    blocks, lanes = kernel.machine.blocks(w.out_channels), kernel.machine.channel_block
+    found = [kernel.pack_weight(constants.weight)]
+
+    def vector(values: Array, dtype: str) -> Array:
+        padded = np.zeros(blocks * lanes, dtype)
+        padded[: w.out_channels] = values
+        return padded.reshape(blocks, lanes)
+
+    if types.quantisation.data_zero_point:
+        found.append(np.full(WORD_BYTES, constants.zero_point, types.data))
+    if w.has("bias"):
+        bias = constants.bias
+        if bias is None:
+            raise WorkloadError(f"{w} has a bias, and none is given")
+        if types.is_integer:
+            found.append(vector(_corrected(bias, constants), types.accumulator))
+        else:
+            found.append(vector(bias, types.accumulator))
+    elif constants.zero_point:
+        raise WorkloadError(f"{w} needs a bias: it holds the data's zero point")
+    if types.quantisation.requantise != "none":
+        if constants.scale is None:
+            raise WorkloadError(f"{w} needs the scales of its sums")
+        found.append(vector(constants.scale, "float32"))
+    if count := count_of_numbers(w):
+        numbers = constants.numbers
+        if numbers is None or numbers.shape != (count,):
+            raise WorkloadError(f"{w} needs {count} numbers of its epilogue")
+        found.append(numbers.astype(np.float32))
+    return found
+
+
+def _corrected(bias: Array, constants: Constants) -> Array:
+    """The bias of sums over data whose zero point is not taken off, modulo 2**32."""
+    taps = constants.weight.astype(np.int64).sum(axis=(1, 2, 3))
+    exact = bias.astype(np.int64) - constants.zero_point * taps
+    return exact.astype(np.uint64).astype(np.uint32).view(np.int32)

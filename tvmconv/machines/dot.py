@@ -1,0 +1,70 @@
+"""The instructions that multiply and add narrow integers, by what a processor has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from tvmconv.machines.features import required_features
+from tvmconv.machines.record import Machine
+
+
+@dataclass(frozen=True)
+class DotProduct:
+    """One way to add products of narrow integers to 32-bit sums, exactly.
+
+    Parameters
+    ----------
+    name
+        The instruction.
+    data
+        Type of an 8-bit layer's activations inside a model.
+    element
+        Type of what is multiplied: :attr:`data`, or int16 to which 8 bits are widened.
+    width
+        Elements of a 32-bit word, whose products make one sum.
+    steps
+        Instructions of one step of a reduction.
+    """
+
+    name: str
+    data: str
+    element: str
+    width: int
+    steps: int
+
+
+# Each is exact modulo 2**32. `vpmaddubsw`, which saturates to 16 bits in between, is none of them.
+DOT_PRODUCTS = {
+    each.name: each
+    for each in (
+        DotProduct("vpdpbusd", "uint8", "uint8", width=4, steps=1),
+        DotProduct("vpdpwssd", "uint8", "int16", width=2, steps=1),
+        DotProduct("vpmaddwd", "uint8", "int16", width=2, steps=2),
+        DotProduct("sdot", "int8", "int8", width=4, steps=1),
+        DotProduct("smlal", "int8", "int16", width=2, steps=2),
+    )
+}
+_BY_FEATURE = (
+    ("avx512_vnni", "vpdpbusd", "vpdpwssd"),
+    ("avx_vnni", "vpdpbusd", "vpdpwssd"),
+    ("avx2", "vpmaddwd", "vpmaddwd"),
+    ("asimddp", "sdot", "smlal"),
+    ("asimd", "smlal", "smlal"),
+)
+
+
+def dot_of_bytes(machine: Machine) -> DotProduct:
+    """How a machine multiplies 8-bit data by 8-bit weights."""
+    return DOT_PRODUCTS[_found(machine)[0]]
+
+
+def dot_of_shorts(machine: Machine) -> DotProduct:
+    """How a machine multiplies 16-bit integers."""
+    return DOT_PRODUCTS[_found(machine)[1]]
+
+
+@cache
+def _found(machine: Machine) -> tuple[str, str]:
+    features = required_features(machine)
+    return next((byte, short) for feature, byte, short in _BY_FEATURE if feature in features)

@@ -1,0 +1,57 @@
+"""Sums of two or four products of narrow integers, as operators of TIR that vectorise.
+
+Processors multiply 32-bit words of narrow integers, element by element, and add the products to a
+32-bit sum. A word is given by its first element: where ``x`` is the element at some index,
+``word(x)`` is the 32 bits that begin there. A dot product of words is a scalar of int32 like any
+other operand of a reduction, so that expressions and schedules of such kernels have the form of
+float32 ones. :mod:`tvmconv.tir.dot_products` turns the operators into instructions.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tvmconv.tvm_api import tirx
+from tvmconv.tvm_api.ir import register_operator
+from tvmconv.tvm_api.types import Expr
+
+WORD, PAIR = "tvmconv.word", "tvmconv.pair"
+_DOT = "tvmconv.dot_"
+
+
+def word(element: Expr) -> Expr:
+    """The 32-bit word that begins at a loaded element: 4 of 8 bits or 2 of 16."""
+    return _call(WORD, element)
+
+
+def pair(element: Expr) -> Expr:
+    """The word of two 16-bit integers made of the 8-bit ones from a loaded element on."""
+    return _call(PAIR, element)
+
+
+def dot(data: Expr, weight: Expr, instruction: str) -> Expr:
+    """The sum of products of two words' elements, as an instruction multiplies them.
+
+    Parameters
+    ----------
+    data, weight
+        Words.
+    instruction
+        One of :data:`tvmconv.machines.dot.DOT_PRODUCTS`.
+    """
+    return _call(_DOT + instruction, data, weight)
+
+
+def instruction_of(name: str) -> str:
+    """Which instruction's dot product an operator is; empty for other operators."""
+    return name.removeprefix(_DOT) if name.startswith(_DOT) else ""
+
+
+@cache
+def _registered(name: str) -> str:
+    register_operator(name)
+    return name
+
+
+def _call(name: str, *operands: Expr) -> Expr:
+    return tirx.call_intrin("int32", _registered(name), *operands)

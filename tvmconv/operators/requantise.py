@@ -1,0 +1,100 @@
+"""From sums of integers to 8 bits, as scalar expressions that vectorise.
+
+ONNX quantises a real number ``v`` as ``clip(round(v / scale) + zero_point)``, rounding halves to
+the even neighbour. A layer's sums times the scales of data and weight are such numbers. What a
+model does with them until the last rounding is a row of steps; each has four numbers:
+
+=============  ===================================================================
+step           its numbers
+=============  ===================================================================
+``add``        zero point and scale of the residual, two unused
+``quantise``   factor, lowest and highest result less the zero point, scale
+the last       factor, lowest and highest result less the zero point, zero point
+others         four unused
+=============  ===================================================================
+
+``factor`` is one over the result's scale. Where nothing but a bias stands before a rounding, the
+factor is part of the layer's scales, and unused. Bounds are those of the type, or tighter where
+the model clips before it rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
+from tvmconv.operators.epilogue import apply_step
+from tvmconv.operators.math import constant
+from tvmconv.tvm_api import tirx
+from tvmconv.tvm_api.types import Expr, Tensor
+
+# added to a number of magnitude below 2**22 it leaves the nearest integer in the low bits
+_MAGIC = 1.5 * 2.0**23
+NUMBERS = 4
+
+
+def steps_after_bias(epilogue: Sequence[EpilogueOp]) -> list[EpilogueOp]:
+    """The steps that have numbers, less the last rounding."""
+    return [step for step in epilogue if step.kind != "bias"]
+
+
+def rescaled(
+    total: Expr,
+    epilogue: Sequence[EpilogueOp],
+    output: str,
+    scale: Expr,
+    numbers: Tensor | None,
+    residual: Expr | None,
+) -> Expr:
+    """A sum of products of integers as the output.
+
+    Parameters
+    ----------
+    total
+        int32, the bias added.
+    epilogue
+        The workload's steps.
+    output
+        ``"uint8"``, ``"int8"`` or ``"float32"``, which has no last rounding.
+    scale
+        float32: what the sum is multiplied by.
+    numbers
+        Those of the steps, one behind the other; None where the output is float32.
+    residual
+        8 bits where the output has them, else float32; None where no step adds it.
+    """
+    value = total.astype("float32") * scale
+
+    def number(index: int) -> Expr:
+        assert numbers is not None
+        return numbers[index]
+
+    is_scaled = output != "float32"
+    place = 0
+    for step in steps_after_bias(epilogue):
+        if step.kind == QUANTISE:
+            # TVM's simplifier takes the sum of below off again
+            rounded = tirx.nearbyint(_bounded(value, number, place, is_scaled))
+            value = rounded * number(place + 3)
+        elif step.kind == "add":
+            assert residual is not None
+            term = residual
+            if output != "float32":
+                term = (residual.astype("float32") - number(place)) * number(place + 1)
+            value = value + term
+        else:
+            value = apply_step(value, step)
+        is_scaled = False
+        place += NUMBERS
+    if output == "float32":
+        return value
+    bounded = _bounded(value, number, place, is_scaled)
+    # two's complement, whatever the sign
+    whole = bounded + constant(_MAGIC) + number(place + 3)
+    return tirx.reinterpret("int32", whole).astype(output)
+
+
+def _bounded(value: Expr, number: Callable[[int], Expr], place: int, is_scaled: bool) -> Expr:
+    if not is_scaled:
+        value = value * number(place)
+    return tirx.min(tirx.max(value, number(place + 1)), number(place + 2))

@@ -1,0 +1,99 @@
+"""Dot products of narrow integers as the processor's instructions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.tir.rewrite import function_pass
+
+# instruction -> LLVM's name of it, less the length, by which operands are words, not vectors of 16
+_ACCUMULATING = {"vpdpbusd": "llvm.x86.avx512.vpdpbusd", "vpdpwssd": "llvm.x86.avx512.vpdpwssd"}
+_MADD = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd"}
+_MADD[512] = "llvm.x86.avx512.pmaddw.d.512"
+_ELEMENTS = {"vpdpbusd": "int8", "vpdpwssd": "int16"}
+
+
+def DotProducts() -> Any:
+    """A pass that turns the operators of :mod:`tvmconv.operators.products` into instructions.
+
+    Pattern: ``sum + dot(data, weight)`` of int32 or vectors of them, where ``data`` and ``weight``
+    are words or pairs of loads, scalar or vectors, whose elements are as many apart as a word has;
+    scalars are spread over vectors.
+
+    Rewrite: the loads become loads of whole words, and the addition with the dot product one or
+    two calls of LLVM's intrinsics.
+
+    Why here: behind VectorizeLoop and the unrolling, whose passes see scalar operators of
+    int32; a plain sum of products of 8-bit numbers would become multiplications of 32 bits.
+    """
+    return function_pass("DotProducts", _dot_products)
+
+
+def _dot_products(func: Any) -> Any:
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    from tvmconv.operators.products import PAIR, WORD, instruction_of
+
+    found = False
+
+    def words(call: Any) -> Any:
+        nonlocal found
+        name = getattr(call.op, "name", "")
+        if name not in (WORD, PAIR):
+            return call
+        found = True
+        return _word(call.args[0], widened=name == PAIR)
+
+    body = tvm_ffi.structural_map(func.body, (ir.Call, words))
+    if not found:
+        return func
+
+    def add(node: Any) -> Any:
+        for total, product in ((node.a, node.b), (node.b, node.a)):
+            name = instruction_of(getattr(getattr(product, "op", None), "name", ""))
+            if name:
+                data, weight = product.args
+                return _accumulated(total, data, weight, name)
+        return node
+
+    return func.with_body(tvm_ffi.structural_map(body, (tirx.Add, add)))
+
+
+def _word(load: Any, widened: bool) -> Any:
+    """The 32 bits from a loaded element on, or those of as many elements."""
+    from tvm import tirx
+
+    (index,) = load.indices
+    element = str(load.source.dtype)
+    size = 2 if widened else 32 // int(element.lstrip("uint"))
+    lanes, first = 1, index
+    if isinstance(index, tirx.Ramp):
+        if int(index.stride) != size:
+            raise ValueError(f"words of {load.source.name} lie {index.stride} elements apart")
+        lanes, first = int(index.lanes), index.base
+    one = tirx.IntImm(str(first.ty.dtype), 1)
+    values = tirx.BufferLoad(load.source, [tirx.Ramp(first, one, size * lanes)])
+    if widened:
+        values = tirx.Cast(f"int16x{size * lanes}", values)
+    return tirx.reinterpret("int32" if lanes == 1 else f"int32x{lanes}", values)
+
+
+def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
+    from tvm import tirx
+
+    lanes = int(total.ty.dtype.lanes)
+    bits = 32 * lanes
+    if name == "vpmaddwd":
+        wide = f"int16x{2 * lanes}"
+        operands = (tirx.reinterpret(wide, operand) for operand in (data, weight))
+        return total + tirx.call_llvm_pure_intrin(f"int32x{lanes}", _MADD[bits], *operands)
+    size = 32 // int(_ELEMENTS[name].lstrip("int"))
+    narrow = f"{_ELEMENTS[name]}x{size * lanes}"
+    return tirx.call_llvm_pure_intrin(
+        f"int32x{lanes}",
+        f"{_ACCUMULATING[name]}.{bits}",
+        total,
+        tirx.reinterpret(narrow, data),
+        tirx.reinterpret(narrow, weight),
+    )
