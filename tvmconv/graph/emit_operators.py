@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from tvmconv.graph.blockable import slice_ranges
+from tvmconv.graph.emit_quantised import emit_blocked_linear, emit_flip
 from tvmconv.graph.emitter import (
     EXTREMES,
     CallRecord,
@@ -18,6 +19,7 @@ from tvmconv.graph.emitter import (
     extreme,
 )
 from tvmconv.graph.ir import Node, Value
+from tvmconv.graph.linear import FLIP
 from tvmconv.graph.scalars import ScalarFunction, map_tensor, scalar_expression
 from tvmconv.operators.channels import concat_channels, pad_blocked, shuffle_channels, slice_blocked
 from tvmconv.operators.global_pool import global_pool
@@ -238,7 +240,18 @@ def _prelu(emitter: Emitter, node: Node) -> None:
     emitter.set_blocked(node.output, emitter.call(expression, args, _record(node)))
 
 
+def _linear(emitter: Emitter, node: Node) -> None:
+    emit_blocked_linear(emitter, node, _record(node))
+
+
+def _flip(emitter: Emitter, node: Node) -> None:
+    emit_flip(emitter, node, _record(node), blocked=True)
+
+
 _RULES: dict[str, Rule] = {
+    "quantize": _linear,
+    "dequantize": _linear,
+    FLIP: _flip,
     **dict.fromkeys(("add", "subtract", "multiply", "divide", "maximum", "minimum"), _binary),
     "nn.max_pool2d": _pool,
     "nn.avg_pool2d": _pool,

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmconv.graph.emit_operators import depth_pool
-from tvmconv.graph.emit_quantised import emit_linear, is_linear
+from tvmconv.graph.emit_quantised import emit_flip, emit_linear, is_linear
 from tvmconv.graph.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.ir import Node
+from tvmconv.graph.linear import FLIP
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.operators.lrn import lrn
 from tvmconv.operators.softmax import log_softmax, softmax
@@ -45,6 +46,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
     elif node.op == "topk":
         operand, sort = emitter.as_plain(node.inputs[0]), _sorting(node.attrs)
         _take_parts(emitter, node, emitter.call(sort, [operand], record, opaque=True), record)
+    elif node.op == FLIP:
+        emit_flip(emitter, node, record, blocked=False)
     elif is_linear(node):
         emit_linear(emitter, node, record)
     elif node.call is not None:

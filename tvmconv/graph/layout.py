@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.decision import Decision
@@ -94,8 +95,8 @@ def _follows(node: Node, in_blocks: set[Value]) -> bool:
     if not can_block(node) or not any(value in in_blocks for value in maps):
         return False
     # one large plain operand costs more to convert than the small blocked ones save
-    blocked = sum(_size(value) for value in maps if value in in_blocks)
-    return 2 * blocked >= sum(_size(value) for value in maps)
+    blocked = sum(_bytes(value) for value in maps if value in in_blocks)
+    return 2 * blocked >= sum(_bytes(value) for value in maps)
 
 
 def _leaves(node: Node, users: dict[Value, list[Node]], block: int) -> bool:
@@ -109,11 +110,8 @@ def _leaves(node: Node, users: dict[Value, list[Node]], block: int) -> bool:
     return not any(user.op == CONV or can_block(user) for user in users.get(node.output, ()))
 
 
-def _size(value: Value) -> int:
-    size = 1
-    for extent in value.dims:
-        size *= extent
-    return size
+def _bytes(value: Value) -> int:
+    return itemsize(value.dtype) * prod(value.dims)
 
 
 def _decide(node: Node, is_blocked: bool, machine: Machine, policy: Policy | None) -> Decision:
@@ -132,7 +130,7 @@ def _decide(node: Node, is_blocked: bool, machine: Machine, policy: Policy | Non
             continue
         converted = option is workload and not is_blocked
         # reads the plain tensor, writes it padded to whole blocks
-        read = itemsize(workload.types.data) * _size(node.args[0])
+        read = _bytes(node.args[0])
         moved = read * (1 + machine.channel_block / workload.in_channels)
         extra = moved / (_REORDER_SHARE * machine.rates.behind_l2) if converted else 0.0
         offers.append((decision.chosen.cycles + extra, decision))
