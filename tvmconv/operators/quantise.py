@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tvmconv.operators.math import bind
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.types import Expr, Tensor
 
@@ -22,6 +23,10 @@ LIMITS = {
     "int16": (-(2**15), 2**15 - 1),
     "uint16": (0, 2**16 - 1),
 }
+
+# 1.5 * 2^23: sums with integers up to 2^22 of either sign stay where float32 counts in ones
+_ONES = 12582912.0
+_ONES_BITS = 0x4B400000
 
 
 def quantise(
@@ -63,14 +68,18 @@ def dequantise(
 
 
 def quantised(x: Expr, scale: Expr, zero_point: Expr, dtype: str) -> Expr:
-    """One integer; ``zero_point`` is of type ``dtype``."""
+    """One integer; ``zero_point`` is of type ``dtype``.
+
+    Bounded by whole numbers first, a quotient rounds to the same. Then adding a number whose last
+    bit counts ones rounds halves to even, and leaves the integer in the low bits: one addition,
+    where TVM would round lane by lane.
+    """
     zero = zero_point.astype("int32")
     low, high = ((tirx.const(end, "int32") - zero).astype("float32") for end in LIMITS[dtype])
-    # where one operand is not a number, compiled maxima and minima are the second: the lower bound
-    # goes first. Bounds and sums with a zero point are whole numbers below 2^24
-    rounded = tirx.nearbyint(x / scale)
-    bounded = tirx.min(tirx.max(rounded, low), high)
-    return (bounded.astype("int32") + zero).astype(dtype)
+    # no maximum: TVM would let what is not a number through
+    above = bind(x / scale, lambda v: tirx.Select(v > low, v, low))
+    bits = tirx.reinterpret("int32", tirx.min(above, high) + tirx.const(_ONES, "float32"))
+    return (bits + (zero - tirx.const(_ONES_BITS, "int32"))).astype(dtype)
 
 
 def dequantised(x: Expr, scale: Expr, zero_point: Expr) -> Expr:
