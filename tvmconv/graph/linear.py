@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from tvmconv.graph.ir import Array, Node, Value, constant, make_node
 
@@ -39,7 +40,7 @@ class Linear:
         info = np.iinfo(self.dtype)
         return int(info.min), int(info.max)
 
-    def quantised(self, values: Array) -> Array:
+    def quantised(self, values: npt.ArrayLike) -> Array:
         """Integers for numbers, as ONNX's QuantizeLinear makes them of float32."""
         with np.errstate(all="ignore"):
             quotient = np.asarray(values, np.float32) / np.float32(self.scale)

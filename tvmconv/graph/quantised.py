@@ -126,11 +126,11 @@ def _raise_quantize(graph: Graph, nodes: LinearNodes) -> None:
 
     def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
         linear = linear_of(node, "quantize")
-        source = node.args[0] if linear is not None else None
-        if linear is None or source.producer is None or not is_move(source.producer):
+        move = node.args[0].producer if linear is not None else None
+        if linear is None or move is None or not is_move(move):
             return [node]
         made: list[Node] = []
-        mapping[node.output] = raised(source, linear, made)
+        mapping[node.output] = raised(node.args[0], linear, made)
         return made
 
     graph.forward(visit)
@@ -143,7 +143,7 @@ def _sink_dequantize(graph: Graph, nodes: LinearNodes) -> None:
         linear = linear_of(node, "quantize")
         if linear is not None:
             before = node.args[0].producer
-            if linear_of(before, "dequantize") == linear:
+            if before is not None and linear_of(before, "dequantize") == linear:
                 mapping[node.output] = before.args[0]
                 return []
             return [node]
