@@ -12,6 +12,7 @@ import numpy as np
 
 from tvmconv.graph.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.ir import Array, Node, Value
+from tvmconv.graph.linear import Linear
 from tvmconv.operators.quantise import Parameter, dequantise, quantise
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
@@ -102,6 +103,22 @@ def _expression(
         return dequantise(x, scale, zero, axes)
 
     return expression
+
+
+def dequantised_by(x: Tensor, linear: Linear) -> Tensor:
+    """What integers stand for by constant parameters."""
+    return dequantise(x, *_immediates(linear))
+
+
+def quantised_by(x: Tensor, linear: Linear) -> Tensor:
+    """Integers by constant parameters."""
+    return quantise(x, *_immediates(linear), linear.dtype)
+
+
+def _immediates(linear: Linear) -> tuple[Parameter, Parameter]:
+    scale = tirx.const(linear.scale, "float32")
+    zero_point = tirx.const(linear.zero_point, linear.dtype)
+    return lambda *_: scale, lambda *_: zero_point
 
 
 def _of_tensor(tensor: Tensor) -> Parameter:

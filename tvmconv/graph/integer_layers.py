@@ -25,6 +25,7 @@ from tvmconv.graph.quantised import limits_of
 from tvmconv.kernels import registry
 from tvmconv.machines.record import Machine
 
+_PRODUCTS = ("nn.conv2d", "matmul")
 _BIAS, _ADD = EpilogueOp("bias"), EpilogueOp("add")
 # a product of two float32 scales, rounded, against another
 _SAME_SCALE = 1e-6
@@ -58,13 +59,13 @@ def is_weight(_value: Value, users: list[Node]) -> bool:
 
 
 def _takes(node: Node, value: Value) -> bool:
-    if node.op == "nn.conv2d":
+    if node.op in _PRODUCTS:
         return bool(node.args[1] is value)
     if node.op != "add":
         return False
     left, right = node.args
     other = right if left is value else left
-    return other.producer is not None and other.producer.op == "nn.conv2d"
+    return other.producer is not None and other.producer.op in _PRODUCTS
 
 
 def _layer(node: Node, machine: Machine) -> _Layer | str | None:

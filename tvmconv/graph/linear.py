@@ -11,6 +11,8 @@ from tvmconv.graph.ir import Array, Node, Value, constant, make_node
 
 # int8 as the uint8 that stands for the same number by a zero point 128 higher, and back
 FLIP = "flip_highest_bit"
+# an average of 8-bit integers with roundings at both ends
+AVERAGE = "average"
 EIGHT_BITS = ("int8", "uint8")
 # below it a product with an 8-bit integer may lose digits, and not divide back to the integer
 _LEAST_SCALE = 1e-30

@@ -16,7 +16,9 @@ import numpy as np
 from tvmconv.graph.activations import canonical_activations
 from tvmconv.graph.affine import fold_affine
 from tvmconv.graph.fold import fold_constants, scalar
+from tvmconv.graph.integer_dense import dense_as_convolution
 from tvmconv.graph.integer_layers import fuse_integer_layers, is_weight
+from tvmconv.graph.integer_pool import fuse_averages
 from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
 from tvmconv.graph.one_dimensional import raise_signals
 from tvmconv.graph.padding import merge_padding
@@ -64,14 +66,20 @@ def _quantised(graph: Graph, machine: Machine) -> None:
     """8-bit regions, and the convolutions in them that 8-bit kernels take; the rest is float32."""
     merge_padding(graph)
     graph.remove_dead()
-    move_roundings(graph, dot_of_bytes(machine).data)
+    dtype = dot_of_bytes(machine).data
+    move_roundings(graph, dtype)
+    dense_as_convolution(graph)
+    move_roundings(graph, dtype)
     merge_duplicates(graph)
     fuse_patterns(graph)
     graph.forward(_cancel_reshape)
     graph.remove_dead()
     fuse_integer_layers(graph, machine)
+    fuse_averages(graph)
     graph.remove_dead()
     fold_dequantised(graph, lambda _value, _users: False)
+    # products whose constant was kept for an 8-bit layer
+    graph.forward(_simplify)
 
 
 def _split_batch_norm(node: Node, mapping: dict[Value, Value]) -> list[Node]:
