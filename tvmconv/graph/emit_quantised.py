@@ -61,7 +61,7 @@ def emit_flip(emitter: Emitter, node: Node, record: CallRecord, blocked: bool) -
     source, dtype = node.args[0], node.output.dtype
 
     def flipped(x: Expr) -> Expr:
-        bits = x if str(x.ty.dtype) == "uint8" else tirx.reinterpret("uint8", x)
+        bits = x if source.dtype == "uint8" else tirx.reinterpret("uint8", x)
         bits = bits ^ tirx.const(128, "uint8")
         return bits if dtype == "uint8" else tirx.reinterpret("int8", bits)
 

@@ -19,7 +19,7 @@ from tvmconv.core.unexpected import reported
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.graph.blockable import can_block
 from tvmconv.graph.ir import Graph, Node, Value
-from tvmconv.graph.match import CONV
+from tvmconv.graph.match import CONV, IN_FLOAT
 from tvmconv.machines.record import Machine
 from tvmconv.selection.policy import Policy
 from tvmconv.selection.select import select
@@ -75,6 +75,8 @@ def plan_layouts(
             source = node.args[0]
             with reported(f"choosing an algorithm for {node}"):
                 plan.decisions[node] = _decide(node, source in in_blocks, machine, policy)
+            if IN_FLOAT in node.attrs:
+                plan.decisions[node] = _in_float(plan.decisions[node], node.attrs[IN_FLOAT])
             if plan.decisions[node].workload.data_layout == "NCHWc":
                 in_blocks.add(source)
             if progress:
@@ -112,6 +114,12 @@ def _leaves(node: Node, users: dict[Value, list[Node]], block: int) -> bool:
 
 def _bytes(value: Value) -> int:
     return itemsize(value.dtype) * prod(value.dims)
+
+
+def _in_float(decision: Decision, obstacle: str) -> Decision:
+    """The decision on a quantised layer that no 8-bit kernel computes."""
+    reason = f"{decision.reason}; in float32 although quantised: {obstacle}"
+    return replace(decision, reason=reason)
 
 
 def _decide(node: Node, is_blocked: bool, machine: Machine, policy: Policy | None) -> Decision:
