@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 
 Array = npt.NDArray[Any]
@@ -24,9 +25,11 @@ class KernelRun:
     kernel
         What to compile.
     inputs
-        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one.
+        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one;
+        of the workload's types.
     constants
-        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it; float32.
+        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it, in float32; or
+        what an integer layer has.
     threads
         Threads of a call.
     """
@@ -35,7 +38,7 @@ class KernelRun:
         self,
         kernel: Kernel,
         inputs: Mapping[str, Array],
-        constants: Mapping[str, Array],
+        constants: Mapping[str, Array] | Constants,
         threads: int,
     ) -> None:
         from tvmconv.tvm_api import runtime
@@ -43,20 +46,20 @@ class KernelRun:
         self.kernel, self.threads = kernel, threads
         w, lanes = kernel.workload, kernel.machine.channel_block
         self._function = self._compiled()
-        data = inputs["data"]
+        data = inputs["data"].astype(w.types.data, copy=False)
         values = [data if w.data_layout == "NCHW" else _blocked(data, lanes)]
+        if not isinstance(constants, Constants):
+            constants = Constants(constants["weight"], constants.get("bias"))
         start = perf_counter()
-        values.append(kernel.pack_weight(constants["weight"]))
+        values += constant_arguments(kernel, constants)
         self._pack_seconds = perf_counter() - start
-        if w.has("bias"):
-            bias = constants["bias"].reshape(1, -1, 1, 1)
-            values.append(_blocked(bias, lanes).reshape(-1, lanes))
         if w.has("add"):
-            values.append(_blocked(inputs["residual"], lanes))
+            residual = inputs["residual"].astype(w.types.output, copy=False)
+            values.append(_blocked(residual, lanes))
         planes, channels, height, width = w.result_shape
         shape = (planes, kernel.machine.blocks(channels), height, width, lanes)
-        self._result = runtime.empty(shape, "float32")
-        tensors = [runtime.tensor(np.ascontiguousarray(v, np.float32)) for v in values]
+        self._result = runtime.empty(shape, w.types.output)
+        tensors = [runtime.tensor(np.ascontiguousarray(v)) for v in values]
         self._arguments = (*tensors, self._result)
 
     def _compiled(self, omit: Collection[str] = ()) -> Callable[..., Any]:
@@ -119,7 +122,7 @@ class KernelRun:
             np.from_dlpack(tensor).sum()
 
     def output(self) -> Array:
-        """Result of the last call, (N, K, OH, OW), float32."""
+        """Result of the last call, (N, K, OH, OW), of the workload's type."""
         blocked = self._result.numpy()
         n, _, height, width, _ = blocked.shape
         plain = blocked.transpose(0, 1, 4, 2, 3).reshape(n, -1, height, width)
