@@ -105,6 +105,9 @@ def explain_report(
         facts |= {"peak_gflops": peak[0], "memory_read_gbs": peak[1]}
     if estimate is not None:
         facts |= estimate_facts(estimate)
+    integers = sum(d.workload.types.is_integer for d in decisions)
+    if integers:
+        facts["integer_convolutions"] = integers
     left = model.unscheduled
     if left:
         facts["unscheduled_convolutions"] = len(left)
