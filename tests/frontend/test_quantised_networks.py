@@ -23,7 +23,6 @@ CASES = list(
 DEFAULT = [
     ("QDQ", ("QUInt8", "QInt8"), True),
     ("QOperator", ("QInt8", "QInt8"), False),
-    ("QOperator", ("QUInt8", "QUInt8"), True),
 ]
 
 
