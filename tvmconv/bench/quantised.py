@@ -1,4 +1,4 @@
-"""Whether a model computes with quantised integers, and how two results of it differ."""
+"""Whether a model computes with quantised integers."""
 
 from __future__ import annotations
 
