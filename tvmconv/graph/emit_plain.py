@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmconv.graph.emit_operators import depth_pool
+from tvmconv.graph.emit_quantised import emit_linear, is_linear
 from tvmconv.graph.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.ir import Node
 from tvmconv.graph.scalars import map_tensor, scalar_expression
@@ -44,6 +45,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
     elif node.op == "topk":
         operand, sort = emitter.as_plain(node.inputs[0]), _sorting(node.attrs)
         _take_parts(emitter, node, emitter.call(sort, [operand], record, opaque=True), record)
+    elif is_linear(node):
+        emit_linear(emitter, node, record)
     elif node.call is not None:
         result = emitter.bind(emitter.original(node), record)
         if len(node.outputs) == 1:
