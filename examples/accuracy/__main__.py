@@ -17,6 +17,7 @@ from examples.accuracy.checkpoint import read_checkpoint
 from examples.accuracy.dataset import CALIBRATION, TEST, Labels, dataset
 from examples.accuracy.network import Floats, Layers, evaluate, read_layers
 from examples.accuracy.runtimes import RUNTIMES, quantised_logits
+from examples.quantise.__main__ import positive
 from tvmconv.core.errors import TvmconvError
 
 TILES = {"direct": 0, "F(2x2, 3x3)": 2, "F(4x4, 3x3)": 4, "F(6x6, 3x3)": 6}
@@ -106,8 +107,8 @@ def _print_row(name: str, cells: Iterable[str]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m examples.accuracy", description=__doc__)
-    parser.add_argument("--images", type=int, default=2000, help="test images")
-    parser.add_argument("--calibration", type=int, default=200, help="images that give ranges")
+    parser.add_argument("--images", type=positive, default=2000, help="test images")
+    parser.add_argument("--calibration", type=positive, default=200, help="images that give ranges")
     parser.add_argument(
         "--parts", nargs="*", choices=("rounded", "integers"), default=("rounded", "integers")
     )

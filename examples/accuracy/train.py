@@ -1,7 +1,7 @@
 """Train the network of the accuracy experiment: ``python -m examples.accuracy.train``.
 
-Needs torch (``pip install 'tvmconv[train]'``) and some minutes of one core. The experiment itself
-runs from the checkpoint that is beside this file, without torch.
+Needs torch (``pip install 'tvmconv[train]'``) and a few minutes of one core. The
+experiment itself runs from the checkpoint that is beside this file, without torch.
 """
 
 from __future__ import annotations

@@ -72,9 +72,10 @@ def _read(path: Path) -> ModelProto:
     return model
 
 
-def _count(text: str) -> int:
+def positive(text: str) -> int:
+    """The number of an option that counts something."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of images")
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
     return int(text)
 
 
@@ -105,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--images", type=Path, help="folder of .npy, or .npz; default: seeded random images"
     )
-    parser.add_argument("--count", type=_count, help="images taken; default: all, or 8 random")
+    parser.add_argument("--count", type=positive, help="images taken; default: all, or 8 random")
     parser.add_argument("--seed", type=int, default=0, help="fixes random images")
     return parser
 

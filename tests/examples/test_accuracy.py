@@ -164,3 +164,10 @@ def test_training_writes_what_torch_computes(tmp_path, monkeypatch, capsys):
     with torch.no_grad():
         expected = trained(torch.from_numpy(images)).numpy()
     np.testing.assert_allclose(_onnxruntime(onnx.load(path), images), expected, atol=1e-4)
+
+
+def test_counts_below_one_are_refused(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        command.main(["--images", "0"])
+    assert stopped.value.code == 2
+    assert "'0' is no number above 0" in capsys.readouterr().err
