@@ -24,6 +24,8 @@ from examples.networks.resnet import resnet18_cifar
 # images are drawn anew for every epoch
 EPOCHS, IMAGES = 7, 12_000
 BATCH = 64
+# test images named after each epoch
+WATCHED = 1000
 _RATE, _MOMENTUM, _DECAY = 0.1, 0.9, 5e-4
 
 
@@ -118,7 +120,7 @@ def train(
             step()
         print(
             f"epoch {epoch + 1:2} of {epochs}: loss {sum(losses) / len(losses):.4f},"
-            f" {accuracy(model, 1000):.2%} of test images right,"
+            f" {accuracy(model, WATCHED):.2%} of test images right,"
             f" {time.process_time() - start:.0f} s of processor time",
             flush=True,
         )

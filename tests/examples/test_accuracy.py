@@ -153,8 +153,10 @@ def test_training_writes_what_torch_computes(tmp_path, monkeypatch, capsys):
     torch = pytest.importorskip("torch")
     from examples.accuracy import train
 
+    monkeypatch.setattr(train, "WATCHED", 20)
+    monkeypatch.setattr(train, "BATCH", 8)
     before = train.ResNet18(checkpoint.WIDTH)
-    trained = train.train(epochs=1, images=128, seed=3).eval()
+    trained = train.train(epochs=1, images=24, seed=3).eval()
     assert not torch.equal(before.bn1.running_var, trained.bn1.running_var)
     path = tmp_path / "new.onnx"
     monkeypatch.setattr(train, "train", lambda *options: trained)
