@@ -105,6 +105,9 @@ class CodeCosts:
     transforms_strips
         Whether Winograd transforms the columns of a row of tiles first, into L1, and some of the
         output's rows at a time: one tile's values and what they are made of exceed the registers.
+    halves
+        Whether products of halves (``strassen``) were found to pay: sums of input and output are
+        cheap beside multiply-adds of four lanes.
     """
 
     folded_broadcast: float
@@ -116,6 +119,7 @@ class CodeCosts:
     by_lane: bool = False
     loads_ahead: int = 0
     transforms_strips: bool = False
+    halves: bool = False
     late_run: float = 5.0
 
 
