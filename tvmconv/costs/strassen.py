@@ -12,6 +12,7 @@ from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import balanced, divisors
 from tvmconv.costs.microkernel import Microkernel, most_pixels
+from tvmconv.costs.panel_blocks import PanelBlocks
 from tvmconv.costs.register_tile import TileModel
 from tvmconv.machines.record import Machine
 
@@ -21,9 +22,6 @@ _MOST_BLOCKS = 6
 # what direct convolution does; cycles of each over the multiply-adds of a cycle. Estimated on
 # Neoverse N1 and Cortex-A72 (docs/strassen.md)
 _INPUT_WORK, _OUTPUT_WORK, _WORK_COST = 15, 21, 0.75
-# share of L2 that a region's sums may take, and of the way of what is read again from behind it
-# that computing does not hide
-_STAYS, _AGAIN_SHOWN = 0.6, 0.35
 # regions that halves are tried for
 _MOST_REGIONS = 24
 
@@ -65,22 +63,24 @@ class StrassenModel:
         work = quads * (cut.depth * _INPUT_WORK + cut.out_blocks * _OUTPUT_WORK)
         sums = work * _WORK_COST * 2 / rates.multiply_adds
         weights = 4 * PRODUCTS * cut.depth * cut.out_blocks * lanes**2
-        scratch = 4 * PRODUCTS * lanes * half * (cut.depth + kr)
-        again = (w.batch * cut.regions - 1) * weights
-        near = rates.l2 if weights + scratch <= machine.l2_bytes else rates.behind_l2
-        far = rates.memory if weights > machine.l3_bytes / 2 else near
-        spilled = max(0.0, scratch - _STAYS * machine.l2_bytes) * w.batch * cut.regions
-        groups = cut.out_blocks // kr
-        spill = spilled * (groups + 3) / rates.behind_l2
+        blocks = PanelBlocks(
+            machine,
+            panels=cut.regions * half // rt,
+            panel_bytes=4 * PRODUCTS * lanes * rt * cut.depth,
+            groups=cut.out_blocks // kr,
+            weight_bytes=weights,
+            block=half // rt,
+            beside=4 * PRODUCTS * lanes * half * kr,
+        )
         tasks = w.batch * cut.regions
         cycle = -(-tasks // machine.cores) / tasks
-        computing = (products + sums) * cycle
+        late = max(0.0, self._tiles.activation_cycles - (products + sums) * cycle)
         return {
             "arithmetic": products * cycle,
             "transforms": sums * cycle,
-            "activations": max(0.0, self._tiles.activation_cycles - computing),
-            "workspace": spill * cycle,
-            "weights": weights / rates.memory / machine.cores + _AGAIN_SHOWN * again / far * cycle,
+            "activations": late + w.batch * blocks.panel_cycles * cycle,
+            "weights": weights / rates.memory / machine.cores
+            + w.batch * blocks.weight_cycles * cycle,
         }
 
 

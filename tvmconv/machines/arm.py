@@ -56,6 +56,7 @@ _CORTEX_A72 = Machine(
         spare_registers=2,
         by_lane=True,
         transforms_strips=True,
+        extrema=True,
         halves=True,
         # a guess in proportion to what a run of so short vectors holds: two or three lines
         late_run=1.0,

@@ -105,6 +105,9 @@ class CodeCosts:
     transforms_strips
         Whether Winograd transforms the columns of a row of tiles first, into L1, and some of the
         output's rows at a time: one tile's values and what they are made of exceed the registers.
+    extrema
+        Whether one instruction takes the larger of two values and keeps a NaN of either, and one a
+        number beside a NaN; else a comparison decides, and its order of operands does that.
     halves
         Whether products of halves (``strassen``) were found to pay: sums of input and output are
         cheap beside multiply-adds of four lanes.
@@ -119,6 +122,7 @@ class CodeCosts:
     by_lane: bool = False
     loads_ahead: int = 0
     transforms_strips: bool = False
+    extrema: bool = False
     halves: bool = False
     late_run: float = 5.0
 

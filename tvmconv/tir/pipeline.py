@@ -16,7 +16,8 @@ from tvmconv.machines.gate import Code
 from tvmconv.machines.record import Machine
 from tvmconv.tir.bare import PACKED, BareFunctions
 from tvmconv.tir.blocks import block_passes
-from tvmconv.tir.by_lane import ByLane, marked_lanes
+from tvmconv.tir.by_lane import LANES, ByLane
+from tvmconv.tir.extrema import EXTREMA, Extrema
 from tvmconv.tir.lets import SpillLets
 from tvmconv.tir.prefetch_results import PrefetchResults
 from tvmconv.tir.prefetch_streams import PrefetchStreams
@@ -27,6 +28,7 @@ from tvmconv.tir.stack import KeepOnStack
 from tvmconv.tir.tails import SplitTails
 from tvmconv.tir.transposes import TransposeCopies
 from tvmconv.tir.unify_widths import UnifyWidths
+from tvmconv.tir.rewrite import marked
 from tvmconv.tir.workspace import RecordWorkspace
 
 PIPELINE = "tvmconv"
@@ -62,8 +64,9 @@ def compile_function(
     import tvm
 
     register()
-    if machine.code.by_lane:
-        function = marked_lanes(function, machine.lanes)
+    code = machine.code
+    asked = {LANES: code.by_lane and machine.lanes, EXTREMA: code.extrema}
+    function = marked(function, {name: int(value) for name, value in asked.items() if value})
     options = machine.tvm_target()
     if draft:
         pipeline, options = _DRAFT, {**options, "opt-level": _DRAFT_LEVEL}
@@ -112,6 +115,7 @@ def statement_passes() -> list[Any]:
         tir.UnrollLoop(),
         tir.StmtSimplify(),
         low.RewriteUnsafeSelect(),
+        Extrema(),
         ByLane(),  # indices are constants and multiples only behind the two before
         SpillLets(),  # after VectorizeLoop: a buffer holds a whole vector
         KeepOnStack(),  # after StorageRewrite, which makes allocations anew
