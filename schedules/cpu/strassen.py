@@ -34,8 +34,8 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     blocks = Halves(workload, machine, half).out_blocks
     if half % rt or blocks % kr:
         raise ConfigError(
-            f"rt={rt} must divide the {half} pairs of pixels of a region of {workload}, and kr={kr} "
-            f"the {blocks} blocks of half its outputs"
+            f"rt={rt} must divide the {half} pairs of pixels of a region of {workload}, and "
+            f"kr={kr} the {blocks} blocks of half its outputs"
         )
     needed = Microkernel(machine, rt, kr).block_registers(rt)
     check_registers(machine, needed, f"tile rt={rt} kr={kr} of {workload}")

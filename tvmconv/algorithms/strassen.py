@@ -83,10 +83,12 @@ class Halves:
 
 
 class Strassen(Algorithm):
-    """Dense convolution whose channels make an even number of blocks.
+    """Dense convolution of even numbers of channel blocks, those of the input whole ones.
 
-    Knobs read by the expression: ``half``, the pairs of pixels of a region; ``kr``, the output blocks
-    of a register tile, by which weights are packed.
+    Sums would spread what surplus lanes of the input hold over channels that exist.
+
+    Knobs read by the expression: ``half``, the pairs of pixels of a region; ``kr``, the output
+    blocks of a register tile, by which weights are packed.
     """
 
     name = "strassen"
@@ -110,6 +112,8 @@ class Strassen(Algorithm):
         counts = [machine.blocks(n) for n in (w.in_channels, w.out_channels)]
         if any(count % 2 for count in counts):
             return f"{counts[0]} blocks of input and {counts[1]} of output channels have no halves"
+        if w.in_channels % machine.channel_block:
+            return f"{w.in_channels} input channels leave lanes of a block that no sum may hold"
         return images_only(w)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:

@@ -21,6 +21,7 @@ from tvmconv.tir.extrema import EXTREMA, Extrema
 from tvmconv.tir.lets import SpillLets
 from tvmconv.tir.prefetch_results import PrefetchResults
 from tvmconv.tir.prefetch_streams import PrefetchStreams
+from tvmconv.tir.rewrite import marked
 from tvmconv.tir.segments import Segments
 from tvmconv.tir.share_lanes import ShareLaneVariables
 from tvmconv.tir.specialise import Specialise
@@ -28,7 +29,6 @@ from tvmconv.tir.stack import KeepOnStack
 from tvmconv.tir.tails import SplitTails
 from tvmconv.tir.transposes import TransposeCopies
 from tvmconv.tir.unify_widths import UnifyWidths
-from tvmconv.tir.rewrite import marked
 from tvmconv.tir.workspace import RecordWorkspace
 
 PIPELINE = "tvmconv"
