@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels import (
+    V4,
     allocated,
     default_config,
     dense,
@@ -26,6 +27,9 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.kernels.registry import schedule
+from tvmconv.machines.arm import MACHINES
+from tvmconv.selection.policy import make_policy
+from tvmconv.selection.select import select
 
 MACHINE = TOY
 
@@ -161,3 +165,11 @@ def test_impossible_knobs_are_refused(values):
     config = Config.of(half=98, rt=7, kr=2).replace(**values)
     with pytest.raises(ConfigError, match=r"must|vector registers"):
         make_kernel(workload, MACHINE, "strassen", config)
+
+
+def test_builds_for_arm_take_it_unless_inputs_or_errors_forbid():
+    workload, machine = Conv2dWorkload.parse("ic256ih14oc1024kh1"), MACHINES["neoverse-n1"]
+    assert select(workload, machine).chosen.algorithm == "strassen"
+    for policy in (make_policy(finite=False), make_policy(error_budget=0.0)):
+        assert select(workload, machine, policy=policy).chosen.algorithm != "strassen"
+    assert select(workload, V4).chosen.algorithm != "strassen"
