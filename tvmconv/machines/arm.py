@@ -84,8 +84,9 @@ def _core(
 ) -> Machine:
     """A core beside Cortex-A72.
 
-    ``caches`` are sizes of L1, of the L2 of ``sharers`` cores, and of L3, ``rates`` bytes a cycle of L1, L2, L3 and memory.
-    LLVM orders code for an ``ordered`` core as for one that executes in order.
+    ``caches`` are sizes of L1, of the L2 of ``sharers`` cores, and of L3, ``rates`` bytes a cycle
+    of L1, L2, L3 and memory. LLVM orders code for an ``ordered`` core as for one that executes in
+    order.
     """
     l1d, l2, l3 = caches
     from_l1, from_l2, from_l3, from_memory = rates
