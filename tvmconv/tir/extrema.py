@@ -20,9 +20,10 @@ def Extrema() -> Any:
     second operand is a constant, ``maxnum`` or ``minnum``, which is that constant where the first
     one is NaN.
 
-    Why here: TVM compiles ``max(a, b)`` to ``a > b ? a : b``. That is one instruction of x86, and two of
-    AArch64, which has one for each of the functions above. A NaN becomes what it does on x86 where
-    one operand is a constant (:mod:`tvmconv.operators.math`); of two variables it is always kept.
+    Why here: TVM compiles ``max(a, b)`` to ``a > b ? a : b``. That is one instruction of x86, and
+    two of AArch64, which has one for each of the functions above. A NaN becomes what it does on x86
+    where one operand is a constant (:mod:`tvmconv.operators.math`); of two variables it is always
+    kept.
     """
     return function_pass("Extrema", _extrema)
 
