@@ -163,6 +163,7 @@ def _models(
             model = tvmconv.build(
                 path,
                 machine,
+                threads=1,
                 shapes=plan.shapes,
                 algorithms=names,
                 log=plan.log,

@@ -54,6 +54,7 @@ _A64FX = replace(
     load_ports=2,
     l1d_bytes=64 * _KB,
     l2_bytes=640 * _KB,
+    l2_sharers=1,
     l3_bytes=0,
     line_bytes=256,
     l1d_way_bytes=16 * _KB,

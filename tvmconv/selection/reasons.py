@@ -11,8 +11,8 @@ from tvmconv.kernels import registry
 from tvmconv.selection.policy import Policy
 
 _MIXES = (
-    "finite=False: its transforms mix the values of a tile, so that one that is not finite, or "
-    "nearly overflows, spoils the whole tile"
+    "finite=False: it mixes the values of several pixels, so that one that is not finite, or "
+    "nearly overflows, spoils the outputs of all"
 )
 # a part of the model is named where it makes at least this share of a difference in cycles
 _NAMED_SHARE = 0.15
