@@ -40,6 +40,12 @@ DIRECT = (
     "ic9ih7oc30kh1+silu",
     "ic8ih6oc8kh3dh1ph2+hardswish",
     "ic7ih14oc13kh2ph1+add",
+    # pixels that lie apart: all rows joined; padding on both sides of rows
+    "mb2ic8ih14oc24kh3sh2ph1+bias+relu",
+    "ic12ih9iw13oc24kh1sh2+add",
+    "ic5ih11iw17oc36kh5sh1sw3ph2+bias",
+    "g2ic12ih10iw7oc24kh3sh2sw1ph1+silu",
+    "ic8ih13oc24kh3sh3dh1ph2",
 )
 
 # rows that leave part of a tile, rows shorter than a vector; taps that reach far outside
@@ -49,6 +55,8 @@ DEPTHWISE = (
     "g4ic4ih6iw19oc4kh3dh1ph2+silu",
     "g12ic12ih11iw8oc12kh3sh2sw1ph1+bias",
 )
+# by default NEON code
+GATHERED = ("g8ic8ih13iw17oc8kh3sh2ph1+bias+relu", "g4ic4ih9iw11oc4kh5sh2sw3ph2")
 
 
 def emulated(bits: int) -> tuple[str, str]:
@@ -83,6 +91,11 @@ def test_convolutions_at_every_vector_length(tmp_path: Path) -> None:
     kernels = [make_kernel(Conv2dWorkload.parse(text), SCALABLE, "direct") for text in DIRECT]
     kernels.append(make_kernel(Conv2dWorkload.parse("ic8ih9oc16kh3ph1"), SCALABLE, "winograd"))
     kernels += [make_kernel(Conv2dWorkload.parse(t), SCALABLE, "depthwise") for t in DEPTHWISE]
+    tiles = ({"tile_h": 3, "vectors": 1}, {"tile_h": 1, "vectors": 2})
+    for text in GATHERED:
+        kernel = make_kernel(Conv2dWorkload.parse(text), SCALABLE, "depthwise")
+        configs = (kernel.config.replace(tile_w=1, **tile) for tile in tiles)
+        kernels += [replace(kernel, config=config) for config in configs]
     assert all(kernel.config["vectors"] for kernel in kernels)
     check_kernels(kernels, SCALABLE, tmp_path, *map(emulated, LENGTHS))
 

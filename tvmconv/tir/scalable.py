@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmconv.tir.conditions import is_select
+from tvmconv.tir.gathers import gathered
 from tvmconv.tir.predicates import Lanes
 from tvmconv.tir.rewrite import substitute
 from tvmconv.tir.vectors import (
@@ -147,6 +148,8 @@ class Pixels(Lanes):
             return tirx.BufferLoad(self.own(load.source, index), [number(0)])
         first = self._first(load.source, index)
         if self.varies(first):
+            if not self.adjacent(load.source, first):
+                return gathered(self, load.source, first, tests)
             address = self.address(load.source, index)
             return intrinsic(FLOATS, "ld1", self.mask(tests), address)
         whole = intrinsic(FLAGS, "ptrue", number(_ALL))
@@ -168,11 +171,15 @@ class Pixels(Lanes):
         from tvm import tirx
 
         first = self._first(buffer, index)
+        if not self.adjacent(buffer, first):
+            raise NoScalableForm(f"pixels that lie apart in {buffer.name}, {first}")
+        return tirx.address_of(tirx.BufferLoad(buffer, [self.place(first)]))
+
+    def adjacent(self, buffer: Any, first: Any) -> bool:
+        """Whether each pixel's values, which begin at ``first``, follow those of the one before."""
         wanted = SEGMENT // int(buffer.dtype.lanes)
         step = self.analyzer.simplify(substitute(first, {self.pixel: self.pixel + 1}) - first)
-        if not is_number(step, wanted) or not str(buffer.dtype).startswith("float32"):
-            raise NoScalableForm(f"pixels that lie {step} apart in {buffer.name}")
-        return tirx.address_of(tirx.BufferLoad(buffer, [self.place(first)]))
+        return is_number(step, wanted) and str(buffer.dtype).startswith("float32")
 
     def own(self, buffer: Any, index: Any) -> Any:
         """The vector that stands for a private value of each pixel."""
