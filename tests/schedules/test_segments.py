@@ -7,7 +7,13 @@ import re
 import pytest
 
 from tests.kernels import compile_kernel
-from tests.schedules.test_by_lane import hot_loop, matching
+from tests.schedules.test_by_lane import (
+    generated_assembly,
+    hot_loop,
+    inner_loops,
+    matching,
+    most_sums,
+)
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.segments import SegmentModel
@@ -20,6 +26,7 @@ LAYERS = ["ic64ih56oc64kh3ph1", "ic256ih14oc1024kh1", "ic512ih7oc512kh3ph1+bias+
 _LANE = re.compile(r"\s*fmla\s+z\d+\.s, z\d+\.s, z[0-7]\.s\[[0-3]\]")
 _PLAIN = re.compile(r"\s*fm(?:la|ad)\s+z\d+\.s, p\d/m, z\d+\.s, z\d+\.s")
 _GATHER = re.compile(r"\s*ld1d\s+\{ z\d+\.d \}, p\d/z, \[x\d+, z\d+\.d, lsl #3\]")
+_STORE = re.compile(r"\s*st1w\s+\{ z\d+\.s \}")
 _SPILL = re.compile(r"\s*(?:str|ldr)\s+z\d+, \[")
 
 
@@ -95,6 +102,24 @@ def test_layers_with_a_stride_gather_each_vector_once(core, layer):
     assert len(matching(_GATHER, body)) == taps * vectors
     assert len(matching(_LANE, body)) == 4 * taps * vectors * kernel.config.int("oc")
     assert not matching(_SPILL, body)
+
+
+@pytest.mark.parametrize("core", CORES, ids=lambda core: core.name)
+@pytest.mark.parametrize("layer", ["ic128ih56oc128kh3sh2ph1", "ic256ih14oc1024kh1"])
+def test_panels_are_packed_and_multiplied_by_vectors(core, layer):
+    workload = Conv2dWorkload.parse(layer)
+    default = registry.default_config("im2col", workload, core)
+    # beside the default FTEngine's tiles of 2VL by 8 and by 10
+    configs = [default.replace(oc=oc, mr=48, mc=0, vectors=2) for oc in (8, 10)]
+    for config in [default, *configs] if default["vectors"] else configs:
+        assembly = generated_assembly(make_kernel(workload, core, "im2col", config))
+        body = most_sums(assembly, _LANE)
+        assert len(matching(_LANE, body)) == 4 * config.int("oc") * config.int("vectors")
+        assert not matching(_GATHER, body)
+        assert not matching(_SPILL, body)
+        packing = [loop for loop in inner_loops(assembly) if matching(_STORE, loop)]
+        gathering = any(matching(_GATHER, loop) for loop in packing)
+        assert packing and gathering == (workload.stride_w > 1)
 
 
 @pytest.mark.parametrize("knobs", [{"oc": 8, "vectors": 4}, {"vectors": 5}, {"ow": 2}], ids=str)

@@ -92,7 +92,8 @@ def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any) -> Any:
         groups.append(Pixels(loop.loop_var, first, count, analyzer, own))
     body = _statement(loop.body, groups, ())
     tiles = tirx.floordiv(number(count) + pixels - 1, pixels)
-    body = tirx.SeqStmt([*allocations, body])
+    if allocations:
+        body = tirx.SeqStmt([*allocations, body])
     return tirx.For(tile, number(0), tiles, loop.kind, body)
 
 
@@ -151,7 +152,7 @@ def _store(stmt: Any, group: Pixels, tests: tuple[Any, ...]) -> Any:
     from tvm import tirx
 
     (index,) = stmt.indices
-    value = group.value(stmt.value)
+    value = group.value(stmt.value, tests)
     if stmt.buffer in group.private:
         target = group.own(stmt.buffer, index)
         if tests:
