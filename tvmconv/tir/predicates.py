@@ -49,7 +49,7 @@ class Lanes:
                 continue
             bound = self._bound(test)
             if bound is None:
-                others.append(self._lanes_where(test))
+                others.append(self.each(test, self.numbers()))
             else:
                 (upper if bound[0] else lower).append(bound[1])
         found = self._below(upper, tirx.min)
@@ -97,15 +97,13 @@ class Lanes:
         bound = tirx.floordiv(start + step - 1, step) if below else tirx.floordiv(-start, step) + 1
         return below, self.analyzer.simplify(bound) * width - offset
 
-    def _lanes_where(self, test: Any) -> Any:
-        """A test that is not linear, by a number for each lane."""
+    def numbers(self) -> Any:
+        """The number of its pixel in each lane."""
         from tvm import tirx
 
         lanes = tirx.Ramp(number(0), number(1), length())
         segments = tirx.RShift(lanes, tirx.Broadcast(number(2), length()))
-        numbers = tirx.Broadcast(self.first, length()) + segments
-
-        return self.each(test, numbers)
+        return tirx.Broadcast(self.first, length()) + segments
 
     def each(self, expression: Any, numbers: Any) -> Any:
         """An integer expression, or a test of such, by a vector of the pixels' numbers."""
