@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,10 @@ from tvmconv.kernels.rules import schedule_function
 from tvmconv.machines.presets import MACHINES
 from tvmconv.operators.dense import dense, pack_dense_weight
 from tvmconv.operators.pool import Window, avg_pool, max_pool
+from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.tir.pipeline import compile_function
 
+LOAD = re.compile(r"\s*ld1w\s+\{ z\d+\.s \}")
 LENGTHS = (128, 256, 512, 2048)
 IMAGE = (2, 3, 13, 17, 4)
 
@@ -78,6 +81,15 @@ def check(cases: list[Case], folder: Path) -> None:
             assert np.abs(result - case.expected).max() <= 2e-6 * scale
 
 
+def exponentials(logarithm: bool, *shape: int) -> Case:
+    x = 5 * normal(*shape) - 20
+    shifted = x.astype("float64") - x.max(-1, keepdims=True)
+    total = np.exp(shifted).sum(-1, keepdims=True)
+    if logarithm:
+        return Case(log_softmax, (x,), shifted - np.log(total))
+    return Case(softmax, (x,), np.exp(shifted) / total)
+
+
 HALVED, SAME = Window(3, 2, 1, 1), Window(3, 1, 1, 1)
 
 
@@ -99,6 +111,23 @@ def test_pooling_at_every_vector_length(tmp_path: Path) -> None:
 def test_fully_connected_layers_at_every_vector_length(tmp_path: Path) -> None:
     shapes = ((1, 64, 100), (1, 32, 10), (2, 40, 8), (3, 66, 44), (5, 64, 44), (20, 128, 70))
     check([connected(*shape) for shape in shapes], tmp_path)
+
+
+@needs_arm
+def test_softmax_at_every_vector_length(tmp_path: Path) -> None:
+    # rows that end inside of vectors, rows shorter than the longest, rows of no whole segments
+    shapes = ((3, 1000), (2, 44), (5, 72), (2, 10))
+    check([exponentials(log, *shape) for log in (False, True) for shape in shapes], tmp_path)
+
+
+@pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])
+def test_softmax_keeps_vectors_of_its_sums_and_exponentials(name: str) -> None:
+    loops = inner_loops(exponentials(False, 64, 1000).assembly(MACHINES[name]))
+    lengthy = [body for body in loops if matching(LOAD, body)]
+    # maximum, exponentials, sum, division
+    assert len(lengthy) == 4
+    assert all(len(matching(LOAD, body)) == 4 for body in lengthy)
+    assert not any(matching(SPILL, body) for body in lengthy)
 
 
 @pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])
