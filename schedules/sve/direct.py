@@ -1,13 +1,13 @@
 """Direct convolution by scalable vectors: NEON's schedule, on several pixels at once.
 
-Loops, outermost first, of layers without stride along the rows:
+Loops, outermost first:
 
 1. image, band of rows, group of output blocks (and the row, where rows cannot be joined): parallel;
 2. pixel: the pass ``Segments`` takes some vectors of them at once;
 3. input block, plane, kernel row, kernel column: the reduction;
 4. channel of the block and output block of the register tile, unrolled; lanes, one segment.
 
-Other layers have NEON code.
+With a stride, pixels of the input are gathered.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 
 def _takes(workload: Conv2dWorkload) -> bool:
-    """Whether neighbouring pixels of the output read neighbouring ones of the input."""
-    return workload.stride_w == 1 and workload.types == FLOAT32
+    """Whether values are those of scalable vectors here."""
+    return bool(workload.types == FLOAT32)
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
@@ -65,7 +65,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     oc, vectors, rows = (config.int(name) for name in ("oc", "vectors", "rows"))
     tile = f"tile oc={oc} vectors={vectors} of {workload}"
     if not _takes(workload):
-        raise ConfigError(f"{tile}: scalable vectors take float32 layers without stride along rows")
+        raise ConfigError(f"{tile}: scalable vectors take float32 layers")
     model = SegmentModel(workload, machine)
     if oc < 1 or not 0 < vectors <= model.most_vectors or rows < 0:
         raise ConfigError(

@@ -40,6 +40,12 @@ DIRECT = (
     "ic9ih7oc30kh1+silu",
     "ic8ih6oc8kh3dh1ph2+hardswish",
     "ic7ih14oc13kh2ph1+add",
+    # pixels that lie apart: all rows joined; padding on both sides of rows
+    "mb2ic8ih14oc24kh3sh2ph1+bias+relu",
+    "ic12ih9iw13oc24kh1sh2+add",
+    "ic5ih11iw17oc36kh5sh1sw3ph2+bias",
+    "g2ic12ih10iw7oc24kh3sh2sw1ph1+silu",
+    "ic8ih13oc24kh3sh3dh1ph2",
 )
 
 # rows that leave part of a tile, rows shorter than a vector; taps that reach far outside
@@ -49,6 +55,15 @@ DEPTHWISE = (
     "g4ic4ih6iw19oc4kh3dh1ph2+silu",
     "g12ic12ih11iw8oc12kh3sh2sw1ph1+bias",
 )
+# panels that end inside of vectors, and images inside of panels; tiles with blocks to spare
+PANELS = {
+    "mb2ic8ih14oc24kh3sh2ph1+bias+relu": {"oc": 4, "mr": 25, "mc": 1, "vectors": 2},
+    "ic12ih9iw13oc40kh3ph1+add": {"oc": 10, "mr": 48, "mc": 0, "vectors": 2},
+    "g2ic12ih10iw7oc24kh5sh1sw2ph2+silu": {"oc": 3, "mr": 20, "mc": 1, "vectors": 3},
+    "ic7ih7oc13kh1+sigmoid": {"oc": 4, "mr": 24, "mc": 3, "vectors": 5},
+}
+# by default NEON code
+GATHERED = ("g8ic8ih13iw17oc8kh3sh2ph1+bias+relu", "g4ic4ih9iw11oc4kh5sh2sw3ph2")
 
 
 def emulated(bits: int) -> tuple[str, str]:
@@ -83,6 +98,14 @@ def test_convolutions_at_every_vector_length(tmp_path: Path) -> None:
     kernels = [make_kernel(Conv2dWorkload.parse(text), SCALABLE, "direct") for text in DIRECT]
     kernels.append(make_kernel(Conv2dWorkload.parse("ic8ih9oc16kh3ph1"), SCALABLE, "winograd"))
     kernels += [make_kernel(Conv2dWorkload.parse(t), SCALABLE, "depthwise") for t in DEPTHWISE]
+    tiles = ({"tile_h": 3, "vectors": 1}, {"tile_h": 1, "vectors": 2})
+    for text in GATHERED:
+        kernel = make_kernel(Conv2dWorkload.parse(text), SCALABLE, "depthwise")
+        configs = (kernel.config.replace(tile_w=1, **tile) for tile in tiles)
+        kernels += [replace(kernel, config=config) for config in configs]
+    for text, knobs in PANELS.items():
+        config = Config.of(kc=0, **knobs)
+        kernels.append(make_kernel(Conv2dWorkload.parse(text), SCALABLE, "im2col", config))
     assert all(kernel.config["vectors"] for kernel in kernels)
     check_kernels(kernels, SCALABLE, tmp_path, *map(emulated, LENGTHS))
 
@@ -108,6 +131,11 @@ def test_tasks_keep_to_their_own_pixels(tmp_path: Path) -> None:
     bands = Config.of(oc=2, oh=1, ow=1, rows=1, vectors=2)
     kernels.append(make_kernel(kernels[0].workload, SCALABLE, "direct", bands))
     kernels.append(make_kernel(Conv2dWorkload.parse("ic8ih9oc16kh3ph1"), SCALABLE, "winograd"))
+    for text in ("mb2ic8ih14oc24kh3sh2ph1+bias+relu", "ic12ih9iw13oc24kh1sh2+add"):
+        workload = Conv2dWorkload.parse(text)
+        kernels.append(make_kernel(workload, SCALABLE, "direct"))
+        panels = Config.of(oc=4, mr=13, mc=0, kc=0, vectors=2)
+        kernels.append(make_kernel(workload, SCALABLE, "im2col", panels))
     check_kernels(kernels, SCALABLE, tmp_path, *map(emulated, (256, 2048)), caller=HOSTILE)
 
 
