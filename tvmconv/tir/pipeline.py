@@ -27,6 +27,7 @@ from tvmconv.tir.stack import KeepOnStack
 from tvmconv.tir.tails import SplitTails
 from tvmconv.tir.transposes import TransposeCopies
 from tvmconv.tir.unify_widths import UnifyWidths
+from tvmconv.tir.vector_code import RecordVectorCode
 from tvmconv.tir.workspace import RecordWorkspace
 
 PIPELINE = "tvmconv"
@@ -117,6 +118,7 @@ def statement_passes() -> list[Any]:
         KeepOnStack(),  # after StorageRewrite, which makes allocations anew
         RecordWorkspace(),  # counts what is not on the stack
         Segments(),  # the last: few passes take vectors of unknown length
+        RecordVectorCode(),
         tir.VerifyMemory(),
     ]
 
