@@ -13,7 +13,7 @@ from tvmconv.machines.sve import MACHINES
 from tvmconv.tir.vector_code import recorded_code
 
 SVE = MACHINES["aarch64+sve"]
-_SCALABLE, _FIXED = re.compile(r"\bz\d+\.s\b"), re.compile(r"\bv\d+\.4s\b")
+_SCALABLE, _FIXED = re.compile(r"\bz\d+\.s\b"), re.compile(r"\bf\w+\s+v\d+\.4s\b")
 
 
 @pytest.mark.parametrize(
