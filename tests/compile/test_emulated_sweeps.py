@@ -11,8 +11,17 @@ import pytest
 
 import tvmconv
 from examples.networks import mobilenet, resnet
-from tests.emulation import Core, each_core, needs_arm, relative_errors, run_model
+from tests.emulation import (
+    CALL,
+    HOSTILE,
+    Core,
+    each_core,
+    needs_arm,
+    relative_errors,
+    run_model,
+)
 from tests.networks.compare import TOLERANCE, onnxruntime_outputs, random_inputs
+from tests.random_network import random_network
 from tests.strategies import CHANNELS
 from tvmconv.bench import suites
 from tvmconv.core.datatypes import FLOAT32
@@ -28,6 +37,7 @@ from tvmconv.tuning.candidate import error_limit
 pytestmark = [pytest.mark.slow, needs_arm, pytest.mark.timeout(7200)]
 _RANDOM_LAYERS = 500
 _AT_A_TIME = 50
+_RANDOM_NETWORKS, _NETWORKS_AT_A_TIME = 60, 10
 _EPILOGUES = (
     "",
     "bias",
@@ -163,3 +173,31 @@ def test_networks(core: Core, network, tmp_path: Path) -> None:
             error = np.abs(actual - expected).max() / np.abs(expected).max()
             print(f"{processor}: {model.graph.name}: {error:.3g}")
             assert error <= TOLERANCE
+
+
+@each_core
+@pytest.mark.parametrize("part", range(_RANDOM_NETWORKS // _NETWORKS_AT_A_TIME))
+def test_random_networks(core: Core, part: int, tmp_path: Path) -> None:
+    """Right also where memory and registers hold garbage, and tasks come in any order.
+
+    Every caller runs on every processor: the one of garbage checks that no task reads or writes
+    what it should not, with 64, 2, 5 and 1 threads.
+    """
+    first, worst, wrong = part * _NETWORKS_AT_A_TIME, 0.0, []
+    for seed in range(first, first + _NETWORKS_AT_A_TIME):
+        model = random_network(seed)
+        inputs = random_inputs(model, seed)
+        built = tvmconv.build(model, core.machine, log="none")
+        references = list(onnxruntime_outputs(model, inputs).values())
+        for processor, options in core.processors.items():
+            for caller in (CALL, HOSTILE):
+                found = run_model(built, tmp_path, *inputs.values(), options=options, caller=caller)
+                errors = [
+                    float(np.abs(actual - expected).max() / np.abs(expected).max())
+                    for actual, expected in zip(found, references, strict=True)
+                ]
+                worst = max(worst, *errors)
+                if not max(errors) <= TOLERANCE:
+                    wrong.append(f"network {seed}, {processor}, {caller.stem}: {max(errors):.3g}")
+    print(f"networks {first} to {seed}: {len(wrong)} wrong, worst {worst:.3g}")
+    assert not wrong, "\n".join(wrong)
