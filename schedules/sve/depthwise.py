@@ -59,18 +59,24 @@ def _takes(workload: Conv2dWorkload) -> bool:
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """The cheapest of tiles of whole vectors and of NEON code."""
-    found = [KNOBS.complete(neon.default_config(workload, machine))]
+    return min(offers(workload, machine), key=lambda c: _cost(workload, machine, c))
+
+
+def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+    """The best of scalable code, where a layer has it, and of NEON code."""
+    tiles = []
     for rows, vectors in _tiles(workload, machine):
         bands = _bands(workload, machine, rows)
         tile = Config.of(tile_h=rows, tile_w=1, bands=bands, vectors=vectors)
-        found.append(KNOBS.complete(tile))
+        tiles.append(KNOBS.complete(tile))
+    fixed = KNOBS.complete(neon.default_config(workload, machine))
+    return *sorted(tiles, key=lambda c: _cost(workload, machine, c))[:1], fixed
 
-    def cost(config: Config) -> tuple[float, float]:
-        # where waiting for L2 hides the difference, data may still be in L1
-        cycles = predicted_cycles(workload, machine, config)
-        return cycles, _arithmetic_cycles(workload, machine, config)
 
-    return min(found, key=cost)
+def _cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> tuple[float, float]:
+    """Cycles, and those of arithmetic: where L2 hides the difference, data may still be in L1."""
+    cycles = predicted_cycles(workload, machine, config)
+    return cycles, _arithmetic_cycles(workload, machine, config)
 
 
 def _tiles(workload: Conv2dWorkload, machine: Machine) -> Iterator[tuple[int, int]]:

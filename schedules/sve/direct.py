@@ -19,6 +19,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import check_registers
+from tvmconv.costs.padding import rows_inside
 from tvmconv.costs.segments import SegmentModel
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
@@ -47,14 +48,18 @@ def _takes(workload: Conv2dWorkload) -> bool:
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """The cheaper of the best tiles of :class:`SegmentModel` and of NEON code."""
-    fixed = neon.default_config(workload, machine)
+    found = offers(workload, machine)
+    return min(found, key=lambda config: predicted_cycles(workload, machine, config))
+
+
+def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+    """The best of scalable code, where a layer has it, and of NEON code."""
+    fixed = KNOBS.complete(neon.default_config(workload, machine))
     if not _takes(workload):
-        return fixed
+        return (fixed,)
     oc, vectors, rows = SegmentModel(workload, machine).best()
     scalable = Config.of(oc=oc, oh=1, ow=1, rows=rows, vectors=vectors)
-    scalable = KNOBS.complete(scalable)
-    fixed = KNOBS.complete(fixed)
-    return min((scalable, fixed), key=lambda c: predicted_cycles(workload, machine, c))
+    return KNOBS.complete(scalable), fixed
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
@@ -117,5 +122,8 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
     """The parts of that sum."""
     if not config.int("vectors"):
-        return neon.explain_cost(workload, machine, config)
+        parts: dict[str, float] = dict(neon.explain_cost(workload, machine, config))
+        # rows of joined pixels compute them
+        parts["arithmetic"] *= rows_inside(workload)
+        return parts
     return SegmentModel(workload, machine).parts(config)

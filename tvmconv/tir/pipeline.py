@@ -16,9 +16,8 @@ from tvmconv.machines.gate import Code
 from tvmconv.machines.record import Machine
 from tvmconv.tir.bare import PACKED, BareFunctions
 from tvmconv.tir.blocks import block_passes
-from tvmconv.tir.by_lane import ByLane, marked_lanes
-from tvmconv.tir.dot_products import DotProducts
 from tvmconv.tir.by_lane import LANES, ByLane
+from tvmconv.tir.dot_products import DotProducts
 from tvmconv.tir.extrema import EXTREMA, Extrema
 from tvmconv.tir.lets import SpillLets
 from tvmconv.tir.prefetch_results import PrefetchResults
@@ -31,6 +30,7 @@ from tvmconv.tir.stack import KeepOnStack
 from tvmconv.tir.tails import SplitTails
 from tvmconv.tir.transposes import TransposeCopies
 from tvmconv.tir.unify_widths import UnifyWidths
+from tvmconv.tir.vector_code import RecordVectorCode
 from tvmconv.tir.workspace import RecordWorkspace
 
 PIPELINE = "tvmconv"
@@ -124,6 +124,7 @@ def statement_passes() -> list[Any]:
         KeepOnStack(),  # after StorageRewrite, which makes allocations anew
         RecordWorkspace(),  # counts what is not on the stack
         Segments(),  # the last: few passes take vectors of unknown length
+        RecordVectorCode(),
         tir.VerifyMemory(),
     ]
 

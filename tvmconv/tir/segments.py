@@ -10,6 +10,7 @@ from tvmconv.tir.folds import folded, is_fold
 from tvmconv.tir.rewrite import function_pass, local_buffer, replace_marked, uses
 from tvmconv.tir.scalable import Pixels
 from tvmconv.tir.stack import ON_STACK
+from tvmconv.tir.vector_code import NO_SCALABLE_FORM
 from tvmconv.tir.vectors import FLOATS, NoScalableForm, number
 
 
@@ -39,6 +40,7 @@ def _segments(func: Any) -> Any:
 
     allocated = _accesses(func.body, allocations=True)
     analyzer = sym.Analyzer()
+    refused = []
 
     def rewrite(loop: Any, vectors: Any) -> Any:
         inside = _accesses(loop.body)
@@ -49,10 +51,12 @@ def _segments(func: Any) -> Any:
         }
         try:
             return _loop(loop, int(vectors), private, analyzer)
-        except NoScalableForm:
+        except NoScalableForm as reason:
+            refused.append(str(reason))
             return loop  # NEON code, a pixel at a time
 
-    return replace_marked(func, {SEGMENTS: rewrite})
+    rewritten = replace_marked(func, {SEGMENTS: rewrite})
+    return rewritten.with_attr(NO_SCALABLE_FORM, refused[0]) if refused else rewritten
 
 
 def _accesses(stmt: Any, allocations: bool = False) -> dict[Any, int]:
