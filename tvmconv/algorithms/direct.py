@@ -40,10 +40,16 @@ def joined(workload: Conv2dWorkload, config: Config) -> bool:
 
     Scalable vectors are often longer than a row. Rows follow each other without a gap, and pixels
     at the same distance in input and output, where both have rows of one length and no stride.
+    With a stride pixels are gathered, wherever their rows are.
     """
-    w = workload
-    plain = (w.stride_h, w.stride_w) == (1, 1) and w.out_width == w.in_width
-    return plain and bool(config.get("vectors", 0))
+    return bool(config.get("vectors", 0)) and (
+        strided(workload) or workload.out_width == workload.in_width
+    )
+
+
+def strided(workload: Conv2dWorkload) -> bool:
+    """Whether neighbouring pixels of the output read pixels that lie apart, or rows that do."""
+    return (workload.stride_h, workload.stride_w) != (1, 1)
 
 
 class Direct(Algorithm):

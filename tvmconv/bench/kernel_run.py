@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.bench.integer_case import read_constants
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
@@ -25,11 +26,11 @@ class KernelRun:
     kernel
         What to compile.
     inputs
-        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one;
-        of the workload's types.
+        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one.
     constants
-        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it, in float32; or
-        what an integer layer has.
+        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it; float32. Of
+        integer layers, what :func:`~tvmconv.bench.integer_case.write_integer_case` wrote, or the
+        constants themselves.
     threads
         Threads of a call.
     """
@@ -46,16 +47,14 @@ class KernelRun:
         self.kernel, self.threads = kernel, threads
         w, lanes = kernel.workload, kernel.machine.channel_block
         self._function = self._compiled()
-        data = inputs["data"].astype(w.types.data, copy=False)
+        data = inputs["data"]
         values = [data if w.data_layout == "NCHW" else _blocked(data, lanes)]
-        if not isinstance(constants, Constants):
-            constants = Constants(constants["weight"], constants.get("bias"))
+        known = constants if isinstance(constants, Constants) else _constants(w, constants)
         start = perf_counter()
-        values += constant_arguments(kernel, constants)
+        values += constant_arguments(kernel, known)
         self._pack_seconds = perf_counter() - start
         if w.has("add"):
-            residual = inputs["residual"].astype(w.types.output, copy=False)
-            values.append(_blocked(residual, lanes))
+            values.append(_blocked(inputs["residual"], lanes))
         planes, channels, height, width = w.result_shape
         shape = (planes, kernel.machine.blocks(channels), height, width, lanes)
         self._result = runtime.empty(shape, w.types.output)
@@ -122,12 +121,18 @@ class KernelRun:
             np.from_dlpack(tensor).sum()
 
     def output(self) -> Array:
-        """Result of the last call, (N, K, OH, OW), of the workload's type."""
+        """Result of the last call, (N, K, OH, OW), of the workload's output type."""
         blocked = self._result.numpy()
         n, _, height, width, _ = blocked.shape
         plain = blocked.transpose(0, 1, 4, 2, 3).reshape(n, -1, height, width)
         result: Array = plain[:, : self.kernel.workload.out_channels]
         return result
+
+
+def _constants(workload: Conv2dWorkload, arrays: Mapping[str, Array]) -> Constants:
+    if workload.types.is_integer:
+        return read_constants(arrays)
+    return Constants(arrays["weight"], arrays["bias"] if workload.has("bias") else None)
 
 
 def random_operands(

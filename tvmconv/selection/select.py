@@ -21,6 +21,7 @@ from tvmconv.selection.reasons import (
     preferred,
     refuse,
     refuse_foreign,
+    vector_code,
 )
 
 
@@ -128,7 +129,9 @@ def select(
     override = next((o for o in policy.overrides if o.matches(layer)), None)
     if override is not None:
         chosen = _overridden(override, workload, machine, layer, policy)
-        return _decision(layer, workload, chosen, f"asked for by {override}", offers, policy)
+        return _decision(
+            layer, workload, machine, chosen, f"asked for by {override}", offers, policy
+        )
     able = [o for o in offers if not o.rejected]
     if not able:
         raise ConfigError(impossible(workload, layer, offers))
@@ -143,7 +146,7 @@ def select(
         if picked is not None and picked != chosen:
             chosen = _picked(picked, workload, machine, layer, policy)
             reason = "chosen by the caller's function"
-    return _decision(layer, workload, chosen, reason, offers, policy)
+    return _decision(layer, workload, machine, chosen, reason, offers, policy)
 
 
 def _fallback(able: Sequence[Candidate]) -> list[Candidate]:
@@ -169,12 +172,16 @@ def _confined(
 def _decision(
     layer: str,
     workload: Conv2dWorkload,
+    machine: Machine,
     chosen: Candidate,
     reason: str,
     offers: Sequence[Candidate],
     policy: Policy,
 ) -> Decision:
     others = [o for o in offers if (o.algorithm, o.config) != (chosen.algorithm, chosen.config)]
+    if machine.vector.scalable:
+        able = [chosen, *(o for o in others if not o.rejected)]
+        reason += f"; {vector_code(chosen, able, policy)}"
     return Decision(
         layer, workload, chosen, reason, tuple(outdone(o, chosen, policy) for o in others)
     )

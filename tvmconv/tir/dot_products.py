@@ -40,9 +40,9 @@ def _dot_products(func: Any) -> Any:
     def words(call: Any) -> Any:
         nonlocal found
         name = getattr(call.op, "name", "")
+        found = found or bool(instruction_of(name))
         if name not in (WORD, PAIR):
             return call
-        found = True
         return _word(call.args[0], widened=name == PAIR)
 
     body = tvm_ffi.structural_map(func.body, (ir.Call, words))
