@@ -14,7 +14,7 @@ import tvm
 from tvm import relax
 
 import tvmconv
-from tests.frontend.quantised_models import quantised_network
+from tests.frontend.quantised_models import quantised_network, single_node
 from tests.graph.network import AVX512, convs, epilogues, other_ops, prepared
 from tests.graph.quantised_net import QuantisedNet, small_input, unoptimised
 from tvmconv.frontend import read_model, to_relax
@@ -214,6 +214,22 @@ def test_a_sum_that_32_bits_do_not_hold_stays_in_float32():
     (node,) = convs(prepared(model))
     assert not node.attrs["workload"].types.is_integer
     assert "32 bits" in node.attrs["in_float"]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_sums_are_the_result_of_integer_convolutions(dtype: Any):
+    generator = np.random.default_rng(0)
+    limits = np.iinfo(dtype)
+    data = generator.integers(limits.min, limits.max, (1, 20, 9, 9), dtype, endpoint=True)
+    weight = generator.integers(-128, 127, (24, 20, 3, 3), np.int8, endpoint=True)
+    zero = np.array(limits.max - 100, dtype)
+    model, feeds = single_node(
+        "ConvInteger", (data, weight, zero), "int32", opset=10, pads=[1, 1, 1, 1]
+    )
+    compiled = tvmconv.build(model, threads=1)
+    (decision,) = compiled.decisions
+    assert decision.workload.types.output == "int32"
+    np.testing.assert_array_equal(compiled.run(feeds)["y"], unoptimised(model, feeds)[0])
 
 
 def test_passes_replace_8_bit_convolutions():

@@ -19,6 +19,7 @@ from tvmconv.graph.fold import fold_constants, scalar
 from tvmconv.graph.integer_dense import dense_as_convolution
 from tvmconv.graph.integer_layers import fuse_integer_layers, is_weight
 from tvmconv.graph.integer_pool import fuse_averages
+from tvmconv.graph.integer_sums import fuse_integer_sums
 from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
 from tvmconv.graph.one_dimensional import raise_signals
 from tvmconv.graph.padding import merge_padding
@@ -54,6 +55,7 @@ def normalise(graph: Graph, machine: Machine) -> None:
     graph.remove_dead()
     if any(node.op in ("quantize", "dequantize") for node in graph.nodes):
         _quantised(graph, machine)
+    fuse_integer_sums(graph, machine)
     lower_transposed(graph, machine.channel_block)
     merge_padding(graph)
     graph.remove_dead()
