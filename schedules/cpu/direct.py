@@ -5,7 +5,7 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 1. image, cache block of tile rows, group of output blocks, tile row: parallel;
 2. tile column;
 3. input block, plane of a 3-D kernel, kernel row, kernel column, channel of the block: the
-   reduction;
+   reduction; of integers the input block is behind the column;
 4. row, column and output block of the register tile, unrolled; lanes, one vector. Where
    multiply-adds take lanes, the channel of the block is unrolled around them.
 """
@@ -84,14 +84,18 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     h_outer, h_tile = schedule.split(h, [None, config.int("oh")])
     x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
     steps, tile = channel_steps(machine, c, (h_tile, x_tile, kb_tile))
+    reduction = (cb, *depth, r, s)
+    if workload.types.is_integer:
+        # LLVM writes out the few words of a block: of taps side by side it would keep the pixels
+        reduction = (*depth, r, s, cb)
     if w.out_height == 1:
         cache, x_outer = _cache_block(schedule, x_outer, config)
         parallel: tuple[LoopRV, ...] = (n, cache, kb_outer)
-        schedule.reorder(*parallel, h_outer, x_outer, cb, *depth, r, s, *steps, *tile, lane)
+        schedule.reorder(*parallel, h_outer, x_outer, *reduction, *steps, *tile, lane)
     else:
         cache, h_outer = _cache_block(schedule, h_outer, config)
         parallel = (n, cache, kb_outer, h_outer)
-        schedule.reorder(*parallel, x_outer, cb, *depth, r, s, *steps, *tile, lane)
+        schedule.reorder(*parallel, x_outer, *reduction, *steps, *tile, lane)
     for taps in depth:
         mark_taps(schedule, taps)
     mark_parallel(schedule, *parallel)
@@ -105,7 +109,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
         inputs=bool(config.int("fetch_input")),
         weights=bool(config.int("fetch_weight")),
     )
-    register_tile(schedule, block, output, at=x_outer, reduction=cb, tile=tile, lane=lane)
+    register_tile(schedule, block, output, at=x_outer, reduction=reduction[0], tile=tile, lane=lane)
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
