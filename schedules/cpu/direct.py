@@ -13,6 +13,7 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 from __future__ import annotations
 
 from tvmconv.algorithms.direct import flattened
+from tvmconv.algorithms.words import widened_shape
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
@@ -22,6 +23,7 @@ from tvmconv.costs.register_tile import TileModel
 from tvmconv.costs.tile_knobs import OUT_BLOCKS, prefetch_flag
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile
+from tvmconv.schedules.common.widening import schedule_widening
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_prefetch, mark_taps
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
@@ -96,6 +98,8 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
         cache, h_outer = _cache_block(schedule, h_outer, config)
         parallel = (n, cache, kb_outer, h_outer)
         schedule.reorder(*parallel, x_outer, *reduction, *steps, *tile, lane)
+    if widened_shape(workload, machine):
+        schedule_widening(schedule, workload)
     for taps in depth:
         mark_taps(schedule, taps)
     mark_parallel(schedule, *parallel)

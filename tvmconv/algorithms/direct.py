@@ -17,7 +17,7 @@ import numpy as np
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import input_plane, inside_image
-from tvmconv.algorithms.words import Factors, channels_read, word_size
+from tvmconv.algorithms.words import Factors, channels_read, widened, widened_bytes, word_size
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
@@ -91,6 +91,7 @@ class Direct(Algorithm):
         s = te.reduce_axis((0, w.kernel_w), "s")
         c = te.reduce_axis((0, packed[4]), "c")
         is_integer = w.types.is_integer
+        wide = widened(given)
 
         def multiply(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
             if rows_joined:
@@ -102,8 +103,16 @@ class Direct(Algorithm):
             width = workload.in_width
             pixel = (column // width, column % width) if flat else (y, column)
             plane, tests = input_plane(w, n, depth[0] if depth else 0)
-            read = factors.value(given.data, (plane, block, *pixel, c))
-            value = inside_image(read, y, column, w, tests, factors.zero)
+            if wide is None:
+                read = factors.value(given.data, (plane, block, *pixel, c))
+                value = inside_image(read, y, column, w, tests, factors.zero)
+            else:
+                place = (y + w.pad_top, column + w.pad_left) if not flat else pixel
+                planes = int(wide.shape[0]) // w.batch
+                if w.is_volume:
+                    first = n // w.out_depth * planes
+                    plane = first + n % w.out_depth * w.stride_d + depth[0] * w.dilation_d
+                value = factors.value(wide, (plane, block, *place, c))
             row = kernel_row(w, depth, r)
             order = (row, s, cb) if is_integer else (cb, row, s)
             tap = factors.weight(kb // oc, *order, c, kb % oc, k)
@@ -170,8 +179,8 @@ class Direct(Algorithm):
         return np.ascontiguousarray(rows.transpose(0, *outer, 4, 1, 2, 5)).reshape(shape)
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Nothing beyond the register tile."""
-        return 0
+        """Nothing beyond the register tile; where 8-bit data are widened, the copy of them."""
+        return widened_bytes(workload, machine)
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Padded channels, and the zeros between groups, are multiplied too."""
