@@ -12,6 +12,7 @@ import numpy as np
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import input_plane, inside_image
+from tvmconv.algorithms.words import lane_product
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
@@ -24,6 +25,7 @@ class Depthwise(Algorithm):
     """Direct depthwise convolution, NCHWc in and out, weight packed ``(C/c, T*R, S, c)``."""
 
     name = "depthwise"
+    integers = True
     blocks = ("depthwiseconv2d", "output")
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
@@ -49,7 +51,12 @@ class Depthwise(Algorithm):
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
             plane, tests = input_plane(w, n, depth[0] if depth else 0)
             weight = given.weight[b, kernel_row(w, depth, r), s, lane]
-            product = given.product(given.data[plane, b, row, column, lane], weight)
+            value = given.data[plane, b, row, column, lane]
+            if w.types.is_integer:
+                zero = None if given.zero is None else given.zero[0]
+                value = inside_image(value, row, column, w, tests, zero)
+                return te.sum(lane_product(value, weight, machine), axis=[*depth, r, s])
+            product = given.product(value, weight)
             return te.sum(inside_image(product, row, column, w, tests), axis=[*depth, r, s])
 
         total = self.reduction(output_shape(w, machine), tap, "depthwiseconv2d")
@@ -85,5 +92,7 @@ class Depthwise(Algorithm):
         return False
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """Random-walk growth of rounding errors over one output's taps."""
+        """Random-walk growth of rounding errors over one output's taps; none of integers."""
+        if workload.types.is_integer:
+            return 0.0
         return UNIT_ROUNDOFF * float(np.sqrt(workload.taps))

@@ -86,6 +86,20 @@ def widened(given: Operands) -> Tensor | None:
     return te.compute(shape, value, name=WIDEN)
 
 
+def lane_product(value: Expr, weight: Expr, machine: Machine) -> Expr:
+    """An 8-bit value times a weight in int32, both of one lane, as what is added to its sum.
+
+    Where instructions add the products of two 16-bit elements, the second one of a value that is
+    not negative is zero: one instruction then multiplies, which elsewhere takes two or three.
+    """
+    from tvmconv.operators.products import dot
+
+    wide, factor = value.astype("int32"), weight.astype("int32")
+    if machine.code.by_lane or dot_of_bytes(machine).data != "uint8":
+        return wide * factor
+    return dot(wide, factor, dot_of_shorts(machine).name)
+
+
 @dataclass(frozen=True)
 class Factors:
     """Reads the two factors of a step of a reduction, of floating types or as words.

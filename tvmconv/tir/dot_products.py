@@ -17,8 +17,8 @@ def DotProducts() -> Any:
     """A pass that turns the operators of :mod:`tvmconv.operators.products` into instructions.
 
     Pattern: ``sum + dot(data, weight)`` of int32 or vectors of them, where ``data`` and ``weight``
-    are words or pairs of loads, scalar or vectors, whose elements are as many apart as a word has;
-    scalars are spread over vectors.
+    are words or pairs of loads, scalar or vectors, whose elements are as many apart as a word has,
+    or any other integers of 32 bits; scalars are spread over vectors.
 
     Rewrite: the loads become loads of whole words, and the addition with the dot product one or
     two calls of LLVM's intrinsics.
@@ -40,9 +40,9 @@ def _dot_products(func: Any) -> Any:
     def words(call: Any) -> Any:
         nonlocal found
         name = getattr(call.op, "name", "")
+        found = found or bool(instruction_of(name))
         if name not in (WORD, PAIR):
             return call
-        found = True
         return _word(call.args[0], widened=name == PAIR)
 
     body = tvm_ffi.structural_map(func.body, (ir.Call, words))
