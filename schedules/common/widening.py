@@ -24,7 +24,7 @@ def schedule_widening(schedule: Schedule, workload: Conv2dWorkload) -> None:
         size = _ELEMENTS
         while int(schedule.get(row).extent) % size:
             size //= 2
-        rows, piece = schedule.split(row, [None, size])
+        _, piece = schedule.split(row, [None, size])
         schedule.vectorize(piece)
         schedule.parallel(schedule.fuse(n, block))
         return

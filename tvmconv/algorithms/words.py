@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -52,7 +53,7 @@ def widened_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]
 
 
 def is_negated(workload: Conv2dWorkload, machine: Machine) -> bool:
-    """Whether that copy has the opposite sign; see :func:`tvmconv.operators.products.negative_dot`."""
+    """Whether that copy has the opposite sign, for differences (``negative_dot``)."""
     return dot_of(workload, machine).steps > 1
 
 
@@ -84,20 +85,6 @@ def widened(given: Operands) -> Tensor | None:
         return -wide if is_negated(w, given.machine) else wide
 
     return te.compute(shape, value, name=WIDEN)
-
-
-def lane_product(value: Expr, weight: Expr, machine: Machine) -> Expr:
-    """An 8-bit value times a weight in int32, both of one lane, as what is added to its sum.
-
-    Where instructions add the products of two 16-bit elements, the second one of a value that is
-    not negative is zero: one instruction then multiplies, which elsewhere takes two or three.
-    """
-    from tvmconv.operators.products import dot
-
-    wide, factor = value.astype("int32"), weight.astype("int32")
-    if machine.code.by_lane or dot_of_bytes(machine).data != "uint8":
-        return wide * factor
-    return dot(wide, factor, dot_of_shorts(machine).name)
 
 
 @dataclass(frozen=True)
@@ -144,6 +131,19 @@ class Factors:
             return self.given.product(value, weight)
         negated = is_negated(self.given.workload, self.given.machine)
         return (negative_dot if negated else dot)(value, weight, self._dot.name)
+
+    def packed_product(self, values: Sequence[Expr], *place: Index) -> Expr:
+        """What a step adds whose word is made of unsigned values, the first in the low bits."""
+        from tvmconv.operators.products import dot
+        from tvmconv.tvm_api import tirx
+
+        assert self._dot is not None
+        bits = 32 // self._dot.width
+        word = values[0].astype("int32")
+        for position, value in enumerate(values[1:], 1):
+            shifted = tirx.shift_left(value.astype("int32"), bits * position)
+            word = tirx.bitwise_or(word, shifted)
+        return dot(word, self.weight(*place), self._dot.name)
 
     def _read(self, tensor: Tensor, place: tuple[Index, ...]) -> Expr:
         from tvmconv.operators.products import pair, word

@@ -69,7 +69,7 @@ class TileModel:
     def registers(self, oc: int, oh: int, ow: int) -> int:
         """Vector registers of a tile."""
         pixels = oh * len(self._columns(ow))
-        # a product that is added by an instruction of its own lies beside a broadcast that others use
+        # a product that another instruction adds lies beside a broadcast that others use
         product = int(self.instructions > 1 and oc > 1)
         return Microkernel(self.machine, oh * ow, oc).block_registers(pixels) + product
 
