@@ -17,6 +17,8 @@ from tvmconv.tvm_api.types import Expr
 
 WORD, PAIR = "tvmconv.word", "tvmconv.pair"
 _DOT = "tvmconv.dot_"
+# end of the name of a dot product that is subtracted
+NEGATIVE = "_negative"
 
 
 def word(element: Expr) -> Expr:
@@ -45,6 +47,15 @@ def dot(data: Expr, weight: Expr, instruction: str) -> Expr:
 def operator_of(instruction: str) -> str:
     """The operator of an instruction's dot product, for code that is written as text."""
     return _registered(_DOT + instruction)
+
+
+def negative_dot(data: Expr, weight: Expr, instruction: str) -> Expr:
+    """As :func:`dot`, of data whose elements have the opposite sign.
+
+    Where a step is two instructions, a product and an addition, sums of such data are differences,
+    which LLVM leaves in their order.
+    """
+    return _call(_DOT + instruction + NEGATIVE, data, weight)
 
 
 def instruction_of(name: str) -> str:

@@ -17,8 +17,8 @@ def DotProducts() -> Any:
     """A pass that turns the operators of :mod:`tvmconv.operators.products` into instructions.
 
     Pattern: ``sum + dot(data, weight)`` of int32 or vectors of them, where ``data`` and ``weight``
-    are words or pairs of loads, scalar or vectors, whose elements are as many apart as a word has;
-    scalars are spread over vectors.
+    are words or pairs of loads, scalar or vectors, whose elements are as many apart as a word has,
+    or any other integers of 32 bits; scalars are spread over vectors.
 
     Rewrite: the loads become loads of whole words, and the addition with the dot product one or
     two calls of LLVM's intrinsics.
@@ -33,7 +33,7 @@ def _dot_products(func: Any) -> Any:
     import tvm_ffi
     from tvm import ir, tirx
 
-    from tvmconv.operators.products import PAIR, WORD, instruction_of
+    from tvmconv.operators.products import NEGATIVE, PAIR, WORD, instruction_of
 
     found = False
 
@@ -54,6 +54,8 @@ def _dot_products(func: Any) -> Any:
             name = instruction_of(getattr(getattr(product, "op", None), "name", ""))
             if name:
                 data, weight = product.args
+                if name.endswith(NEGATIVE):
+                    return _difference(total, data, weight)
                 return _accumulated(total, data, weight, name)
         return node
 
@@ -84,10 +86,10 @@ def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
 
     lanes = int(total.ty.dtype.lanes)
     bits = 32 * lanes
+    if lanes == 1:
+        return total + _scalar_products(data, weight, name)
     if name == "vpmaddwd":
-        wide = f"int16x{2 * lanes}"
-        operands = (tirx.reinterpret(wide, operand) for operand in (data, weight))
-        return total + tirx.call_llvm_pure_intrin(f"int32x{lanes}", _MADD[bits], *operands)
+        return total + _products(data, weight, lanes)
     size = 32 // int(_ELEMENTS[name].lstrip("int"))
     narrow = f"{_ELEMENTS[name]}x{size * lanes}"
     return tirx.call_llvm_pure_intrin(
@@ -97,3 +99,44 @@ def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
         tirx.reinterpret(narrow, data),
         tirx.reinterpret(narrow, weight),
     )
+
+
+def _products(data: Any, weight: Any, lanes: int) -> Any:
+    """Sums of two products each, by ``vpmaddwd``."""
+    from tvm import tirx
+
+    operands = (tirx.reinterpret(f"int16x{2 * lanes}", operand) for operand in (data, weight))
+    return tirx.call_llvm_pure_intrin(f"int32x{lanes}", _MADD[32 * lanes], *operands)
+
+
+def _difference(total: Any, data: Any, weight: Any) -> Any:
+    """``total`` less the products of ``vpmaddwd``, in this order.
+
+    Of sums, and of differences before instructions are chosen, LLVM would add the products of
+    several steps to each other first, which takes registers that the sums are held in. Predicated
+    differences become plain ones behind the passes that do so.
+    """
+    from tvm import tirx
+
+    lanes = int(total.ty.dtype.lanes)
+    if lanes == 1:
+        return total - _scalar_products(data, weight, "vpmaddwd")
+    products = _products(data, weight, lanes)
+    everywhere = tirx.Broadcast(tirx.const(True, "bool"), lanes)
+    operands = (total, products, everywhere, tirx.const(lanes, "uint32"))
+    return tirx.call_llvm_pure_intrin(f"int32x{lanes}", "llvm.vp.sub", *operands)
+
+
+def _scalar_products(data: Any, weight: Any, name: str) -> Any:
+    """The sum of products of one word's elements: expressions without a schedule have scalars."""
+    bits = int(_ELEMENTS.get(name, "int16").lstrip("int"))
+
+    def element(word: Any, position: int, unsigned: bool) -> Any:
+        if unsigned:
+            return word >> (bits * position) & (2**bits - 1)
+        return word << (32 - bits * (position + 1)) >> (32 - bits)
+
+    products = [
+        element(data, i, name == "vpdpbusd") * element(weight, i, False) for i in range(32 // bits)
+    ]
+    return sum(products[1:], products[0])
