@@ -11,8 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from tvmconv.algorithms.winograd import Tiling, region_tiles, summed_blocks, tiling
-from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS
+from tvmconv.algorithms.winograd_tiles import (
+    Tiling,
+    by_strips,
+    is_representable,
+    most_products,
+    region_tiles,
+    summed_blocks,
+    tiling,
+)
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
@@ -71,19 +78,23 @@ class WinogradModel:
     def tile_sizes(self) -> tuple[tuple[int, int], ...]:
         """Tiles with distinct numbers of tiles: a larger tile that saves nothing is left out."""
         w = self.workload
-        heights = _useful(w.out_height, w.kernel_h)
-        widths = _useful(w.out_width, w.kernel_w)
-        return tuple((h, x) for h in heights for x in widths if abs(h - x) <= 2 or 1 in (h, x))
+        heights = _useful(w.out_height, w.kernel_h, most_products(w))
+        widths = _useful(w.out_width, w.kernel_w, most_products(w))
+        sizes = [(h, x) for h in heights for x in widths if abs(h - x) <= 2 or 1 in (h, x)]
+        return tuple(size for size in sizes if is_representable(Tiling(w, *size)))
 
     def check_tile(self, config: Config) -> None:
         """Raise :class:`ConfigError` for a tile outside the known points."""
         w = self.workload
         for name, kernel in (("mh", w.kernel_h), ("mw", w.kernel_w)):
-            size = config.int(name)
-            if size < 1 or size + kernel - 1 > MOST_PRODUCTS:
-                raise ConfigError(
-                    f"{name}={size} of {w} must lie between 1 and {MOST_PRODUCTS - kernel + 1}"
-                )
+            size, most = config.int(name), most_products(w) - kernel + 1
+            if not 1 <= size <= most:
+                raise ConfigError(f"{name}={size} of {w} must lie between 1 and {most}")
+        if not is_representable(tiles := tiling(w, config)):
+            raise ConfigError(
+                f"transformed values of F({tiles.mh}x{tiles.mw}) of {w} exceed 16 bits; take a "
+                "smaller tile"
+            )
 
     def offers(self) -> tuple[Config, ...]:
         """The best config of every tile size."""
@@ -123,13 +134,13 @@ class WinogradModel:
         product = steps * (step * cost + _STORE_CYCLES / (in_blocks * lanes))
         tall, wide = tiles.vertical.n, tiles.horizontal.n
         work_in = tall * wide * (tall + wide) * 0.4 + 2 * tiles.products
-        if machine.code.transforms_strips:
+        if by_strips(w, machine):
             # neighbouring tiles share columns, which are stored and read once more
             work_in += tall * (tiles.mw - wide) * tall * 0.4 + 2 * tall * tiles.mw
         work_out = wide * tall * tiles.mh * 0.4 + tiles.mh * wide * tiles.mw * 0.4 + tiles.products
         long = (tall >= _LONG) + (wide >= _LONG)
         transforms = tiles.count * (in_blocks * work_in + out_blocks * work_out)
-        if machine.code.transforms_strips:
+        if by_strips(w, machine):
             transforms *= _TRANSFORM_COST / machine.rates.multiply_adds
         else:
             transforms *= _TRANSFORM_COST + _LONG_TRANSFORM_COST * long
@@ -185,12 +196,12 @@ class WinogradModel:
         return sum(self.shares(config).values())
 
 
-def _useful(extent: int, kernel: int) -> list[int]:
+def _useful(extent: int, kernel: int, most: int) -> list[int]:
     """Tile sizes for one axis, from 2, each covering the axis in fewer tiles than the last."""
     if kernel == 1:
         return [1]
     sizes: list[int] = []
-    for size in range(2, MOST_PRODUCTS - kernel + 2):
+    for size in range(2, most - kernel + 2):
         if not sizes or -(-extent // size) < -(-extent // sizes[-1]):
             sizes.append(size)
     return sizes or [1]
