@@ -80,12 +80,6 @@ def integer_transforms(m: int, r: int) -> IntegerTransforms:
     )
 
 
-def limits(workload: Conv2dWorkload) -> tuple[int, int]:
-    """The least and the largest value of 8-bit data."""
-    info = np.iinfo(workload.types.data)
-    return int(info.min), int(info.max)
-
-
 def fits_shorts(vertical: Transforms, horizontal: Transforms, types: DataTypes) -> bool:
     """Whether all transformed data and weights of some types have 16 bits.
 
@@ -160,10 +154,11 @@ def largest_sums(weight: Array, data: str) -> Array:
     return np.maximum(-least, largest)
 
 
-def largest_sum(workload: Conv2dWorkload) -> int:
+def worst_sum(workload: Conv2dWorkload) -> int:
     """What no sum of products of a workload exceeds, whatever its weights are."""
+    data = np.iinfo(workload.types.data)
     size = 128 if workload.types.weight == "int8" else 255
-    return size * max(map(abs, limits(workload))) * workload.taps
+    return int(size * max(data.max, -data.min) * workload.taps)
 
 
 def check_sums(
