@@ -90,11 +90,8 @@ def test_the_sources_scales_and_bounds():
     assert bounds[2, 4] == bounds[3, 4] == bounds[4, 3] == 2**27
     assert bounds[4, 4] == 2**25
     # channels with any weights: |y| <= 255 * 128 * 9 * C
-    assert [bounds[tile] // (255 * 128 * 9) for tile in ((2, 2), (3, 4), (4, 4))] == [
-        1827,
-        456,
-        114,
-    ]
+    safe = {tile: bound // (255 * 128 * 9) for tile, bound in bounds.items()}
+    assert (safe[2, 2], safe[3, 4], safe[4, 4]) == (1827, 456, 114)
 
 
 @each_tile
@@ -122,13 +119,12 @@ def test_weights_less_their_zero_point_fit_small_tiles_only():
 
 
 @each_tile
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_tiles_are_exact_modulo_the_bound(tile, seed):
-    """Extreme and random operands, of as many channels as are safe with any weights."""
+    """Extreme and random operands, of as many channels as are safe in any tile."""
     generator = np.random.default_rng(seed)
     shape = tuple(m + 2 for m in tile)
-    most = min(exact_below(*pair(tile)) // (255 * 128 * 9), 460)
-    for channels in (1, 7, most):
+    for channels in (1, 7, 114):
         for data in (
             np.full((channels, *shape), 255),
             generator.choice([0, 255], (channels, *shape)),
@@ -185,4 +181,4 @@ def test_packing_refuses_weights_with_which_a_tile_is_not_exact():
     assert packed.dtype == np.int16
     assert packed.nbytes == algorithm.packed_weight_bytes(workload, V3, config)
     assert packed.nbytes == 4 * 2 * weight.nbytes
-    algorithm.pack_weight(weight * 0 - 128, workload, V3, config.replace(mw=3))
+    algorithm.pack_weight(np.full_like(weight, -128), workload, V3, config.replace(mw=3))

@@ -70,9 +70,10 @@ def test_extremes_wrap_back(tile: tuple[int, int], weight: int, data: int):
     """As many channels as F(4x4, 3x3) is exact with, whatever the weights are."""
     kernel = kernel_of("ic114ih8oc8kh3ph1:u8s8s32s32:zpdata+bias", V3, tile)
     operands = random_integers(kernel.workload)
-    constants = operands.constants
     constants = replace(
-        constants, weight=np.full_like(constants.weight, weight), zero_point=255 - data
+        operands.constants,
+        weight=np.full_like(operands.constants.weight, weight),
+        zero_point=255 - data,
     )
     operands = replace(operands, data=np.full_like(operands.data, data), constants=constants)
     np.testing.assert_array_equal(

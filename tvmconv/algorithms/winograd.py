@@ -35,7 +35,7 @@ from tvmconv.algorithms.winograd_tiles import (
 )
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.dot import dot_of_shorts
+from tvmconv.machines.dot import DotProduct, dot_of_shorts
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
 
@@ -91,7 +91,7 @@ class Winograd(Algorithm):
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """See the base class and the module; tiles are numbered across the whole batch."""
         from tvmconv.algorithms.winograd_rows import choose, input_rows, output_rows
-        from tvmconv.operators.products import dot, word
+        from tvmconv.operators.products import dot, negative_dot, word
         from tvmconv.tvm_api import te
 
         w, tiles, kr = workload, tiling(workload, config), config.int("kr")
@@ -152,7 +152,8 @@ class Winograd(Algorithm):
                 return transformed[p, cb, t, c] * given.weight[at]
             words = dot_of_shorts(machine)
             value = [transformed[p, cb, t, c * words.width + i] for i in range(words.width)]
-            return dot(word(*value), word(given.weight[(*at, 0)]), words.name)
+            multiply = negative_dot if _negates(words) else dot
+            return multiply(word(*value), word(given.weight[(*at, 0)]), words.name)
 
         product = self.reduction(
             (tiles.products, out_blocks, tiles.count, lanes),
@@ -180,7 +181,8 @@ class Winograd(Algorithm):
     ) -> tuple[int, ...]:
         """``(n_h * n_w, K/(kr*k), T*C/c, c, kr, k)``, ``k`` and ``c`` the machine's block.
 
-        Of integer types ``(n_h * n_w, K/(kr*k), T*C/c, c/i, kr, k, i)`` with ``i`` in a word.
+        Of integer types ``(n_h * n_w, K/(kr*k), T*C/c, c/i, kr, k, i)`` with ``i`` in a word, and
+        the opposite signs where products are subtracted.
         """
         kr, lanes = config.int("kr"), machine.channel_block
         groups = -(-machine.blocks(workload.out_channels) // kr)
@@ -207,8 +209,10 @@ class Winograd(Algorithm):
         """
         tiles, shape = tiling(workload, config), self.packed_weight_shape(workload, machine, config)
         products, groups, blocks, steps, kr, lanes, *_ = shape
+        sign = 1
         if workload.types.is_integer:
             check_sums(weight, workload, *tiles.integer)
+            sign = -1 if _negates(dot_of_shorts(machine)) else 1
         planes, size = workload.kernel_d, (workload.kernel_h, workload.kernel_w)
         padded = np.zeros((groups * kr * lanes, planes, blocks // planes * lanes, *size))
         split = weight.reshape(*weight.shape[:2], planes, *size).swapaxes(1, 2)
@@ -216,7 +220,7 @@ class Winograd(Algorithm):
         tall, wide = tiles.vertical.filter_matrix(), tiles.horizontal.filter_matrix()
         result = np.empty(shape, self.packed_type(workload))
         for p in range(products):
-            tap = np.outer(tall[p // wide.shape[0]], wide[p % wide.shape[0]])
+            tap = sign * np.outer(tall[p // wide.shape[0]], wide[p % wide.shape[0]])
             plane = np.tensordot(padded, tap, 2).reshape(groups, kr, lanes, blocks, steps, -1)
             result[p] = plane.transpose(0, 3, 4, 1, 2, 5).reshape(shape[1:])
         return result
@@ -248,3 +252,8 @@ class Winograd(Algorithm):
         tiles = tiling(workload, config)
         grown = _AMPLIFICATION[tiles.vertical.n] * _AMPLIFICATION[tiles.horizontal.n]
         return rounding_error(grown, workload.kernel_d * workload.in_channels)
+
+
+def _negates(words: DotProduct) -> bool:
+    """Whether weights have the opposite sign: see ``negative_dot``."""
+    return words.steps > 1

@@ -17,6 +17,8 @@ from tvmconv.tvm_api.types import Expr
 
 WORD, PAIR = "tvmconv.word", "tvmconv.pair"
 _DOT = "tvmconv.dot_"
+# end of the name of a dot product that is subtracted
+NEGATIVE = "_negative"
 
 
 def word(element: Expr, *others: Expr) -> Expr:
@@ -43,6 +45,15 @@ def dot(data: Expr, weight: Expr, instruction: str) -> Expr:
         One of :data:`tvmconv.machines.dot.DOT_PRODUCTS`.
     """
     return _call(_DOT + instruction, data, weight)
+
+
+def negative_dot(data: Expr, weight: Expr, instruction: str) -> Expr:
+    """As :func:`dot`, of data whose elements have the opposite sign.
+
+    Where a step is two instructions, a product and an addition, sums of such data are differences,
+    which LLVM leaves in their order.
+    """
+    return _call(_DOT + instruction + NEGATIVE, data, weight)
 
 
 def instruction_of(name: str) -> str:

@@ -17,8 +17,8 @@ def DotProducts() -> Any:
     """A pass that turns the operators of :mod:`tvmconv.operators.products` into instructions.
 
     Pattern: ``sum + dot(data, weight)`` of int32 or vectors of them, where ``data`` and ``weight``
-    are words or pairs of loads, scalar or vectors, whose elements are as many apart as a word has;
-    scalars are spread over vectors.
+    are words or pairs of loads, scalar or vectors, whose elements are as many apart as a word has,
+    or any other integers of 32 bits; scalars are spread over vectors.
 
     Rewrite: the loads become loads of whole words, and the addition with the dot product one or
     two calls of LLVM's intrinsics.
@@ -33,16 +33,16 @@ def _dot_products(func: Any) -> Any:
     import tvm_ffi
     from tvm import ir, tirx
 
-    from tvmconv.operators.products import PAIR, WORD, instruction_of
+    from tvmconv.operators.products import NEGATIVE, PAIR, WORD, instruction_of
 
     found = False
 
     def words(call: Any) -> Any:
         nonlocal found
         name = getattr(call.op, "name", "")
+        found = found or bool(instruction_of(name))
         if name not in (WORD, PAIR):
             return call
-        found = True
         return _word(call.args[0], widened=name == PAIR)
 
     body = tvm_ffi.structural_map(func.body, (ir.Call, words))
@@ -54,6 +54,9 @@ def _dot_products(func: Any) -> Any:
             name = instruction_of(getattr(getattr(product, "op", None), "name", ""))
             if name:
                 data, weight = product.args
+                if name.endswith(NEGATIVE):
+                    products = _products(data, weight, int(total.ty.dtype.lanes))
+                    return _difference(total, products)
                 return _accumulated(total, data, weight, name)
         return node
 
@@ -85,9 +88,7 @@ def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
     lanes = int(total.ty.dtype.lanes)
     bits = 32 * lanes
     if name == "vpmaddwd":
-        wide = f"int16x{2 * lanes}"
-        operands = (tirx.reinterpret(wide, operand) for operand in (data, weight))
-        return total + tirx.call_llvm_pure_intrin(f"int32x{lanes}", _MADD[bits], *operands)
+        return total + _products(data, weight, lanes)
     size = 32 // int(_ELEMENTS[name].lstrip("int"))
     narrow = f"{_ELEMENTS[name]}x{size * lanes}"
     return tirx.call_llvm_pure_intrin(
@@ -97,3 +98,28 @@ def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
         tirx.reinterpret(narrow, data),
         tirx.reinterpret(narrow, weight),
     )
+
+
+def _products(data: Any, weight: Any, lanes: int) -> Any:
+    """Sums of two products each, by ``vpmaddwd``."""
+    from tvm import tirx
+
+    operands = (tirx.reinterpret(f"int16x{2 * lanes}", operand) for operand in (data, weight))
+    return tirx.call_llvm_pure_intrin(f"int32x{lanes}", _MADD[32 * lanes], *operands)
+
+
+def _difference(total: Any, products: Any) -> Any:
+    """``total - products`` in this order.
+
+    Of sums, and of differences before instructions are chosen, LLVM would add the products of
+    several steps to each other first, which takes registers that the sums are held in. Predicated
+    differences become plain ones behind the passes that do so.
+    """
+    from tvm import tirx
+
+    lanes = int(total.ty.dtype.lanes)
+    if lanes == 1:
+        return total - products
+    everywhere = tirx.Broadcast(tirx.const(True, "bool"), lanes)
+    operands = (total, products, everywhere, tirx.const(lanes, "uint32"))
+    return tirx.call_llvm_pure_intrin(f"int32x{lanes}", "llvm.vp.sub", *operands)
