@@ -10,14 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tvmconv.algorithms.winograd_tiles import (
-    Tiling,
-    by_strips,
-    plane_stride,
-    region_tiles,
-    tiling,
-    workspace_planes,
-)
+from tvmconv.algorithms.winograd_tiles import Tiling, by_strips, plane_strides, region_tiles, tiling
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
@@ -106,12 +99,10 @@ def apply_with(
     transform_tile(schedule, schedule.get_sblock("rows"), at=tw)
     products = products_of(schedule, block, region, machine, config)
     transformed = _input(schedule, region, machine, tiles, config)
-    alive = region_tiles(tiles, config)
-    planes = workspace_planes(workload, machine)
-    for stage, (blocks, size) in zip((transformed, products), planes, strict=True):
-        stride = plane_stride(tiles, blocks, alive, machine, size)
+    strides = plane_strides(tiles, config, machine)
+    for stage, (plane, stride, size) in zip((transformed, products), strides, strict=True):
         span = machine.l1d_way_bytes // size
-        if stride > blocks * alive * machine.channel_block:
+        if stride > plane:
             schedule.storage_align(stage, 0, 0, span, stride % span)
 
 

@@ -50,8 +50,8 @@ def test_types_beside_those_declared_are_refused(name):
 
 
 def test_selection_names_the_types_it_lacks():
-    workload = Conv2dWorkload.parse("ic16ih8oc16kh3ph1:u8s8s32u8")
-    with pytest.raises(ConfigError, match="direct: it computes in float32, not u8s8s32u8"):
+    workload = Conv2dWorkload.parse("ic16ih8oc16kh3ph1:f16f16f16f16")
+    with pytest.raises(ConfigError, match="direct: it computes in float32, not f16f16f16f16"):
         select(workload, V3, layer="conv1")
 
 

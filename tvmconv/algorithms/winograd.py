@@ -26,12 +26,11 @@ from tvmconv.algorithms.winograd_tiles import (
     by_strips,
     is_representable,
     most_products,
-    plane_stride,
+    plane_strides,
     region_tiles,
     summed_blocks,
     tiling,
     transformed_type,
-    workspace_planes,
 )
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
@@ -228,12 +227,8 @@ class Winograd(Algorithm):
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Transformed input and products: of one region on each core, or of all tiles."""
         tiles = tiling(workload, config)
-        alive = region_tiles(tiles, config)
-        planes = sum(
-            size * plane_stride(tiles, blocks, alive, machine, size)
-            for blocks, size in workspace_planes(workload, machine)
-        )
-        regions = min(machine.cores, tiles.count // alive)
+        planes = sum(stride * size for _, stride, size in plane_strides(tiles, config, machine))
+        regions = min(machine.cores, tiles.count // region_tiles(tiles, config))
         return tiles.products * planes * regions
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:

@@ -135,6 +135,21 @@ def workspace_planes(workload: Conv2dWorkload, machine: Machine) -> tuple[tuple[
     )
 
 
+def plane_strides(
+    tiles: Tiling, config: Config, machine: Machine
+) -> tuple[tuple[int, int, int], ...]:
+    """Values of a plane, from one plane to the next, and bytes of a value, of both of these."""
+    alive = region_tiles(tiles, config)
+    return tuple(
+        (
+            blocks * alive * machine.channel_block,
+            plane_stride(tiles, blocks, alive, machine, size),
+            size,
+        )
+        for blocks, size in workspace_planes(tiles.workload, machine)
+    )
+
+
 def by_strips(workload: Conv2dWorkload, machine: Machine) -> bool:
     """Whether the columns of a row of tiles are transformed first."""
     return machine.code.transforms_strips or workload.types.is_integer
