@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tvmconv.algorithms.winograd import Tiling, plane_stride, region_tiles, summed_blocks, tiling
+from tvmconv.algorithms.winograd_tiles import Tiling, by_strips, plane_strides, region_tiles, tiling
 from tvmconv.core.config import Config
-from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import check_registers
@@ -79,7 +78,7 @@ def apply_with(
     th, i = schedule.split(h, [None, tiles.mh])
     tw, j = schedule.split(x, [None, tiles.mw])
     passes = []
-    if machine.code.transforms_strips and tiles.mh > 3:
+    if by_strips(workload, machine) and tiles.mh > 3:
         # rows of one parity share the sums, or the differences, of what they are made of
         i, first = schedule.split(i, [None, 2 if tiles.mh % 2 == 0 else tiles.mh])
         schedule.unroll(first)
@@ -100,14 +99,10 @@ def apply_with(
     transform_tile(schedule, schedule.get_sblock("rows"), at=tw)
     products = products_of(schedule, block, region, machine, config)
     transformed = _input(schedule, region, machine, tiles, config)
-    alive = region_tiles(tiles, config)
-    for stage, blocks in (
-        (transformed, summed_blocks(workload, machine)),
-        (products, machine.blocks(workload.out_channels)),
-    ):
-        stride = plane_stride(tiles, blocks, alive, machine)
-        span = machine.l1d_way_bytes // itemsize(workload.types.accumulator)
-        if stride > blocks * alive * machine.channel_block:
+    strides = plane_strides(tiles, config, machine)
+    for stage, (plane, stride, size) in zip((transformed, products), strides, strict=True):
+        span = machine.l1d_way_bytes // size
+        if stride > plane:
             schedule.storage_align(stage, 0, 0, span, stride % span)
 
 
@@ -158,7 +153,7 @@ def _input(
     schedule.unroll(p)
     schedule.vectorize(lane)
     columns, patch = schedule.get_sblock("columns"), schedule.get_sblock("patch")
-    if machine.code.transforms_strips:
+    if by_strips(tiles.workload, machine):
         row = config.int("rw") if config.int("fused") else tiles.columns
         _, t = schedule.split(t, [None, row])
         part, _ = schedule.split(t, [None, strip_tiles(tiles, machine, row)])

@@ -10,7 +10,7 @@ import tvm
 
 from tests.kernels import REGISTER, V3, V4, executed_on
 from tests.layout import unblock
-from tvmconv.bench.integers import exact_output, random_integers
+from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.arguments import constant_arguments
 from tvmconv.kernels.kernel import Kernel, make_kernel
@@ -63,9 +63,14 @@ def blocked(array: np.ndarray, lanes: int, fill: int) -> np.ndarray:
 
 
 def outputs(kernel: Kernel, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """What a kernel computes, and the exact output."""
+    """What a kernel computes of random operands, and the exact output."""
+    operands = random_integers(kernel.workload, seed)
+    return computed(kernel, operands), exact_output(kernel.workload, operands)
+
+
+def computed(kernel: Kernel, operands: IntegerOperands) -> np.ndarray:
+    """What a kernel computes, in the plain layout."""
     w, lanes = kernel.workload, kernel.machine.channel_block
-    operands = random_integers(w, seed)
     data = operands.data if w.data_layout == "NCHW" else blocked(operands.data, lanes, 77)
     arrays = [data, *constant_arguments(kernel, operands.constants)]
     if operands.residual is not None:
@@ -74,7 +79,7 @@ def outputs(kernel: Kernel, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     shape = (planes, kernel.machine.blocks(channels), height, width, lanes)
     tensors = [tvm.runtime.tensor(a) for a in (*arrays, np.zeros(shape, w.types.output))]
     compile_function(kernel.prim_func(), kernel.machine)["main"](*tensors)
-    return unblock(tensors[-1].numpy(), channels), exact_output(w, operands)
+    return unblock(tensors[-1].numpy(), channels)
 
 
 @each_machine

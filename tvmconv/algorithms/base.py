@@ -126,7 +126,18 @@ class Algorithm(ABC):
     ) -> int:
         """Bytes of that array."""
         shape = self.packed_weight_shape(workload, machine, config)
-        return itemsize(workload.types.weight) * prod(shape)
+        return itemsize(self.packed_type(workload)) * prod(shape)
+
+    def packed_type(self, workload: Conv2dWorkload) -> str:
+        """Type of that array's elements."""
+        return workload.types.weight
+
+    def exact_below(self, workload: Conv2dWorkload, config: Config) -> int | None:
+        """What sums of products of integers must stay below for the result to be exact.
+
+        None where they may have any size: sums are then right modulo ``2**32``.
+        """
+        return None
 
     @abstractmethod
     def pack_weight(

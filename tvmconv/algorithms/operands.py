@@ -68,9 +68,13 @@ class Operands:
 
     @classmethod
     def of(
-        cls, workload: Conv2dWorkload, machine: Machine, packed_weight: tuple[int, ...]
+        cls,
+        workload: Conv2dWorkload,
+        machine: Machine,
+        packed_weight: tuple[int, ...],
+        packed_type: str = "",
     ) -> Operands:
-        """Placeholders for a weight of this packed shape."""
+        """Placeholders for a weight of this packed shape, and type where it is not the weight's."""
         from tvmconv.tvm_api import te
 
         w, t, shape = workload, workload.types, output_shape(workload, machine)
@@ -83,7 +87,7 @@ class Operands:
             w,
             machine,
             te.placeholder(input_shape(w, machine), t.data, name="data"),
-            te.placeholder(packed_weight, t.weight, name="weight"),
+            te.placeholder(packed_weight, packed_type or t.weight, name="weight"),
             bias=optional("bias", shape[1::3], t.accumulator, w.has("bias")),
             residual=optional("residual", shape, t.output, w.has("add")),
             zero=optional("zero", (WORD_BYTES,), t.data, t.quantisation.data_zero_point),

@@ -7,116 +7,40 @@ channels instead of products: every stage then works on the blocked layout of th
 2. ``columns``, ``transform``: ``V = B^T d B`` of every input tile; padding is a predicate.
 3. ``conv2d``: for each of the ``n_h * n_w`` products a matrix product over the input channels.
 4. ``rows``, ``output``: ``A^T M A``, the epilogue, and only the pixels that exist.
+
+8-bit layers have the same stages: matrices of integers, transformed values of 16 bits, products of
+words of two, and sums of 32 bits, exactly (:mod:`tvmconv.algorithms.winograd_integers`).
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from math import gcd
 
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray
 from tvmconv.algorithms.operands import Operands
 from tvmconv.algorithms.padding import image_tests, input_plane, zero_unless
-from tvmconv.algorithms.winograd_matrices import (
-    MOST_PRODUCTS,
-    Transforms,
-    rounding_error,
-    transforms,
+from tvmconv.algorithms.winograd_integers import check_sums, divided, exact_below
+from tvmconv.algorithms.winograd_matrices import rounding_error
+from tvmconv.algorithms.winograd_tiles import (
+    Tiling,
+    by_strips,
+    is_representable,
+    most_products,
+    plane_strides,
+    region_tiles,
+    summed_blocks,
+    tiling,
+    transformed_type,
 )
 from tvmconv.core.config import Config
-from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.dot import DotProduct, dot_of_shorts
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
 
 # growth of the error by the transforms of one axis, by products; fitted to measurements against
 # float64 (docs/winograd.md)
 _AMPLIFICATION = {1: 1.0, 2: 1.0, 3: 1.2, 4: 1.3, 5: 2.1, 6: 2.15, 7: 4.2, 8: 6.0}
-
-
-@dataclass(frozen=True)
-class Tiling:
-    """Tiles of a workload's output: F(mh, R) down the columns and F(mw, S) along the rows."""
-
-    workload: Conv2dWorkload
-    mh: int
-    mw: int
-
-    @property
-    def vertical(self) -> Transforms:
-        """Matrices for columns of a tile."""
-        return transforms(self.mh, self.workload.kernel_h)
-
-    @property
-    def horizontal(self) -> Transforms:
-        """Matrices for rows of a tile."""
-        return transforms(self.mw, self.workload.kernel_w)
-
-    @property
-    def products(self) -> int:
-        """Multiplications per tile and pair of channels."""
-        return self.vertical.n * self.horizontal.n
-
-    @property
-    def rows(self) -> int:
-        """Rows of tiles in an image."""
-        return -(-self.workload.out_height // self.mh)
-
-    @property
-    def columns(self) -> int:
-        """Tiles in a row."""
-        return -(-self.workload.out_width // self.mw)
-
-    @property
-    def count(self) -> int:
-        """Tiles of the whole batch."""
-        return self.workload.out_planes * self.rows * self.columns
-
-
-def tiling(workload: Conv2dWorkload, config: Config) -> Tiling:
-    """The tiles that a config asks for."""
-    return Tiling(workload, config.int("mh"), config.int("mw"))
-
-
-def summed_blocks(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Blocks of input channels that the products sum over, those of every plane of a kernel.
-
-    A 3-D convolution is a 2-D one of as many times the channels: output planes share no
-    transformed values, which saves keeping those of whole volumes.
-    """
-    return workload.kernel_d * machine.blocks(workload.in_channels)
-
-
-def region_tiles(tiles: Tiling, config: Config) -> int:
-    """Tiles whose transformed values are alive at a time."""
-    return config.int("rh") * config.int("rw") if config.int("fused") else tiles.count
-
-
-def plane_stride(tiles: Tiling, blocks: int, alive: int, machine: Machine) -> int:
-    """Values from one plane of a transformed tensor, which holds one product's, to the next.
-
-    A transform touches one line of all planes at a time. Where the size of a plane is a multiple
-    of a large power of two, as on images of 64 or 128 columns, these lines would share few sets
-    of L1; there a line is left free after each plane.
-
-    Parameters
-    ----------
-    tiles
-        The tiling.
-    blocks
-        Channel blocks of the tensor.
-    alive
-        Tiles that it holds at a time.
-    machine
-        The processor: its channel block and the geometry of its L1.
-    """
-    plane = blocks * alive * machine.channel_block
-    size = itemsize(tiles.workload.types.accumulator)
-    span = machine.l1d_way_bytes // size
-    together = tiles.products * gcd(plane, span) / span
-    return plane + machine.line_bytes // size if together > machine.l1d_ways else plane
 
 
 class Winograd(Algorithm):
@@ -128,6 +52,7 @@ class Winograd(Algorithm):
     """
 
     name = "winograd"
+    integers = True
     blocks = ("patch", "columns", "transform", "conv2d", "rows", "output")
     stages = (
         ("input transform", ("patch", "columns", "transform")),
@@ -149,25 +74,37 @@ class Winograd(Algorithm):
             return f"{w.groups} groups leave too few channels for its products"
         if w.kernel_h * w.kernel_w == 1:
             return "a 1x1 kernel has no products to save"
-        if max(w.kernel_h, w.kernel_w) >= MOST_PRODUCTS:
-            return f"a {w.kernel_h}x{w.kernel_w} kernel needs more than {MOST_PRODUCTS} points"
+        if max(w.kernel_h, w.kernel_w) >= most_products(w):
+            return f"a {w.kernel_h}x{w.kernel_w} kernel needs more than {most_products(w)} points"
+        least = Tiling(w, 1 if w.kernel_h == 1 else 2, 1 if w.kernel_w == 1 else 2)
+        if not is_representable(least):
+            return f"a {w.kernel_h}x{w.kernel_w} kernel's transformed values exceed 16 bits"
         return None
+
+    def exact_below(self, workload: Conv2dWorkload, config: Config) -> int | None:
+        """See the base class; in integers sums are divided at last."""
+        if not workload.types.is_integer:
+            return None
+        return exact_below(*tiling(workload, config).integer)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """See the base class and the module; tiles are numbered across the whole batch."""
         from tvmconv.algorithms.winograd_rows import choose, input_rows, output_rows
+        from tvmconv.operators.products import dot, negative_dot, word
         from tvmconv.tvm_api import te
 
         w, tiles, kr = workload, tiling(workload, config), config.int("kr")
         lanes = machine.channel_block
         in_blocks, out_blocks = summed_blocks(w, machine), machine.blocks(w.out_channels)
         tall, wide = tiles.vertical, tiles.horizontal
-        given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
+        packed = self.packed_weight_shape(w, machine, config)
+        given = Operands.of(w, machine, packed, self.packed_type(w))
+        integer = w.types.is_integer
         lowest = (tiles.rows - 1) * tiles.mh + tall.n - 1 - w.pad_top
         rightmost = (tiles.columns - 1) * tiles.mw + wide.n - 1 - w.pad_left
 
         # tiles of a patch: one, or a row of them, whose neighbours share columns
-        group = tiles.columns if machine.code.transforms_strips else 1
+        group = tiles.columns if by_strips(w, machine) else 1
         span = (group - 1) * tiles.mw + wide.n
 
         def read(cb: Expr, g: Expr, i: Expr, j: Expr, c: Expr) -> Expr:
@@ -179,7 +116,9 @@ class Winograd(Algorithm):
             plane, tests = input_plane(w, image, cb // plane_blocks)
             block = cb % plane_blocks if w.is_volume else cb
             value = given.data[plane, block, y, x, c]
-            return zero_unless([*tests, *image_tests(w, y, x, lowest, rightmost)], value)
+            zero = None if given.zero is None else given.zero[0]
+            read = zero_unless([*tests, *image_tests(w, y, x, lowest, rightmost)], value, zero)
+            return read.astype(transformed_type(w)) if integer else read
 
         # a stage of its own: in every row of the transform it would be compiled again
         shape = (in_blocks, tiles.count // group, tall.n, span, lanes)
@@ -204,13 +143,20 @@ class Winograd(Algorithm):
             name="transform",
         )
         cb = te.reduce_axis((0, in_blocks), "cb")
-        c = te.reduce_axis((0, lanes), "c")
+        c = te.reduce_axis((0, packed[3]), "c")
+
+        def multiplied(p: Expr, kb: Expr, t: Expr, k: Expr) -> Expr:
+            at = (p, kb // kr, cb, c, kb % kr, k)
+            if not integer:
+                return transformed[p, cb, t, c] * given.weight[at]
+            words = dot_of_shorts(machine)
+            value = [transformed[p, cb, t, c * words.width + i] for i in range(words.width)]
+            multiply = negative_dot if _negates(words) else dot
+            return multiply(word(*value), word(given.weight[(*at, 0)]), words.name)
+
         product = self.reduction(
             (tiles.products, out_blocks, tiles.count, lanes),
-            lambda p, kb, t, k: te.sum(
-                transformed[p, cb, t, c] * given.weight[p, kb // kr, cb, c, kb % kr, k],
-                axis=[cb, c],
-            ),
+            lambda p, kb, t, k: te.sum(multiplied(p, kb, t, k), axis=[cb, c]),
         )
         rows = te.compute(
             (out_blocks, tiles.count, tiles.mh, wide.n, lanes),
@@ -224,47 +170,66 @@ class Winograd(Algorithm):
         def total(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
             t = (n * tiles.rows + h // tiles.mh) * tiles.columns + x // tiles.mw
             values = [rows[kb, t, h % tiles.mh, q, k] for q in range(wide.n)]
-            return choose(x % tiles.mw, output_rows(wide, values))
+            value = choose(x % tiles.mw, output_rows(wide, values))
+            return divided(value, *tiles.integer) if integer else value
 
         return given.arguments(given.output(total))
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
-        """``(n_h * n_w, K/(kr*k), T*C/c, c, kr, k)``, ``k`` and ``c`` the machine's block."""
+        """``(n_h * n_w, K/(kr*k), T*C/c, c, kr, k)``, ``k`` and ``c`` the machine's block.
+
+        Of integer types ``(n_h * n_w, K/(kr*k), T*C/c, c/i, kr, k, i)`` with ``i`` in a word, and
+        the opposite signs where products are subtracted.
+        """
         kr, lanes = config.int("kr"), machine.channel_block
         groups = -(-machine.blocks(workload.out_channels) // kr)
-        blocks = summed_blocks(workload, machine)
-        return (tiling(workload, config).products, groups, blocks, lanes, kr, lanes)
+        blocks, products = summed_blocks(workload, machine), tiling(workload, config).products
+        if not workload.types.is_integer:
+            return (products, groups, blocks, lanes, kr, lanes)
+        size = dot_of_shorts(machine).width
+        return (products, groups, blocks, lanes // size, kr, lanes, size)
+
+    def packed_type(self, workload: Conv2dWorkload) -> str:
+        """16 bits of integers."""
+        types = workload.types
+        return transformed_type(workload) if types.is_integer else types.weight
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
-        """``U = G g G^T`` of an OIHW weight, computed in float64 and rounded once."""
+        """``U = G g G^T`` of an OIHW weight, computed in float64 and rounded once.
+
+        Raises
+        ------
+        WorkloadError
+            If sums of products of integers by this weight may be too large for the tile.
+        """
         tiles, shape = tiling(workload, config), self.packed_weight_shape(workload, machine, config)
-        products, groups, blocks, lanes, kr, _ = shape
+        products, groups, blocks, steps, kr, lanes, *_ = shape
+        sign = 1
+        if workload.types.is_integer:
+            check_sums(weight, workload, *tiles.integer)
+            sign = -1 if _negates(dot_of_shorts(machine)) else 1
         planes, size = workload.kernel_d, (workload.kernel_h, workload.kernel_w)
         padded = np.zeros((groups * kr * lanes, planes, blocks // planes * lanes, *size))
         split = weight.reshape(*weight.shape[:2], planes, *size).swapaxes(1, 2)
         padded[: workload.out_channels, :, : workload.in_channels] = split
         tall, wide = tiles.vertical.filter_matrix(), tiles.horizontal.filter_matrix()
-        result = np.empty(shape, np.float32)
+        result = np.empty(shape, self.packed_type(workload))
         for p in range(products):
-            tap = np.outer(tall[p // wide.shape[0]], wide[p % wide.shape[0]])
-            plane = np.tensordot(padded, tap, 2).reshape(groups, kr, lanes, blocks, lanes)
-            result[p] = plane.transpose(0, 3, 4, 1, 2)
+            tap = sign * np.outer(tall[p // wide.shape[0]], wide[p % wide.shape[0]])
+            plane = np.tensordot(padded, tap, 2).reshape(groups, kr, lanes, blocks, steps, -1)
+            result[p] = plane.transpose(0, 3, 4, 1, 2, 5).reshape(shape[1:])
         return result
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Transformed input and products: of one region on each core, or of all tiles."""
         tiles = tiling(workload, config)
-        alive = region_tiles(tiles, config)
-        planes = sum(
-            plane_stride(tiles, blocks, alive, machine)
-            for blocks in (summed_blocks(workload, machine), machine.blocks(workload.out_channels))
-        )
-        regions = min(machine.cores, tiles.count // alive)
-        return itemsize(workload.types.accumulator) * tiles.products * planes * regions
+        planes = sum(stride * size for _, stride, size in plane_strides(tiles, config, machine))
+        regions = min(machine.cores, tiles.count // region_tiles(tiles, config))
+        return tiles.products * planes * regions
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Those of the products; transforms use additions and constants."""
@@ -273,7 +238,17 @@ class Winograd(Algorithm):
         return tiles.products * tiles.count * blocks * machine.channel_block**2
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """Rounding of the products' sums, amplified by the transforms of both axes."""
+        """Rounding of the products' sums, amplified by the transforms of both axes.
+
+        None of integers.
+        """
+        if workload.types.is_integer:
+            return 0.0
         tiles = tiling(workload, config)
         grown = _AMPLIFICATION[tiles.vertical.n] * _AMPLIFICATION[tiles.horizontal.n]
         return rounding_error(grown, workload.kernel_d * workload.in_channels)
+
+
+def _negates(words: DotProduct) -> bool:
+    """Whether weights have the opposite sign: see ``negative_dot``."""
+    return words.steps > 1

@@ -124,8 +124,13 @@ def transforms(m: int, r: int) -> Transforms:
         Outputs of a tile and taps of the filter, each 1 or more, with at most
         :data:`MOST_PRODUCTS` products ``m + r - 1``.
     """
-    n = m + r - 1
-    points, scale_squared = _POINTS[n]
+    return interpolation(m, r, *_POINTS[m + r - 1])
+
+
+def interpolation(
+    m: int, r: int, points: tuple[Fraction, ...], scale_squared: Fraction = Fraction(1)
+) -> Transforms:
+    """The matrices of F(m, r) with ``m + r - 2`` points beside infinity."""
     bt, g = [], []
     for p, point in enumerate(points):
         others = [q for i, q in enumerate(points) if i != p]

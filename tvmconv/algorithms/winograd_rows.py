@@ -65,19 +65,19 @@ def choose(index: Expr, expressions: Sequence[Expr]) -> Expr:
 
 def _combine(factors: Sequence[float], values: Sequence[Expr]) -> Expr:
     """The sum of products, those with factor 1, then -1, first: the rest are fused additions."""
-    from tvmconv.tvm_api import tirx
+    from tvmconv.operators.math import literal
 
     terms = [(float(f), v) for f, v in zip(factors, values, strict=True) if f != 0]
     terms.sort(key=lambda term: {1.0: 0, -1.0: 1}.get(term[0], 2))
     result = None
     for factor, value in terms:
         if result is None:
-            result = value if factor == 1 else value * tirx.const(factor, "float32")
+            result = value if factor == 1 else value * literal(factor, value)
         elif factor == 1:
             result = result + value
         elif factor == -1:
             result = result - value
         else:
-            result = result + value * tirx.const(factor, "float32")
+            result = result + value * literal(factor, value)
     assert result is not None, "a transform has no row of zeros"
     return result

@@ -12,7 +12,10 @@ from .workload import Conv2dWorkload
 # at which the predictions of older manifests turned cycles into seconds
 _FIRST_FORM_HERTZ = 2.5e9
 # why a candidate was not taken; "" is the chosen one
-CAUSES = ("", "unsupported", "disallowed", "memory", "error", "finite", "slower", "overridden")
+CAUSES = (
+    *("", "unsupported", "disallowed", "memory", "error", "finite", "overflow"),
+    *("slower", "overridden"),
+)
 
 
 @dataclass(frozen=True)

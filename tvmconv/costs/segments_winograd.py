@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tvmconv.algorithms.winograd import region_tiles, summed_blocks, tiling
+from tvmconv.algorithms.winograd_tiles import region_tiles, summed_blocks, tiling
 from tvmconv.core.config import Config
 from tvmconv.costs.cuts import divisors
 from tvmconv.costs.segments import MOST_VECTORS, segment_registers, segment_step
@@ -36,7 +36,8 @@ class SegmentWinogradModel(WinogradModel):
         for config in super()._configs(mh, mw):
             yield Config.of(**config, vectors=0)
             place = (config.int("fused"), config.int("rh"), config.int("rw"))
-            if place in seen:
+            # products of integers are NEON's
+            if place in seen or self.workload.types.is_integer:
                 continue
             seen.add(place)
             fitting = [d for d in divisors(blocks) if d <= _MOST_BLOCKS]

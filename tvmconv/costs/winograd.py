@@ -11,15 +11,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from tvmconv.algorithms.winograd import Tiling, region_tiles, summed_blocks, tiling
-from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS
+from tvmconv.algorithms.winograd_integers import exact_below, worst_sum
+from tvmconv.algorithms.winograd_tiles import (
+    Tiling,
+    by_strips,
+    is_representable,
+    most_products,
+    region_tiles,
+    summed_blocks,
+    tiling,
+    workspace_planes,
+)
 from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import divisors
 from tvmconv.costs.microkernel import Microkernel
 from tvmconv.costs.tile_knobs import flag
+from tvmconv.machines.dot import DotProduct, dot_of_shorts
 from tvmconv.machines.record import Machine
 
 # Fits to measured calls, docs/winograd.md. Shares of the machine's rates that the traffic of the
@@ -38,6 +49,9 @@ _PRODUCT_COST, _STORE_CYCLES, _L2_SHOWN = 1.05208, 12.5, 48.0
 # and fall with the units, 0.8 to 1.1 times this cost over the multiply-adds of a cycle
 _TRANSFORM_COST, _LONG_TRANSFORM_COST, _LONG = 1.40625, 0.9375, 7
 _CALL_CYCLES = 4167
+# integers: products and their sums by two instructions over products alone, which share units
+# (201 and 163 Gop/s on Zen 3); and instructions of a transform's size that round a pixel
+_ADDED_COST, _ROUNDING = 1.25, 8
 # share of what a folded broadcast costs elsewhere: transformed values are read in order
 _FOLDED_SHARE = 0.97391
 # columns that are transformed together: a part of L1, and of what may lie on the stack
@@ -63,35 +77,63 @@ class WinogradModel:
 
         Unlike :class:`Microkernel`'s, broadcasts may be folded into multiply-adds: how many
         registers they need is a property of the family. By lanes, each tile's are one vector.
+        Products that an instruction of their own adds need one more.
         """
         code = self.machine.code
-        return rt * kr + kr + code.spare_registers + (rt if code.by_lane else 0) + code.loads_ahead
+        spare = code.spare_registers + (0 if self._words is None else self._words.steps - 1)
+        return rt * kr + kr + spare + (rt if code.by_lane else 0) + code.loads_ahead
+
+    @property
+    def _words(self) -> DotProduct | None:
+        """How integers are multiplied; None of floating types."""
+        return dot_of_shorts(self.machine) if self.workload.types.is_integer else None
+
+    def _steps(self, rt: int, kr: int) -> tuple[int, float]:
+        """Steps of a register tile over one channel block, and cycles of one."""
+        machine, words = self.machine, self._words
+        if words is None:
+            return machine.channel_block, Microkernel(machine, rt, kr).step_cycles(_FOLDED_SHARE)
+        # of products that are added apart, only the addition waits for the one before
+        latency, cost = (machine.fma_latency, 1.0) if words.steps == 1 else (1, _ADDED_COST)
+        step = max(
+            rt * kr * cost / machine.rates.multiply_adds, latency, machine.load_cycles(kr, rt)
+        )
+        return machine.channel_block // words.width, step
 
     @cached_property
     def tile_sizes(self) -> tuple[tuple[int, int], ...]:
         """Tiles with distinct numbers of tiles: a larger tile that saves nothing is left out."""
         w = self.workload
-        heights = _useful(w.out_height, w.kernel_h)
-        widths = _useful(w.out_width, w.kernel_w)
-        return tuple((h, x) for h in heights for x in widths if abs(h - x) <= 2 or 1 in (h, x))
+        heights = _useful(w.out_height, w.kernel_h, most_products(w))
+        widths = _useful(w.out_width, w.kernel_w, most_products(w))
+        sizes = [(h, x) for h in heights for x in widths if abs(h - x) <= 2 or 1 in (h, x)]
+        return tuple(size for size in sizes if is_representable(Tiling(w, *size)))
 
     def check_tile(self, config: Config) -> None:
         """Raise :class:`ConfigError` for a tile outside the known points."""
         w = self.workload
         for name, kernel in (("mh", w.kernel_h), ("mw", w.kernel_w)):
-            size = config.int(name)
-            if size < 1 or size + kernel - 1 > MOST_PRODUCTS:
-                raise ConfigError(
-                    f"{name}={size} of {w} must lie between 1 and {MOST_PRODUCTS - kernel + 1}"
-                )
+            size, most = config.int(name), most_products(w) - kernel + 1
+            if not 1 <= size <= most:
+                raise ConfigError(f"{name}={size} of {w} must lie between 1 and {most}")
+        if not is_representable(tiles := tiling(w, config)):
+            raise ConfigError(
+                f"transformed values of F({tiles.mh}x{tiles.mw}) of {w} exceed 16 bits; take a "
+                "smaller tile"
+            )
 
     def offers(self) -> tuple[Config, ...]:
         """The best config of every tile size."""
         return tuple(min(self._configs(mh, mw), key=self.call_cycles) for mh, mw in self.tile_sizes)
 
     def best(self) -> Config:
-        """The config with the fewest predicted cycles."""
-        return min(self.offers(), key=self.call_cycles)
+        """The config with the fewest predicted cycles; of integers, if any, exact ones."""
+        offers = self.offers()
+        if self.workload.types.is_integer:
+            worst = worst_sum(self.workload)
+            exact = [c for c in offers if exact_below(*tiling(self.workload, c).integer) > worst]
+            offers = tuple(exact) or offers
+        return min(offers, key=self.call_cycles)
 
     def _configs(self, mh: int, mw: int) -> Iterator[Config]:
         tiles = Tiling(self.workload, mh, mw)
@@ -114,29 +156,32 @@ class WinogradModel:
         in_blocks, out_blocks = summed_blocks(w, machine), machine.blocks(w.out_channels)
         alive = region_tiles(tiles, config)
         regions = tiles.count // alive
-        step = Microkernel(machine, rt, kr).step_cycles(_FOLDED_SHARE)
-        steps = tiles.products * out_blocks // kr * (tiles.count // rt) * in_blocks * lanes
-        panel = 4 * lanes * kr * in_blocks * lanes
+        each, step = self._steps(rt, kr)
+        steps = tiles.products * out_blocks // kr * (tiles.count // rt) * in_blocks * each
+        (_, short), (_, size) = workspace_planes(w, machine)
+        panel = short * lanes * kr * in_blocks * lanes
         cost = _PRODUCT_COST
         if panel > machine.l1d_bytes // 2:
             cost *= 1 + _L2_SHOWN / (machine.rates.l2 * rt)
-        product = steps * (step * cost + _STORE_CYCLES / (in_blocks * lanes))
+        product = steps * (step * cost + _STORE_CYCLES / (in_blocks * each))
         tall, wide = tiles.vertical.n, tiles.horizontal.n
         work_in = tall * wide * (tall + wide) * 0.4 + 2 * tiles.products
-        if machine.code.transforms_strips:
+        if by_strips(w, machine):
             # neighbouring tiles share columns, which are stored and read once more
             work_in += tall * (tiles.mw - wide) * tall * 0.4 + 2 * tall * tiles.mw
         work_out = wide * tall * tiles.mh * 0.4 + tiles.mh * wide * tiles.mw * 0.4 + tiles.products
+        if w.types.is_requantised:
+            work_out += _ROUNDING * tiles.mh * tiles.mw
         long = (tall >= _LONG) + (wide >= _LONG)
         transforms = tiles.count * (in_blocks * work_in + out_blocks * work_out)
-        if machine.code.transforms_strips:
+        if by_strips(w, machine):
             transforms *= _TRANSFORM_COST / machine.rates.multiply_adds
         else:
             transforms *= _TRANSFORM_COST + _LONG_TRANSFORM_COST * long
-        weights = 4 * tiles.products * in_blocks * out_blocks * lanes**2
-        scratch = 4 * tiles.products * lanes * (in_blocks + out_blocks) * alive
-        image = 4 * lanes * (in_blocks * w.in_height * w.in_width)
-        image += 4 * lanes * out_blocks * w.out_height * w.out_width * 2
+        weights = short * tiles.products * in_blocks * out_blocks * lanes**2
+        scratch = tiles.products * lanes * (short * in_blocks + size * out_blocks) * alive
+        image = itemsize(w.types.data) * lanes * (in_blocks * w.in_height * w.in_width)
+        image += itemsize(w.types.output) * lanes * out_blocks * w.out_height * w.out_width * 2
         stream, again = weights / (_MEMORY_SHARE * machine.rates.memory), 0.0
         if weights + scratch > 0.9 * machine.l2_bytes:
             again = (regions - 1) * weights / self._rate(weights + scratch)
@@ -185,12 +230,12 @@ class WinogradModel:
         return sum(self.shares(config).values())
 
 
-def _useful(extent: int, kernel: int) -> list[int]:
+def _useful(extent: int, kernel: int, most: int) -> list[int]:
     """Tile sizes for one axis, from 2, each covering the axis in fewer tiles than the last."""
     if kernel == 1:
         return [1]
     sizes: list[int] = []
-    for size in range(2, MOST_PRODUCTS - kernel + 2):
+    for size in range(2, most - kernel + 2):
         if not sizes or -(-extent // size) < -(-extent // sizes[-1]):
             sizes.append(size)
     return sizes or [1]

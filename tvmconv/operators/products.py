@@ -21,9 +21,12 @@ _DOT = "tvmconv.dot_"
 NEGATIVE = "_negative"
 
 
-def word(element: Expr) -> Expr:
-    """The 32-bit word that begins at a loaded element: 4 of 8 bits or 2 of 16."""
-    return _call(WORD, element)
+def word(element: Expr, *others: Expr) -> Expr:
+    """The 32-bit word that begins at a loaded element: 4 of 8 bits or 2 of 16.
+
+    Elements of a stage that a schedule moves are all named, so that all are computed.
+    """
+    return _call(WORD, element, *others)
 
 
 def pair(element: Expr) -> Expr:

@@ -39,6 +39,17 @@ def refuse_foreign(offer: Candidate) -> Candidate:
     return replace(offer, rejected=text, cause="finite")
 
 
+def refuse_inexact(offer: Candidate, workload: Conv2dWorkload, largest: int) -> Candidate:
+    """The offer, refused where sums of integers up to ``largest`` are too large for it."""
+    limit = None
+    if not offer.rejected:
+        limit = registry.algorithm(offer.algorithm).exact_below(workload, offer.config)
+    if limit is None or largest < limit:
+        return offer
+    text = f"sums of products may reach {largest}, and it is exact below {limit}"
+    return replace(offer, rejected=text, cause="overflow")
+
+
 def outdone(offer: Candidate, chosen: Candidate, policy: Policy) -> Candidate:
     """An offer that another one was preferred to, with the reason."""
     if offer.rejected:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from tvmconv.algorithms.winograd_integers import worst_sum
 from tvmconv.core.config import Config
 from tvmconv.core.decision import Candidate, Decision
 from tvmconv.core.errors import ConfigError
@@ -21,6 +22,7 @@ from tvmconv.selection.reasons import (
     preferred,
     refuse,
     refuse_foreign,
+    refuse_inexact,
     vector_code,
 )
 
@@ -99,6 +101,7 @@ def select(
     *,
     layer: str = "",
     policy: Policy | None = None,
+    largest_sum: int | None = None,
 ) -> Decision:
     """Choose the algorithm of one layer: the fewest predicted cycles that the policy allows.
 
@@ -112,6 +115,11 @@ def select(
         Name for overrides, reports and errors.
     policy
         Allowed algorithms, budgets and overrides; everything within the default budgets if None.
+    largest_sum
+        Of a layer of integers, what no sum of products exceeds with its weights: the largest of
+        :func:`~tvmconv.algorithms.winograd_integers.largest_sums`. By default with any weights.
+        It decides which tiles of Winograd are exact, and is no part of the workload: layers that
+        differ in it share kernels and tuning records.
 
     Raises
     ------
@@ -119,8 +127,13 @@ def select(
         If nothing that the policy allows computes the workload.
     """
     policy = policy or make_policy()
+    if workload.types.is_integer:
+        # all integers are finite
+        policy = replace(policy, finite=True)
+        if largest_sum is None:
+            largest_sum = worst_sum(workload)
     offers = [
-        refuse(offer, policy)
+        refuse(refuse_inexact(offer, workload, largest_sum or 0), policy)
         for name in registry.ALGORITHMS
         for offer in offers_of(workload, machine, name, policy)
     ]
@@ -128,7 +141,7 @@ def select(
         offers = _confined(offers, workload, machine)
     override = next((o for o in policy.overrides if o.matches(layer)), None)
     if override is not None:
-        chosen = _overridden(override, workload, machine, layer, policy)
+        chosen = _overridden(override, workload, machine, layer, policy, largest_sum or 0)
         return _decision(
             layer, workload, machine, chosen, f"asked for by {override}", offers, policy
         )
@@ -145,6 +158,7 @@ def select(
         picked = policy.choose(layer, workload, tuple(able))
         if picked is not None and picked != chosen:
             chosen = _picked(picked, workload, machine, layer, policy)
+            _exact(chosen, workload, layer, "overrides=", largest_sum or 0)
             reason = "chosen by the caller's function"
     return _decision(layer, workload, machine, chosen, reason, offers, policy)
 
@@ -188,7 +202,12 @@ def _decision(
 
 
 def _overridden(
-    override: Override, workload: Conv2dWorkload, machine: Machine, layer: str, policy: Policy
+    override: Override,
+    workload: Conv2dWorkload,
+    machine: Machine,
+    layer: str,
+    policy: Policy,
+    largest_sum: int,
 ) -> Candidate:
     """The override's algorithm: its fastest offer that has the knobs, or the nearest to them."""
     name, knobs = override.algorithm, override.knobs
@@ -199,7 +218,8 @@ def _overridden(
     def distance(offer: Candidate) -> tuple[int, float]:
         return sum(offer.config.get(k) != v for k, v in knobs.items()), offer.cycles
 
-    base = min(offers, key=distance)
+    exact = [o for o in offers if not refuse_inexact(o, workload, largest_sum).rejected]
+    base = min(exact or offers, key=distance)
     if not knobs and base.error > policy.error_budget:
         within = [o for o in offers if o.error <= policy.error_budget]
         base = min(within or offers, key=distance)
@@ -208,6 +228,7 @@ def _overridden(
         chosen = make_candidate(workload, machine, name, config, source="override")
     except ConfigError as error:
         raise ConfigError(f"layer {layer!r}: {override}: {error}") from error
+    _exact(chosen, workload, layer, str(override), largest_sum)
     return _in_memory(chosen, layer, str(override), policy)
 
 
@@ -228,6 +249,17 @@ def _picked(
     except ConfigError as error:
         raise ConfigError(f"layer {layer!r}: overrides= returned {name}: {error}") from error
     return _in_memory(chosen, layer, "overrides=", policy)
+
+
+def _exact(
+    chosen: Candidate, workload: Conv2dWorkload, layer: str, who: str, largest_sum: int
+) -> None:
+    """Raise :class:`ConfigError` for a candidate that would compute a wrong sum of integers."""
+    if problem := refuse_inexact(chosen, workload, largest_sum).rejected:
+        raise ConfigError(
+            f"layer {layer!r}: {who} asks for {chosen.algorithm} {chosen.config}, but {problem}: "
+            "ask for a smaller tile or for direct"
+        )
 
 
 def _in_memory(chosen: Candidate, layer: str, who: str, policy: Policy) -> Candidate:

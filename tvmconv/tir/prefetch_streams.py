@@ -83,11 +83,19 @@ def _operand(loop: Any) -> Any:
     vectors = [n.loop_var for n in _inner(loop) if int(n.kind) == tirx.ForKind.VECTORIZED]
     for load in loads:
         written = any(load.source.same_as(buffer) for buffer in stored)
-        if written or not any(uses(load.indices[-1], var) for var in vectors):
+        # the elements of a word lie behind the lanes
+        lanes = load.indices[-1:] if _varies(load.indices[-1]) else load.indices[-2:-1]
+        if written or not any(uses(index, var) for index in lanes for var in vectors):
             continue
         if sum(index.same_as(loop.loop_var) for index in load.indices) == 1:
             return load
     return None
+
+
+def _varies(index: Any) -> bool:
+    from tvm import tirx
+
+    return not isinstance(index, tirx.IntImm)
 
 
 def _piece(load: Any, loop: Any) -> tuple[int, int]:

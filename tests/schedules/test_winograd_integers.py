@@ -1,0 +1,111 @@
+"""8-bit Winograd kernels against 64-bit integers, bit for bit, and the code that they become."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.kernels import V3, generated_code
+from tests.schedules.test_integers import ICELAKE, computed, each_machine, outputs
+from tvmconv.bench.integers import exact_output, random_integers
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.winograd import WinogradModel
+from tvmconv.kernels.kernel import Kernel, make_kernel
+from tvmconv.kernels.registry import offers
+from tvmconv.machines.record import Machine
+from tvmconv.selection.select import select
+
+LAYERS = [
+    "ic16ih8oc16kh3ph1:u8s8s32s32",
+    "ic20ih13iw11oc24kh3pt1pl0pb2pr1:u8s8s32u8:zpdata+bias",
+    "mb2ic3ih7oc17kh3ph1:u8s8s32u8:zpdata+bias",
+    "ic33ih5iw9oc8kh3:u8s8s32u8+bias",
+]
+
+
+def kernel_of(text: str, machine: Machine, tile: tuple[int, int], **knobs: int) -> Kernel:
+    """The kernel with a tile, otherwise as the cost model has it."""
+    workload = Conv2dWorkload.parse(text)
+    found = offers("winograd", workload, machine)
+    config = next(c for c in found if (c.int("mh"), c.int("mw")) == tile)
+    return make_kernel(workload, machine, "winograd", config.replace(**knobs))
+
+
+@each_machine
+@pytest.mark.parametrize("tile", [(2, 2), (3, 3), (4, 4)], ids=["2x2", "3x3", "4x4"])
+@pytest.mark.parametrize("text", LAYERS)
+def test_winograd_is_exact(text: str, tile: tuple[int, int], machine: Machine):
+    workload = Conv2dWorkload.parse(text)
+    sizes = WinogradModel(workload, machine).tile_sizes
+    actual, expected = outputs(kernel_of(text, machine, tile if tile in sizes else sizes[-1]))
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(actual, expected)
+    assert len(np.unique(expected)) > 50
+
+
+@pytest.mark.parametrize("knobs", [{"fused": 0}, {"rh": 1, "rw": 2, "rt": 1, "kr": 3}])
+@pytest.mark.parametrize("text", ["ic24ih12iw32oc24kh3ph1", "ic24ih12iw32oc24kh1kw3pw1"])
+def test_every_way_through_the_stages_is_exact(text: str, knobs: dict[str, int]):
+    workload = Conv2dWorkload.parse(f"{text}:u8s8s32u8:zpdata+bias")
+    tile = WinogradModel(workload, V3).tile_sizes[-1]
+    actual, expected = outputs(kernel_of(str(workload), V3, tile, **knobs))
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_a_residual_is_added_as_the_model_rounds():
+    text = "ic32ih14oc32kh3ph1:u8s8s32u8:zpdata+bias+quantise+add"
+    actual, expected = outputs(kernel_of(text, V3, (4, 4)))
+    difference = np.abs(actual.astype(int) - expected)
+    assert difference.max() <= 1
+    assert (difference > 0).mean() < 2e-3
+
+
+@pytest.mark.parametrize("tile", [(2, 2), (4, 4)], ids=["2x2", "4x4"])
+@pytest.mark.parametrize("weight", [-128, 127])
+@pytest.mark.parametrize("data", [0, 255])
+def test_extremes_wrap_back(tile: tuple[int, int], weight: int, data: int):
+    """As many channels as F(4x4, 3x3) is exact with, whatever the weights are."""
+    kernel = kernel_of("ic114ih8oc8kh3ph1:u8s8s32s32:zpdata+bias", V3, tile)
+    operands = random_integers(kernel.workload)
+    constants = replace(
+        operands.constants,
+        weight=np.full_like(operands.constants.weight, weight),
+        zero_point=255 - data,
+    )
+    operands = replace(operands, data=np.full_like(operands.data, data), constants=constants)
+    np.testing.assert_array_equal(
+        computed(kernel, operands), exact_output(kernel.workload, operands)
+    )
+
+
+@pytest.mark.parametrize(
+    ("machine", "instruction"), [(V3, "vpmaddwd"), (ICELAKE, "vpdpwssd")], ids=["avx2", "vnni"]
+)
+@pytest.mark.parametrize("tile", [(2, 2), (4, 4)], ids=["2x2", "4x4"])
+def test_products_stay_in_registers(machine: Machine, instruction: str, tile: tuple[int, int]):
+    code = generated_code(kernel_of("ic64ih28oc64kh3ph1:u8s8s32u8:zpdata+bias", machine, tile))
+    loops = [body for body in code.loops() if any(instruction in text for text in body)]
+    inner = [body for body in loops if sum(text.startswith("j") for text in body) == 1]
+    assert inner
+    for body in inner:
+        assert not code.spills(body)
+        assert not code.stores(body)
+    # nothing is multiplied by 64 bits, nor one by one
+    assert not re.search(r"vpmuludq|\simull?\s+\$-?\d+, %r", code.text)
+
+
+def test_selection_takes_a_tile_only_where_it_is_exact():
+    """With 200 channels F(4x4) is exact for most weights, not for all."""
+    workload = Conv2dWorkload.parse("ic200ih28oc64kh3ph1:u8s8s32u8:zpdata+bias")
+    large = {"mh": 4, "mw": 4}
+    unknown = select(workload, V3, layer="conv1")
+    refused = [o for o in unknown.rejected if o.cause == "overflow"]
+    assert [(o.config.int("mh"), o.config.int("mw")) for o in refused] == [(4, 4)]
+    assert "may reach 58752000, and it is exact below 33554432" in refused[0].rejected
+    assert unknown.chosen.algorithm == "winograd"
+    assert unknown.chosen.error == 0
+    known = select(workload, V3, layer="conv1", largest_sum=2**25 - 1)
+    assert {name: known.chosen.config.int(name) for name in large} == large

@@ -1,0 +1,155 @@
+"""Winograd's tiles: how they cover an output, and what their transformed values need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from tvmconv.algorithms.winograd_integers import MOST_PRODUCTS as MOST_INTEGER_PRODUCTS
+from tvmconv.algorithms.winograd_integers import (
+    IntegerTransforms,
+    fits_shorts,
+    integer_transforms,
+)
+from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS, Transforms, transforms
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.record import Machine
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Tiles of a workload's output: F(mh, R) down the columns and F(mw, S) along the rows."""
+
+    workload: Conv2dWorkload
+    mh: int
+    mw: int
+
+    @property
+    def vertical(self) -> Transforms:
+        """Matrices for columns of a tile."""
+        return self._matrices(self.mh, self.workload.kernel_h)
+
+    @property
+    def horizontal(self) -> Transforms:
+        """Matrices for rows of a tile."""
+        return self._matrices(self.mw, self.workload.kernel_w)
+
+    def _matrices(self, m: int, r: int) -> Transforms:
+        return (integer_transforms if self.workload.types.is_integer else transforms)(m, r)
+
+    @property
+    def integer(self) -> tuple[IntegerTransforms, IntegerTransforms]:
+        """Both, where the workload multiplies integers."""
+        w = self.workload
+        return integer_transforms(self.mh, w.kernel_h), integer_transforms(self.mw, w.kernel_w)
+
+    @property
+    def products(self) -> int:
+        """Multiplications per tile and pair of channels."""
+        return self.vertical.n * self.horizontal.n
+
+    @property
+    def rows(self) -> int:
+        """Rows of tiles in an image."""
+        return -(-self.workload.out_height // self.mh)
+
+    @property
+    def columns(self) -> int:
+        """Tiles in a row."""
+        return -(-self.workload.out_width // self.mw)
+
+    @property
+    def count(self) -> int:
+        """Tiles of the whole batch."""
+        return self.workload.out_planes * self.rows * self.columns
+
+
+def tiling(workload: Conv2dWorkload, config: Config) -> Tiling:
+    """The tiles that a config asks for."""
+    return Tiling(workload, config.int("mh"), config.int("mw"))
+
+
+def summed_blocks(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Blocks of input channels that the products sum over, those of every plane of a kernel.
+
+    A 3-D convolution is a 2-D one of as many times the channels: output planes share no
+    transformed values, which saves keeping those of whole volumes.
+    """
+    return workload.kernel_d * machine.blocks(workload.in_channels)
+
+
+def transformed_type(workload: Conv2dWorkload) -> str:
+    """What transformed data and weights are held in."""
+    return "int16" if workload.types.is_integer else workload.types.accumulator
+
+
+def most_products(workload: Conv2dWorkload) -> int:
+    """Products of the longest tiles of one axis."""
+    return MOST_INTEGER_PRODUCTS if workload.types.is_integer else MOST_PRODUCTS
+
+
+def is_representable(tiles: Tiling) -> bool:
+    """Whether a tile's transformed values fit the type that holds them."""
+    types = tiles.workload.types
+    return not types.is_integer or fits_shorts(*tiles.integer, types)
+
+
+def region_tiles(tiles: Tiling, config: Config) -> int:
+    """Tiles whose transformed values are alive at a time."""
+    return config.int("rh") * config.int("rw") if config.int("fused") else tiles.count
+
+
+def plane_stride(tiles: Tiling, blocks: int, alive: int, machine: Machine, size: int) -> int:
+    """Values from one plane of a transformed tensor, which holds one product's, to the next.
+
+    A transform touches one line of all planes at a time. Where the size of a plane is a multiple
+    of a large power of two, as on images of 64 or 128 columns, these lines would share few sets
+    of L1; there a line is left free after each plane.
+
+    Parameters
+    ----------
+    tiles
+        The tiling.
+    blocks
+        Channel blocks of the tensor.
+    alive
+        Tiles that it holds at a time.
+    machine
+        The processor: its channel block and the geometry of its L1.
+    size
+        Bytes of a value.
+    """
+    plane = blocks * alive * machine.channel_block
+    span = machine.l1d_way_bytes // size
+    together = tiles.products * gcd(plane, span) / span
+    return plane + machine.line_bytes // size if together > machine.l1d_ways else plane
+
+
+def workspace_planes(workload: Conv2dWorkload, machine: Machine) -> tuple[tuple[int, int], ...]:
+    """Channel blocks, and bytes of a value, of the transformed input and of the products."""
+    return (
+        (summed_blocks(workload, machine), itemsize(transformed_type(workload))),
+        (machine.blocks(workload.out_channels), itemsize(workload.types.accumulator)),
+    )
+
+
+def plane_strides(
+    tiles: Tiling, config: Config, machine: Machine
+) -> tuple[tuple[int, int, int], ...]:
+    """Values of a plane, from one plane to the next, and bytes of a value, of both of these."""
+    alive = region_tiles(tiles, config)
+    return tuple(
+        (
+            blocks * alive * machine.channel_block,
+            plane_stride(tiles, blocks, alive, machine, size),
+            size,
+        )
+        for blocks, size in workspace_planes(tiles.workload, machine)
+    )
+
+
+def by_strips(workload: Conv2dWorkload, machine: Machine) -> bool:
+    """Whether the columns of a row of tiles are transformed first."""
+    return machine.code.transforms_strips or workload.types.is_integer
