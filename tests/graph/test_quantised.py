@@ -10,16 +10,14 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import tvm
-from tvm import relax
 
 import tvmconv
 from tests.frontend.quantised_models import quantised_network, single_node
 from tests.graph.network import AVX512, convs, epilogues, other_ops, prepared
+from tests.graph.passed import pipeline, run
 from tests.graph.quantised_net import QuantisedNet, small_input, unoptimised
 from tvmconv.frontend import read_model, to_relax
 from tvmconv.machines.targets import resolve_machine
-from tvmconv.transform import ScheduleOperators, SubstituteConv2d
 
 ARM = resolve_machine("llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod", 1)
 
@@ -234,20 +232,7 @@ def test_sums_are_the_result_of_integer_convolutions(dtype: Any):
 
 def test_passes_replace_8_bit_convolutions():
     model = residual()
-    module = to_relax(read_model(model))
-    transform = relax.transform
-    pipeline = tvm.transform.Sequential(
-        [
-            SubstituteConv2d("native", threads=1),
-            transform.LegalizeOps(),
-            transform.AnnotateTIROpPattern(),
-            transform.FuseOps(),
-            transform.FuseTIR(),
-            ScheduleOperators("native", threads=1),
-        ]
-    )
-    executable = relax.build(pipeline(module), target="llvm")
     feeds = small_input(model)
-    run = relax.VirtualMachine(executable, tvm.cpu())["main"]
-    actual = run(tvm.runtime.tensor(feeds["x"])).numpy()
+    passed = pipeline()(to_relax(read_model(model)))
+    (actual,) = run(passed, "main", feeds["x"])
     np.testing.assert_array_equal(actual, unoptimised(model, feeds)[0])
