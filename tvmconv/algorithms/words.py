@@ -54,7 +54,7 @@ def widened_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]
 
 def is_negated(workload: Conv2dWorkload, machine: Machine) -> bool:
     """Whether that copy has the opposite sign, for differences (``negative_dot``)."""
-    return dot_of(workload, machine).steps > 1
+    return dot_of(workload, machine).name == "vpmaddwd"
 
 
 def widened_bytes(workload: Conv2dWorkload, machine: Machine) -> int:
