@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
+from tvmconv.machines.sve import MACHINES as SCALABLE
 from tvmconv.model import CompiledModel
 from tvmconv.program.program import ALIGNMENT, Call, Constant, Operand, Place, Program
 
@@ -111,16 +112,28 @@ class Core:
     ----------
     machine
         What code is compiled for.
-    options
-        Of qemu: which processor it is, and the length of its vectors.
+    processors
+        Options of qemu, by what reports call the processor that they name: code is compiled once
+        and called on each.
     """
 
     machine: Machine
-    options: tuple[str, ...] = ()
+    processors: Mapping[str, tuple[str, ...]]
+
+
+def vectors_of(bits: int) -> tuple[str, str]:
+    """Options of qemu for a program with vectors of one length, which is 512 by default."""
+    return "-cpu", f"max,sve-max-vq={bits // 128},sve-default-vector-length={bits // 8}"
 
 
 # of each, every algorithm, suite and network is tested
-CORES = {"neon": Core(MACHINES["aarch64"].with_cores(2))}
+CORES = {
+    "neon": Core(MACHINES["aarch64"].with_cores(2), {"neon": ()}),
+    "sve": Core(
+        SCALABLE["aarch64+sve"].with_cores(2),
+        {f"sve{bits}": vectors_of(bits) for bits in (128, 256, 512, 2048)},
+    ),
+}
 each_core = pytest.mark.parametrize("core", CORES.values(), ids=CORES)
 
 
@@ -140,10 +153,13 @@ def check_kernels(
             assert_close(kernel, difference, expected)
 
 
-def relative_errors(kernels: Sequence[Kernel], core: Core, folder: Path) -> list[float]:
-    """The largest error of each kernel, by the largest output of float64."""
-    (results,) = run_kernels(kernels, core.machine, folder, core.options)
-    return [float(np.abs(d).max() / (np.abs(e).max() or 1.0)) for d, e in results]
+def relative_errors(
+    kernels: Sequence[Kernel], core: Core, folder: Path
+) -> Iterator[tuple[str, list[float]]]:
+    """The largest error of each kernel, by the largest output of float64, on every processor."""
+    found = run_kernels(kernels, core.machine, folder, *core.processors.values())
+    for name, results in zip(core.processors, found, strict=True):
+        yield name, [float(np.abs(d).max() / (np.abs(e).max() or 1.0)) for d, e in results]
 
 
 def run_kernels(

@@ -30,6 +30,16 @@ def resnet50(
     return _resnet(net, image, width, classes, blocks=(3, 4, 6, 3), bottleneck=True)
 
 
+def resnet18_cifar(
+    *, image: Size = 32, width: float = 1.0, classes: int = 10, batch: int = 1, seed: int = 0
+) -> ModelProto:
+    """ResNet-18 for small images: a 3x3 convolution of stride 1 first, and no pooling there."""
+    net = NetworkBuilder("resnet18_cifar", seed, batch)
+    return _resnet(
+        net, image, width, classes, blocks=(2, 2, 2, 2), bottleneck=False, large_images=False
+    )
+
+
 def _resnet(
     net: NetworkBuilder,
     image: Size,
@@ -37,11 +47,14 @@ def _resnet(
     classes: int,
     blocks: tuple[int, ...],
     bottleneck: bool,
+    large_images: bool = True,
 ) -> ModelProto:
     x = net.input(3, image)
-    x = net.conv("conv1", x, scaled(64, width), 7, stride=2, pads=3, bias=False)
+    kernel, stride = (7, 2) if large_images else (3, 1)
+    x = net.conv("conv1", x, scaled(64, width), kernel, stride=stride, pads=kernel // 2, bias=False)
     x = net.relu("relu", net.batch_norm("bn1", x))
-    x = net.pool("MaxPool", "maxpool", x, 3, 2, 1)
+    if large_images:
+        x = net.pool("MaxPool", "maxpool", x, 3, 2, 1)
     for stage, (channels, count) in enumerate(zip(_STAGE_CHANNELS, blocks, strict=True), start=1):
         for index in range(count):
             stride = 2 if stage > 1 and index == 0 else 1

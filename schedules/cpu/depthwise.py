@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
@@ -103,7 +104,9 @@ def traffic_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
     # a volume's planes are read again for every tap along the depth, mostly from L2
     pixels_in = workload.in_height * workload.in_width * workload.kernel_d
     pixels_out = workload.out_height * workload.out_width
-    moved = (pixels_in + 2 * pixels_out) * 4 * machine.channel_block
+    types = workload.types
+    elements = pixels_in * itemsize(types.data) + 2 * pixels_out * itemsize(types.output)
+    moved = elements * machine.channel_block
     return vectors * moved / (_L2_SHARE * machine.rates.l2) / min(machine.cores, vectors)
 
 

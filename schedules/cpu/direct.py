@@ -5,7 +5,7 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 1. image, cache block of tile rows, group of output blocks, tile row: parallel;
 2. tile column;
 3. input block, plane of a 3-D kernel, kernel row, kernel column, channel of the block: the
-   reduction;
+   reduction; of integers the input block is behind the column;
 4. row, column and output block of the register tile, unrolled; lanes, one vector. Where
    multiply-adds take lanes, the channel of the block is unrolled around them.
 """
@@ -13,6 +13,7 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 from __future__ import annotations
 
 from tvmconv.algorithms.direct import flattened
+from tvmconv.algorithms.words import widened_shape
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
@@ -22,6 +23,7 @@ from tvmconv.costs.register_tile import TileModel
 from tvmconv.costs.tile_knobs import OUT_BLOCKS, prefetch_flag
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile
+from tvmconv.schedules.common.widening import schedule_widening
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_prefetch, mark_taps
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
@@ -84,14 +86,20 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     h_outer, h_tile = schedule.split(h, [None, config.int("oh")])
     x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
     steps, tile = channel_steps(machine, c, (h_tile, x_tile, kb_tile))
+    reduction = (cb, *depth, r, s)
+    if workload.types.is_integer:
+        # LLVM writes out the few words of a block: of taps side by side it would keep the pixels
+        reduction = (*depth, r, s, cb)
     if w.out_height == 1:
         cache, x_outer = _cache_block(schedule, x_outer, config)
         parallel: tuple[LoopRV, ...] = (n, cache, kb_outer)
-        schedule.reorder(*parallel, h_outer, x_outer, cb, *depth, r, s, *steps, *tile, lane)
+        schedule.reorder(*parallel, h_outer, x_outer, *reduction, *steps, *tile, lane)
     else:
         cache, h_outer = _cache_block(schedule, h_outer, config)
         parallel = (n, cache, kb_outer, h_outer)
-        schedule.reorder(*parallel, x_outer, cb, *depth, r, s, *steps, *tile, lane)
+        schedule.reorder(*parallel, x_outer, *reduction, *steps, *tile, lane)
+    if widened_shape(workload, machine):
+        schedule_widening(schedule, workload)
     for taps in depth:
         mark_taps(schedule, taps)
     mark_parallel(schedule, *parallel)
@@ -105,7 +113,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
         inputs=bool(config.int("fetch_input")),
         weights=bool(config.int("fetch_weight")),
     )
-    register_tile(schedule, block, output, at=x_outer, reduction=cb, tile=tile, lane=lane)
+    register_tile(schedule, block, output, at=x_outer, reduction=reduction[0], tile=tile, lane=lane)
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:

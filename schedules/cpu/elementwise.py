@@ -37,6 +37,15 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     return schedule
 
 
+def _shared(extents: list[int], machine: Machine) -> int:
+    """How many of the outer loops become the one that threads share."""
+    if not machine.code.keeps_rows:
+        return len(extents)
+    enough = 4 * machine.cores if machine.cores > 1 else 1
+    counts = range(1, len(extents) + 1)
+    return next((count for count in counts if prod(extents[:count]) >= enough), len(extents))
+
+
 def spatial_block(schedule: Schedule, block: Block, machine: Machine) -> None:
     """Parallel outer loops and a vectorised inner one for a block without reduction."""
     loops, extents = list(block.loops), list(block.extents)
@@ -54,7 +63,8 @@ def spatial_block(schedule: Schedule, block: Block, machine: Machine) -> None:
     outer = loops[:first]
     if prod(extents[:first]) >= 2 * machine.cores or not wide:
         if outer:
-            parallelise(schedule, outer, block.work, machine.cores)
+            shared = _shared(extents[:first], machine)
+            parallelise(schedule, outer[:shared], block.work, machine.cores)
         vectorise(schedule, inner, lanes)
         return
     step = gcd(count, lanes)

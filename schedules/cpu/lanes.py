@@ -96,7 +96,7 @@ def _vector(value: Expr, known: dict[Expr, Index], lane: Expr, lanes: int) -> Ex
     picks: list[int] = []
     for position in range(lanes):
         item = analyzer.simplify(substitute(value, {**known, lane: position}))
-        if isinstance(item, tirx.FloatImm):
+        if isinstance(item, tirx.FloatImm | tirx.IntImm):
             vector: Expr = tirx.Broadcast(item, lanes)
             offset = 0
         elif isinstance(item, ir.TensorLoad) and isinstance(item.indices[4], tirx.IntImm):

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import Block, blocks, has_operator, parallelise, vectorise
-from tvmconv.tvm_api.types import BlockRV, PrimFunc, Schedule
+from tvmconv.tvm_api.types import BlockRV, LoopRV, PrimFunc, Schedule
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
-    """Schedule a softmax over the last, contiguous axis.
+    """Schedule a softmax over the last, contiguous axis, by vectors of fixed length."""
+    return by_vectors(func, machine, lambda extent: _vector_width(extent, machine.lanes))
+
+
+def by_vectors(
+    func: PrimFunc,
+    machine: Machine,
+    width_of: Callable[[int], int],
+    mark: Callable[[Schedule, LoopRV], None] = lambda schedule, vectors: None,
+) -> Schedule | None:
+    """Schedule a softmax over the last axis.
 
     1. Each reduction along the row becomes a vector of partial results and a short combination.
     2. All passes over one row follow each other while it is in the nearest cache.
     3. Rows are shared between the threads, passes are vectorised.
+
+    Parameters
+    ----------
+    func, machine
+        As of a rule.
+    width_of
+        Elements of a vector, which divide those of a row; 0 where there is no such number.
+    mark
+        Called for each loop over the vectors of a row.
     """
     from tvmconv.tvm_api.s_tir import Schedule
 
@@ -25,7 +46,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     outer = last.extents[:depth]
     if depth < 1 or not all(_is_row_pass(block, outer) for block in found):
         return None
-    width = _vector_width(last.extents[-1], machine.lanes)
+    width = width_of(last.extents[-1])
     if not width:
         return None
     passes: list[tuple[BlockRV, bool]] = []
@@ -35,11 +56,11 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
             passes.append((schedule.rfactor(lane, depth), True))
         passes.append((block.rv, False))
     rows = parallelise(schedule, list(last.loops[:depth]), last.work, machine.cores)
-    vectorise(schedule, last.loops[-1], width)
+    _vectors(schedule, last.loops[-1], width, mark)
     for rv, _ in reversed(passes):
         schedule.compute_at(rv, rows, preserve_unit_loops=True)
     for rv, partial in passes:
-        _vectorise_pass(schedule, rv, partial, width)
+        _vectorise_pass(schedule, rv, partial, width, mark)
     return schedule
 
 
@@ -58,7 +79,21 @@ def _is_row_pass(block: Block, outer: tuple[int, ...]) -> bool:
     return same and block.kinds[depth:] in ("", "S", "R")
 
 
-def _vectorise_pass(schedule: Schedule, rv: BlockRV, partial: bool, width: int) -> None:
+def _vectors(
+    schedule: Schedule, loop: LoopRV, width: int, mark: Callable[[Schedule, LoopRV], None]
+) -> None:
+    vectors = vectorise(schedule, loop, width)
+    if vectors is not None:
+        mark(schedule, vectors)
+
+
+def _vectorise_pass(
+    schedule: Schedule,
+    rv: BlockRV,
+    partial: bool,
+    width: int,
+    mark: Callable[[Schedule, LoopRV], None],
+) -> None:
     loops = list(schedule.get_loops(rv))
     if partial:
         # compute_at has put the vector in front: the rows' loop, the vector, the chunks
@@ -67,7 +102,8 @@ def _vectorise_pass(schedule: Schedule, rv: BlockRV, partial: bool, width: int) 
         start = schedule.decompose_reduction(rv, chunks)
         schedule.vectorize(schedule.get_loops(start)[-1])
         schedule.vectorize(lane)
+        mark(schedule, chunks)
         return
     spatial = all(int(axis.iter_type) == 0 for axis in schedule.get(rv).iter_vars)
     if spatial and int(schedule.get(loops[-1]).extent) > 1:
-        vectorise(schedule, loops[-1], width)
+        _vectors(schedule, loops[-1], width, mark)

@@ -1,8 +1,8 @@
 """Depthwise convolution by scalable vectors: some rows of several vectors of pixels.
 
 The four channels of a block are those of a segment in input, weights and output, so that taps are
-plain multiply-adds. Rows of a tile share what they load. Layers with a stride along rows have NEON
-code.
+plain multiply-adds. Rows of a tile share what they load. With a stride along rows pixels are
+gathered, which takes longer than loads of NEON code by estimates: it is the default.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import check_registers
+from tvmconv.costs.segments import gather_cycles
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.threads import band_tiles, row_bands
@@ -24,8 +25,10 @@ from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_segments, ma
 from tvmconv.tvm_api.types import Schedule
 
 _MOST_VECTORS, _MOST_ROWS = 4, 4
-# sums and vectors of default tiles: of more, LLVM spilled some
+# sums and vectors of default tiles: of more, LLVM spilled some; of gathered pixels, rows of kernels
+# up to 3 columns and of wider ones
 _MOST_SUMS, _WIDEST = 4, 2
+_GATHERED_ROWS = (3, 1)
 # masks that stay in the predicates that loads can take
 _PREDICATES = 6
 # multiply-adds of one tile that are written out
@@ -50,24 +53,30 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 
 def _takes(workload: Conv2dWorkload) -> bool:
-    """Whether neighbouring pixels of the output read neighbouring ones of the input."""
-    return workload.stride_w == 1 and workload.types == FLOAT32
+    """Whether values are those of scalable vectors here."""
+    return bool(workload.types == FLOAT32)
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """The cheapest of tiles of whole vectors and of NEON code."""
-    found = [KNOBS.complete(neon.default_config(workload, machine))]
+    return min(offers(workload, machine), key=lambda c: _cost(workload, machine, c))
+
+
+def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+    """The best of scalable code, where a layer has it, and of NEON code."""
+    tiles = []
     for rows, vectors in _tiles(workload, machine):
         bands = _bands(workload, machine, rows)
         tile = Config.of(tile_h=rows, tile_w=1, bands=bands, vectors=vectors)
-        found.append(KNOBS.complete(tile))
+        tiles.append(KNOBS.complete(tile))
+    fixed = KNOBS.complete(neon.default_config(workload, machine))
+    return *sorted(tiles, key=lambda c: _cost(workload, machine, c))[:1], fixed
 
-    def cost(config: Config) -> tuple[float, float]:
-        # where waiting for L2 hides the difference, data may still be in L1
-        cycles = predicted_cycles(workload, machine, config)
-        return cycles, _arithmetic_cycles(workload, machine, config)
 
-    return min(found, key=cost)
+def _cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> tuple[float, float]:
+    """Cycles, and those of arithmetic: where L2 hides the difference, data may still be in L1."""
+    cycles = predicted_cycles(workload, machine, config)
+    return cycles, _arithmetic_cycles(workload, machine, config)
 
 
 def _tiles(workload: Conv2dWorkload, machine: Machine) -> Iterator[tuple[int, int]]:
@@ -79,8 +88,11 @@ def _tiles(workload: Conv2dWorkload, machine: Machine) -> Iterator[tuple[int, in
     last = (w.out_width - 1) + (w.kernel_w - 1) * w.dilation_w - w.pad_left
     masks = w.kernel_w if w.pad_left or last >= w.in_width else 1
     most = min(_WIDEST, _PREDICATES // masks, ceil(w.out_width / machine.segments))
+    sums = _MOST_SUMS
+    if w.stride_w > 1:
+        most, sums = min(most, 1), _GATHERED_ROWS[w.kernel_w > 3]
     for vectors in range(1, most + 1):
-        for rows in range(1, min(_MOST_ROWS, w.out_height, _MOST_SUMS // vectors) + 1):
+        for rows in range(1, min(_MOST_ROWS, w.out_height, sums // vectors) + 1):
             if rows * vectors * w.kernel_h * w.kernel_w <= _UNROLL_LIMIT:
                 yield rows, vectors
 
@@ -93,7 +105,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         return
     tile = f"depthwise {workload}: tile tile_h={config['tile_h']} vectors={vectors}"
     if not _takes(workload):
-        raise ConfigError(f"{tile}: scalable vectors take float32 layers without stride along rows")
+        raise ConfigError(f"{tile}: scalable vectors take float32 layers")
     if not 0 < vectors <= _MOST_VECTORS or config.int("tile_w") != 1:
         raise ConfigError(f"{tile}: vectors may be up to {_MOST_VECTORS}, and tile_w is NEON's, 1")
     check_registers(machine, config.int("tile_h") * vectors + _OPERANDS, tile)
@@ -138,7 +150,12 @@ def _arithmetic_cycles(workload: Conv2dWorkload, machine: Machine, config: Confi
     sums = w.taps * rows * vectors / (machine.rates.multiply_adds * machine.vector.rate)
     # a row that is read for one row of the tile serves its neighbours too
     read = w.kernel_w * (rows + w.kernel_h - 1) * vectors + w.kernel_h * w.kernel_w
-    tile = max(sums, w.kernel_d * read / machine.load_ports) + _TILE_CYCLES
+    loaded = w.kernel_d * read / machine.load_ports
+    if w.stride_w > 1:
+        # pixels are gathered, those of rows that a stride leaves between are not shared
+        rows_read = max((rows - 1) * w.stride_h + w.kernel_h, rows)
+        loaded = w.kernel_d * w.kernel_w * rows_read * vectors * gather_cycles(machine)
+    tile = max(sums, loaded) + _TILE_CYCLES
     tiles = ceil(w.out_width / (vectors * machine.segments)) * ceil(w.out_height / rows)
     blocks = w.out_planes * machine.blocks(w.in_channels)
     return blocks * tiles * tile / min(machine.cores, blocks)

@@ -1,13 +1,13 @@
 """Direct convolution by scalable vectors: NEON's schedule, on several pixels at once.
 
-Loops, outermost first, of layers without stride along the rows:
+Loops, outermost first:
 
 1. image, band of rows, group of output blocks (and the row, where rows cannot be joined): parallel;
 2. pixel: the pass ``Segments`` takes some vectors of them at once;
 3. input block, plane, kernel row, kernel column: the reduction;
 4. channel of the block and output block of the register tile, unrolled; lanes, one segment.
 
-Other layers have NEON code.
+With a stride, pixels of the input are gathered.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import check_registers
+from tvmconv.costs.padding import rows_inside
 from tvmconv.costs.segments import SegmentModel
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
@@ -41,20 +42,24 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 
 def _takes(workload: Conv2dWorkload) -> bool:
-    """Whether neighbouring pixels of the output read neighbouring ones of the input."""
-    return workload.stride_w == 1 and workload.types == FLOAT32
+    """Whether values are those of scalable vectors here."""
+    return bool(workload.types == FLOAT32)
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """The cheaper of the best tiles of :class:`SegmentModel` and of NEON code."""
-    fixed = neon.default_config(workload, machine)
+    found = offers(workload, machine)
+    return min(found, key=lambda config: predicted_cycles(workload, machine, config))
+
+
+def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+    """The best of scalable code, where a layer has it, and of NEON code."""
+    fixed = KNOBS.complete(neon.default_config(workload, machine))
     if not _takes(workload):
-        return fixed
+        return (fixed,)
     oc, vectors, rows = SegmentModel(workload, machine).best()
     scalable = Config.of(oc=oc, oh=1, ow=1, rows=rows, vectors=vectors)
-    scalable = KNOBS.complete(scalable)
-    fixed = KNOBS.complete(fixed)
-    return min((scalable, fixed), key=lambda c: predicted_cycles(workload, machine, c))
+    return KNOBS.complete(scalable), fixed
 
 
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
@@ -65,7 +70,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     oc, vectors, rows = (config.int(name) for name in ("oc", "vectors", "rows"))
     tile = f"tile oc={oc} vectors={vectors} of {workload}"
     if not _takes(workload):
-        raise ConfigError(f"{tile}: scalable vectors take float32 layers without stride along rows")
+        raise ConfigError(f"{tile}: scalable vectors take float32 layers")
     model = SegmentModel(workload, machine)
     if oc < 1 or not 0 < vectors <= model.most_vectors or rows < 0:
         raise ConfigError(
@@ -117,5 +122,8 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
     """The parts of that sum."""
     if not config.int("vectors"):
-        return neon.explain_cost(workload, machine, config)
+        parts: dict[str, float] = dict(neon.explain_cost(workload, machine, config))
+        # rows of joined pixels compute them
+        parts["arithmetic"] *= rows_inside(workload)
+        return parts
     return SegmentModel(workload, machine).parts(config)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from tvmconv.bench.peak import measure_peak
+from tvmconv.bench.dot_peak import dot_runner
+from tvmconv.bench.peak import fma_runner, measure_peak
 from tvmconv.machines.host import native_machine
 
 
@@ -15,3 +16,10 @@ def test_measured_peak_is_a_rate():
         assert value > 0
     assert peak.median_gflops <= peak.gflops
     assert set(peak.to_json()) == {"threads", "gflops", "median_gflops", "read_gbs"}
+
+
+def test_dot_products_of_bytes_are_faster_than_multiply_adds():
+    """By their count of operations: a vector holds as many words as float32."""
+    run, operations = dot_runner(native_machine(), 1)
+    run()
+    assert operations >= 2 * fma_runner(native_machine(), 1)[1]

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tvmconv.bench.cases import CaseInfo, write_layer_case
+from tvmconv.bench.case_files import CaseInfo
+from tvmconv.bench.cases import write_layer_case
 from tvmconv.bench.rounds import Field
 from tvmconv.bench.worker_process import Contender, WorkerError, WorkerProcess
 from tvmconv.core.workload import Conv2dWorkload

@@ -39,6 +39,8 @@ PROBLEMS = (
     "mb1ic3ih13iw12oc10kh3sh2ph1:nchw+bias+relu",
     "mb1g10ic10ih9iw11oc10kh3ph1+bias+add+relu",
     "mb1g6ic6ih9iw8oc6kh5sh2ph2+bias",
+    "mb2ic24ih7iw5oc22kh1+bias+add",
+    "mb1ic16ih9iw8oc8kh3sh2ph1+bias+relu",
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,22 @@ import pytest
 
 import tvmconv
 from examples.networks import mobilenet, resnet
-from tests.emulation import Core, each_core, needs_arm, relative_errors, run_model
+from tests.emulation import (
+    CALL,
+    HOSTILE,
+    Core,
+    each_core,
+    needs_arm,
+    relative_errors,
+    run_model,
+)
 from tests.networks.compare import TOLERANCE, onnxruntime_outputs, random_inputs
+from tests.random_network import random_network
 from tests.strategies import CHANNELS
 from tvmconv.bench import suites
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.epilogue_op import parse_step
+from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import Kernel, make_kernel
@@ -23,9 +34,10 @@ from tvmconv.machines.record import Machine
 from tvmconv.selection.select import select
 from tvmconv.tuning.candidate import error_limit
 
-pytestmark = [pytest.mark.slow, needs_arm]
+pytestmark = [pytest.mark.slow, needs_arm, pytest.mark.timeout(7200)]
 _RANDOM_LAYERS = 500
 _AT_A_TIME = 50
+_RANDOM_NETWORKS, _NETWORKS_AT_A_TIME = 60, 10
 _EPILOGUES = (
     "",
     "bias",
@@ -43,23 +55,46 @@ _CONVOLUTION_SUITES = [name for name in suites.names() if name != "sgemm"]
 
 def check(kernels: list[Kernel], core: Core, folder: Path) -> None:
     """All errors are within those that a kernel may have; lists all that are not."""
-    errors = relative_errors(kernels, core, folder)
-    wrong = [
-        f"{kernel.algorithm} {kernel.workload} {kernel.config}: {error:.3g}"
-        for kernel, error in zip(kernels, errors, strict=True)
-        if not error <= error_limit(kernel)
-    ]
-    print(f"{len(kernels) - len(wrong)} right, {len(wrong)} wrong, worst {max(errors):.3g}")
+    wrong = []
+    for processor, errors in relative_errors(kernels, core, folder):
+        found = [
+            f"{processor}: {kernel.algorithm} {kernel.workload} {kernel.config}: {error:.3g}"
+            for kernel, error in zip(kernels, errors, strict=True)
+            if not error <= error_limit(kernel)
+        ]
+        right = len(kernels) - len(found)
+        print(f"{processor}: {right} right, {len(found)} wrong, worst {max(errors):.3g}")
+        wrong += found
     assert not wrong, "\n".join(wrong)
 
 
 def every_algorithm(workload: Conv2dWorkload, machine: Machine) -> list[Kernel]:
-    """The default kernel of each algorithm that takes a layer."""
-    return [
+    """The default kernel of each algorithm that takes a layer, and scalable ones beside them."""
+    found = [
         make_kernel(workload, machine, name)
         for name in registry.names()
         if registry.algorithm(name).unsupported(workload, machine) is None
     ]
+    return [form for kernel in found for form in (kernel, *scalable_forms(kernel))]
+
+
+def scalable_forms(kernel: Kernel) -> Iterator[Kernel]:
+    """A kernel with the widest tile of scalable vectors, and one of another width."""
+    values = registry.knob_values(kernel.algorithm, kernel.workload, kernel.machine)
+    widths = [value for value in values.get("vectors", ()) if value]
+    # NEON's knobs of the pixels or tiles that vectors take the place of
+    fixed = {knob: 1 for knob in ("oh", "ow", "rt", "tile_w") if knob in kernel.config}
+    made = 0
+    for vectors in reversed(widths):
+        config = kernel.config.replace(**fixed, vectors=vectors)
+        if made == 2 or config == kernel.config:
+            continue
+        try:
+            yield make_kernel(kernel.workload, kernel.machine, kernel.algorithm, config)
+        except ConfigError:
+            # more than the register file holds
+            continue
+        made += 1
 
 
 def random_layers(count: int) -> list[Conv2dWorkload]:
@@ -131,8 +166,38 @@ def test_networks(core: Core, network, tmp_path: Path) -> None:
     model = network()
     inputs = random_inputs(model)
     built = tvmconv.build(model, core.machine, log="none")
-    results = run_model(built, tmp_path, *inputs.values(), options=core.options)
-    for actual, expected in zip(results, onnxruntime_outputs(model, inputs).values(), strict=True):
-        error = np.abs(actual - expected).max() / np.abs(expected).max()
-        print(f"{model.graph.name}: {error:.3g}")
-        assert error <= TOLERANCE
+    references = onnxruntime_outputs(model, inputs).values()
+    for processor, options in core.processors.items():
+        results = run_model(built, tmp_path, *inputs.values(), options=options)
+        for actual, expected in zip(results, references, strict=True):
+            error = np.abs(actual - expected).max() / np.abs(expected).max()
+            print(f"{processor}: {model.graph.name}: {error:.3g}")
+            assert error <= TOLERANCE
+
+
+@each_core
+@pytest.mark.parametrize("part", range(_RANDOM_NETWORKS // _NETWORKS_AT_A_TIME))
+def test_random_networks(core: Core, part: int, tmp_path: Path) -> None:
+    """Right also where memory and registers hold garbage, and tasks come in any order.
+
+    Every caller runs on every processor: the one of garbage checks that no task reads or writes
+    what it should not, with 64, 2, 5 and 1 threads.
+    """
+    first, worst, wrong = part * _NETWORKS_AT_A_TIME, 0.0, []
+    for seed in range(first, first + _NETWORKS_AT_A_TIME):
+        model = random_network(seed)
+        inputs = random_inputs(model, seed)
+        built = tvmconv.build(model, core.machine, log="none")
+        references = list(onnxruntime_outputs(model, inputs).values())
+        for processor, options in core.processors.items():
+            for caller in (CALL, HOSTILE):
+                found = run_model(built, tmp_path, *inputs.values(), options=options, caller=caller)
+                errors = [
+                    float(np.abs(actual - expected).max() / np.abs(expected).max())
+                    for actual, expected in zip(found, references, strict=True)
+                ]
+                worst = max(worst, *errors)
+                if not max(errors) <= TOLERANCE:
+                    wrong.append(f"network {seed}, {processor}, {caller.stem}: {max(errors):.3g}")
+    print(f"networks {first} to {seed}: {len(wrong)} wrong, worst {worst:.3g}")
+    assert not wrong, "\n".join(wrong)

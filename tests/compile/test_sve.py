@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import tvmconv
 from tests.compile.test_arm import expected, taken
-from tests.emulation import CALL, HOSTILE, check_kernels, needs_arm, run_model
+from tests.emulation import CALL, HOSTILE, check_kernels, needs_arm, run_model, vectors_of
 from tests.kernels import dense
 from tests.small_network import mixed_network, small_network
 from tests.strategies import conv2d_workloads
@@ -40,6 +40,12 @@ DIRECT = (
     "ic9ih7oc30kh1+silu",
     "ic8ih6oc8kh3dh1ph2+hardswish",
     "ic7ih14oc13kh2ph1+add",
+    # pixels that lie apart: all rows joined; padding on both sides of rows
+    "mb2ic8ih14oc24kh3sh2ph1+bias+relu",
+    "ic12ih9iw13oc24kh1sh2+add",
+    "ic5ih11iw17oc36kh5sh1sw3ph2+bias",
+    "g2ic12ih10iw7oc24kh3sh2sw1ph1+silu",
+    "ic8ih13oc24kh3sh3dh1ph2",
 )
 
 # rows that leave part of a tile, rows shorter than a vector; taps that reach far outside
@@ -49,18 +55,22 @@ DEPTHWISE = (
     "g4ic4ih6iw19oc4kh3dh1ph2+silu",
     "g12ic12ih11iw8oc12kh3sh2sw1ph1+bias",
 )
-
-
-def emulated(bits: int) -> tuple[str, str]:
-    """Options of qemu for a program with vectors of one length, which is 512 by default."""
-    return "-cpu", f"max,sve-max-vq={bits // 128},sve-default-vector-length={bits // 8}"
+# panels that end inside of vectors, and images inside of panels; tiles with blocks to spare
+PANELS = {
+    "mb2ic8ih14oc24kh3sh2ph1+bias+relu": {"oc": 4, "mr": 25, "mc": 1, "vectors": 2},
+    "ic12ih9iw13oc40kh3ph1+add": {"oc": 10, "mr": 48, "mc": 0, "vectors": 2},
+    "g2ic12ih10iw7oc24kh5sh1sw2ph2+silu": {"oc": 3, "mr": 20, "mc": 1, "vectors": 3},
+    "ic7ih7oc13kh1+sigmoid": {"oc": 4, "mr": 24, "mc": 3, "vectors": 5},
+}
+# by default NEON code
+GATHERED = ("g8ic8ih13iw17oc8kh3sh2ph1+bias+relu", "g4ic4ih9iw11oc4kh5sh2sw3ph2")
 
 
 @needs_arm
 def test_fixed_length_is_right_at_that_length_and_refused_at_others(tmp_path: Path) -> None:
     kernels = [make_kernel(taken(name, A64FX)[0], A64FX, name) for name in ("direct", "depthwise")]
     with pytest.raises(ArtifactError, match=r"have 1024 bits, .* a64fx with .* 512 bits"):
-        check_kernels(kernels, A64FX, tmp_path, emulated(512), emulated(1024))
+        check_kernels(kernels, A64FX, tmp_path, vectors_of(512), vectors_of(1024))
 
 
 @needs_arm
@@ -75,7 +85,7 @@ def test_without_scalable_vectors_it_is_refused(tmp_path: Path) -> None:
 def test_every_algorithm_at_fixed_length(tmp_path: Path) -> None:
     names = registry.names()
     kernels = [make_kernel(w, A64FX, name) for name in names for w in taken(name, A64FX)[:3]]
-    check_kernels(kernels, A64FX, tmp_path, emulated(512))
+    check_kernels(kernels, A64FX, tmp_path, vectors_of(512))
 
 
 @needs_arm
@@ -83,8 +93,16 @@ def test_convolutions_at_every_vector_length(tmp_path: Path) -> None:
     kernels = [make_kernel(Conv2dWorkload.parse(text), SCALABLE, "direct") for text in DIRECT]
     kernels.append(make_kernel(Conv2dWorkload.parse("ic8ih9oc16kh3ph1"), SCALABLE, "winograd"))
     kernels += [make_kernel(Conv2dWorkload.parse(t), SCALABLE, "depthwise") for t in DEPTHWISE]
+    tiles = ({"tile_h": 3, "vectors": 1}, {"tile_h": 1, "vectors": 2})
+    for text in GATHERED:
+        kernel = make_kernel(Conv2dWorkload.parse(text), SCALABLE, "depthwise")
+        configs = (kernel.config.replace(tile_w=1, **tile) for tile in tiles)
+        kernels += [replace(kernel, config=config) for config in configs]
+    for text, knobs in PANELS.items():
+        config = Config.of(kc=0, **knobs)
+        kernels.append(make_kernel(Conv2dWorkload.parse(text), SCALABLE, "im2col", config))
     assert all(kernel.config["vectors"] for kernel in kernels)
-    check_kernels(kernels, SCALABLE, tmp_path, *map(emulated, LENGTHS))
+    check_kernels(kernels, SCALABLE, tmp_path, *map(vectors_of, LENGTHS))
 
 
 @needs_arm
@@ -96,7 +114,7 @@ def test_one_file_for_every_vector_length(network: Any, tmp_path: Path) -> None:
     model = tvmconv.build(onnx_model, "aarch64+sve", threads=2, log="none")
     callers = (*((bits, CALL) for bits in LENGTHS), (256, HOSTILE), (1024, HOSTILE))
     for bits, caller in callers:
-        (actual,) = run_model(model, tmp_path, x, options=emulated(bits), caller=caller)
+        (actual,) = run_model(model, tmp_path, x, options=vectors_of(bits), caller=caller)
         np.testing.assert_allclose(actual, expected(onnx_model, x), atol=1e-6)
 
 
@@ -108,7 +126,12 @@ def test_tasks_keep_to_their_own_pixels(tmp_path: Path) -> None:
     bands = Config.of(oc=2, oh=1, ow=1, rows=1, vectors=2)
     kernels.append(make_kernel(kernels[0].workload, SCALABLE, "direct", bands))
     kernels.append(make_kernel(Conv2dWorkload.parse("ic8ih9oc16kh3ph1"), SCALABLE, "winograd"))
-    check_kernels(kernels, SCALABLE, tmp_path, *map(emulated, (256, 2048)), caller=HOSTILE)
+    for text in ("mb2ic8ih14oc24kh3sh2ph1+bias+relu", "ic12ih9iw13oc24kh1sh2+add"):
+        workload = Conv2dWorkload.parse(text)
+        kernels.append(make_kernel(workload, SCALABLE, "direct"))
+        panels = Config.of(oc=4, mr=13, mc=0, kc=0, vectors=2)
+        kernels.append(make_kernel(workload, SCALABLE, "im2col", panels))
+    check_kernels(kernels, SCALABLE, tmp_path, *map(vectors_of, (256, 2048)), caller=HOSTILE)
 
 
 @needs_arm
@@ -122,7 +145,7 @@ def test_every_algorithm_at_every_vector_length(caller: Path, tmp_path: Path) ->
         for w in taken(name, SCALABLE)[:3]
         for config in (registry.offers(name, w, SCALABLE) or (None,))
     ]
-    check_kernels(kernels, SCALABLE, tmp_path, *map(emulated, LENGTHS), caller=caller)
+    check_kernels(kernels, SCALABLE, tmp_path, *map(vectors_of, LENGTHS), caller=caller)
 
 
 @needs_arm
@@ -138,4 +161,4 @@ def test_any_layer_at_every_vector_length(workload: Conv2dWorkload, oc: int) -> 
     oc = min(oc, SCALABLE.blocks(workload.out_channels))
     other = replace(kernel, config=kernel.config.replace(oc=oc, vectors=3))
     with tempfile.TemporaryDirectory() as folder:
-        check_kernels([kernel, other], SCALABLE, Path(folder), *map(emulated, LENGTHS))
+        check_kernels([kernel, other], SCALABLE, Path(folder), *map(vectors_of, LENGTHS))

@@ -66,6 +66,14 @@ def test_hosts_are_known_by_their_processor(machine, mcpu, model):
     assert core_of(replace(machine, name="native", mcpu=mcpu)).model == model
 
 
+def test_the_peak_is_that_of_the_longer_vectors():
+    peaks = {"ftengine": 4, "neoverse-v1+sve": 4, "neoverse-n2+sve": 2, "a64fx": 2}
+    for name, peak in peaks.items():
+        assert core_of(SCALABLE[name]).peak == peak
+    # NEON code of the same core is held to its own
+    assert core_of(SCALABLE["ftengine"]).multiply_adds == 2
+
+
 def test_nearly_all_is_simulated():
     heavy, light = Stretch(("a",) * 10, 10**6), Stretch(("b",), 3)
     assert most([light, heavy]) == [heavy]

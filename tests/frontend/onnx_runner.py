@@ -47,13 +47,20 @@ def run(
     return build(read_model(model, **options), feeds)
 
 
-def run_reference(model: onnx.ModelProto, feeds: Arrays) -> list[np.ndarray]:
-    """Outputs according to onnxruntime."""
+def run_reference(
+    model: onnx.ModelProto, feeds: Arrays, *, optimised: bool = True
+) -> list[np.ndarray]:
+    """Outputs according to onnxruntime.
+
+    8-bit models want ``optimised=False``: its kernels for them saturate 16-bit sums.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )

@@ -14,10 +14,12 @@ from tests.frontend.node_cases import cases_by_module
 from tests.frontend.onnx_runner import freeze, make_model, noise, run_reference
 from tvmconv.core.errors import ModelError
 from tvmconv.frontend import read_model
-from tvmconv.frontend.operators import IMPORTED
+from tvmconv.frontend.operators import EXPANDED, IMPORTED
 
 # computed with the model even where their operands are constants
-WITH_THE_MODEL = {"AveragePool", "LRN", "LpPool", "MaxPool", "Upsample"}
+WITH_THE_MODEL = EXPANDED | {
+    "AveragePool", "DequantizeLinear", "LRN", "LpPool", "MaxPool", "Upsample"
+}  # fmt: skip
 
 
 def node_cases() -> list[Any]:

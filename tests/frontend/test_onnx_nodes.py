@@ -10,13 +10,14 @@ import pytest
 from onnx import numpy_helper
 
 from tests.frontend.node_cases import cases_by_module
-from tests.frontend.onnx_runner import Build, freeze, run, tvm_pipeline
+from tests.frontend.onnx_runner import Build, freeze, run, tvm_pipeline, whole_build
 from tvmconv.core.errors import ModelError
 
 # operators whose further inputs are data; all other further inputs are parameters
 DATA_OPERATORS = {
     "Add", "And", "Concat", "Div", "Equal", "Gather", "Greater", "GreaterOrEqual", "Less",
-    "LessOrEqual", "MatMul", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Where",
+    "LessOrEqual", "MatMul", "MatMulInteger", "Max", "Mean", "Min", "Mod",
+    "Mul", "Or", "Pow", "Sub", "Sum", "Where",
     "Xor",
 }  # fmt: skip
 # modules of cases that run by default; the rest are marked slow
@@ -40,6 +41,11 @@ OTHERS = (
     "sinh", "size", "softplus", "softsign", "sqrt", "sub", "sum", "swish", "tan", "thresholdedrelu",
     "tile", "topk", "trilu", "where", "xor",
 )  # fmt: skip
+# of 8-bit models
+QUANTISED = (
+    "convinteger", "dequantizelinear", "dynamicquantizelinear", "matmulinteger", "qlinearconv",
+    "qlinearmatmul", "quantizelinear",
+)  # fmt: skip
 # operators that the reader removes, so that no converter knows them
 FOLDED = {"Constant", "ConstantOfShape", "Dropout", "Shape", "Size"}
 # what is refused, and a word of the reason
@@ -54,6 +60,11 @@ REFUSED = {
     "FLOAT4": "element type",
     "INT4": "element type",
     "INT2": "element type",
+    "int2": "element type",
+    "int4": "element type",
+    "e4m3": "element type",
+    "e5m2": "element type",
+    "float4": "element type",
     "e8m0": "element type",
     "float8": "element type",
     "string": "element type",
@@ -73,11 +84,13 @@ REFUSED = {
 def cases_of(module: str) -> list[Any]:
     """Cases of one module of onnx's collection."""
     from tvmconv.frontend.convert import CONVERTERS
+    from tvmconv.frontend.operators import EXPANDED
 
+    known = set(CONVERTERS) | FOLDED | EXPANDED
     return [
         case
         for case in cases_by_module()[module]
-        if all(n.op_type in CONVERTERS or n.op_type in FOLDED for n in case.model.graph.node)
+        if all(n.op_type in known for n in case.model.graph.node)
         # the same operators again, spelled out; and training
         and "expanded" not in case.name
         and "training" not in case.name
@@ -88,12 +101,24 @@ def cases_of(module: str) -> list[Any]:
     "module", [*CORE, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
 )
 def test_cases_agree_with_their_expected_outputs(module: str) -> None:
+    check_module(module, tvm_pipeline)
+
+
+@pytest.mark.filterwarnings("ignore:.*16 bits")
+@pytest.mark.parametrize("build", [tvm_pipeline, whole_build])
+@pytest.mark.parametrize("module", QUANTISED)
+def test_quantised_cases_agree_with_their_expected_outputs(module: str, build: Build) -> None:
+    check_module(module, build)
+
+
+def check_module(module: str, build: Build) -> None:
+    """Every case of a module comes out as expected, or is refused for a known reason."""
     cases = cases_of(module)
     assert cases
     failures = {}
     for case in cases:
         try:
-            check_case(case)
+            check_case(case, build)
         except Exception as error:
             failures[case.name] = " ".join(str(error).split())
     assert failures == {}

@@ -181,3 +181,11 @@ def test_native_on_arm(monkeypatch: pytest.MonkeyPatch) -> None:
     found = native_machine("neoverse-n1")
     assert (found.name, found.mcpu) == ("native", "neoverse-n1")
     assert found.fma_units == 2
+
+
+def test_one_thread_has_the_whole_of_a_shared_l2() -> None:
+    machine = MACHINES["cortex-a72"]
+    assert [machine.with_cores(n).l2_bytes >> 10 for n in (1, 2, 4, 8)] == [1024, 512, 256, 256]
+    assert machine.with_cores(4).with_cores(1) == machine
+    own = MACHINES["neoverse-n1"]
+    assert own.with_cores(4).l2_bytes == own.l2_bytes

@@ -94,7 +94,7 @@ def test_native_takes_scalable_vectors_where_they_are_longer(
     monkeypatch.setattr(host, "host_vector_bits", lambda: bits)
     monkeypatch.setattr(host, "_host_caches", dict)
     found = native_machine(mcpu)
-    assert replace(found, name=name, cores=1) == MACHINES[name]
+    assert replace(found.with_cores(1), name=name) == MACHINES[name]
 
 
 def test_code_of_one_length_is_refused_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,9 +72,16 @@ def run(expression: Any, *arrays: np.ndarray, machine: Machine) -> np.ndarray:
 
 
 def onnx_node(
-    op: str, operands: list[np.ndarray | None], opset: int = 19, **attrs: Any
+    op: str,
+    operands: list[np.ndarray | None],
+    opset: int = 19,
+    result: str = "float32",
+    **attrs: Any,
 ) -> np.ndarray:
-    """First output of one ONNX node in onnxruntime; None leaves an optional input out."""
+    """First output of one ONNX node in onnxruntime; None leaves an optional input out.
+
+    ``result`` is its type.
+    """
     slots = ["" if a is None else f"x{i}" for i, a in enumerate(operands)]
     names = [name for name in slots if name]
     arrays = [a for a in operands if a is not None]
@@ -82,7 +89,8 @@ def onnx_node(
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
         for name, a in zip(names, arrays, strict=True)
     ]
-    output = helper.make_tensor_value_info("y", 1, None)
+    code = helper.np_dtype_to_tensor_dtype(np.dtype(result))
+    output = helper.make_tensor_value_info("y", code, None)
     graph = helper.make_graph([helper.make_node(op, slots, ["y"], **attrs)], "g", inputs, [output])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
     options = onnxruntime.SessionOptions()

@@ -51,6 +51,7 @@ PROBLEMS = (
     "mb1ic5ih12iw14oc9kh5ph2+bias",
     "mb1g10ic10ih9iw11oc10kh3ph1+bias+add+relu",
     "mb1g6ic6ih9iw8oc6kh5sh2ph2+bias",
+    "mb2ic24ih7iw5oc22kh1+bias+add",
 )
 TAKEN = [
     (name, text)

@@ -14,6 +14,7 @@ from tvmconv.bench.integers import IntegerOperands, exact_output, random_integer
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.arguments import constant_arguments
 from tvmconv.kernels.kernel import Kernel, make_kernel
+from tvmconv.machines.dot import dot_of_bytes
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.tir.pipeline import compile_function
@@ -38,6 +39,15 @@ LAYERS = [
     "g4ic64ih8oc40kh3ph1:u8s8s32u8:zpdata+bias",
     "ic18ih7oc33kh3pt1pl0pb2pr1:u8s16s32u8:zpdata+bias",
     "ic32ih8oc32kh1:u8s8s32f32+bias+relu",
+    "ic20id4ih6oc16kd3kh3pd1ph1:u8s8s32u8:zpdata+bias",
+]
+DEPTHWISE = [
+    "g20ic20ih9oc20kh3ph1:u8s8s32u8+bias",
+    "g32ic32ih9oc32kh3ph1:u8s8s32u8:zpdata+bias",
+    "mb2g16ic16ih10oc16kh5sh2ph2:u8s8s32u8+bias",
+    "g16ic16ih11oc16kh4pt2pl1pb1pr2dh1:u8s8s32u8:zpdata+bias",
+    "g16ic16ih7oc16kh3ph1:u8s16s32u8:zpdata+bias",
+    f"g16ic16ih6oc16kh2{SUMS}",
 ]
 
 
@@ -85,6 +95,14 @@ def test_direct_convolution_is_exact(text: str, machine: Machine):
 
 
 @each_machine
+@pytest.mark.parametrize("text", DEPTHWISE)
+def test_depthwise_convolution_is_exact(text: str, machine: Machine):
+    actual, expected = outputs(make_kernel(Conv2dWorkload.parse(text), machine, "depthwise"))
+    np.testing.assert_array_equal(actual, expected)
+    assert len(np.unique(expected)) > 50
+
+
+@each_machine
 @pytest.mark.parametrize("steps", ["+quantise+add", "+add", "+quantise+hardswish", "+silu"])
 def test_steps_behind_the_sums_round_as_the_model_does(steps: str, machine: Machine):
     """But for halves: a multiply-add rounds once where numpy rounds twice."""
@@ -107,3 +125,18 @@ def test_main_loops_multiply_by_words(machine: Machine, instruction: str):
     register = REGISTER[machine.vector.bits]
     assert len(re.findall(rf"{instruction}.*{register}\d+\n", assembly)) > 50
     assert not re.search(r"vpmulld|vpmuludq", assembly)
+
+
+@pytest.mark.parametrize("machine", [V3, ICELAKE], ids=lambda machine: machine.mcpu)
+@pytest.mark.parametrize("text", ["ic64ih14oc64kh3ph1", "ic64ih14oc64kh1"])
+def test_sums_stay_in_registers(text: str, machine: Machine):
+    """LLVM spills them where it adds products first, or keeps pixels between taps."""
+    workload = Conv2dWorkload.parse(f"{text}:u8s8s32u8+bias")
+    assembly = compile_function(make_kernel(workload, machine, "direct").prim_func(), machine)
+    lines = assembly.inspect_source().splitlines()
+    instruction = dot_of_bytes(machine).name
+    products = [i for i, line in enumerate(lines) if instruction in line]
+    near = {j for i in products for j in range(i - 2, i + 3)}
+    stored = [j for j in near if re.search(r"vmov\w+\s+%[yz]mm\d+, .*%rsp", lines[j])]
+    # around the loops there are a few
+    assert len(stored) <= len(products) // 50

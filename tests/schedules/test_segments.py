@@ -7,7 +7,13 @@ import re
 import pytest
 
 from tests.kernels import compile_kernel
-from tests.schedules.test_by_lane import hot_loop, matching
+from tests.schedules.test_by_lane import (
+    generated_assembly,
+    hot_loop,
+    inner_loops,
+    matching,
+    most_sums,
+)
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.segments import SegmentModel
@@ -17,9 +23,11 @@ from tvmconv.machines.presets import MACHINES
 
 CORES = [MACHINES[name] for name in ("aarch64+sve", "neoverse-v1+sve", "ftengine")]
 LAYERS = ["ic64ih56oc64kh3ph1", "ic256ih14oc1024kh1", "ic512ih7oc512kh3ph1+bias+add+relu"]
-_LANE = re.compile(r"\s*fmla\s+z\d+\.s, z\d+\.s, z[0-7]\.s\[[0-3]\]")
-_PLAIN = re.compile(r"\s*fm(?:la|ad)\s+z\d+\.s, p\d/m, z\d+\.s, z\d+\.s")
-_SPILL = re.compile(r"\s*(?:str|ldr)\s+z\d+, \[")
+LANE = re.compile(r"\s*fmla\s+z\d+\.s, z\d+\.s, z[0-7]\.s\[[0-3]\]")
+PLAIN = re.compile(r"\s*fm(?:la|ad)\s+z\d+\.s, p\d/m, z\d+\.s, z\d+\.s")
+GATHER = re.compile(r"\s*ld1d\s+\{ z\d+\.d \}, p\d/z, \[x\d+, z\d+\.d, lsl #3\]")
+STORE = re.compile(r"\s*st1w\s+\{ z\d+\.s \}")
+SPILL = re.compile(r"\s*(?:str|ldr)\s+z\d+, \[")
 
 
 @pytest.mark.parametrize("core", CORES, ids=lambda core: core.name)
@@ -31,13 +39,13 @@ def test_direct_multiplies_by_lanes_of_segments_without_spills(core, layer):
     config = registry.default_config("direct", workload, core)
     config = config.replace(oc=oc, oh=1, ow=1, rows=rows, vectors=vectors)
     kernel = make_kernel(workload, core, "direct", config)
-    body = hot_loop(kernel, _LANE)
-    sums = matching(_LANE, body)
+    body = hot_loop(kernel, LANE)
+    sums = matching(LANE, body)
     tile = kernel.config.int("oc") * kernel.config.int("vectors")
     taps = kernel.workload.kernel_w
     assert len(sums) == 4 * taps * tile
     assert tile >= core.minimum_accumulators
-    assert not matching(_SPILL, body)
+    assert not matching(SPILL, body)
     assert len(sums) >= 0.55 * len(body)
 
 
@@ -46,17 +54,22 @@ def test_direct_multiplies_by_lanes_of_segments_without_spills(core, layer):
 def test_depthwise_multiplies_whole_segments_without_spills(core, layer):
     kernel = make_kernel(Conv2dWorkload.parse(layer), core, "depthwise")
     tile = kernel.config.int("tile_h") * kernel.config.int("vectors")
-    body = hot_loop(kernel, _PLAIN)
-    assert len(matching(_PLAIN, body)) == kernel.workload.taps * tile
-    assert not matching(_SPILL, body)
+    body = hot_loop(kernel, PLAIN)
+    assert len(matching(PLAIN, body)) == kernel.workload.taps * tile
+    assert not matching(SPILL, body)
 
 
-def test_depthwise_layers_with_a_stride_along_rows_have_neon_code():
+def test_depthwise_layers_with_a_stride_gather_pixels():
+    """NEON's loads take as long, by estimates: the form is a knob's."""
     workload = Conv2dWorkload.parse("g8ic8ih14oc8kh3sh2ph1")
     config = registry.default_config("depthwise", workload, CORES[0])
     assert config["vectors"] == 0
-    with pytest.raises(ConfigError, match="without stride"):
-        make_kernel(workload, CORES[0], "depthwise", config.replace(tile_w=1, vectors=2))
+    config = config.replace(tile_h=3, tile_w=1, vectors=1)
+    body = hot_loop(make_kernel(workload, CORES[0], "depthwise", config), PLAIN)
+    # seven rows of three columns; rows that two outputs read are gathered once
+    assert len(matching(GATHER, body)) == 21
+    assert len(matching(PLAIN, body)) == 27
+    assert not matching(SPILL, body)
 
 
 def test_the_products_of_winograd_are_the_same_loop():
@@ -64,27 +77,49 @@ def test_the_products_of_winograd_are_the_same_loop():
     assert kernel.config["vectors"]
     text = str(compile_kernel(kernel).inspect_source("s"))
     tile = kernel.config.int("kr") * kernel.config.int("vectors")
-    assert len(matching(_LANE, text.splitlines())) >= 4 * tile
+    assert len(matching(LANE, text.splitlines())) >= 4 * tile
 
 
-def test_without_stride_rows_are_joined_where_they_are_as_long_as_before():
+def test_rows_are_joined_where_they_are_as_long_as_before_or_gathered():
     rows = {
         "ic8ih7oc8kh3ph1": 1,
         "ic8ih7oc8kh1": 1,
         "ic8ih7oc8kh3": 5,
         "ic8ih9oc8kh5ph2": 1,
+        # gathered
+        "ic8ih9oc8kh3sh2": 1,
     }
     for text, runs in rows.items():
         assert SegmentModel(Conv2dWorkload.parse(text), CORES[0]).rows == runs
 
 
-@pytest.mark.parametrize("text", ["ic16ih14oc16kh3sh2ph1", "ic16ih14oc16kh1sh2"])
-def test_layers_with_a_stride_have_neon_code(text):
-    workload = Conv2dWorkload.parse(text)
-    config = registry.default_config("direct", workload, CORES[0])
-    assert config["vectors"] == 0
-    with pytest.raises(ConfigError, match="without stride"):
-        make_kernel(workload, CORES[0], "direct", config.replace(oh=1, ow=1, vectors=2))
+@pytest.mark.parametrize("core", CORES, ids=lambda core: core.name)
+@pytest.mark.parametrize("layer", ["ic128ih56oc128kh3sh2ph1", "ic256ih56oc512kh1sh2+bias+relu"])
+def test_layers_with_a_stride_gather_each_vector_once(core, layer):
+    kernel = make_kernel(Conv2dWorkload.parse(layer), core, "direct")
+    body = hot_loop(kernel, LANE)
+    taps, vectors = kernel.workload.kernel_w, kernel.config.int("vectors")
+    assert len(matching(GATHER, body)) == taps * vectors
+    assert len(matching(LANE, body)) == 4 * taps * vectors * kernel.config.int("oc")
+    assert not matching(SPILL, body)
+
+
+@pytest.mark.parametrize("core", CORES, ids=lambda core: core.name)
+@pytest.mark.parametrize("layer", ["ic128ih56oc128kh3sh2ph1", "ic256ih14oc1024kh1"])
+def test_panels_are_packed_and_multiplied_by_vectors(core, layer):
+    workload = Conv2dWorkload.parse(layer)
+    default = registry.default_config("im2col", workload, core)
+    # beside the default FTEngine's tiles of 2VL by 8 and by 10
+    configs = [default.replace(oc=oc, mr=48, mc=0, vectors=2) for oc in (8, 10)]
+    for config in [default, *configs] if default["vectors"] else configs:
+        assembly = generated_assembly(make_kernel(workload, core, "im2col", config))
+        body = most_sums(assembly, LANE)
+        assert len(matching(LANE, body)) == 4 * config.int("oc") * config.int("vectors")
+        assert not matching(GATHER, body)
+        assert not matching(SPILL, body)
+        packing = [loop for loop in inner_loops(assembly) if matching(STORE, loop)]
+        gathering = any(matching(GATHER, loop) for loop in packing)
+        assert packing and gathering == (workload.stride_w > 1)
 
 
 @pytest.mark.parametrize("knobs", [{"oc": 8, "vectors": 4}, {"vectors": 5}, {"ow": 2}], ids=str)

@@ -11,8 +11,8 @@ import pytest
 import tvm
 from tvm import te, tirx
 
-from tests.compile.test_sve import LENGTHS, SCALABLE, emulated
-from tests.emulation import needs_arm, run_functions
+from tests.compile.test_sve import LENGTHS, SCALABLE
+from tests.emulation import needs_arm, run_functions, vectors_of
 from tvmconv.kernels.rules import schedule_function
 from tvmconv.tir.pipeline import compile_function
 
@@ -71,6 +71,8 @@ def test_every_function_at_every_vector_length(tmp_path: Path) -> None:
             functions.append(scheduled(name, shape))
             operands.append([*given, np.full(shape, np.nan, "float32")])
             expected.append(reference(*(a.astype("float64") for a in given)))
-    for results in run_functions(functions, operands, SCALABLE, tmp_path, *map(emulated, LENGTHS)):
+    for results in run_functions(
+        functions, operands, SCALABLE, tmp_path, *map(vectors_of, LENGTHS)
+    ):
         for actual, exact in zip(results, expected, strict=True):
             np.testing.assert_allclose(actual, exact, rtol=1e-6, atol=1e-6)

@@ -12,10 +12,12 @@ from tvmconv.core.decision import CAUSES, Decision
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.machines.sve import MACHINES as SCALABLE
 from tvmconv.machines.x86 import MACHINES
 from tvmconv.selection.policy import check_algorithms, make_policy
 from tvmconv.selection.select import candidates, select
 
+SVE = SCALABLE["aarch64+sve"]
 AVX512, AVX2 = MACHINES["x86-64-v4"], MACHINES["x86-64-v3"]
 STRIDED = Conv2dWorkload.parse("mb1ic64ih14oc64kh3ph1sh2+bias+relu")
 DENSE = Conv2dWorkload.parse("mb1ic64ih56oc64kh3ph1+bias+relu")
@@ -220,3 +222,30 @@ def test_a_candidate_of_an_earlier_version_can_be_asked_for():
         return replace(direct, config=Config.of(**knobs))
 
     assert choose(overrides=pick).chosen.config["fetch_weight"] == 0
+
+
+def test_reasons_say_which_vectors_a_layer_has_and_what_the_others_would_take():
+    scalable = select(DENSE, SVE, policy=make_policy(["direct"]))
+    assert scalable.chosen.config["vectors"]
+    (fixed,) = (o for o in scalable.rejected if o.algorithm == "direct")
+    assert not fixed.config["vectors"]
+    ratio = f"{fixed.cycles / scalable.chosen.cycles:.2f}"
+    assert f"; SVE code: NEON code is predicted to take {ratio} times as long (direct with" in (
+        scalable.reason
+    )
+    # the other way round where vectors are NEON's length and rows of seven fill none
+    small = Conv2dWorkload.parse("mb1ic64ih7oc64kh3ph1")
+    neon = select(small, SCALABLE["neoverse-v2+sve"], policy=make_policy(["direct"]))
+    assert not neon.chosen.config["vectors"]
+    assert "; NEON code: SVE code is predicted to take 1." in neon.reason
+    first = select(FIRST, SVE)
+    assert first.reason.endswith("; NEON code: no algorithm has SVE code for it")
+    assert "SVE" not in select(DENSE, AVX512).reason
+
+
+def test_tiles_of_few_blocks_are_not_taken_where_a_layer_has_more():
+    """LLVM moves vectors between registers there."""
+    for problem in ("mb1ic128ih28oc128kh3ph1", "mb1ic128ih112oc128kh3ph1"):
+        chosen = select(Conv2dWorkload.parse(problem), SCALABLE["neoverse-v1+sve"]).chosen
+        assert chosen.algorithm == "winograd"
+        assert chosen.config.int("kr") >= 4

@@ -9,8 +9,8 @@ from tvm.script import tirx as T
 
 from tests.kernels import nodes
 from tests.tir.rewrites import check, check_same
-from tvmconv.tir.by_lane import LANES, ByLane, marked_lanes
-from tvmconv.tir.rewrite import transformed
+from tvmconv.tir.by_lane import LANES, ByLane
+from tvmconv.tir.rewrite import marked, transformed
 
 
 def test_the_channels_of_a_pixel_are_lanes_of_one_vector():
@@ -32,7 +32,7 @@ def test_the_channels_of_a_pixel_are_lanes_of_one_vector():
             )
             y[T.Ramp(0, 1, 4)] = T.Shuffle([x[T.Ramp(0, 1, 4)]], [2, 2, 2, 2]) * y[T.Ramp(0, 1, 4)]
 
-    check(ByLane(), marked_lanes(before, 4), marked_lanes(expected, 4))
+    check(ByLane(), marked(before, {LANES: 4}), marked(expected, {LANES: 4}))
     # only machines whose multiply-adds take lanes ask for it
     check_same(ByLane(), before)
 
@@ -43,7 +43,7 @@ def _spread(extent=40, dtype="float32", stride=4, offset=1, lanes=4):
         for i in range(8):
             y[T.Ramp(0, 1, lanes)] = T.Broadcast(x[i * stride + offset], lanes)
 
-    return marked_lanes(spread, 4)
+    return marked(spread, {LANES: 4})
 
 
 @pytest.mark.parametrize(
@@ -65,5 +65,5 @@ def test_other_scalars_are_read_by_themselves(other):
 
 def test_every_function_of_a_module_is_marked():
     module = tvm.IRModule({"one": _spread(), "two": _spread(stride=8)})
-    marked = marked_lanes(module, 8)
-    assert [int(func.attrs[LANES]) for func in marked.functions.values()] == [8, 8]
+    both = marked(module, {LANES: 8})
+    assert [int(func.attrs[LANES]) for func in both.functions.values()] == [8, 8]

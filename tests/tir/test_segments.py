@@ -15,10 +15,10 @@ PIXELS = 10
 
 
 def assembly(apart: int) -> str:
-    """Twice the input plus one weight, of pixels so many blocks apart in the input."""
-    x = te.placeholder((PIXELS * apart, 4), name="x")
+    """Twice the input plus one weight, of pixels so many values apart in the input."""
+    x = te.placeholder((PIXELS * apart,), name="x")
     w = te.placeholder((1, 4), name="w")
-    y = te.compute((PIXELS, 4), lambda p, c: x[p * apart, c] * 2.0 + w[0, c], name="y")
+    y = te.compute((PIXELS, 4), lambda p, c: x[p * apart + c] * 2.0 + w[0, c], name="y")
     schedule = tvm.s_tir.Schedule(te.create_prim_func([x, w, y]))
     pixel, lane = schedule.get_loops(schedule.get_sblock("y"))
     schedule.vectorize(lane)
@@ -28,13 +28,20 @@ def assembly(apart: int) -> str:
 
 
 def test_neighbours_are_computed_together_and_weights_repeated() -> None:
-    text = assembly(1)
+    text = assembly(4)
     for instruction in ("whilelt", "ld1rqw", "ld1w", "st1w"):
         assert text.count(f"\t{instruction}\t"), instruction
 
 
-@pytest.mark.parametrize("apart", [2, 3])
-def test_pixels_that_lie_apart_stay_neon_code(apart: int) -> None:
+@pytest.mark.parametrize("apart", [8, 12])
+def test_pixels_that_lie_apart_are_gathered_in_pairs_of_values(apart: int) -> None:
+    text = assembly(apart)
+    assert text.count("\tld1d\t") == text.count("\tst1w\t") == 2
+    assert "\tld1w\t" not in text
+
+
+@pytest.mark.parametrize("apart", [6, 9])
+def test_pixels_that_are_no_whole_segments_apart_stay_neon_code(apart: int) -> None:
     text = assembly(apart)
     assert "\tst1w\t" not in text
     assert ".4s" in text

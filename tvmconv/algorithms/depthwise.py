@@ -12,6 +12,7 @@ import numpy as np
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import input_plane, inside_image
+from tvmconv.algorithms.words import Factors, word_size
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
@@ -24,6 +25,7 @@ class Depthwise(Algorithm):
     """Direct depthwise convolution, NCHWc in and out, weight packed ``(C/c, T*R, S, c)``."""
 
     name = "depthwise"
+    integers = True
     blocks = ("depthwiseconv2d", "output")
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
@@ -40,7 +42,7 @@ class Depthwise(Algorithm):
 
         w = workload
         given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
-        r = te.reduce_axis((0, w.kernel_h), name="r")
+        r = te.reduce_axis((0, word_rows(w, machine)), name="r")
         s = te.reduce_axis((0, w.kernel_w), name="s")
         depth = depth_axes(w)
 
@@ -52,24 +54,51 @@ class Depthwise(Algorithm):
             product = given.product(given.data[plane, b, row, column, lane], weight)
             return te.sum(inside_image(product, row, column, w, tests), axis=[*depth, r, s])
 
+        def word_tap(n: Expr, b: Expr, h: Expr, x: Expr, lane: Expr) -> Expr:
+            column = x * w.stride_w + s * w.dilation_w - w.pad_left
+            plane, tests = input_plane(w, n, depth[0] if depth else 0)
+            zero = None if given.zero is None else given.zero[0]
+
+            def value(place: int) -> Expr:
+                row = h * w.stride_h + (r * size + place) * w.dilation_h - w.pad_top
+                pixel = given.data[plane, b, row, column, lane]
+                # the weights of rows behind the last are zero
+                exists = [r * size + place < w.kernel_h] if words > 1 and w.kernel_h % size else []
+                return inside_image(pixel, row, column, w, [*tests, *exists], zero)
+
+            row = depth[0] * words + r if depth else r
+            values = [value(place) for place in range(min(size, w.kernel_h))]
+            return te.sum(factors.packed_product(values, b, row, s, lane), axis=[*depth, r, s])
+
+        factors, size, words = Factors(given), rows_of_word(w, machine), word_rows(w, machine)
+        tap = word_tap if size > 1 else tap
         total = self.reduction(output_shape(w, machine), tap, "depthwiseconv2d")
         return given.arguments(given.output(total))
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
-        """``(C/c, T*R, S, c)``."""
-        blocks = machine.blocks(workload.in_channels)
-        return (blocks, *workload.weight_shape[2:], machine.channel_block)
+        """``(C/c, T*R, S, c)``, or of words of ``i`` rows each ``(C/c, T*(R/i), S, c, i)``."""
+        w, lanes, size = workload, machine.channel_block, rows_of_word(workload, machine)
+        taps = (w.kernel_d * word_rows(w, machine), w.kernel_w)
+        shape = (machine.blocks(w.in_channels), *taps, lanes)
+        return (*shape, size) if size > 1 else shape
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
-        """OIHW with I = 1 to ``(C/c, T*R, S, c)``, surplus channels zero."""
-        split = split_outputs(
-            weight[:, 0], machine.blocks(workload.out_channels), machine.channel_block
-        )
-        return np.ascontiguousarray(split.transpose(0, 2, 3, 1))
+        """OIHW with I = 1 to :meth:`packed_weight_shape`, surplus channels and rows zero."""
+        w, size = workload, rows_of_word(workload, machine)
+        split = split_outputs(weight[:, 0], machine.blocks(w.out_channels), machine.channel_block)
+        split = split.transpose(0, 2, 3, 1)
+        if size == 1:
+            return np.ascontiguousarray(split)
+        blocks, _, columns, lanes = split.shape
+        words = word_rows(w, machine)
+        rows = np.zeros((blocks, w.kernel_d, words * size, columns, lanes), weight.dtype)
+        rows[:, :, : w.kernel_h] = split.reshape(blocks, w.kernel_d, w.kernel_h, columns, lanes)
+        rows = rows.reshape(blocks, w.kernel_d * words, size, columns, lanes)
+        return np.ascontiguousarray(rows.transpose(0, 1, 3, 4, 2))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """None: the accumulators live in registers."""
@@ -85,5 +114,23 @@ class Depthwise(Algorithm):
         return False
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """Random-walk growth of rounding errors over one output's taps."""
+        """Random-walk growth of rounding errors over one output's taps; none of integers."""
+        if workload.types.is_integer:
+            return 0.0
         return UNIT_ROUNDOFF * float(np.sqrt(workload.taps))
+
+
+def rows_of_word(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Rows of a kernel whose products one instruction adds; 1 where each has its own.
+
+    Pixels below each other are put into one word, which serves all columns of the kernel.
+    Where multiply-adds take lanes, instructions multiply narrow integers without words.
+    """
+    if not workload.types.is_integer or machine.code.by_lane or workload.types.data != "uint8":
+        return 1
+    return word_size(workload, machine)
+
+
+def word_rows(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Rows of the packed kernel: of taps, or of words of them."""
+    return -(-workload.kernel_h // rows_of_word(workload, machine))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from math import prod
 from typing import overload
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import input_plane, inside_image
-from tvmconv.algorithms.words import Factors, channels_read, word_size
+from tvmconv.algorithms.words import Factors, channels_read, widened, widened_bytes, word_size
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
@@ -40,10 +41,16 @@ def joined(workload: Conv2dWorkload, config: Config) -> bool:
 
     Scalable vectors are often longer than a row. Rows follow each other without a gap, and pixels
     at the same distance in input and output, where both have rows of one length and no stride.
+    With a stride pixels are gathered, wherever their rows are.
     """
-    w = workload
-    plain = (w.stride_h, w.stride_w) == (1, 1) and w.out_width == w.in_width
-    return plain and bool(config.get("vectors", 0))
+    return bool(config.get("vectors", 0)) and (
+        strided(workload) or workload.out_width == workload.in_width
+    )
+
+
+def strided(workload: Conv2dWorkload) -> bool:
+    """Whether neighbouring pixels of the output read pixels that lie apart, or rows that do."""
+    return (workload.stride_h, workload.stride_w) != (1, 1)
 
 
 class Direct(Algorithm):
@@ -89,6 +96,8 @@ class Direct(Algorithm):
         r = te.reduce_axis((0, w.kernel_h), "r")
         s = te.reduce_axis((0, w.kernel_w), "s")
         c = te.reduce_axis((0, packed[4]), "c")
+        is_integer = w.types.is_integer
+        wide = widened(given)
 
         def multiply(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
             if rows_joined:
@@ -100,9 +109,19 @@ class Direct(Algorithm):
             width = workload.in_width
             pixel = (column // width, column % width) if flat else (y, column)
             plane, tests = input_plane(w, n, depth[0] if depth else 0)
-            read = factors.value(given.data, (plane, block, *pixel, c))
-            value = inside_image(read, y, column, w, tests, factors.zero)
-            tap = factors.weight(kb // oc, cb, kernel_row(w, depth, r), s, c, kb % oc, k)
+            if wide is None:
+                read = factors.value(given.data, (plane, block, *pixel, c))
+                value = inside_image(read, y, column, w, tests, factors.zero)
+            else:
+                place = (y + w.pad_top, column + w.pad_left) if not flat else pixel
+                planes = int(wide.shape[0]) // w.batch
+                if w.is_volume:
+                    first = n // w.out_depth * planes
+                    plane = first + n % w.out_depth * w.stride_d + depth[0] * w.dilation_d
+                value = factors.value(wide, (plane, block, *place, c))
+            row = kernel_row(w, depth, r)
+            order = (row, s, cb) if is_integer else (cb, row, s)
+            tap = factors.weight(kb // oc, *order, c, kb % oc, k)
             return te.sum(factors.product(value, tap), axis=[cb, *depth, r, s, c])
 
         total = self.reduction(shape, multiply)
@@ -126,7 +145,7 @@ class Direct(Algorithm):
     ) -> tuple[int, ...]:
         """``(K/(oc*k), C/c, T*R, S, c, oc, k)``, ``k`` and ``c`` the machine's lanes.
 
-        Of integer types ``(K/(oc*k), C/c, T*R, S, c/i, oc, k, i)`` with ``i`` channels a word.
+        Of integer types ``(K/(oc*k), T*R, S, C/c, c/i, oc, k, i)`` with ``i`` channels a word.
 
         The last group holds zero blocks where ``oc`` does not divide the number of output
         blocks; an input with less than one block of channels keeps only those.
@@ -136,20 +155,23 @@ class Direct(Algorithm):
         size = word_size(workload, machine)
         steps = channels_read(workload, machine) // size
         taps, span = workload.weight_shape[2:], input_span(workload, machine)
-        shape = (groups, span, *taps, steps, oc, machine.channel_block)
-        return (*shape, size) if workload.types.is_integer else shape
+        lanes = machine.channel_block
+        if workload.types.is_integer:
+            return (groups, *taps, span, steps, oc, lanes, size)
+        return (groups, span, *taps, steps, oc, lanes)
 
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
         """Re-order an OIHW weight into :meth:`packed_weight_shape`."""
         lanes, shape = machine.channel_block, self.packed_weight_shape(workload, machine, config)
-        groups, span, _, _, steps, oc, *_ = shape
+        groups, (steps, oc) = shape[0], shape[4:6]
+        span, taps = input_span(workload, machine), weight.shape[2:]
         size = word_size(workload, machine)
         inner = steps * size
         per_group_in = workload.in_channels // workload.groups
         per_group_out = workload.out_channels // workload.groups
-        rows = np.zeros((groups * oc * lanes, span * inner, *shape[2:4]), weight.dtype)
+        rows = np.zeros((groups * oc * lanes, span * inner, *taps), weight.dtype)
         for block in range(machine.blocks(workload.out_channels)):
             base = first_block(workload, machine, block) * lanes
             stop = min((block + 1) * lanes, workload.out_channels)
@@ -158,20 +180,20 @@ class Direct(Algorithm):
                 end = min(stop, (group + 1) * per_group_out)
                 column = group * per_group_in - base
                 rows[begin:end, column : column + per_group_in] = weight[begin:end]
-        rows = rows.reshape(groups, oc, lanes, span, steps, size, *shape[2:4])
-        return np.ascontiguousarray(rows.transpose(0, 3, 6, 7, 4, 1, 2, 5)).reshape(shape)
+        rows = rows.reshape(groups, oc, lanes, span, steps, size, *taps)
+        outer = (6, 7, 3) if workload.types.is_integer else (3, 6, 7)
+        return np.ascontiguousarray(rows.transpose(0, *outer, 4, 1, 2, 5)).reshape(shape)
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Nothing beyond the register tile."""
-        return 0
+        """Nothing beyond the register tile; where 8-bit data are widened, the copy of them."""
+        return widened_bytes(workload, machine)
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Padded channels, and the zeros between groups, are multiplied too."""
         pixels = workload.out_planes * workload.out_height * workload.out_width
-        span, r, s = self.packed_weight_shape(workload, machine, config)[1:4]
-        channels = span * channels_read(workload, machine)
+        channels = input_span(workload, machine) * channels_read(workload, machine)
         outputs = machine.blocks(workload.out_channels) * machine.channel_block
-        return pixels * outputs * channels * r * s
+        return pixels * outputs * channels * prod(workload.weight_shape[2:])
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """Rounding of one sum over all taps, relative to the largest output; none of integers."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from tvmconv.algorithms.operands import Operands
+from tvmconv.algorithms.padding import inside_image
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.dot import DotProduct, dot_of_bytes, dot_of_shorts
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
+
+# name of the block that widens data
+WIDEN = "widen"
 
 
 def dot_of(workload: Conv2dWorkload, machine: Machine) -> DotProduct:
@@ -27,6 +33,58 @@ def channels_read(workload: Conv2dWorkload, machine: Machine) -> int:
     """Channels of a block that a reduction reads: whole words, one block at most."""
     size = word_size(workload, machine)
     return -(-min(machine.channel_block, workload.in_channels) // size) * size
+
+
+def widened_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...] | None:
+    """Shape of the copy of 8-bit data as 16-bit integers, padding included.
+
+    ``(N, C/c, H, W, c)`` of the rows and columns that windows cover; ``N`` counts padding along the
+    depth, too. None where the processor multiplies the data as it is. A widening load for every
+    broadcast word took twice as long as the multiplications that it feeds.
+    """
+    w = workload
+    if not w.types.is_integer or dot_of(w, machine).element == w.types.data:
+        return None
+    height = (w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1
+    width = (w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1
+    depth = (w.out_depth - 1) * w.stride_d + (w.kernel_d - 1) * w.dilation_d + 1
+    channels = machine.blocks(w.in_channels), machine.channel_block
+    return (w.batch * depth, channels[0], height, width, channels[1])
+
+
+def is_negated(workload: Conv2dWorkload, machine: Machine) -> bool:
+    """Whether that copy has the opposite sign, for differences (``negative_dot``)."""
+    return dot_of(workload, machine).steps > 1
+
+
+def widened_bytes(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Bytes of that copy; 0 without one."""
+    shape = widened_shape(workload, machine)
+    return 2 * prod(shape) if shape else 0
+
+
+def widened(given: Operands) -> Tensor | None:
+    """Block ``widen``, the copy of :func:`widened_shape`, in which padding has its value."""
+    from tvmconv.tvm_api import te
+
+    w, shape = given.workload, widened_shape(given.workload, given.machine)
+    if shape is None:
+        return None
+    depth = shape[0] // w.batch
+
+    def value(n: Expr, cb: Expr, y: Expr, x: Expr, c: Expr) -> Expr:
+        row, column = y - w.pad_top, x - w.pad_left
+        plane, tests = n, []
+        if w.is_volume:
+            tap = n % depth - w.pad_front
+            tests = [tap >= 0, tap < w.in_depth] if w.has_padding else []
+            plane = n // depth * w.in_depth + tap
+        zero = None if given.zero is None else given.zero[0]
+        read = given.data[plane, cb, row, column, c]
+        wide = inside_image(read, row, column, w, tests, zero).astype("int16")
+        return -wide if is_negated(w, given.machine) else wide
+
+    return te.compute(shape, value, name=WIDEN)
 
 
 @dataclass(frozen=True)
@@ -67,11 +125,25 @@ class Factors:
 
     def product(self, value: Expr, weight: Expr) -> Expr:
         """What a step adds to a sum."""
-        from tvmconv.operators.products import dot
+        from tvmconv.operators.products import dot, negative_dot
 
         if self._dot is None:
             return self.given.product(value, weight)
-        return dot(value, weight, self._dot.name)
+        negated = is_negated(self.given.workload, self.given.machine)
+        return (negative_dot if negated else dot)(value, weight, self._dot.name)
+
+    def packed_product(self, values: Sequence[Expr], *place: Index) -> Expr:
+        """What a step adds whose word is made of unsigned values, the first in the low bits."""
+        from tvmconv.operators.products import dot
+        from tvmconv.tvm_api import tirx
+
+        assert self._dot is not None
+        bits = 32 // self._dot.width
+        word = values[0].astype("int32")
+        for position, value in enumerate(values[1:], 1):
+            shifted = tirx.shift_left(value.astype("int32"), bits * position)
+            word = tirx.bitwise_or(word, shifted)
+        return dot(word, self.weight(*place), self._dot.name)
 
     def _read(self, tensor: Tensor, place: tuple[Index, ...]) -> Expr:
         from tvmconv.operators.products import pair, word

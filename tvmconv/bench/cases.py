@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.bench.case_files import SEED, CaseInfo, write_case
+from tvmconv.bench.integer_case import write_integer_case
 from tvmconv.bench.reference import convolution
 from tvmconv.core.datatypes import FLOAT32, refusal
 from tvmconv.core.epilogue_op import EpilogueOp
@@ -19,18 +19,6 @@ from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.workload import Conv2dWorkload
 
 FloatArray = npt.NDArray[Any]
-SEED = 7
-
-
-@dataclass(frozen=True)
-class CaseInfo:
-    """What the bench knows about a case that it wrote."""
-
-    name: str
-    kind: str
-    problem: str
-    flops: int
-    count: int = 1
 
 
 def random_input(shape: Sequence[int], dtype: str, generator: np.random.Generator) -> FloatArray:
@@ -56,11 +44,13 @@ def write_layer_case(
     Raises
     ------
     InputError
-        If the layer is not of float32: values and reference are.
+        If the layer's types are neither float32 nor integers that peers take.
     """
     import onnx
 
     w = workload
+    if w.types.is_integer:
+        return write_integer_case(folder, w, name, count)
     check_measurable(w)
     if w.is_volume:
         raise WorkloadError(
@@ -239,25 +229,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     return value.decode() if isinstance(value, bytes) else value
-
-
-def write_case(
-    folder: Path,
-    onnx_path: Path,
-    nodes: list[dict[str, Any]],
-    shapes: Mapping[str, Any],
-    constants: Mapping[str, FloatArray],
-    inputs: Mapping[str, FloatArray],
-    outputs: list[str],
-) -> None:
-    """The files of a case folder except the ONNX file and the reference."""
-    data = {
-        "onnx": str(onnx_path),
-        "nodes": nodes,
-        "shapes": shapes,
-        "inputs": list(inputs),
-        "outputs": outputs,
-    }
-    (folder / "case.json").write_text(json.dumps(data))
-    np.savez(folder / "constants.npz", **constants)  # type: ignore[arg-type]
-    np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]

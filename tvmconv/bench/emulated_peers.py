@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import tempfile
 from collections import Counter
@@ -31,6 +32,24 @@ _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
+}
+# OpenBLAS asks a register of the system which processor it is, and qemu does not tell
+_CORE_TYPE = "OPENBLAS_CORETYPE"
+_OPENBLAS_CORES = {
+    "cortex-a53": "CORTEXA53",
+    "cortex-a55": "CORTEXA55",
+    "cortex-a72": "CORTEXA57",
+    "cortex-a76": "NEOVERSEN1",
+    "neoverse-n1": "NEOVERSEN1",
+    "neoverse-v1": "NEOVERSEN1",
+    "neoverse-n2": "NEOVERSEN1",
+    "neoverse-v2": "NEOVERSEN1",
+    "neoverse-v1+sve": "NEOVERSEV1",
+    "neoverse-n2+sve": "NEOVERSEN2",
+    "neoverse-v2+sve": "NEOVERSEN2",
+    "aarch64+sve": "ARMV8SVE",
+    "ftengine": "A64FX",
+    "a64fx": "A64FX",
 }
 
 
@@ -73,6 +92,8 @@ class EmulatedPeer:
         head, _, _ = self._run(())
         if "version" in head:
             self.version = head["version"]
+            if peer.name == "openblas":
+                self.version += f", {_CORE_TYPE}={openblas_core(machine)}"
         else:
             self.absent = reason(head)
 
@@ -120,7 +141,11 @@ class EmulatedPeer:
             command: list[str | Path] = [self.python.path, _PROGRAM, self.peer.module, result]
             with self.python.on(machine) as options:
                 words = [*counting_emulator(machine.triple), *options]
-                environment = {**_ENVIRONMENT, EMULATOR: shlex.join(words)}
+                environment = {
+                    **_ENVIRONMENT,
+                    _CORE_TYPE: openblas_core(machine),
+                    EMULATOR: shlex.join(words),
+                }
                 try:
                     sections = count(
                         [*command, *folders],
@@ -138,6 +163,11 @@ class EmulatedPeer:
             lines = [json.loads(line) for line in result.read_text().splitlines()]
         head, *answers = lines or [failure]
         return head, answers or [failure] * len(folders), sections
+
+
+def openblas_core(machine: Machine) -> str:
+    """The kernels of OpenBLAS that a machine is given, unless the variable names others."""
+    return os.environ.get(_CORE_TYPE) or _OPENBLAS_CORES.get(machine.name, "ARMV8")
 
 
 def emulated_peers(plan: Plan, machine: Machine) -> list[EmulatedPeer]:

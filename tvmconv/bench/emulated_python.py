@@ -86,7 +86,12 @@ class EmulatedPython:
 
 
 def emulated_cpu(machine: Machine) -> str:
-    """What qemu is told to emulate: the processor, or one with the same features for NEON."""
+    """What qemu is told to emulate: the processor, or one with the same features for NEON.
+
+    With SVE it is all that qemu can emulate, at the length of the machine's vectors.
+    """
+    if "sve" in machine.features:
+        return f"max,sve-default-vector-length={machine.vector.bits // 8}"
     known = _emulated(machine.triple)
     if machine.mcpu in known:
         return machine.mcpu

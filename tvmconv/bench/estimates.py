@@ -11,6 +11,7 @@ from typing import Any
 
 from tvmconv.bench.cases import write_layer_case, write_model_case
 from tvmconv.bench.emulated_peers import EmulatedPeer, emulated_peers
+from tvmconv.bench.gemm_run import write_gemm_case
 from tvmconv.bench.peers import PEERS
 from tvmconv.bench.plan import Plan
 from tvmconv.bench.result import OWN
@@ -22,6 +23,7 @@ from tvmconv.core.errors import ConfigError, InputError
 from tvmconv.estimation.cores import Core, core_of
 from tvmconv.estimation.estimate import Cost, described_method, estimate_model, section_costs
 from tvmconv.estimation.kernels import estimate_kernels
+from tvmconv.kernels.gemm import make_gemm
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
@@ -93,8 +95,6 @@ def estimate_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> R
     """
     if plan.threads != (1,):
         raise InputError("estimates are of one thread; leave out --threads")
-    if plan.products:
-        raise InputError(f"--estimate takes convolutions and models, not {plan.products[0].name}")
     extras = plan.extras
     if extras.stages or extras.cold_bytes or extras.memory or extras.load or plan.relax_pass:
         raise InputError(
@@ -103,7 +103,11 @@ def estimate_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> R
         )
     machine = resolve_machine(plan.target, 1)
     peers = emulated_peers(plan, machine)
-    entries = [*_layers(plan, machine, peers, tell), *_models(plan, machine, peers, tell)]
+    entries = [
+        *_layers(plan, machine, [p for p in peers if p.peer.layers], tell),
+        *_products(plan, machine, [p for p in peers if p.peer.products], tell),
+        *_models(plan, machine, [p for p in peers if p.peer.models], tell),
+    ]
     return estimates_report(entries, core_of(machine))
 
 
@@ -152,6 +156,31 @@ def _entry(layer: Layer, label: str, cost: Cost | None, info: str) -> Entry:
     return Entry(layer.name, layer.count, str(workload), workload.flops, label, cost, info)
 
 
+def _products(
+    plan: Plan, machine: Machine, peers: Sequence[EmulatedPeer], tell: Callable[[str], None]
+) -> Iterator[Entry]:
+    """Matrix products: B packed in the call, as peers do, and packed before."""
+    for product in plan.products:
+        w = product.workload
+        kernels = [make_gemm(w, machine), make_gemm(w, machine, prepacked=True)]
+        found = [
+            (layer.cost, kernel)
+            for layer, kernel in zip(estimate_kernels(kernels).layers, kernels, strict=True)
+        ]
+        labels = (f"{OWN} gemm", f"{OWN} gemm, B packed before")
+        rows: list[tuple[str, Cost | None, str]] = [
+            (label, cost, f"gemm ({kernel.config})")
+            for label, (cost, kernel) in zip(labels, found, strict=True)
+        ]
+        if peers:
+            with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+                write_gemm_case(Path(folder), w)
+                rows += _beside(peers, Path(folder))
+        for label, cost, info in rows:
+            yield Entry(product.name, product.count, str(w), w.flops, label, cost, info)
+        tell(f"{product.name}: {found[0][0].cycles:,.0f} cycles estimated")
+
+
 def _models(
     plan: Plan, machine: Machine, peers: Sequence[EmulatedPeer], tell: Callable[[str], None]
 ) -> Iterator[Entry]:
@@ -163,6 +192,7 @@ def _models(
             model = tvmconv.build(
                 path,
                 machine,
+                threads=1,
                 shapes=plan.shapes,
                 algorithms=names,
                 log=plan.log,

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.bench.cases import SEED, CaseInfo, check_measurable, write_case
+from tvmconv.bench.case_files import SEED, CaseInfo, write_case
+from tvmconv.bench.cases import check_measurable
 from tvmconv.core.config import Config
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.costs.gemm_blocks import transfer_ratio

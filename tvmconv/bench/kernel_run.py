@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.bench.integer_case import read_constants
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 
 Array = npt.NDArray[Any]
@@ -26,7 +28,9 @@ class KernelRun:
     inputs
         ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one.
     constants
-        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it; float32.
+        ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it; float32. Of
+        integer layers, what :func:`~tvmconv.bench.integer_case.write_integer_case` wrote, or the
+        constants themselves.
     threads
         Threads of a call.
     """
@@ -35,7 +39,7 @@ class KernelRun:
         self,
         kernel: Kernel,
         inputs: Mapping[str, Array],
-        constants: Mapping[str, Array],
+        constants: Mapping[str, Array] | Constants,
         threads: int,
     ) -> None:
         from tvmconv.tvm_api import runtime
@@ -45,18 +49,16 @@ class KernelRun:
         self._function = self._compiled()
         data = inputs["data"]
         values = [data if w.data_layout == "NCHW" else _blocked(data, lanes)]
+        known = constants if isinstance(constants, Constants) else _constants(w, constants)
         start = perf_counter()
-        values.append(kernel.pack_weight(constants["weight"]))
+        values += constant_arguments(kernel, known)
         self._pack_seconds = perf_counter() - start
-        if w.has("bias"):
-            bias = constants["bias"].reshape(1, -1, 1, 1)
-            values.append(_blocked(bias, lanes).reshape(-1, lanes))
         if w.has("add"):
             values.append(_blocked(inputs["residual"], lanes))
         planes, channels, height, width = w.result_shape
         shape = (planes, kernel.machine.blocks(channels), height, width, lanes)
-        self._result = runtime.empty(shape, "float32")
-        tensors = [runtime.tensor(np.ascontiguousarray(v, np.float32)) for v in values]
+        self._result = runtime.empty(shape, w.types.output)
+        tensors = [runtime.tensor(np.ascontiguousarray(v)) for v in values]
         self._arguments = (*tensors, self._result)
 
     def _compiled(self, omit: Collection[str] = ()) -> Callable[..., Any]:
@@ -119,12 +121,18 @@ class KernelRun:
             np.from_dlpack(tensor).sum()
 
     def output(self) -> Array:
-        """Result of the last call, (N, K, OH, OW), float32."""
+        """Result of the last call, (N, K, OH, OW), of the workload's output type."""
         blocked = self._result.numpy()
         n, _, height, width, _ = blocked.shape
         plain = blocked.transpose(0, 1, 4, 2, 3).reshape(n, -1, height, width)
         result: Array = plain[:, : self.kernel.workload.out_channels]
         return result
+
+
+def _constants(workload: Conv2dWorkload, arrays: Mapping[str, Array]) -> Constants:
+    if workload.types.is_integer:
+        return read_constants(arrays)
+    return Constants(arrays["weight"], arrays["bias"] if workload.has("bias") else None)
 
 
 def random_operands(

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tvmconv.bench.integers import exact_output, random_integers
 from tvmconv.bench.kernel_run import KernelRun, random_operands, relative_error
 from tvmconv.bench.reference import convolution
+from tvmconv.kernels.arguments import Constants
 from tvmconv.kernels.kernel import Kernel
 
 if TYPE_CHECKING:
     import onnx
 
     from tvmconv.core.decision import Decision
-    from tvmconv.graph.ir import Node
+    from tvmconv.graph.ir import Array, Node
     from tvmconv.model import CompiledModel
 
 
@@ -77,12 +80,28 @@ def _convolutions(
 
 def _layer_error(node: Node, decision: Decision, model: CompiledModel, seed: int) -> float:
     workload, chosen = decision.workload, decision.chosen
-    inputs, constants = random_operands(workload, seed)
+    kernel = Kernel(workload, model.machine, chosen.algorithm, chosen.config)
     _, weight, *rest = node.args
+    if workload.types.is_integer:
+        return _integer_error(kernel, weight.data, rest[0].data, node, model.threads, seed)
+    inputs, constants = random_operands(workload, seed)
     constants["weight"] = weight.data.astype(np.float32)
     if workload.has("bias"):
         constants["bias"] = rest[0].data.astype(np.float32)
-    kernel = Kernel(workload, model.machine, chosen.algorithm, chosen.config)
     run = KernelRun(kernel, inputs, constants, model.threads)
     run()
     return relative_error(run.output(), convolution(workload, inputs, constants))
+
+
+def _integer_error(
+    kernel: Kernel, weight: Array, bias: Array, node: Node, threads: int, seed: int
+) -> float:
+    """Of uniformly distributed data, against sums in 64 bits."""
+    operands = random_integers(kernel.workload, seed)
+    operands = replace(operands, constants=Constants(weight, bias, **node.attrs["numbers"]))
+    inputs = {"data": operands.data}
+    if operands.residual is not None:
+        inputs["residual"] = operands.residual
+    run = KernelRun(kernel, inputs, operands.constants, threads)
+    run()
+    return relative_error(run.output(), exact_output(kernel.workload, operands))

@@ -18,6 +18,7 @@ from tvmconv.bench.lane import Extras
 from tvmconv.bench.report import bench_report
 from tvmconv.bench.result import BenchResult, CaseResult, read_saved
 from tvmconv.bench.worker_process import Contender
+from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def make_plan(
     peer_python: Sequence[str] = (),
     algorithms: str = "",
     batch: int | None = None,
+    types: str = "",
     stages: bool = False,
     cold: bool = False,
     memory: bool = False,
@@ -125,6 +127,8 @@ def make_plan(
         What our rows are; see :func:`tvmconv.bench.variants.parse_variants`.
     batch
         Batch size of every layer, in place of its own.
+    types
+        Data types of every layer as problem strings have them, e.g. ``u8s8s32u8``.
     stages, cold, memory, load
         What to measure beside warm calls; see :class:`Extras`.
     log, relax_pass, fold_budget
@@ -148,6 +152,10 @@ def make_plan(
         if products:
             raise InputError(f"--batch is for convolutions; {products[0].workload} has no batch")
         found = [suite_files.with_batch(layer, batch) for layer in found]
+    if types:
+        found = [
+            suite_files.with_types(layer, DataTypes.parse(types.split(":"))) for layer in found
+        ]
     # a log that does not exist is told before anything is measured
     search_path(log)
     return Plan(
@@ -265,6 +273,7 @@ def _measure(
     from tvmconv.bench.case_memory import too_large
     from tvmconv.bench.cases import write_layer_case, write_model_case
     from tvmconv.bench.gemm_run import write_gemm_case
+    from tvmconv.bench.quantised import is_quantised
     from tvmconv.bench.rounds import write_reference
 
     labels = [lane.label for lane in contest.workers]
@@ -279,7 +288,9 @@ def _measure(
             info = write_model_case(folder, case, plan.shapes, plan.fold_budget)
             reference = peer_table.PEERS["onnxruntime"]
             write_reference(
-                Contender("reference", reference.module, plan.python("onnxruntime")), folder
+                Contender("reference", reference.module, plan.python("onnxruntime")),
+                folder,
+                exact=is_quantised(case),
             )
         elif isinstance(case, suite_files.Product):
             info = write_gemm_case(folder, case.workload, case.name, case.count)

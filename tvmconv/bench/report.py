@@ -19,6 +19,7 @@ _MEASURED = (
     Column("gflops", "GFLOP/s", ".1f"),
     Column("peak_share", "% of peak", ".1f", 100),
     Column("error", "max error", ".1e"),
+    Column("differing", "% differ", ".2f", 100),
     Column("times_tvmconv", "x tvmconv", ".2f"),
     Column("status", "status"),
 )
@@ -121,6 +122,7 @@ def _row(case: CaseResult, entry: Entry, saved: Entry | None) -> dict[str, Any]:
         "gflops": entry.gflops,
         "peak_share": entry.gflops / peak if entry.gflops and peak else None,
         "error": entry.error,
+        "differing": entry.facts.get("differing"),
         "times_tvmconv": None,
     }
     if own and entry.best and entry.label != PEAK:

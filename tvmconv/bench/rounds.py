@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tvmconv.bench.cases import CaseInfo
+from tvmconv.bench.case_files import CaseInfo
 from tvmconv.bench.lane import HELLO_SECONDS, Extras, Lane, reason
-from tvmconv.bench.result import OWN, PEAK, WRONG_ABOVE, CaseResult, Entry
+from tvmconv.bench.result import OWN, PEAK, SATURATED_BELOW, WRONG_ABOVE, CaseResult, Entry
 from tvmconv.bench.worker_process import Contender, WorkerError, WorkerProcess
 from tvmconv.core.errors import TvmconvError
 
@@ -140,7 +140,8 @@ class Field:
             operations=answer["operations"] or info.flops,
             facts=answer["facts"],
         )
-        if entry.error is not None and not entry.error <= WRONG_ABOVE:
+        limit = SATURATED_BELOW if "differing" in entry.facts else WRONG_ABOVE
+        if entry.error is not None and not entry.error <= limit:
             message = f"the outputs differ from the reference by {entry.error:.1e}"
             return replace(entry, status="wrong", message=message)
         if self.extras.memory and label != PEAK:
@@ -187,8 +188,10 @@ class Field:
         return {"call_bytes": answer.get("facts", {}).get("call_bytes")}
 
 
-def write_reference(contender: Contender, folder: Path) -> None:
+def write_reference(contender: Contender, folder: Path, exact: bool = False) -> None:
     """Store a model's outputs, as one contender (onnxruntime) computes them.
+
+    ``exact`` asks it for no optimisation that changes results, which matters to 8-bit models.
 
     Raises
     ------
@@ -199,7 +202,7 @@ def write_reference(contender: Contender, folder: Path) -> None:
     path = str(folder / "reference.npz")
     try:
         answer = worker.ask(
-            _PREPARE_SECONDS, do="prepare", folder=str(folder), options={}, write=path
+            _PREPARE_SECONDS, do="prepare", folder=str(folder), options={"exact": exact}, write=path
         )
         problem = "" if "first_seconds" in answer else reason(answer)
     except WorkerError as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.bench.quantised import is_quantised
 from tvmconv.core.errors import InputError, TvmconvError
 from tvmconv.core.files import open_regular
 from tvmconv.report.document import Column, Report, Table
@@ -34,6 +35,7 @@ _COLUMNS = (
     Column("argmax", "argmax"),
     Column("max_difference", "max |diff|", ".1e"),
     Column("relative_error", "relative", ".1e"),
+    Column("differing", "differ"),
 )
 
 
@@ -167,7 +169,7 @@ def emulated_report(
     facts = {**model_facts(model), "emulated": True, **_written(values, output)}
     expected: dict[str, Array] = {}
     if onnx is not None:
-        session = _onnxruntime(onnx, model.threads)
+        session = _onnxruntime(onnx, model.threads, exact=is_quantised(onnx))
         expected = dict(zip(values, session.run(list(values), dict(inputs)), strict=True))
     rows = [_row(name, value, expected.get(name)) for name, value in values.items()]
     if expected:
@@ -207,19 +209,26 @@ def _row(name: str, value: Array, expected: Array | None) -> dict[str, Any]:
         difference = float(np.abs(plain - expected).max()) if value.size else 0.0
         scale = float(np.abs(expected).max()) if value.size else 1.0
         row |= {"max_difference": difference, "relative_error": difference / (scale or 1.0)}
+        if value.dtype.kind in "iu":
+            row["differing"] = int(np.count_nonzero(value != expected))
     return row
 
 
 def _beside_onnxruntime(
     model: CompiledModel, inputs: Mapping[str, Array], repeat: int, onnx: Path
 ) -> tuple[dict[str, Array], list[float], list[float]]:
-    """onnxruntime's outputs, and the seconds of alternating calls of both."""
+    """onnxruntime's outputs, and the seconds of alternating calls of both.
+
+    Outputs of a quantised model are compared with those of onnxruntime without optimisations: its
+    own 8-bit kernels may saturate. What is timed are these.
+    """
     from time import perf_counter, sleep
 
     session = _onnxruntime(onnx, model.threads)
     feed = dict(inputs)
     names = [info.name for info in model.outputs]
-    expected = dict(zip(names, session.run(names, feed), strict=True))
+    exact = _onnxruntime(onnx, model.threads, exact=True) if is_quantised(onnx) else session
+    expected = dict(zip(names, exact.run(names, feed), strict=True))
     bound = model.bind(feed)
     bound()
     ours: list[float] = []
@@ -236,8 +245,8 @@ def _beside_onnxruntime(
     return expected, ours, theirs
 
 
-def _onnxruntime(onnx: Path, threads: int) -> Any:
-    """A session of onnxruntime for an ONNX model."""
+def _onnxruntime(onnx: Path, threads: int, exact: bool = False) -> Any:
+    """A session of onnxruntime for an ONNX model; an exact one optimises nothing."""
     try:
         import onnxruntime as ort
     except ImportError:
@@ -245,4 +254,6 @@ def _onnxruntime(onnx: Path, threads: int) -> Any:
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
+    if exact:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     return ort.InferenceSession(str(onnx), options, providers=["CPUExecutionProvider"])

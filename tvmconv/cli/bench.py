@@ -37,6 +37,14 @@ def command(
         Optional[int],  # noqa: UP045
         typer.Option(min=1, help="Batch size of all layers, in place of their own."),
     ] = None,
+    types: Annotated[
+        str,
+        typer.Option(
+            metavar="TYPES",
+            help="Data types of all layers, e.g. u8s8s32u8 for 8 bits.",
+            show_default="float32, or the layer's own",
+        ),
+    ] = "",
     target: options.Target = "native",
     threads: Annotated[str, typer.Option(help="Thread counts, e.g. 1,2.")] = "1",
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds.")] = 5,
@@ -166,6 +174,7 @@ def command(
             peer_python=peer_python or [],
             algorithms=algorithms,
             batch=batch,
+            types=types,
             stages=stages,
             cold=cold,
             memory=memory,

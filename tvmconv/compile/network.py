@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -26,7 +26,7 @@ from tvmconv.core.version import __version__
 from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
 from tvmconv.program.collect import collect
-from tvmconv.program.program import Program
+from tvmconv.program.program import Call, Program
 from tvmconv.runtime import forks
 from tvmconv.runtime.binding import Code
 from tvmconv.runtime.library import Library, Linked
@@ -78,7 +78,11 @@ def compile_program(
     calls, decisions = getattr(lowered, "calls", ()), getattr(lowered, "decisions", ())
     program, functions = collect(module, inputs, outputs, calls, decisions)
     objects = compile_objects(functions, machine, program)
-    program = replace(program, workspace_bytes=max(objects.workspace.values(), default=0))
+    program = replace(
+        program,
+        calls=tuple(_with_vectors(call, objects.vectors) for call in program.calls),
+        workspace_bytes=max(objects.workspace.values(), default=0),
+    )
     facts = Facts(
         name=name,
         version=__version__,
@@ -88,6 +92,11 @@ def compile_program(
         vector_bits=machine.exact_vector_bits,
     )
     return CompiledProgram(program, objects, facts, machine, cc)
+
+
+def _with_vectors(call: Call, vectors: Mapping[str, str]) -> Call:
+    words = vectors.get(call.record.kernel, "")
+    return replace(call, record=replace(call.record, vectors=words))
 
 
 class CompiledProgram:

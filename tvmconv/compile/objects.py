@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.program.program import Place, Program
 from tvmconv.tir.bare import NATURAL
 from tvmconv.tir.pipeline import BARE, compile_function
+from tvmconv.tir.vector_code import recorded_code
 from tvmconv.tir.workspace import recorded
 
 
@@ -30,10 +31,14 @@ class Objects:
     workspace
         Bytes of scratch memory that one thread takes in a call, by symbol; not of functions that
         take none.
+    vectors
+        What vectors the code has, in words by symbol, where a target has scalable ones; see
+        :func:`~tvmconv.tir.vector_code.recorded_code`.
     """
 
     code: Mapping[str, bytes]
     workspace: Mapping[str, int]
+    vectors: Mapping[str, str] = field(default_factory=dict)
 
 
 def compile_objects(functions: Any, machine: Machine, program: Program) -> Objects:
@@ -59,6 +64,7 @@ def compile_objects(functions: Any, machine: Machine, program: Program) -> Objec
     with (
         tempfile.TemporaryDirectory(prefix="tvmconv-") as folder,
         recorded() as workspace,
+        recorded_code() as vectors,
         ThreadPoolExecutor(_cpus(), "tvmconv-compile") as pool,
     ):
 
@@ -70,7 +76,7 @@ def compile_objects(functions: Any, machine: Machine, program: Program) -> Objec
             path.unlink()
             return content
 
-        # TVM's passes and LLVM run without Python's lock; contexts carry `recorded` along
+        # TVM's passes and LLVM run without Python's lock; contexts carry the records along
         jobs = {symbol: pool.submit(copy_context().run, compile_one, symbol) for symbol in named}
         try:
             for job in as_completed(jobs.values()):
@@ -78,7 +84,8 @@ def compile_objects(functions: Any, machine: Machine, program: Program) -> Objec
                 checkpoint()
         finally:
             pool.shutdown(cancel_futures=True)
-        return Objects({symbol: job.result() for symbol, job in jobs.items()}, workspace)
+        code = {symbol: job.result() for symbol, job in jobs.items()}
+        return Objects(code, workspace, vectors if machine.vector.scalable else {})
 
 
 def unaligned_parameters(program: Program) -> dict[str, tuple[int, ...]]:

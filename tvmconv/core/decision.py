@@ -144,6 +144,9 @@ class KernelCall:
         Problem string of a convolution, empty for other operators.
     flops, bytes
         Nominal floating-point operations, and bytes of all arguments, of one call.
+    vectors
+        Of targets with scalable vectors, which ones the code has: ``SVE``, ``SVE and NEON``,
+        ``NEON: why`` or ``no vectors``.
     """
 
     layer: str
@@ -152,10 +155,12 @@ class KernelCall:
     workload: str = ""
     flops: int = 0
     bytes: int = 0
+    vectors: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for the manifest."""
-        return asdict(self)
+        data = asdict(self)
+        return data if self.vectors else {k: v for k, v in data.items() if k != "vectors"}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> KernelCall:

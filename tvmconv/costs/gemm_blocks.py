@@ -8,7 +8,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.costs.cuts import balanced
-from tvmconv.costs.microkernel import Microkernel
+from tvmconv.costs.microkernel import Microkernel, most_rows
 from tvmconv.costs.panel_blocks import PanelBlocks
 from tvmconv.costs.products import best_tile
 from tvmconv.machines.record import Machine
@@ -40,7 +40,7 @@ def default_config(workload: GemmWorkload, machine: Machine) -> Config:
     blocks become smaller, then the columns are split as well.
     """
     w, lanes = workload, machine.lanes
-    tile = best_tile(machine, w.m, w.n, min(w.k, _STEPS))
+    tile = _tile(w, machine)
     mr, nr = tile.rows, tile.vectors * lanes
     parts = -(-w.k // max(lanes, min(_STEPS, machine.l2_bytes // 8 // (4 * nr))))
     kc = _rounded(-(-w.k // parts), lanes) if w.k > lanes else w.k
@@ -61,6 +61,17 @@ def default_config(workload: GemmWorkload, machine: Machine) -> Config:
         parallel="m",
         prepacked=False,
     )
+
+
+def _tile(workload: GemmWorkload, machine: Machine) -> Microkernel:
+    """The cheapest tile; where multiply-adds take lanes, A comes in whole vectors of rows."""
+    w, lanes = workload, machine.lanes
+    tile = best_tile(machine, w.m, w.n, min(w.k, _STEPS))
+    if not machine.code.by_lane or tile.rows < lanes:
+        return tile
+    most = most_rows(machine, tile.vectors) // lanes * lanes
+    rows = _rounded(balanced(w.m, most), lanes)
+    return Microkernel(machine, rows, tile.vectors)
 
 
 def _block(machine: Machine, slivers: int, columns: int, kc: int, tile: Microkernel) -> int:

@@ -32,11 +32,14 @@ class Microkernel:
     vectors
         Vectors that are loaded in a step: blocks of output channels, or columns of the second
         matrix.
+    instructions
+        Instructions of a multiply-add: of integers the addition may be one of its own.
     """
 
     machine: Machine
     rows: int
     vectors: int
+    instructions: int = 1
 
     @property
     def registers(self) -> int:
@@ -68,7 +71,8 @@ class Microkernel:
             loads = machine.load_cycles(self.vectors + self.rows / machine.lanes, 0)
         elif self.vectors == 1:
             loads *= folded * machine.code.folded_broadcast
-        multiply_adds = self.rows * self.vectors / machine.rates.multiply_adds
+        instructions = self.rows * self.vectors * self.instructions
+        multiply_adds = instructions / machine.rates.multiply_adds
         return max(multiply_adds, machine.fma_latency, loads)
 
     def cycles(self, steps: int) -> float:

@@ -9,6 +9,7 @@ for multiply-adds, and has a rule of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 
 from tvmconv.costs.cuts import balanced
 from tvmconv.costs.microkernel import Microkernel, most_pixels, most_rows
@@ -18,6 +19,8 @@ from tvmconv.operators.dense import DenseTile
 # Two vectors of columns share each broadcast and leave registers for the most rows. Four give rows
 # that are few, and fit one tile, enough independent sums to hide the latency of a multiply-add.
 _WIDE, _WIDEST = 2, 4
+# fewest and most rows of a tile of scalable vectors, where a layer has them: of six some spilled
+_SCALABLE_ROWS = 3, 5
 # Cycles of a step that multiply-adds do not hide, beside those of direct convolution: measured on
 # gemm, with AVX2 and AVX-512. Taller tiles have fewer steps.
 _STEP_SHOWN = 2.0
@@ -90,7 +93,9 @@ def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseT
     """
     lanes, cores = machine.lanes, machine.cores
     height, vectors = 1, _streamed_vectors(outputs, machine)
-    if rows > 1:
+    if machine.vector.scalable and machine.segments > 1:
+        height, vectors = _scalable_tile(rows, -(-outputs // lanes), machine)
+    elif rows > 1:
         tile = best_tile(machine, rows, outputs, inputs, most_pixels)
         height, vectors = tile.rows, tile.vectors
     tasks = -(-outputs // (vectors * lanes)) * -(-rows // height)
@@ -98,6 +103,23 @@ def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseT
     if rows * inputs * outputs >= _HEAVY and tasks < cores:
         splits = next(s for s in range(-(-cores // tasks), 0, -1) if inputs % s == 0)
     return DenseTile(height, vectors, splits, lanes)
+
+
+def _scalable_tile(rows: int, present: int, machine: Machine) -> tuple[int, int]:
+    """Rows of a tile of scalable vectors, and segments of outputs, of which there are ``present``.
+
+    The height fills up the fewest rows; vectors are as many as hide the latency of sums, or four
+    where several rows share what is loaded.
+    """
+    fewest = min(rows, _SCALABLE_ROWS[0])
+    heights_ = range(fewest, min(rows, _SCALABLE_ROWS[1]) + 1)
+    height = min(heights_, key=lambda h: (-(-rows // h) * h, -h))
+    hiding = machine.fma_latency * machine.rates.multiply_adds * machine.vector.rate
+    most = (machine.vector_registers - height - 2) // (height + 1)
+    vectors = max(1, min(ceil(hiding / height), most))
+    if height > 1:
+        vectors = max(vectors, min(_WIDEST, most))
+    return height, min(vectors * machine.segments, present)
 
 
 def _streamed_vectors(outputs: int, machine: Machine) -> int:

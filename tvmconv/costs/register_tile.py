@@ -12,7 +12,7 @@ from functools import cached_property
 from math import ceil
 
 from tvmconv.algorithms.direct import flattened, input_span
-from tvmconv.algorithms.words import word_size
+from tvmconv.algorithms.words import dot_of, word_size
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
@@ -69,7 +69,15 @@ class TileModel:
     def registers(self, oc: int, oh: int, ow: int) -> int:
         """Vector registers of a tile."""
         pixels = oh * len(self._columns(ow))
-        return Microkernel(self.machine, oh * ow, oc).block_registers(pixels)
+        # a product that another instruction adds lies beside a broadcast that others use
+        product = int(self.instructions > 1 and oc > 1)
+        return Microkernel(self.machine, oh * ow, oc).block_registers(pixels) + product
+
+    @cached_property
+    def instructions(self) -> int:
+        """Instructions of a multiply-add of vectors."""
+        w = self.workload
+        return dot_of(w, self.machine).steps if w.types.is_integer else 1
 
     def _columns(self, ow: int) -> set[int]:
         """Columns that a row of a tile reads in the taps that the compiler writes out, too."""
@@ -81,7 +89,7 @@ class TileModel:
         """Every tile that the register file holds, as a default may use it."""
         w, limit = self.shape, self.machine.vector_registers
         code = self.machine.code
-        if w.kernel_w > 1 and code.unrolls_block and not code.by_lane:
+        if w.kernel_w > 1 and code.unrolls_block and not code.by_lane and not w.types.is_integer:
             limit -= 1
         return [
             (oc, oh, ow)
@@ -102,7 +110,7 @@ class TileModel:
 
     def tile_cycles(self, oc: int, pixels: int) -> float:
         """Cycles of one register tile over the whole reduction."""
-        return Microkernel(self.machine, pixels, oc).cycles(self.steps)
+        return Microkernel(self.machine, pixels, oc, self.instructions).cycles(self.steps)
 
     def runs(self, oc: int, oh: int, ow: int) -> int:
         """Rows of pixels of one channel block that all tiles read."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from tvmconv.algorithms.direct import flattened, joined
+from tvmconv.algorithms.direct import flattened, joined, strided
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import divisors
@@ -19,13 +19,23 @@ from tvmconv.machines.record import Machine
 # Instructions take their lane from one of the first eight registers only. Of several taps in a row
 # LLVM loads the next one's pixels beside.
 MOST_VECTORS, _MOST_BESIDE = 7, 4
-# fewest blocks, where a layer has them, and most vectors of default tiles: of others that fit, LLVM
-# spilled some for some cores
-_WITH_TAPS, _PIXELWISE = (8, 3), (4, 5)
+# fewest and most blocks, where a layer has them, and most vectors of default tiles, of layers with
+# several taps in a row or one, and where pixels are gathered: of others that fit, LLVM spilled some
+# for some cores
+_DEFAULTS = {
+    (True, False): (8, 8, 3),
+    (False, False): (4, 8, 5),
+    (True, True): (8, 8, 2),
+    (False, True): (4, 8, 2),
+}
+# of layers with several taps whose pixels are gathered, where LLVM loads weights far ahead
+_AHEAD = (4, 4, 2)
 # registers beside sums and pixels: two of weights, the second arriving while the first is used
 _WEIGHTS = 2
 # cycles that loop control and predicates add to a step, and a tile's beginning and end
 _STEP_CYCLES, _TILE_CYCLES, _STORE_CYCLES = 0.25, 40.0, 2.0
+# of a segment of a gather, by llvm-mca 0.33 (Neoverse V1) to 1.0 (N2, V2)
+_GATHER_CYCLES = 0.5
 # share of the way of weights from L2 that multiply-adds do not hide
 _L2_SHOWN = 0.25
 
@@ -35,10 +45,19 @@ def segment_registers(blocks: int, vectors: int) -> int:
     return blocks * vectors + vectors + _WEIGHTS
 
 
-def segment_step(machine: Machine, blocks: int, vectors: int) -> float:
+def gather_cycles(machine: Machine) -> float:
+    """Cycles of a load of one vector of pixels that lie apart, two elements of each."""
+    return max(1.0, _GATHER_CYCLES * machine.segments)
+
+
+def segment_step(machine: Machine, blocks: int, vectors: int, gathers: bool = False) -> float:
     """Cycles of one step of the reduction of such a tile: a channel of one tap."""
     multiply_adds = blocks * vectors / (machine.rates.multiply_adds * machine.vector.rate)
-    loads = (blocks + vectors / machine.channel_block) / machine.load_ports
+    each = gather_cycles(machine) if gathers else 1 / machine.load_ports
+    if gathers and machine.segments == 1:
+        # multiply-adds do not hide them, by estimates for Neoverse N2 and V2
+        multiply_adds += vectors * each / machine.channel_block
+    loads = blocks / machine.load_ports + each * vectors / machine.channel_block
     step = max(multiply_adds, machine.fma_latency, loads)
     return step + _STEP_CYCLES / machine.channel_block
 
@@ -75,13 +94,18 @@ class SegmentModel:
         return self.workload.out_height * self.workload.out_width // self.rows
 
     @property
+    def gathers(self) -> bool:
+        """Whether pixels of a vector lie apart."""
+        return strided(self.workload)
+
+    @property
     def most_vectors(self) -> int:
         """Vectors of pixels that a tile may have."""
         return _MOST_BESIDE if self.workload.kernel_w > 1 else MOST_VECTORS
 
     def registers(self, oc: int, vectors: int) -> int:
-        """Vector registers of a tile."""
-        return segment_registers(oc, vectors)
+        """Vector registers of a tile; where pixels are gathered, one of places for each vector."""
+        return segment_registers(oc, vectors) + self.gathers * vectors
 
     def bands(self) -> list[int]:
         """Rows of an image that one task may take: those that divide it."""
@@ -107,7 +131,8 @@ class SegmentModel:
 
     def _tile_cycles(self, oc: int, vectors: int) -> float:
         machine, steps = self.machine, self._tiles.steps
-        step, loaded = segment_step(machine, oc, vectors), machine.vector_bytes * oc
+        step = segment_step(machine, oc, vectors, self.gathers)
+        loaded = machine.vector_bytes * oc
         if loaded * steps > machine.l1d_bytes // 2:
             step += _L2_SHOWN * loaded / machine.rates.l2
         spent = steps * step
@@ -129,9 +154,15 @@ class SegmentModel:
         def cost(tile: tuple[int, int]) -> tuple[float, int]:
             return self.cycles(*tile), -tile[0] * tile[1]
 
-        fewest, widest = _WITH_TAPS if self.workload.kernel_w > 1 else _PIXELWISE
+        form = (self.workload.kernel_w > 1, self.gathers)
+        ahead = all(form) and self.machine.code.loads_ahead
+        fewest, largest, widest = _AHEAD if ahead else _DEFAULTS[form]
         most = max(oc for oc, _ in self.tiles())
-        tiles = [t for t in self.tiles() if t[0] >= min(fewest, most) and t[1] <= widest]
+        tiles = [
+            (oc, vectors)
+            for oc, vectors in self.tiles()
+            if min(fewest, most) <= oc <= largest and vectors <= widest
+        ]
         oc, vectors = min(tiles, key=cost)
         bands = [0, *self.bands()[-2::-1]] if self.rows == 1 and self.machine.cores > 1 else [0]
         return oc, vectors, min(bands, key=lambda band: self._shared(oc, vectors, band))

@@ -10,12 +10,25 @@ from tvmconv.costs.cuts import divisors
 from tvmconv.costs.segments import MOST_VECTORS, segment_registers, segment_step
 from tvmconv.costs.winograd import WinogradModel
 
-# output blocks of a tile beyond which few vectors are left
-_MOST_BLOCKS = 8
+# Output blocks of a tile, fewest where a layer has them, and most: beyond, few vectors are left.
+# Of fewer LLVM moves vectors between registers: estimates of 2 by 5 to 7 and 3 by 3 vectors are
+# 1.16 to 1.38 of what the multiply-adds take, those of 4 and more exactly that.
+_FEWEST_BLOCKS, _MOST_BLOCKS = 4, 8
+_FEW_BLOCKS_COST = 1.3
 
 
 class SegmentWinogradModel(WinogradModel):
     """As the base class, with the knob ``vectors``: 0 for NEON code."""
+
+    def offers(self) -> tuple[Config, ...]:
+        """The best scalable and the best NEON code of every tile size."""
+        found = []
+        for mh, mw in self.tile_sizes:
+            configs = list(self._configs(mh, mw))
+            for scalable in (False, True):
+                form = [c for c in configs if bool(c.int("vectors")) == scalable]
+                found += [min(form, key=self.call_cycles)] if form else []
+        return tuple(found)
 
     def _configs(self, mh: int, mw: int) -> Iterator[Config]:
         blocks = self.machine.blocks(self.workload.out_channels)
@@ -27,7 +40,8 @@ class SegmentWinogradModel(WinogradModel):
             if place in seen or self.workload.types.is_integer:
                 continue
             seen.add(place)
-            for kr in (d for d in divisors(blocks) if d <= _MOST_BLOCKS):
+            fitting = [d for d in divisors(blocks) if d <= _MOST_BLOCKS]
+            for kr in [d for d in fitting if d >= _FEWEST_BLOCKS] or fitting:
                 for vectors in range(1, MOST_VECTORS + 1):
                     if segment_registers(kr, vectors) <= self.machine.vector_registers:
                         yield Config.of(**{**config, "rt": 1, "kr": kr, "vectors": vectors})
@@ -43,6 +57,7 @@ class SegmentWinogradModel(WinogradModel):
             runs = -(-alive // (vectors * machine.segments)) * (tiles.count // alive)
             steps = summed_blocks(self.workload, machine) * machine.channel_block
             step = segment_step(machine, kr, vectors)
+            step *= _FEW_BLOCKS_COST if kr < _FEWEST_BLOCKS else 1.0
             stored = 2.0 * kr * vectors
             found["arithmetic"] = tiles.products * groups * runs * (steps * step + stored)
         return found

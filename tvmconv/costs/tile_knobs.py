@@ -7,10 +7,15 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import divisors
 from tvmconv.machines.record import Machine
 
+# of scalable vectors, whose tiles have few of them, and of others
+_MOST_BLOCKS = {True: 10, False: 6}
+
 OUT_BLOCKS: Knob[Conv2dWorkload] = Knob(
     "oc",
     "output blocks of the register tile",
-    lambda w, machine: range(1, min(machine.blocks(w.out_channels), 6) + 1),
+    lambda w, machine: range(
+        1, min(machine.blocks(w.out_channels), _MOST_BLOCKS[machine.vector.scalable]) + 1
+    ),
 )
 TILE_ROWS: Knob[Conv2dWorkload] = Knob(
     "tile_h",

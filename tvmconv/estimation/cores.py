@@ -21,7 +21,10 @@ class Core:
     multiply_adds
         Vector multiply-adds that the processor starts in a cycle: some models allow more.
     lanes
-        float32 values of one vector.
+        float32 values of one vector of fixed length.
+    scalable
+        Multiply-adds of such vectors that scalable ones do in a cycle, as long as costs are
+        counted for; 0 without them.
     note
         In what the model is known to differ.
     hertz, product
@@ -35,6 +38,12 @@ class Core:
     note: str = ""
     hertz: float = 2.5e9
     product: str = "assumed"
+    scalable: float = 0.0
+
+    @property
+    def peak(self) -> float:
+        """Vector multiply-adds in a cycle at best, by whichever vectors: shares are of it."""
+        return max(self.multiply_adds, self.scalable)
 
     def seconds(self, cycles: float) -> float:
         """The time of so many cycles at the stated clock."""
@@ -100,6 +109,8 @@ def core_of(machine: Machine, model: str = "") -> Core:
         raise TargetError(f"{machine.name} names no processor that LLVM has a model of")
     rate = machine.rates.multiply_adds
     core = Core(machine.name, usual, rate, machine.lanes, note)
+    if machine.vector.scalable:
+        core = replace(core, scalable=rate * machine.vector.rate * machine.segments)
     if machine.name not in _CLOCKS:
         return core
     hertz, product = _CLOCKS[machine.name]

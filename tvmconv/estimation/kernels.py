@@ -27,6 +27,7 @@ from tvmconv.estimation.estimate import (
     qemu_options,
 )
 from tvmconv.estimation.tools import layers_program
+from tvmconv.kernels.gemm import GemmKernel
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
@@ -37,7 +38,7 @@ Array = npt.NDArray[Any]
 
 
 def estimate_kernels(
-    kernels: Sequence[Kernel], machine: Machine | None = None, model: str = ""
+    kernels: Sequence[Kernel | GemmKernel], machine: Machine | None = None, model: str = ""
 ) -> Estimate:
     """Estimate kernels of one machine, each of them a layer.
 
@@ -46,7 +47,7 @@ def estimate_kernels(
     Parameters
     ----------
     kernels
-        Of one machine.
+        Of one machine: convolutions, or matrix products.
     machine
         The processor to estimate for; by default that of the kernels.
     model
@@ -133,21 +134,24 @@ class _Layout:
     constant_bytes: int = 0
     arena_bytes: int = 0
 
-    def add(self, kernel: Kernel, arrays: Sequence[Array] = ()) -> None:
+    def add(self, kernel: Kernel | GemmKernel, arrays: Sequence[Array] = ()) -> None:
         symbol = f"kernel{len(self.functions)}"
         func = kernel.prim_func().with_attr("global_symbol", symbol)
         self.functions[symbol] = func
-        workload = kernel.workload
-        record = KernelCall(str(workload), symbol, "conv2d", str(workload), workload.flops)
+        name, flops = str(kernel.workload), kernel.workload.flops
+        if isinstance(kernel, Kernel):
+            record, algorithm = KernelCall(name, symbol, "conv2d", name, flops), kernel.algorithm
+        else:
+            record, algorithm = KernelCall(name, symbol, "matmul", "", flops), "gemm"
         if not arrays:
-            self.calls.append(Call(record, self._in_arena(func), kernel.algorithm))
+            self.calls.append(Call(record, self._in_arena(func), algorithm))
             return
         *read, result = arrays
         places = [self._constant(np.ascontiguousarray(array)) for array in read]
         # of its own: what a kernel leaves unwritten must not be another one's result
         made = Operand(Place.ARENA, self.arena_bytes, result.nbytes)
         self.arena_bytes += _aligned(result.nbytes)
-        self.calls.append(Call(record, (*places, made), kernel.algorithm))
+        self.calls.append(Call(record, (*places, made), algorithm))
         given = Operand(Place.OUTPUT, 0, result.nbytes, len(self.outputs))
         self.calls.append(Call(KernelCall("", "", "copy"), (made, given)))
         self.outputs.append(TensorInfo(f"output{len(self.outputs)}", result.shape, "float32"))

@@ -45,6 +45,15 @@ Squeeze, Unsqueeze     ``reshape(x, shape)``
 Pad                    ``nn.pad(x, widths, "constant", value)``, other modes ``take``
 Split                  ``split(x, cuts, axis)`` and its tuple items
 Sum, Max, Min, Mean    a chain of two-operand operators
+QuantizeLinear         ``quantize(x, scale, zero_point, axis, dtype)``, scale in float32 and zero
+                       point in ``dtype`` of shape () or (n,), ``axis`` from the front
+DequantizeLinear       ``dequantize(x, scale, zero_point, axis)`` likewise, the zero point in the
+                       type of ``x``; of a constant, the constant of integers stays
+QLinear..., QGemm      the float operator's forms between ``dequantize`` and ``quantize``; the bias
+                       is ``dequantize`` of int32 by the product of the scales, already in the
+                       shape in which it is added, a Gemm's weight already transposed
+ConvInteger,           ``nn.conv2d``, ``matmul`` of int32 operands less their zero points, constant
+MatMulInteger          ones subtracted at import
 =====================  =================================================================
 
 The binding that holds a layer's main operator (convolution, transposed convolution, matrix

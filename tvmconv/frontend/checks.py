@@ -15,6 +15,7 @@ from tvmconv.frontend.limits import (
     MIN_IR_VERSION,
     MIN_OPSET,
 )
+from tvmconv.frontend.operators import FOREIGN
 
 if TYPE_CHECKING:
     import onnx
@@ -84,9 +85,10 @@ def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def _check_node(node: onnx.NodeProto) -> None:
-    if node.domain not in ("", "ai.onnx"):
+    if node.domain not in ("", "ai.onnx") and node.op_type not in FOREIGN.get(node.domain, ()):
         raise ModelError(
-            f"{describe(node)}: operators of domain {node.domain!r} are not supported; "
+            f"{describe(node)}: operators of domain {node.domain!r} are not supported, except some "
+            "of com.microsoft for 8-bit tensors; "
             "export the model with standard ONNX operators only"
         )
     if max(len(node.input), len(node.output)) > MAX_NODE_VALUES:

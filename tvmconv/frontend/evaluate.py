@@ -16,6 +16,7 @@ import onnx
 from onnx import helper
 
 from tvmconv.frontend.graph import Array, Node
+from tvmconv.frontend.rounding import dequantised, quantised
 
 # absent optional operands are None
 Operands = list[Array | None]
@@ -103,6 +104,16 @@ def _identity(node: Node, operands: Operands) -> list[Array | None]:
     return [operands[0]]
 
 
+def _quantise(node: Node, operands: Operands) -> list[Array | None]:
+    zero_point = operands[2] if len(operands) > 2 else None
+    return [quantised(node, _present(operands[0]), _present(operands[1]), zero_point)]
+
+
+def _dequantise(node: Node, operands: Operands) -> list[Array | None]:
+    zero_point = operands[2] if len(operands) > 2 else None
+    return [dequantised(node, _present(operands[0]), _present(operands[1]), zero_point)]
+
+
 def _dropout(node: Node, operands: Operands) -> list[Array | None]:
     """Inference: everything is kept."""
     data = _present(operands[0])
@@ -183,10 +194,12 @@ def trains(node: Node) -> bool:
 _OWN: dict[str, Callable[[Node, Operands], list[Array | None]]] = {
     "BatchNormalization": _batch_norm,
     "ConstantOfShape": _fill,
+    "DequantizeLinear": _dequantise,
     "Dropout": _dropout,
     "GatherElements": _gather_elements,
     "Identity": _identity,
     "OneHot": _one_hot,
+    "QuantizeLinear": _quantise,
     "Reshape": _reshape,
 }
 

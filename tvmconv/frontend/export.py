@@ -11,20 +11,26 @@ from onnx import helper, numpy_helper
 
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.graph import Array, Graph, Node
+from tvmconv.frontend.operators import MICROSOFT
+from tvmconv.frontend.quantised import LINEAR
 
 
 def to_proto(graph: Graph) -> onnx.ModelProto:
     """A ``ModelProto`` that computes what the graph computes, with static shapes.
 
     Operators that the importer merged stand spelled out again, so the model holds standard
-    ONNX only.
+    ONNX only, and com.microsoft's QuantizeLinear and DequantizeLinear where those of the model's
+    operator set lack something.
 
     Raises
     ------
     ValueError
         From protobuf, if the constants exceed its 2 GiB limit.
     """
-    nodes = [proto for node in graph.nodes for proto in _node(node)]
+    nodes = [proto for node in graph.nodes for proto in spelled_out(node, graph.opset)]
+    imports = [helper.make_opsetid("", graph.opset)]
+    if any(proto.domain == MICROSOFT for proto in nodes):
+        imports.append(helper.make_opsetid(MICROSOFT, 1))
     return helper.make_model(
         helper.make_graph(
             nodes,
@@ -33,7 +39,7 @@ def to_proto(graph: Graph) -> onnx.ModelProto:
             list(_infos(graph.outputs)),
             [_tensor(value, name) for name, value in graph.constants.items()],
         ),
-        opset_imports=[helper.make_opsetid("", graph.opset)],
+        opset_imports=imports,
         ir_version=max(graph.ir_version, 4),  # initializers need not be inputs from 4 on
     )
 
@@ -52,7 +58,8 @@ def _attribute(value: Any) -> Any:
     return _tensor(value, "") if isinstance(value, np.ndarray) else value
 
 
-def _node(node: Node) -> list[onnx.NodeProto]:
+def spelled_out(node: Node, opset: int) -> list[onnx.NodeProto]:
+    """The node as ONNX has it, in a model of operator set ``opset``."""
     if node.op == "Silu":
         return _spelled(node, [("Sigmoid", ("x",), "gate"), ("Mul", ("x", "gate"), "y")])
     if node.op == "HardSwish" and node.opset < 14:
@@ -76,7 +83,11 @@ def _node(node: Node) -> list[onnx.NodeProto]:
             ],
         )
     attributes = {name: _attribute(value) for name, value in node.attrs.items()}
-    return [helper.make_node(node.op, node.inputs, node.outputs, node.name, **attributes)]
+    # of a later operator set than the model's
+    domain = MICROSOFT if node.op in LINEAR and node.opset != opset else ""
+    return [
+        helper.make_node(node.op, node.inputs, node.outputs, node.name, domain=domain, **attributes)
+    ]
 
 
 def _scalar(value: float) -> onnx.TensorProto:

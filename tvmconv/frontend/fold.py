@@ -20,6 +20,10 @@ from tvmconv.frontend.graph import Array, Graph, Node
 from tvmconv.frontend.limits import FOLD_SECONDS, FREE_FOLD_BYTES
 from tvmconv.frontend.operators import CONVERTED
 
+# operators that know their further inputs while the model is read
+_BY_PARAMETER = (
+    "BatchNormalization", "Clip", "Expand", "OneHot", "PRelu", "Pad", "Resize", "Upsample",
+)  # fmt: skip
 # their results' sizes are known only from their operands' values
 _DYNAMIC = ("Compress", "NonZero", "Range")
 
@@ -46,6 +50,9 @@ class Folder:
         # reads by nodes that are not folded, and by the graph's outputs, are never taken off
         self._readers = Counter(name for node in proto.node for name in node.input)
         self._readers.update(output.name for output in proto.output)
+        self._parameters = {
+            name for node in proto.node if node.op_type in _BY_PARAMETER for name in node.input[1:]
+        }
 
     def fold(self, node: Node, proto: onnx.NodeProto, outputs: list[TensorInfo] | None) -> bool:
         """Replace a node by constants; False where it has to be computed with the model.
@@ -60,6 +67,9 @@ class Folder:
         constants = self._graph.constants
         names = list(dict.fromkeys(name for name in node.inputs if name))
         if not all(name in constants for name in names) or not _is_foldable(node, constants):
+            return False
+        if node.op == "DequantizeLinear" and not self._is_parameter(node):
+            # integers are what kernels of 8 bits read
             return False
         operands = [constants[name] for name in node.inputs if name]
         if outputs is None and node.op not in _DYNAMIC:
@@ -87,6 +97,10 @@ class Folder:
             self.store(node, name, _as_inferred(node, value, types.get(name)))
         self.release(node)
         return True
+
+    def _is_parameter(self, node: Node) -> bool:
+        """Whether an operator reads the result that wants it constant, and in float."""
+        return node.outputs[0] in self._parameters
 
     def store(self, node: Node, name: str, value: Array) -> None:
         """Add a computed constant."""

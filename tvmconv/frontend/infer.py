@@ -7,6 +7,7 @@ as soon as their operands are known.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -19,10 +20,12 @@ from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
 from tvmconv.frontend.attributes import check_attributes, check_list_operands
 from tvmconv.frontend.checks import describe
+from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.fold import Folder, keeps_everything
 from tvmconv.frontend.graph import Array, Graph, Node
 from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
 from tvmconv.frontend.operators import IMPORTED
+from tvmconv.frontend.quantised import LINEAR, infer_linear, report_wide
 from tvmconv.frontend.tensors import check_shape, element_type
 from tvmconv.frontend.types import check_input_types, check_output_types, operator_schema
 from tvmconv.frontend.values import as_tensor, constant_value, decode_attributes
@@ -33,6 +36,7 @@ _SMALL = 4096  # constants up to this many elements can be shape operands
 # and old Dropout's mask not at all
 _SAME_SHAPE = ("Dropout", "GroupNormalization")
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
+_CONVOLUTIONS = ("Conv", "ConvInteger", "ConvTranspose")
 
 
 def infer_graph(
@@ -59,12 +63,16 @@ def infer_graph(
         _set_constant(graph, name, value)
     folder = Folder(graph, proto.graph, fold_budget)
     names: set[str] = set()
+    fresh = _fresh_names(proto.graph)
     for node_proto in proto.graph.node:
         with reported(f"reading {describe(node_proto)}"):
-            _visit(graph, folder, node_proto, _own_name(node_proto, names))
+            node = _decoded(node_proto, _own_name(node_proto, names), opset)
+            for part in _in_standard_form(graph, node, node_proto.domain, fresh):
+                _visit(graph, folder, part, _proto_of(part, node, node_proto))
     graph.outputs = tuple(graph.types[o.name] for o in proto.graph.output)
     check_output_types(proto.graph, graph.outputs)
     _check_activations(graph)
+    report_wide(graph)
     total = sum(a.nbytes for a in graph.constants.values())
     if total > MAX_CONSTANT_BYTES:
         raise ModelError(
@@ -107,7 +115,21 @@ def _own_name(proto: onnx.NodeProto, taken: set[str]) -> str:
     return name
 
 
-def _visit(graph: Graph, folder: Folder, proto: onnx.NodeProto, name: str) -> None:
+def _fresh_names(graph: onnx.GraphProto) -> Callable[[str], str]:
+    """Gives names of values that the model does not have."""
+    taken = {name for node in graph.node for name in (*node.input, *node.output)}
+    taken.update(value.name for value in (*graph.input, *graph.initializer))
+
+    def fresh(name: str) -> str:
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        return name
+
+    return fresh
+
+
+def _decoded(proto: onnx.NodeProto, name: str, opset: int) -> Node:
     outputs = tuple(proto.output)
     while outputs and not outputs[-1]:
         outputs = outputs[:-1]
@@ -117,7 +139,7 @@ def _visit(graph: Graph, folder: Folder, proto: onnx.NodeProto, name: str) -> No
         tuple(proto.input),
         outputs,
         decode_attributes(proto, describe(proto)),
-        graph.opset,
+        opset,
     )
     if node.op not in IMPORTED:
         raise node.error(
@@ -128,10 +150,34 @@ def _visit(graph: Graph, folder: Folder, proto: onnx.NodeProto, name: str) -> No
         raise node.error(
             "its first input and output must be named", "correct the model and export it again"
         )
+    return node
+
+
+def _in_standard_form(
+    graph: Graph, node: Node, domain: str, fresh: Callable[[str], str]
+) -> list[Node]:
+    if node.op == "Constant":
+        return [node]
+    _check_inputs(graph, node)
+    return in_standard_form(graph, node, domain, fresh)
+
+
+def _proto_of(part: Node, node: Node, proto: onnx.NodeProto) -> onnx.NodeProto:
+    """A node as ONNX stores it; ``node`` is the one of the model, ``proto``, that it comes from."""
+    if part is node:
+        return proto
+    stored = {attribute.name: attribute for attribute in proto.attribute}
+    made = helper.make_node(part.op, part.inputs, part.outputs, part.name)
+    for name, value in part.attrs.items():
+        same = name in stored and value == node.attrs[name]
+        made.attribute.append(stored[name] if same else helper.make_attribute(name, value))
+    return made
+
+
+def _visit(graph: Graph, folder: Folder, node: Node, proto: onnx.NodeProto) -> None:
     if node.op == "Constant":
         _set_constant(graph, node.outputs[0], constant_value(node))
         return
-    _check_inputs(graph, node)
     check_input_types(graph, node)
     if node.op in ("Shape", "Size"):
         shape = graph.shape(node.inputs[0])
@@ -141,10 +187,10 @@ def _visit(graph: Graph, folder: Folder, proto: onnx.NodeProto, name: str) -> No
         folder.release(node)
         return
     check_attributes(node, len(graph.shape(node.inputs[0])))
-    window = _check_window(graph, node)
+    known = infer_linear(graph, node) if node.op in LINEAR else _check_window(graph, node)
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
-    found = _infer(graph, node, proto, operands) if window is None else window
+    found = _infer(graph, node, proto, operands) if known is None else known
     if folder.fold(node, proto, found):
         return
     if found is None:
@@ -182,7 +228,7 @@ def _check_window(graph: Graph, node: Node) -> list[TensorInfo] | None:
     onnx's own inference is not asked: it keeps the pooling windows that start beyond the input
     in ``ceil_mode``, which the operator's definition and the runtimes drop.
     """
-    if node.op not in ("Conv", "ConvTranspose", *_POOLS):
+    if node.op not in (*_CONVOLUTIONS, *_POOLS):
         return None
     shapes = [graph.shape(name) if name else None for name in node.inputs]
     low = 1 if node.op in _POOLS else 2
@@ -195,8 +241,8 @@ def _check_window(graph: Graph, node: Node) -> list[TensorInfo] | None:
         return _window_outputs(graph, node, data[1], window.output)
     weight = shapes[1]
     assert weight is not None
-    bias = shapes[2] if len(shapes) > 2 else None
-    if node.op == "Conv":
+    bias = shapes[2] if len(shapes) > 2 and node.op != "ConvInteger" else None
+    if node.op != "ConvTranspose":
         window, channels = conv_window(node, data, weight, bias), weight[0]
     else:
         window = conv_transpose_window(node, data, weight, bias)
@@ -210,7 +256,8 @@ def _window_outputs(
     data = graph.types[node.inputs[0]]
     shape = (data.shape[0], channels, *plane)
     infos = []
-    for name, dtype in zip(node.outputs, (data.dtype, "int64"), strict=False):
+    first = "int32" if node.op == "ConvInteger" else data.dtype
+    for name, dtype in zip(node.outputs, (first, "int64"), strict=False):
         if name:
             check_shape(shape, dtype, f"node {node.name!r} ({node.op}): output {name!r}")
             infos.append(TensorInfo(name, shape, dtype))

@@ -8,28 +8,42 @@ from __future__ import annotations
 
 # what tvmconv.frontend.convert has converters for
 CONVERTED = frozenset({
-    "Abs", "Acos", "Acosh", "Add", "AffineGrid", "And", "ArgMax", "ArgMin", "Asin", "Asinh", "Atan",
-    "Atanh", "AveragePool", "BatchNormalization", "BitwiseAnd", "BitwiseNot", "BitwiseOr",
-    "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Concat", "Conv", "ConvTranspose",
-    "Cos", "Cosh", "CumSum", "DepthToSpace", "Div", "Einsum", "Elu", "Equal", "Erf", "Exp",
-    "Expand", "Flatten", "Floor", "Gather", "Gelu", "Gemm", "GlobalAveragePool", "GlobalLpPool",
-    "GlobalMaxPool", "Greater", "GreaterOrEqual", "GridSample", "GroupNormalization", "HardSigmoid",
-    "HardSwish", "Identity", "InstanceNormalization", "IsNaN", "LRN", "LayerNormalization",
-    "LeakyRelu", "Less", "LessOrEqual", "Log", "LogSoftmax", "LpNormalization", "LpPool", "MatMul",
+    "Abs", "Acos", "Acosh", "Add", "AffineGrid", "And", "ArgMax", "ArgMin", "Asin", "Asinh",
+    "Atan", "Atanh", "AveragePool", "BatchNormalization", "BitwiseAnd", "BitwiseNot", "BitwiseOr",
+    "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Concat", "Conv", "ConvInteger",
+    "ConvTranspose", "Cos", "Cosh", "CumSum", "DepthToSpace", "DequantizeLinear", "Div",
+    "DynamicQuantizeLinear", "Einsum", "Elu", "Equal", "Erf", "Exp", "Expand", "Flatten", "Floor",
+    "Gather", "Gelu", "Gemm", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "Greater",
+    "GreaterOrEqual", "GridSample", "GroupNormalization", "HardSigmoid", "HardSwish", "Identity",
+    "InstanceNormalization", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu", "Less",
+    "LessOrEqual", "Log", "LogSoftmax", "LpNormalization", "LpPool", "MatMul", "MatMulInteger",
     "Max", "MaxPool", "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pad",
-    "Pow", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax",
-    "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Relu", "Reshape",
-    "Resize", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Slice", "Softmax",
-    "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Swish",
-    "Tan", "Tanh", "ThresholdedRelu", "Tile", "TopK", "Transpose", "Trilu", "Unsqueeze", "Upsample",
-    "Where", "Xor",
+    "Pow", "QuantizeLinear", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceLogSum",
+    "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
+    "ReduceSumSquare", "Relu", "Reshape", "Resize", "Round", "Selu", "Shrink", "Sigmoid", "Sign",
+    "Sin", "Sinh", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt",
+    "Squeeze", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Tile", "TopK",
+    "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where", "Xor",
 })  # fmt: skip
 
 # what only goes if its operands are constants, or is removed by the reader
 FOLDED = frozenset({
-    "BitShift", "Compress", "Constant", "ConstantOfShape", "DequantizeLinear", "Dropout", "EyeLike",
-    "GatherElements", "GatherND", "Hardmax", "IsInf", "NonZero", "OneHot", "Range",
-    "ReverseSequence", "ScatterElements", "ScatterND", "Shape", "Size",
+    "BitShift", "Compress", "Constant", "ConstantOfShape", "Dropout", "EyeLike", "GatherElements",
+    "GatherND", "Hardmax", "IsInf", "NonZero", "OneHot", "Range", "ReverseSequence",
+    "ScatterElements", "ScatterND", "Shape", "Size",
 })  # fmt: skip
 
-IMPORTED = CONVERTED | FOLDED
+# what the reader writes as float operators between DequantizeLinear and QuantizeLinear
+EXPANDED = frozenset({
+    "QGemm", "QLinearAdd", "QLinearAveragePool", "QLinearConcat", "QLinearConv",
+    "QLinearGlobalAveragePool", "QLinearLeakyRelu", "QLinearMatMul", "QLinearMul",
+    "QLinearSigmoid", "QLinearSoftmax", "QLinearWhere",
+})  # fmt: skip
+
+# operators of other operator sets than the default one, by operator set
+MICROSOFT = "com.microsoft"
+FOREIGN = {
+    MICROSOFT: EXPANDED - {"QLinearConv", "QLinearMatMul"} | {"DequantizeLinear", "QuantizeLinear"}
+}
+
+IMPORTED = CONVERTED | FOLDED | EXPANDED

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from tvmconv.graph.activations import ACTIVATIONS, epilogue_step
 from tvmconv.graph.fold import scalar
 from tvmconv.graph.ir import Arg, Node, Value
+from tvmconv.graph.linear import AVERAGE, FLIP
 from tvmconv.graph.match import CONV
 from tvmconv.graph.ranges import value_range
 
@@ -37,13 +38,31 @@ _SMALLEST_DIVISOR = 1e-3
 def can_block(node: Node) -> bool:
     """Whether a node has a blocked form; whether to use it is the planner's choice."""
     rule = _RULES.get(node.op)
-    if rule is None or not node.outputs or not all(v.is_float_map for v in node.outputs):
+    if rule is None or not node.outputs or not all(v.is_map for v in node.outputs):
         return False
     return rule(node)
 
 
 def _always(node: Node) -> bool:
-    return bool(node.args[0].is_float_map)
+    """Arithmetic in float32."""
+    return bool(node.args[0].is_float_map and all(v.is_float_map for v in node.outputs))
+
+
+def _moves(node: Node) -> bool:
+    """Elements of any type, as they are."""
+    return bool(node.args[0].is_map)
+
+
+def _linear(node: Node) -> bool:
+    """A rounding to 8 bits or its inverse, with constant parameters of all or of each channel."""
+    data, *parameters = node.inputs
+    channels = node.output.dims[1]
+    if not data.is_map or any(p.data is None or p.data.size == 0 for p in parameters):
+        return False
+    single = all(p.data.size == 1 for p in parameters if p.data is not None)
+    return single or (
+        node.attrs["axis"] % 4 == 1 and all(p.dims in ((), (1,), (channels,)) for p in parameters)
+    )
 
 
 def _activation(node: Node) -> bool:
@@ -79,6 +98,10 @@ def _log(node: Node) -> bool:
     return _always(node) and value_range(node.args[0])[0] >= _SMALLEST_DIVISOR
 
 
+def _max_pool(node: Node) -> bool:
+    return _moves(node) and node.attrs["layout"] == "NCHW" and not node.attrs["ceil_mode"]
+
+
 def _pool(node: Node) -> bool:
     return _always(node) and node.attrs["layout"] == "NCHW" and not node.attrs["ceil_mode"]
 
@@ -89,11 +112,11 @@ def _global(node: Node) -> bool:
 
 def _concat(node: Node) -> bool:
     axis = node.attrs.get("axis")
-    return axis in (1, 2, 3, -3, -2, -1) and all(v.is_float_map for v in node.inputs)
+    return axis in (1, 2, 3, -3, -2, -1) and all(v.is_map for v in node.inputs)
 
 
 def _split(node: Node) -> bool:
-    return _always(node) and node.attrs["axis"] in (1, 2, 3, -3, -2, -1)
+    return _moves(node) and node.attrs["axis"] in (1, 2, 3, -3, -2, -1)
 
 
 def slice_ranges(node: Node) -> list[tuple[int, int, int]] | None:
@@ -115,22 +138,21 @@ def slice_ranges(node: Node) -> list[tuple[int, int, int]] | None:
 
 
 def _slice(node: Node) -> bool:
-    ranges = slice_ranges(node) if _always(node) else None
+    ranges = slice_ranges(node) if _moves(node) else None
     return ranges is not None and ranges[0] == (0, node.args[0].dims[0], 1) and ranges[1][2] == 1
 
 
 def _pad(node: Node) -> bool:
     width = node.attrs["pad_width"]
     plain = node.attrs.get("pad_mode") == "constant" and len(width) == 8
-    return _always(node) and plain and not any(width[:4])
+    return _moves(node) and plain and not any(width[:4])
 
 
 def _resize(node: Node) -> bool:
     attrs = node.attrs
     simple = attrs["layout"] == "NCHW" and not attrs["cubic_exclude"]
-    return (
-        _always(node) and simple and attrs["coordinate_transformation_mode"] != "tf_crop_and_resize"
-    )
+    known = _moves(node) if attrs["method"] == "nearest_neighbor" else _always(node)
+    return known and simple and attrs["coordinate_transformation_mode"] != "tf_crop_and_resize"
 
 
 def _prelu(node: Node) -> bool:
@@ -139,8 +161,12 @@ def _prelu(node: Node) -> bool:
 
 
 _RULES: dict[str, Callable[[Node], bool]] = {
-    CONV: _always,
-    "nn.max_pool2d": _pool,
+    CONV: _moves,
+    "quantize": _linear,
+    "dequantize": _linear,
+    FLIP: _moves,
+    AVERAGE: _moves,
+    "nn.max_pool2d": _max_pool,
     "nn.avg_pool2d": _pool,
     "depth_pool": _always,
     "mean": _global,
@@ -151,8 +177,8 @@ _RULES: dict[str, Callable[[Node], bool]] = {
     "nn.pad": _pad,
     "image.resize2d": _resize,
     "nn.prelu": _prelu,
-    "channel_shuffle": _always,
-    "depth_to_space": _always,
+    "channel_shuffle": _moves,
+    "depth_to_space": _moves,
     "lrn": _always,
     "divide": _divide,
     "exp": _exp,

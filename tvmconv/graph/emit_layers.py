@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
 from tvmconv.costs.products import dense_tile
 from tvmconv.graph.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.fold import as_float32
-from tvmconv.graph.ir import Array, Node
+from tvmconv.graph.ir import Node
+from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.operators.dense import (
     block_flattened_weight,
@@ -29,14 +28,16 @@ def emit_conv(emitter: Emitter, node: Node) -> None:
     blocked = workload.data_layout == "NCHWc"
     data, weight, *rest = node.args
     args = [emitter.as_blocked(data) if blocked else emitter.as_plain(data)]
-    packed = kernel.pack_weight(as_float32(weight.data))
-    args.append(constant_of(packed, types.weight))
+    constants = Constants(
+        weight.data if types.is_integer else as_float32(weight.data),
+        rest.pop(0).data if workload.has("bias") else None,
+        **node.attrs.get("numbers", {}),
+    )
+    packed, *others = constant_arguments(kernel, constants)
+    args += [constant_of(array, str(array.dtype)) for array in (packed, *others)]
     # transformed weights are larger without being padded
     if kernel.expression.sums_products:
         emitter.padding_bytes += max(0, packed.nbytes - itemsize(types.weight) * weight.data.size)
-    if workload.has("bias"):
-        bias = rest.pop(0).data
-        args.append(constant_of(_block_vector(bias, emitter.lanes), types.accumulator))
     if workload.has("add"):
         args.append(emitter.as_blocked(rest.pop(0)))
     n, channels, height, width = node.output.dims
@@ -93,11 +94,3 @@ def emit_dense(emitter: Emitter, node: Node) -> None:
     flops = 2 * rows * constant.data.size
     record = CallRecord(node.layer, "dense", flops=flops)
     emitter.plain[node.output] = emitter.call(expression, args, record, opaque=True)
-
-
-def _block_vector(vector: Array, lanes: int) -> Array:
-    """(K,) -> (ceil(K/c), c), padded with zeros."""
-    blocks = -(-vector.size // lanes)
-    padded = np.zeros(blocks * lanes, np.float32)
-    padded[: vector.size] = vector
-    return padded.reshape(blocks, lanes)

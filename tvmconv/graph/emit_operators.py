@@ -8,6 +8,12 @@ from math import prod
 import numpy as np
 
 from tvmconv.graph.blockable import slice_ranges
+from tvmconv.graph.emit_quantised import (
+    dequantised_by,
+    emit_blocked_linear,
+    emit_flip,
+    quantised_by,
+)
 from tvmconv.graph.emitter import (
     EXTREMES,
     CallRecord,
@@ -18,6 +24,7 @@ from tvmconv.graph.emitter import (
     extreme,
 )
 from tvmconv.graph.ir import Node, Value
+from tvmconv.graph.linear import AVERAGE, FLIP
 from tvmconv.graph.scalars import ScalarFunction, map_tensor, scalar_expression
 from tvmconv.operators.channels import concat_channels, pad_blocked, shuffle_channels, slice_blocked
 from tvmconv.operators.global_pool import global_pool
@@ -238,7 +245,39 @@ def _prelu(emitter: Emitter, node: Node) -> None:
     emitter.set_blocked(node.output, emitter.call(expression, args, _record(node)))
 
 
+def _linear(emitter: Emitter, node: Node) -> None:
+    emit_blocked_linear(emitter, node, _record(node))
+
+
+def average(emitter: Emitter, node: Node, data: RelaxExpr, channels: int) -> RelaxExpr:
+    """An average of 8-bit integers in blocks, of which ``channels`` channels are not surplus."""
+
+    def expression(x: Tensor) -> Tensor:
+        numbers = dequantised_by(x, node.attrs["source"])
+        if node.attrs["kind"] == "mean":
+            mean = global_pool(numbers, channels, "avg", blocked=True)
+        else:
+            mean = avg_pool(numbers, *_windows(node), bool(node.attrs["count_include_pad"]))
+        return quantised_by(mean, node.attrs["result"])
+
+    flops = int(np.prod(node.args[0].dims))
+    return emitter.call(expression, [data], _record(node, flops), opaque=True)
+
+
+def _average(emitter: Emitter, node: Node) -> None:
+    data = emitter.as_blocked(node.args[0])
+    emitter.set_blocked(node.output, average(emitter, node, data, node.output.dims[1]))
+
+
+def _flip(emitter: Emitter, node: Node) -> None:
+    emit_flip(emitter, node, _record(node), blocked=True)
+
+
 _RULES: dict[str, Rule] = {
+    "quantize": _linear,
+    "dequantize": _linear,
+    FLIP: _flip,
+    AVERAGE: _average,
     **dict.fromkeys(("add", "subtract", "multiply", "divide", "maximum", "minimum"), _binary),
     "nn.max_pool2d": _pool,
     "nn.avg_pool2d": _pool,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmconv.graph.emit_operators import depth_pool
+from tvmconv.graph.emit_operators import average, depth_pool
+from tvmconv.graph.emit_quantised import emit_flip, emit_linear, is_linear
 from tvmconv.graph.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.ir import Node
+from tvmconv.graph.linear import AVERAGE, FLIP
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.operators.lrn import lrn
 from tvmconv.operators.softmax import log_softmax, softmax
@@ -44,6 +46,15 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
     elif node.op == "topk":
         operand, sort = emitter.as_plain(node.inputs[0]), _sorting(node.attrs)
         _take_parts(emitter, node, emitter.call(sort, [operand], record, opaque=True), record)
+    elif node.op == AVERAGE:
+        # a plain image is one of blocks of one channel
+        view = emitter.reshape(emitter.as_plain(node.args[0]), (*node.args[0].dims, 1))
+        blocked = average(emitter, node, view, node.output.dims[1])
+        emitter.plain[node.output] = emitter.reshape(blocked, node.output.dims)
+    elif node.op == FLIP:
+        emit_flip(emitter, node, record, blocked=False)
+    elif is_linear(node):
+        emit_linear(emitter, node, record)
     elif node.call is not None:
         result = emitter.bind(emitter.original(node), record)
         if len(node.outputs) == 1:

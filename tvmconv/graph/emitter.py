@@ -234,7 +234,9 @@ def block_channels(data: Array, lanes: int, fill: float = 0.0) -> Array:
     if channels == 1:
         return full[..., None]
     blocks = -(-channels // lanes)
-    padded = np.full((n, blocks * lanes, height, width), fill, np.float32)
+    # derived numbers are float64 until they are emitted
+    dtype = np.float32 if data.dtype.kind == "f" else data.dtype
+    padded = np.full((n, blocks * lanes, height, width), fill, dtype)
     padded[:, :channels] = full
     split = padded.reshape(n, blocks, lanes, height, width)
     return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2))

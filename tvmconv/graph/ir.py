@@ -41,6 +41,12 @@ class Value:
         return self.dtype == "float32" and self.shape is not None and len(self.shape) == 4
 
     @property
+    def is_map(self) -> bool:
+        """A static activation of rank 4, (N, C, H, W), of float32 or of 8-bit integers."""
+        known = self.dtype in ("float32", "int8", "uint8")
+        return known and self.shape is not None and len(self.shape) == 4
+
+    @property
     def dims(self) -> tuple[int, ...]:
         """The static shape; only for values that have one."""
         assert self.shape is not None, f"{self.name} has no static shape"

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import prod
 
+from tvmconv.algorithms.winograd_integers import largest_sums
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.decision import Decision
 from tvmconv.core.errors import ConfigError
@@ -18,7 +20,7 @@ from tvmconv.core.unexpected import reported
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.graph.blockable import can_block
 from tvmconv.graph.ir import Graph, Node, Value
-from tvmconv.graph.match import CONV
+from tvmconv.graph.match import CONV, IN_FLOAT
 from tvmconv.machines.record import Machine
 from tvmconv.selection.policy import Policy
 from tvmconv.selection.select import select
@@ -74,6 +76,8 @@ def plan_layouts(
             source = node.args[0]
             with reported(f"choosing an algorithm for {node}"):
                 plan.decisions[node] = _decide(node, source in in_blocks, machine, policy)
+            if IN_FLOAT in node.attrs:
+                plan.decisions[node] = _in_float(plan.decisions[node], node.attrs[IN_FLOAT])
             if plan.decisions[node].workload.data_layout == "NCHWc":
                 in_blocks.add(source)
             if progress:
@@ -94,8 +98,8 @@ def _follows(node: Node, in_blocks: set[Value]) -> bool:
     if not can_block(node) or not any(value in in_blocks for value in maps):
         return False
     # one large plain operand costs more to convert than the small blocked ones save
-    blocked = sum(_size(value) for value in maps if value in in_blocks)
-    return 2 * blocked >= sum(_size(value) for value in maps)
+    blocked = sum(_bytes(value) for value in maps if value in in_blocks)
+    return 2 * blocked >= sum(_bytes(value) for value in maps)
 
 
 def _leaves(node: Node, users: dict[Value, list[Node]], block: int) -> bool:
@@ -109,11 +113,14 @@ def _leaves(node: Node, users: dict[Value, list[Node]], block: int) -> bool:
     return not any(user.op == CONV or can_block(user) for user in users.get(node.output, ()))
 
 
-def _size(value: Value) -> int:
-    size = 1
-    for extent in value.dims:
-        size *= extent
-    return size
+def _bytes(value: Value) -> int:
+    return itemsize(value.dtype) * prod(value.dims)
+
+
+def _in_float(decision: Decision, obstacle: str) -> Decision:
+    """The decision on a quantised layer that no 8-bit kernel computes."""
+    reason = f"{decision.reason}; in float32 although quantised: {obstacle}"
+    return replace(decision, reason=reason)
 
 
 def _decide(node: Node, is_blocked: bool, machine: Machine, policy: Policy | None) -> Decision:
@@ -122,17 +129,22 @@ def _decide(node: Node, is_blocked: bool, machine: Machine, policy: Policy | Non
     options = [workload]
     if not is_blocked and workload.in_channels < machine.channel_block:
         options.append(replace(workload, data_layout="NCHW"))
+    largest_sum = None
+    if workload.types.is_integer:
+        largest_sum = int(largest_sums(node.args[1].data, workload.types.data).max())
     offers: list[tuple[float, Decision]] = []
     problem: ConfigError | None = None
     for option in options:
         try:
-            decision = select(option, machine, layer=node.layer, policy=policy)
+            decision = select(
+                option, machine, layer=node.layer, policy=policy, largest_sum=largest_sum
+            )
         except ConfigError as error:
             problem = problem or error
             continue
         converted = option is workload and not is_blocked
         # reads the plain tensor, writes it padded to whole blocks
-        read = itemsize(workload.types.data) * _size(node.args[0])
+        read = _bytes(node.args[0])
         moved = read * (1 + machine.channel_block / workload.in_channels)
         extra = moved / (_REORDER_SHARE * machine.rates.behind_l2) if converted else 0.0
         offers.append((decision.chosen.cycles + extra, decision))

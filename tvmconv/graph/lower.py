@@ -117,7 +117,7 @@ def lower(
 
 def prepare(graph: Graph, machine: Machine) -> None:
     """Normalise a graph and fuse its layers, in place."""
-    normalise(graph, machine.channel_block)
+    normalise(graph, machine)
     fuse_layers(graph)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from tvmconv.core.datatypes import FLOAT32, DataTypes
 from tvmconv.core.decision import Unscheduled
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.workload import Conv2dWorkload
@@ -11,6 +14,8 @@ from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.ir import Graph, Node, Value
 
 CONV, DENSE = "tvmconv.conv2d", "tvmconv.dense"
+# attribute of a quantised layer: why no 8-bit kernel computes it
+IN_FLOAT = "in_float"
 
 
 def fuse_layers(graph: Graph) -> None:
@@ -25,22 +30,60 @@ def fuse_layers(graph: Graph) -> None:
     Of two convolutions that are added, the later one takes the addition: the earlier one is
     then its residual and neither has to move.
     """
-    counts, users = graph.use_counts(), graph.users()
+
+    def match(node: Node, readers: Readers) -> tuple[Node, list[Node]] | None:
+        if not (_is_conv(node) or _is_dense(node)):
+            return None
+        chain, steps, residual = _chain(node, readers)
+        return _fused(node, chain, steps, residual), chain
+
+    replace_layers(graph, match)
+
+
+@dataclass
+class Readers:
+    """Who reads each value, while layers are matched from the last to the first."""
+
+    counts: Mapping[Value, int]
+    users: Mapping[Value, list[Node]]
+    absorbed: set[int] = field(default_factory=set)
+
+    def only(self, value: Value) -> Node | None:
+        """The node that alone reads a value, if no layer has it yet and it has one result."""
+        if self.counts[value] != 1 or value not in self.users:
+            return None
+        reader = self.users[value][0]
+        free = len(reader.outputs) == 1 and id(reader) not in self.absorbed
+        return reader if free else None
+
+
+def replace_layers(
+    graph: Graph, match: Callable[[Node, Readers], tuple[Node, list[Node]] | None]
+) -> None:
+    """Put one node in the place of a layer and the chain behind it, where the chain ends.
+
+    Parameters
+    ----------
+    graph
+        Changed in place.
+    match
+        Called for each node, the last one first; the new node and the chain, or None.
+    """
+    readers = Readers(graph.use_counts(), graph.users())
     position = {id(node): index for index, node in enumerate(graph.nodes)}
     placed: dict[int, Node] = {}
-    absorbed: set[int] = set()
     for node in reversed(graph.nodes):
-        if id(node) in absorbed or not (_is_conv(node) or _is_dense(node)):
+        found = match(node, readers) if id(node) not in readers.absorbed else None
+        if found is None:
             continue
-        chain, steps, residual = _chain(node, counts, users, absorbed)
-        fused = _fused(node, chain, steps, residual)
+        fused, chain = found
         last = chain[-1] if chain else node
         placed[position[id(last)]] = fused
-        absorbed.update(id(part) for part in (node, *chain))
+        readers.absorbed.update(id(part) for part in (node, *chain))
     graph.nodes = [
         placed.get(index, node)
         for index, node in enumerate(graph.nodes)
-        if index in placed or id(node) not in absorbed
+        if index in placed or id(node) not in readers.absorbed
     ]
 
 
@@ -78,21 +121,16 @@ def _is_dense(node: Node) -> bool:
     return node.op == "dense" and node.const(1) is not None
 
 
-def _chain(
-    node: Node, counts: dict[Value, int], users: dict[Value, list[Node]], absorbed: set[int]
-) -> tuple[list[Node], list[EpilogueOp], Value | None]:
+def _chain(node: Node, readers: Readers) -> tuple[list[Node], list[EpilogueOp], Value | None]:
     """Fusable followers in order, their steps, and the residual operand."""
     chain: list[Node] = []
     steps: list[EpilogueOp] = []
     residual: Value | None = None
     value = node.output
-    while counts[value] == 1 and value in users:
-        follower = users[value][0]
-        if len(follower.outputs) != 1 or id(follower) in absorbed:
-            break
+    while (follower := readers.only(value)) is not None:
         step = epilogue_step(follower)
         if step is None:
-            other = _residual_of(follower, value) if residual is None else None
+            other = residual_of(follower, value) if residual is None else None
             if other is None:
                 break
             residual, step = other, EpilogueOp("add")
@@ -102,7 +140,7 @@ def _chain(
     return chain, steps, residual
 
 
-def _residual_of(node: Node, value: Value) -> Value | None:
+def residual_of(node: Node, value: Value) -> Value | None:
     """The other operand of an addition of two tensors of one shape."""
     if node.op != "add" or node.output.shape != value.shape:
         return None
@@ -120,11 +158,15 @@ def _fused(node: Node, chain: list[Node], steps: list[EpilogueOp], residual: Val
     fused = Node(DENSE, args, last.outputs, {"epilogue": epilogue}, None, node.layer)
     if node.op == "nn.conv2d":
         fused.op, fused.attrs = CONV, {"workload": workload_of(node, epilogue)}
+        if IN_FLOAT in node.attrs:
+            fused.attrs[IN_FLOAT] = node.attrs[IN_FLOAT]
     fused.output.producer = fused
     return fused
 
 
-def workload_of(node: Node, epilogue: tuple[EpilogueOp, ...]) -> Conv2dWorkload:
+def workload_of(
+    node: Node, epilogue: tuple[EpilogueOp, ...], types: DataTypes = FLOAT32
+) -> Conv2dWorkload:
     """The problem record of an ``nn.conv2d`` node, reading blocked input."""
     n, channels, height, width = node.args[0].dims
     out_channels, _, rows, kernel_w = node.args[1].dims
@@ -150,5 +192,6 @@ def workload_of(node: Node, epilogue: tuple[EpilogueOp, ...]) -> Conv2dWorkload:
         dilation_w=dilation_w,
         groups=node.attrs["groups"],
         epilogue=epilogue,
+        types=types,
         **depth,
     )

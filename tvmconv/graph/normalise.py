@@ -16,25 +16,34 @@ import numpy as np
 from tvmconv.graph.activations import canonical_activations
 from tvmconv.graph.affine import fold_affine
 from tvmconv.graph.fold import fold_constants, scalar
+from tvmconv.graph.integer_dense import dense_as_convolution
+from tvmconv.graph.integer_layers import fuse_integer_layers, is_weight
+from tvmconv.graph.integer_pool import fuse_averages
+from tvmconv.graph.integer_sums import fuse_integer_sums
 from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
 from tvmconv.graph.one_dimensional import raise_signals
 from tvmconv.graph.padding import merge_padding
 from tvmconv.graph.patterns import fuse_patterns
+from tvmconv.graph.quantised import fold_dequantised, move_roundings
 from tvmconv.graph.transposed import lower_transposed
 from tvmconv.graph.volumes import lower_volumes
+from tvmconv.machines.dot import dot_of_bytes
+from tvmconv.machines.record import Machine
 
 
-def normalise(graph: Graph, lanes: int) -> None:
+def normalise(graph: Graph, machine: Machine) -> None:
     """Rewrite a graph in place.
 
     Parameters
     ----------
     graph
         As read from Relax.
-    lanes
-        Channels in one block of the layout.
+    machine
+        Its channel block is the layout's, its 8-bit kernels compute what they can of quantised
+        layers.
     """
     fold_constants(graph)
+    fold_dequantised(graph, is_weight)
     graph.forward(_split_batch_norm)
     graph.forward(_simplify)
     merge_duplicates(graph)
@@ -44,12 +53,35 @@ def normalise(graph: Graph, lanes: int) -> None:
     raise_signals(graph)
     graph.forward(_cancel_reshape)
     graph.remove_dead()
-    lower_transposed(graph, lanes)
+    if any(node.op in ("quantize", "dequantize") for node in graph.nodes):
+        _quantised(graph, machine)
+    fuse_integer_sums(graph, machine)
+    lower_transposed(graph, machine.channel_block)
     merge_padding(graph)
     graph.remove_dead()
     lower_volumes(graph)
     fold_affine(graph)
     graph.remove_dead()
+
+
+def _quantised(graph: Graph, machine: Machine) -> None:
+    """8-bit regions, and the convolutions in them that 8-bit kernels take; the rest is float32."""
+    merge_padding(graph)
+    graph.remove_dead()
+    dtype = dot_of_bytes(machine).data
+    move_roundings(graph, dtype)
+    dense_as_convolution(graph)
+    move_roundings(graph, dtype)
+    merge_duplicates(graph)
+    fuse_patterns(graph)
+    graph.forward(_cancel_reshape)
+    graph.remove_dead()
+    fuse_integer_layers(graph, machine)
+    fuse_averages(graph)
+    graph.remove_dead()
+    fold_dequantised(graph, lambda _value, _users: False)
+    # products whose constant was kept for an 8-bit layer
+    graph.forward(_simplify)
 
 
 def _split_batch_norm(node: Node, mapping: dict[Value, Value]) -> list[Node]:

@@ -27,11 +27,11 @@ _MAX_LRN = 32
 def fuse_patterns(graph: Graph) -> None:
     """Replace the last node of each recognised spelling; the rest becomes dead."""
     for node in graph.nodes:
-        if len(node.outputs) != 1 or not node.output.is_float_map:
+        if len(node.outputs) != 1 or not node.output.is_map:
             continue
         if node.op == "reshape":
             _reshaped_transpose(node)
-        elif node.op == "divide":
+        elif node.op == "divide" and node.output.is_float_map:
             _lrn(node)
 
 
@@ -51,7 +51,7 @@ def _reshaped_transpose(node: Node) -> None:
     if permute is None or split is None:
         return
     source = split.args[0]
-    if not source.is_float_map or split.output.shape is None:
+    if not source.is_map or split.output.shape is None:
         return
     n, channels, height, width = source.dims
     middle, axes = split.output.dims, permute.attrs.get("axes")

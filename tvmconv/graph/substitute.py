@@ -75,7 +75,7 @@ class _Substitution(PyExprMutator):
         if not any(_is_conv(node) for node in nodes):
             return super().visit_dataflow_block_(block)
         self.replaced |= read_functions(graph, self.mod)
-        normalise(graph, self.machine.channel_block)
+        normalise(graph, self.machine)
         fuse_layers(graph)
         self.layers += [node.layer for node in graph.nodes if node.op == CONV]
         if not any(node.op == CONV for node in graph.nodes):

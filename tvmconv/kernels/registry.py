@@ -28,6 +28,7 @@ ALGORITHMS: dict[str, str] = {
     "winograd": "tvmconv.algorithms.winograd:Winograd",
     "im2col": "tvmconv.algorithms.im2col:Im2col",
     "im2win": "tvmconv.algorithms.im2win:Im2win",
+    "strassen": "tvmconv.algorithms.strassen:Strassen",
 }
 
 # Forms that exist to be measured against their sources: bench and tests run them, selection and

@@ -110,6 +110,7 @@ def native_machine(mcpu: str | None = None) -> Machine:
         )
     record = max(fitting, key=lambda m: (m.vector.bits, m.mcpu == mcpu))
     caches = _host_caches()
+    record = record.with_cores(host_cores())
     return replace(
         record,
         name="native",
@@ -117,7 +118,6 @@ def native_machine(mcpu: str | None = None) -> Machine:
         l1d_bytes=caches.get(1, record.l1d_bytes),
         l2_bytes=caches.get(2, record.l2_bytes),
         l3_bytes=caches.get(3, record.l3_bytes),
-        cores=host_cores(),
     )
 
 

@@ -105,6 +105,16 @@ class CodeCosts:
     transforms_strips
         Whether Winograd transforms the columns of a row of tiles first, into L1, and some of the
         output's rows at a time: one tile's values and what they are made of exceed the registers.
+    extrema
+        Whether one instruction takes the larger of two values and keeps a NaN of either, and one a
+        number beside a NaN; else a comparison decides, and its order of operands does that.
+    keeps_rows
+        Whether operators fuse no more loops than threads need. Of one loop over all vectors each
+        takes two or three divisions of its number, half of the instructions of a pooling window;
+        x86 code is left as it was measured.
+    halves
+        Whether products of halves (``strassen``) were found to pay: sums of input and output are
+        cheap beside multiply-adds of four lanes.
     """
 
     folded_broadcast: float
@@ -116,6 +126,9 @@ class CodeCosts:
     by_lane: bool = False
     loads_ahead: int = 0
     transforms_strips: bool = False
+    extrema: bool = False
+    keeps_rows: bool = False
+    halves: bool = False
     late_run: float = 5.0
 
 
@@ -147,7 +160,8 @@ class Machine:
     load_ports
         Vectors that can be loaded from L1 in a cycle.
     l1d_bytes, l2_bytes, l3_bytes
-        Data cache sizes; L1 and L2 of one core. 0 for an L3 that does not exist.
+        Data cache sizes; L1 and L2 of one core, of an L2 that cores share the part of one of
+        ``cores``. 0 for an L3 that does not exist.
     line_bytes, l1d_way_bytes, l1d_ways
         A cache line; one way of L1: lines so many bytes apart meet in one set; and the ways that
         kernels count on, which may be fewer than there are.
@@ -157,6 +171,8 @@ class Machine:
         What one core sustains in a cycle.
     code
         What generated code costs beside its multiply-adds.
+    l2_sharers
+        Cores that share an L2.
     """
 
     name: str
@@ -179,6 +195,7 @@ class Machine:
     cores: int
     rates: Rates
     code: CodeCosts
+    l2_sharers: int = 1
 
     @property
     def lanes(self) -> int:
@@ -245,8 +262,12 @@ class Machine:
         return -(-channels // self.channel_block)
 
     def with_cores(self, cores: int) -> Machine:
-        """The same machine, partitioned for another number of threads."""
-        return replace(self, cores=cores)
+        """The same machine, partitioned for another number of threads.
+
+        A thread that is alone on a shared L2 has all of it.
+        """
+        whole = self.l2_bytes * min(self.l2_sharers, self.cores)
+        return replace(self, cores=cores, l2_bytes=whole // min(self.l2_sharers, cores))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for manifests, workers and reports."""

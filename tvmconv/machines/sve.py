@@ -34,10 +34,13 @@ def _scalable(base: Machine, bits: int, rate: float = 1.0, name: str = "") -> Ma
     )
 
 
+# LLVM orders the code of its "generic" processor as for execution in order
+_GENERIC = replace(
+    NEON["neoverse-n1"], mcpu="generic", code=replace(NEON["neoverse-n1"].code, loads_ahead=1)
+)
 _FTENGINE = replace(
-    NEON["neoverse-n1"],
+    _GENERIC,
     name="ftengine",
-    mcpu="generic",
     l2_bytes=1 * _MB,
     l3_bytes=64 * _MB,
 )
@@ -54,6 +57,7 @@ _A64FX = replace(
     load_ports=2,
     l1d_bytes=64 * _KB,
     l2_bytes=640 * _KB,
+    l2_sharers=1,
     l3_bytes=0,
     line_bytes=256,
     l1d_way_bytes=16 * _KB,
@@ -71,7 +75,7 @@ _A64FX = replace(
 )
 _MACHINES = (
     # any processor with SVE; costs are counted for 256 bits, as two NEON units of 128 have
-    _scalable(replace(NEON["neoverse-n1"], mcpu="generic"), 256, name="aarch64+sve"),
+    _scalable(_GENERIC, 256, name="aarch64+sve"),
     _scalable(NEON["neoverse-v1"], 256, rate=0.5),
     _scalable(NEON["neoverse-n2"], 128),
     _scalable(NEON["neoverse-v2"], 128),

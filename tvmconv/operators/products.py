@@ -44,7 +44,12 @@ def dot(data: Expr, weight: Expr, instruction: str) -> Expr:
     instruction
         One of :data:`tvmconv.machines.dot.DOT_PRODUCTS`.
     """
-    return _call(_DOT + instruction, data, weight)
+    return _call(operator_of(instruction), data, weight)
+
+
+def operator_of(instruction: str) -> str:
+    """The operator of an instruction's dot product, for code that is written as text."""
+    return _registered(_DOT + instruction)
 
 
 def negative_dot(data: Expr, weight: Expr, instruction: str) -> Expr:

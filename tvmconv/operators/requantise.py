@@ -88,10 +88,10 @@ def rescaled(
         place += NUMBERS
     if output == "float32":
         return value
-    bounded = _bounded(value, number, place, is_scaled)
-    # two's complement, whatever the sign
-    whole = bounded + constant(_MAGIC) + number(place + 3)
-    return tirx.reinterpret("int32", whole).astype(output)
+    rounded = _bounded(value, number, place, is_scaled) + constant(_MAGIC)
+    # two's complement, whatever the sign; more units add integers than floats
+    whole = tirx.reinterpret("int32", rounded) + number(place + 3).astype("int32")
+    return whole.astype(output)
 
 
 def _bounded(value: Expr, number: Callable[[int], Expr], place: int, is_scaled: bool) -> Expr:

@@ -74,7 +74,7 @@ def cost_row(core: Core, cost: Cost, flops: int) -> dict[str, Any]:
     if needed and cost.cycles:
         row |= {
             "instructions_per_needed": cost.instructions / needed,
-            "estimated_peak_share": needed / cost.cycles / core.multiply_adds,
+            "estimated_peak_share": needed / cost.cycles / core.peak,
         }
     return row
 

@@ -30,9 +30,21 @@ _DECISIONS = (
 )
 _MEASURED_ERROR = Column("error_measured", "error meas.", ".1e")
 _MEASURED_TIME = Column("seconds", "measured ms", ".3f", 1e3)
+# of calls without alternatives
+_SCALABLE = {
+    "SVE": "its loops over pixels take scalable vectors",
+    "SVE and NEON": "some of its loops take scalable vectors",
+}
 _UNSCHEDULED = (
     Column("layer", "layer"),
     Column("operator", "operator"),
+    Column("reason", "why"),
+)
+_VECTORS = (
+    Column("layer", "layer"),
+    Column("operator", "operator"),
+    Column("algorithm", "algorithm"),
+    Column("vectors", "code"),
     Column("reason", "why"),
 )
 _CANDIDATES = (
@@ -75,8 +87,9 @@ def explain_report(
     Returns
     -------
     Report
-        Tables ``layers``, ``candidates``, ``memory``, perhaps ``estimates``, ``knobs`` and, where
-        no algorithm took some convolutions, ``unscheduled``; ``str()`` of it is the terminal view.
+        Tables ``layers``, ``candidates``, ``memory``, perhaps ``estimates``, ``knobs``, of targets
+        with scalable vectors ``vectors`` and, where no algorithm took some convolutions,
+        ``unscheduled``; ``str()`` of it is the terminal view.
     """
     decisions, clock = model.decisions, clock_of(model.machine)
     rows = [_decision(d, clock) for d in decisions]
@@ -105,6 +118,9 @@ def explain_report(
         facts |= {"peak_gflops": peak[0], "memory_read_gbs": peak[1]}
     if estimate is not None:
         facts |= estimate_facts(estimate)
+    integers = sum(d.workload.types.is_integer for d in decisions)
+    if integers:
+        facts["integer_convolutions"] = integers
     left = model.unscheduled
     if left:
         facts["unscheduled_convolutions"] = len(left)
@@ -117,6 +133,7 @@ def explain_report(
             Table("layers", "Decisions", tuple(columns), rows),
             *([_estimated(estimate, decisions)] if estimate is not None else []),
             Table("candidates", "All candidates, by layer", _CANDIDATES, considered),
+            *([_vectors_table(model)] if any(call.vectors for call in model.calls) else []),
             memory_table(model),
             *([_unscheduled_table(left)] if left else []),
             *((knobs_table(decisions, model.machine),) if knobs else ()),
@@ -142,6 +159,28 @@ def _estimated(estimate: Estimate, decisions: Sequence[Decision]) -> Table:
 def _unscheduled_table(left: Sequence[Unscheduled]) -> Table:
     title = "WARNING: no algorithm took these convolutions; they run as plain loops"
     return Table("unscheduled", title, _UNSCHEDULED, [item.to_json() for item in left])
+
+
+def _vectors_table(model: CompiledModel) -> Table:
+    """For each call, whether it is code for scalable vectors or for NEON's, and why."""
+    decisions = {(d.layer, d.kernel): d for d in model.decisions}
+    rows = []
+    for call in model.calls:
+        decision = decisions.get((call.layer, call.kernel))
+        code, _, reason = call.vectors.partition(": ")
+        if decision and bool(decision.chosen.config.get("vectors", 0)) == code.startswith("SVE"):
+            reason = decision.reason.rpartition("; ")[2].partition(" code: ")[2] or reason
+        rows.append(
+            {
+                "layer": call.layer or call.operator,
+                "kernel": call.kernel,
+                "operator": call.operator,
+                "algorithm": decision.chosen.algorithm if decision else "",
+                "vectors": code,
+                "reason": reason or _SCALABLE.get(code, ""),
+            }
+        )
+    return Table("vectors", "SVE or NEON code", _VECTORS, rows)
 
 
 def _decision(decision: Decision, clock: Clock) -> dict[str, Any]:

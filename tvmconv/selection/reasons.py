@@ -11,8 +11,8 @@ from tvmconv.kernels import registry
 from tvmconv.selection.policy import Policy
 
 _MIXES = (
-    "finite=False: its transforms mix the values of a tile, so that one that is not finite, or "
-    "nearly overflows, spoils the whole tile"
+    "finite=False: it mixes the values of several pixels, so that one that is not finite, or "
+    "nearly overflows, spoils the outputs of all"
 )
 # a part of the model is named where it makes at least this share of a difference in cycles
 _NAMED_SHARE = 0.15
@@ -90,6 +90,41 @@ def preferred(chosen: Candidate, able: Sequence[Candidate], policy: Policy) -> s
             f"but its {beyond_error(best, policy)}"
         )
     return text
+
+
+def vector_code(chosen: Candidate, able: Sequence[Candidate], policy: Policy) -> str:
+    """Why a layer of a target with scalable vectors has code for them, or NEON code.
+
+    Parameters
+    ----------
+    chosen
+        The candidate that was taken.
+    able
+        All that could have been, it included.
+    policy
+        Its error budget leaves out some of them.
+    """
+    scalable = has_scalable_vectors(chosen)
+    own, other = ("SVE", "NEON") if scalable else ("NEON", "SVE")
+    others = [
+        o
+        for o in able
+        if has_scalable_vectors(o) != scalable and o.error <= max(policy.error_budget, chosen.error)
+    ]
+    if not others:
+        why = "nothing else that computes it is" if scalable else "no algorithm has SVE code for it"
+        return f"{own} code: {why}"
+    best = min(others, key=lambda o: o.cycles)
+    ratio = best.cycles / chosen.cycles
+    return (
+        f"{own} code: {other} code is predicted to take {ratio:.2f} times as long "
+        f"({name(best, chosen)})"
+    )
+
+
+def has_scalable_vectors(candidate: Candidate) -> bool:
+    """Whether its schedule computes vectors of any length."""
+    return bool(candidate.config.get("vectors", 0))
 
 
 def confined(foreign: bool) -> str:

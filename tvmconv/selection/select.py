@@ -23,6 +23,7 @@ from tvmconv.selection.reasons import (
     refuse,
     refuse_foreign,
     refuse_inexact,
+    vector_code,
 )
 
 
@@ -141,7 +142,9 @@ def select(
     override = next((o for o in policy.overrides if o.matches(layer)), None)
     if override is not None:
         chosen = _overridden(override, workload, machine, layer, policy, largest_sum or 0)
-        return _decision(layer, workload, chosen, f"asked for by {override}", offers, policy)
+        return _decision(
+            layer, workload, machine, chosen, f"asked for by {override}", offers, policy
+        )
     able = [o for o in offers if not o.rejected]
     if not able:
         raise ConfigError(impossible(workload, layer, offers))
@@ -157,7 +160,7 @@ def select(
             chosen = _picked(picked, workload, machine, layer, policy)
             _exact(chosen, workload, layer, "overrides=", largest_sum or 0)
             reason = "chosen by the caller's function"
-    return _decision(layer, workload, chosen, reason, offers, policy)
+    return _decision(layer, workload, machine, chosen, reason, offers, policy)
 
 
 def _fallback(able: Sequence[Candidate]) -> list[Candidate]:
@@ -183,12 +186,16 @@ def _confined(
 def _decision(
     layer: str,
     workload: Conv2dWorkload,
+    machine: Machine,
     chosen: Candidate,
     reason: str,
     offers: Sequence[Candidate],
     policy: Policy,
 ) -> Decision:
     others = [o for o in offers if (o.algorithm, o.config) != (chosen.algorithm, chosen.config)]
+    if machine.vector.scalable:
+        able = [chosen, *(o for o in others if not o.rejected)]
+        reason += f"; {vector_code(chosen, able, policy)}"
     return Decision(
         layer, workload, chosen, reason, tuple(outdone(o, chosen, policy) for o in others)
     )

@@ -13,16 +13,6 @@ LANES = "tvmconv.by_lane"
 _ELEMENT = "float32"
 
 
-def marked_lanes(function: Any, lanes: int) -> Any:
-    """A function, or all of a module, with the attribute :data:`LANES`."""
-    from tvm import ir, tirx
-
-    if isinstance(function, tirx.PrimFunc):
-        return function.with_attr(LANES, lanes)
-    functions = {var: marked_lanes(func, lanes) for var, func in function.functions_items()}
-    return ir.IRModule(functions, attrs=function.attrs)
-
-
 def ByLane() -> Any:
     """A pass that reads neighbouring scalars that are spread over vectors as one vector.
 

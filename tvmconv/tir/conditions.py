@@ -66,18 +66,25 @@ def is_zero(expression: Any) -> bool:
 
 
 def select_zero(stmt: Any) -> bool:
-    """Whether all selections of a statement choose between a value and zero."""
+    """Whether all selections of a statement choose between a value and zero, a whole factor.
+
+    Values that share a word with others are none.
+    """
     import tvm_ffi
     from tvm import ir
 
     others: list[Any] = []
+    shares_word = False
 
-    def look(call: Any) -> None:
-        if is_select(call):
-            others.append(call.args[2])
+    def look(node: Any) -> None:
+        nonlocal shares_word
+        if not isinstance(node, ir.Call):
+            shares_word = True
+        elif is_select(node):
+            others.append(node.args[2])
 
-    tvm_ffi.structural_walk(stmt, (ir.Call, look))
-    return all(map(is_zero, others))
+    tvm_ffi.structural_walk(stmt, ((ir.Call, ir.prim.expr.BitwiseOr), look))
+    return not shares_word and all(map(is_zero, others))
 
 
 def _conditions(stmt: Any) -> list[Any]:

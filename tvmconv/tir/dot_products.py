@@ -55,8 +55,7 @@ def _dot_products(func: Any) -> Any:
             if name:
                 data, weight = product.args
                 if name.endswith(NEGATIVE):
-                    products = _products(data, weight, int(total.ty.dtype.lanes))
-                    return _difference(total, products)
+                    return _difference(total, data, weight)
                 return _accumulated(total, data, weight, name)
         return node
 
@@ -87,6 +86,8 @@ def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
 
     lanes = int(total.ty.dtype.lanes)
     bits = 32 * lanes
+    if lanes == 1:
+        return total + _scalar_products(data, weight, name)
     if name == "vpmaddwd":
         return total + _products(data, weight, lanes)
     size = 32 // int(_ELEMENTS[name].lstrip("int"))
@@ -108,8 +109,8 @@ def _products(data: Any, weight: Any, lanes: int) -> Any:
     return tirx.call_llvm_pure_intrin(f"int32x{lanes}", _MADD[32 * lanes], *operands)
 
 
-def _difference(total: Any, products: Any) -> Any:
-    """``total - products`` in this order.
+def _difference(total: Any, data: Any, weight: Any) -> Any:
+    """``total`` less the products of ``vpmaddwd``, in this order.
 
     Of sums, and of differences before instructions are chosen, LLVM would add the products of
     several steps to each other first, which takes registers that the sums are held in. Predicated
@@ -119,7 +120,23 @@ def _difference(total: Any, products: Any) -> Any:
 
     lanes = int(total.ty.dtype.lanes)
     if lanes == 1:
-        return total - products
+        return total - _scalar_products(data, weight, "vpmaddwd")
+    products = _products(data, weight, lanes)
     everywhere = tirx.Broadcast(tirx.const(True, "bool"), lanes)
     operands = (total, products, everywhere, tirx.const(lanes, "uint32"))
     return tirx.call_llvm_pure_intrin(f"int32x{lanes}", "llvm.vp.sub", *operands)
+
+
+def _scalar_products(data: Any, weight: Any, name: str) -> Any:
+    """The sum of products of one word's elements: expressions without a schedule have scalars."""
+    bits = int(_ELEMENTS.get(name, "int16").lstrip("int"))
+
+    def element(word: Any, position: int, unsigned: bool) -> Any:
+        if unsigned:
+            return word >> (bits * position) & (2**bits - 1)
+        return word << (32 - bits * (position + 1)) >> (32 - bits)
+
+    products = [
+        element(data, i, name == "vpdpbusd") * element(weight, i, False) for i in range(32 // bits)
+    ]
+    return sum(products[1:], products[0])

@@ -16,11 +16,13 @@ from tvmconv.machines.gate import Code
 from tvmconv.machines.record import Machine
 from tvmconv.tir.bare import PACKED, BareFunctions
 from tvmconv.tir.blocks import block_passes
-from tvmconv.tir.by_lane import ByLane, marked_lanes
+from tvmconv.tir.by_lane import LANES, ByLane
 from tvmconv.tir.dot_products import DotProducts
+from tvmconv.tir.extrema import EXTREMA, Extrema
 from tvmconv.tir.lets import SpillLets
 from tvmconv.tir.prefetch_results import PrefetchResults
 from tvmconv.tir.prefetch_streams import PrefetchStreams
+from tvmconv.tir.rewrite import marked
 from tvmconv.tir.segments import Segments
 from tvmconv.tir.share_lanes import ShareLaneVariables
 from tvmconv.tir.specialise import Specialise
@@ -28,6 +30,7 @@ from tvmconv.tir.stack import KeepOnStack
 from tvmconv.tir.tails import SplitTails
 from tvmconv.tir.transposes import TransposeCopies
 from tvmconv.tir.unify_widths import UnifyWidths
+from tvmconv.tir.vector_code import RecordVectorCode
 from tvmconv.tir.workspace import RecordWorkspace
 
 PIPELINE = "tvmconv"
@@ -63,8 +66,9 @@ def compile_function(
     import tvm
 
     register()
-    if machine.code.by_lane:
-        function = marked_lanes(function, machine.lanes)
+    code = machine.code
+    asked = {LANES: code.by_lane and machine.lanes, EXTREMA: code.extrema}
+    function = marked(function, {name: int(value) for name, value in asked.items() if value})
     options = machine.tvm_target()
     if draft:
         pipeline, options = _DRAFT, {**options, "opt-level": _DRAFT_LEVEL}
@@ -114,11 +118,13 @@ def statement_passes() -> list[Any]:
         tir.StmtSimplify(),
         low.RewriteUnsafeSelect(),
         DotProducts(),
+        Extrema(),
         ByLane(),  # indices are constants and multiples only behind the two before
         SpillLets(),  # after VectorizeLoop: a buffer holds a whole vector
         KeepOnStack(),  # after StorageRewrite, which makes allocations anew
         RecordWorkspace(),  # counts what is not on the stack
         Segments(),  # the last: few passes take vectors of unknown length
+        RecordVectorCode(),
         tir.VerifyMemory(),
     ]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmconv.tir.rewrite import substitute, uses
-from tvmconv.tir.vectors import FLAGS, SEGMENT, NoScalableForm, intrinsic, is_number, length, number
+from tvmconv.tir.vectors import FLAGS, SEGMENT, NoScalableForm, intrinsic, length, number
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Lanes:
                 continue
             bound = self._bound(test)
             if bound is None:
-                others.append(self._lanes_where(test))
+                others.append(self.each(test, self.numbers()))
             else:
                 (upper if bound[0] else lower).append(bound[1])
         found = self._below(upper, tirx.min)
@@ -89,25 +89,32 @@ class Lanes:
             if self.varies(rest) or self.varies(offset):
                 return None
         slope = self.analyzer.simplify(substitute(rest, {variable: variable + 1}) - rest)
-        if is_number(slope, -1):
-            bound = self.analyzer.simplify(rest + variable)
-        elif is_number(slope, 1):
-            bound = self.analyzer.simplify(variable - rest + 1)
-        else:
+        if not isinstance(slope, tirx.IntImm) or not int(slope):
             return None
-        return is_number(slope, -1), bound * width - offset
+        start, step = substitute(rest, {variable: number(0)}), abs(int(slope))
+        below = int(slope) < 0
+        # ``start - step * variable > 0``, or ``start + step * variable > 0``
+        bound = tirx.floordiv(start + step - 1, step) if below else tirx.floordiv(-start, step) + 1
+        return below, self.analyzer.simplify(bound) * width - offset
 
-    def _lanes_where(self, test: Any) -> Any:
-        """A test that is not linear, by a number for each lane."""
+    def numbers(self) -> Any:
+        """The number of its pixel in each lane."""
         from tvm import tirx
 
         lanes = tirx.Ramp(number(0), number(1), length())
         segments = tirx.RShift(lanes, tirx.Broadcast(number(2), length()))
-        numbers = tirx.Broadcast(self.first, length()) + segments
+        return tirx.Broadcast(self.first, length()) + segments
+
+    def each(self, expression: Any, numbers: Any) -> Any:
+        """An integer expression, or a test of such, by a vector of the pixels' numbers."""
+        from tvm import tirx
+
+        dtype = str(numbers.ty.dtype).split("x")[0]
 
         def of(node: Any) -> Any:
             if not self.varies(node):
-                return tirx.Broadcast(node, length())
+                known = str(node.ty.dtype) in ("bool", dtype)
+                return tirx.Broadcast(node if known else tirx.Cast(dtype, node), lanes)
             if node.same_as(self.pixel):
                 return numbers
             if isinstance(node, tirx.FloorMod):  # of what is not negative
@@ -116,9 +123,10 @@ class Lanes:
                 return tirx.Div(of(node.a), of(node.b))
             if hasattr(node, "a") and hasattr(node, "b"):
                 return type(node)(of(node.a), of(node.b))
-            raise NoScalableForm(f"{type(node).__name__} in the test {test}")
+            raise NoScalableForm(f"{type(node).__name__} in {expression}")
 
-        return of(test)
+        lanes = tirx.vscale() * (SEGMENT if dtype == "int32" else SEGMENT // 2)
+        return of(expression)
 
 
 def _quotients(expression: Any, var: Any) -> list[Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmconv.tir.conditions import is_select
+from tvmconv.tir.gathers import gathered
 from tvmconv.tir.predicates import Lanes
 from tvmconv.tir.rewrite import substitute
 from tvmconv.tir.vectors import (
@@ -108,7 +109,7 @@ class Pixels(Lanes):
 
         if isinstance(node, tirx.Shuffle) and len(node.vectors) == 1:
             (vector,), lanes = node.vectors, {int(lane) for lane in node.indices}
-            if len(lanes) == 1 and self.varies(vector.indices[0]):
+            if len(lanes) == 1:
                 return self.value(vector, tests), number(*lanes)
         if not isinstance(node, tirx.Broadcast):
             return None
@@ -135,9 +136,20 @@ class Pixels(Lanes):
             vector, lane = found
             zero, one = (tirx.Broadcast(tirx.FloatImm("float32", v), length()) for v in (0.0, 1.0))
             return intrinsic(FLOATS, "fmla.lane", zero, one, vector, lane)
-        if self.varies(scalar):
-            raise NoScalableForm(f"a scalar of each pixel, {scalar}")
-        return tirx.Broadcast(scalar, length())
+        return self._number(scalar) if self.varies(scalar) else tirx.Broadcast(scalar, length())
+
+    def _number(self, scalar: Any) -> Any:
+        """What is computed from the pixels' numbers alone, such as the taps of a window."""
+        from tvm import tirx
+
+        if not self.varies(scalar):
+            return tirx.Broadcast(scalar, length())
+        if isinstance(scalar, tirx.Cast) and str(scalar.value.ty.dtype) == "int32":
+            return tirx.Cast(FLOATS, self.each(scalar.value, self.numbers()))
+        binary = isinstance(scalar, tirx.Add | tirx.Sub | tirx.Mul | tirx.Div)
+        if binary and str(scalar.ty.dtype) == "float32":
+            return type(scalar)(self._number(scalar.a), self._number(scalar.b))
+        raise NoScalableForm(f"a scalar of each pixel, {scalar}")
 
     def _load(self, load: Any, tests: Sequence[Any]) -> Any:
         from tvm import tirx
@@ -147,6 +159,8 @@ class Pixels(Lanes):
             return tirx.BufferLoad(self.own(load.source, index), [number(0)])
         first = self._first(load.source, index)
         if self.varies(first):
+            if not self.adjacent(load.source, first):
+                return gathered(self, load.source, first, tests)
             address = self.address(load.source, index)
             return intrinsic(FLOATS, "ld1", self.mask(tests), address)
         whole = intrinsic(FLAGS, "ptrue", number(_ALL))
@@ -168,11 +182,15 @@ class Pixels(Lanes):
         from tvm import tirx
 
         first = self._first(buffer, index)
+        if not self.adjacent(buffer, first):
+            raise NoScalableForm(f"pixels that lie apart in {buffer.name}, {first}")
+        return tirx.address_of(tirx.BufferLoad(buffer, [self.place(first)]))
+
+    def adjacent(self, buffer: Any, first: Any) -> bool:
+        """Whether each pixel's values, which begin at ``first``, follow those of the one before."""
         wanted = SEGMENT // int(buffer.dtype.lanes)
         step = self.analyzer.simplify(substitute(first, {self.pixel: self.pixel + 1}) - first)
-        if not is_number(step, wanted) or not str(buffer.dtype).startswith("float32"):
-            raise NoScalableForm(f"pixels that lie {step} apart in {buffer.name}")
-        return tirx.address_of(tirx.BufferLoad(buffer, [self.place(first)]))
+        return is_number(step, wanted) and str(buffer.dtype).startswith("float32")
 
     def own(self, buffer: Any, index: Any) -> Any:
         """The vector that stands for a private value of each pixel."""
@@ -193,9 +211,10 @@ class Pixels(Lanes):
                 return tirx.if_then_else(
                     condition, self.value(value, tests), self.value(other, tests)
                 )
+            chosen = self.value(value, [*tests, condition])
             if _is_zero(other):
-                return self.value(value, [*tests, condition])
-            raise NoScalableForm(f"a choice of each pixel, {condition}")
+                return chosen
+            return tirx.Select(self.mask([condition]), chosen, self.value(other, tests))
         if getattr(node.op, "name", "") not in _OPERATIONS:
             raise NoScalableForm(f"a call of {node.op}")
         kind = str(node.ty.dtype).split("x")[0]

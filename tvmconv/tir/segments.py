@@ -6,9 +6,11 @@ from collections import Counter
 from typing import Any
 
 from tvmconv.tir.annotations import SEGMENTS
+from tvmconv.tir.folds import folded, is_fold
 from tvmconv.tir.rewrite import function_pass, local_buffer, replace_marked, uses
 from tvmconv.tir.scalable import Pixels
 from tvmconv.tir.stack import ON_STACK
+from tvmconv.tir.vector_code import NO_SCALABLE_FORM
 from tvmconv.tir.vectors import FLOATS, NoScalableForm, number
 
 
@@ -23,7 +25,8 @@ def Segments() -> Any:
     Rewrite: each iteration takes that many vectors of ``vscale`` pixels. Their places come from
     predicates: the last pixels, and tests, leave lanes out, which read as zero. What is the same
     for all pixels is repeated in every segment (``ld1rq``), and a channel that multiplies a vector
-    is picked in each segment (``fmla z, z, z.s[r]``).
+    is picked in each segment (``fmla z, z, z.s[r]``). A loop that only adds up segments, or keeps
+    their maxima, does so in vectors, whose segments are folded behind it.
 
     Why here: what a segment computes is what NEON does with a register, so schedules are NEON's;
     but TVM's passes on blocks, loops and storage refuse places of unknown distance. Channels have
@@ -37,6 +40,7 @@ def _segments(func: Any) -> Any:
 
     allocated = _accesses(func.body, allocations=True)
     analyzer = sym.Analyzer()
+    refused = []
 
     def rewrite(loop: Any, vectors: Any) -> Any:
         inside = _accesses(loop.body)
@@ -47,10 +51,12 @@ def _segments(func: Any) -> Any:
         }
         try:
             return _loop(loop, int(vectors), private, analyzer)
-        except NoScalableForm:
+        except NoScalableForm as reason:
+            refused.append(str(reason))
             return loop  # NEON code, a pixel at a time
 
-    return replace_marked(func, {SEGMENTS: rewrite})
+    rewritten = replace_marked(func, {SEGMENTS: rewrite})
+    return rewritten.with_attr(NO_SCALABLE_FORM, refused[0]) if refused else rewritten
 
 
 def _accesses(stmt: Any, allocations: bool = False) -> dict[Any, int]:
@@ -90,9 +96,12 @@ def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any) -> Any:
                 allocations.append(tirx.AllocBuffer(made, flag))
         first = tile * pixels + vector * tirx.vscale()
         groups.append(Pixels(loop.loop_var, first, count, analyzer, own))
-    body = _statement(loop.body, groups, ())
     tiles = tirx.floordiv(number(count) + pixels - 1, pixels)
-    body = tirx.SeqStmt([*allocations, body])
+    if is_fold(loop) and loop.body.buffer not in private:
+        return folded(loop, groups, lambda body: tirx.For(tile, number(0), tiles, loop.kind, body))
+    body = _statement(loop.body, groups, ())
+    if allocations:
+        body = tirx.SeqStmt([*allocations, body])
     return tirx.For(tile, number(0), tiles, loop.kind, body)
 
 
@@ -151,7 +160,7 @@ def _store(stmt: Any, group: Pixels, tests: tuple[Any, ...]) -> Any:
     from tvm import tirx
 
     (index,) = stmt.indices
-    value = group.value(stmt.value)
+    value = group.value(stmt.value, tests)
     if stmt.buffer in group.private:
         target = group.own(stmt.buffer, index)
         if tests:

@@ -132,7 +132,7 @@ def _loop(loop: Any, scope: Scope) -> Any:
             inputs, weights = (bool(int(flag)) for flag in loop.annotations[PREFETCH])
             inputs = inputs and within.first_column
             ahead = prefetches(loop, within, inputs=inputs, weights=weights)
-            ahead = [within.rewrite(hint) for hint in ahead]
+            ahead = [drop_decided(hint, within) for hint in ahead]
         body = _join([*ahead, _visit(loop.body, within)])
         parts.append(_for(inner, begin, end, loop.kind, body, annotations))
     return _join(parts)

@@ -16,12 +16,13 @@ from tvmconv.machines.stored import read_machine
 from tvmconv.tuning.place import Place, make_place
 from tvmconv.tvm_api.types import DeviceTensor
 
-Array = npt.NDArray[np.float32]
+Array = npt.NDArray[Any]
 
 # max|error| / max|reference| that any kernel may have, and how far above its own estimate
 _ERROR_FLOOR = 1e-5
 _ERROR_FACTOR = 4.0
-_POISON = np.float32(1e3)
+# fits into 8 bits, too
+_POISON = 100
 
 
 def warm_up() -> None:
@@ -65,10 +66,26 @@ class Operands:
     """
 
     def __init__(self, workload: str, lanes: int, seed: int = 0) -> None:
-        from tvmconv.bench.reference import convolution
+        from tvmconv.bench.integers import exact_output, random_integers
 
         w = self.workload = Conv2dWorkload.parse(workload)
-        generator = np.random.default_rng(seed)
+        if w.types.is_integer:
+            operands = random_integers(w, seed)
+            data, residual = operands.data, operands.residual
+            self.constants = operands.constants
+            self.expected = exact_output(w, operands)
+        else:
+            data, residual = self._floating(seed)
+        self.scale = float(np.abs(self.expected).max()) or 1.0
+        self.data = data if w.data_layout == "NCHW" else blocked(data, lanes, _POISON)
+        self.residual = None if residual is None else blocked(residual, lanes, _POISON)
+
+    def _floating(self, seed: int) -> tuple[Array, Array | None]:
+        """Data and residual in float32; the constants and the result are set."""
+        from tvmconv.bench.reference import convolution
+        from tvmconv.kernels.arguments import Constants
+
+        w, generator = self.workload, np.random.default_rng(seed)
 
         def normal(*shape: int) -> Array:
             return generator.standard_normal(shape, dtype=np.float32)
@@ -80,35 +97,33 @@ class Operands:
         inputs = {"data": data}
         if w.has("add"):
             inputs["residual"] = normal(*w.result_shape)
-        exact = convolution(w, inputs, constants)
-        self.scale = float(np.abs(exact).max()) or 1.0
-        self.expected = exact.astype(np.float32)
-        self.weight = weight
-        self.data = data if w.data_layout == "NCHW" else blocked(data, lanes, _POISON)
-        bias = blocked(constants["bias"].reshape(1, -1, 1, 1), lanes, np.float32(0))
-        self.bias = bias.reshape(-1, lanes)
-        self.residual = blocked(inputs["residual"], lanes, _POISON) if w.has("add") else None
+        self.constants = Constants(weight, constants["bias"])
+        self.expected = convolution(w, inputs, constants).astype(np.float32)
+        return data, inputs.get("residual")
 
     def arrays(self, kernel: Kernel) -> list[Array]:
-        """What a kernel takes, with room for its output, which holds NaN."""
+        """What a kernel takes, with room for its output, which holds NaN where its type has it."""
+        from tvmconv.kernels.arguments import constant_arguments
+
         w, machine = kernel.workload, kernel.machine
-        arrays = [self.data, kernel.pack_weight(self.weight)]
-        arrays += [self.bias] if w.has("bias") else []
+        arrays = [self.data, *constant_arguments(kernel, self.constants)]
         arrays += [self.residual] if self.residual is not None else []
         planes, channels, *sizes = w.result_shape
         shape = (planes, machine.blocks(channels), *sizes, machine.channel_block)
-        return [*arrays, np.full(shape, np.nan, np.float32)]
+        empty = np.nan if w.types.output == "float32" else _POISON
+        return [*arrays, np.full(shape, empty, w.types.output)]
 
     def judged(self, kernel: Kernel, output: Array) -> dict[str, Any]:
         """An output compared with the exact result."""
         w = kernel.workload
         planes, _, *sizes = w.result_shape
         plain = output.transpose(0, 1, 4, 2, 3).reshape(planes, -1, *sizes)
-        difference = np.abs(plain[:, : w.out_channels] - self.expected).max()
+        difference = np.abs(plain[:, : w.out_channels].astype(np.float64) - self.expected).max()
         # lanes beyond the last channel may hold anything but NaN and infinity
         finite = bool(np.isfinite(output).all())
         error = float(difference) / self.scale if finite else 1.0
-        limit = error_limit(kernel)
+        # a rounding to 8 bits may fall on the other side of a half: one step
+        limit = 1.001 / self.scale if w.types.is_requantised else error_limit(kernel)
         correct = finite and error <= limit
         return {"status": "correct" if correct else "wrong", "error": error, "limit": limit}
 
@@ -216,11 +231,11 @@ class Candidate:
         return self.place.time(number, self.tensors[number], samples, seconds)
 
 
-def blocked(array: Array, lanes: int, fill: np.float32) -> Array:
+def blocked(array: Array, lanes: int, fill: float) -> Array:
     """NCHW to NCHWc; surplus lanes hold ``fill``."""
     n, channels, height, width = array.shape
     blocks = -(-channels // lanes)
-    padded = np.full((n, blocks * lanes, height, width), fill, np.float32)
+    padded = np.full((n, blocks * lanes, height, width), fill, array.dtype)
     padded[:, :channels] = array
     split = padded.reshape(n, blocks, lanes, height, width)
     return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2))

@@ -158,3 +158,15 @@ def relative_error(actual: Mapping[str, Array], expected: Mapping[str, Array]) -
         error = float(np.abs(difference).max()) / scale
         worst = max(worst, error if np.isfinite(error) else float("inf"))
     return worst
+
+
+def differing(actual: Mapping[str, Array], expected: Mapping[str, Array]) -> float | None:
+    """Share of the values of integer outputs that differ; None where no output is of integers."""
+    integers = [name for name, want in expected.items() if want.dtype.kind in "iu"]
+    if not integers or any(name not in actual for name in integers):
+        return None
+    unequal = sum(
+        int(np.count_nonzero(actual[name].reshape(expected[name].shape) != expected[name]))
+        for name in integers
+    )
+    return unequal / max(1, sum(expected[name].size for name in integers))

@@ -1,4 +1,4 @@
-"""The machine's multiply-add peak as a contender, so that it is measured in the same rounds."""
+"""The peak of the multiply-adds, or dot products, of a layer, measured in the same rounds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ def version() -> str:
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """The probe for the instruction set of the bench's target."""
+    """The probe for the instruction set of the bench's target; of 8-bit layers, that of theirs."""
+    from tvmconv.bench.dot_peak import dot_runner
     from tvmconv.bench.peak import fma_runner
+    from tvmconv.core.workload import Conv2dWorkload
     from tvmconv.machines.targets import resolve_machine
 
     machine = resolve_machine(case.options.get("target", "native"), threads)
-    run, operations = fma_runner(machine, threads)
+    layer = case.options.get("workload")
+    integers = layer is not None and Conv2dWorkload.parse(layer).types.is_integer
+    run, operations = (dot_runner if integers else fma_runner)(machine, threads)
     return Session(run, dict, info=machine.isa, operations=operations)

@@ -145,7 +145,10 @@ class Worker:
         if write:
             np.savez(write, **outputs)
         elif outputs:
-            error = case_module.relative_error(outputs, case_module.read_reference(path))
+            reference = case_module.read_reference(path)
+            error = case_module.relative_error(outputs, reference)
+            if (share := case_module.differing(outputs, reference)) is not None:
+                facts["differing"] = share
         return session, facts, error
 
     def count(self, folder: str, section: int) -> dict[str, Any]:

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tvmconv.core.datatypes import DataTypes
+from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.files import read_regular
 from tvmconv.core.gemm_workload import PREFIX, GemmWorkload
@@ -53,6 +55,16 @@ def with_batch(layer: Layer, batch: int) -> Layer:
     """
     workload = replace(layer.workload, batch=batch)
     name = str(workload) if layer.name == str(layer.workload) else f"{layer.name} mb{batch}"
+    return Layer(name, workload, layer.count)
+
+
+def with_types(layer: Layer, types: DataTypes) -> Layer:
+    """The layer with other data types; padding of 8-bit data holds their zero point."""
+    w = layer.workload
+    if types.is_integer and w.has_padding:
+        types = replace(types, quantisation=replace(types.quantisation, data_zero_point=True))
+    workload = replace(w, types=types, epilogue=w.epilogue or (EpilogueOp("bias"),))
+    name = str(workload) if layer.name == str(w) else layer.name
     return Layer(name, workload, layer.count)
 
 

@@ -6,17 +6,18 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import Emitter, constant
+from tvmconv.frontend.convert.emitter import Emitter, Quantised, constant
 from tvmconv.frontend.convert.registry import converts
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.graph import Array, Node
 from tvmconv.frontend.windows import Window, conv_transpose_window, conv_window
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
-_WINDOW = "auto_pad dilations group kernel_shape pads strides"
+Kernel = Array | Quantised | RelaxExpr
+WINDOW = "auto_pad dilations group kernel_shape pads strides"
 
 
-@converts("Conv", attrs=_WINDOW, inputs=2)
+@converts("Conv", attrs=WINDOW, inputs=2)
 def conv(e: Emitter, node: Node) -> RelaxExpr:
     """Conv of one to three spatial dimensions; one dimension runs as a row of a 2-D one."""
     data, weight, bias = _operands(e, node)
@@ -24,7 +25,7 @@ def conv(e: Emitter, node: Node) -> RelaxExpr:
     rank = len(window.kernel)
     x = e.value(data)
     if rank == 1:
-        x, w, window = _as_row(e, x, weight, window)
+        x, w, window = as_row(e, x, _kernel(e, weight), window)
     else:
         w = e.value(weight)
     call = relax.op.nn.conv3d if rank == 3 else relax.op.nn.conv2d
@@ -37,7 +38,7 @@ def conv(e: Emitter, node: Node) -> RelaxExpr:
     return _finish(e, node, y, rank)
 
 
-@converts("ConvTranspose", attrs=f"{_WINDOW} output_padding output_shape", inputs=2)
+@converts("ConvTranspose", attrs=f"{WINDOW} output_padding output_shape", inputs=2)
 def conv_transpose(e: Emitter, node: Node) -> RelaxExpr:
     """ConvTranspose of one or two spatial dimensions.
 
@@ -65,7 +66,7 @@ def conv_transpose(e: Emitter, node: Node) -> RelaxExpr:
         spread[(slice(None), slice(None), *steps)] = kernel
         weight = e.graph.add_constant(f"{weight}.dilated", spread)
     if rank == 1:
-        x, w, window = _as_row(e, x, weight, window)
+        x, w, window = as_row(e, x, _kernel(e, weight), window)
     else:
         w = e.value(weight)
     end, added, fill = zip(
@@ -98,14 +99,24 @@ def _operands(e: Emitter, node: Node) -> tuple[str, str, tuple[int, ...] | None]
     return node.inputs[0], node.inputs[1], e.shape(bias) if bias else None
 
 
-def _as_row(
-    e: Emitter, x: RelaxExpr, weight: str, window: Window
-) -> tuple[RelaxExpr, RelaxExpr, Window]:
+def _kernel(e: Emitter, weight: str) -> Kernel:
+    """A weight in the most that is known of it."""
     kernel = e.array(weight)
-    if kernel is None:
-        w = e.emit(relax.op.expand_dims(e.value(weight), 2), "weight")
-    else:
+    return kernel if kernel is not None else e.quantised.get(weight) or e.value(weight)
+
+
+def as_row(
+    e: Emitter, x: RelaxExpr, kernel: Kernel, window: Window
+) -> tuple[RelaxExpr, RelaxExpr, Window]:
+    """Data, weight and window of a 1-D convolution as those of one row of an image."""
+    if isinstance(kernel, np.ndarray):
         w = constant(kernel[:, :, None])
+    elif isinstance(kernel, Quantised):
+        k, c, r = kernel.data.shape
+        # channels are in the first axis of a convolution's weight, the second of a transposed one's
+        w = e.emit(kernel.reshaped((k, c, 1, r), kernel.axis).dequantised(), "weight")
+    else:
+        w = e.emit(relax.op.expand_dims(kernel, 2), "weight")
     row = Window(
         kernel=(1, *window.kernel),
         strides=(1, *window.strides),
@@ -124,8 +135,11 @@ def _finish(e: Emitter, node: Node, y: RelaxExpr, rank: int) -> RelaxExpr:
     bias = node.input(2)
     if bias:
         shape = (1, -1, *[1] * max(rank, 2))
-        values = e.array(bias)
-        if values is None:
+        values, quantised = e.array(bias), e.quantised.get(bias)
+        if quantised is not None:
+            row = (1, len(quantised.data), *shape[2:])
+            b = e.emit(quantised.reshaped(row, 1).dequantised(), "bias")
+        elif values is None:
             count = e.shape(bias)[0]
             b = e.emit(relax.op.reshape(e.value(bias), (1, count, *shape[2:])), "bias")
         else:

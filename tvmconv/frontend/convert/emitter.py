@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from tvmconv.frontend.graph import Array, Graph, Node
@@ -16,6 +18,50 @@ def constant(array: Array) -> RelaxExpr:
     return relax.const(array, str(array.dtype) if wide else None)
 
 
+@dataclass(frozen=True)
+class Quantised:
+    """Constant integers that stand for the numbers ``(data - zero point) * scale``.
+
+    Parameters
+    ----------
+    data
+        The integers.
+    scale, zero_point
+        In float32 and in the data's type; of shape (), or (n,) with one value for each index
+        along ``axis``.
+    axis
+        Counted from the front.
+    """
+
+    data: Array
+    scale: Array
+    zero_point: Array
+    axis: int
+
+    def dequantised(self) -> RelaxExpr:
+        """The numbers, as Relax computes them from the integers."""
+        operands = (constant(array) for array in (self.data, self.scale, self.zero_point))
+        return relax.op.dequantize(*operands, self.axis)
+
+    def reshaped(self, shape: tuple[int, ...], axis: int) -> Quantised:
+        """The same in another shape, in which the scales' axis is ``axis``."""
+        return replace(self, data=self.data.reshape(shape), axis=axis)
+
+    def transposed(self) -> Quantised:
+        """A matrix with rows and columns exchanged."""
+        data = np.ascontiguousarray(self.data.T)
+        return replace(self, data=data, axis=1 - self.axis if self.scale.ndim else 0)
+
+    def values(self) -> Array:
+        """The numbers, in float32."""
+        along = [1] * self.data.ndim
+        if self.scale.ndim:
+            along[self.axis] = -1
+        zero_point, scale = (p.reshape(along) for p in (self.zero_point, self.scale))
+        centred = self.data.astype(np.int64) - zero_point.astype(np.int64)
+        return np.asarray(centred.astype(np.float32) * scale)
+
+
 class Emitter:
     """Builds the body of ``main`` inside a dataflow block.
 
@@ -28,6 +74,7 @@ class Emitter:
         self.graph = graph
         self.builder = builder
         self.uses = graph.use_counts()
+        self.quantised: dict[str, Quantised] = {}
         self._values: dict[str, RelaxExpr] = {}
         self._names: set[str] = set()
         self._numbers: dict[str, int] = {}
@@ -54,6 +101,8 @@ class Emitter:
     def constant(self, node: Node, index: int, what: str) -> Array:
         """Array of an input that must be a constant."""
         name = node.input(index)
+        if name in self.quantised:
+            return self.quantised[name].values()
         if name not in self.graph.constants:
             raise node.error(
                 f"its {what} (input {index}) is {'computed at run time' if name else 'missing'}",

@@ -18,12 +18,14 @@ def gemm(e: Emitter, node: Node) -> RelaxExpr:
     a = e.value(node.inputs[0])
     if node.attrs.get("transA", 0):
         a = e.emit(relax.op.permute_dims(a), "transposed")
-    weight = e.array(node.inputs[1])
+    weight, quantised = e.array(node.inputs[1]), e.quantised.get(node.inputs[1])
     if weight is not None:
         matrix = _transposed(weight) if node.attrs.get("transB", 0) else weight
         if alpha != 1.0:
             matrix = (matrix * np.float64(alpha)).astype(weight.dtype)
         b, alpha = constant(matrix), 1.0
+    elif quantised is not None and node.attrs.get("transB", 0):
+        b = e.emit(quantised.transposed().dequantised(), "weight")
     else:
         b = e.value(node.inputs[1])
         if node.attrs.get("transB", 0):
@@ -34,7 +36,7 @@ def gemm(e: Emitter, node: Node) -> RelaxExpr:
         y = e.emit(relax.op.multiply(y, e.scalar(alpha, dtype)), "scaled")
     if not node.input(2) or beta == 0.0:
         return y
-    bias = e.array(node.inputs[2])
+    bias, quantised = e.array(node.inputs[2]), e.quantised.get(node.inputs[2])
     if bias is not None:
         scaled = bias if beta == 1.0 else (bias * np.float64(beta)).astype(bias.dtype)
         if scaled.ndim == 2 and scaled.shape[0] == 1:
@@ -42,6 +44,8 @@ def gemm(e: Emitter, node: Node) -> RelaxExpr:
         c = constant(scaled)
     else:
         c = e.value(node.inputs[2])
+        if quantised is not None and quantised.data.ndim == 2 and len(quantised.data) == 1:
+            c = e.emit(quantised.reshaped(quantised.data.shape[1:], 0).dequantised(), "bias")
         if beta != 1.0:
             c = e.emit(relax.op.multiply(c, e.scalar(beta, dtype)), "beta")
     return e.emit(relax.op.add(y, c), "biased")

@@ -1,0 +1,1 @@
+"""Table 3.1 of the quantised Winograd source, offline."""

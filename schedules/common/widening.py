@@ -1,0 +1,33 @@
+"""Copies of 8-bit data as 16-bit integers."""
+
+from __future__ import annotations
+
+from tvmconv.algorithms.words import WIDEN
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.tir.annotations import mark_cases, mark_parallel
+from tvmconv.tvm_api.types import Schedule
+
+# elements of one load; a power of two, as channel blocks are
+_ELEMENTS = 32
+
+
+def schedule_widening(schedule: Schedule, workload: Conv2dWorkload) -> None:
+    """Schedule the block of :func:`tvmconv.algorithms.words.widened`: planes are shared by threads.
+
+    Without padding a plane is a row of elements, of which pieces longer than a channel block are
+    loaded; else its border is separate code.
+    """
+    n, block, y, x, c = schedule.get_loops(schedule.get_sblock(WIDEN))
+    plain = (workload.stride_h, workload.stride_w) == (1, 1) and not workload.has_padding
+    if plain:
+        row = schedule.fuse(y, x, c)
+        size = _ELEMENTS
+        while int(schedule.get(row).extent) % size:
+            size //= 2
+        _, piece = schedule.split(row, [None, size])
+        schedule.vectorize(piece)
+        schedule.parallel(schedule.fuse(n, block))
+        return
+    schedule.vectorize(c)
+    mark_parallel(schedule, n, block, y)
+    mark_cases(schedule, y, x)

@@ -1,0 +1,46 @@
+"""Fully connected layers by scalable vectors of outputs.
+
+A segment holds four neighbouring outputs, as it holds a pixel's channels elsewhere; four values of
+the data are repeated in every segment (``ld1rq``) and multiply by lanes.
+"""
+
+from __future__ import annotations
+
+from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.nest import annotation, blocks, has_operator, parallelise
+from tvmconv.schedules.cpu import dense as neon
+from tvmconv.schedules.cpu.elementwise import spatial_block
+from tvmconv.tir.annotations import mark_segments
+from tvmconv.tvm_api.types import PrimFunc, Schedule
+
+
+def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
+    """Schedule ``tvmconv.operators.dense``.
+
+    1. As NEON's rule, with the vectors of a tile outside of the inner dimension, several at once.
+    2. Layers without whole vectors of the data, or of outputs, have NEON code.
+    """
+    from tvmconv.tvm_api.s_tir import Schedule
+
+    schedule = Schedule(func, enable_check=False)
+    found = blocks(schedule)
+    anchor = next((b for b in found if has_operator(schedule, b, "dense")), None)
+    if anchor is None or len(found) != 2:
+        return None
+    _, _, _, segments, lanes, extent = anchor.extents
+    if machine.segments < 2 or segments < machine.segments or extent % lanes:
+        return neon.rule(func, machine)
+    rows = int(annotation(schedule, anchor, "tvmconv.rows"))
+    store = schedule.cache_write(anchor.rv, 0, "global")
+    split, row, block, vector, lane, k = schedule.get_loops(anchor.rv)
+    tiles, row = schedule.split(row, [None, rows])
+    k, step = schedule.split(k, [None, lanes])
+    schedule.reorder(split, block, tiles, vector, k, step, row, lane)
+    parallelise(schedule, [split, block], anchor.work, machine.cores)
+    register_tile(schedule, anchor.rv, store, at=vector, reduction=k, tile=(step, row), lane=lane)
+    mark_segments(schedule, vector, -(-segments // machine.segments))
+    for other in blocks(schedule):
+        if other.name == found[-1].name:
+            spatial_block(schedule, other, machine)
+    return schedule

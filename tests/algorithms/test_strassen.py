@@ -1,0 +1,175 @@
+"""Products of halves against float64: any problem, any config that is allowed, what is refused."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernels import (
+    V4,
+    allocated,
+    default_config,
+    dense,
+    each_machine,
+    errors,
+    run_by_threads,
+)
+from tests.strategies import conv2d_workloads, conv_arrays
+from tests.toy_family import TOY
+from tvmconv.algorithms.strassen import Strassen
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.kernels.registry import schedule
+from tvmconv.machines.arm import MACHINES
+from tvmconv.selection.policy import make_policy
+from tvmconv.selection.select import select
+
+MACHINE = TOY
+
+
+def halving(machine):
+    """A machine for which products of halves are allowed."""
+    return replace(machine, code=replace(machine.code, halves=True))
+
+
+def supported(workload):
+    return dense(workload) and Strassen().unsupported(workload, MACHINE) is None
+
+
+def any_config(workload, machine, seed):
+    """A random config among those that ``check`` lets pass."""
+    module, choose = schedule("strassen", machine), random.Random(seed)
+    knobs = module.KNOBS.values(workload, machine)
+    for _ in range(200):
+        config = Config.of(**{name: choose.choice(values) for name, values in knobs.items()})
+        try:
+            module.check(workload, machine, config)
+        except ConfigError:
+            continue
+        return config
+    return default_config("strassen", workload, machine)
+
+
+def check(workload, machine, config=None):
+    """Within four times the error that the algorithm announces."""
+    kernel = make_kernel(workload, machine, "strassen", config)
+    difference, expected = errors(kernel)
+    error = np.abs(difference).max()
+    allowed = 4 * kernel.expression.error_estimate(workload, machine, kernel.config)
+    limit = allowed * max(np.abs(expected).max(), 1.0) + 1e-6
+    assert error <= limit, (str(workload), str(kernel.config), error, limit)
+
+
+@settings(max_examples=15)
+@given(workload=conv2d_workloads(max_size=12).filter(supported), seed=st.integers(0, 99))
+def test_any_problem_with_any_config(workload, seed):
+    check(workload, MACHINE, any_config(workload, MACHINE, seed))
+
+
+@pytest.mark.slow
+@settings(max_examples=200)
+@given(
+    workload=conv2d_workloads(max_size=30, max_kernel=5).filter(supported),
+    seed=st.integers(0, 999),
+    cores=st.sampled_from((1, 3)),
+)
+def test_any_problem_thoroughly(workload, seed, cores):
+    machine = MACHINE.with_cores(cores)
+    check(workload, machine, any_config(workload, machine, seed))
+
+
+@each_machine
+@pytest.mark.parametrize(
+    "problem",
+    [
+        "ic64ih14oc96kh1+bias+add+relu",
+        "mb2ic32ih7oc64kh1+bias",  # an odd number of pixels
+        "ic64ih13iw9oc64kh3sh2ph1+bias+relu",
+    ],
+)
+def test_layers_that_networks_use(machine, problem):
+    check(Conv2dWorkload.parse(problem), halving(machine))
+
+
+def test_seven_of_eight_products_are_made():
+    workload = Conv2dWorkload.parse("ic64ih16oc64kh1")
+    config = Config.of(half=64, rt=4, kr=2)
+    assert Strassen().multiplies(workload, MACHINE, config) == workload.macs * 7 // 8
+
+
+@pytest.mark.parametrize("pixels", [14, 7])
+def test_workspace_is_what_is_said(pixels):
+    workload = Conv2dWorkload.parse(f"ic32ih{pixels}oc32kh1+bias")
+    kernel = make_kernel(workload, MACHINE, "strassen")
+    assert allocated(kernel) == Strassen().workspace_bytes(workload, MACHINE, kernel.config)
+
+
+def test_threads_do_not_change_the_result():
+    workload = Conv2dWorkload.parse("mb2ic24ih17oc40kh1+bias+relu")
+    two = MACHINE.with_cores(2)
+    kernel = make_kernel(workload, two, "strassen", Config.of(half=28, rt=4, kr=1))
+    results = run_by_threads(kernel, conv_arrays(workload))
+    assert all(np.array_equal(result, results[0]) for result in results)
+
+
+def test_packed_weights_are_sums_of_quarters():
+    workload = Conv2dWorkload.parse("ic16ih8oc16kh1")
+    weight = np.random.default_rng(0).standard_normal((16, 16, 1, 1)).astype(np.float32)
+    packed = Strassen().pack_weight(weight, workload, MACHINE, Config.of(half=32, rt=4, kr=2))
+    # outputs 4 to 7 and 12 to 15 are the odd blocks, and so are inputs
+    odd = [k for k in range(16) if k // 4 % 2]
+    even = [k for k in range(16) if k not in odd]
+    plain = weight[:, :, 0, 0].astype(np.float64)
+    b11, b22 = plain[np.ix_(even, even)], plain[np.ix_(odd, odd)]
+    b12, b21 = plain[np.ix_(odd, even)], plain[np.ix_(even, odd)]
+    for q, expected in {0: b11, 1: b21, 4: b12 - b11, 6: b22 - b12}.items():
+        # (input block, channel, output block, lane) to (output, input)
+        found = packed[0, q].reshape(8, 8).T
+        np.testing.assert_array_equal(found, expected.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    "problem, reason",
+    [
+        ("g2ic32ih8oc32kh1", "groups"),
+        ("ic12ih8oc32kh1", "halves"),
+        ("ic30ih8oc32kh1", "lanes"),
+        ("ic32ih8oc20kh1", "halves"),
+        ("ic16ih8oc16kh1:nchw", "channel-blocked"),
+        ("ic16id4ih8oc16kh1", "depth"),
+    ],
+)
+def test_what_it_cannot_compute_is_said(problem, reason):
+    workload = Conv2dWorkload.parse(problem)
+    assert reason in (Strassen().unsupported(workload, MACHINE) or "")
+
+
+def test_machines_without_figures_do_not_take_it():
+    machine = replace(MACHINE, code=replace(MACHINE.code, halves=False))
+    workload = Conv2dWorkload.parse("ic64ih8oc64kh1")
+    assert "measured" in (Strassen().unsupported(workload, machine) or "")
+
+
+@pytest.mark.parametrize(
+    "values", [{"half": 0}, {"half": 100, "rt": 3}, {"kr": 5}, {"half": 28, "rt": 28, "kr": 2}]
+)
+def test_impossible_knobs_are_refused(values):
+    workload = Conv2dWorkload.parse("ic64ih14oc64kh1")
+    config = Config.of(half=98, rt=7, kr=2).replace(**values)
+    with pytest.raises(ConfigError, match=r"must|vector registers"):
+        make_kernel(workload, MACHINE, "strassen", config)
+
+
+def test_builds_for_arm_take_it_unless_inputs_or_errors_forbid():
+    workload, machine = Conv2dWorkload.parse("ic256ih14oc1024kh1"), MACHINES["neoverse-n1"]
+    assert select(workload, machine).chosen.algorithm == "strassen"
+    for policy in (make_policy(finite=False), make_policy(error_budget=0.0)):
+        assert select(workload, machine, policy=policy).chosen.algorithm != "strassen"
+    assert select(workload, V4).chosen.algorithm != "strassen"

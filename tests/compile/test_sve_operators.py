@@ -1,0 +1,150 @@
+"""Operators other than convolutions by scalable vectors, called under qemu."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import te
+
+from tests.compile.test_sve import SCALABLE, emulated
+from tests.emulation import needs_arm, run_functions
+from tests.operators.harness import normal
+from tests.schedules.test_by_lane import inner_loops, matching, most_sums
+from tests.schedules.test_segments import GATHER, LANE, SPILL
+from tvmconv.costs.products import dense_tile
+from tvmconv.kernels.rules import schedule_function
+from tvmconv.machines.presets import MACHINES
+from tvmconv.operators.dense import dense, pack_dense_weight
+from tvmconv.operators.pool import Window, avg_pool, max_pool
+from tvmconv.operators.softmax import log_softmax, softmax
+from tvmconv.tir.pipeline import compile_function
+
+LOAD = re.compile(r"\s*ld1w\s+\{ z\d+\.s \}")
+LENGTHS = (128, 256, 512, 2048)
+IMAGE = (2, 3, 13, 17, 4)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator, what it reads, and what it should compute, in float64."""
+
+    expression: Callable[..., Any]
+    arrays: tuple[np.ndarray, ...]
+    expected: np.ndarray
+
+    def function(self, machine: Any) -> Any:
+        """The scheduled function."""
+        inputs = [te.placeholder(a.shape, name=f"x{i}") for i, a in enumerate(self.arrays)]
+        func = te.create_prim_func([*inputs, self.expression(*inputs)])
+        return schedule_function(func.with_attr("global_symbol", "main"), machine)
+
+    def assembly(self, machine: Any) -> list[str]:
+        """The code, in lines."""
+        code = compile_function(self.function(machine), machine)
+        return str(code.inspect_source("s")).splitlines()
+
+
+def pooled(kind: str, rows: Window, columns: Window, shape: tuple[int, ...] = IMAGE) -> Case:
+    x = normal(*shape)
+    pool = max_pool if kind == "max" else avg_pool
+    result = np.zeros((*shape[:2], rows.output(shape[2]), columns.output(shape[3]), 4))
+    for h, w in np.ndindex(*result.shape[2:4]):
+        ys, xs = (
+            [p for k in range(axis.kernel) if 0 <= (p := int(axis.tap(at, k))) < size]
+            for axis, at, size in ((rows, h, shape[2]), (columns, w, shape[3]))
+        )
+        taps = x.astype("float64")[:, :, ys][:, :, :, xs]
+        result[:, :, h, w] = taps.max((2, 3)) if kind == "max" else taps.mean((2, 3))
+    return Case(lambda data: pool(data, rows, columns), (x,), result)
+
+
+def connected(rows: int, inputs: int, outputs: int, machine: Any = SCALABLE) -> Case:
+    data, weight = normal(rows, inputs), normal(inputs, outputs, seed=1)
+    tile = dense_tile(rows, inputs, outputs, machine)
+    arrays = (data, pack_dense_weight(weight, tile))
+    product = data.astype("float64") @ weight
+    return Case(lambda x, w: dense(x, w, outputs=outputs, tile=tile), arrays, product)
+
+
+def check(cases: list[Case], folder: Path) -> None:
+    functions = [case.function(SCALABLE) for case in cases]
+    operands = [[*case.arrays, np.full(case.expected.shape, np.nan, np.float32)] for case in cases]
+    for results in run_functions(functions, operands, SCALABLE, folder, *map(emulated, LENGTHS)):
+        for case, result in zip(cases, results, strict=True):
+            scale = np.abs(case.expected).max()
+            assert np.abs(result - case.expected).max() <= 2e-6 * scale
+
+
+def exponentials(logarithm: bool, *shape: int) -> Case:
+    x = 5 * normal(*shape) - 20
+    shifted = x.astype("float64") - x.max(-1, keepdims=True)
+    total = np.exp(shifted).sum(-1, keepdims=True)
+    if logarithm:
+        return Case(log_softmax, (x,), shifted - np.log(total))
+    return Case(softmax, (x,), np.exp(shifted) / total)
+
+
+HALVED, SAME = Window(3, 2, 1, 1), Window(3, 1, 1, 1)
+
+
+@needs_arm
+def test_pooling_at_every_vector_length(tmp_path: Path) -> None:
+    windows = (
+        # clamped and divided by lanes; without padding; more taps than are written out; with gaps
+        (HALVED, HALVED),
+        (Window(2, 2), Window(2, 2)),
+        (SAME, SAME),
+        (Window(7, 1, 3, 3), Window(6, 2, 1, 1)),
+        (Window(3, 1, 1, 1, dilation=2), Window(3, 2, 2, 2, dilation=2)),
+        (SAME, Window(3, 3, 1, 1, ceil_mode=True)),
+    )
+    check([pooled(kind, *pair) for kind in ("max", "avg") for pair in windows], tmp_path)
+
+
+@needs_arm
+def test_fully_connected_layers_at_every_vector_length(tmp_path: Path) -> None:
+    shapes = ((1, 64, 100), (1, 32, 10), (2, 40, 8), (3, 66, 44), (5, 64, 44), (20, 128, 70))
+    check([connected(*shape) for shape in shapes], tmp_path)
+
+
+@needs_arm
+def test_softmax_at_every_vector_length(tmp_path: Path) -> None:
+    # rows that end inside of vectors, rows shorter than the longest, rows of no whole segments
+    shapes = ((3, 1000), (2, 44), (5, 72), (2, 10))
+    check([exponentials(log, *shape) for log in (False, True) for shape in shapes], tmp_path)
+
+
+@pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])
+def test_softmax_keeps_vectors_of_its_sums_and_exponentials(name: str) -> None:
+    loops = inner_loops(exponentials(False, 64, 1000).assembly(MACHINES[name]))
+    lengthy = [body for body in loops if matching(LOAD, body)]
+    # maximum, exponentials, sum, division
+    assert len(lengthy) == 4
+    assert all(len(matching(LOAD, body)) == 4 for body in lengthy)
+    assert not any(matching(SPILL, body) for body in lengthy)
+
+
+@pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])
+def test_pooling_loads_each_tap_of_a_vector_at_once(name: str) -> None:
+    machine = MACHINES[name]
+    loops = inner_loops(pooled("max", HALVED, HALVED, (1, 2, 56, 56, 4)).assembly(machine))
+    body = max(loops, key=lambda loop: len(matching(GATHER, loop)))
+    assert len(matching(GATHER, body)) == 9 * 4
+    assert not matching(SPILL, body)
+
+
+@pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])
+@pytest.mark.parametrize("rows, sums", [(1, 8), (3, 12), (10, 20), (64, 16)])
+def test_fully_connected_layers_multiply_by_lanes_without_spills(
+    name: str, rows: int, sums: int
+) -> None:
+    machine = MACHINES[name]
+    body = most_sums(connected(rows, 256, 512, machine).assembly(machine), LANE)
+    assert len(matching(LANE, body)) == 4 * sums
+    assert not matching(SPILL, body)

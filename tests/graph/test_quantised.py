@@ -1,0 +1,253 @@
+"""8-bit regions: what becomes of them, and their values against onnxruntime's, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from tvm import relax
+
+import tvmconv
+from tests.frontend.quantised_models import quantised_network, single_node
+from tests.graph.network import AVX512, convs, epilogues, other_ops, prepared
+from tests.graph.quantised_net import QuantisedNet, small_input, unoptimised
+from tvmconv.frontend import read_model, to_relax
+from tvmconv.machines.targets import resolve_machine
+from tvmconv.transform import ScheduleOperators, SubstituteConv2d
+
+ARM = resolve_machine("llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod", 1)
+
+
+def single(dtype: Any = np.uint8, **attrs: Any) -> onnx.ModelProto:
+    net = QuantisedNet(1, 20, 9, 9, seed=1, dtype=dtype)
+    shape = (24, 20 // attrs.get("group", 1), 3, 3)
+    y = net.layer("Conv", net.rounded("x"), *shape, **attrs)
+    return net.model(net.rounded(net.op("Relu", y)))
+
+
+def residual(dtype: Any = np.uint8) -> onnx.ModelProto:
+    net = QuantisedNet(2, 16, 8, 8, seed=3, dtype=dtype)
+    x = net.rounded("x")
+    a = net.rounded(net.layer("Conv", x, 16, 16, 3, 3))
+    c = net.rounded(net.op("Relu", net.op("Add", a, x)))
+    return net.model(net.rounded(net.layer("Conv", c, 32, 16, 1, 1)))
+
+
+def joined() -> onnx.ModelProto:
+    """Concatenation of unaligned channels, and poolings."""
+    net = QuantisedNet(1, 16, 8, 8, seed=5)
+    x, one, window = net.rounded("x"), net.parameters(), {"kernel_shape": [3, 3], "pads": [1] * 4}
+    parts = [net.rounded(net.layer("Conv", x, k, 16, 3, 3)) for k in (20, 24)]
+    c = net.rounded(net.op("Concat", *parts, axis=1), one)
+    m = net.rounded(net.op("MaxPool", c, strides=[2, 2], **window), one)
+    a = net.rounded(net.op("AveragePool", m, **window))
+    return net.model(net.rounded(net.layer("Conv", a, 16, 44, 3, 3)))
+
+
+def dense(dtype: Any = np.uint8) -> onnx.ModelProto:
+    """A flattened image, and vectors behind it."""
+    net = QuantisedNet(1, 16, 4, 4, seed=7, dtype=dtype)
+    p = net.rounded(net.layer("Conv", net.rounded("x"), 20, 16, 3, 3))
+    flat = net.op("Flatten", p)
+    net.scales[flat] = net.scales[p]
+    f = net.layer("Gemm", flat, 32, 320, transB=1)
+    g = net.rounded(net.op("Relu", f))
+    return net.model(net.layer("Gemm", g, 10, 32, transB=1, bias=False))
+
+
+def averaged() -> onnx.ModelProto:
+    net = QuantisedNet(1, 16, 8, 8, seed=6)
+    small = net.parameters(scale=0.01, zero=128)
+    p = net.rounded(net.layer("Conv", net.rounded("x"), 20, 16, 3, 3), zero=128)
+    m = net.rounded(net.op("GlobalAveragePool", p), small)
+    f = net.rounded(net.op("Flatten", m), small)
+    return net.model(net.rounded(net.layer("Gemm", f, 10, 20, transB=1), scale=0.003, zero=128))
+
+
+def separable() -> onnx.ModelProto:
+    net = QuantisedNet(1, 16, 8, 8, seed=8)
+    p = net.rounded(net.op("Relu", net.layer("Conv", net.rounded("x"), 32, 16, 1, 1)))
+    d = net.layer("Conv", p, 32, 1, 3, 3, group=32)
+    d = net.op("Clip", d, net.const(np.float32(0)), net.const(np.float32(6)))
+    return net.model(net.rounded(net.layer("Conv", net.rounded(d), 16, 32, 1, 1)))
+
+
+def moved() -> onnx.ModelProto:
+    """Activations that are no limits, Resize, Split and Pad."""
+    net = QuantisedNet(1, 16, 8, 8, seed=9)
+    p = net.rounded(net.layer("Conv", net.rounded("x"), 16, 16, 3, 3))
+    one = net.parameters()
+    p = net.rounded(net.op("HardSwish", p), one)
+    nearest = {"nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}
+    factors = net.const(np.array([1, 1, 2, 2], np.float32))
+    p = net.rounded(net.op("Resize", p, "", factors, mode="nearest", **nearest), one)
+    p = net.rounded(net.layer("Conv", p, 20, 16, 3, 3))
+    a, b = net.op("Split", p, net.const(np.array([7, 13])), axis=1, outputs=2)
+    a = net.op("Pad", a, net.const(np.array([0, 0, 1, 1, 0, 0, 1, 1])), net.const(np.float32(0)))
+    net.scales[a] = net.scales[p]
+    return net.model(net.rounded(net.layer("Conv", a, 5, 7, 3, 3)), b)
+
+
+def shared() -> onnx.ModelProto:
+    """A sum and its factor by a function of one of its operands."""
+    net = QuantisedNet(1, 16, 8, 8, seed=11)
+    a = net.rounded(net.layer("Conv", net.rounded("x"), 16, 16, 3, 3))
+    c = net.rounded(net.op("Add", a, net.rounded(net.layer("Conv", a, 16, 16, 3, 3))))
+    d = net.rounded(net.op("Sigmoid", a))
+    return net.model(net.rounded(net.op("Mul", c, d)), c)
+
+
+def signal() -> onnx.ModelProto:
+    net = QuantisedNet(1, 16, 30, seed=12)
+    y = net.rounded(net.op("Relu", net.layer("Conv", net.rounded("x"), 24, 16, 3)))
+    return net.model(net.rounded(net.layer("Conv", y, 16, 24, 3)))
+
+
+def integers_out() -> onnx.ModelProto:
+    net = QuantisedNet(1, 16, 8, 8, seed=10, dtype=np.int8)
+    y = net.layer("Conv", net.rounded("x"), 16, 16, 3, 3)
+    q = net.op("QuantizeLinear", y, *net.parameters())
+    return net.model(q, net.op("MaxPool", q, kernel_shape=[2, 2]))
+
+
+def weights(dtype: Any, zero: int, **attrs: Any) -> onnx.ModelProto:
+    net = QuantisedNet(1, 20, 9, 9, seed=2)
+    y = net.layer("Conv", net.rounded("x"), 24, 20, 3, 3, dtype=dtype, zero=zero, **attrs)
+    return net.model(net.rounded(y))
+
+
+MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
+    "uint8": single,
+    "int8": lambda: single(np.int8),
+    "unsigned_weight": lambda: weights(np.uint8, 128),
+    "wide_weight": lambda: weights(np.uint8, 100),
+    "one_scale": lambda: weights(np.int8, 0, channels=False, bias=False),
+    "groups": lambda: single(group=4),
+    "residual": residual,
+    "residual_int8": lambda: residual(np.int8),
+    "joined": joined,
+    "dense": dense,
+    "dense_int8": lambda: dense(np.int8),
+    "averaged": averaged,
+    "separable": separable,
+    "moved": moved,
+    "shared": shared,
+    "signal": signal,
+    "integers_out": integers_out,
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_values_are_those_of_single_operators(name: str):
+    model = MODELS[name]()
+    feeds = small_input(model)
+    actual = tvmconv.build(model, threads=1).run(feeds)
+    for output, expected in zip(model.graph.output, unoptimised(model, feeds), strict=True):
+        value = actual[output.name]
+        assert value.dtype == expected.dtype
+        if name == "separable" or name.startswith("dense"):
+            # sums in float32, whose order differs, and what is rounded behind them
+            scale = np.abs(expected).max()
+            assert np.abs(value - expected).max() <= 0.02 * scale
+            assert (np.abs(value - expected) > 1e-6 * scale).mean() < 0.01
+        else:
+            np.testing.assert_array_equal(value, expected)
+        assert len(np.unique(expected)) > 5
+
+
+@pytest.mark.parametrize("machine", [AVX512, ARM], ids=["uint8", "int8"])
+def test_one_kernel_computes_all_up_to_the_last_rounding(machine: Any):
+    for model, steps in (
+        (single(), ["bias"]),
+        (single(np.int8), ["bias"]),
+        (residual(), ["bias+quantise+add", "bias"]),
+        (dense(), ["bias", "bias", "bias"]),
+    ):
+        graph = prepared(model, machine)
+        assert epilogues(graph) == steps
+        kind = "u8" if machine is AVX512 else "s8"
+        last = "f32" if len(steps) == 3 else kind
+        types = [str(node.attrs["workload"].types).partition(":")[0] for node in convs(graph)]
+        assert types == [*[f"{kind}s8s32{kind}"] * (len(steps) - 1), f"{kind}s8s32{last}"]
+
+
+def test_padding_reads_a_zero_point_that_is_not_zero():
+    net = QuantisedNet(1, 16, 8, 8)
+    a = net.rounded(net.layer("Conv", net.rounded("x", zero=3), 16, 16, 3, 3), zero=0)
+    graph = prepared(net.model(net.rounded(net.layer("Conv", a, 16, 16, 3, 3))))
+    flags = [n.attrs["workload"].types.quantisation.data_zero_point for n in convs(graph)]
+    assert flags == [True, False]
+
+
+def test_roundings_remain_at_the_borders_alone():
+    for model in (joined(), residual(), averaged(), moved()):
+        operators = other_ops(prepared(model))
+        linear = [op for op in operators if op in ("quantize", "dequantize")]
+        assert linear == ["quantize", *["dequantize"] * len(model.graph.output)]
+
+
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+def test_no_rounding_is_called_between_convolutions(form: str, tmp_path: Path):
+    """Of a network with all kinds of operators; depthwise ones may compute in float32."""
+    model = quantised_network(tmp_path, form, "QUInt8", "QInt8", per_channel=True)
+    compiled = tvmconv.build(model, threads=1)
+    floating = {d.layer: d.reason for d in compiled.decisions if not d.workload.types.is_integer}
+    assert all("in float32 although quantised: " in reason for reason in floating.values())
+    calls = compiled.calls
+    convolutions = [i for i, call in enumerate(calls) if "conv2d" in call.operator]
+    for left, right in pairwise(convolutions):
+        between = [call.operator for call in calls[left + 1 : right]]
+        if {calls[left].layer, calls[right].layer} & set(floating):
+            continue
+        assert not {"quantize", "dequantize"} & set(between), between
+
+
+def test_a_sum_that_32_bits_do_not_hold_stays_in_float32():
+    net = QuantisedNet(1, 150_000, 1, 1)
+    model = net.model(net.rounded(net.layer("Conv", net.rounded("x"), 2, 150_000, 1, 1)))
+    (node,) = convs(prepared(model))
+    assert not node.attrs["workload"].types.is_integer
+    assert "32 bits" in node.attrs["in_float"]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_sums_are_the_result_of_integer_convolutions(dtype: Any):
+    generator = np.random.default_rng(0)
+    limits = np.iinfo(dtype)
+    data = generator.integers(limits.min, limits.max, (1, 20, 9, 9), dtype, endpoint=True)
+    weight = generator.integers(-128, 127, (24, 20, 3, 3), np.int8, endpoint=True)
+    zero = np.array(limits.max - 100, dtype)
+    model, feeds = single_node(
+        "ConvInteger", (data, weight, zero), "int32", opset=10, pads=[1, 1, 1, 1]
+    )
+    compiled = tvmconv.build(model, threads=1)
+    (decision,) = compiled.decisions
+    assert decision.workload.types.output == "int32"
+    np.testing.assert_array_equal(compiled.run(feeds)["y"], unoptimised(model, feeds)[0])
+
+
+def test_passes_replace_8_bit_convolutions():
+    model = residual()
+    module = to_relax(read_model(model))
+    transform = relax.transform
+    pipeline = tvm.transform.Sequential(
+        [
+            SubstituteConv2d("native", threads=1),
+            transform.LegalizeOps(),
+            transform.AnnotateTIROpPattern(),
+            transform.FuseOps(),
+            transform.FuseTIR(),
+            ScheduleOperators("native", threads=1),
+        ]
+    )
+    executable = relax.build(pipeline(module), target="llvm")
+    feeds = small_input(model)
+    run = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    actual = run(tvm.runtime.tensor(feeds["x"])).numpy()
+    np.testing.assert_array_equal(actual, unoptimised(model, feeds)[0])

@@ -1,0 +1,35 @@
+"""Loops of operators that are left to the last rule: threads share some, the others stay."""
+
+from __future__ import annotations
+
+import pytest
+from tvm import te, tirx
+
+from tests.kernels import V3, nodes
+from tests.toy_family import TOY
+from tvmconv.kernels.rules import schedule_function
+from tvmconv.operators.pool import Window, max_pool
+
+
+def pooling(machine):
+    """Windows of three by three on 16 blocks of 15 by 15 pixels."""
+    data = te.placeholder((1, 16, 31, 31, machine.lanes), "float32", name="data")
+    window = Window(3, 2)
+    return schedule_function(te.create_prim_func([data, max_pool(data, window, window)]), machine)
+
+
+def extents(machine):
+    """Of the loops, the vector's left out."""
+    loops = nodes(pooling(machine), tirx.For)
+    return sorted(int(loop.extent) for loop in loops if loop.kind != tirx.ForKind.VECTORIZED)
+
+
+@pytest.mark.parametrize(
+    "cores, expected", [(1, [1, 15, 15, 16]), (2, [15, 15, 16]), (8, [15, 240])]
+)
+def test_rows_stay_loops_where_a_machine_asks_for_it(cores, expected):
+    assert extents(TOY.with_cores(cores)) == expected
+
+
+def test_elsewhere_all_are_one():
+    assert extents(V3.with_cores(1)) == [16 * 15 * 15]

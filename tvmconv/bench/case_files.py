@@ -1,0 +1,48 @@
+"""The files of a case folder, which every adapter reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+SEED = 7
+
+
+@dataclass(frozen=True)
+class CaseInfo:
+    """What the bench knows about a case that it wrote."""
+
+    name: str
+    kind: str
+    problem: str
+    flops: int
+    count: int = 1
+
+
+def write_case(
+    folder: Path,
+    onnx_path: Path,
+    nodes: list[dict[str, Any]],
+    shapes: Mapping[str, Any],
+    constants: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    outputs: list[str],
+) -> None:
+    """The files of a case folder except the ONNX file and the reference."""
+    data = {
+        "onnx": str(onnx_path),
+        "nodes": nodes,
+        "shapes": shapes,
+        "inputs": list(inputs),
+        "outputs": outputs,
+    }
+    (folder / "case.json").write_text(json.dumps(data))
+    np.savez(folder / "constants.npz", **constants)  # type: ignore[arg-type]
+    np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]

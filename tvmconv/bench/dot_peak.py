@@ -1,0 +1,68 @@
+"""The rate of dot products of 8-bit layers: chains of nothing else, as the multiply-add peak."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from tvmconv.machines.dot import DotProduct, dot_of_bytes
+from tvmconv.machines.gate import Code
+from tvmconv.machines.probe import CHAINS
+from tvmconv.machines.record import Machine
+
+_STEPS = 100_000
+
+
+def dot_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int]:
+    """One call of the probe, and its operations, two for each product of two elements.
+
+    The instruction is that of data and weights of 8 bits; where a product takes an addition
+    beside it (``vpmaddwd``), both.
+    """
+    from tvmconv.tvm_api import runtime
+    from tvmconv.tvm_runtime.threads import call
+
+    dot = dot_of_bytes(machine)
+    function = _chains(machine, threads, dot)["main"]
+    words = runtime.empty((CHAINS * machine.lanes,), "int32")
+    result = runtime.empty((threads, CHAINS * machine.lanes), "int32")
+    operations = threads * _STEPS * CHAINS * machine.lanes * dot.width * 2
+    return lambda: call(threads, function, words, result), operations
+
+
+@lru_cache(maxsize=4)
+def _chains(machine: Machine, threads: int, dot: DotProduct) -> Code:
+    from tvmconv.operators.products import operator_of
+    from tvmconv.tir.pipeline import compile_function
+    from tvmconv.tvm_api.script import T
+
+    lanes = machine.lanes
+    loop = T.parallel if threads > 1 else T.serial
+    name = operator_of(dot.name)
+
+    # the sum is a factor, too: nothing of a step is known before the one in front of it
+    @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
+    def main(
+        words: T.Buffer((CHAINS * lanes,), "int32"),  # type: ignore[valid-type]
+        out: T.Buffer((threads, CHAINS * lanes), "int32"),  # type: ignore[valid-type]
+    ) -> None:
+        for t in loop(threads):
+            with T.sblock("dot"):
+                vt = T.axis.spatial(threads, t)
+                T.reads(words[0 : CHAINS * lanes])
+                T.writes(out[vt, 0 : CHAINS * lanes])
+                acc = T.alloc_buffer((CHAINS, lanes), "int32")
+                for c in T.unroll(CHAINS):
+                    for v in T.vectorized(lanes):
+                        acc[c, v] = words[c * lanes + v]
+                for _ in T.serial(_STEPS):
+                    for c in T.unroll(CHAINS):
+                        for v in T.vectorized(lanes):
+                            acc[c, v] = acc[c, v] + T.call_intrin(
+                                "int32", name, acc[c, v], words[v]
+                            )
+                for c in T.unroll(CHAINS):
+                    for v in T.vectorized(lanes):
+                        out[vt, c * lanes + v] = acc[c, v]
+
+    return compile_function(main, machine)

@@ -1,0 +1,17 @@
+"""Whether a model computes with quantised integers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def is_quantised(model: str | os.PathLike[str]) -> bool:
+    """Whether an ONNX file holds operators that quantise; of no other is this asked."""
+    import onnx
+
+    graph = onnx.load(Path(model), load_external_data=False).graph
+    return any(
+        "Quantize" in node.op_type or "QLinear" in node.op_type or node.op_type.endswith("Integer")
+        for node in graph.node
+    )

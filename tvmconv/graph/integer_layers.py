@@ -1,0 +1,308 @@
+"""Finds convolutions of 8-bit integers, with the chain of steps that the kernel rounds in.
+
+``conv2d(dequantize(x), dequantize(w))`` sums products of real numbers, each an integer times a
+scale: it is a sum of integers times both scales, which the kernel computes exactly. A bias is
+rounded to a multiple of that scale, unless it is one. Behind it, activations, roundings and the
+addition of an 8-bit tensor are taken in the model's order, up to the last rounding; a kernel whose
+result no rounding follows writes float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tvmconv.core.datatypes import DataTypes, Quantisation
+from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.graph.activations import epilogue_step
+from tvmconv.graph.ir import Array, Graph, Node, Value, constant, per_channel
+from tvmconv.graph.linear import Known, Linear, known_integers, linear_of
+from tvmconv.graph.match import CONV, IN_FLOAT, Readers, replace_layers, residual_of, workload_of
+from tvmconv.graph.quantised import limits_of
+from tvmconv.kernels import registry
+from tvmconv.machines.record import Machine
+
+_PRODUCTS = ("nn.conv2d", "matmul")
+_BIAS, _ADD = EpilogueOp("bias"), EpilogueOp("add")
+# a product of two float32 scales, rounded, against another
+_SAME_SCALE = 1e-6
+_SUMS = 2**31
+_LARGEST_DATA = 255
+
+
+def fuse_integer_layers(graph: Graph, machine: Machine) -> None:
+    """Replace 8-bit convolutions by ``tvmconv.conv2d`` nodes with integer types, in place.
+
+    Their arguments are as :func:`~tvmconv.graph.match.fuse_layers` makes them: the 8-bit data,
+    the weight, an int32 bias, and the residual where the epilogue has one. The attribute
+    ``numbers`` holds the other fields of :class:`~tvmconv.kernels.arguments.Constants`.
+    A convolution that no kernel takes gets the reason as its attribute :data:`IN_FLOAT`.
+    """
+
+    def match(node: Node, readers: Readers) -> tuple[Node, list[Node]] | None:
+        if node.op != "nn.conv2d":
+            return None
+        found = _layer(node, machine)
+        if isinstance(found, str):
+            node.attrs[IN_FLOAT] = found
+        return found.fused(readers) if isinstance(found, _Layer) else None
+
+    replace_layers(graph, match)
+
+
+def is_weight(_value: Value, users: list[Node]) -> bool:
+    """Whether a dequantised constant may be the weight or the bias of an 8-bit layer."""
+    return bool(users) and all(_takes(user, _value) for user in users)
+
+
+def _takes(node: Node, value: Value) -> bool:
+    if node.op in _PRODUCTS:
+        return bool(node.args[1] is value)
+    if node.op != "add":
+        return False
+    left, right = node.args
+    other = right if left is value else left
+    return other.producer is not None and other.producer.op in _PRODUCTS
+
+
+def _layer(node: Node, machine: Machine) -> _Layer | str | None:
+    """What is known of a convolution; why it stays in float; None where nothing is quantised."""
+    dequantised = node.args[0].producer
+    known = known_integers(node.args[1])
+    if known is None:
+        return None
+    linear = linear_of(dequantised, "dequantize")
+    if dequantised is None or linear is None:
+        return "its data is not of 8-bit integers with one constant scale"
+    if known.data.dtype.name not in ("int8", "uint8"):
+        return f"its weight is {known.data.dtype.name}"
+    layouts = tuple(node.attrs[name] for name in ("data_layout", "kernel_layout"))
+    if layouts != ("NCHW", "OIHW") or len(node.output.shape or ()) != 4:
+        return "no kernel has its layout or rank"
+    if known.scale.ndim and known.axis != 0:
+        return "its weight has scales of another axis than the output channels"
+    if not np.all((known.scale > 0) & np.isfinite(known.scale)):
+        return "a scale of its weight is not positive"
+    return _Layer(node, dequantised.args[0], linear, known, machine)
+
+
+@dataclass
+class _Chain:
+    """Followers that a kernel takes; ``numbers`` has four for each step behind the bias."""
+
+    nodes: list[Node] = field(default_factory=list)
+    steps: list[EpilogueOp] = field(default_factory=list)
+    numbers: list[tuple[float, float, float, float]] = field(default_factory=list)
+    residual: Value | None = None
+    bias: Array | None = None
+    # of the first rounding, where nothing but the bias stands before it
+    divisor: float = 1.0
+
+    def copy(self) -> _Chain:
+        """Another chain that goes on from here."""
+        lists = (list(self.nodes), list(self.steps), list(self.numbers))
+        return _Chain(*lists, self.residual, self.bias, self.divisor)
+
+
+@dataclass
+class _Layer:
+    node: Node
+    data: Value
+    linear: Linear
+    known: Known
+    machine: Machine
+
+    def fused(self, readers: Readers) -> tuple[Node, list[Node]] | None:
+        """The node with its chain, or None, the reason noted, where no kernel takes it."""
+        weight = self._weight()
+        scale = np.broadcast_to(
+            np.float64(self.linear.scale) * self.known.scale.astype(np.float64), len(weight)
+        )
+        chain = _Reader(self.node, scale, self.linear.dtype, readers).chain()
+        bias = np.zeros(len(weight)) if chain.bias is None else chain.bias
+        if _overflows(weight, bias):
+            self.node.attrs[IN_FLOAT] = "32 bits do not hold its sums"
+            return None
+        workload = self._workload(chain, weight)
+        if reason := unsupported(workload, self.machine):
+            self.node.attrs[IN_FLOAT] = reason
+            return None
+        last = chain.nodes[-1] if chain.nodes else self.node
+        args = [self.data, constant(weight, self.node.args[1].name)]
+        args.append(constant(bias.astype(np.int32), f"{self.node.layer}_bias"))
+        args += [chain.residual] if chain.residual is not None else []
+        rounds = workload.types.is_requantised
+        numbers = {
+            "zero_point": self.linear.zero_point,
+            "scale": (scale / chain.divisor).astype(np.float32),
+            "numbers": np.array(chain.numbers, np.float32).reshape(-1) if rounds else None,
+        }
+        attrs: dict[str, Any] = {"workload": workload, "numbers": numbers}
+        fused = Node(CONV, args, last.outputs, attrs, None, self.node.layer)
+        fused.output.producer = fused
+        return fused, chain.nodes
+
+    def _weight(self) -> Array:
+        """Less its zero point: int8 where that is 0, of unsigned integers 128, else int16."""
+        unsigned = self.known.data.dtype == np.uint8
+        shift = 128 if unsigned else 0
+        if np.all(self.known.zero_point == shift):
+            return (self.known.data.astype(np.int16) - shift).astype(np.int8)
+        zero_point = self.known.along(self.known.zero_point)
+        return (self.known.data.astype(np.int64) - zero_point).astype(np.int16)
+
+    def _workload(self, chain: _Chain, weight: Array) -> Conv2dWorkload:
+        reads_padding = any(self.node.attrs["padding"]) and self.linear.zero_point != 0
+        output = self.linear.dtype if chain.numbers else "float32"
+        types = DataTypes(
+            self.linear.dtype,
+            weight.dtype.name,
+            "int32",
+            output,
+            Quantisation("float", data_zero_point=reads_padding),
+        )
+        return workload_of(self.node, (_BIAS, *chain.steps), types)
+
+
+def unsupported(workload: Conv2dWorkload, machine: Machine) -> str | None:
+    """Why no 8-bit kernel computes a workload; None if one does.
+
+    The reasons of algorithms that compute in float32 alone are left out.
+    """
+    reasons = []
+    for name in registry.ALGORITHMS:
+        algorithm = registry.algorithm(name)
+        if not algorithm.integers or registry.schedule(name, machine) is None:
+            continue
+        reason = algorithm.unsupported(workload, machine)
+        if reason is None:
+            return None
+        reasons.append(f"{name}: {reason}")
+    return "; ".join(reasons) or f"{machine.family} has no 8-bit kernels"
+
+
+def _overflows(weight: Array, bias: Array) -> bool:
+    taps = np.abs(weight.astype(np.int64)).sum(axis=(1, 2, 3))
+    return bool(np.any(_LARGEST_DATA * taps + np.abs(bias) >= _SUMS))
+
+
+class _Reader:
+    """Reads the chain behind one convolution."""
+
+    def __init__(self, node: Node, scale: Array, dtype: str, readers: Readers) -> None:
+        self.node, self.scale, self.dtype, self.readers = node, scale, dtype, readers
+
+    def chain(self) -> _Chain:
+        """Up to the last rounding that the kernel may do, or float32 steps where there is none."""
+        chain = _Chain()
+        value = self._bias(chain)
+        floating = self._floating(chain, value)
+        best: _Chain | None = None
+        state = chain.copy()
+        while (follower := self.readers.only(value)) is not None:
+            linear = linear_of(follower, "quantize")
+            if linear is not None:
+                best = self._rounded(state, follower, linear, is_last=True)
+                state = self._rounded(state, follower, linear, is_last=False)
+                value = follower.output
+                after = self.readers.only(value)
+                back = linear_of(after, "dequantize")
+                if after is None or back is None or back.zero_point != linear.zero_point:
+                    break
+                factor, low, high, _ = state.numbers[-1]
+                state.numbers[-1] = (factor, low, high, back.scale)
+                state.nodes.append(after)
+                value = after.output
+            elif (step := epilogue_step(follower)) is not None:
+                state.steps.append(step)
+                state.numbers.append((0, 0, 0, 0))
+                state.nodes.append(follower)
+                value = follower.output
+            elif not self._adds(state, follower, value):
+                break
+            else:
+                value = follower.output
+        return best or floating
+
+    def _bias(self, chain: _Chain) -> Value:
+        value = self.node.output
+        follower = self.readers.only(value)
+        if follower is None or follower.op != "add" or follower.output.shape != value.shape:
+            return value
+        left, right = follower.args
+        bias = self._integers(right if left is value else left)
+        if bias is None:
+            return value
+        chain.bias = bias
+        chain.nodes.append(follower)
+        return follower.output
+
+    def _integers(self, value: Value) -> Array | None:
+        """A constant bias in units of the sums, int64."""
+        channels = len(self.scale)
+        known = known_integers(value)
+        if known is not None and np.all(known.zero_point == 0) and known.data.size == channels:
+            scale = np.broadcast_to(known.scale, channels)
+            if np.allclose(scale, self.scale, rtol=_SAME_SCALE, atol=0):
+                return known.data.reshape(-1).astype(np.int64)
+        numbers = value if known is None else constant(known.values())
+        vector = per_channel(numbers, channels)
+        if vector is None or not np.all(np.isfinite(vector)):
+            return None
+        with np.errstate(all="ignore"):
+            bias = np.rint(vector / self.scale)
+        return bias.astype(np.int64) if np.all(np.abs(bias) < _SUMS) else None
+
+    def _floating(self, chain: _Chain, value: Value) -> _Chain:
+        """Activations and an addition in float32."""
+        found = chain.copy()
+        while (follower := self.readers.only(value)) is not None:
+            step = epilogue_step(follower)
+            if step is None:
+                other = residual_of(follower, value)
+                if other is None or found.residual is not None:
+                    break
+                found.residual, step = other, _ADD
+            found.steps.append(step)
+            found.nodes.append(follower)
+            value = follower.output
+        return found
+
+    def _adds(self, state: _Chain, node: Node, value: Value) -> bool:
+        """Take the addition of an 8-bit tensor, if the node is one."""
+        other = residual_of(node, value)
+        made = other.producer if other is not None else None
+        linear = linear_of(made, "dequantize")
+        if state.residual is not None or made is None or linear is None:
+            return False
+        if linear.dtype != self.dtype or made.args[0].is_const:
+            return False
+        state.residual = made.args[0]
+        state.steps.append(_ADD)
+        state.numbers.append((linear.zero_point, linear.scale, 0, 0))
+        state.nodes.append(node)
+        return True
+
+    def _rounded(self, state: _Chain, node: Node, linear: Linear, is_last: bool) -> _Chain:
+        """The chain with a rounding; limits directly before it become its own."""
+        result = state.copy()
+        result.nodes.append(node)
+        low, high = (end - linear.zero_point for end in linear.limits)
+        bounds = limits_of(state.nodes[-1]) if state.nodes else None
+        if bounds is not None and result.steps:
+            result.steps.pop()
+            result.numbers.pop()
+            ends = (int(linear.quantised(np.float32(b))) - linear.zero_point for b in bounds)
+            low, high = next(ends), next(ends)
+        factor = 1.0 / linear.scale
+        if not result.steps:
+            result.divisor, factor = linear.scale, 1.0
+        if is_last:
+            result.numbers.append((factor, low, high, linear.zero_point))
+        else:
+            result.steps.append(EpilogueOp(QUANTISE))
+            result.numbers.append((factor, low, high, linear.scale))
+        return result

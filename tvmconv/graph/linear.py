@@ -1,0 +1,158 @@
+"""Scales and zero points of ``quantize`` and ``dequantize`` nodes, and new nodes of these kinds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.graph.ir import Array, Node, Value, constant, make_node
+
+# int8 as the uint8 that stands for the same number by a zero point 128 higher, and back
+FLIP = "flip_highest_bit"
+# an average of 8-bit integers with roundings at both ends
+AVERAGE = "average"
+EIGHT_BITS = ("int8", "uint8")
+# below it a product with an 8-bit integer may lose digits, and not divide back to the integer
+_LEAST_SCALE = 1e-30
+
+
+@dataclass(frozen=True)
+class Linear:
+    """8-bit integers that stand for the numbers ``(integer - zero_point) * scale``.
+
+    Parameters
+    ----------
+    scale
+        The value of a float32, positive.
+    zero_point
+        A value of the type.
+    dtype
+        ``"int8"`` or ``"uint8"``.
+    """
+
+    scale: float
+    zero_point: int
+    dtype: str
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the largest integer."""
+        info = np.iinfo(self.dtype)
+        return int(info.min), int(info.max)
+
+    def quantised(self, values: npt.ArrayLike) -> Array:
+        """Integers for numbers, as ONNX's QuantizeLinear makes them of float32."""
+        with np.errstate(all="ignore"):
+            quotient = np.asarray(values, np.float32) / np.float32(self.scale)
+        low, high = self.limits
+        rounded = np.rint(np.nan_to_num(quotient, nan=-np.inf, posinf=1e9, neginf=-1e9))
+        return np.clip(rounded + self.zero_point, low, high).astype(self.dtype)
+
+    def number(self, integer: int) -> float:
+        """What one integer stands for, in float32."""
+        return float(np.float32(integer - self.zero_point) * np.float32(self.scale))
+
+    def in_type(self, dtype: str) -> Linear:
+        """The same numbers by the other 8-bit type: both differ in the highest bit."""
+        if dtype == self.dtype:
+            return self
+        shift = 128 if dtype == "uint8" else -128
+        return Linear(self.scale, self.zero_point + shift, dtype)
+
+
+@dataclass(frozen=True)
+class Known:
+    """Constant integers behind a ``dequantize``.
+
+    Parameters
+    ----------
+    data
+        8-bit integers or int32.
+    scale, zero_point
+        In float32 and in int64; of shape () or of the length of the axis.
+    axis
+        Which the parameters belong to, counted from the front.
+    """
+
+    data: Array
+    scale: Array
+    zero_point: Array
+    axis: int
+
+    def along(self, vector: Array) -> Array:
+        """Parameters such that they broadcast to the data."""
+        if not vector.ndim:
+            return vector
+        shape = [1] * self.data.ndim
+        shape[self.axis] = -1
+        return vector.reshape(shape)
+
+    def values(self) -> Array:
+        """The numbers, in float32."""
+        centred = self.data.astype(np.int64) - self.along(self.zero_point)
+        return np.asarray(centred.astype(np.float32) * self.along(self.scale))
+
+
+def linear_of(node: Node | None, op: str = "") -> Linear | None:
+    """The constant parameters of a node, one for all elements; None for any other node.
+
+    ``op`` asks for one of the two kinds.
+    """
+    if node is None or node.op not in ((op,) if op else ("quantize", "dequantize")):
+        return None
+    data, scale, zero_point = node.inputs
+    dtype = data.dtype if node.op == "dequantize" else node.output.dtype
+    real = node.output.dtype if node.op == "dequantize" else data.dtype
+    if dtype not in EIGHT_BITS or real != "float32" or node.output.shape is None:
+        return None
+    if scale.data is None or zero_point.data is None or data.is_const:
+        return None
+    if scale.data.size != 1 or zero_point.data.size != 1:
+        return None
+    factor = float(np.float32(scale.data.reshape(-1)[0]))
+    if not _LEAST_SCALE < factor < 1 / _LEAST_SCALE:
+        return None
+    return Linear(factor, int(zero_point.data.reshape(-1)[0]), dtype)
+
+
+def known_integers(value: Value) -> Known | None:
+    """The constant integers that a value is dequantised from, if it is."""
+    node = value.producer
+    if node is None or node.op != "dequantize" or node.output.dtype != "float32":
+        return None
+    data, scale, zero_point = (argument.data for argument in node.inputs)
+    if data is None or scale is None or zero_point is None:
+        return None
+    scale, zero_point = (p.reshape(()) if p.size == 1 else p for p in (scale, zero_point))
+    axis = node.attrs["axis"] % max(data.ndim, 1)
+    return Known(data, scale.astype(np.float32), zero_point.astype(np.int64), axis)
+
+
+class LinearNodes:
+    """Makes nodes; equal parameters are the same constants, so that equal nodes can be merged."""
+
+    def __init__(self) -> None:
+        self._constants: dict[Linear, tuple[Value, Value]] = {}
+
+    def parameters(self, linear: Linear) -> list[Value]:
+        """The two arguments behind the data."""
+        if linear not in self._constants:
+            scale = constant(np.array(linear.scale, np.float32))
+            self._constants[linear] = scale, constant(np.array(linear.zero_point, linear.dtype))
+        return list(self._constants[linear])
+
+    def quantize(self, source: Value, linear: Linear, layer: str = "") -> Node:
+        """8-bit integers for numbers."""
+        args = [source, *self.parameters(linear)]
+        return self._made("quantize", args, linear.dtype, layer)
+
+    def dequantize(self, source: Value, linear: Linear, layer: str = "") -> Node:
+        """Numbers of 8-bit integers."""
+        args = [source, *self.parameters(linear)]
+        return self._made("dequantize", args, "float32", layer)
+
+    def _made(self, op: str, args: list[Value], dtype: str, layer: str) -> Node:
+        attrs = {"axis": 0}
+        return make_node(op, args, args[0].dims, dtype=dtype, layer=layer, attrs=attrs)

@@ -1,0 +1,90 @@
+"""Quantisation to integers and back, element by element, on any layout.
+
+As ONNX defines QuantizeLinear and DequantizeLinear (operator sets 10 to 25): ``saturate(round(x /
+scale) + zero point)`` with a true division in float32 and halves rounded to even numbers, and
+``(x - zero point) * scale``. Infinities saturate; what is not a number becomes the type's smallest
+integer, which ONNX leaves open and onnxruntime does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tvmconv.operators.math import bind
+from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.types import Expr, Tensor
+
+# the value at a place along the data's axes that it varies along, of which there may be none; such
+# as a tensor
+Parameter = Callable[..., Expr]
+LIMITS = {
+    "int8": (-(2**7), 2**7 - 1),
+    "uint8": (0, 2**8 - 1),
+    "int16": (-(2**15), 2**15 - 1),
+    "uint16": (0, 2**16 - 1),
+}
+
+# 1.5 * 2^23: sums with integers up to 2^22 of either sign stay where float32 counts in ones
+_ONES = 12582912.0
+_ONES_BITS = 0x4B400000
+
+
+def quantise(
+    data: Tensor, scale: Parameter, zero_point: Parameter, dtype: str, axes: Sequence[int] = ()
+) -> Tensor:
+    """Integers that stand for real numbers.
+
+    Parameters
+    ----------
+    data
+        float32, of any shape.
+    scale, zero_point
+        In float32, and in ``dtype``: tensors with an axis for each of ``axes``, or functions of
+        as many indices.
+    dtype
+        One of :data:`LIMITS`.
+    axes
+        The data's axes along which the parameters vary: ``(1,)`` for the channels of NCHW,
+        ``(1, 4)`` for those of blocks ``(N, C/c, H, W, c)`` with parameters ``(C/c, c)``.
+    """
+
+    def element(*index: Expr) -> Expr:
+        place = [index[axis] for axis in axes]
+        return quantised(data[index], scale(*place), zero_point(*place), dtype)
+
+    return te.compute(data.shape, element, name="quantised")
+
+
+def dequantise(
+    data: Tensor, scale: Parameter, zero_point: Parameter, axes: Sequence[int] = ()
+) -> Tensor:
+    """The real numbers, in float32, that integers stand for; parameters as for :func:`quantise`."""
+
+    def element(*index: Expr) -> Expr:
+        place = [index[axis] for axis in axes]
+        return dequantised(data[index], scale(*place), zero_point(*place))
+
+    return te.compute(data.shape, element, name="dequantised")
+
+
+def quantised(x: Expr, scale: Expr, zero_point: Expr, dtype: str) -> Expr:
+    """One integer; ``zero_point`` is of type ``dtype``.
+
+    Bounded by whole numbers first, a quotient rounds to the same. Then adding a number whose last
+    bit counts ones rounds halves to even, and leaves the integer in the low bits: one addition,
+    where TVM would round lane by lane.
+    """
+    zero = zero_point.astype("int32")
+    low, high = ((tirx.const(end, "int32") - zero).astype("float32") for end in LIMITS[dtype])
+    # no maximum: TVM would let what is not a number through
+    above = bind(x / scale, lambda v: tirx.Select(v > low, v, low))
+    bits = tirx.reinterpret("int32", tirx.min(above, high) + tirx.const(_ONES, "float32"))
+    return (bits + (zero - tirx.const(_ONES_BITS, "int32"))).astype(dtype)
+
+
+def dequantised(x: Expr, scale: Expr, zero_point: Expr) -> Expr:
+    """One real number; ``zero_point`` is of the type of ``x``, and 0 for int32."""
+    centred = x.astype("int32")
+    if not (isinstance(zero_point, tirx.IntImm) and int(zero_point.value) == 0):
+        centred = centred - zero_point.astype("int32")
+    return centred.astype("float32") * scale
