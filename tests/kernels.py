@@ -68,6 +68,15 @@ def default_config(algorithm: str, workload: Conv2dWorkload, machine: Machine, *
     return registry.default_config(algorithm, workload, machine).replace(**knobs)
 
 
+def scalable_kernel(workload: Conv2dWorkload, machine: Machine, algorithm: str) -> Kernel:
+    """The kernel of scalable vectors that is estimated fastest: the default may be NEON code."""
+    module = registry.schedule(algorithm, machine)
+    assert module is not None
+    offered = [c for c in registry.offers(algorithm, workload, machine) if c["vectors"]]
+    config = min(offered, key=lambda c: module.predicted_cycles(workload, machine, c))
+    return make_kernel(workload, machine, algorithm, config)
+
+
 def dense(workload: Conv2dWorkload) -> bool:
     """What algorithms take that share inputs between output channels."""
     return not workload.is_depthwise

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import tvmconv
 from tests.compile.test_arm import expected, taken
 from tests.emulation import CALL, HOSTILE, check_kernels, needs_arm, run_model, vectors_of
-from tests.kernels import dense
+from tests.kernels import dense, scalable_kernel
 from tests.small_network import mixed_network, small_network
 from tests.strategies import conv2d_workloads
 from tvmconv.core.config import Config
@@ -90,9 +90,12 @@ def test_every_algorithm_at_fixed_length(tmp_path: Path) -> None:
 
 @needs_arm
 def test_convolutions_at_every_vector_length(tmp_path: Path) -> None:
-    kernels = [make_kernel(Conv2dWorkload.parse(text), SCALABLE, "direct") for text in DIRECT]
-    kernels.append(make_kernel(Conv2dWorkload.parse("ic8ih9oc16kh3ph1"), SCALABLE, "winograd"))
-    kernels += [make_kernel(Conv2dWorkload.parse(t), SCALABLE, "depthwise") for t in DEPTHWISE]
+    layers = {"direct": DIRECT, "winograd": ("ic8ih9oc16kh3ph1",), "depthwise": DEPTHWISE}
+    kernels = [
+        scalable_kernel(Conv2dWorkload.parse(text), SCALABLE, name)
+        for name, texts in layers.items()
+        for text in texts
+    ]
     tiles = ({"tile_h": 3, "vectors": 1}, {"tile_h": 1, "vectors": 2})
     for text in GATHERED:
         kernel = make_kernel(Conv2dWorkload.parse(text), SCALABLE, "depthwise")

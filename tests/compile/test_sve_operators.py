@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from tvm import te
 
-from tests.compile.test_sve import SCALABLE, emulated
-from tests.emulation import needs_arm, run_functions
+from tests.compile.test_sve import SCALABLE
+from tests.emulation import needs_arm, run_functions, vectors_of
 from tests.operators.harness import normal
 from tests.schedules.test_by_lane import inner_loops, matching, most_sums
 from tests.schedules.test_segments import GATHER, LANE, SPILL
@@ -75,7 +75,7 @@ def connected(rows: int, inputs: int, outputs: int, machine: Any = SCALABLE) -> 
 def check(cases: list[Case], folder: Path) -> None:
     functions = [case.function(SCALABLE) for case in cases]
     operands = [[*case.arrays, np.full(case.expected.shape, np.nan, np.float32)] for case in cases]
-    for results in run_functions(functions, operands, SCALABLE, folder, *map(emulated, LENGTHS)):
+    for results in run_functions(functions, operands, SCALABLE, folder, *map(vectors_of, LENGTHS)):
         for case, result in zip(cases, results, strict=True):
             scale = np.abs(case.expected).max()
             assert np.abs(result - case.expected).max() <= 2e-6 * scale

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.kernels import compile_kernel
+from tests.kernels import compile_kernel, scalable_kernel
 from tests.schedules.test_by_lane import (
     generated_assembly,
     hot_loop,
@@ -33,12 +33,7 @@ SPILL = re.compile(r"\s*(?:str|ldr)\s+z\d+, \[")
 @pytest.mark.parametrize("core", CORES, ids=lambda core: core.name)
 @pytest.mark.parametrize("layer", LAYERS)
 def test_direct_multiplies_by_lanes_of_segments_without_spills(core, layer):
-    workload = Conv2dWorkload.parse(layer)
-    # the default where it is not NEON code, which may be as fast
-    oc, vectors, rows = SegmentModel(workload, core).best()
-    config = registry.default_config("direct", workload, core)
-    config = config.replace(oc=oc, oh=1, ow=1, rows=rows, vectors=vectors)
-    kernel = make_kernel(workload, core, "direct", config)
+    kernel = scalable_kernel(Conv2dWorkload.parse(layer), core, "direct")
     body = hot_loop(kernel, LANE)
     sums = matching(LANE, body)
     tile = kernel.config.int("oc") * kernel.config.int("vectors")
@@ -52,7 +47,7 @@ def test_direct_multiplies_by_lanes_of_segments_without_spills(core, layer):
 @pytest.mark.parametrize("core", [CORES[0], CORES[2]], ids=lambda core: core.name)
 @pytest.mark.parametrize("layer", ["g64ic64ih28oc64kh3ph1", "g96ic96ih14oc96kh5ph2+bias+relu"])
 def test_depthwise_multiplies_whole_segments_without_spills(core, layer):
-    kernel = make_kernel(Conv2dWorkload.parse(layer), core, "depthwise")
+    kernel = scalable_kernel(Conv2dWorkload.parse(layer), core, "depthwise")
     tile = kernel.config.int("tile_h") * kernel.config.int("vectors")
     body = hot_loop(kernel, PLAIN)
     assert len(matching(PLAIN, body)) == kernel.workload.taps * tile
@@ -73,8 +68,7 @@ def test_depthwise_layers_with_a_stride_gather_pixels():
 
 
 def test_the_products_of_winograd_are_the_same_loop():
-    kernel = make_kernel(Conv2dWorkload.parse("ic64ih28oc64kh3ph1"), CORES[0], "winograd")
-    assert kernel.config["vectors"]
+    kernel = scalable_kernel(Conv2dWorkload.parse("ic64ih28oc64kh3ph1"), CORES[0], "winograd")
     text = str(compile_kernel(kernel).inspect_source("s"))
     tile = kernel.config.int("kr") * kernel.config.int("vectors")
     assert len(matching(LANE, text.splitlines())) >= 4 * tile
@@ -96,7 +90,7 @@ def test_rows_are_joined_where_they_are_as_long_as_before_or_gathered():
 @pytest.mark.parametrize("core", CORES, ids=lambda core: core.name)
 @pytest.mark.parametrize("layer", ["ic128ih56oc128kh3sh2ph1", "ic256ih56oc512kh1sh2+bias+relu"])
 def test_layers_with_a_stride_gather_each_vector_once(core, layer):
-    kernel = make_kernel(Conv2dWorkload.parse(layer), core, "direct")
+    kernel = scalable_kernel(Conv2dWorkload.parse(layer), core, "direct")
     body = hot_loop(kernel, LANE)
     taps, vectors = kernel.workload.kernel_w, kernel.config.int("vectors")
     assert len(matching(GATHER, body)) == taps * vectors

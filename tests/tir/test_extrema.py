@@ -9,8 +9,10 @@ import tvm
 from tvm.script import tirx as T
 
 from tests.emulation import needs_arm, run_functions
+from tests.kernels import compile_kernel, scalable_kernel
 from tests.tir.rewrites import check, check_same
-from tvmconv.machines.arm import MACHINES
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.presets import MACHINES
 from tvmconv.tir.extrema import EXTREMA, Extrema
 from tvmconv.tir.pipeline import compile_function
 from tvmconv.tir.rewrite import marked
@@ -81,3 +83,13 @@ def test_each_is_one_instruction():
     text = compile_function(bounds, NEON).inspect_source("s")
     assert re.search(r"\bfmax\s+v\d+\.4s", text) and re.search(r"\bfmaxnm\s+v\d+\.4s", text)
     assert not re.search(r"\bfcm\w+\s+v\d+\.4s", text)
+
+
+def test_each_is_one_instruction_of_scalable_vectors():
+    workload = Conv2dWorkload.parse("ic8ih9oc16kh3ph1+bias+clip(0,6)")
+    kernel = scalable_kernel(workload, MACHINES["aarch64+sve"], "direct")
+    text = str(compile_kernel(kernel).inspect_source("s"))
+    sums = kernel.config.int("oc") * kernel.config.int("vectors")
+    for name in ("max", "min"):
+        assert len(re.findall(rf"\bf{name}(?:nm)?\s+z\d+\.s, p\d/m", text)) >= sums
+    assert not re.search(r"\bfcm\w+\s+p\d+\.s", text)

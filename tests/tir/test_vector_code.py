@@ -21,7 +21,7 @@ _SCALABLE, _FIXED = re.compile(r"\bz\d+\.s\b"), re.compile(r"\bf\w+\s+v\d+\.4s\b
     [
         ("ic8ih9oc16kh3ph1+bias+relu", "direct", "SVE"),
         ("ic8ih9oc16kh3ph1", "winograd", "SVE and NEON"),
-        ("ic8ih9oc16kh3ph1", "im2col", "NEON: its schedule has no scalable form"),
+        ("ic8ih9oc16kh3ph1", "im2win", "NEON: its schedule has no scalable form"),
     ],
 )
 def test_words_are_those_of_the_assembly(problem, algorithm, words):

@@ -20,10 +20,12 @@ def Extrema() -> Any:
     second operand is a constant, ``maxnum`` or ``minnum``, which is that constant where the first
     one is NaN.
 
+    Vectors of unknown length are no exception.
+
     Why here: TVM compiles ``max(a, b)`` to ``a > b ? a : b``. That is one instruction of x86, and
     two of AArch64, which has one for each of the functions above. A NaN becomes what it does on x86
     where one operand is a constant (:mod:`tvmconv.operators.math`); of two variables it is always
-    kept.
+    kept. ``Segments`` comes before: it knows sums and maxima, and none of LLVM's functions.
     """
     return function_pass("Extrema", _extrema)
 
@@ -39,7 +41,7 @@ def _extrema(func: Any) -> Any:
     def replace(node: Any) -> Any:
         nonlocal found
         dtype = str(node.ty.dtype)
-        if dtype.partition("x")[0] != _ELEMENT or "vscale" in dtype:
+        if dtype.partition("x")[0] != _ELEMENT:
             return node
         found = True
         side = "max" if isinstance(node, tirx.Max) else "min"

@@ -118,12 +118,12 @@ def statement_passes() -> list[Any]:
         tir.StmtSimplify(),
         low.RewriteUnsafeSelect(),
         DotProducts(),
-        Extrema(),
         ByLane(),  # indices are constants and multiples only behind the two before
         SpillLets(),  # after VectorizeLoop: a buffer holds a whole vector
         KeepOnStack(),  # after StorageRewrite, which makes allocations anew
         RecordWorkspace(),  # counts what is not on the stack
-        Segments(),  # the last: few passes take vectors of unknown length
+        Segments(),  # behind most: few passes take vectors of unknown length
+        Extrema(),  # after Segments, which knows sums and maxima, and no function of LLVM
         RecordVectorCode(),
         tir.VerifyMemory(),
     ]
