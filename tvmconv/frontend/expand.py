@@ -67,6 +67,8 @@ _FORMS = {
     "QLinearSoftmax": _Form("Softmax", _ONE, (3, 4)),
     "QLinearWhere": _Form("Where", ((1, 2, 3), (4, 5, 6)), (7, 8), plain=(0,)),
 }
+# operators that have such a form, by ONNX's names
+EXPANDED = frozenset({*_FORMS, "QLinearConcat"})
 
 
 def in_standard_form(
