@@ -79,7 +79,11 @@ def test_no_window_meets_the_image(case: str, epilogue: str) -> None:
     assert check(case, epilogue, own)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+# strassen is for Arm alone
+HERE = [name for name in ALGORITHMS if name != "strassen"]
+
+
+@pytest.mark.parametrize("algorithm", HERE)
 def test_a_window_in_the_padding_by_every_algorithm(algorithm: str) -> None:
     cases = ("depthwise", "first", "grouped", "strided", "wide")
     taken = [check(case, "bias+relu", algorithm) for case in cases]
@@ -87,7 +91,7 @@ def test_a_window_in_the_padding_by_every_algorithm(algorithm: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", HERE)
 @pytest.mark.parametrize("epilogue", EPILOGUES)
 def test_windows_in_the_padding(epilogue: str, algorithm: str) -> None:
     taken = [check(case, epilogue, algorithm) for case in CASES]
