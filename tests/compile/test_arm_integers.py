@@ -1,0 +1,38 @@
+"""8-bit networks on AArch64 under qemu, against onnxruntime without optimisations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tvmconv
+from tests.emulation import needs_arm, run_model
+from tests.graph.quantised_net import small_input, unoptimised
+from tests.graph.test_quantised import averaged, dense, residual, weights
+
+
+def asymmetric() -> Any:
+    """Weights whose zero point makes them 16 bits wide."""
+    return weights(np.uint8, 100)
+
+
+@needs_arm
+# without and with dot products of bytes
+@pytest.mark.parametrize("target", ["aarch64", "neoverse-n1"])
+@pytest.mark.parametrize("network", [residual, averaged, dense, asymmetric])
+def test_networks_of_8_bits(network: Callable[[], Any], target: str, tmp_path: Path):
+    source = network()
+    feeds = small_input(source)
+    model = tvmconv.build(source, target, threads=2, log="none")
+    assert any(d.workload.types.is_integer for d in model.decisions)
+    actual = run_model(model, tmp_path, *(feeds[info.name] for info in model.inputs))
+    for have, want in zip(actual, unoptimised(source, feeds), strict=True):
+        assert have.dtype == want.dtype
+        step = 1 if want.dtype.kind in "iu" else 1e-2 * np.abs(want).max()
+        difference = np.abs(have.astype(np.float64) - want)
+        assert difference.max() <= step
+        assert (difference > 1e-5).mean() < 0.02
