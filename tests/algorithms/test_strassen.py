@@ -67,8 +67,14 @@ def check(workload, machine, config=None):
     assert error <= limit, (str(workload), str(kernel.config), error, limit)
 
 
+# of channels that make no halves nothing is left to try
+PROBLEMS = conv2d_workloads(max_size=12, channels=(8, 16, 24, 32, 48, 64), groups=(1,)).filter(
+    supported
+)
+
+
 @settings(max_examples=15)
-@given(workload=conv2d_workloads(max_size=12).filter(supported), seed=st.integers(0, 99))
+@given(workload=PROBLEMS, seed=st.integers(0, 99))
 def test_any_problem_with_any_config(workload, seed):
     check(workload, MACHINE, any_config(workload, MACHINE, seed))
 
