@@ -14,7 +14,7 @@ import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
 from tvmconv.algorithms.direct import Direct, first_block, input_span
-from tvmconv.algorithms.operands import Operands, input_shape, output_shape, split_outputs
+from tvmconv.algorithms.operands import Operands, input_shape, split_outputs
 from tvmconv.algorithms.padding import zero_unless
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
@@ -87,12 +87,7 @@ class Im2col(Algorithm):
             return given.finished(total[n, kb, p, k], (n, kb, p // w.out_width, p % w.out_width, k))
 
         rows = te.compute((w.batch, out_blocks, pixels, lanes), finish, name="output")
-        output = te.compute(
-            output_shape(w, machine),
-            lambda n, kb, h, x, k: rows[n, kb, h * w.out_width + x, k],
-            name="unflatten",
-        )
-        return given.arguments(output)
+        return given.arguments(given.unflattened(rows))
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config

@@ -128,6 +128,17 @@ class Operands:
             name="output",
         )
 
+    def unflattened(self, rows: Tensor) -> Tensor:
+        """Block ``unflatten``: the output of ``(N, K/c, OH*OW, c)``."""
+        from tvmconv.tvm_api import te
+
+        width = self.workload.out_width
+        return te.compute(
+            output_shape(self.workload, self.machine),
+            lambda n, kb, h, x, k: rows[n, kb, h * width + x, k],
+            name="unflatten",
+        )
+
     def arguments(self, output: Tensor) -> list[Tensor]:
         """All tensors in argument order."""
         rest = (self.zero, self.bias, self.scale, self.numbers, self.residual)

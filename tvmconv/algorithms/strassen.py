@@ -22,7 +22,7 @@ import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
 from tvmconv.algorithms.direct import Direct
-from tvmconv.algorithms.operands import Operands, output_shape
+from tvmconv.algorithms.operands import Operands
 from tvmconv.algorithms.padding import image_tests, zero_unless
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
@@ -167,12 +167,7 @@ class Strassen(Algorithm):
             return given.finished(total, (n, kb, p // w.out_width, p % w.out_width, k))
 
         rows = te.compute((w.batch, 2 * cut.out_blocks, cut.pixels, lanes), finish, name="output")
-        output = te.compute(
-            output_shape(w, machine),
-            lambda n, kb, h, x, k: rows[n, kb, h * w.out_width + x, k],
-            name="unflatten",
-        )
-        return given.arguments(output)
+        return given.arguments(given.unflattened(rows))
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.core.workload import Conv2dWorkload
+
 Array = npt.NDArray[Any]
 SEED = 7
 
@@ -24,6 +26,18 @@ class CaseInfo:
     problem: str
     flops: int
     count: int = 1
+
+
+def window_attributes(workload: Conv2dWorkload) -> dict[str, Any]:
+    """ONNX's attributes of a convolution's window."""
+    w = workload
+    return {
+        "kernel_shape": [w.kernel_h, w.kernel_w],
+        "strides": [w.stride_h, w.stride_w],
+        "dilations": [w.dilation_h, w.dilation_w],
+        "pads": [w.pad_top, w.pad_left, w.pad_bottom, w.pad_right],
+        "group": w.groups,
+    }
 
 
 def write_case(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.bench.case_files import SEED, CaseInfo, write_case
+from tvmconv.bench.case_files import SEED, CaseInfo, window_attributes, write_case
 from tvmconv.bench.integer_case import write_integer_case
 from tvmconv.bench.reference import convolution
 from tvmconv.core.datatypes import FLOAT32, refusal
@@ -98,20 +98,13 @@ def _layer_nodes(
     w: Conv2dWorkload, constants: dict[str, FloatArray]
 ) -> tuple[list[dict[str, Any]], str]:
     """The convolution and its epilogue as ONNX nodes, and the name of the last value."""
-    attrs = {
-        "kernel_shape": [w.kernel_h, w.kernel_w],
-        "strides": [w.stride_h, w.stride_w],
-        "dilations": [w.dilation_h, w.dilation_w],
-        "pads": [w.pad_top, w.pad_left, w.pad_bottom, w.pad_right],
-        "group": w.groups,
-    }
     steps = list(w.epilogue)
     sources = ["data", "weight"]
     # a bias that comes first belongs to the Conv node, as every exporter writes it
     if steps and steps[0].kind == "bias":
         sources.append("bias")
         steps.pop(0)
-    nodes = [_node("Conv", sources, "convolution", attrs)]
+    nodes = [_node("Conv", sources, "convolution", window_attributes(w))]
     for step in steps:
         nodes += _step_nodes(step, nodes[-1]["outputs"][0], constants)
     return nodes, nodes[-1]["outputs"][0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.bench.case_files import SEED, CaseInfo, write_case
+from tvmconv.bench.case_files import SEED, CaseInfo, window_attributes, write_case
 from tvmconv.bench.integers import IntegerOperands, exact_output
 from tvmconv.core.epilogue_op import QUANTISE
 from tvmconv.core.errors import InputError
@@ -158,13 +158,6 @@ def _nodes(
         "inner_scale": np.array(inner, np.float32),
         "zero": last_zero,
     }
-    attrs = {
-        "kernel_shape": [w.kernel_h, w.kernel_w],
-        "strides": [w.stride_h, w.stride_w],
-        "dilations": [w.dilation_h, w.dilation_w],
-        "pads": [w.pad_top, w.pad_left, w.pad_bottom, w.pad_right],
-        "group": w.groups,
-    }
     nodes: list[dict[str, Any]] = []
 
     def node(op: str, sources: list[str], output: str, **attrs: Any) -> str:
@@ -181,7 +174,7 @@ def _nodes(
         sources.append(
             node("DequantizeLinear", ["bias", "weight_scale", "bias_zero"], "bias_real", axis=0)
         )
-    y = node("Conv", sources, "convolution", **attrs)
+    y = node("Conv", sources, "convolution", **window_attributes(w))
     y = node("QuantizeLinear", [y, "inner_scale", "zero"], "quantised")
     if not w.has("add"):
         return nodes, values, y

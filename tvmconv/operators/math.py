@@ -85,6 +85,9 @@ _ERF_DENOMINATOR = (
     -7.37332916720468e-03,
     -1.42647390514189e-02,
 )
+# 1.5 * 2^23: sums with integers up to 2^22 of either sign stay where float32 counts in ones, and
+# hold them in their low bits
+COUNTS_IN_ONES = 12582912.0
 # arguments of exp with a finite, normal result
 _EXP_RANGE = (-87.33654, 88.37626)
 # ln 2 in two parts; the first has few bits, so that n * LN2_HIGH is exact

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tvmconv.operators.math import bind
+from tvmconv.operators.math import COUNTS_IN_ONES, bind
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.types import Expr, Tensor
 
@@ -24,8 +24,7 @@ LIMITS = {
     "uint16": (0, 2**16 - 1),
 }
 
-# 1.5 * 2^23: sums with integers up to 2^22 of either sign stay where float32 counts in ones
-_ONES = 12582912.0
+# the bits of COUNTS_IN_ONES
 _ONES_BITS = 0x4B400000
 
 
@@ -78,7 +77,7 @@ def quantised(x: Expr, scale: Expr, zero_point: Expr, dtype: str) -> Expr:
     low, high = ((tirx.const(end, "int32") - zero).astype("float32") for end in LIMITS[dtype])
     # no maximum: TVM would let what is not a number through
     above = bind(x / scale, lambda v: tirx.Select(v > low, v, low))
-    bits = tirx.reinterpret("int32", tirx.min(above, high) + tirx.const(_ONES, "float32"))
+    bits = tirx.reinterpret("int32", tirx.min(above, high) + tirx.const(COUNTS_IN_ONES, "float32"))
     return (bits + (zero - tirx.const(_ONES_BITS, "int32"))).astype(dtype)
 
 

@@ -24,12 +24,10 @@ from collections.abc import Callable, Sequence
 
 from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
 from tvmconv.operators.epilogue import apply_step
-from tvmconv.operators.math import constant
+from tvmconv.operators.math import COUNTS_IN_ONES, constant
 from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.types import Expr, Tensor
 
-# added to a number of magnitude below 2**22 it leaves the nearest integer in the low bits
-_MAGIC = 1.5 * 2.0**23
 NUMBERS = 4
 
 
@@ -88,7 +86,7 @@ def rescaled(
         place += NUMBERS
     if output == "float32":
         return value
-    rounded = _bounded(value, number, place, is_scaled) + constant(_MAGIC)
+    rounded = _bounded(value, number, place, is_scaled) + constant(COUNTS_IN_ONES)
     # two's complement, whatever the sign; more units add integers than floats
     whole = tirx.reinterpret("int32", rounded) + number(place + 3).astype("int32")
     return whole.astype(output)
