@@ -38,6 +38,8 @@ LAYERS = [
     "ic64ih14oc32kh1sh2:u8s8s32u8+bias",
     "g4ic64ih8oc40kh3ph1:u8s8s32u8:zpdata+bias",
     "ic18ih7oc33kh3pt1pl0pb2pr1:u8s16s32u8:zpdata+bias",
+    # padding in front of a volume and behind it alone
+    "ic16id4ih6oc16kd3kh3pd1:u8s8s32u8:zpdata+bias",
     "ic32ih8oc32kh1:u8s8s32f32+bias+relu",
     "ic20id4ih6oc16kd3kh3pd1ph1:u8s8s32u8:zpdata+bias",
 ]

@@ -77,7 +77,7 @@ def widened(given: Operands) -> Tensor | None:
         plane, tests = n, []
         if w.is_volume:
             tap = n % depth - w.pad_front
-            tests = [tap >= 0, tap < w.in_depth] if w.has_padding else []
+            tests = [tap >= 0, tap < w.in_depth] if w.pad_front or w.pad_back else []
             plane = n // depth * w.in_depth + tap
         zero = None if given.zero is None else given.zero[0]
         read = given.data[plane, cb, row, column, c]

@@ -55,7 +55,7 @@ def random_integers(workload: Conv2dWorkload, seed: int = 0) -> IntegerOperands:
     weight = weight if wide else integers("int8", w.weight_shape)
     low, high = (np.iinfo(types.data).min, np.iinfo(types.data).max)
     zero_point = int(generator.integers(low, high, endpoint=True)) if w.has("bias") else 0
-    if w.has_padding and not types.quantisation.data_zero_point:
+    if w.reads_padding and not types.quantisation.data_zero_point:
         zero_point = 0
     sums = 1e4 * (2 if wide else 1) * w.taps**0.5
     bias = generator.integers(-int(sums), int(sums), w.out_channels, "int32", endpoint=True)

@@ -157,6 +157,11 @@ class Conv2dWorkload:
         return bool(self.pad_top or self.pad_left or self.pad_bottom or self.pad_right)
 
     @property
+    def reads_padding(self) -> bool:
+        """Any padding at all, in front of a volume and behind it included."""
+        return self.has_padding or bool(self.pad_front or self.pad_back)
+
+    @property
     def macs(self) -> int:
         """Multiply-adds of the direct algorithm, taps in the padding counted."""
         return prod(self.result_shape) * self.taps

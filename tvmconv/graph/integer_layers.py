@@ -20,7 +20,15 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.ir import Array, Graph, Node, Value, constant, per_channel
 from tvmconv.graph.linear import Known, Linear, known_integers, linear_of
-from tvmconv.graph.match import CONV, IN_FLOAT, Readers, replace_layers, residual_of, workload_of
+from tvmconv.graph.match import (
+    CONV,
+    IN_FLOAT,
+    Readers,
+    reads_padding,
+    replace_layers,
+    residual_of,
+    workload_of,
+)
 from tvmconv.graph.quantised import limits_of
 from tvmconv.kernels import registry
 from tvmconv.machines.record import Machine
@@ -155,14 +163,14 @@ class _Layer:
         return (self.known.data.astype(np.int64) - zero_point).astype(np.int16)
 
     def _workload(self, chain: _Chain, weight: Array) -> Conv2dWorkload:
-        reads_padding = any(self.node.attrs["padding"]) and self.linear.zero_point != 0
+        pads = reads_padding(self.node) and self.linear.zero_point != 0
         output = self.linear.dtype if chain.numbers else "float32"
         types = DataTypes(
             self.linear.dtype,
             weight.dtype.name,
             "int32",
             output,
-            Quantisation("float", data_zero_point=reads_padding),
+            Quantisation("float", data_zero_point=pads),
         )
         return workload_of(self.node, (_BIAS, *chain.steps), types)
 

@@ -13,7 +13,7 @@ from tvmconv.graph.fold import scalar
 from tvmconv.graph.integer_layers import unsupported
 from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
 from tvmconv.graph.linear import EIGHT_BITS, FLIP
-from tvmconv.graph.match import CONV, workload_of
+from tvmconv.graph.match import CONV, reads_padding, workload_of
 from tvmconv.machines.dot import dot_of_bytes
 from tvmconv.machines.record import Machine
 
@@ -34,10 +34,8 @@ def fuse_integer_sums(graph: Graph, machine: Machine) -> None:
         weight = node.args[1].data
         low, high = int(weight.min()), int(weight.max())
         narrow = "int8" if low >= -128 and high <= 127 else "int16"
-        reads_padding = any(node.attrs["padding"]) and zero_point != 0
-        types = DataTypes(
-            dtype, narrow, "int32", "int32", Quantisation(data_zero_point=reads_padding)
-        )
+        pads = reads_padding(node) and zero_point != 0
+        types = DataTypes(dtype, narrow, "int32", "int32", Quantisation(data_zero_point=pads))
         workload = workload_of(node, (EpilogueOp("bias"),), types)
         if max(-low, high) > np.iinfo(np.int16).max or unsupported(workload, machine):
             return [node]

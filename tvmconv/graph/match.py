@@ -164,6 +164,12 @@ def _fused(node: Node, chain: list[Node], steps: list[EpilogueOp], residual: Val
     return fused
 
 
+def reads_padding(node: Node) -> bool:
+    """Whether an ``nn.conv2d`` node pads its planes, or the volumes that they belong to."""
+    depth: dict[str, Any] = node.attrs.get("depth", {})
+    return any((*node.attrs["padding"], depth.get("pad_front"), depth.get("pad_back")))
+
+
 def workload_of(
     node: Node, epilogue: tuple[EpilogueOp, ...], types: DataTypes = FLOAT32
 ) -> Conv2dWorkload:

@@ -61,7 +61,7 @@ def with_batch(layer: Layer, batch: int) -> Layer:
 def with_types(layer: Layer, types: DataTypes) -> Layer:
     """The layer with other data types; padding of 8-bit data holds their zero point."""
     w = layer.workload
-    if types.is_integer and w.has_padding:
+    if types.is_integer and w.reads_padding:
         types = replace(types, quantisation=replace(types.quantisation, data_zero_point=True))
     workload = replace(w, types=types, epilogue=w.epilogue or (EpilogueOp("bias"),))
     name = str(workload) if layer.name == str(w) else layer.name
