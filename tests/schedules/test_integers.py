@@ -36,6 +36,8 @@ LAYERS = [
     "mb2ic32ih15oc24kh3sh2ph1:u8s8s32u8:zpdata+bias",
     "ic20ih12oc16kh5ph2dh1:u8s8s32u8:zpdata+bias",
     "ic64ih14oc32kh1sh2:u8s8s32u8+bias",
+    "ic24ih11oc16kh1sh3ph1:u8s8s32u8:zpdata+bias",
+    "ic16ih9iw10oc16kh3kw1sh2sw3ph1pw0:u8s8s32u8:zpdata+bias",
     "g4ic64ih8oc40kh3ph1:u8s8s32u8:zpdata+bias",
     "ic18ih7oc33kh3pt1pl0pb2pr1:u8s16s32u8:zpdata+bias",
     # padding in front of a volume and behind it alone
@@ -125,7 +127,7 @@ def test_main_loops_multiply_by_words(machine: Machine, instruction: str):
     kernel = make_kernel(Conv2dWorkload.parse(LAYERS[3]), machine, "direct")
     assembly = compile_function(kernel.prim_func(), machine).inspect_source()
     register = REGISTER[machine.vector.bits]
-    assert len(re.findall(rf"{instruction}.*{register}\d+\n", assembly)) > 50
+    assert len(re.findall(rf"{instruction}.*{register}\d+\n", assembly)) > 25
     assert not re.search(r"vpmulld|vpmuludq", assembly)
 
 

@@ -38,18 +38,25 @@ def channels_read(workload: Conv2dWorkload, machine: Machine) -> int:
 def widened_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...] | None:
     """Shape of the copy of 8-bit data as 16-bit integers, padding included.
 
-    ``(N, C/c, H, W, c)`` of the rows and columns that windows cover; ``N`` counts padding along the
-    depth, too. None where the processor multiplies the data as it is. A widening load for every
+    ``(N, C/c, H, W, c)`` of the rows and columns that windows cover, less those that a stride
+    leaves out (:func:`copied_steps`); ``N`` counts padding along the depth, too. None where the processor multiplies the data as it is. A widening load for every
     broadcast word took twice as long as the multiplications that it feeds.
     """
     w = workload
     if not w.types.is_integer or dot_of(w, machine).element == w.types.data:
         return None
-    height = (w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1
-    width = (w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1
+    down, right = copied_steps(w)
+    height = ((w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h) // down + 1
+    width = ((w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w) // right + 1
     depth = (w.out_depth - 1) * w.stride_d + (w.kernel_d - 1) * w.dilation_d + 1
     channels = machine.blocks(w.in_channels), machine.channel_block
     return (w.batch * depth, channels[0], height, width, channels[1])
+
+
+def copied_steps(workload: Conv2dWorkload) -> tuple[int, int]:
+    """Distances of the rows and columns that the copy holds: windows of one take every stride-th."""
+    w = workload
+    return w.stride_h if w.kernel_h == 1 else 1, w.stride_w if w.kernel_w == 1 else 1
 
 
 def is_negated(workload: Conv2dWorkload, machine: Machine) -> bool:
@@ -71,9 +78,10 @@ def widened(given: Operands) -> Tensor | None:
     if shape is None:
         return None
     depth = shape[0] // w.batch
+    down, right = copied_steps(w)
 
     def value(n: Expr, cb: Expr, y: Expr, x: Expr, c: Expr) -> Expr:
-        row, column = y - w.pad_top, x - w.pad_left
+        row, column = y * down - w.pad_top, x * right - w.pad_left
         plane, tests = n, []
         if w.is_volume:
             tap = n % depth - w.pad_front
