@@ -39,8 +39,9 @@ def widened_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]
     """Shape of the copy of 8-bit data as 16-bit integers, padding included.
 
     ``(N, C/c, H, W, c)`` of the rows and columns that windows cover, less those that a stride
-    leaves out (:func:`copied_steps`); ``N`` counts padding along the depth, too. None where the processor multiplies the data as it is. A widening load for every
-    broadcast word took twice as long as the multiplications that it feeds.
+    leaves out (:func:`copied_steps`); ``N`` counts padding along the depth, too. None where the
+    processor multiplies the data as it is. A widening load for every broadcast word took twice as
+    long as the multiplications that it feeds.
     """
     w = workload
     if not w.types.is_integer or dot_of(w, machine).element == w.types.data:
@@ -54,7 +55,7 @@ def widened_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]
 
 
 def copied_steps(workload: Conv2dWorkload) -> tuple[int, int]:
-    """Distances of the rows and columns that the copy holds: windows of one take every stride-th."""
+    """Distances of the rows and columns that the copy holds: windows of one skip some."""
     w = workload
     return w.stride_h if w.kernel_h == 1 else 1, w.stride_w if w.kernel_w == 1 else 1
 
