@@ -10,6 +10,7 @@ Loops, outermost first:
 
 from __future__ import annotations
 
+from tvmconv.algorithms.direct import flattened
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
@@ -21,7 +22,7 @@ from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.widening import schedule_widening
 from tvmconv.schedules.cpu import direct
 from tvmconv.tir.annotations import mark_cases, mark_parallel
-from tvmconv.tvm_api.types import Schedule
+from tvmconv.tvm_api.types import LoopRV, Schedule
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
     (
@@ -63,7 +64,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.direct_bytes.DirectBytes` in place."""
-    w = direct.flattened(workload)
+    w = flattened(workload)
     if w != workload:
         schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
@@ -74,7 +75,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     if w.out_height == 1:
         cache, x_outer = direct.cache_block(schedule, x_outer, config)
         schedule.reorder(n, cache, kb, h_outer, x_outer, step, *tile, lane)
-        parallel = (n, cache, kb)
+        parallel: tuple[LoopRV, ...] = (n, cache, kb)
     else:
         cache, h_outer = direct.cache_block(schedule, h_outer, config)
         schedule.reorder(n, cache, kb, h_outer, x_outer, step, *tile, lane)

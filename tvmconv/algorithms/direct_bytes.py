@@ -15,7 +15,7 @@ from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
 from tvmconv.algorithms.direct import flattened
 from tvmconv.algorithms.excess import WORD, excess_steps, split, words
 from tvmconv.algorithms.operands import Operands, output_shape
-from tvmconv.algorithms.words import channels_read, copied, copied_shape, copied_steps
+from tvmconv.algorithms.words import copied, copied_shape, copied_steps
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import WorkloadError
@@ -123,6 +123,17 @@ class DirectBytes(Algorithm):
         steps = regular_steps(workload, machine) + config.int("excess")
         return (machine.blocks(workload.out_channels), steps + -(-steps // lanes), lanes, WORD)
 
+    def excess_held(self, config: Config) -> int | None:
+        """The knob."""
+        return config.int("excess")
+
+    def suited(
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> Config:
+        """With as many steps as the weights need, if it has fewer."""
+        needed = excess_steps(weight, machine.channel_block)
+        return config.replace(excess=max(needed, config.int("excess")))
+
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
@@ -143,7 +154,7 @@ class DirectBytes(Algorithm):
         safe, rest = split(given)
         packed[:, :steps] = safe.reshape(shape[0], steps, lanes, WORD)
         for block, parts in enumerate(rest.reshape(shape[0], steps, lanes, WORD)):
-            (found,) = parts.any(axis=(1, 2)).nonzero()
+            found = np.flatnonzero(np.any(parts, axis=(1, 2)))
             packed[block, steps : steps + len(found)] = parts[found]
             table[block, steps : steps + len(found)] = places[found]
         packed[:, steps + most :] = table.view(np.int8).reshape(packed[:, steps + most :].shape)
@@ -154,11 +165,10 @@ class DirectBytes(Algorithm):
         """Where each regular step reads, in words from an output's first pixel."""
         w, lanes = workload, machine.channel_block
         size = copied_shape(w, machine)[2:4] if w.has_padding else (w.in_height, w.in_width)
-        channel = np.arange(_channels(w, machine) // WORD) * WORD
         row, column, channel = np.meshgrid(
             np.arange(w.kernel_h) * w.dilation_h,
             np.arange(w.kernel_w) * w.dilation_w,
-            channel,
+            np.arange(0, _channels(w, machine), WORD),
             indexing="ij",
         )
         pixel = (channel // lanes * size[0] + row) * size[1] + column

@@ -7,7 +7,6 @@ from functools import cached_property
 
 from tvmconv.algorithms.direct_bytes import regular_steps
 from tvmconv.core.config import Config
-from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.register_tile import TileModel
 
 # a block of weights, a product, and the factor that adds products of 16 bits

@@ -129,7 +129,6 @@ def _difference(total: Any, data: Any, weight: Any, name: str) -> Any:
     several steps to each other first, which takes registers that the sums are held in. Predicated
     differences become plain ones behind the passes that do so.
     """
-    from tvm import tirx
 
     lanes = int(total.ty.dtype.lanes)
     products = _products(data, weight, name)
@@ -179,6 +178,7 @@ def _arithmetic(data: Any, weight: Any, name: str) -> Any:
         return (word << number(32 - bits * (position + 1))) >> number(32 - bits)
 
     products = [
-        element(data, i, name in ("vpdpbusd", "vpmaddubsw")) * element(weight, i, False) for i in range(32 // bits)
+        element(data, i, name in ("vpdpbusd", "vpmaddubsw")) * element(weight, i, False)
+        for i in range(32 // bits)
     ]
     return sum(products[1:], products[0])
