@@ -71,7 +71,7 @@ def test_a_kernel_with_too_few_steps_refuses_its_weights():
     assert kernel.suited(weight) == kernel
     assert kernel.pack_weight(weight).nbytes < 1.2 * weight.nbytes
     weight[3, ::8] = 65
-    with pytest.raises(WorkloadError, match="excess=0 .* need 8"):
+    with pytest.raises(WorkloadError, match=r"excess=0 .* need 8"):
         kernel.pack_weight(weight)
     more = kernel.suited(weight)
     assert more.config["excess"] == 8
