@@ -21,7 +21,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.widening import schedule_widening
 from tvmconv.schedules.cpu import direct
-from tvmconv.tir.annotations import mark_cases, mark_parallel
+from tvmconv.tir.annotations import mark_bound, mark_cases, mark_parallel
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
@@ -29,7 +29,7 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
         *(knob for knob in direct.KNOBS.knobs if knob.name in ("oh", "ow", "rows")),
         Knob(
             "excess",
-            "steps for what is cut off weights; the fewest that a layer's need",
+            "steps for what is cut off weights, of an output block on average",
             lambda w, machine: excess_sizes(ByteTileModel(w, machine).steps),
         ),
     )
@@ -82,6 +82,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
         parallel = (n, cache, kb, h_outer)
     if workload.has_padding:
         schedule_widening(schedule, workload)
+    mark_bound(schedule, step)
     mark_parallel(schedule, *parallel)
     mark_cases(schedule, cache, x_outer)
     if config.int("oh") > 1:

@@ -77,7 +77,7 @@ class DirectBytes(Algorithm):
         A read behind the last index of a dimension is one of the next row, block or tap.
         """
         from tvmconv.operators.products import dot, word
-        from tvmconv.tvm_api import te
+        from tvmconv.tvm_api import te, tirx
 
         w = flattened(workload)
         packed = self.packed_weight_shape(workload, machine, config)
@@ -87,14 +87,20 @@ class DirectBytes(Algorithm):
         steps = copied_steps(w) if copies else (1, 1)
         down, right = w.stride_h // steps[0], w.stride_w // steps[1]
         width = copied_shape(w, machine)[3] if copies else w.in_width
-        count = regular_steps(workload, machine) + config.int("excess")
-        step = te.reduce_axis((0, count), "step")
+        places, starts = self._tables(workload, machine, config)
+        # no word has more excess than one
+        step = te.reduce_axis((0, 2 * regular_steps(workload, machine)), "step")
 
         def multiply(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
+            first, stop = (word(given.weight[starts, kb + i, 0]) for i in (0, 1))
+
+            def present(value: Expr) -> Expr:
+                return tirx.if_then_else(step < stop - first, value, tirx.const(0, "int32"))
+
             pixel = h * down * width + x * right
-            place = word(given.weight[kb, count, step, 0])
+            place = present(word(given.weight[places, first + step, 0]))
             value = word(source[n, 0, 0, 0, pixel * machine.channel_block + place * WORD])
-            product = dot(value, word(given.weight[kb, step, k, 0]), _INSTRUCTION)
+            product = dot(value, present(word(given.weight[first + step, k, 0])), _INSTRUCTION)
             return te.sum(product, axis=step)
 
         shape = output_shape(workload, machine)
@@ -118,10 +124,21 @@ class DirectBytes(Algorithm):
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
-        """``(K/k, steps + steps/k, k, 4)``: words of weights, then where each step reads."""
+        """``(rows, k, 4)``: words of weights, one row a step, and two tables of ``int32``.
+
+        The steps of an output block follow each other; blocks may have different numbers of them.
+        The tables hold where each step reads, and the first step of each block and of one more.
+        """
+        _, starts = self._tables(workload, machine, config)
         lanes = machine.channel_block
+        return (starts + -(-(machine.blocks(workload.out_channels) + 1) // lanes), lanes, WORD)
+
+    @staticmethod
+    def _tables(workload: Conv2dWorkload, machine: Machine, config: Config) -> tuple[int, int]:
+        """Rows of the packed weight with which its two tables begin."""
         steps = regular_steps(workload, machine) + config.int("excess")
-        return (machine.blocks(workload.out_channels), steps + -(-steps // lanes), lanes, WORD)
+        rows = machine.blocks(workload.out_channels) * steps
+        return rows, rows + -(-rows // machine.channel_block)
 
     def excess_held(self, config: Config) -> int | None:
         """The knob."""
@@ -139,25 +156,28 @@ class DirectBytes(Algorithm):
     ) -> FloatArray:
         """Split and re-order an OIHW weight; raises :class:`WorkloadError` for too much excess."""
         shape = self.packed_weight_shape(workload, machine, config)
-        lanes, most = shape[2], config.int("excess")
+        lanes, most = shape[1], config.int("excess")
         if (needed := excess_steps(weight, lanes)) > most:
             raise WorkloadError(
                 f"{workload}: excess={most} steps are too few for weights that need {needed}"
             )
         places = self._places(workload, machine)
-        packed = np.zeros(shape, np.int8)
-        steps = len(places)
-        table = np.zeros((shape[0], (shape[1] - steps - most) * lanes), np.int32)
-        table[:, :steps] = places
         given = words(weight, lanes, _channels(workload, machine))
-        given = given.reshape(shape[0], steps, lanes, WORD // 2, 2)
-        safe, rest = split(given)
-        packed[:, :steps] = safe.reshape(shape[0], steps, lanes, WORD)
-        for block, parts in enumerate(rest.reshape(shape[0], steps, lanes, WORD)):
-            found = np.flatnonzero(np.any(parts, axis=(1, 2)))
-            packed[block, steps : steps + len(found)] = parts[found]
-            table[block, steps : steps + len(found)] = places[found]
-        packed[:, steps + most :] = table.view(np.int8).reshape(packed[:, steps + most :].shape)
+        given = given.reshape(-1, len(places), lanes, WORD // 2, 2)
+        rows, table, starts = [], [], [0]
+        for safe, rest in zip(*split(given), strict=True):
+            found = np.flatnonzero(rest.any(axis=(1, 2, 3)))
+            rows += [safe, rest[found]]
+            table += [places, places[found]]
+            starts.append(starts[-1] + len(places) + len(found))
+        packed = np.zeros(shape, np.int8)
+        for row, values in (
+            (0, np.concatenate(rows)),
+            (self._tables(workload, machine, config)[0], np.concatenate(table)),
+            (self._tables(workload, machine, config)[1], np.array(starts, np.int32)),
+        ):
+            flat = values.reshape(-1).view(np.int8)
+            packed[row:].reshape(-1)[: len(flat)] = flat
         return packed  # type: ignore[return-value]
 
     @staticmethod

@@ -69,7 +69,7 @@ def words(weight: Array, lanes: int, channels: int) -> Array:
 
 
 def excess_steps(weight: Array, lanes: int) -> int:
-    """Most steps that the excess of any block of output channels takes.
+    """Steps that the excess of a block of output channels takes on average, rounded up.
 
     Parameters
     ----------
@@ -81,4 +81,4 @@ def excess_steps(weight: Array, lanes: int) -> int:
     channels = -(-weight.shape[1] // WORD) * WORD
     pairs = words(weight, lanes, channels)
     _, rest = split(pairs.reshape(*pairs.shape[:-1], WORD // 2, 2))
-    return int(rest.any(axis=(-3, -2, -1)).sum(axis=(1, 2, 3)).max(initial=0))
+    return int(-(-rest.any(axis=(-3, -2, -1)).sum() // pairs.shape[0]))

@@ -16,6 +16,7 @@ from tvmconv.machines.gate import Code
 from tvmconv.machines.record import Machine
 from tvmconv.tir.bare import PACKED, BareFunctions
 from tvmconv.tir.blocks import block_passes
+from tvmconv.tir.bound_loops import BoundLoops
 from tvmconv.tir.by_lane import LANES, ByLane
 from tvmconv.tir.dot_products import DotProducts
 from tvmconv.tir.extrema import EXTREMA, Extrema
@@ -85,6 +86,7 @@ def loop_passes() -> list[Any]:
     return [
         *block_passes(),
         Specialise(),  # before the others: they see each copy of a tile by itself
+        BoundLoops(),  # the one before takes loops of constant extent
         SplitTails(),
         PrefetchStreams(),  # needs the dimensions of buffers, as the next two do
         PrefetchResults(),
