@@ -60,4 +60,4 @@ class ByteTileModel(TileModel):
 
     def parts(self, config: Config) -> dict[str, float]:
         """As of :class:`TileModel`."""
-        return super().parts(config.replace(oc=1))
+        return super().parts(Config.of(**config, oc=1))
