@@ -71,7 +71,7 @@ def compile_objects(functions: Any, machine: Machine, program: Program) -> Objec
         def compile_one(symbol: str) -> bytes:
             path = Path(folder) / f"{symbol}.o"
             code = compile_function(named[symbol], machine, pipeline=BARE)
-            code.as_import().write_to_file(str(path), "o")
+            code.write_object(path)
             content = path.read_bytes()
             path.unlink()
             return content
