@@ -86,7 +86,7 @@ def test_every_rate_counts_somewhere(name: str, machine: Machine) -> None:
 
 
 # what operators' schedules and passes ask, not models
-SWITCHES = ("extrema", "keeps_rows")
+SWITCHES = ("extrema",)
 
 
 @pytest.mark.parametrize("name", [f.name for f in fields(CodeCosts) if f.name not in SWITCHES])

@@ -108,10 +108,6 @@ class CodeCosts:
     extrema
         Whether one instruction takes the larger of two values and keeps a NaN of either, and one a
         number beside a NaN; else a comparison decides, and its order of operands does that.
-    keeps_rows
-        Whether operators fuse no more loops than threads need. Of one loop over all vectors each
-        takes two or three divisions of its number, half of the instructions of a pooling window;
-        x86 code is left as it was measured.
     halves
         Whether products of halves (``strassen``) were found to pay: sums of input and output are
         cheap beside multiply-adds of four lanes.
@@ -127,7 +123,6 @@ class CodeCosts:
     loads_ahead: int = 0
     transforms_strips: bool = False
     extrema: bool = False
-    keeps_rows: bool = False
     halves: bool = False
     late_run: float = 5.0
 
