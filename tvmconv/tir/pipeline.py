@@ -19,6 +19,7 @@ from tvmconv.tir.by_lane import LANES, ByLane
 from tvmconv.tir.dot_products import DotProducts
 from tvmconv.tir.extrema import EXTREMA, Extrema
 from tvmconv.tir.lets import SpillLets
+from tvmconv.tir.narrowing import Narrowing
 from tvmconv.tir.prefetch_results import PrefetchResults
 from tvmconv.tir.prefetch_streams import PrefetchStreams
 from tvmconv.tir.rewrite import marked
@@ -115,6 +116,7 @@ def statement_passes() -> list[Any]:
         tir.StmtSimplify(),
         low.RewriteUnsafeSelect(),
         DotProducts(),
+        Narrowing(),
         ByLane(),  # indices are constants and multiples only behind the two before
         SpillLets(),  # after VectorizeLoop: a buffer holds a whole vector
         KeepOnStack(),  # after StorageRewrite, which makes allocations anew
