@@ -139,6 +139,19 @@ class Algorithm(ABC):
         """
         return None
 
+    def excess_held(self, config: Config) -> int | None:
+        """For how many steps of excess a kernel has room, see :mod:`tvmconv.algorithms.excess`.
+
+        None where no weights have any.
+        """
+        return None
+
+    def suited(
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> Config:
+        """The config, changed where a kernel for these weights needs another."""
+        return config
+
     @abstractmethod
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config

@@ -17,7 +17,14 @@ import numpy as np
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import input_plane, inside_image
-from tvmconv.algorithms.words import Factors, channels_read, widened, widened_bytes, word_size
+from tvmconv.algorithms.words import (
+    Factors,
+    channels_read,
+    copied_steps,
+    widened,
+    widened_bytes,
+    word_size,
+)
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
@@ -113,7 +120,9 @@ class Direct(Algorithm):
                 read = factors.value(given.data, (plane, block, *pixel, c))
                 value = inside_image(read, y, column, w, tests, factors.zero)
             else:
-                place = (y + w.pad_top, column + w.pad_left) if not flat else pixel
+                down, right = copied_steps(w)
+                place = (y + w.pad_top) // down, (column + w.pad_left) // right
+                place = pixel if flat else place
                 planes = int(wide.shape[0]) // w.batch
                 if w.is_volume:
                     first = n // w.out_depth * planes

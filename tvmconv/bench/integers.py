@@ -38,8 +38,12 @@ class IntegerOperands:
     residual: Array | None
 
 
-def random_integers(workload: Conv2dWorkload, seed: int = 0) -> IntegerOperands:
+def random_integers(
+    workload: Conv2dWorkload, seed: int = 0, halved: bool = False
+) -> IntegerOperands:
     """Uniformly distributed data and weights over their whole range.
+
+    If ``halved``, weights have a bit less, so that no algorithm needs anything for their sake.
 
     Scales are such that results spread over the range of 8 bits and some are clipped; they are
     no fractions of few bits, which would make exact halves.
@@ -53,6 +57,7 @@ def random_integers(workload: Conv2dWorkload, seed: int = 0) -> IntegerOperands:
     wide = types.weight == "int16"
     weight = generator.integers(-255, 255, w.weight_shape, "int16", endpoint=True)
     weight = weight if wide else integers("int8", w.weight_shape)
+    weight = weight >> 1 if halved else weight
     low, high = (np.iinfo(types.data).min, np.iinfo(types.data).max)
     zero_point = int(generator.integers(low, high, endpoint=True)) if w.has("bias") else 0
     if w.reads_padding and not types.quantisation.data_zero_point:

@@ -129,6 +129,11 @@ class KernelRun:
         return result
 
 
+def suited(kernel: Kernel, arrays: Mapping[str, Array]) -> Kernel:
+    """The kernel for a case's weights, see :meth:`~tvmconv.kernels.kernel.Kernel.suited`."""
+    return kernel.suited(_constants(kernel.workload, arrays).weight)
+
+
 def _constants(workload: Conv2dWorkload, arrays: Mapping[str, Array]) -> Constants:
     if workload.types.is_integer:
         return read_constants(arrays)

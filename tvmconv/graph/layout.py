@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from tvmconv.algorithms.excess import excess_steps
 from tvmconv.algorithms.winograd_integers import largest_sums
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.decision import Decision
@@ -129,15 +130,23 @@ def _decide(node: Node, is_blocked: bool, machine: Machine, policy: Policy | Non
     options = [workload]
     if not is_blocked and workload.in_channels < machine.channel_block:
         options.append(replace(workload, data_layout="NCHW"))
-    largest_sum = None
+    largest_sum = excess = None
     if workload.types.is_integer:
-        largest_sum = int(largest_sums(node.args[1].data, workload.types.data).max())
+        weight = node.args[1].data
+        largest_sum = int(largest_sums(weight, workload.types.data).max())
+        if workload.types.weight == "int8":
+            excess = excess_steps(weight, machine.channel_block)
     offers: list[tuple[float, Decision]] = []
     problem: ConfigError | None = None
     for option in options:
         try:
             decision = select(
-                option, machine, layer=node.layer, policy=policy, largest_sum=largest_sum
+                option,
+                machine,
+                layer=node.layer,
+                policy=policy,
+                largest_sum=largest_sum,
+                excess=excess,
             )
         except ConfigError as error:
             problem = problem or error

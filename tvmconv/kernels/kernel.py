@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvmconv.algorithms.base import Algorithm, FloatArray
 from tvmconv.core.config import Config
@@ -26,6 +26,11 @@ class Kernel:
     def expression(self) -> Algorithm:
         """The algorithm object."""
         return registry.algorithm(self.algorithm)
+
+    def suited(self, weight: FloatArray) -> Kernel:
+        """The kernel that these weights need; mostly this one."""
+        config = self.expression.suited(weight, self.workload, self.machine, self.config)
+        return replace(self, config=config)
 
     def pack_weight(self, weight: FloatArray) -> FloatArray:
         """Pack an OIHW weight for this kernel."""

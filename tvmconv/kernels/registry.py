@@ -24,6 +24,7 @@ from tvmconv.tvm_api.types import Schedule
 ALGORITHMS: dict[str, str] = {
     "depthwise": "tvmconv.algorithms.depthwise:Depthwise",
     "direct": "tvmconv.algorithms.direct:Direct",
+    "direct_bytes": "tvmconv.algorithms.direct_bytes:DirectBytes",
     "direct_first": "tvmconv.algorithms.direct_first:DirectFirst",
     "winograd": "tvmconv.algorithms.winograd:Winograd",
     "im2col": "tvmconv.algorithms.im2col:Im2col",

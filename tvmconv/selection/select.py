@@ -16,6 +16,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.selection.overrides import Override
 from tvmconv.selection.policy import Policy, make_policy
 from tvmconv.selection.reasons import (
+    Needs,
     confined,
     impossible,
     outdone,
@@ -102,6 +103,7 @@ def select(
     layer: str = "",
     policy: Policy | None = None,
     largest_sum: int | None = None,
+    excess: int | None = None,
 ) -> Decision:
     """Choose the algorithm of one layer: the fewest predicted cycles that the policy allows.
 
@@ -120,20 +122,25 @@ def select(
         :func:`~tvmconv.algorithms.winograd_integers.largest_sums`. By default with any weights.
         It decides which tiles of Winograd are exact, and is no part of the workload: layers that
         differ in it share kernels and tuning records.
+    excess
+        Of such a layer, the steps that :func:`~tvmconv.algorithms.excess.excess_steps` counts. By
+        default those of any weights.
 
     Raises
     ------
     ConfigError
         If nothing that the policy allows computes the workload.
     """
-    policy = policy or make_policy()
+    policy, needs = policy or make_policy(), Needs()
     if workload.types.is_integer:
         # all integers are finite
         policy = replace(policy, finite=True)
-        if largest_sum is None:
-            largest_sum = worst_sum(workload)
+        needs = Needs(
+            worst_sum(workload) if largest_sum is None else largest_sum,
+            workload.taps if excess is None else excess,
+        )
     offers = [
-        refuse(refuse_inexact(offer, workload, largest_sum or 0), policy)
+        refuse(refuse_inexact(offer, workload, needs), policy)
         for name in registry.ALGORITHMS
         for offer in offers_of(workload, machine, name, policy)
     ]
@@ -141,7 +148,7 @@ def select(
         offers = _confined(offers, workload, machine)
     override = next((o for o in policy.overrides if o.matches(layer)), None)
     if override is not None:
-        chosen = _overridden(override, workload, machine, layer, policy, largest_sum or 0)
+        chosen = _overridden(override, workload, machine, layer, policy, needs)
         return _decision(
             layer, workload, machine, chosen, f"asked for by {override}", offers, policy
         )
@@ -158,7 +165,7 @@ def select(
         picked = policy.choose(layer, workload, tuple(able))
         if picked is not None and picked != chosen:
             chosen = _picked(picked, workload, machine, layer, policy)
-            _exact(chosen, workload, layer, "overrides=", largest_sum or 0)
+            _exact(chosen, workload, layer, "overrides=", needs)
             reason = "chosen by the caller's function"
     return _decision(layer, workload, machine, chosen, reason, offers, policy)
 
@@ -207,7 +214,7 @@ def _overridden(
     machine: Machine,
     layer: str,
     policy: Policy,
-    largest_sum: int,
+    needs: Needs,
 ) -> Candidate:
     """The override's algorithm: its fastest offer that has the knobs, or the nearest to them."""
     name, knobs = override.algorithm, override.knobs
@@ -218,7 +225,7 @@ def _overridden(
     def distance(offer: Candidate) -> tuple[int, float]:
         return sum(offer.config.get(k) != v for k, v in knobs.items()), offer.cycles
 
-    exact = [o for o in offers if not refuse_inexact(o, workload, largest_sum).rejected]
+    exact = [o for o in offers if not refuse_inexact(o, workload, needs).rejected]
     base = min(exact or offers, key=distance)
     if not knobs and base.error > policy.error_budget:
         within = [o for o in offers if o.error <= policy.error_budget]
@@ -228,7 +235,7 @@ def _overridden(
         chosen = make_candidate(workload, machine, name, config, source="override")
     except ConfigError as error:
         raise ConfigError(f"layer {layer!r}: {override}: {error}") from error
-    _exact(chosen, workload, layer, str(override), largest_sum)
+    _exact(chosen, workload, layer, str(override), needs)
     return _in_memory(chosen, layer, str(override), policy)
 
 
@@ -251,11 +258,9 @@ def _picked(
     return _in_memory(chosen, layer, "overrides=", policy)
 
 
-def _exact(
-    chosen: Candidate, workload: Conv2dWorkload, layer: str, who: str, largest_sum: int
-) -> None:
+def _exact(chosen: Candidate, workload: Conv2dWorkload, layer: str, who: str, needs: Needs) -> None:
     """Raise :class:`ConfigError` for a candidate that would compute a wrong sum of integers."""
-    if problem := refuse_inexact(chosen, workload, largest_sum).rejected:
+    if problem := refuse_inexact(chosen, workload, needs).rejected:
         raise ConfigError(
             f"layer {layer!r}: {who} asks for {chosen.algorithm} {chosen.config}, but {problem}: "
             "ask for a smaller tile or for direct"

@@ -70,7 +70,7 @@ class Operands:
 
         w = self.workload = Conv2dWorkload.parse(workload)
         if w.types.is_integer:
-            operands = random_integers(w, seed)
+            operands = random_integers(w, seed, halved=True)
             data, residual = operands.data, operands.residual
             self.constants = operands.constants
             self.expected = exact_output(w, operands)
