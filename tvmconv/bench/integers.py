@@ -73,10 +73,15 @@ def random_integers(workload: Conv2dWorkload, seed: int = 0) -> IntegerOperands:
     return IntegerOperands(integers(types.data, w.data_shape), constants, residual)
 
 
-def exact_output(workload: Conv2dWorkload, operands: IntegerOperands) -> Array:
-    """The output (N, K, OH, OW), of the workload's type; rescaled in float32 as ONNX defines it."""
+def exact_output(
+    workload: Conv2dWorkload, operands: IntegerOperands, dtype: str = "float64"
+) -> Array:
+    """The output (N, K, OH, OW), of the workload's type; rescaled in float32 as ONNX defines it.
+
+    ``dtype`` is that of :func:`exact_sums`.
+    """
     w, constants = workload, operands.constants
-    sums = exact_sums(w, operands)
+    sums = exact_sums(w, operands, dtype)
     if w.types.quantisation.requantise == "none":
         assert w.epilogue in ((), (EpilogueOp("bias"),)), w
         return sums.astype(np.int32)
@@ -108,13 +113,18 @@ def exact_output(workload: Conv2dWorkload, operands: IntegerOperands) -> Array:
     return result.astype(w.types.output)
 
 
-def exact_sums(workload: Conv2dWorkload, operands: IntegerOperands) -> Array:
-    """Sums of products and the bias, int64; the data less its zero point."""
+def exact_sums(
+    workload: Conv2dWorkload, operands: IntegerOperands, dtype: str = "float64"
+) -> Array:
+    """Sums of products and the bias, int64; the data less its zero point.
+
+    They are computed in a type that holds every sum: float64, which is fast and has all integers
+    below 2**53, or int64.
+    """
     constants = operands.constants
     data = operands.data.astype(np.int64) - constants.zero_point
     plain = replace(workload, types=FLOAT32, epilogue=())
-    # float64 holds every sum of integers below 2**53
-    sums = convolution(plain, {"data": data}, {"weight": constants.weight}).astype(np.int64)
+    sums = convolution(plain, {"data": data}, {"weight": constants.weight}, dtype).astype(np.int64)
     if constants.bias is not None:
         sums = sums + constants.bias.reshape(1, -1, 1, 1)
     return sums
