@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,12 @@ from tests.layout import unblock
 from tests.random_layers import random_integer_layer
 from tvmconv.algorithms.winograd_integers import check_sums, largest_sums
 from tvmconv.algorithms.winograd_tiles import tiling
-from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
+from tvmconv.bench.integers import (
+    IntegerOperands,
+    exact_output,
+    exactly_added,
+    random_integers,
+)
 from tvmconv.core.errors import ConfigError, WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
@@ -106,11 +111,7 @@ class Integers:
 
 
 def _operands(kernel: Kernel, seed: int) -> IntegerOperands:
-    """Operands of one set: spread over their range, or at its ends.
-
-    Scales and the numbers of the steps have few bits: all products in front of a sum are exact in
-    float32, so that it does not matter whether they are rounded before it.
-    """
+    """Operands of one set: spread over their range, or at its ends."""
     w, pick = kernel.workload, np.random.default_rng(seed)
     operands = random_integers(w, seed)
     constants = operands.constants
@@ -125,15 +126,14 @@ def _operands(kernel: Kernel, seed: int) -> IntegerOperands:
         weight,
         _bias(constants, weight, pick),
         zero,
-        _scale(constants, w, pick),
-        None if constants.numbers is None else _few_bits(constants.numbers),
+        _scale(constants, pick),
+        constants.numbers,
     )
     residual = operands.residual
-    if residual is not None and residual.dtype == np.float32:
-        residual = _few_bits(residual)
-    elif residual is not None:
+    if residual is not None and residual.dtype == np.uint8:
         residual = _pushed(residual, (0, 255), pick)
-    return replace(operands, data=data, constants=changed, residual=residual)
+    changed_operands = IntegerOperands(data, changed, residual)
+    return exactly_added(w, changed_operands)
 
 
 def _weight_range(w: Conv2dWorkload) -> tuple[int, int]:
@@ -179,18 +179,9 @@ def _bias(constants: Constants, weight: Any, pick: np.random.Generator) -> Any:
     return np.clip(bias, -room, room).astype(np.int32)
 
 
-def _scale(constants: Constants, w: Conv2dWorkload, pick: np.random.Generator) -> Any:
-    """Of any bits, or powers of two where a sum stands behind: small and large ones too."""
-    scale = constants.scale
-    if scale is None:
+def _scale(constants: Constants, pick: np.random.Generator) -> Any:
+    """With which outputs spread over 8 bits, or small and large ones."""
+    if constants.scale is None:
         return None
-    scale = scale * np.float32(pick.choice([*[1] * 7, 2.0**-12, 2.0**8, 2.0**-30]))
-    if w.has("add") or w.has("hardsigmoid"):
-        scale = 2 ** np.rint(np.log2(scale))
-    return scale.astype(np.float32)
-
-
-def _few_bits(values: Any) -> Any:
-    """The nearest float32 with significands of 9 bits: the zero points of 8-bit data among them."""
-    fraction, exponent = np.frexp(values.astype(np.float64))
-    return np.ldexp(np.rint(fraction * 512) / 512, exponent).astype(np.float32)
+    factor = pick.choice([*[1] * 7, 2.0**-12, 2.0**8, 2.0**-30])
+    return (constants.scale * factor).astype(np.float32)
