@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tvm
 
-from tests.kernels import REGISTER, V3, V4, executed_on, integer_arguments
+from tests.kernels import REGISTER, V3, V4, default_config, executed_on, integer_arguments
 from tests.layout import unblock
 from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
 from tvmconv.core.workload import Conv2dWorkload
@@ -75,6 +75,15 @@ def test_direct_convolution_is_exact(text: str, machine: Machine):
     else:
         np.testing.assert_array_equal(actual, expected)
         assert len(np.unique(expected)) > 50
+
+
+@each_machine
+def test_taps_wholly_in_the_padding_prefetch_nothing(machine: Machine):
+    text = "g3ic21ih13iw6oc72kd2kh5kw1sd2sh3sw3pf2pt3pb1:u8s8s32u8:zpdata+bias"
+    workload = Conv2dWorkload.parse(text)
+    config = default_config("direct", workload, machine, oc=3, oh=1, ow=2, fetch_input=1)
+    actual, expected = outputs(make_kernel(workload, machine, "direct", config))
+    np.testing.assert_array_equal(actual, expected)
 
 
 @each_machine
