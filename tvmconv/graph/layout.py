@@ -124,18 +124,22 @@ def _in_float(decision: Decision, obstacle: str) -> Decision:
     return replace(decision, reason=reason)
 
 
+def largest_sum_of(node: Node) -> int | None:
+    """What no sum of products of a layer of integers exceeds with its weights; None of floats."""
+    types = node.attrs["workload"].types
+    return int(largest_sums(node.args[1].data, types.data).max()) if types.is_integer else None
+
+
 def _decide(node: Node, is_blocked: bool, machine: Machine, policy: Policy | None) -> Decision:
     """Blocked input, or plain input for a first layer where that costs less."""
     workload: Conv2dWorkload = node.attrs["workload"]
     options = [workload]
     if not is_blocked and workload.in_channels < machine.channel_block:
         options.append(replace(workload, data_layout="NCHW"))
-    largest_sum = excess = None
-    if workload.types.is_integer:
-        weight = node.args[1].data
-        largest_sum = int(largest_sums(weight, workload.types.data).max())
-        if workload.types.weight == "int8":
-            excess = excess_steps(weight, machine.channel_block)
+    largest_sum = largest_sum_of(node)
+    excess = None
+    if workload.types.is_integer and workload.types.weight == "int8":
+        excess = excess_steps(node.args[1].data, machine.channel_block)
     offers: list[tuple[float, Decision]] = []
     problem: ConfigError | None = None
     for option in options:
