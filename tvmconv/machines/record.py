@@ -112,6 +112,10 @@ class CodeCosts:
         Whether operators fuse no more loops than threads need. Of one loop over all vectors each
         takes two or three divisions of its number, half of the instructions of a pooling window;
         x86 code is left as it was measured.
+    widening
+        Cycles of multiplying integers into sums of twice their bits over those of a multiply-add.
+    other_units
+        Vector units that multiply nothing over those that do.
     halves
         Whether products of halves (``strassen``) were found to pay: sums of input and output are
         cheap beside multiply-adds of four lanes.
@@ -129,6 +133,8 @@ class CodeCosts:
     extrema: bool = False
     keeps_rows: bool = False
     halves: bool = False
+    widening: float = 1.0
+    other_units: float = 0.0
     late_run: float = 5.0
 
 
