@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmconv.algorithms.words import has_colliding_weights
 from tvmconv.core.datatypes import DataTypes, Quantisation
 from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
 from tvmconv.core.workload import Conv2dWorkload
@@ -159,11 +160,16 @@ class _Layer:
         return fused, chain.nodes
 
     def _weight(self) -> Array:
-        """Less its zero point: int8 where that is 0, of unsigned integers 128, else int16."""
+        """Less its zero point: int8 where that is 0, of unsigned integers 128, else int16.
+
+        Also where the machine's products of bytes are not exact.
+        """
         unsigned = self.known.data.dtype == np.uint8
         shift = 128 if unsigned else 0
         if np.all(self.known.zero_point == shift):
-            return (self.known.data.astype(np.int16) - shift).astype(np.int8)
+            weight: Array = (self.known.data.astype(np.int16) - shift).astype(np.int8)
+            collides = has_colliding_weights(weight, self.node.attrs["groups"], self.machine)
+            return weight.astype(np.int16) if collides else weight
         return self.known.centred().astype(np.int16)
 
     def _workload(self, chain: _Chain, weight: Array) -> Conv2dWorkload:

@@ -108,6 +108,10 @@ class CodeCosts:
     extrema
         Whether one instruction takes the larger of two values and keeps a NaN of either, and one a
         number beside a NaN; else a comparison decides, and its order of operands does that.
+    widening
+        Cycles of multiplying integers into sums of twice their bits over those of a multiply-add.
+    other_units
+        Vector units that multiply nothing over those that do.
     halves
         Whether products of halves (``strassen``) were found to pay: sums of input and output are
         cheap beside multiply-adds of four lanes.
@@ -124,6 +128,8 @@ class CodeCosts:
     transforms_strips: bool = False
     extrema: bool = False
     halves: bool = False
+    widening: float = 1.0
+    other_units: float = 0.0
     late_run: float = 5.0
 
 
