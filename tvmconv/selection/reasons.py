@@ -18,13 +18,13 @@ _MIXES = (
 _NAMED_SHARE = 0.15
 
 
-def refuse(offer: Candidate, policy: Policy) -> Candidate:
+def refuse(offer: Candidate, policy: Policy, kind: str) -> Candidate:
     """The offer, marked where the policy forbids it whatever the others cost; errors come later."""
     if offer.rejected:
         return offer
     if offer.algorithm not in policy.algorithms:
         return replace(offer, rejected="not in algorithms=", cause="disallowed")
-    if not policy.finite and not registry.algorithm(offer.algorithm).sums_products:
+    if not policy.finite and not registry.algorithm(offer.algorithm, kind).sums_products:
         return replace(offer, rejected=_MIXES, cause="finite")
     budget = policy.memory_budget
     if budget is not None and offer.workspace_bytes > budget:
@@ -39,11 +39,13 @@ def refuse_foreign(offer: Candidate) -> Candidate:
     return replace(offer, rejected=text, cause="finite")
 
 
-def refuse_inexact(offer: Candidate, workload: Conv2dWorkload, largest: int) -> Candidate:
+def refuse_inexact(
+    offer: Candidate, workload: Conv2dWorkload, largest: int, kind: str
+) -> Candidate:
     """The offer, refused where sums of integers up to ``largest`` are too large for it."""
     limit = None
     if not offer.rejected:
-        limit = registry.algorithm(offer.algorithm).exact_below(workload, offer.config)
+        limit = registry.algorithm(offer.algorithm, kind).exact_below(workload, offer.config)
     if limit is None or largest < limit:
         return offer
     text = f"sums of products may reach {largest}, and it is exact below {limit}"

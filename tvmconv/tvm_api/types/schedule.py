@@ -56,6 +56,9 @@ class Schedule(Protocol):
     def parallel(self, loop: LoopRV) -> None:
         """Share iterations between threads."""
 
+    def bind(self, loop: LoopRV, thread: str) -> None:
+        """Give iterations to blocks or threads of a GPU: ``blockIdx.x``, ``threadIdx.x``."""
+
     def vectorize(self, loop: LoopRV) -> None:
         """Iterations become lanes."""
 
