@@ -1,0 +1,5 @@
+"""The rules for operators other than convolutions, in the order in which they are tried."""
+
+from __future__ import annotations
+
+RULES = ("reduction", "kernels")
