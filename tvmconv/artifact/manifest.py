@@ -16,8 +16,9 @@ from tvmconv.core.files import read_regular
 from tvmconv.core.plain_data import check_types, parse
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.version import __version__
-from tvmconv.machines.device import Device
+from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.gate import ensure_executable
+from tvmconv.machines.record import Machine
 from tvmconv.machines.stored import read_device
 
 FORMAT = "tvmconv-module"
@@ -76,7 +77,7 @@ class Manifest:
 
     model_name: str
     model_sha256: str
-    machine: Device
+    machine: Machine | CudaMachine
     required_features: tuple[str, ...]
     threads: int
     inputs: tuple[TensorInfo, ...]

@@ -9,14 +9,15 @@ from typing import Any
 from tvmconv.artifact.manifest import Manifest
 from tvmconv.artifact.memory import MemoryReport
 from tvmconv.core.decision import Decision, Unscheduled
-from tvmconv.machines.device import Device
+from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.features import required_features
+from tvmconv.machines.record import Machine
 from tvmconv.program.program import Program
 
 
 def record_program(
     program: Program,
-    machine: Device,
+    machine: Machine | CudaMachine,
     *,
     decisions: tuple[Decision, ...] = (),
     unscheduled: tuple[Unscheduled, ...] = (),

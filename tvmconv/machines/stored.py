@@ -9,7 +9,6 @@ from typing import Any
 
 from tvmconv.core.errors import TargetError
 from tvmconv.machines.cuda import CudaMachine, read_cuda_machine
-from tvmconv.machines.device import Device
 from tvmconv.machines.presets import MACHINES, similar
 from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
 
@@ -17,7 +16,7 @@ from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
 _MOST_A_CYCLE = 1 << 14
 
 
-def read_device(data: Mapping[str, Any]) -> Device:
+def read_device(data: Mapping[str, Any]) -> Machine | CudaMachine:
     """Inverse of a record's ``to_json``, of whichever kind; errors as of :func:`read_machine`."""
     if data.get("kind") == CudaMachine.kind:
         return read_cuda_machine(dict(data))
