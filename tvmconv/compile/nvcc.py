@@ -119,7 +119,10 @@ def compile_fatbin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, 
         except OSError as error:
             raise ArtifactError(f"cannot start {nvcc}: {error.strerror}") from error
         if done.returncode:
-            said = (done.stderr or done.stdout).strip()[-2000:]
+            said = (done.stderr or done.stdout).strip()
+            # warnings of long lines come before and behind
+            faults = re.findall(r"^.*\berror\b.*(?:\n.*){0,2}", said, re.MULTILINE)
+            said = "\n".join(faults or [said])[:2000]
             raise ArtifactError(f"{nvcc} does not compile kernels for {machine.isa}:\n{said}")
         return result.read_bytes(), read_resources(done.stderr)
 
