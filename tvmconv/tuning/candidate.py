@@ -43,9 +43,10 @@ def warm_up() -> None:
 
 def compile_kernel(kernel: Kernel, draft: bool = False) -> Code:
     """Machine code of a kernel, as in a built network or as a draft."""
+    from tvmconv.machines.record import processor
     from tvmconv.tir.pipeline import compile_function
 
-    return compile_function(kernel.prim_func(), kernel.machine, draft)
+    return compile_function(kernel.prim_func(), processor(kernel.machine), draft)
 
 
 def error_limit(kernel: Kernel) -> float:
