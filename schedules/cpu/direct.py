@@ -13,7 +13,7 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 from __future__ import annotations
 
 from tvmconv.algorithms.direct import flattened
-from tvmconv.algorithms.words import widened_shape
+from tvmconv.algorithms.words import dot_of, widened_shape
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
@@ -22,7 +22,7 @@ from tvmconv.costs.microkernel import check_registers
 from tvmconv.costs.register_tile import TileModel
 from tvmconv.costs.tile_knobs import OUT_BLOCKS, prefetch_flag
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.microkernel import channel_steps, register_tile
+from tvmconv.schedules.common.microkernel import channel_steps, register_tile, word_steps
 from tvmconv.schedules.common.widening import schedule_widening
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_prefetch, mark_taps
 from tvmconv.tvm_api.types import LoopRV, Schedule
@@ -90,7 +90,8 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     reduction = (cb, *depth, r, s)
     if workload.types.is_integer:
         # LLVM writes out the few words of a block: of taps side by side it would keep the pixels
-        reduction = (*depth, r, s, cb)
+        cb, words = word_steps(schedule, cb, machine, dot_of(workload, machine))
+        reduction, tile = (*depth, r, s, cb), (*words, *tile)
     if w.out_height == 1:
         cache, x_outer = cache_block(schedule, x_outer, config)
         parallel: tuple[LoopRV, ...] = (n, cache, kb_outer)

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import tvm
 
-from tests.kernels import REGISTER, V3, V4, executed_on
+from tests.kernels import REGISTER, V3, V4, default_config, executed_on, integer_arguments
 from tests.layout import unblock
 from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.kernels.arguments import constant_arguments
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.dot import dot_of_bytes
 from tvmconv.machines.record import Machine
@@ -62,17 +61,6 @@ DEPTHWISE = [
 ]
 
 
-def blocked(array: np.ndarray, lanes: int, fill: int) -> np.ndarray:
-    """NCHW to NCHWc; surplus lanes hold a number that nothing may read as data."""
-    n, channels, height, width = array.shape
-    blocks = -(-channels // lanes)
-    padded = np.full((n, blocks * lanes, height, width), fill, array.dtype)
-    padded[:, :channels] = array
-    return np.ascontiguousarray(
-        padded.reshape(n, blocks, lanes, height, width).transpose(0, 1, 3, 4, 2)
-    )
-
-
 def outputs(kernel: Kernel, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """What a kernel computes of random operands, and the exact output."""
     operands = random_integers(kernel.workload, seed)
@@ -81,16 +69,9 @@ def outputs(kernel: Kernel, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def computed(kernel: Kernel, operands: IntegerOperands) -> np.ndarray:
     """What a kernel computes, in the plain layout."""
-    w, lanes = kernel.workload, kernel.machine.channel_block
-    data = operands.data if w.data_layout == "NCHW" else blocked(operands.data, lanes, 77)
-    arrays = [data, *constant_arguments(kernel, operands.constants)]
-    if operands.residual is not None:
-        arrays.append(blocked(operands.residual, lanes, 99))
-    planes, channels, height, width = w.result_shape
-    shape = (planes, kernel.machine.blocks(channels), height, width, lanes)
-    tensors = [tvm.runtime.tensor(a) for a in (*arrays, np.zeros(shape, w.types.output))]
+    tensors = [tvm.runtime.tensor(a) for a in integer_arguments(kernel, operands)]
     compile_function(kernel.prim_func(), kernel.machine)["main"](*tensors)
-    return unblock(tensors[-1].numpy(), channels)
+    return unblock(tensors[-1].numpy(), kernel.workload.out_channels)
 
 
 @each_machine
@@ -122,6 +103,15 @@ def test_products_of_bytes_are_exact(text: str, weights: str, machine: Machine):
     actual, expected = computed(kernel, operands), exact_output(workload, operands)
     np.testing.assert_array_equal(actual, expected)
     assert len(np.unique(expected)) > (30 if weights == "any" else 1)
+
+
+@each_machine
+def test_taps_wholly_in_the_padding_prefetch_nothing(machine: Machine):
+    text = "g3ic21ih13iw6oc72kd2kh5kw1sd2sh3sw3pf2pt3pb1:u8s8s32u8:zpdata+bias"
+    workload = Conv2dWorkload.parse(text)
+    config = default_config("direct", workload, machine, oc=3, oh=1, ow=2, fetch_input=1)
+    actual, expected = outputs(make_kernel(workload, machine, "direct", config))
+    np.testing.assert_array_equal(actual, expected)
 
 
 @each_machine

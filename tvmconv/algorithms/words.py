@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from tvmconv.algorithms.operands import Operands
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.core.datatypes import itemsize
+from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.dot import DotProduct, dot_of_bytes, dot_of_shorts
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
+Array = npt.NDArray[Any]
 # name of the block that widens data
 WIDEN = "widen"
 
@@ -183,3 +189,42 @@ class Factors:
         assert self._dot is not None
         widens = itemsize(str(tensor.dtype)) < itemsize(self._dot.element)
         return (pair if widens else word)(tensor[place])
+
+
+def has_colliding_weights(weight: Array, groups: int, machine: Machine) -> bool:
+    """Whether the machine's products of bytes would not be exact for int8 weights (K, C/g, ...).
+
+    ``smull`` adds the products of channels 0 and 2, and those of 1 and 3, of a block in 16 bits.
+    These hold all sums but that of -128 by -128 twice.
+    """
+    if dot_of_bytes(machine).name != "smull":
+        return False
+    least = weight == np.iinfo(np.int8).min
+    if groups > 1:
+        # where a block begins differs from group to group
+        return bool((least.sum(axis=1) > 1).any())
+    padded = np.zeros((len(weight), -(-weight.shape[1] // 4) * 4, *weight.shape[2:]), bool)
+    padded[:, : weight.shape[1]] = least
+    pairs = padded.reshape(len(weight), -1, 2, 2, *weight.shape[2:])
+    return bool(pairs.all(axis=2).any())
+
+
+def arranged(packed: Array, workload: Conv2dWorkload, machine: Machine) -> Array:
+    """Packed words (..., outputs of a block, elements of a word) in the order that products take.
+
+    Of ``smull`` a block's first halves of words go before their second ones.
+
+    Raises
+    ------
+    WorkloadError
+        If products of these weights are not exact.
+    """
+    if not workload.types.is_integer or dot_of(workload, machine).name != "smull":
+        return packed
+    halves = packed.reshape(*packed.shape[:-1], 2, 2)
+    if (halves == np.iinfo(np.int8).min).all(axis=-2).any():
+        raise WorkloadError(
+            f"weights of {workload} are -128 in channels 0 and 2, or 1 and 3, of a block of 4 of "
+            "one output, whose products 16 bits do not hold; give them as int16"
+        )
+    return np.ascontiguousarray(np.moveaxis(halves, -2, -3)).reshape(packed.shape)

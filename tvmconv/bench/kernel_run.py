@@ -62,6 +62,7 @@ class KernelRun:
         self._arguments = (*tensors, self._result)
 
     def _compiled(self, omit: Collection[str] = ()) -> Callable[..., Any]:
+        from tvmconv.machines.record import processor
         from tvmconv.tir.partial import LeaveOutBlocks
         from tvmconv.tir.pipeline import compile_function
         from tvmconv.tir.rewrite import transformed
@@ -69,7 +70,7 @@ class KernelRun:
         function = self.kernel.prim_func()
         if omit:
             function = transformed(function, LeaveOutBlocks(omit))
-        return compile_function(function, self.kernel.machine)["main"]
+        return compile_function(function, processor(self.kernel.machine))["main"]
 
     def stages(self) -> dict[str, Callable[[], None]]:
         """The algorithm's stages in order, each with a call that ends after it.

@@ -33,13 +33,13 @@ class Microkernel:
         Vectors that are loaded in a step: blocks of output channels, or columns of the second
         matrix.
     instructions
-        Instructions of a multiply-add: of integers the addition may be one of its own.
+        Multiply-adds that one takes as long as: of integers the addition may be one of its own.
     """
 
     machine: Machine
     rows: int
     vectors: int
-    instructions: int = 1
+    instructions: float = 1
 
     @property
     def registers(self) -> int:

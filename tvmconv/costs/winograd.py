@@ -95,6 +95,7 @@ class WinogradModel:
             return machine.channel_block, Microkernel(machine, rt, kr).step_cycles(_FOLDED_SHARE)
         # of products that are added apart, only the addition waits for the one before
         latency, cost = (machine.fma_latency, 1.0) if words.steps == 1 else (1, _ADDED_COST)
+        cost *= words.slowdown(machine)
         step = max(
             rt * kr * cost / machine.rates.multiply_adds, latency, machine.load_cycles(kr, rt)
         )

@@ -25,6 +25,13 @@ class DotProduct:
         Elements of a 32-bit word, whose products make one sum.
     steps
         Instructions of one step of a reduction.
+    additions
+        Of these, those that multiply nothing and that processors take beside multiplications.
+    spread
+        Instructions that spread a word of data over vectors, where multiplying by one lane of a
+        vector does not.
+    widens
+        Whether it multiplies into sums of twice as many bits.
     """
 
     name: str
@@ -32,6 +39,13 @@ class DotProduct:
     element: str
     width: int
     steps: int
+    additions: int = 0
+    spread: int = 0
+    widens: bool = False
+
+    def slowdown(self, machine: Machine) -> float:
+        """Cycles of a multiplication over those of a multiply-add of float32."""
+        return machine.code.widening if self.widens else 1.0
 
 
 # Each is exact modulo 2**32, but for `vpmaddubsw`, which saturates to 16 bits in between: no
@@ -44,7 +58,9 @@ DOT_PRODUCTS = {
         DotProduct("vpmaddwd", "uint8", "int16", width=2, steps=2),
         DotProduct("vpmaddubsw", "uint8", "uint8", width=4, steps=3),
         DotProduct("sdot", "int8", "int8", width=4, steps=1),
-        DotProduct("smlal", "int8", "int16", width=2, steps=2),
+        # `smull`, `smlal` and `sadalp`: 16 bits hold two products but of four numbers -128
+        DotProduct("smull", "int8", "int8", width=4, steps=3, additions=1, spread=2, widens=True),
+        DotProduct("smlal", "int8", "int16", width=1, steps=1, widens=True),
     )
 }
 _BY_FEATURE = (
@@ -52,7 +68,7 @@ _BY_FEATURE = (
     ("avx_vnni", "vpdpbusd", "vpdpwssd"),
     ("avx2", "vpmaddwd", "vpmaddwd"),
     ("asimddp", "sdot", "smlal"),
-    ("asimd", "smlal", "smlal"),
+    ("asimd", "smull", "smlal"),
 )
 
 
@@ -64,6 +80,11 @@ def dot_of_bytes(machine: Machine) -> DotProduct:
 def dot_of_shorts(machine: Machine) -> DotProduct:
     """How a machine multiplies 16-bit integers."""
     return DOT_PRODUCTS[_found(machine)[1]]
+
+
+def packs_with_saturation(machine: Machine) -> bool:
+    """Whether vectors of integers are packed to half their width with saturation, two at once."""
+    return "avx2" in required_features(machine)
 
 
 @cache

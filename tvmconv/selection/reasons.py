@@ -18,13 +18,13 @@ _MIXES = (
 _NAMED_SHARE = 0.15
 
 
-def refuse(offer: Candidate, policy: Policy) -> Candidate:
+def refuse(offer: Candidate, policy: Policy, kind: str) -> Candidate:
     """The offer, marked where the policy forbids it whatever the others cost; errors come later."""
     if offer.rejected:
         return offer
     if offer.algorithm not in policy.algorithms:
         return replace(offer, rejected="not in algorithms=", cause="disallowed")
-    if not policy.finite and not registry.algorithm(offer.algorithm).sums_products:
+    if not policy.finite and not registry.algorithm(offer.algorithm, kind).sums_products:
         return replace(offer, rejected=_MIXES, cause="finite")
     budget = policy.memory_budget
     if budget is not None and offer.workspace_bytes > budget:
@@ -55,11 +55,13 @@ class Needs:
     excess: int = 0
 
 
-def refuse_inexact(offer: Candidate, workload: Conv2dWorkload, needs: Needs) -> Candidate:
+def refuse_inexact(
+    offer: Candidate, workload: Conv2dWorkload, needs: Needs, kind: str
+) -> Candidate:
     """The offer, refused where a layer's sums of integers would not be exact."""
     if offer.rejected:
         return offer
-    algorithm, text = registry.algorithm(offer.algorithm), ""
+    algorithm, text = registry.algorithm(offer.algorithm, kind), ""
     limit, held = algorithm.exact_below(workload, offer.config), algorithm.excess_held(offer.config)
     if limit is not None and needs.largest_sum >= limit:
         text = f"sums of products may reach {needs.largest_sum}, and it is exact below {limit}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.tir.lane_products import BY_LANES, accumulated_by_lanes, lane_operands
 from tvmconv.tir.rewrite import function_pass
 
 # instruction and length of its vectors -> LLVM's name of it
@@ -55,7 +56,8 @@ def _dot_products(func: Any) -> Any:
             return call
         return _word(call.args[0], widened=name == PAIR)
 
-    body = tvm_ffi.structural_map(func.body, (ir.Call, words))
+    body = tvm_ffi.structural_map(func.body, (ir.Call, lane_operands))
+    body = tvm_ffi.structural_map(body, (ir.Call, words))
     if not found:
         return func
 
@@ -64,6 +66,8 @@ def _dot_products(func: Any) -> Any:
             name = instruction_of(getattr(getattr(product, "op", None), "name", ""))
             if name:
                 data, weight = product.args
+                if name in BY_LANES:
+                    return accumulated_by_lanes(total, data, weight, name)
                 if name.endswith(NEGATIVE):
                     return _difference(total, data, weight, name.removesuffix(NEGATIVE))
                 return _accumulated(total, data, weight, name)
@@ -100,6 +104,9 @@ def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
         return _less(total, _sums_of_bytes(data, weight))
     if (name, bits) not in _ACCUMULATING:
         return total + _products(data, weight, name)
+    if name == "sdot":
+        # of the two, both signed, the last may be one lane
+        data, weight = weight, data
     size = 32 // int(_ELEMENTS[name].lstrip("int"))
     narrow = f"{_ELEMENTS[name]}x{size * lanes}"
     return tirx.call_llvm_pure_intrin(
@@ -160,10 +167,7 @@ def _less(total: Any, products: Any) -> Any:
 
 
 def _arithmetic(data: Any, weight: Any, name: str) -> Any:
-    """The same of scalars, which expressions without a schedule have, and where no instruction is.
-
-    16-bit products of AArch64 have none here yet: what comes out is right, and slow.
-    """
+    """The same of scalars, which expressions without a schedule have."""
     from tvm import tirx
 
     bits, lanes = int(_ELEMENTS.get(name, "int16").lstrip("int")), int(data.ty.dtype.lanes)
