@@ -265,5 +265,7 @@ def test_products_of_bytes_are_left_where_too_many_weights_need_more():
     for excess in (13, None):
         assert select(workload, AVX2, excess=excess).chosen.algorithm == "direct"
     with pytest.raises(ConfigError, match="need 13 more steps to be exact, and it has 2"):
-        policy = make_policy(overrides={"conv1": {"algorithm": "direct_bytes", "knobs": {"excess": 2}}})
+        policy = make_policy(
+            overrides={"conv1": {"algorithm": "direct_bytes", "knobs": {"excess": 2}}}
+        )
         select(workload, AVX2, layer="conv1", excess=13, policy=policy)

@@ -56,7 +56,7 @@ DOT_PRODUCTS = {
         DotProduct("vpdpbusd", "uint8", "uint8", width=4, steps=1),
         DotProduct("vpdpwssd", "uint8", "int16", width=2, steps=1),
         DotProduct("vpmaddwd", "uint8", "int16", width=2, steps=2),
-        DotProduct("vpmaddubsw", "uint8", "uint8", width=4, steps=3),
+        DotProduct("vpmaddubsw", "uint8", "uint8", width=4, steps=3, additions=1),
         DotProduct("sdot", "int8", "int8", width=4, steps=1),
         # `smull`, `smlal` and `sadalp`: 16 bits hold two products but of four numbers -128
         DotProduct("smull", "int8", "int8", width=4, steps=3, additions=1, spread=2, widens=True),
