@@ -12,11 +12,12 @@ from functools import cached_property
 from math import ceil
 
 from tvmconv.algorithms.direct import flattened, input_span
-from tvmconv.algorithms.words import dot_of, word_size
+from tvmconv.algorithms.words import channels_read, dot_of, word_size
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.microkernel import Microkernel
+from tvmconv.costs.microkernel import ROUNDING, Microkernel
+from tvmconv.machines.dot import steps_a_cycle
 from tvmconv.machines.record import Machine
 
 # taps of a row beyond which LLVM keeps the loop over them
@@ -54,11 +55,11 @@ class TileModel:
     def steps(self) -> int:
         """Reduction steps of one tile: input channels, or words of them, times taps."""
         w, machine = self.workload, self.machine
-        channels = input_span(w, machine) * machine.channel_block
         if w.types.is_integer:
-            size = word_size(w, machine)
-            return -(-min(channels, -(-w.in_channels // size) * size) // size) * self.taps
-        return min(channels, w.in_channels) * self.taps
+            # of each block all words are read, of the last one, too
+            words = channels_read(w, machine) // word_size(w, machine)
+            return input_span(w, machine) * words * self.taps
+        return min(input_span(w, machine) * machine.channel_block, w.in_channels) * self.taps
 
     @cached_property
     def taps(self) -> int:
@@ -110,7 +111,12 @@ class TileModel:
 
     def tile_cycles(self, oc: int, pixels: int) -> float:
         """Cycles of one register tile over the whole reduction."""
-        return Microkernel(self.machine, pixels, oc, self.instructions).cycles(self.steps)
+        w, machine, rate, rounded = self.workload, self.machine, 0.0, 0.0
+        if w.types.is_integer:
+            rate = steps_a_cycle(dot_of(w, machine), machine)
+        if w.types.is_requantised:
+            rounded = pixels * oc * ROUNDING / machine.rates.multiply_adds
+        return Microkernel(machine, pixels, oc, rate).cycles(self.steps) + rounded
 
     def runs(self, oc: int, oh: int, ow: int) -> int:
         """Rows of pixels of one channel block that all tiles read."""
