@@ -1,0 +1,154 @@
+"""Convolution as a matrix product whose input matrix exists in shared memory only.
+
+Output channels are the rows of the product, pixels of all images its columns, and taps times
+channels what it sums over: the implicit GEMM of cuDNN (Chetlur et al. 2014). A block of threads
+gathers the input of one slice of the sum at a time. With ``split`` above 1, blocks sum parts of
+the reduction into a workspace, and a second kernel adds them up: small images have too few pixels
+for all multiprocessors.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmconv.algorithms.base import FloatArray
+from tvmconv.algorithms.cuda.base import CudaAlgorithm, CudaOperands
+from tvmconv.algorithms.cuda.slices import Slices
+from tvmconv.algorithms.padding import input_plane, inside_image, zero_unless
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.tvm_api.types import Expr, Tensor
+
+
+def slices_of(workload: Conv2dWorkload, config: Config) -> Slices:
+    """The slices that a config asks for."""
+    return Slices(workload, str(config["slice"]), config.int("k"))
+
+
+class ImplicitGemm(CudaAlgorithm):
+    """One product for each group, of tiles of ``m`` channels by ``p`` pixels.
+
+    Knobs read by the expression: ``m``, ``p``, ``k`` and ``slice`` (see
+    :class:`~tvmconv.algorithms.cuda.slices.Slices`), ``split``, the parts of the reduction.
+    """
+
+    name = "implicit_gemm"
+    blocks = ("columns", "conv2d", "total", "output")
+
+    def unsuited(self, workload: Conv2dWorkload, machine: CudaMachine) -> str | None:
+        """Depthwise layers have one row of the product."""
+        if workload.is_depthwise:
+            return "a depthwise layer is no matrix product; use the depthwise algorithm"
+        return None
+
+    def compute(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> list[Tensor]:
+        """Blocks ``columns``, ``conv2d``, ``total`` where the reduction is split, ``output``."""
+        from tvmconv.tvm_api import te
+
+        w, slices, split = workload, slices_of(workload, config), config.int("split")
+        packed = self.packed_weight_shape(w, machine, config)
+        given = CudaOperands.of(w, packed)
+        area, channels = w.out_height * w.out_width, w.out_channels // w.groups
+        pixels, tile = w.out_planes * area, config.int("p")
+        padded = -(-pixels // tile) * tile
+        parts = slices.count // split
+
+        def gather(g: Expr, part: Expr, value: Expr, p: Expr) -> Expr:
+            c, row, s, tests = slices.place(part, value)
+            t, r = row // w.kernel_h, row % w.kernel_h
+            q = p % area
+            y = q // w.out_width * w.stride_h + r * w.dilation_h - w.pad_top
+            x = q % w.out_width * w.stride_w + s * w.dilation_w - w.pad_left
+            plane, depth = input_plane(w, p // area, t)
+            if padded > pixels:
+                tests = [*tests, p < pixels]
+            read = given.data[plane, g * slices.channels + c, y, x]
+            if w.has_padding:
+                return inside_image(read, y, x, w, [*tests, *depth])
+            return zero_unless([*tests, *depth], read)
+
+        columns = te.compute((w.groups, slices.count, slices.size, padded), gather, name="columns")
+        part = te.reduce_axis((0, parts), "part")
+        value = te.reduce_axis((0, slices.size), "value")
+
+        def multiply(z: Expr, g: Expr, m: Expr, p: Expr) -> Expr:
+            index = z * parts + part
+            factors = given.weight[g, index, value, m] * columns[g, index, value, p]
+            return te.sum(factors, axis=[part, value])
+
+        sums = self.reduction((split, w.groups, packed[3], padded), multiply)
+        total = self._total(sums, split)
+
+        def finish(n: Expr, g: Expr, m: Expr, q: Expr) -> Expr:
+            place = (n, g * channels + m, q // w.out_width, q % w.out_width)
+            return given.finished(total[g, m, n * area + q], place)
+
+        rows = te.compute((w.out_planes, w.groups, channels, area), finish, name="output")
+        output = te.compute(
+            w.result_shape,
+            lambda n, k, h, x: rows[n, k // channels, k % channels, h * w.out_width + x],
+            name="unflatten",
+        )
+        return given.arguments(output, *([sums] if split > 1 else []))
+
+    def _total(self, sums: Tensor, split: int) -> Tensor:
+        """The sum over the parts of the reduction."""
+        from tvmconv.tvm_api import te
+
+        shape = tuple(sums.shape[1:])
+        if split == 1:
+            return te.compute(shape, lambda g, m, p: sums[0, g, m, p], name="total")
+        z = te.reduce_axis((0, split), "z")
+        return te.compute(shape, lambda g, m, p: te.sum(sums[z, g, m, p], axis=z), name="total")
+
+    def packed_weight_shape(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> tuple[int, ...]:
+        """``(groups, slices, values of a slice, M)``, M the channels of whole tiles."""
+        slices, m = slices_of(workload, config), config.int("m")
+        rows = -(-(workload.out_channels // workload.groups) // m) * m
+        return (workload.groups, slices.count, slices.size, rows)
+
+    def pack_weight(
+        self,
+        weight: FloatArray,
+        workload: Conv2dWorkload,
+        machine: CudaMachine,
+        config: Config,
+    ) -> FloatArray:
+        """Re-order an OIHW weight; zeros behind the channels and behind the values of a run."""
+        w, slices = workload, slices_of(workload, config)
+        packed = np.zeros(self.packed_weight_shape(w, machine, config), weight.dtype)
+        channels = w.out_channels // w.groups
+        for part, value in np.ndindex(slices.count, slices.size):
+            c, row, column, exists = slices.place(part, value)
+            if all(exists):
+                packed[:, part, value, :channels] = weight[:, c, row, column].reshape(w.groups, -1)
+        return packed
+
+    def workspace_bytes(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> int:
+        """The sums of all parts, where there is more than one."""
+        w, split, tile = workload, config.int("split"), config.int("p")
+        if split == 1:
+            return 0
+        rows = self.packed_weight_shape(w, machine, config)[3]
+        pixels = w.out_planes * w.out_height * w.out_width
+        return 4 * split * w.groups * rows * (-(-pixels // tile) * tile)
+
+    def multiplies(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
+        """Those of whole tiles and slices."""
+        groups, count, size, rows = self.packed_weight_shape(workload, machine, config)
+        w, tile = workload, config.int("p")
+        pixels = w.out_planes * w.out_height * w.out_width
+        return groups * count * size * rows * (-(-pixels // tile) * tile)
+
+    def error_estimate(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> float:
+        """Rounding of sums over all taps, as of the processors' direct convolution."""
+        return float(2.0**-24 * (2.0 + 0.35 * workload.taps**0.5))
