@@ -66,18 +66,11 @@ def copy_pipeline(
         schedule.annotate(part, "software_pipeline_order", [0, 3, 1, 4, 2])
 
 
-def add_parts(schedule: Schedule, total: BlockRV, output: BlockRV, area: int) -> None:
+def add_parts(schedule: Schedule, output: BlockRV, area: int) -> None:
     """The second kernel: a thread for each value of the output, or for four neighbours."""
-    *_, column = schedule.get_loops(output)
-    lanes = _VECTOR if area % _VECTOR == 0 else 1
-    outer, inner = schedule.split(column, [None, lanes])
-    *others, _, _ = schedule.get_loops(output)
+    *others, column = schedule.get_loops(output)
+    outer, inner = schedule.split(column, [None, _VECTOR if area % _VECTOR == 0 else 1])
     block, thread = schedule.split(schedule.fuse(*others, outer), [None, _ADDING])
     schedule.bind(block, "blockIdx.x")
     schedule.bind(thread, "threadIdx.x")
-    schedule.compute_at(total, thread, preserve_unit_loops=True)
-    schedule.set_scope(total, 0, "local")
-    init = schedule.decompose_reduction(total, schedule.get_loops(total)[-1])
-    if lanes > 1:
-        schedule.vectorize(inner)
-        schedule.vectorize(schedule.get_loops(init)[-1])
+    schedule.vectorize(inner)

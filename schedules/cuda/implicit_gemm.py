@@ -66,12 +66,11 @@ def apply(
     tile = BlockTile(config.int("m"), config.int("p"))
     area = workload.out_height * workload.out_width
     schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
-    total, output = schedule.get_sblock("total"), schedule.get_sblock("output")
+    output = schedule.get_sblock("output")
     if config.int("split") > 1:
-        add_parts(schedule, total, output, area)
+        add_parts(schedule, output, area)
         stored = schedule.cache_write(schedule.get_sblock("conv2d"), 0, "local")
     else:
-        schedule.compute_inline(total)
         schedule.transform_block_layout(output, lambda n, g, m, q: (g, m, n * area + q))
         stored = output
     block, columns = schedule.get_sblock("conv2d"), schedule.get_sblock("columns")

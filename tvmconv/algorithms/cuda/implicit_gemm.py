@@ -34,7 +34,7 @@ class ImplicitGemm(CudaAlgorithm):
     """
 
     name = "implicit_gemm"
-    blocks = ("columns", "conv2d", "total", "output")
+    blocks = ("columns", "conv2d", "output")
 
     def unsuited(self, workload: Conv2dWorkload, machine: CudaMachine) -> str | None:
         """Depthwise layers have one row of the product."""
@@ -45,7 +45,7 @@ class ImplicitGemm(CudaAlgorithm):
     def compute(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> list[Tensor]:
-        """Blocks ``columns``, ``conv2d``, ``total`` where the reduction is split, ``output``."""
+        """Blocks ``columns``, ``conv2d`` and ``output``, which adds the parts up."""
         from tvmconv.tvm_api import te
 
         w, slices, split = workload, slices_of(workload, config), config.int("split")
@@ -80,11 +80,13 @@ class ImplicitGemm(CudaAlgorithm):
             return te.sum(factors, axis=[part, value])
 
         sums = self.reduction((split, w.groups, packed[3], padded), multiply)
-        total = self._total(sums, split)
 
         def finish(n: Expr, g: Expr, m: Expr, q: Expr) -> Expr:
             place = (n, g * channels + m, q // w.out_width, q % w.out_width)
-            return given.finished(total[g, m, n * area + q], place)
+            total = sums[0, g, m, n * area + q]
+            for z in range(1, split):
+                total = total + sums[z, g, m, n * area + q]
+            return given.finished(total, place)
 
         rows = te.compute((w.out_planes, w.groups, channels, area), finish, name="output")
         output = te.compute(
@@ -92,17 +94,7 @@ class ImplicitGemm(CudaAlgorithm):
             lambda n, k, h, x: rows[n, k // channels, k % channels, h * w.out_width + x],
             name="unflatten",
         )
-        return given.arguments(output, *([sums] if split > 1 else []))
-
-    def _total(self, sums: Tensor, split: int) -> Tensor:
-        """The sum over the parts of the reduction."""
-        from tvmconv.tvm_api import te
-
-        shape = tuple(sums.shape[1:])
-        if split == 1:
-            return te.compute(shape, lambda g, m, p: sums[0, g, m, p], name="total")
-        z = te.reduce_axis((0, split), "z")
-        return te.compute(shape, lambda g, m, p: te.sum(sums[z, g, m, p], axis=z), name="total")
+        return given.arguments(output)
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
