@@ -48,12 +48,17 @@ def schedule_function(func: PrimFunc, machine: Device) -> PrimFunc:
 
 
 def schedule_module(mod: IRModule, machine: Device) -> IRModule:
-    """Schedule every unscheduled ``PrimFunc`` of a module; others are left as they are."""
+    """Schedule every unscheduled ``PrimFunc`` of a module; others are left as they are.
+
+    Where the list of rules has a function ``finished``, it has the last word on each.
+    """
     from tvmconv.tvm_api import ir, tirx
 
+    finished = getattr(schedules_of(machine, "rules"), "finished", None)
     functions = {}
     for var, func in mod.functions_items():
         if isinstance(func, tirx.PrimFunc):
             func = schedule_function(func, machine)
+            func = finished(func) if finished else func
         functions[var] = func
     return ir.IRModule(functions, attrs=mod.attrs)

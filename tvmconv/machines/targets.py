@@ -11,7 +11,6 @@ from tvmconv.core.arguments import MOST_THREADS, whole
 from tvmconv.core.errors import TargetError
 from tvmconv.machines import arm, cuda
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.machines.device import Device
 from tvmconv.machines.gate import lacks
 from tvmconv.machines.host import host_cores, native_machine
 from tvmconv.machines.presets import MACHINES, similar
@@ -26,7 +25,9 @@ PRESETS = ("native", *MACHINES)
 GPUS = tuple(cuda.MACHINES)
 
 
-def resolve_device(target: TargetLike = "native", threads: int | None = None) -> Device:
+def resolve_device(
+    target: TargetLike = "native", threads: int | None = None
+) -> Machine | CudaMachine:
     """The record of a target, be it a processor or a GPU.
 
     Parameters

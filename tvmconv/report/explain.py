@@ -107,7 +107,7 @@ def explain_report(
         "convolutions": len(decisions),
         "predicted_convolution_seconds": clock.seconds(sum(d.chosen.cycles for d in decisions)),
         "predicted_at": str(clock),
-        "rates": model.machine.rates.origin,
+        "rates": model.machine.rates_origin,
         "peak_workspace_bytes": max((d.chosen.workspace_bytes for d in decisions), default=0),
         "packed_weight_bytes": sum(d.chosen.packed_weight_bytes for d in decisions),
         "largest_error_estimate": max((d.chosen.error for d in decisions), default=0.0),

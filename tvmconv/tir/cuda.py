@@ -28,6 +28,8 @@ _PREAMBLE = """#include <cstdint>
 #define uint unsigned int
 #define uchar unsigned char
 #define ushort unsigned short
+#define CUDART_INF_F __int_as_float(0x7f800000)
+#define CUDART_NAN_F __int_as_float(0x7fffffff)
 """
 
 
