@@ -29,9 +29,11 @@ def copy_pipeline(
     part: LoopRV,
     value: LoopRV,
     *,
+    lanes: int,
     pipeline: str,
 ) -> None:
-    """Bring a slice to shared memory and its values to registers; ``pipeline`` is the knob.
+    """Bring a slice to shared memory and its values to registers; ``pipeline`` is the knob,
+    ``lanes`` the pixels of one load.
 
     Loops of copies stay serial: the pass that sends them through registers takes no others.
     """
@@ -40,12 +42,12 @@ def copy_pipeline(
     for read in (schedule.cache_read(sums, 0, "local"), schedule.cache_read(sums, 1, "local")):
         schedule.compute_at(read, value, preserve_unit_loops=True)
         schedule.vectorize(schedule.get_loops(read)[-1])
-    for copy, lanes in ((weights, _VECTOR), (columns, 1)):
+    for copy, width in ((weights, _VECTOR), (columns, lanes)):
         schedule.compute_at(copy, part, preserve_unit_loops=True)
         both = schedule.fuse(*schedule.get_loops(copy)[-2:])
-        turn, thread, vector = schedule.split(both, [None, tile.threads, lanes])
+        turn, thread, vector = schedule.split(both, [None, tile.threads, width])
         schedule.bind(thread, "threadIdx.x")
-        if lanes > 1:
+        if width > 1:
             schedule.vectorize(vector)
         if pipeline == "none":
             schedule.unroll(turn)

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from tvmconv.algorithms.cuda.implicit_gemm import slices_of
+from tvmconv.algorithms.cuda.implicit_gemm import VECTOR, reads_vectors, slices_of
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
@@ -63,6 +63,8 @@ def apply(
     schedule: Schedule, workload: Conv2dWorkload, machine: CudaMachine, config: Config
 ) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.cuda.implicit_gemm.ImplicitGemm`."""
+    from tvmconv.tvm_api.tirx import IndexMap
+
     tile = BlockTile(config.int("m"), config.int("p"))
     area = workload.out_height * workload.out_width
     schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
@@ -71,7 +73,8 @@ def apply(
         add_parts(schedule, output, area)
         stored = schedule.cache_write(schedule.get_sblock("conv2d"), 0, "local")
     else:
-        schedule.transform_block_layout(output, lambda n, g, m, q: (g, m, n * area + q))
+        pixels = IndexMap.from_func(lambda n, g, m, q: (g, m, n * area + q), index_dtype="int32")
+        schedule.transform_block_layout(output, pixels)
         stored = output
     block, columns = schedule.get_sblock("conv2d"), schedule.get_sblock("columns")
     slices = slices_of(workload, config)
@@ -84,7 +87,9 @@ def apply(
     schedule.bind(vp, "vthread.x")
     thread = schedule.fuse(wm, wp, lm, lp)
     schedule.bind(thread, "threadIdx.x")
-    store_tile(schedule, block, stored, thread, vector=config.int("split") > 1 or area % 4 == 0)
+    store_tile(
+        schedule, block, stored, thread, vector=config.int("split") > 1 or area % VECTOR == 0
+    )
     copy_pipeline(
         schedule,
         block,
@@ -92,6 +97,7 @@ def apply(
         tile,
         part,
         value,
+        lanes=VECTOR if reads_vectors(workload) else 1,
         pipeline=str(config["pipeline"]) if slices.count > config.int("split") else "none",
     )
 

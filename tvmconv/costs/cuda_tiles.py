@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from tvmconv.algorithms.cuda.implicit_gemm import ImplicitGemm, slices_of
+from tvmconv.algorithms.cuda.implicit_gemm import VECTOR, ImplicitGemm, reads_vectors, slices_of
 from tvmconv.algorithms.cuda.slices import CHANNELS, KINDS, Slices
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
@@ -115,6 +115,8 @@ def loop_instructions(workload: Conv2dWorkload, config: Config) -> tuple[float, 
     # the place of a value is a constant where a thread keeps to its column of pixels
     if slices.kind != CHANNELS and tile.threads != tile.p:
         each += _DIVIDED
+    if reads_vectors(workload):
+        gathered, each = -(-gathered // VECTOR), _COPY_VECTOR
     vectors = -(-slices.size * tile.m // (4 * tile.threads))
     return products, products + reads + gathered * each + vectors * _COPY_VECTOR + _LOOP
 

@@ -9,6 +9,8 @@ for all multiprocessors.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
@@ -19,6 +21,16 @@ from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tvm_api.types import Expr, Tensor
+
+# pixels that are read as one vector where a layer allows it
+VECTOR = 4
+
+
+def reads_vectors(workload: Conv2dWorkload) -> bool:
+    """Whether neighbouring pixels of the output are neighbours in the input, by whole vectors."""
+    w = workload
+    whole = w.kernel_h == w.kernel_w == w.stride_h == w.stride_w == 1 and not w.has_padding
+    return whole and not w.is_volume and w.in_height * w.in_width % VECTOR == 0
 
 
 def slices_of(workload: Conv2dWorkload, config: Config) -> Slices:
@@ -57,18 +69,20 @@ class ImplicitGemm(CudaAlgorithm):
         parts = slices.count // split
 
         def gather(g: Expr, part: Expr, value: Expr, p: Expr) -> Expr:
-            c, row, s, tests = slices.place(part, value)
-            t, r = row // w.kernel_h, row % w.kernel_h
+            c, row, s = slices.place(part, value)
+            r = row % w.kernel_h
             q = p % area
             y = q // w.out_width * w.stride_h + r * w.dilation_h - w.pad_top
             x = q % w.out_width * w.stride_w + s * w.dilation_w - w.pad_left
-            plane, depth = input_plane(w, p // area, t)
+            plane, tests = input_plane(w, p // area, row // w.kernel_h)
+            if slices.is_ragged:
+                tests = [*tests, part % slices.run_slices * slices.size + value < slices.run_values]
             if padded > pixels:
-                tests = [*tests, p < pixels]
+                # of whole vectors, where there are such
+                size = VECTOR if area % VECTOR == 0 else 1
+                tests = [*tests, p // size < pixels // size]
             read = given.data[plane, g * slices.channels + c, y, x]
-            if w.has_padding:
-                return inside_image(read, y, x, w, [*tests, *depth])
-            return zero_unless([*tests, *depth], read)
+            return inside_image(read, y, x, w, tests) if w.has_padding else zero_unless(tests, read)
 
         columns = te.compute((w.groups, slices.count, slices.size, padded), gather, name="columns")
         part = te.reduce_axis((0, parts), "part")
@@ -116,9 +130,10 @@ class ImplicitGemm(CudaAlgorithm):
         packed = np.zeros(self.packed_weight_shape(w, machine, config), weight.dtype)
         channels = w.out_channels // w.groups
         for part, value in np.ndindex(slices.count, slices.size):
-            c, row, column, exists = slices.place(part, value)
-            if all(exists):
-                packed[:, part, value, :channels] = weight[:, c, row, column].reshape(w.groups, -1)
+            if part % slices.run_slices * slices.size + value < slices.run_values:
+                c, row, column = cast("tuple[int, int, int]", slices.place(part, value))
+                taken = weight[:, c, row, column].reshape(w.groups, -1)
+                packed[:, part, value, :channels] = taken
         return packed
 
     def workspace_bytes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.tvm_api.types import Expr, Index
+from tvmconv.tvm_api.types import Index
 
 # what a slice holds; see Slices
 CHANNELS, ROW, WINDOW = "channels", "row", "window"
@@ -62,17 +62,20 @@ class Slices:
         """Slices of the whole reduction."""
         return self.runs * self.run_slices
 
-    def place(self, part: Index, value: Index) -> tuple[Expr, Expr, Expr, list[Expr]]:
-        """Channel, row and column of the window of a slice's value, and tests that it exists.
+    @property
+    def is_ragged(self) -> bool:
+        """Whether the last slice of a run has zeros behind its values."""
+        return self.run_values % self.size > 0
+
+    def place(self, part: Index, value: Index) -> tuple[Index, Index, Index]:
+        """Channel, row and column of the window of a slice's value.
 
         Rows are those of all planes of a volume's window, as packed weights number them.
         """
-        w = self.workload
-        each = w.kernel_d * w.kernel_h
-        run, k = part // self.run_slices, part % self.run_slices * self.size + value
-        exists = [k < self.run_values] if self.run_values % self.size else []
+        w, k = self.workload, part % self.run_slices * self.size + value
+        rows, run = w.kernel_d * w.kernel_h, part // self.run_slices
         if self.kind == CHANNELS:
-            return k, run // w.kernel_w, run % w.kernel_w, exists
+            return k, run // w.kernel_w, run % w.kernel_w
         if self.kind == ROW:
-            return k // w.kernel_w, run, k % w.kernel_w, exists
-        return k // (each * w.kernel_w), k // w.kernel_w % each, k % w.kernel_w, exists
+            return k // w.kernel_w, run, k % w.kernel_w
+        return k // (rows * w.kernel_w), k // w.kernel_w % rows, k % w.kernel_w
