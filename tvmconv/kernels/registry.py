@@ -48,6 +48,7 @@ OF_KIND: dict[str, Mapping[str, str]] = {
     "cpu": ALGORITHMS,
     "cuda": {
         "direct": "tvmconv.algorithms.cuda.direct:Direct",
+        "implicit_gemm": "tvmconv.algorithms.cuda.implicit_gemm:ImplicitGemm",
     },
 }
 
