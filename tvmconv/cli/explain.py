@@ -83,7 +83,7 @@ def command(
     )
     if estimate and model.suffix != ".so":
         threads = estimating.one_thread(threads)
-    opened = open_model(model, target, threads, shape, choices)
+    opened = open_model(model, target, threads, shape, choices, here=measure)
     arguments: dict[str, Any] = _times(opened) if measure else {}
     if measure_error:
         from tvmconv.bench.measured_error import measure_errors

@@ -305,7 +305,7 @@ static int32_t check_pointers(tvmconv_state *state, const char *kind, const void
 static int32_t report_failure(tvmconv_state *state, int32_t failed, int32_t status) {
     const tvmconv_description *model = &tvmconv_this_description;
     const char *fault = device_fault(status);
-    if (failed < 0) {
+    if (fault && failed < 0) { /* before the first layer or behind the last */
         snprintf(state->message, sizeof state->message, "the run failed: %s", fault);
         return TVMCONV_FAILED;
     }
