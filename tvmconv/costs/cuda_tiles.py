@@ -36,7 +36,7 @@ _ENDS = 1.5
 _FILLED, _ENOUGH_WARPS = 0.95, 8
 # registers of a thread: those to which launch bounds hold blocks of 256, 128 and 64 threads; of 4x8
 # sums it needs fewer
-_REGISTERS, _REGISTERS_SMALL = {256: 128, 128: 168, 64: 144}, 112
+_REGISTERS, _REGISTERS_SMALL = {256: 128, 128: 168, 64: 168}, 112
 _COPIED_ONCE_LOST = 0.8
 
 

@@ -27,7 +27,7 @@ _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")
 # blocks that a multiprocessor holds with 65536 registers, by their threads. Of tiles of a product
 # blocks of 256 threads do with 128 registers, smaller ones gather more values for each thread and
 # would spill some; what else has blocks of these sizes needs far fewer
-_RESIDENT = {256: 2, 128: 3, 64: 7}
+_RESIDENT = {256: 2, 128: 3, 64: 6}
 _THREADS = 512
 # grids end there along y and z
 _MOST_YZ = 65535
