@@ -71,17 +71,24 @@ def run_kernel(kernel: Kernel, source: Source | None = None) -> tuple[np.ndarray
     return run_source(source or source_of(kernel), given, len(given) - 1), expected
 
 
+def default_kernel(
+    problem: str | Conv2dWorkload, algorithm: str, machine: CudaMachine, **knobs: object
+) -> Kernel:
+    """The analytic default with some knobs replaced."""
+    workload = Conv2dWorkload.parse(problem) if isinstance(problem, str) else problem
+    config = registry.default_config(algorithm, workload, machine).replace(**knobs)
+    return make_kernel(workload, machine, algorithm, config)
+
+
 def check_kernel(
     problem: str | Conv2dWorkload, algorithm: str, machine: CudaMachine = SM_90, **knobs: object
 ) -> Kernel:
     """Compare with float64: 1e-5 relative to the largest output; knobs replace the default's."""
-    workload = Conv2dWorkload.parse(problem) if isinstance(problem, str) else problem
-    config = registry.default_config(algorithm, workload, machine).replace(**knobs)
-    kernel = make_kernel(workload, machine, algorithm, config)
+    kernel = default_kernel(problem, algorithm, machine, **knobs)
     actual, expected = run_kernel(kernel)
     error = np.abs(actual - expected).max()
     assert error <= 1e-5 * max(np.abs(expected).max(), 1.0), (kernel, error)
     sizes = source_of(kernel).shapes[len(convolution_operands(kernel)[0]) :]
     found = 4 * sum(prod(shape) for shape in sizes)
-    assert found == kernel.expression.workspace_bytes(workload, machine, config)
+    assert found == kernel.expression.workspace_bytes(kernel.workload, machine, kernel.config)
     return kernel

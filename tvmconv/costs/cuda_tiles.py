@@ -34,8 +34,9 @@ _DIVIDED = 6.0
 _ENDS = 1.5
 # share of issue slots that warps fill when there are enough of them, and that many of an SM
 _FILLED, _ENOUGH_WARPS = 0.95, 8
-# registers of a thread: launch bounds hold it to 128, small tiles need fewer
-_REGISTERS, _REGISTERS_SMALL = 128, 80
+# registers of a thread: those to which launch bounds hold blocks of 256, 128 and 64 threads; of 4x8
+# sums it needs fewer
+_REGISTERS, _REGISTERS_SMALL = {256: 128, 128: 168, 64: 168}, 112
 _COPIED_ONCE_LOST = 0.8
 
 
@@ -96,7 +97,7 @@ def shared_bytes(config: Config) -> int:
 def resident_blocks(machine: CudaMachine, config: Config) -> int:
     """Blocks that a multiprocessor holds at a time."""
     tile = BlockTile(config.int("m"), config.int("p"))
-    registers = _REGISTERS if tile.row_pieces > 1 else _REGISTERS_SMALL
+    registers = _REGISTERS[tile.threads] if tile.row_pieces > 1 else _REGISTERS_SMALL
     return min(
         machine.registers // (registers * tile.threads),
         machine.threads // tile.threads,

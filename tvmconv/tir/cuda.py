@@ -24,7 +24,10 @@ _DYNAMIC_SHARED = "tirx.use_dyn_shared_memory"
 _LAUNCH = "tirx.call_ffi_kernel"
 _AXES = ("x", "y", "z")
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")
-# of a multiprocessor's 65536 registers, 128 for each thread: enough for 64 sums and their operands
+# blocks that a multiprocessor holds with 65536 registers, by their threads. Of tiles of a product
+# blocks of 256 threads do with 128 registers, smaller ones gather more values for each thread and
+# would spill some; what else has blocks of these sizes needs far fewer
+_RESIDENT = {256: 2, 128: 3, 64: 6}
 _THREADS = 512
 # grids end there along y and z
 _MOST_YZ = 65535
@@ -145,11 +148,11 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
 def _bounds(match: re.Match[str]) -> str:
     """Launch bounds that also name the blocks that a multiprocessor shall hold.
 
-    So many that 512 threads have 128 registers each: nvcc takes more by itself, and then a block
-    of 256 threads waits at its barriers alone.
+    nvcc takes more registers by itself, and a block of 256 threads then waits at barriers alone.
     """
     threads = int(match[1])
-    return f"__launch_bounds__({threads}, {max(1, _THREADS // threads)})"
+    blocks = _RESIDENT.get(threads, max(1, _THREADS // threads))
+    return f"__launch_bounds__({threads}, {blocks})"
 
 
 def _launches(symbol: str, host: Any, kernels: set[str]) -> tuple[Launch, ...]:
