@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,11 +24,21 @@ from tvmconv.tir.pipeline import compile_function
 # vectors of 512 and of 256 bits with dot products of bytes, and those without
 ICELAKE = resolve_machine("llvm -mcpu=icelake-server", 1)
 ALDERLAKE = resolve_machine("llvm -mcpu=alderlake", 1)
-MACHINES = [V3, V4, ICELAKE, ALDERLAKE]
-each_machine = pytest.mark.parametrize(
-    "machine",
-    [pytest.param(*executed_on(m).values, id=m.mcpu, marks=executed_on(m).marks) for m in MACHINES],
-)
+# these two have both vectors and both ways to multiply; the others pair them otherwise
+DEFAULT = [V3, ICELAKE]
+
+
+def machines_of(default: list[Machine], *others: Machine) -> Any:
+    """Parameters for some machines, and for others in long sweeps."""
+    marked = [(m, ()) for m in default] + [(m, (pytest.mark.slow,)) for m in others]
+    found = [(executed_on(m), marks) for m, marks in marked]
+    return pytest.mark.parametrize(
+        "machine",
+        [pytest.param(p.values[0], id=p.values[0].mcpu, marks=[*p.marks, *m]) for p, m in found],
+    )
+
+
+each_machine = machines_of(DEFAULT, V4, ALDERLAKE)
 SUMS = ":u8s8s32s32"
 LAYERS = [
     f"ic16ih5oc16kh1{SUMS}",
@@ -88,6 +99,16 @@ def computed(kernel: Kernel, operands: IntegerOperands) -> np.ndarray:
 @each_machine
 @pytest.mark.parametrize("text", LAYERS)
 def test_direct_convolution_is_exact(text: str, machine: Machine):
+    check_direct(text, machine)
+
+
+@machines_of([V4, ALDERLAKE])
+@pytest.mark.parametrize("text", LAYERS[1:12:4])
+def test_other_vectors_are_exact(text: str, machine: Machine):
+    check_direct(text, machine)
+
+
+def check_direct(text: str, machine: Machine) -> None:
     actual, expected = outputs(make_kernel(Conv2dWorkload.parse(text), machine, "direct"))
     assert actual.dtype == expected.dtype
     if expected.dtype == np.float32:
