@@ -1,7 +1,8 @@
-"""Copies of 8-bit data as 16-bit integers."""
+"""Copies of 8-bit data: as 16-bit integers, or with their padding."""
 
 from __future__ import annotations
 
+from tvmconv.algorithms.row_words import ROWS, piece_of_row
 from tvmconv.algorithms.words import WIDEN
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.tir.annotations import mark_cases, mark_parallel
@@ -32,3 +33,15 @@ def schedule_widening(schedule: Schedule, workload: Conv2dWorkload) -> None:
     schedule.vectorize(c)
     mark_parallel(schedule, n, block, y)
     mark_cases(schedule, y, x)
+
+
+def schedule_rows(schedule: Schedule, workload: Conv2dWorkload) -> None:
+    """Schedule the block of :func:`tvmconv.algorithms.row_words.padded_rows`.
+
+    Pieces of rows are vectors; those that are padding alone are code of their own.
+    """
+    n, c, y, x = schedule.get_loops(schedule.get_sblock(ROWS))
+    outer, piece = schedule.split(x, [None, piece_of_row(workload)])
+    schedule.vectorize(piece)
+    mark_parallel(schedule, n, c, y)
+    mark_cases(schedule, y, outer)

@@ -41,10 +41,10 @@ needs_emulator = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g
 class Built:
     """A network built for a GPU, saved, with the driver that emulates its kernels."""
 
-    def __init__(self, folder: Path, model) -> None:
+    def __init__(self, folder: Path, model, **options) -> None:
         folder.mkdir()
         self.onnx = model
-        self.model = tvmconv.build(model, TARGET)
+        self.model = tvmconv.build(model, TARGET, **options)
         self.path = self.model.save(folder / "net.so")
         sources = self.model._library.objects.gpu.sources
         self.environment = {**os.environ, **write_driver(sources, folder / "driver")}
@@ -75,7 +75,11 @@ class Built:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory) -> Built:
-    return Built(tmp_path_factory.mktemp("cuda") / "small", small_network(2))
+    def tiled(layer, workload, candidates):
+        return next((c for c in candidates if c.algorithm == "implicit_gemm"), None)
+
+    folder = tmp_path_factory.mktemp("cuda") / "small"
+    return Built(folder, small_network(2), overrides=tiled)
 
 
 @needs_nvcc
@@ -204,6 +208,11 @@ class TestSmall:
             assert row["spill_bytes"] == 0
         for name in ("machine", "calls", "decisions", "memory"):
             assert getattr(model.manifest, name) == getattr(small.model.manifest, name)
+
+    def test_convolutions_are_tiled_but_those_of_single_channels(self, small):
+        chosen = {d.layer: d.chosen.algorithm for d in small.model.decisions}
+        assert chosen.pop("depthwise") != "implicit_gemm"
+        assert set(chosen.values()) == {"implicit_gemm"}
 
     def test_no_operator_runs_on_one_thread(self, small):
         for call in small.model.calls:

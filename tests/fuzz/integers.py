@@ -34,7 +34,7 @@ from tvmconv.machines.gate import lacks
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.tir.pipeline import compile_function
 
-SETS = 20
+SETS = 40
 # a reference in numpy takes milliseconds
 _MULTIPLY_ADDS = 500_000
 # vectors of 256 and 512 bits, each without and with dot products of bytes

@@ -16,6 +16,7 @@ from tests.frontend.quantised_models import quantised_network, single_node
 from tests.graph.network import AVX512, convs, epilogues, other_ops, prepared
 from tests.graph.passed import pipeline, run
 from tests.graph.quantised_net import QuantisedNet, small_input, unoptimised
+from tvmconv.core.datatypes import FLOAT32
 from tvmconv.frontend import read_model, to_relax
 from tvmconv.machines.targets import resolve_machine
 
@@ -287,6 +288,25 @@ def test_a_rounding_beyond_32_bits_follows_the_kernel():
     (expected,) = unoptimised(model, feeds)
     np.testing.assert_array_equal(actual, expected)
     assert len(np.unique(expected)) > 1
+
+
+@pytest.mark.parametrize(
+    ("data", "weight", "reason"),
+    [
+        (np.uint16, np.int8, "data is uint16"),
+        (np.int16, np.int16, "data is int16"),
+        (np.uint8, np.int16, "weight is int16"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*16 bits")
+def test_layers_of_16_bits_say_that_they_are_float32(data: Any, weight: Any, reason: str):
+    net = QuantisedNet(1, 20, 5, 5, seed=1, dtype=data)
+    y = net.layer("Conv", net.rounded("x"), 24, 20, 3, 3, dtype=weight)
+    model = net.model(net.rounded(net.op("Relu", y)))
+    model.opset_import[0].version, model.ir_version = 21, 10
+    (decision,) = tvmconv.build(model, threads=1).decisions
+    assert decision.workload.types == FLOAT32
+    assert f"in float32 although quantised: its {reason}" in decision.reason
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])

@@ -11,6 +11,8 @@ import tvm
 from tests.kernels import REGISTER, V3, V4, default_config, executed_on, integer_arguments
 from tests.layout import unblock
 from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.dot import dot_of_bytes
@@ -50,6 +52,15 @@ BYTES = [
     "mb2ic3ih9oc20kh3ph1sh2:u8s8s32u8:zpdata+bias",
     "ic20ih12oc16kh5ph2dh1:u8s8s32u8:zpdata+bias",
     "ic32ih8oc32kh1:u8s8s32u8+bias+quantise+add",
+]
+FIRST = [
+    "ic3ih32oc40kh7sh2ph3:nchw:u8s8s32u8:zpdata+bias",
+    "ic3ih35oc24kh11sh4ph2:nchw:u8s8s32u8+bias",
+    "ic1ih28oc20kh5ph2:nchw:u8s8s32u8:zpdata+bias",
+    "mb2ic3ih9iw14oc24kh2kw5sh1sw3pt1pl0pb0pr4:nchw:u8s8s32u8:zpdata+bias",
+    "ic5ih12oc33kh3sh2ph2dh1dw0:nchw:u8s16s32u8:zpdata+bias",
+    "ic3id4ih9oc20kd3kh3pd1ph1:nchw:u8s8s32u8:zpdata+bias",
+    f"ic2ih9oc16kh1:nchw{SUMS}",
 ]
 DEPTHWISE = [
     "g20ic20ih9oc20kh3ph1:u8s8s32u8+bias",
@@ -112,6 +123,39 @@ def test_taps_wholly_in_the_padding_prefetch_nothing(machine: Machine):
     config = default_config("direct", workload, machine, oc=3, oh=1, ow=2, fetch_input=1)
     actual, expected = outputs(make_kernel(workload, machine, "direct", config))
     np.testing.assert_array_equal(actual, expected)
+
+
+@each_machine
+@pytest.mark.parametrize("text", FIRST)
+def test_first_layers_are_exact(text: str, machine: Machine):
+    kernel = make_kernel(Conv2dWorkload.parse(text), machine, "direct_first")
+    actual, expected = outputs(kernel)
+    np.testing.assert_array_equal(actual, expected)
+    assert len(np.unique(expected)) > 50
+
+
+@each_machine
+def test_tiles_of_first_layers(machine: Machine):
+    """Remainders of every loop, by tiles of several rows and by bands for threads."""
+    workload = Conv2dWorkload.parse("ic3ih23oc72kh3sh2ph1:nchw:u8s8s32u8:zpdata+bias+quantise+add")
+    for oc, tile_h, tile_w, bands in ((1, 2, 3, 1), (2, 1, 5, 2), (3, 2, 1, 3)):
+        config = Config.of(oc=oc, tile_h=tile_h, tile_w=tile_w, bands=bands)
+        kernel = make_kernel(workload, machine.with_cores(bands), "direct_first", config)
+        actual, expected = outputs(kernel)
+        assert np.abs(actual.astype(int) - expected).max() <= 1
+        assert (actual != expected).mean() < 2e-3
+
+
+def test_words_of_first_layers_hold_taps_of_a_row():
+    workload = Conv2dWorkload.parse("ic3ih32oc40kh7sh2ph3:nchw:u8s8s32u8:zpdata+bias")
+    kernel = make_kernel(workload, ICELAKE, "direct_first")
+    weight = np.random.default_rng(0).integers(-128, 128, (40, 3, 7, 7)).astype(np.int8)
+    packed = kernel.pack_weight(weight)
+    assert packed.shape[1:4] == (2, 7, 3)
+    np.testing.assert_array_equal(packed[0, 1, 5, 2, 0, 3], [*weight[3, 2, 5, 4:], 0])
+    dilated = Conv2dWorkload.parse("ic3ih32oc40kh3dh1:nchw:u8s8s32u8+bias")
+    with pytest.raises(ConfigError, match="taps of its rows lie apart"):
+        make_kernel(dilated, ICELAKE, "direct_first")
 
 
 @each_machine

@@ -150,6 +150,10 @@ class Factors:
         *outer, step = place
         return self._read(tensor, (*outer, step * self._dot.width))
 
+    def word(self, tensor: Tensor, place: tuple[Index, ...]) -> Expr:
+        """The word of integers that begins at a place."""
+        return self._read(tensor, place)
+
     def weight(self, *place: Index) -> Expr:
         """The packed weight at a place less the axis of a word."""
         weight = self.given.weight

@@ -12,12 +12,12 @@ from functools import cached_property
 from math import ceil, prod
 
 from tvmconv.algorithms.direct import flattened, input_span
-from tvmconv.algorithms.words import dot_of, word_size
+from tvmconv.algorithms.words import channels_read, dot_of, word_size
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.microkernel import Microkernel
-from tvmconv.machines.dot import DotProduct
+from tvmconv.costs.microkernel import ROUNDING, Microkernel
+from tvmconv.machines.dot import DotProduct, steps_a_cycle
 from tvmconv.machines.record import Machine
 
 # taps of a row beyond which LLVM keeps the loop over them
@@ -55,11 +55,11 @@ class TileModel:
     def steps(self) -> int:
         """Reduction steps of one tile: input channels, or words of them, times taps."""
         w, machine = self.workload, self.machine
-        channels = input_span(w, machine) * machine.channel_block
         if w.types.is_integer:
-            size = word_size(w, machine)
-            return -(-min(channels, -(-w.in_channels // size) * size) // size) * self.taps
-        return min(channels, w.in_channels) * self.taps
+            # of each block all words are read, of the last one, too
+            words = channels_read(w, machine) // word_size(w, machine)
+            return input_span(w, machine) * words * self.taps
+        return min(input_span(w, machine) * machine.channel_block, w.in_channels) * self.taps
 
     @cached_property
     def taps(self) -> int:
@@ -99,15 +99,6 @@ class TileModel:
         w = self.workload
         return dot_of(w, self.machine) if w.types.is_integer else None
 
-    def _instructions(self, oc: int) -> float:
-        """Multiply-adds of float32 that one of vectors takes as long as."""
-        dot = self._dot
-        if dot is None:
-            return 1
-        every = dot.steps + dot.spread / oc
-        multiplies = (dot.steps - dot.additions) * dot.slowdown(self.machine)
-        return max(multiplies, every / (1 + self.machine.code.other_units))
-
     def _columns(self, ow: int) -> set[int]:
         """Columns that a row of a tile reads in the taps that the compiler writes out, too."""
         w = self.shape
@@ -139,8 +130,12 @@ class TileModel:
 
     def tile_cycles(self, oc: int, pixels: int) -> float:
         """Cycles of one register tile over the whole reduction."""
-        kernel = Microkernel(self.machine, pixels, oc, self._instructions(oc))
-        return kernel.cycles(self.steps)
+        w, machine, rate, rounded = self.workload, self.machine, 0.0, 0.0
+        if self._dot is not None:
+            rate = steps_a_cycle(self._dot, machine, oc)
+        if w.types.is_requantised:
+            rounded = pixels * oc * ROUNDING / machine.rates.multiply_adds
+        return Microkernel(machine, pixels, oc, rate).cycles(self.steps) + rounded
 
     def runs(self, oc: int, oh: int, ow: int) -> int:
         """Rows of pixels of one channel block that all tiles read."""

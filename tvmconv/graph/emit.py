@@ -43,18 +43,12 @@ def emit_graph(
     return [emitter.as_plain(value) for value in graph.outputs]
 
 
-# by operator, and whether the layout between layers is the plain one
-_LAYERS = {
-    (CONV, False): emit_conv,
-    (CONV, True): emit_plain_conv,
-    (DENSE, False): emit_dense,
-    (DENSE, True): emit_plain_dense,
-}
-
-
 def _emit(emitter: Emitter, node: Node) -> None:
-    if node.op in (CONV, DENSE):
-        _LAYERS[node.op, emitter.lanes == 1](emitter, node)
+    plain = emitter.lanes == 1
+    if node.op == CONV:
+        emit_plain_conv(emitter, node) if plain else emit_conv(emitter, node)
+    elif node.op == DENSE:
+        emit_plain_dense(emitter, node) if plain else emit_dense(emitter, node)
     elif node in emitter.plan.blocked:
         emit_blocked(emitter, node)
     else:

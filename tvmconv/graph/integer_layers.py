@@ -20,7 +20,7 @@ from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.ir import Array, Graph, Node, Value, constant, per_channel
-from tvmconv.graph.linear import Known, Linear, known_integers, linear_of
+from tvmconv.graph.linear import EIGHT_BITS, Known, Linear, known_integers, linear_of
 from tvmconv.graph.match import (
     CONV,
     IN_FLOAT,
@@ -87,10 +87,13 @@ def _layer(node: Node, machine: Machine) -> _Layer | str | None:
     if known is None:
         return None
     linear = linear_of(dequantised, "dequantize")
-    if dequantised is None or linear is None:
-        return "its data is not of 8-bit integers with one constant scale"
-    if known.data.dtype.name not in ("int8", "uint8"):
-        return f"its weight is {known.data.dtype.name}"
+    if dequantised is None or dequantised.op != "dequantize":
+        return "its data are not quantised"
+    for name, dtype in (("data", dequantised.args[0].dtype), ("weight", known.data.dtype.name)):
+        if dtype not in EIGHT_BITS:
+            return f"its {name} is {dtype}, kernels multiply 8 bits"
+    if linear is None:
+        return "its data has no constant scale, or more than one"
     layouts = tuple(node.attrs[name] for name in ("data_layout", "kernel_layout"))
     if layouts != ("NCHW", "OIHW") or len(node.output.shape or ()) != 4:
         return "no kernel has its layout or rank"

@@ -49,6 +49,8 @@ OF_KIND: dict[str, Mapping[str, str]] = {
     "cpu": ALGORITHMS,
     "cuda": {
         "direct": "tvmconv.algorithms.cuda.direct:Direct",
+        "implicit_gemm": "tvmconv.algorithms.cuda.implicit_gemm:ImplicitGemm",
+        "depthwise": "tvmconv.algorithms.cuda.depthwise:Depthwise",
     },
 }
 

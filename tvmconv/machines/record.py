@@ -59,6 +59,9 @@ class Rates:
         Bytes read from memory.
     origin
         ``shipped`` with the package, or ``measured`` and when.
+    words
+        Steps of a reduction of integers, for a vector of sums each: the instructions of
+        :mod:`~tvmconv.machines.dot`. 0 where only ``multiply_adds`` is known.
     """
 
     multiply_adds: float
@@ -68,6 +71,7 @@ class Rates:
     l3: float
     memory: float
     origin: str = SHIPPED
+    words: float = 0.0
 
     @property
     def behind_l2(self) -> float:

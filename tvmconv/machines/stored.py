@@ -61,8 +61,8 @@ def read_rates(data: Mapping[str, Any]) -> Rates:
             good = isinstance(value, str)
         else:
             good = type(value) in (int, float) and isfinite(value) and 0 <= value <= _MOST_A_CYCLE
-            # a core may lack an L3, and nothing else
-            good = good and (value > 0 or field.name == "l3")
+            # a core may lack an L3; what integers take may be unknown
+            good = good and (value > 0 or field.name in ("l3", "words"))
         if not good:
             raise ValueError(f"{field.name}={value!r} is no rate")
     return rates

@@ -7,6 +7,7 @@ tvmconv generates makes them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -15,12 +16,20 @@ from typing import Any
 from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.tir.barriers import Barriers
+from tvmconv.tir.cuda_extrema import DEFINITIONS, CudaExtrema
 from tvmconv.tir.workspace_parameters import with_workspace
 
 # of a launch's parameters: bytes of shared memory whose size the kernel does not know
 _DYNAMIC_SHARED = "tirx.use_dyn_shared_memory"
 _LAUNCH = "tirx.call_ffi_kernel"
 _AXES = ("x", "y", "z")
+_BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")
+# blocks that a multiprocessor holds with 65536 registers, by their threads. Of tiles of a product
+# blocks of 256 threads do with 128 registers, smaller ones gather more values for each thread and
+# would spill some; what else has blocks of these sizes needs far fewer
+_RESIDENT = {256: 2, 128: 3, 64: 6}
+_THREADS = 512
 # grids end there along y and z
 _MOST_YZ = 65535
 # what TVM's printed kernels use; its own preamble takes nvcc a second
@@ -82,12 +91,15 @@ def passes() -> list[Any]:
         tir.StmtSimplify(),
         tir.RemoveNoOp(),
         low.RewriteUnsafeSelect(),
-        tir.CommonSubexprElim(),
         tir.VerifyMemory(),
         low.ThreadSync("shared"),
         low.ThreadSync("shared.dyn"),
+        Barriers(),
+        # behind the barriers, whose places are told from whole indices
+        tir.CommonSubexprElim(),
         low.ThreadSync("warp"),
         low.LowerThreadAllreduce(),
+        CudaExtrema(),
         low.MergeSharedMemoryAllocations(),
         tir.SplitHostDevice(),
     ]
@@ -131,7 +143,18 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     device = finalize_device_passes()(ir.IRModule(kernels))
     build = tvm.get_global_func("target.build.cuda")
     text = str(build(device, target).inspect_source("cuda")) if kernels else ""
-    return CudaCode(_PREAMBLE + text[max(0, text.find('extern "C"')) :], launches)
+    kernels_text = _BOUNDS.sub(_bounds, text[max(0, text.find('extern "C"')) :])
+    return CudaCode(_PREAMBLE + DEFINITIONS + kernels_text, launches)
+
+
+def _bounds(match: re.Match[str]) -> str:
+    """Launch bounds that also name the blocks that a multiprocessor shall hold.
+
+    nvcc takes more registers by itself, and a block of 256 threads then waits at barriers alone.
+    """
+    threads = int(match[1])
+    blocks = _RESIDENT.get(threads, max(1, _THREADS // threads))
+    return f"__launch_bounds__({threads}, {blocks})"
 
 
 def _launches(symbol: str, host: Any, kernels: set[str]) -> tuple[Launch, ...]:

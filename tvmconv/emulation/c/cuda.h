@@ -30,18 +30,26 @@
 using std::max;
 using std::min;
 typedef unsigned int uint;
+typedef unsigned short ushort;
 typedef unsigned char uchar;
 
-struct alignas(8) float2 { float x, y; };
-struct alignas(16) float4 { float x, y, z, w; };
-struct alignas(8) int2 { int x, y; };
-struct alignas(16) int4 { int x, y, z, w; };
-static inline float2 make_float2(float x, float y) { return {x, y}; }
-static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-static inline int2 make_int2(int x, int y) { return {x, y}; }
-static inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
+#define EMULATION_VECTORS(name, type)                                              \
+  struct alignas(2 * sizeof(type)) name##2 { type x, y; };                         \
+  struct alignas(4 * sizeof(type)) name##4 { type x, y, z, w; };                   \
+  static inline name##2 make_##name##2(type x, type y) { return {x, y}; }          \
+  static inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
+EMULATION_VECTORS(float, float)
+EMULATION_VECTORS(int, int)
+EMULATION_VECTORS(uint, uint)
+EMULATION_VECTORS(short, short)
+EMULATION_VECTORS(ushort, ushort)
+EMULATION_VECTORS(char, signed char)
+EMULATION_VECTORS(uchar, uchar)
 static inline float __int_as_float(int bits) { float v; memcpy(&v, &bits, 4); return v; }
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+// of tvmconv/tir/cuda_extrema.py
+static inline float tvmconv_maximum(float a, float b) { return a > b || a != a ? a : b; }
+static inline float tvmconv_minimum(float a, float b) { return a < b || a != a ? a : b; }
 
 namespace emulation {
 
