@@ -7,7 +7,7 @@ from functools import cached_property
 
 from tvmconv.algorithms.direct_bytes import regular_steps
 from tvmconv.core.config import Config
-from tvmconv.costs.microkernel import Microkernel
+from tvmconv.costs.microkernel import ROUNDING, Microkernel
 from tvmconv.costs.register_tile import TileModel
 
 # a block of weights, a product, and the factor that adds products of 16 bits
@@ -46,8 +46,11 @@ class ByteTileModel(TileModel):
 
         Differences find other units: 228 of 228 Gop/s on Zen 4.
         """
+        rate = self.machine.rates.multiply_adds
         around = Microkernel(self.machine, pixels, 1).cycles(0)
-        step = max(_MULTIPLICATIONS * pixels / self.machine.rates.multiply_adds, 1.0)
+        if self.workload.types.is_requantised:
+            around += pixels * ROUNDING / rate
+        step = max(_MULTIPLICATIONS * pixels / rate, 1.0)
         return self.steps * (step + _STEP_CYCLES) + around
 
     def registers(self, oc: int, oh: int, ow: int) -> int:
