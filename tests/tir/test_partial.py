@@ -9,6 +9,7 @@ from tvm import ir
 from tvm.script import tirx as T
 
 from tests.tir.rewrites import check, check_same
+from tvmconv.bench.integers import exact_output, random_integers
 from tvmconv.bench.kernel_run import KernelRun, random_operands
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
@@ -114,6 +115,17 @@ def test_what_is_left_computes_the_same_values(algorithm, knobs, stage):
     np.testing.assert_array_equal(run.output()[0, 0, 0, 0], inputs["data"][0, 0, 0, 0])
     calls["product"]()
     np.testing.assert_array_equal(run.output(), expected)
+
+
+def test_stages_of_integers_end_in_their_output_too():
+    """What is kept of a stage has 16 or 32 bits, the output 8."""
+    workload = Conv2dWorkload.parse("ic16ih8oc16kh3ph1:u8s8s32u8:zpdata+bias")
+    kernel = make_kernel(workload, resolve_machine("native", 1), "winograd")
+    operands = random_integers(workload)
+    run = KernelRun(kernel, {"data": operands.data}, operands.constants, 1)
+    for call in run.stages().values():
+        call()
+    np.testing.assert_array_equal(run.output(), exact_output(workload, operands))
 
 
 def test_facts_of_a_kernel():

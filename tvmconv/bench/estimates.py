@@ -117,7 +117,7 @@ def _layers(
     workloads = [layer.workload for layer in plan.layers]
     variants = parse_variants(plan.algorithms, workloads, machine) if workloads else ()
     for layer in plan.layers:
-        kernels, refused = _kernels(layer, variants, machine, plan.log)
+        kernels, refused = layer_kernels(layer, variants, machine, plan.log)
         distinct = list(dict.fromkeys(kernel for _, kernel in kernels))
         estimate = estimate_kernels(distinct)
         costs = dict(zip(distinct, (found.cost for found in estimate.layers), strict=True))
@@ -135,7 +135,7 @@ def _layers(
         tell(f"{layer.name}: least {cycles:,.0f} cycles estimated, {best.algorithm}")
 
 
-def _kernels(
+def layer_kernels(
     layer: Layer, variants: tuple[Variant, ...], machine: Machine, log: str | None
 ) -> tuple[list[tuple[str, Kernel]], list[tuple[str, str]]]:
     """What a build takes, and every variant; and those that cannot compute the layer."""

@@ -114,6 +114,14 @@ def command(
             help="Measure our own candidates instead, and show where the cost model errs.",
         ),
     ] = False,
+    cache_misses: Annotated[
+        bool,
+        typer.Option(
+            "--cache-misses",
+            help="Simulate our kernels' cache misses by valgrind instead; needs a target without "
+            "AVX-512.",
+        ),
+    ] = False,
     list_names: Annotated[bool, typer.Option("--list", help="List suites and peers.")] = False,
     as_json: options.Json = False,
     save: options.Save = None,
@@ -132,6 +140,7 @@ def command(
       tvmconv bench --show a.json --show b.json --csv both.csv
       tvmconv bench --suite resnet18 --check-model --rounds 3 --seconds 0.05
       tvmconv bench --suite resnet50 --target neoverse-n1 --estimate --peers none
+      tvmconv bench --suite quantised_winograd --target x86-64-v3 --cache-misses --peers none
       tvmconv bench --list
     """
     from tvmconv.bench import plan as benches
@@ -183,6 +192,11 @@ def command(
             relax_pass=relax_pass,
         )
 
+        if cache_misses:
+            from tvmconv.bench.cache_misses import cache_misses as simulate
+
+            emit(simulate(plan, tell), as_json, save)
+            return
         if estimate:
             from tvmconv.bench.estimates import estimate_plan
             from tvmconv.estimation.tools import check_tools

@@ -15,6 +15,8 @@ from tvmconv.machines.record import Machine
 # Cycles that loop control adds to a step, a tile's beginning and end, and the zero and the store of
 # one accumulator. Fitted to direct convolution.
 _STEP_CYCLES, _TILE_CYCLES, _STORE_CYCLES = 0.25, 40.0, 2.0
+# instructions that make 8 bits of a vector of sums
+ROUNDING = 8
 # share of the way of weights from L2 that multiply-adds do not hide
 _L2_SHOWN = 0.25
 
@@ -32,14 +34,14 @@ class Microkernel:
     vectors
         Vectors that are loaded in a step: blocks of output channels, or columns of the second
         matrix.
-    instructions
-        Instructions of a multiply-add: of integers the addition may be one of its own.
+    rate
+        Multiply-adds in a cycle: of integers, those of their words. 0 for those of float32.
     """
 
     machine: Machine
     rows: int
     vectors: int
-    instructions: int = 1
+    rate: float = 0.0
 
     @property
     def registers(self) -> int:
@@ -71,8 +73,7 @@ class Microkernel:
             loads = machine.load_cycles(self.vectors + self.rows / machine.lanes, 0)
         elif self.vectors == 1:
             loads *= folded * machine.code.folded_broadcast
-        instructions = self.rows * self.vectors * self.instructions
-        multiply_adds = instructions / machine.rates.multiply_adds
+        multiply_adds = self.rows * self.vectors / (self.rate or machine.rates.multiply_adds)
         return max(multiply_adds, machine.fma_latency, loads)
 
     def cycles(self, steps: int) -> float:

@@ -28,9 +28,9 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import divisors
-from tvmconv.costs.microkernel import Microkernel
+from tvmconv.costs.microkernel import ROUNDING, Microkernel
 from tvmconv.costs.tile_knobs import flag
-from tvmconv.machines.dot import DotProduct, dot_of_shorts
+from tvmconv.machines.dot import DotProduct, dot_of_shorts, steps_a_cycle
 from tvmconv.machines.record import Machine
 
 # Fits to measured calls, docs/winograd.md. Shares of the machine's rates that the traffic of the
@@ -49,9 +49,6 @@ _PRODUCT_COST, _STORE_CYCLES, _L2_SHOWN = 1.05208, 12.5, 48.0
 # and fall with the units, 0.8 to 1.1 times this cost over the multiply-adds of a cycle
 _TRANSFORM_COST, _LONG_TRANSFORM_COST, _LONG = 1.40625, 0.9375, 7
 _CALL_CYCLES = 4167
-# integers: products and their sums by two instructions over products alone, which share units
-# (201 and 163 Gop/s on Zen 3); and instructions of a transform's size that round a pixel
-_ADDED_COST, _ROUNDING = 1.25, 8
 # share of what a folded broadcast costs elsewhere: transformed values are read in order
 _FOLDED_SHARE = 0.97391
 # columns that are transformed together: a part of L1, and of what may lie on the stack
@@ -94,10 +91,8 @@ class WinogradModel:
         if words is None:
             return machine.channel_block, Microkernel(machine, rt, kr).step_cycles(_FOLDED_SHARE)
         # of products that are added apart, only the addition waits for the one before
-        latency, cost = (machine.fma_latency, 1.0) if words.steps == 1 else (1, _ADDED_COST)
-        step = max(
-            rt * kr * cost / machine.rates.multiply_adds, latency, machine.load_cycles(kr, rt)
-        )
+        latency = machine.fma_latency if words.steps == 1 else 1
+        step = max(rt * kr / steps_a_cycle(words, machine), latency, machine.load_cycles(kr, rt))
         return machine.channel_block // words.width, step
 
     @cached_property
@@ -171,7 +166,7 @@ class WinogradModel:
             work_in += tall * (tiles.mw - wide) * tall * 0.4 + 2 * tall * tiles.mw
         work_out = wide * tall * tiles.mh * 0.4 + tiles.mh * wide * tiles.mw * 0.4 + tiles.products
         if w.types.is_requantised:
-            work_out += _ROUNDING * tiles.mh * tiles.mw
+            work_out += ROUNDING * tiles.mh * tiles.mw
         long = (tall >= _LONG) + (wide >= _LONG)
         transforms = tiles.count * (in_blocks * work_in + out_blocks * work_out)
         if by_strips(w, machine):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,10 @@ from tvmconv.estimation.tools import layers_program
 from tvmconv.kernels.gemm import GemmKernel
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.features import required_features
-from tvmconv.machines.record import Machine
+from tvmconv.machines.record import Machine, processor
 from tvmconv.program.program import ALIGNMENT, Call, Constant, Operand, Place, Program
+from tvmconv.tir.partial import LeaveOutBlocks
+from tvmconv.tir.rewrite import transformed
 from tvmconv.tvm_api.types import PrimFunc
 
 Array = npt.NDArray[Any]
@@ -58,13 +60,13 @@ def estimate_kernels(
     ArtifactError
         If tools are missing; names them with their Debian packages.
     """
-    own, layout = kernels[0].machine, _Layout()
+    own, layout = processor(kernels[0].machine), Layers()
     for kernel in kernels:
         layout.add(kernel)
     code = layout.compiled(own)
     key = digest(*(part for item in code.objects.code.items() for part in item))
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-        path = _written(code, Path(folder))
+        path = written(code, Path(folder))
         sections = layer_sections(path, own, len(kernels), key)
     records = [call.record for call in layout.calls]
     return estimate_sections(sections, records, core_of(machine or own, model), own.triple)
@@ -100,12 +102,12 @@ def run_kernels(
     ArtifactError
         As :func:`estimate_kernels`, and if the code crashes or takes longer.
     """
-    own, layout = kernels[0].machine, _Layout()
+    own, layout = processor(kernels[0].machine), Layers()
     for kernel, arrays in zip(kernels, operands, strict=True):
         layout.add(kernel, arrays)
     code = layout.compiled(own)
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-        path, output = _written(code, Path(folder)), Path(folder) / "outputs"
+        path, output = written(code, Path(folder)), Path(folder) / "outputs"
         command = [layers_program(own.triple), path, output]
         found = count(command, own.triple, options=qemu_options(own), seconds=seconds)
         results = []
@@ -120,8 +122,8 @@ def run_kernels(
 
 
 @dataclass
-class _Layout:
-    """A program as it grows; without operands, all lie in the arena.
+class Layers:
+    """A program of kernels as it grows; without operands, all lie in the arena.
 
     With operands, what kernels read are constants, as the weights of networks are, and each result
     is copied from the arena to an output: kernels treat a caller's memory otherwise.
@@ -134,9 +136,17 @@ class _Layout:
     constant_bytes: int = 0
     arena_bytes: int = 0
 
-    def add(self, kernel: Kernel | GemmKernel, arrays: Sequence[Array] = ()) -> None:
+    def add(
+        self,
+        kernel: Kernel | GemmKernel,
+        arrays: Sequence[Array] = (),
+        omit: Collection[str] = (),
+    ) -> None:
+        """One more kernel, ``kernelN``; without the blocks that ``omit`` names."""
         symbol = f"kernel{len(self.functions)}"
         func = kernel.prim_func().with_attr("global_symbol", symbol)
+        if omit:
+            func = transformed(func, LeaveOutBlocks(omit))
         self.functions[symbol] = func
         name, flops = str(kernel.workload), kernel.workload.flops
         if isinstance(kernel, Kernel):
@@ -174,6 +184,7 @@ class _Layout:
         return Operand(Place.CONSTANT, constant.offset, array.nbytes)
 
     def compiled(self, machine: Machine) -> CompiledProgram:
+        """Machine code of all of them."""
         from tvmconv.tvm_api.ir import IRModule
 
         program = Program(
@@ -197,7 +208,8 @@ def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _written(code: CompiledProgram, folder: Path) -> Path:
+def written(code: CompiledProgram, folder: Path) -> Path:
+    """A program as a shared object in a folder."""
     path = folder / "kernels.so"
     with path.open("wb") as file:
         code.file().write_to(file.fileno(), b"")

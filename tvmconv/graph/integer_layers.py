@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmconv.algorithms.words import has_colliding_weights
 from tvmconv.core.datatypes import DataTypes, Quantisation
 from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
 from tvmconv.core.workload import Conv2dWorkload
@@ -31,6 +32,7 @@ from tvmconv.graph.match import (
 )
 from tvmconv.graph.quantised import limits_of
 from tvmconv.kernels import registry
+from tvmconv.kernels.arguments import exceeds_rounding
 from tvmconv.machines.record import Machine
 
 _PRODUCTS = ("nn.conv2d", "matmul")
@@ -134,7 +136,9 @@ class _Layer:
         scale = np.broadcast_to(
             np.float64(self.linear.scale) * self.known.scale.astype(np.float64), len(weight)
         )
-        chain = _Reader(self.node, scale, self.linear.dtype, readers).chain()
+        chain, floating = _Reader(self.node, scale, self.linear.dtype, readers).chains()
+        if exceeds_rounding(weight, chain.bias, scale / chain.divisor):
+            chain = floating
         bias = np.zeros(len(weight)) if chain.bias is None else chain.bias
         if _overflows(weight, bias):
             self.node.attrs[IN_FLOAT] = "32 bits do not hold its sums"
@@ -159,11 +163,16 @@ class _Layer:
         return fused, chain.nodes
 
     def _weight(self) -> Array:
-        """Less its zero point: int8 where that is 0, of unsigned integers 128, else int16."""
+        """Less its zero point: int8 where that is 0, of unsigned integers 128, else int16.
+
+        Also where the machine's products of bytes are not exact.
+        """
         unsigned = self.known.data.dtype == np.uint8
         shift = 128 if unsigned else 0
         if np.all(self.known.zero_point == shift):
-            return (self.known.data.astype(np.int16) - shift).astype(np.int8)
+            weight: Array = (self.known.data.astype(np.int16) - shift).astype(np.int8)
+            collides = has_colliding_weights(weight, self.node.attrs["groups"], self.machine)
+            return weight.astype(np.int16) if collides else weight
         return self.known.centred().astype(np.int16)
 
     def _workload(self, chain: _Chain, weight: Array) -> Conv2dWorkload:
@@ -207,8 +216,8 @@ class _Reader:
     def __init__(self, node: Node, scale: Array, dtype: str, readers: Readers) -> None:
         self.node, self.scale, self.dtype, self.readers = node, scale, dtype, readers
 
-    def chain(self) -> _Chain:
-        """Up to the last rounding that the kernel may do, or float32 steps where there is none."""
+    def chains(self) -> tuple[_Chain, _Chain]:
+        """Up to the last rounding that the kernel may do, if there is one, and of float32 steps."""
         chain = _Chain()
         value = self._bias(chain)
         floating = self._floating(chain, value)
@@ -237,7 +246,7 @@ class _Reader:
                 break
             else:
                 value = follower.output
-        return best or floating
+        return best or floating, floating
 
     def _bias(self, chain: _Chain) -> Value:
         value = self.node.output

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvmconv.algorithms.words import has_colliding_weights
 from tvmconv.core.datatypes import DataTypes, Quantisation
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.graph.fold import scalar
@@ -122,7 +123,9 @@ def _fused(node: Node, data: _Data, machine: Machine) -> Node | None:
     """The kernel's node; None where no kernel takes it."""
     weight = node.args[1].data
     low, high = int(weight.min()), int(weight.max())
-    narrow = "int8" if low >= -128 and high <= 127 else "int16"
+    fits = low >= -128 and high <= 127
+    collides = fits and has_colliding_weights(weight, node.attrs["groups"], machine)
+    narrow = "int8" if fits and not collides else "int16"
     source = node.args[0] if node.args[0].dtype in EIGHT_BITS else data.value
     pads = reads_padding(node) and data.zero_point != 0
     types = DataTypes(source.dtype, narrow, "int32", "int32", Quantisation(data_zero_point=pads))

@@ -27,11 +27,12 @@ from tvmconv.graph.patterns import fuse_patterns
 from tvmconv.graph.quantised import dequantise_apart, fold_dequantised, move_roundings
 from tvmconv.graph.transposed import lower_transposed
 from tvmconv.graph.volumes import lower_volumes
+from tvmconv.machines.device import Device
 from tvmconv.machines.dot import dot_of_bytes
 from tvmconv.machines.record import Machine
 
 
-def normalise(graph: Graph, machine: Machine) -> None:
+def normalise(graph: Graph, machine: Device) -> None:
     """Rewrite a graph in place.
 
     Parameters
@@ -53,9 +54,13 @@ def normalise(graph: Graph, machine: Machine) -> None:
     raise_signals(graph)
     graph.forward(_cancel_reshape)
     graph.remove_dead()
-    if any(node.op in ("quantize", "dequantize") for node in graph.nodes):
+    # GPUs have no 8-bit kernels so far: they round where the model does, and sum in float32
+    if not isinstance(machine, Machine):
+        fold_dequantised(graph, lambda _value, _users: False)
+    elif any(node.op in ("quantize", "dequantize") for node in graph.nodes):
         _quantised(graph, machine)
-    fuse_integer_sums(graph, machine)
+    if isinstance(machine, Machine):
+        fuse_integer_sums(graph, machine)
     lower_transposed(graph, machine.channel_block)
     merge_padding(graph)
     graph.remove_dead()

@@ -12,6 +12,7 @@ from tvmconv.core.errors import TargetError
 from tvmconv.machines.hwcap import arm_features
 from tvmconv.machines.presets import MACHINES
 from tvmconv.machines.record import Machine
+from tvmconv.machines.x86 import as_processor
 
 HIDE_VARIABLE = "TVMCONV_HIDE_FEATURES"
 
@@ -110,11 +111,10 @@ def native_machine(mcpu: str | None = None) -> Machine:
         )
     record = max(fitting, key=lambda m: (m.vector.bits, m.mcpu == mcpu))
     caches = _host_caches()
-    record = record.with_cores(host_cores())
+    record = as_processor(record.with_cores(host_cores()), mcpu or record.mcpu)
     return replace(
         record,
         name="native",
-        mcpu=mcpu or record.mcpu,
         l1d_bytes=caches.get(1, record.l1d_bytes),
         l2_bytes=caches.get(2, record.l2_bytes),
         l3_bytes=caches.get(3, record.l3_bytes),

@@ -60,4 +60,15 @@ _X86_64_V4 = replace(
         spare_registers=2,
     ),
 )
+# LLVM's name of a processor -> products of words in a cycle, where they are fewer than the record's
+# multiply-adds: vectors of 512 bits go through units of 256
+_WORDS = {"znver4": 1.0}
+
+
+def as_processor(record: Machine, mcpu: str) -> Machine:
+    """The record of an instruction set for one of its processors."""
+    words = _WORDS.get(mcpu, record.rates.words)
+    return replace(record, mcpu=mcpu, rates=replace(record.rates, words=words))
+
+
 MACHINES: dict[str, Machine] = {m.name: m for m in (_X86_64_V3, _X86_64_V4)}

@@ -15,7 +15,7 @@ _UNITS = {
     "channel_block": "float32 values",
     "fma_latency": "cycles",
     "load_ports": "vectors a cycle",
-    "rates.multiply_adds": "vectors a cycle",
+    **dict.fromkeys(("rates.multiply_adds", "rates.words"), "vectors a cycle"),
     "rates.broadcasts": "values a cycle",
     **dict.fromkeys(("rates.l1", "rates.l2", "rates.l3", "rates.memory"), "bytes a cycle"),
     "code.folded_broadcast": "times a shared one",

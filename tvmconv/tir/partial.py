@@ -59,9 +59,11 @@ def _without_blocks(func: Any, names: Collection[str]) -> Any:
         axes = zip(realize.block.iter_vars, realize.iter_values, strict=True)
         values = {axis.var: value for axis, value in axes}
         indices = [substitute(part.min, values) for part in read.region]
-        return tirx.BufferStore(
-            output, tirx.BufferLoad(read.source, indices), [0] * len(output.ty.shape)
-        )
+        element = tirx.BufferLoad(read.source, indices)
+        if read.source.dtype != output.dtype:
+            # of integers: transformed values have 16 bits, sums 32
+            element = tirx.Cast(str(output.dtype), element)
+        return tirx.BufferStore(output, element, [0] * len(output.ty.shape))
 
     def is_touch(stmt: Any) -> bool:
         return isinstance(stmt, tirx.BufferStore) and stmt.buffer.same_as(output)

@@ -1,0 +1,66 @@
+"""Costs of 8-bit layers: rates of products of words, and the choices that follow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.kernels import V3
+from tvmconv.algorithms.winograd_integers import usual_sum
+from tvmconv.bench import suites
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.register_tile import TileModel
+from tvmconv.machines.dot import dot_of_bytes, steps_a_cycle
+from tvmconv.machines.record import Machine
+from tvmconv.machines.stored import read_machine
+from tvmconv.machines.targets import resolve_machine
+from tvmconv.selection.select import select
+
+ICELAKE = resolve_machine("llvm -mcpu=icelake-server", 1)
+ZEN4 = resolve_machine("llvm -mcpu=znver4", 1)
+
+
+@pytest.mark.parametrize(("machine", "rate"), [(V3, 1.6), (ICELAKE, 2.0), (ZEN4, 1.0)])
+def test_products_of_words_in_a_cycle(machine: Machine, rate: float):
+    assert steps_a_cycle(dot_of_bytes(machine), machine) == pytest.approx(rate)
+    assert read_machine(machine.to_json()) == machine
+
+
+def test_a_measured_rate_goes_before_the_share_of_multiply_adds():
+    measured = replace(V3, rates=replace(V3.rates, words=1.5))
+    assert steps_a_cycle(dot_of_bytes(measured), measured) == 1.5
+
+
+@pytest.mark.parametrize(("channels", "words"), [(3, 1), (16, 4), (20, 8), (24, 8)])
+def test_whole_blocks_are_read_but_for_a_single_one(channels: int, words: int):
+    workload = Conv2dWorkload.parse(f"ic{channels}ih8oc16kh3ph1:u8s8s32s32")
+    assert TileModel(workload, ICELAKE).steps == 9 * words
+
+
+def test_rounding_costs_the_same_whatever_the_reduction():
+    def extra(channels: int) -> float:
+        sums, rounded = (
+            TileModel(Conv2dWorkload.parse(f"ic{channels}ih8oc16kh3ph1:u8s8s32{out}"), ICELAKE)
+            for out in ("s32", "u8")
+        )
+        return rounded.tile_cycles(2, 14) - sums.tile_cycles(2, 14)
+
+    assert extra(16) == pytest.approx(extra(256))
+    assert extra(16) > 0
+
+
+@pytest.mark.parametrize("machine", [ZEN4, V3], ids=["vnni", "avx2"])
+def test_choices_are_those_that_were_measured_fastest(machine: Machine):
+    """On Zen 4: large planes by the largest tile, small ones of many weights by less."""
+    tiles = {}
+    for layer in suites.load("quantised_winograd"):
+        w = layer.workload
+        if w.data_layout == "NCHWc":
+            config = select(w, machine, largest_sum=usual_sum(w)).chosen.config
+            tiles[layer.name] = (config.get("mh", 1), config.get("mw", 1))
+    last = tiles.pop("conv4 7x7x512")
+    assert (last == (1, 1)) == (machine is ZEN4)
+    for name, tile in tiles.items():
+        assert tile != (1, 1)
+        assert "14x14" in name or tile == (4, 4), name
