@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 import tvmconv
-from tests.frontend.quantised_models import quantised_network, single_node
+from tests.frontend.quantised_models import quantised_network
 from tests.graph.network import AVX512, convs, epilogues, other_ops, prepared
 from tests.graph.passed import pipeline, run
 from tests.graph.quantised_net import QuantisedNet, small_input, unoptimised
@@ -307,22 +307,6 @@ def test_layers_of_16_bits_say_that_they_are_float32(data: Any, weight: Any, rea
     (decision,) = tvmconv.build(model, threads=1).decisions
     assert decision.workload.types == FLOAT32
     assert f"in float32 although quantised: its {reason}" in decision.reason
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
-def test_sums_are_the_result_of_integer_convolutions(dtype: Any):
-    generator = np.random.default_rng(0)
-    limits = np.iinfo(dtype)
-    data = generator.integers(limits.min, limits.max, (1, 20, 9, 9), dtype, endpoint=True)
-    weight = generator.integers(-128, 127, (24, 20, 3, 3), np.int8, endpoint=True)
-    zero = np.array(limits.max - 100, dtype)
-    model, feeds = single_node(
-        "ConvInteger", (data, weight, zero), "int32", opset=10, pads=[1, 1, 1, 1]
-    )
-    compiled = tvmconv.build(model, threads=1)
-    (decision,) = compiled.decisions
-    assert decision.workload.types.output == "int32"
-    np.testing.assert_array_equal(compiled.run(feeds)["y"], unoptimised(model, feeds)[0])
 
 
 def test_passes_replace_8_bit_convolutions():

@@ -213,11 +213,14 @@ def test_main_loops_multiply_by_words(machine: Machine, instruction: str):
 
 
 @pytest.mark.parametrize("machine", [V3, ICELAKE], ids=lambda machine: machine.mcpu)
-@pytest.mark.parametrize("text", ["ic64ih14oc64kh3ph1", "ic64ih14oc64kh1"])
+@pytest.mark.parametrize(
+    "text", ["ic64ih14oc64kh3ph1", "ic64ih14oc64kh1", "ic3ih224oc64kh7sh2ph3:nchw"]
+)
 def test_sums_stay_in_registers(text: str, machine: Machine):
     """LLVM spills them where it adds products first, or keeps pixels between taps."""
     workload = Conv2dWorkload.parse(f"{text}:u8s8s32u8+bias")
-    assembly = compile_function(make_kernel(workload, machine, "direct").prim_func(), machine)
+    algorithm = "direct_first" if "nchw" in text else "direct"
+    assembly = compile_function(make_kernel(workload, machine, algorithm).prim_func(), machine)
     lines = assembly.inspect_source().splitlines()
     instruction = dot_of_bytes(machine).name
     products = [i for i, line in enumerate(lines) if instruction in line]

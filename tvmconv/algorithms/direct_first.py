@@ -48,6 +48,8 @@ class DirectFirst(Algorithm):
             return "it has no groups"
         if workload.types.is_integer and workload.dilation_w > 1:
             return "the taps of its rows lie apart"
+        if workload.types.is_integer and machine.code.by_lane:
+            return f"{machine.family} multiplies lanes, of which rows of words have none"
         return None
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:

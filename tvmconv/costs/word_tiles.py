@@ -38,7 +38,10 @@ class WordTiles:
 
     def best(self) -> Config:
         """The cheapest tile of one row; among equals the one with more blocks."""
-        w, limit = self.workload, self.machine.vector_registers
+        w = self.workload
+        # LLVM writes out the channels, and where products have a register of their own it takes
+        # one more: full files were spilled (5 % of a 7x7 layer)
+        limit = self.machine.vector_registers - int(dot_of(w, self.machine).steps > 1)
         bands = -(-2 * self.machine.cores // w.out_planes) if self.machine.cores > 1 else 1
         configs = [
             Config.of(oc=oc, tile_h=1, tile_w=columns, bands=min(bands, w.out_height))

@@ -148,6 +148,11 @@ def _pad(node: Node) -> bool:
     return _moves(node) and plain and not any(width[:4])
 
 
+def _permute(node: Node) -> bool:
+    """Axes other than that of the channels."""
+    return _moves(node) and tuple(node.attrs.get("axes") or ())[1:2] == (1,)
+
+
 def _resize(node: Node) -> bool:
     attrs = node.attrs
     simple = attrs["layout"] == "NCHW" and not attrs["cubic_exclude"]
@@ -175,6 +180,7 @@ _RULES: dict[str, Callable[[Node], bool]] = {
     "split": _split,
     "strided_slice": _slice,
     "nn.pad": _pad,
+    "permute_dims": _permute,
     "image.resize2d": _resize,
     "nn.prelu": _prelu,
     "channel_shuffle": _moves,

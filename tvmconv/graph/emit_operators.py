@@ -193,6 +193,20 @@ def _pad(emitter: Emitter, node: Node) -> None:
     _single(emitter, node, lambda x: pad_blocked(x, top, left, bottom, right, value), opaque=False)
 
 
+def _permute(emitter: Emitter, node: Node) -> None:
+    axes = (*node.attrs["axes"], 4)
+
+    def expression(x: Tensor) -> Tensor:
+        shape = [x.shape[axis] for axis in axes]
+
+        def element(*index: Expr) -> Expr:
+            return x[tuple(index[axes.index(axis)] for axis in range(5))]
+
+        return te.compute(shape, element, name="permute_dims")
+
+    _single(emitter, node, expression, opaque=False)
+
+
 def _resize(emitter: Emitter, node: Node) -> None:
     attrs, size = node.attrs, node.output.dims[2:]
 
@@ -288,6 +302,7 @@ _RULES: dict[str, Rule] = {
     "split": _split,
     "strided_slice": _slice,
     "nn.pad": _pad,
+    "permute_dims": _permute,
     "image.resize2d": _resize,
     "nn.prelu": _prelu,
     "channel_shuffle": _shuffle,

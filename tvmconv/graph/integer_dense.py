@@ -9,6 +9,7 @@ convolution's kernel takes it.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -33,26 +34,56 @@ def dense_as_convolution(graph: Graph) -> None:
         made: list[Node] = []
         source = dequantised.args[0]
         image = _image(source)
+        rows = prod(source.dims[:-1])
         if image is None:
-            made.append(make_node("reshape", [source], (*source.dims, 1, 1), dtype=source.dtype))
+            made += rows_as_pixels(source)
             image = made[-1].output
         data = nodes.dequantize(image, linear)
-        weight = _weight(known, image.dims[1:])
-        made += [data, weight, _convolution(node, data.output, weight.output)]
+        inner = image.dims[2:] if image.dims[0] == rows else (1, 1)
+        weight = _weight(known, (image.dims[1], *inner))
+        made += [data, weight, pixelwise(node, data.output, weight.output)]
         last = _follow(node, made, readers, nodes)
-        result = made[-1].output
-        flat = make_node("reshape", [result], node.output.dims, dtype=result.dtype)
-        mapping[last.output] = flat.output
-        return [*made, flat]
+        made += pixels_as_rows(made[-1].output, node.output.dims)
+        mapping[last.output] = made[-1].output
+        return made
 
     graph.forward(visit)
     graph.remove_dead()
 
 
+def rows_as_pixels(matrix: Value) -> list[Node]:
+    """Rows of a matrix, or of a stack of them, as the pixels of one image (1, columns, 1, rows).
+
+    Pixels share the weights of a register tile, which images do not.
+    """
+    rows, columns = prod(matrix.dims[:-1]), matrix.dims[-1]
+    made = [make_node("reshape", [matrix], (rows, columns, 1, 1), dtype=matrix.dtype)]
+    if rows > 1:
+        shape, attrs = (1, columns, 1, rows), {"axes": (2, 1, 3, 0)}
+        made.append(
+            make_node("permute_dims", [made[0].output], shape, dtype=matrix.dtype, attrs=attrs)
+        )
+    return made
+
+
+def pixels_as_rows(image: Value, shape: tuple[int, ...]) -> list[Node]:
+    """The reverse, as a matrix or a stack of this shape; images of one pixel are rows."""
+    made: list[Node] = []
+    _, columns, _, rows = image.dims
+    if rows > 1:
+        attrs = {"axes": (3, 1, 0, 2)}
+        dims = (rows, columns, 1, 1)
+        made.append(make_node("permute_dims", [image], dims, dtype=image.dtype, attrs=attrs))
+        image = made[0].output
+    return [*made, make_node("reshape", [image], shape, dtype=image.dtype)]
+
+
 def _fits(node: Node, known: Known) -> bool:
-    """Whether the product is of two matrices, the constant one with scales of its columns."""
+    """Whether the right matrix is a constant with scales of its columns."""
     shapes = (node.args[0].shape, node.output.shape)
-    if any(shape is None or len(shape) != 2 for shape in shapes) or known.data.ndim != 2:
+    if any(shape is None or len(shape) < 2 for shape in shapes) or known.data.ndim != 2:
+        return False
+    if not all(node.args[0].dims):
         return False
     eight = known.data.dtype.name in ("int8", "uint8")
     return eight and (known.axis == 1 or not (known.scale.ndim or known.zero_point.ndim))
@@ -64,6 +95,8 @@ def _image(vector: Value) -> Value | None:
     if made is None or made.op != "reshape":
         return None
     source: Value = made.args[0]
+    if len(vector.dims) != 2:
+        return None
     return source if source.is_map and source.dims[0] == vector.dims[0] else None
 
 
@@ -73,7 +106,8 @@ def _weight(known: Known, image: tuple[int, ...]) -> Node:
     return replace(known, data=data, axis=0).node()
 
 
-def _convolution(node: Node, data: Value, weight: Value) -> Node:
+def pixelwise(node: Node, data: Value, weight: Value, dtype: str = "float32") -> Node:
+    """The convolution of a layer's images that are as large as its kernel, or of their pixels."""
     attrs = {
         "strides": (1, 1),
         "padding": (0, 0, 0, 0),
@@ -82,8 +116,10 @@ def _convolution(node: Node, data: Value, weight: Value) -> Node:
         "data_layout": "NCHW",
         "kernel_layout": "OIHW",
     }
-    shape = (*node.output.dims, 1, 1)
-    return make_node("nn.conv2d", [data, weight], shape, layer=node.layer, attrs=attrs)
+    columns = data.dims[3] - weight.dims[3] + 1
+    shape = (data.dims[0], weight.dims[0], 1, columns)
+    args = [data, weight]
+    return make_node("nn.conv2d", args, shape, dtype=dtype, layer=node.layer, attrs=attrs)
 
 
 def _follow(node: Node, made: list[Node], readers: Readers, nodes: LinearNodes) -> Node:
@@ -113,7 +149,7 @@ def _bias(node: Node, value: Value) -> Value | None:
         return None
     left, right = node.args
     other: Value = right if left is value else left
-    outputs = value.dims[1]
+    outputs = value.dims[-1]
     known = known_integers(other)
     if known is not None:
         if known.data.shape[-1:] != (outputs,) or known.data.size != outputs:

@@ -100,7 +100,12 @@ def plan_layouts(
 def _follows(node: Node, in_blocks: set[Value]) -> bool:
     """Whether a node other than a convolution computes on blocks."""
     maps = [value for value in node.inputs if not value.is_const]
-    if not can_block(node) or not any(value in in_blocks for value in maps):
+    if not can_block(node):
+        return False
+    if node.op == "permute_dims" and maps and maps[0].dims[2:] == (1, 1):
+        # vectors are blocks as they lie, and transposing them in blocks moves whole ones
+        return True
+    if not any(value in in_blocks for value in maps):
         return False
     # one large plain operand costs more to convert than the small blocked ones save
     blocked = sum(_bytes(value) for value in maps if value in in_blocks)
