@@ -11,7 +11,6 @@ import pytest
 
 from tests.emulation import needs_arm, run_functions
 from tests.layout import unblock
-from tests.schedules.test_integers import blocked
 from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
@@ -68,9 +67,9 @@ def emulated(
     machine, arrays = kernels[0].machine, []
     for kernel, operands in zip(kernels, given, strict=True):
         w, block = kernel.workload, machine.channel_block
-        own = [blocked(operands.data, block, 77)]
+        own = [block(operands.data, block, 77)]
         own += constant_arguments(kernel, operands.constants)
-        own += [blocked(operands.residual, block, 99)] if operands.residual is not None else []
+        own += [block(operands.residual, block, 99)] if operands.residual is not None else []
         planes, channels, height, width = w.result_shape
         shape = (planes, machine.blocks(channels), height, width, block)
         arrays.append([*own, np.zeros(shape, w.types.output)])

@@ -12,7 +12,7 @@ from tvm import te
 from tvm.s_tir import Schedule
 
 from tests.kernels import V3, V4, executed_on
-from tests.schedules.test_integers import blocked
+from tests.layout import block
 from tvmconv.bench.integers import exact_output, random_integers
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
@@ -105,7 +105,7 @@ def test_sums_far_beyond_8_bits_are_clipped(machine: Machine):
         constants = Constants(given.weight, given.bias, given.zero_point, scale, given.numbers)
         expected = exact_output(workload, type(operands)(operands.data, constants, None))
         lanes = machine.channel_block
-        arrays = [blocked(operands.data, lanes, 0), *constant_arguments(kernel, constants)]
+        arrays = [block(operands.data, lanes, 0), *constant_arguments(kernel, constants)]
         y = tvm.runtime.empty((1, 32 // lanes, 6, 6, lanes), "uint8")
         code = compile_function(kernel.prim_func(), machine)
         code["main"](*(tvm.runtime.tensor(array) for array in arrays), y)

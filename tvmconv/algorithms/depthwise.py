@@ -7,13 +7,16 @@ Direct Convolutions", section 4, with the channel reduction removed).
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import input_plane, inside_image
-from tvmconv.algorithms.words import Factors, word_size
+from tvmconv.algorithms.words import Factors, dot_of, is_negated, word_size
 from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
@@ -41,7 +44,8 @@ class Depthwise(Algorithm):
         from tvmconv.tvm_api import te
 
         w = workload
-        given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
+        packed = self.packed_weight_shape(w, machine, config)
+        given = Operands.of(w, machine, packed, _packed_type(w, machine))
         r = te.reduce_axis((0, word_rows(w, machine)), name="r")
         s = te.reduce_axis((0, w.kernel_w), name="s")
         depth = depth_axes(w)
@@ -103,7 +107,15 @@ class Depthwise(Algorithm):
         rows = np.zeros((blocks, w.kernel_d, words * size, columns, lanes), weight.dtype)
         rows[:, :, : w.kernel_h] = split.reshape(blocks, w.kernel_d, w.kernel_h, columns, lanes)
         rows = rows.reshape(blocks, w.kernel_d * words, size, columns, lanes)
-        return np.ascontiguousarray(rows.transpose(0, 1, 3, 4, 2))
+        rows = rows.transpose(0, 1, 3, 4, 2).astype(_packed_type(w, machine))
+        return np.ascontiguousarray(-rows if is_negated(w, machine) else rows)
+
+    def packed_weight_bytes(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> int:
+        """Two bytes each where words are of pairs."""
+        shape = self.packed_weight_shape(workload, machine, config)
+        return prod(shape) * itemsize(_packed_type(workload, machine))
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """None: the accumulators live in registers."""
@@ -139,3 +151,10 @@ def rows_of_word(workload: Conv2dWorkload, machine: Machine) -> int:
 def word_rows(workload: Conv2dWorkload, machine: Machine) -> int:
     """Rows of the packed kernel: of taps, or of words of them."""
     return -(-workload.kernel_h // rows_of_word(workload, machine))
+
+
+def _packed_type(workload: Conv2dWorkload, machine: Machine) -> str:
+    """That of the elements of words that rows are put into, else the weight's."""
+    if rows_of_word(workload, machine) == 1:
+        return workload.types.weight
+    return "int8" if dot_of(workload, machine).width == 4 else "int16"

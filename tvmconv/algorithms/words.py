@@ -175,17 +175,14 @@ class Factors:
         return (negative_dot if negated else dot)(value, weight, self._dot.name)
 
     def packed_product(self, values: Sequence[Expr], *place: Index) -> Expr:
-        """What a step adds whose word is made of unsigned values, the first in the low bits."""
-        from tvmconv.operators.products import dot
-        from tvmconv.tvm_api import tirx
+        """What a step adds whose word is made of unsigned values, the first in the low bits.
+
+        Where products are subtracted (:func:`is_negated`) the weight has the opposite sign.
+        """
+        from tvmconv.operators.products import side_by_side
 
         assert self._dot is not None
-        bits = 32 // self._dot.width
-        word = values[0].astype("int32")
-        for position, value in enumerate(values[1:], 1):
-            shifted = tirx.shift_left(value.astype("int32"), bits * position)
-            word = tirx.bitwise_or(word, shifted)
-        return dot(word, self.weight(*place), self._dot.name)
+        return self.product(side_by_side(values, self._dot.width), self.weight(*place))
 
     def _read(self, tensor: Tensor, place: tuple[Index, ...]) -> Expr:
         from tvmconv.operators.products import pair, word

@@ -9,6 +9,7 @@ float32 ones. :mod:`tvmconv.tir.dot_products` turns the operators into instructi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from tvmconv.tvm_api import tirx
@@ -16,6 +17,8 @@ from tvmconv.tvm_api.ir import register_operator
 from tvmconv.tvm_api.types import Expr
 
 WORD, PAIR = "tvmconv.word", "tvmconv.pair"
+# followed by the number of elements in a word
+SIDE_BY_SIDE = "tvmconv.side_by_side_"
 _DOT = "tvmconv.dot_"
 # end of the name of a dot product that is subtracted
 NEGATIVE = "_negative"
@@ -32,6 +35,20 @@ def word(element: Expr, *others: Expr) -> Expr:
 def pair(element: Expr) -> Expr:
     """The word of two 16-bit integers made of the 8-bit ones from a loaded element on."""
     return _call(PAIR, element)
+
+
+def side_by_side(values: Sequence[Expr], width: int) -> Expr:
+    """The word of unsigned 8-bit values, the first in its low bits.
+
+    Parameters
+    ----------
+    values
+        As many as a word has elements, or fewer: those left out may be anything, and are to be
+        multiplied by zero.
+    width
+        Elements of a word: 4 of 8 bits, or 2 that are widened to 16.
+    """
+    return _call(f"{SIDE_BY_SIDE}{width}", *values)
 
 
 def dot(data: Expr, weight: Expr, instruction: str) -> Expr:

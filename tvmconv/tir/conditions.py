@@ -73,17 +73,19 @@ def select_zero(stmt: Any) -> bool:
     import tvm_ffi
     from tvm import ir
 
+    from tvmconv.operators.products import SIDE_BY_SIDE
+
     others: list[Any] = []
     shares_word = False
 
     def look(node: Any) -> None:
         nonlocal shares_word
-        if not isinstance(node, ir.Call):
-            shares_word = True
-        elif is_select(node):
+        if is_select(node):
             others.append(node.args[2])
+        elif getattr(node.op, "name", "").startswith(SIDE_BY_SIDE):
+            shares_word = shares_word or len(node.args) > 1
 
-    tvm_ffi.structural_walk(stmt, ((ir.Call, ir.prim.expr.BitwiseOr), look))
+    tvm_ffi.structural_walk(stmt, (ir.Call, look))
     return not shares_word and all(map(is_zero, others))
 
 

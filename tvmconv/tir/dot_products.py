@@ -44,7 +44,7 @@ def _dot_products(func: Any) -> Any:
     import tvm_ffi
     from tvm import ir, tirx
 
-    from tvmconv.operators.products import NEGATIVE, PAIR, WORD, instruction_of
+    from tvmconv.operators.products import NEGATIVE, PAIR, SIDE_BY_SIDE, WORD, instruction_of
 
     found = False
 
@@ -52,6 +52,8 @@ def _dot_products(func: Any) -> Any:
         nonlocal found
         name = getattr(call.op, "name", "")
         found = found or bool(instruction_of(name))
+        if name.startswith(SIDE_BY_SIDE):
+            return _side_by_side(call, int(name.removeprefix(SIDE_BY_SIDE)))
         if name not in (WORD, PAIR):
             return call
         return _word(call.args[0], widened=name == PAIR)
@@ -93,6 +95,26 @@ def _word(load: Any, widened: bool) -> Any:
     if widened:
         values = tirx.Cast(f"int16x{size * lanes}", values)
     return tirx.reinterpret("int32" if lanes == 1 else f"int32x{lanes}", values)
+
+
+def _side_by_side(call: Any, width: int) -> Any:
+    """Words whose elements come from as many vectors: bytes are moved, where there are vectors."""
+    from tvm import tirx
+
+    values, lanes, kind = list(call.args), int(call.ty.dtype.lanes), str(call.ty.dtype)
+    if len(values) == 1:
+        return tirx.Cast(kind, values[0])
+    if lanes == 1:
+        bits = 32 // width
+        parts = [tirx.Cast(kind, value) << bits * i for i, value in enumerate(values)]
+        return sum(parts[1:], parts[0])
+    # what is left out is whatever spares an instruction
+    values += values[: width - len(values)]
+    order = [i + lanes * row for i in range(lanes) for row in range(width)]
+    mixed = tirx.Shuffle(values, [tirx.IntImm("int32", place) for place in order])
+    if width == 2:
+        mixed = tirx.Cast(f"uint16x{lanes * width}", mixed)
+    return tirx.reinterpret(kind, mixed)
 
 
 def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:

@@ -50,7 +50,7 @@ def _narrowing(func: Any) -> Any:
     def look(call: Any) -> Any:
         nonlocal found
         name = str(getattr(call.op, "name", ""))
-        found = found or name.startswith(NARROWED)
+        found = found or name.startswith(NARROWED) or name == NEAREST
         return _nearest(call.args[0]) if name == NEAREST else call
 
     body = tvm_ffi.structural_map(func.body, (ir.Call, look))
