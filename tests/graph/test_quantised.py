@@ -101,6 +101,13 @@ def shared() -> onnx.ModelProto:
     return net.model(net.rounded(net.op("Mul", c, d)), c)
 
 
+def steep() -> onnx.ModelProto:
+    """A rounding whose scale is so small that sums times theirs leave 32 bits."""
+    net = QuantisedNet(1, 16, 8, 8, seed=13)
+    y = net.layer("Conv", net.rounded("x"), 16, 16, 3, 3)
+    return net.model(net.rounded(y, scale=1e-8, zero=100))
+
+
 def signal() -> onnx.ModelProto:
     net = QuantisedNet(1, 16, 30, seed=12)
     y = net.rounded(net.op("Relu", net.layer("Conv", net.rounded("x"), 24, 16, 3)))
@@ -212,6 +219,17 @@ def test_a_sum_that_32_bits_do_not_hold_stays_in_float32():
     (node,) = convs(prepared(model))
     assert not node.attrs["workload"].types.is_integer
     assert "32 bits" in node.attrs["in_float"]
+
+
+def test_a_rounding_beyond_32_bits_follows_the_kernel():
+    model = steep()
+    feeds = small_input(model)
+    (node,) = convs(prepared(model))
+    assert str(node.attrs["workload"].types).startswith("u8s8s32f32")
+    (actual,) = tvmconv.build(model, threads=1).run(feeds).values()
+    (expected,) = unoptimised(model, feeds)
+    np.testing.assert_array_equal(actual, expected)
+    assert len(np.unique(expected)) > 1
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])

@@ -32,6 +32,7 @@ from tvmconv.graph.match import (
 )
 from tvmconv.graph.quantised import limits_of
 from tvmconv.kernels import registry
+from tvmconv.kernels.arguments import exceeds_rounding
 from tvmconv.machines.record import Machine
 
 _PRODUCTS = ("nn.conv2d", "matmul")
@@ -130,7 +131,9 @@ class _Layer:
         scale = np.broadcast_to(
             np.float64(self.linear.scale) * self.known.scale.astype(np.float64), len(weight)
         )
-        chain = _Reader(self.node, scale, self.linear.dtype, readers).chain()
+        chain, floating = _Reader(self.node, scale, self.linear.dtype, readers).chains()
+        if exceeds_rounding(weight, chain.bias, scale / chain.divisor):
+            chain = floating
         bias = np.zeros(len(weight)) if chain.bias is None else chain.bias
         if _overflows(weight, bias):
             self.node.attrs[IN_FLOAT] = "32 bits do not hold its sums"
@@ -209,8 +212,8 @@ class _Reader:
     def __init__(self, node: Node, scale: Array, dtype: str, readers: Readers) -> None:
         self.node, self.scale, self.dtype, self.readers = node, scale, dtype, readers
 
-    def chain(self) -> _Chain:
-        """Up to the last rounding that the kernel may do, or float32 steps where there is none."""
+    def chains(self) -> tuple[_Chain, _Chain]:
+        """Up to the last rounding that the kernel may do, if there is one, and of float32 steps."""
         chain = _Chain()
         value = self._bias(chain)
         floating = self._floating(chain, value)
@@ -239,7 +242,7 @@ class _Reader:
                 break
             else:
                 value = follower.output
-        return best or floating
+        return best or floating, floating
 
     def _bias(self, chain: _Chain) -> Value:
         value = self.node.output

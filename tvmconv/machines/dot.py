@@ -80,6 +80,12 @@ def dot_of_shorts(machine: Machine) -> DotProduct:
     return DOT_PRODUCTS[_found(machine)[1]]
 
 
+def packs_with_saturation(machine: Machine) -> bool:
+    """Whether vectors of integers are packed to half their width with saturation, two at once."""
+    features = required_features(machine)
+    return "avx2" in features or "asimd" in features
+
+
 @cache
 def _found(machine: Machine) -> tuple[str, str]:
     features = required_features(machine)

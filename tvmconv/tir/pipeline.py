@@ -20,6 +20,7 @@ from tvmconv.tir.by_lane import LANES, ByLane
 from tvmconv.tir.dot_products import DotProducts
 from tvmconv.tir.extrema import EXTREMA, Extrema
 from tvmconv.tir.lets import SpillLets
+from tvmconv.tir.narrowing import Narrowing
 from tvmconv.tir.neighbours import NeighbouringWords
 from tvmconv.tir.prefetch_results import PrefetchResults
 from tvmconv.tir.prefetch_streams import PrefetchStreams
@@ -120,6 +121,7 @@ def statement_passes() -> list[Any]:
         low.RewriteUnsafeSelect(),
         NeighbouringWords(),  # indices differ in constants only behind the two before
         DotProducts(),
+        Narrowing(),
         ByLane(),  # indices are constants and multiples only behind the two before
         SpillLets(),  # after VectorizeLoop: a buffer holds a whole vector
         KeepOnStack(),  # after StorageRewrite, which makes allocations anew
