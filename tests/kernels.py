@@ -15,10 +15,12 @@ from tvm import ir, tirx
 
 from tests.layout import block, unblock
 from tests.strategies import ConvArrays, conv_arrays
+from tvmconv.bench.integers import IntegerOperands
 from tvmconv.bench.reference import convolution
 from tvmconv.core.epilogue_op import EPILOGUE_KINDS
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.kernels.arguments import constant_arguments
 from tvmconv.kernels.gemm import GemmKernel
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.gate import lacks
@@ -97,6 +99,21 @@ def kernel_operands(kernel: Kernel, arrays: ConvArrays) -> list[np.ndarray]:
         arguments.append(block(arrays.residual, lanes, SURPLUS))
     shape = (planes, blocks, height, width, lanes)
     return [*arguments, np.full(shape, np.nan, np.float32)]
+
+
+def integer_arguments(kernel: Kernel, operands: IntegerOperands) -> list[np.ndarray]:
+    """What the function of an 8-bit layer takes, its output last.
+
+    Surplus lanes hold numbers that nothing may read as data.
+    """
+    w, lanes = kernel.workload, kernel.machine.channel_block
+    data = operands.data if w.data_layout == "NCHW" else block(operands.data, lanes, 77)
+    arrays = [data, *constant_arguments(kernel, operands.constants)]
+    if operands.residual is not None:
+        arrays.append(block(operands.residual, lanes, 99))
+    planes, channels, height, width = w.result_shape
+    shape = (planes, kernel.machine.blocks(channels), height, width, lanes)
+    return [*arrays, np.full(shape, 55, w.types.output)]
 
 
 def run_kernel(kernel: Kernel, arrays: ConvArrays, draft: bool = False) -> np.ndarray:

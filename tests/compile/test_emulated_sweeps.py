@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,11 +20,10 @@ from tests.emulation import (
     run_model,
 )
 from tests.networks.compare import TOLERANCE, onnxruntime_outputs, random_inputs
+from tests.random_layers import random_layers
 from tests.random_network import random_network
-from tests.strategies import CHANNELS
 from tvmconv.bench import suites
 from tvmconv.core.datatypes import FLOAT32
-from tvmconv.core.epilogue_op import parse_step
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
@@ -38,18 +36,6 @@ pytestmark = [pytest.mark.slow, needs_arm, pytest.mark.timeout(7200)]
 _RANDOM_LAYERS = 500
 _AT_A_TIME = 50
 _RANDOM_NETWORKS, _NETWORKS_AT_A_TIME = 60, 10
-_EPILOGUES = (
-    "",
-    "bias",
-    "bias+relu",
-    "bias+add+relu",
-    "relu+add",
-    "bias+clip(-0.5,6)",
-    "bias+sigmoid",
-    "add+hardswish",
-    "leakyrelu(0.25)",
-    "bias+tanh",
-)
 _CONVOLUTION_SUITES = [name for name in suites.names() if name != "sgemm"]
 
 
@@ -95,47 +81,6 @@ def scalable_forms(kernel: Kernel) -> Iterator[Kernel]:
             # more than the register file holds
             continue
         made += 1
-
-
-def random_layers(count: int) -> list[Conv2dWorkload]:
-    """Dense, grouped, depthwise and first layers of any size; the same ones in every run."""
-    generator = random.Random(1)
-    return [_random_layer(generator) for _ in range(count)]
-
-
-def _random_layer(generator: random.Random) -> Conv2dWorkload:
-    pick = generator.choice
-    kind = pick(("3x3", "dense", "dense", "grouped", "depthwise", "first"))
-    groups = {"grouped": pick((2, 3, 4)), "depthwise": pick(CHANNELS)}.get(kind, 1)
-    channels = 1 if kind == "depthwise" else pick((1, 3, 4)) if kind == "first" else pick(CHANNELS)
-    outputs = 1 if kind == "depthwise" else pick(CHANNELS)
-    small = kind == "3x3"
-    kernel = [3 if small else pick((1, 1, 2, 3, 3, 4, 5, 7)) for _ in "hw"]
-    dilation = [1 if small else pick((1, 1, 2)) for _ in "hw"]
-    span = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
-    pads = [generator.randrange(s) for s in (*span, *span)]
-    least = [max(1, s - pads[i] - pads[i + 2]) for i, s in enumerate(span)]
-    size = [generator.randint(low, low + 24) for low in least]
-    return Conv2dWorkload(
-        batch=pick((1, 1, 2)),
-        in_channels=groups * channels,
-        in_height=size[0],
-        in_width=size[1],
-        out_channels=groups * outputs,
-        kernel_h=kernel[0],
-        kernel_w=kernel[1],
-        stride_h=1 if small else pick((1, 1, 2, 3)),
-        stride_w=1 if small else pick((1, 1, 2, 3)),
-        pad_top=pads[0],
-        pad_left=pads[1],
-        pad_bottom=pads[2],
-        pad_right=pads[3],
-        dilation_h=dilation[0],
-        dilation_w=dilation[1],
-        groups=groups,
-        data_layout="NCHW" if kind == "first" else "NCHWc",
-        epilogue=tuple(parse_step(step) for step in pick(_EPILOGUES).split("+") if step),
-    )
 
 
 @each_core

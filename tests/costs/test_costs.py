@@ -87,7 +87,7 @@ def test_every_rate_counts_somewhere(name: str, machine: Machine) -> None:
 
 
 # what operators' schedules and passes ask, not models
-SWITCHES = ("extrema", "keeps_rows")
+SWITCHES = ("extrema",)
 # of integers, where the processor has no dot products
 OF_INTEGERS = ("widening", "other_units")
 

@@ -18,6 +18,7 @@ KINDS = {
     "logs": "Logs",
     "api": "Api",
     "signals": "Signals",
+    "integers": "Integers",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ _ROOT = Path(__file__).parents[2]
         ("logs", 30),
         ("api", 100),
         ("signals", 4),
+        ("integers", 12),
     ],
 )
 def test_nothing_but_results_and_refusals(kind: str, count: int) -> None:
@@ -50,3 +52,21 @@ def test_a_tensor_of_an_unknown_type_mutates_further() -> None:
     for tensor in model.graph.initializer:
         tensor.data_type = 99
     assert len({mutate([model], generator_of(0, index)) for index in range(300)}) > 100
+
+
+def test_one_wrong_integer_of_a_layer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.fuzz import integers
+    from tests.fuzz.runner import Wrong, generator_of
+
+    def exact_but_one(*arguments: Any) -> Any:
+        result = exact_output(*arguments)
+        result.flat[-1] += 1
+        return result
+
+    attempts = integers.Integers()
+    case = attempts.make(generator_of(0, 0))
+    assert attempts.judge(case, lambda stage: None)
+    exact_output = integers.exact_output
+    monkeypatch.setattr(integers, "exact_output", exact_but_one)
+    with pytest.raises(Wrong, match=r"set 0: 1 of .* differ"):
+        attempts.judge(case, lambda stage: None)

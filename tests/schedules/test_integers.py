@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import tvm
 
-from tests.kernels import REGISTER, V3, V4, executed_on
+from tests.kernels import REGISTER, V3, V4, default_config, executed_on, integer_arguments
 from tests.layout import unblock
 from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.kernels.arguments import constant_arguments
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.dot import dot_of_bytes
 from tvmconv.machines.record import Machine
@@ -36,12 +35,21 @@ LAYERS = [
     "mb2ic32ih15oc24kh3sh2ph1:u8s8s32u8:zpdata+bias",
     "ic20ih12oc16kh5ph2dh1:u8s8s32u8:zpdata+bias",
     "ic64ih14oc32kh1sh2:u8s8s32u8+bias",
+    "ic24ih11oc16kh1sh3ph1:u8s8s32u8:zpdata+bias",
+    "ic16ih9iw10oc16kh3kw1sh2sw3ph1pw0:u8s8s32u8:zpdata+bias",
     "g4ic64ih8oc40kh3ph1:u8s8s32u8:zpdata+bias",
     "ic18ih7oc33kh3pt1pl0pb2pr1:u8s16s32u8:zpdata+bias",
     # padding in front of a volume and behind it alone
     "ic16id4ih6oc16kd3kh3pd1:u8s8s32u8:zpdata+bias",
     "ic32ih8oc32kh1:u8s8s32f32+bias+relu",
     "ic20id4ih6oc16kd3kh3pd1ph1:u8s8s32u8:zpdata+bias",
+]
+BYTES = [
+    f"ic12ih13oc8kh1{SUMS}",
+    "ic64ih14oc32kh1sh2:u8s8s32u8+bias",
+    "mb2ic3ih9oc20kh3ph1sh2:u8s8s32u8:zpdata+bias",
+    "ic20ih12oc16kh5ph2dh1:u8s8s32u8:zpdata+bias",
+    "ic32ih8oc32kh1:u8s8s32u8+bias+quantise+add",
 ]
 DEPTHWISE = [
     "g20ic20ih9oc20kh3ph1:u8s8s32u8+bias",
@@ -53,17 +61,6 @@ DEPTHWISE = [
 ]
 
 
-def blocked(array: np.ndarray, lanes: int, fill: int) -> np.ndarray:
-    """NCHW to NCHWc; surplus lanes hold a number that nothing may read as data."""
-    n, channels, height, width = array.shape
-    blocks = -(-channels // lanes)
-    padded = np.full((n, blocks * lanes, height, width), fill, array.dtype)
-    padded[:, :channels] = array
-    return np.ascontiguousarray(
-        padded.reshape(n, blocks, lanes, height, width).transpose(0, 1, 3, 4, 2)
-    )
-
-
 def outputs(kernel: Kernel, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """What a kernel computes of random operands, and the exact output."""
     operands = random_integers(kernel.workload, seed)
@@ -72,16 +69,9 @@ def outputs(kernel: Kernel, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def computed(kernel: Kernel, operands: IntegerOperands) -> np.ndarray:
     """What a kernel computes, in the plain layout."""
-    w, lanes = kernel.workload, kernel.machine.channel_block
-    data = operands.data if w.data_layout == "NCHW" else blocked(operands.data, lanes, 77)
-    arrays = [data, *constant_arguments(kernel, operands.constants)]
-    if operands.residual is not None:
-        arrays.append(blocked(operands.residual, lanes, 99))
-    planes, channels, height, width = w.result_shape
-    shape = (planes, kernel.machine.blocks(channels), height, width, lanes)
-    tensors = [tvm.runtime.tensor(a) for a in (*arrays, np.zeros(shape, w.types.output))]
+    tensors = [tvm.runtime.tensor(a) for a in integer_arguments(kernel, operands)]
     compile_function(kernel.prim_func(), kernel.machine)["main"](*tensors)
-    return unblock(tensors[-1].numpy(), channels)
+    return unblock(tensors[-1].numpy(), kernel.workload.out_channels)
 
 
 @each_machine
@@ -94,6 +84,34 @@ def test_direct_convolution_is_exact(text: str, machine: Machine):
     else:
         np.testing.assert_array_equal(actual, expected)
         assert len(np.unique(expected)) > 50
+
+
+@pytest.mark.parametrize(
+    "machine", [executed_on(V3), executed_on(V4)], ids=lambda machine: machine.mcpu
+)
+@pytest.mark.parametrize("weights", ["any", "extreme"])
+@pytest.mark.parametrize("text", BYTES)
+def test_products_of_bytes_are_exact(text: str, weights: str, machine: Machine):
+    """Of weights that would saturate in 16 bits, too: those of any size, and the largest alone."""
+    workload = Conv2dWorkload.parse(text)
+    operands = random_integers(workload, 0)
+    if weights == "extreme":
+        operands.constants.weight[...] = np.where(operands.constants.weight < 0, -128, 127)
+        operands.data[...] = np.where(operands.data < 32, 0, 255)
+    kernel = make_kernel(workload, machine, "direct_bytes").suited(operands.constants.weight)
+    assert kernel.config["excess"] > 0
+    actual, expected = computed(kernel, operands), exact_output(workload, operands)
+    np.testing.assert_array_equal(actual, expected)
+    assert len(np.unique(expected)) > (30 if weights == "any" else 1)
+
+
+@each_machine
+def test_taps_wholly_in_the_padding_prefetch_nothing(machine: Machine):
+    text = "g3ic21ih13iw6oc72kd2kh5kw1sd2sh3sw3pf2pt3pb1:u8s8s32u8:zpdata+bias"
+    workload = Conv2dWorkload.parse(text)
+    config = default_config("direct", workload, machine, oc=3, oh=1, ow=2, fetch_input=1)
+    actual, expected = outputs(make_kernel(workload, machine, "direct", config))
+    np.testing.assert_array_equal(actual, expected)
 
 
 @each_machine
@@ -125,7 +143,7 @@ def test_main_loops_multiply_by_words(machine: Machine, instruction: str):
     kernel = make_kernel(Conv2dWorkload.parse(LAYERS[3]), machine, "direct")
     assembly = compile_function(kernel.prim_func(), machine).inspect_source()
     register = REGISTER[machine.vector.bits]
-    assert len(re.findall(rf"{instruction}.*{register}\d+\n", assembly)) > 50
+    assert len(re.findall(rf"{instruction}.*{register}\d+\n", assembly)) > 25
     assert not re.search(r"vpmulld|vpmuludq", assembly)
 
 
@@ -142,3 +160,16 @@ def test_sums_stay_in_registers(text: str, machine: Machine):
     stored = [j for j in near if re.search(r"vmov\w+\s+%[yz]mm\d+, .*%rsp", lines[j])]
     # around the loops there are a few
     assert len(stored) <= len(products) // 50
+
+
+def test_products_of_bytes_have_one_loop_without_memory_of_sums():
+    """Of a step: one load of weights, and four instructions a pixel."""
+    workload = Conv2dWorkload.parse("ic64ih14oc64kh1:u8s8s32u8+bias")
+    kernel = make_kernel(workload, V3, "direct_bytes")
+    lines = compile_function(kernel.prim_func(), V3).inspect_source().splitlines()
+    products = [i for i, line in enumerate(lines) if "vpmaddubsw" in line]
+    count = kernel.config["oh"] * kernel.config["ow"]
+    loop = lines[products[0] - 3 : products[count - 1] + 3]
+    assert sum("vpmaddubsw" in line for line in loop) == count
+    assert sum("vpmaddwd" in line for line in loop) == count
+    assert not [line for line in loop if re.search(r"vmov.*%rsp|vpmovsx", line)]

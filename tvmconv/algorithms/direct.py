@@ -21,6 +21,7 @@ from tvmconv.algorithms.words import (
     Factors,
     arranged,
     channels_read,
+    copied_steps,
     widened,
     widened_bytes,
     word_size,
@@ -120,7 +121,9 @@ class Direct(Algorithm):
                 read = factors.value(given.data, (plane, block, *pixel, c))
                 value = inside_image(read, y, column, w, tests, factors.zero)
             else:
-                place = (y + w.pad_top, column + w.pad_left) if not flat else pixel
+                down, right = copied_steps(w)
+                place = (y + w.pad_top) // down, (column + w.pad_left) // right
+                place = pixel if flat else place
                 planes = int(wide.shape[0]) // w.batch
                 if w.is_volume:
                     first = n // w.out_depth * planes

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmconv.algorithms.winograd_integers import USUAL_SIGMA
 from tvmconv.bench.case_files import SEED, CaseInfo, window_attributes, write_case
 from tvmconv.bench.integers import IntegerOperands, exact_output
 from tvmconv.core.epilogue_op import QUANTISE
@@ -14,9 +15,6 @@ from tvmconv.core.errors import InputError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.arguments import Constants
 
-# of normally distributed weights, as trained ones mostly are; the largest of some thousand reach
-# the end of 8 bits
-_WEIGHT_SIGMA = 36.0
 _STEPS = ((), (QUANTISE, "add"))
 
 
@@ -107,10 +105,10 @@ def _operands(w: Conv2dWorkload) -> IntegerOperands:
     def integers(shape: tuple[int, ...]) -> Any:
         return generator.integers(info.min, info.max, shape, types.data, endpoint=True)
 
-    weight = np.rint(generator.normal(0, _WEIGHT_SIGMA, w.weight_shape)).clip(-128, 127)
+    weight = np.rint(generator.normal(0, USUAL_SIGMA, w.weight_shape)).clip(-128, 127)
     # padding is zero for others, too; a workload that does not say so has nothing else there
     zero_point = info.min + 121 if types.quantisation.data_zero_point else info.min * 0
-    deviation = 74 * _WEIGHT_SIGMA * w.taps**0.5
+    deviation = 74 * USUAL_SIGMA * w.taps**0.5
     scale = (generator.uniform(0.7, 1.4, w.out_channels) * 40 / deviation).astype(np.float32)
     bias = np.rint(generator.normal(0, deviation, w.out_channels)).astype(np.int32)
     low, high, zero = info.min, info.max, info.min + 117

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.algorithms.winograd_integers import largest_sums
 from tvmconv.bench.reference import apply_activation, convolution
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
@@ -38,11 +39,18 @@ class IntegerOperands:
     residual: Array | None
 
 
-def random_integers(workload: Conv2dWorkload, seed: int = 0) -> IntegerOperands:
+def random_integers(
+    workload: Conv2dWorkload,
+    seed: int = 0,
+    largest_sum: int | None = None,
+    halved: bool = False,
+) -> IntegerOperands:
     """Uniformly distributed data and weights over their whole range.
 
-    Scales are such that results spread over the range of 8 bits and some are clipped; they are
-    no fractions of few bits, which would make exact halves.
+    If ``halved``, weights have a bit less, so that no algorithm needs anything for their sake; they
+    are halved until no sum of products reaches ``largest_sum``, where that is given.
+    Scales are such that results spread over the range of 8 bits and some are clipped; they are no
+    fractions of few bits, which would make exact halves.
     """
     w, types, generator = workload, workload.types, np.random.default_rng(seed)
 
@@ -53,6 +61,9 @@ def random_integers(workload: Conv2dWorkload, seed: int = 0) -> IntegerOperands:
     wide = types.weight == "int16"
     weight = generator.integers(-255, 255, w.weight_shape, "int16", endpoint=True)
     weight = weight if wide else integers("int8", w.weight_shape)
+    weight = weight >> 1 if halved else weight
+    while largest_sum is not None and largest_sums(weight, types.data).max() >= largest_sum:
+        weight = (weight / 2).astype(weight.dtype)
     low, high = (np.iinfo(types.data).min, np.iinfo(types.data).max)
     zero_point = int(generator.integers(low, high, endpoint=True)) if w.has("bias") else 0
     if w.reads_padding and not types.quantisation.data_zero_point:
@@ -73,10 +84,40 @@ def random_integers(workload: Conv2dWorkload, seed: int = 0) -> IntegerOperands:
     return IntegerOperands(integers(types.data, w.data_shape), constants, residual)
 
 
-def exact_output(workload: Conv2dWorkload, operands: IntegerOperands) -> Array:
-    """The output (N, K, OH, OW), of the workload's type; rescaled in float32 as ONNX defines it."""
+def exactly_added(workload: Conv2dWorkload, operands: IntegerOperands) -> IntegerOperands:
+    """Operands whose every product in front of a sum of floats is exact.
+
+    A multiply-add rounds once where numpy rounds twice: with these it is the same number. Numbers
+    of the steps and residuals have 9 bits, which all zero points do; scales are powers of two.
+    """
+    constants, residual = operands.constants, operands.residual
+    scale, numbers = constants.scale, constants.numbers
+    if scale is not None and (workload.has("add") or workload.has("hardsigmoid")):
+        scale = np.exp2(np.rint(np.log2(scale))).astype(np.float32)
+    if numbers is not None:
+        numbers = _few_bits(numbers)
+    if residual is not None and residual.dtype == np.float32:
+        residual = _few_bits(residual)
+    constants = replace(constants, scale=scale, numbers=numbers)
+    return replace(operands, constants=constants, residual=residual)
+
+
+def _few_bits(values: Array) -> Array:
+    """The nearest float32 with significands of 9 bits."""
+    fraction, exponent = np.frexp(values.astype(np.float64))
+    nearest: Array = np.ldexp(np.rint(fraction * 512) / 512, exponent).astype(np.float32)
+    return nearest
+
+
+def exact_output(
+    workload: Conv2dWorkload, operands: IntegerOperands, dtype: str = "float64"
+) -> Array:
+    """The output (N, K, OH, OW), of the workload's type; rescaled in float32 as ONNX defines it.
+
+    ``dtype`` is that of :func:`exact_sums`.
+    """
     w, constants = workload, operands.constants
-    sums = exact_sums(w, operands)
+    sums = exact_sums(w, operands, dtype)
     if w.types.quantisation.requantise == "none":
         assert w.epilogue in ((), (EpilogueOp("bias"),)), w
         return sums.astype(np.int32)
@@ -108,13 +149,18 @@ def exact_output(workload: Conv2dWorkload, operands: IntegerOperands) -> Array:
     return result.astype(w.types.output)
 
 
-def exact_sums(workload: Conv2dWorkload, operands: IntegerOperands) -> Array:
-    """Sums of products and the bias, int64; the data less its zero point."""
+def exact_sums(
+    workload: Conv2dWorkload, operands: IntegerOperands, dtype: str = "float64"
+) -> Array:
+    """Sums of products and the bias, int64; the data less its zero point.
+
+    They are computed in a type that holds every sum: float64, which is fast and has all integers
+    below 2**53, or int64.
+    """
     constants = operands.constants
     data = operands.data.astype(np.int64) - constants.zero_point
     plain = replace(workload, types=FLOAT32, epilogue=())
-    # float64 holds every sum of integers below 2**53
-    sums = convolution(plain, {"data": data}, {"weight": constants.weight}).astype(np.int64)
+    sums = convolution(plain, {"data": data}, {"weight": constants.weight}, dtype).astype(np.int64)
     if constants.bias is not None:
         sums = sums + constants.bias.reshape(1, -1, 1, 1)
     return sums

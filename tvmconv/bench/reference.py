@@ -16,9 +16,12 @@ Exact = npt.NDArray[np.float64]
 
 
 def convolution(
-    workload: Conv2dWorkload, inputs: Mapping[str, FloatArray], constants: Mapping[str, FloatArray]
+    workload: Conv2dWorkload,
+    inputs: Mapping[str, FloatArray],
+    constants: Mapping[str, FloatArray],
+    dtype: str = "float64",
 ) -> Exact:
-    """The exact output of a workload, NCHW, float64.
+    """The exact output of a workload, NCHW.
 
     Parameters
     ----------
@@ -28,18 +31,20 @@ def convolution(
         ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one.
     constants
         ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it.
+    dtype
+        Of sums and result; ``int64`` for integers without an epilogue.
 
     Shapes of a 3-D convolution are those of the workload's ``data_shape`` and its neighbours.
     """
     w = workload
     pads = ((w.pad_front, w.pad_back), (0, 0), (w.pad_top, w.pad_bottom), (w.pad_left, w.pad_right))
-    volumes = inputs["data"].astype(np.float64).reshape(w.batch, w.in_depth, *w.data_shape[1:])
+    volumes = inputs["data"].astype(dtype).reshape(w.batch, w.in_depth, *w.data_shape[1:])
     data = np.pad(volumes, ((0, 0), *pads))
     data = data.reshape(w.batch, -1, w.groups, w.in_channels // w.groups, *data.shape[3:])
-    weight = constants["weight"].astype(np.float64)
+    weight = constants["weight"].astype(dtype)
     weight = weight.reshape(w.groups, -1, *weight.shape[1:])
     rows, columns = w.out_height, w.out_width
-    result = np.zeros((w.batch, w.out_depth, w.groups, weight.shape[1], rows * columns))
+    result = np.zeros((w.batch, w.out_depth, w.groups, weight.shape[1], rows * columns), dtype)
     for t, r, s in np.ndindex(w.kernel_d, w.kernel_h, w.kernel_w):
         front, top, left = t * w.dilation_d, r * w.dilation_h, s * w.dilation_w
         taken = data[

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+from tvmconv.algorithms.winograd_integers import usual_sum
 from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError, InputError
 from tvmconv.core.workload import Conv2dWorkload
@@ -136,7 +137,10 @@ def chosen_kernel(workload: Conv2dWorkload, machine: Machine, log: str | None) -
     from tvmconv.selection.policy import make_policy
     from tvmconv.selection.select import select
 
-    chosen = select(workload, machine, policy=make_policy(logs=search_path(log))).chosen
+    policy = make_policy(logs=search_path(log))
+    # those that cases of 8 bits have
+    largest_sum = usual_sum(workload) if workload.types.is_integer else None
+    chosen = select(workload, machine, policy=policy, largest_sum=largest_sum).chosen
     return Kernel(workload, machine, chosen.algorithm, chosen.config)
 
 

@@ -8,6 +8,7 @@ from tvmconv.core.unexpected import reported
 from tvmconv.graph.emit_layers import emit_conv, emit_dense
 from tvmconv.graph.emit_operators import emit_blocked
 from tvmconv.graph.emit_plain import emit_plain
+from tvmconv.graph.emit_plain_layers import emit_plain_conv, emit_plain_dense
 from tvmconv.graph.emitter import Emitter
 from tvmconv.graph.ir import Graph, Node
 from tvmconv.graph.match import CONV, DENSE
@@ -42,11 +43,18 @@ def emit_graph(
     return [emitter.as_plain(value) for value in graph.outputs]
 
 
+# by operator, and whether the layout between layers is the plain one
+_LAYERS = {
+    (CONV, False): emit_conv,
+    (CONV, True): emit_plain_conv,
+    (DENSE, False): emit_dense,
+    (DENSE, True): emit_plain_dense,
+}
+
+
 def _emit(emitter: Emitter, node: Node) -> None:
-    if node.op == CONV:
-        emit_conv(emitter, node)
-    elif node.op == DENSE:
-        emit_dense(emitter, node)
+    if node.op in (CONV, DENSE):
+        _LAYERS[node.op, emitter.lanes == 1](emitter, node)
     elif node in emitter.plan.blocked:
         emit_blocked(emitter, node)
     else:

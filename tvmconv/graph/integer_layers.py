@@ -36,6 +36,8 @@ from tvmconv.kernels.arguments import exceeds_rounding
 from tvmconv.machines.record import Machine
 
 _PRODUCTS = ("nn.conv2d", "matmul")
+# become convolutions of two dimensions
+_OTHERS = ("nn.conv2d_transpose", "nn.conv3d")
 _BIAS, _ADD = EpilogueOp("bias"), EpilogueOp("add")
 # a product of two float32 scales, rounded, against another
 _SAME_SCALE = 1e-6
@@ -69,7 +71,7 @@ def is_weight(_value: Value, users: list[Node]) -> bool:
 
 
 def _takes(node: Node, value: Value) -> bool:
-    if node.op in _PRODUCTS:
+    if node.op in (*_PRODUCTS, *_OTHERS):
         return bool(node.args[1] is value)
     if node.op != "add":
         return False
@@ -168,8 +170,7 @@ class _Layer:
             weight: Array = (self.known.data.astype(np.int16) - shift).astype(np.int8)
             collides = has_colliding_weights(weight, self.node.attrs["groups"], self.machine)
             return weight.astype(np.int16) if collides else weight
-        zero_point = self.known.along(self.known.zero_point)
-        return (self.known.data.astype(np.int64) - zero_point).astype(np.int16)
+        return self.known.centred().astype(np.int16)
 
     def _workload(self, chain: _Chain, weight: Array) -> Conv2dWorkload:
         pads = reads_padding(self.node) and self.linear.zero_point != 0

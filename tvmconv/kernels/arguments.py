@@ -79,7 +79,7 @@ def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
     def vector(values: Array, dtype: str) -> Array:
         padded = np.zeros(blocks * lanes, dtype)
         padded[: w.out_channels] = values
-        return padded.reshape(blocks, lanes)
+        return padded if lanes == 1 else padded.reshape(blocks, lanes)
 
     if types.quantisation.data_zero_point:
         found.append(np.full(WORD_BYTES, constants.zero_point, types.data))

@@ -58,7 +58,6 @@ _CORTEX_A72 = Machine(
         by_lane=True,
         transforms_strips=True,
         extrema=True,
-        keeps_rows=True,
         halves=True,
         # a guess in proportion to what a run of so short vectors holds: two or three lines
         late_run=1.0,

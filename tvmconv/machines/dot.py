@@ -48,13 +48,15 @@ class DotProduct:
         return machine.code.widening if self.widens else 1.0
 
 
-# Each is exact modulo 2**32. `vpmaddubsw`, which saturates to 16 bits in between, is none of them.
+# Each is exact modulo 2**32, but for `vpmaddubsw`, which saturates to 16 bits in between: no
+# processor's own choice, it multiplies weights that :mod:`tvmconv.algorithms.excess` made safe.
 DOT_PRODUCTS = {
     each.name: each
     for each in (
         DotProduct("vpdpbusd", "uint8", "uint8", width=4, steps=1),
         DotProduct("vpdpwssd", "uint8", "int16", width=2, steps=1),
         DotProduct("vpmaddwd", "uint8", "int16", width=2, steps=2),
+        DotProduct("vpmaddubsw", "uint8", "uint8", width=4, steps=3),
         DotProduct("sdot", "int8", "int8", width=4, steps=1),
         # `smull`, `smlal` and `sadalp`: 16 bits hold two products but of four numbers -128
         DotProduct("smull", "int8", "int8", width=4, steps=3, additions=1, spread=2, widens=True),

@@ -34,6 +34,8 @@ class Space:
         The schedule's offers: where a search begins.
     error_budget
         Most max|error| / max|reference| that a config may be estimated at.
+    largest_sum
+        What no sum of products of integers exceeds; configs must be exact for it.
     """
 
     workload: Conv2dWorkload
@@ -42,6 +44,7 @@ class Space:
     values: Mapping[str, tuple[KnobValue, ...]]
     starts: tuple[Config, ...]
     error_budget: float = math.inf
+    largest_sum: int = 0
 
     @property
     def size(self) -> int:
@@ -52,12 +55,15 @@ class Space:
         return count
 
     def fits(self, config: Config) -> bool:
-        """Whether the schedule accepts a config, and it keeps the error budget."""
+        """Whether the schedule accepts a config, and it is as exact as it must be."""
         try:
             registry.check(self.algorithm, self.workload, self.machine, config)
         except ConfigError:
             return False
         algorithm = registry.algorithm(self.algorithm)
+        limit = algorithm.exact_below(self.workload, config)
+        if limit is not None and self.largest_sum >= limit:
+            return False
         estimate = algorithm.error_estimate(self.workload, self.machine, config)
         return estimate <= self.error_budget
 
@@ -101,8 +107,9 @@ def make_space(
     machine: Machine,
     algorithm: str,
     error_budget: float = math.inf,
+    largest_sum: int = 0,
 ) -> Space:
-    """The space of an algorithm; without ``starts`` if none of its offers keeps the error budget.
+    """The space of an algorithm; without ``starts`` if none of its offers is exact enough.
 
     Raises
     ------
@@ -125,7 +132,7 @@ def make_space(
         unique = dict.fromkeys((*listed, *(start[name] for start in starts)))
         whole = all(type(v) is int for v in unique)
         values[name] = tuple(sorted(unique)) if whole else tuple(unique)
-    space = Space(workload, machine, algorithm, values, starts, error_budget)
+    space = Space(workload, machine, algorithm, values, starts, error_budget, largest_sum)
     return replace(space, starts=tuple(start for start in starts if space.fits(start)))
 
 

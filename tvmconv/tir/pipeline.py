@@ -7,12 +7,11 @@ of the build and changed no time), and with those of this package in between.
 
 from __future__ import annotations
 
-import threading
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 from tvmconv.machines.gate import Code
+from tvmconv.machines.llvm_options import llvm_options
 from tvmconv.machines.record import Machine
 from tvmconv.tir.bare import PACKED, BareFunctions
 from tvmconv.tir.blocks import block_passes
@@ -42,7 +41,6 @@ BARE = "tvmconv.bare"
 JOINED = "tvmconv.joined"
 _DRAFT = "tvmconv.draft"
 _DRAFT_LEVEL = 1
-_OPTIONS = threading.Lock()
 
 
 def register() -> str:
@@ -75,8 +73,7 @@ def compile_function(
     if draft:
         pipeline, options = _DRAFT, {**options, "opt-level": _DRAFT_LEVEL}
     target = tvm.target.Target(options)
-    # TVM sets options of LLVM for the whole process, and refuses them to a second thread
-    with _OPTIONS if "cl-opt" in options else nullcontext():
+    with llvm_options(machine):
         return Code(tvm.tirx.build(function, target=target, pipeline=pipeline), machine)
 
 

@@ -49,6 +49,8 @@ def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[
         return []
     lanes = next(nest.loop_var for nest in tile if not is_unrolled(nest))
     loads.sort(key=lambda load: _uses(load, lanes))
+    # of a tap that lies in the padding wholly, what is multiplied is the zero point
+    inputs = inputs and len(loads[0].indices) > 1
     found = _input_line(loads[0], loads[1], loop, tile, scope) if inputs else []
     return found + (_weight_line(loads[1], lanes, scope) if weights else [])
 

@@ -22,7 +22,7 @@ from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.measure import WEIGHTS, gain, is_better
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.settings import Comparison, Outcome, Settings
-from tvmconv.tuning.tuner import untuned_choice
+from tvmconv.tuning.untuned import untuned_choice
 
 # what MetaSchedule's multi-level tiling is made for; the others have stages of their own
 _EXPRESSIONS = ("direct", "direct_first", "depthwise")

@@ -60,6 +60,12 @@ class Measured:
     limit: float
 
 
+def verification(workload: Conv2dWorkload, measured: Measured) -> dict[str, Any]:
+    """What a record says of a kernel's result."""
+    reference = "int64" if workload.types.is_integer else "float64"
+    return {"reference": reference, "error": measured.error, "limit": measured.limit}
+
+
 class Measurer(Protocol):
     """Where candidates are measured: this machine, or devices of a tracker."""
 

@@ -52,7 +52,7 @@ class Place(Protocol):
     shared: bool
 
     def tensors(self, arrays: Sequence[npt.NDArray[Any]]) -> list[DeviceTensor]:
-        """Copies of float32 arrays on the device."""
+        """Copies of arrays on the device."""
 
     def call(self, number: int, tensors: Sequence[DeviceTensor]) -> None:
         """Run a kernel once."""
@@ -106,7 +106,7 @@ class Local:
         """See :class:`Place`."""
         from tvmconv.tvm_api import runtime
 
-        return [runtime.tensor(np.ascontiguousarray(a, np.float32)) for a in arrays]
+        return [runtime.tensor(np.ascontiguousarray(a)) for a in arrays]
 
     def call(self, number: int, tensors: Sequence[DeviceTensor]) -> None:
         """See :class:`Place`."""
@@ -175,7 +175,7 @@ class Remote:
 
         self._open()
         device = self._session.cpu(0)
-        return [runtime.tensor(np.ascontiguousarray(a, np.float32), device) for a in arrays]
+        return [runtime.tensor(np.ascontiguousarray(a), device) for a in arrays]
 
     def call(self, number: int, tensors: Sequence[DeviceTensor]) -> None:
         """See :class:`Place`."""

@@ -147,12 +147,17 @@ class Search:
         return [config for config in drawn if config is not None]
 
 
-def searches(workload: Conv2dWorkload, machine: Machine, settings: Settings) -> list[Search]:
-    """Searches of the algorithms that are predicted within reach of the best, which is first."""
+def searches(
+    workload: Conv2dWorkload, machine: Machine, settings: Settings, largest_sum: int = 0
+) -> list[Search]:
+    """Searches of the algorithms that are predicted within reach of the best, which is first.
+
+    ``largest_sum`` is that of :class:`~tvmconv.records.space.Space`.
+    """
     spaces, least = [], {}
     for name in settings.algorithms or tuple(registry.ALGORITHMS):
         try:
-            space = make_space(workload, machine, name, settings.error_budget)
+            space = make_space(workload, machine, name, settings.error_budget, largest_sum)
         except ConfigError:
             continue
         if space.starts:

@@ -27,11 +27,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Task:
-    """A workload, what it is called, and how often it occurs."""
+    """A workload, what it is called, and how often it occurs.
+
+    ``largest_sum`` is what no sum of products of integers exceeds in any of these layers; None
+    where their weights are unknown.
+    """
 
     name: str
     workload: Conv2dWorkload
     count: int = 1
+    largest_sum: int | None = None
 
 
 @dataclass(frozen=True)
@@ -86,15 +91,15 @@ def collect(
 
     found: dict[Conv2dWorkload, Task] = {}
 
-    def add(name: str, workload: Conv2dWorkload, count: int) -> None:
-        old = found.get(workload)
-        found[workload] = (
-            replace(old, count=old.count + count) if old else Task(name, workload, count)
-        )
+    def add(name: str, workload: Conv2dWorkload, count: int, bound: int | None = None) -> None:
+        old = found.get(workload, Task(name, workload, 0))
+        known = [each for each in (old.largest_sum, bound) if each is not None]
+        largest_sum = max(known, default=None)
+        found[workload] = replace(old, count=old.count + count, largest_sum=largest_sum)
 
     for model in models:
-        for name, workload in _of_model(model, machine, shapes, fold_budget):
-            add(name, workload, 1)
+        for name, workload, bound in _of_model(model, machine, shapes, fold_budget):
+            add(name, workload, 1, bound)
     for suite in suites:
         for layer in library.load(suite):
             add(layer.name, layer.workload, layer.count)
@@ -225,7 +230,14 @@ def tune(
             tell(outcome)
         else:
             tuner = WorkloadTuner(
-                task.workload, machine, measurer, settings, log, journal, host_provenance
+                task.workload,
+                machine,
+                measurer,
+                settings,
+                log,
+                journal,
+                host_provenance,
+                task.largest_sum,
             )
             outcome = tuner.run(deadline, tell)
             if space == "both":
@@ -249,22 +261,25 @@ def _of_model(
     machine: Machine,
     shapes: Mapping[str, Sequence[int]] | None,
     fold_budget: int | None,
-) -> Iterable[tuple[str, Conv2dWorkload]]:
-    """Names and workloads of a model's convolutions, as a build sees them."""
+) -> Iterable[tuple[str, Conv2dWorkload, int | None]]:
+    """Name, workload and bound of sums of a model's convolutions, as a build sees them."""
     from tvmconv.frontend import read_model, to_relax
     from tvmconv.frontend.canonical import layer_name
-    from tvmconv.graph.layout import plan_layouts
+    from tvmconv.graph.layout import largest_sum_of, plan_layouts
     from tvmconv.graph.lower import prepare
     from tvmconv.graph.read import read_function
 
     graph = read_function(to_relax(read_model(model, shapes, fold_budget))["main"], layer_name)
     prepare(graph, machine)
     plan = plan_layouts(graph, machine)
-    return [(decision.layer, decision.workload) for decision in plan.decisions.values()]
+    return [
+        (decision.layer, decision.workload, largest_sum_of(node))
+        for node, decision in plan.decisions.items()
+    ]
 
 
 def _weight(task: Task, machine: Machine) -> float:
-    from tvmconv.tuning.tuner import untuned_choice
+    from tvmconv.tuning.untuned import untuned_choice
 
-    algorithm, config = untuned_choice(task.workload, machine)
+    algorithm, config = untuned_choice(task.workload, machine, largest_sum=task.largest_sum)
     return task.count * predicted(make_space(task.workload, machine, algorithm), config)

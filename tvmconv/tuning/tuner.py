@@ -25,10 +25,12 @@ from tvmconv.tuning.measure import (
     fastest_gains,
     gain,
     seems_better,
+    verification,
 )
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.search import HOPELESS, Search, next_search, searches
 from tvmconv.tuning.settings import Outcome, Settings
+from tvmconv.tuning.untuned import known_or_usual, untuned_choice
 
 # how many of the search's best are measured again, and how many of these to the end
 _SHORT_LIST = 8
@@ -62,6 +64,8 @@ class WorkloadTuner:
         Where trials are remembered.
     provenance
         Returns ``versions`` and ``date`` of a record.
+    largest_sum
+        As of :func:`untuned_choice`.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class WorkloadTuner:
         log: Path,
         journal: Journal,
         provenance: Callable[[], Mapping[str, Any]],
+        largest_sum: int | None = None,
     ) -> None:
         self.workload = workload
         self.machine = machine
@@ -81,8 +86,11 @@ class WorkloadTuner:
         self.log = log
         self.journal = journal
         self.provenance = provenance
-        self.default = untuned_choice(workload, machine, settings.error_budget, settings.algorithms)
-        self.searches = searches(workload, machine, settings)
+        largest_sum = known_or_usual(workload, largest_sum)
+        self.default = untuned_choice(
+            workload, machine, settings.error_budget, settings.algorithms, largest_sum
+        )
+        self.searches = searches(workload, machine, settings, largest_sum)
         self.outcome = Outcome(workload, default=self.default[0])
         known = journal.result(str(workload), self._anchor_key()) or {}
         self.anchor = Anchor(self.default, float(known.get("seconds", math.inf)))
@@ -304,11 +312,7 @@ class WorkloadTuner:
             default_algorithm=default.algorithm,
             default_config=default.config,
             default_samples=default.samples,
-            verification={
-                "reference": "float64",
-                "error": winner.error,
-                "limit": winner.limit,
-            },
+            verification=verification(self.workload, winner),
             tuner={
                 "space": "knobs",
                 "seed": self.settings.seed,
@@ -318,23 +322,3 @@ class WorkloadTuner:
             device=self.measurer.identity(),
             **self.provenance(),
         )
-
-
-def untuned_choice(
-    workload: Conv2dWorkload,
-    machine: Machine,
-    error_budget: float | None = None,
-    algorithms: tuple[str, ...] = (),
-) -> Choice:
-    """What a build without any log would take.
-
-    Raises
-    ------
-    ConfigError
-        If no algorithm computes the workload.
-    """
-    from tvmconv.selection.policy import make_policy
-    from tvmconv.selection.select import select
-
-    chosen = select(workload, machine, policy=make_policy(algorithms or None, error_budget)).chosen
-    return chosen.algorithm, chosen.config

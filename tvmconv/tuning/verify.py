@@ -9,8 +9,8 @@ from typing import Any
 from tvmconv.machines.record import Machine
 from tvmconv.records.record import Record, is_near, machine_facts
 from tvmconv.records.space import refusal, validate
-from tvmconv.tuning.measure import Final, Measured, Measurer, gain, is_better
-from tvmconv.tuning.tuner import untuned_choice
+from tvmconv.tuning.measure import Final, Measured, Measurer, gain, is_better, verification
+from tvmconv.tuning.untuned import untuned_choice
 
 
 def verify(
@@ -103,7 +103,7 @@ def _check(
         default_algorithm=base.algorithm,
         default_config=base.config,
         default_samples=base.samples,
-        verification={"reference": "float64", "error": tuned.error, "limit": tuned.limit},
+        verification=verification(record.workload, tuned),
         device=measurer.identity(),
         **provenance(),
     )

@@ -1,0 +1,51 @@
+"""One thread for each output value; neighbouring threads take neighbouring pixels."""
+
+from __future__ import annotations
+
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.tvm_api.types import Schedule
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (Knob("threads", "threads of a block", lambda w, machine: (64, 128, 256)),)
+)
+# cycles of one product: two loads, their addresses and the multiply-add, of 32 lanes
+_PRODUCT = 8.0
+
+
+def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
+    """Blocks of 128 threads: as good as others, and small grids spread further."""
+    return Config.of(threads=128)
+
+
+def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
+    """Whole warps, as many as a block may have."""
+    threads = config.int("threads")
+    if threads % machine.warp or not machine.warp <= threads <= machine.threads_block:
+        raise ConfigError(
+            f"threads={threads} of {workload} must be a multiple of {machine.warp} up to "
+            f"{machine.threads_block}"
+        )
+
+
+def apply(
+    schedule: Schedule, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+) -> None:
+    """Schedule the blocks of :class:`tvmconv.algorithms.cuda.direct.Direct` in place."""
+    output, sums = schedule.get_sblock("output"), schedule.get_sblock("conv2d")
+    block, thread = schedule.split(
+        schedule.fuse(*schedule.get_loops(output)), [None, config.int("threads")]
+    )
+    schedule.bind(block, "blockIdx.x")
+    schedule.bind(thread, "threadIdx.x")
+    schedule.compute_at(sums, thread)
+    schedule.set_scope(sums, 0, "local")
+
+
+def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
+    """Every product by itself, on all multiprocessors."""
+    lanes = machine.multiprocessors * machine.lanes
+    return machine.launch_cycles + _PRODUCT * workload.macs / lanes
