@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from tests.emulation import needs_arm, run_functions
+from tests.kernels import integer_arguments
 from tests.layout import unblock
 from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
-from tvmconv.kernels.arguments import constant_arguments
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.record import Machine
@@ -29,6 +29,7 @@ DIRECT = [
     "mb2ic32ih15oc24kh3sh2ph1:s8s8s32s8:zpdata+bias",
     "ic20ih12oc16kh5ph2dh1:s8s8s32s8:zpdata+bias",
     "ic64ih14oc32kh1sh2:s8s8s32s8+bias",
+    "ic16ih17oc16kh3sh3:s8s8s32s8+bias",
     "g4ic64ih8oc40kh3ph1:s8s8s32s8:zpdata+bias",
     "ic18ih7oc33kh3pt1pl0pb2pr1:s8s16s32s8:zpdata+bias",
     "ic16ih8oc24kh3ph1:s8s16s32s32",
@@ -64,17 +65,9 @@ def emulated(
     kernels: Sequence[Kernel], given: Sequence[IntegerOperands], folder: Path
 ) -> Iterator[np.ndarray]:
     """What kernels of one machine compute, in the plain layout."""
-    machine, arrays = kernels[0].machine, []
-    for kernel, operands in zip(kernels, given, strict=True):
-        w, block = kernel.workload, machine.channel_block
-        own = [block(operands.data, block, 77)]
-        own += constant_arguments(kernel, operands.constants)
-        own += [block(operands.residual, block, 99)] if operands.residual is not None else []
-        planes, channels, height, width = w.result_shape
-        shape = (planes, machine.blocks(channels), height, width, block)
-        arrays.append([*own, np.zeros(shape, w.types.output)])
+    arrays = [integer_arguments(k, o) for k, o in zip(kernels, given, strict=True)]
     functions = [kernel.prim_func() for kernel in kernels]
-    (results,) = run_functions(functions, arrays, machine, folder, ())
+    (results,) = run_functions(functions, arrays, kernels[0].machine, folder, ())
     for kernel, result in zip(kernels, results, strict=True):
         yield unblock(result, kernel.workload.out_channels)
 
@@ -87,7 +80,7 @@ def check(kernels: Sequence[Kernel], folder: Path) -> None:
         expected = exact_output(kernel.workload, operands)
         assert actual.dtype == expected.dtype
         np.testing.assert_array_equal(actual, expected, str(kernel.workload))
-        assert len(np.unique(expected)) > 50
+        assert len(np.unique(expected)) > 30
 
 
 def kernels_of(texts: Sequence[str], machine: Machine, algorithm: str) -> list[Kernel]:
@@ -122,7 +115,7 @@ def test_products_that_16_bits_do_not_hold_are_refused():
 
 
 @needs_arm
-@pytest.mark.parametrize("tile", [2, 3, 4])
+@pytest.mark.parametrize("tile", [2, 4])
 def test_winograd_is_exact(tile: int, tmp_path: Path):
     machine, kernels = MACHINES["cortex-a72"].with_cores(2), []
     for text in WINOGRAD:

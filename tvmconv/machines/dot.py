@@ -100,7 +100,8 @@ def steps_a_cycle(dot: DotProduct, machine: Machine, vectors: int = 1) -> float:
 
 def packs_with_saturation(machine: Machine) -> bool:
     """Whether vectors of integers are packed to half their width with saturation, two at once."""
-    return "avx2" in required_features(machine)
+    features = required_features(machine)
+    return "avx2" in features or "asimd" in features
 
 
 @cache

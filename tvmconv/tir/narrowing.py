@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tvmconv.tir.by_lane import LANES
+from tvmconv.tir.narrowing_arm import nearest_of_arm, packed_by_arm
 from tvmconv.tir.rewrite import function_pass
 
 # of 16 bytes each; packing instructions work within them
@@ -45,20 +47,22 @@ def _narrowing(func: Any) -> Any:
 
     from tvmconv.operators.narrow import NARROWED, NEAREST
 
-    found = False
+    found, packed, nearest = False, _packed, _nearest
+    if func.attrs and func.attrs.get(LANES) is not None:
+        packed, nearest = packed_by_arm, nearest_of_arm
 
     def look(call: Any) -> Any:
         nonlocal found
         name = str(getattr(call.op, "name", ""))
         found = found or name.startswith(NARROWED) or name == NEAREST
-        return _nearest(call.args[0]) if name == NEAREST else call
+        return nearest(call.args[0]) if name == NEAREST else call
 
     body = tvm_ffi.structural_map(func.body, (ir.Call, look))
     if not found:
         return func
 
     def sequence(node: Any) -> Any:
-        parts = list(_grouped(list(node.seq)))
+        parts = list(_grouped(list(node.seq), packed))
         return parts[0] if len(parts) == 1 else tirx.SeqStmt(parts)
 
     def single(call: Any) -> Any:
@@ -70,19 +74,19 @@ def _narrowing(func: Any) -> Any:
     return func.with_body(tvm_ffi.structural_map(body, (ir.Call, single)))
 
 
-def _grouped(statements: Sequence[Any]) -> Iterator[Any]:
+def _grouped(statements: Sequence[Any], packed: Any) -> Iterator[Any]:
     """The statements, stores of narrowed vectors that follow each other as one."""
     group: list[Any] = []
     for statement in statements:
         if group and (len(group) == _MOST or not _follows(statement, group)):
-            yield from _stored(group)
+            yield from _stored(group, packed)
             group = []
         if _is_narrowed(statement):
             group.append(statement)
         else:
             yield statement
     if group:
-        yield from _stored(group)
+        yield from _stored(group, packed)
 
 
 def _is_narrowed(statement: Any) -> bool:
@@ -115,7 +119,7 @@ def _follows(statement: Any, group: Sequence[Any]) -> bool:
     return bool(sym.Analyzer().can_prove_equal(ramp.base, expected))
 
 
-def _stored(group: Sequence[Any]) -> Iterator[Any]:
+def _stored(group: Sequence[Any], pack: Any) -> Iterator[Any]:
     """One vector made of a group's, stored in pieces whose lengths are powers of two."""
     from tvm import tirx
 
@@ -123,7 +127,8 @@ def _stored(group: Sequence[Any]) -> Iterator[Any]:
     (ramp,) = first.indices
     lanes, base = int(ramp.lanes), ramp.base
     values = [store.value.args[0] for store in group]
-    packed = _packed(values, first.value, lanes)
+    dtype = str(first.value.ty.dtype).partition("x")[0]
+    packed = pack(values, first.value.args[1:], dtype, lanes)
     left, done = len(group), 0
     one = tirx.IntImm(str(base.ty.dtype), 1)
     while left:
@@ -137,12 +142,11 @@ def _stored(group: Sequence[Any]) -> Iterator[Any]:
         left, done = left - size, done + size
 
 
-def _packed(values: Sequence[Any], call: Any, lanes: int) -> Any:
+def _packed(values: Sequence[Any], limits: Sequence[Any], dtype: str, lanes: int) -> Any:
     """Four vectors of int32 as one of 8 bits; the last stands for those missing."""
     from tvm import tirx
 
-    dtype = str(call.ty.dtype).partition("x")[0]
-    low, high, zero_point = (_scalar(number) for number in call.args[1:])
+    low, high, zero_point = (_scalar(number) for number in limits)
     to_16, to_8 = _PACK[lanes]
     to_8 = to_8.format(_SIGNS[dtype])
     values = [*values, *[values[-1]] * (_MOST - len(values))]

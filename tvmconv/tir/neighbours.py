@@ -20,8 +20,9 @@ def NeighbouringWords() -> Any:
     ``i``, where none of the stores writes that buffer.
 
     Rewrite: the words become lanes of vectors of 128 bits (of 16-bit words, of 64 bits too) that
-    lie wholly within what the stores read; the last may overlap the one before. Words of which
-    too few are neighbours stay as they are.
+    lie between the first and the last word that the stores read; the last may overlap the one
+    before. Words that are every second one, as a stride has them, take half of the lanes. Words of
+    which too few are neighbours stay as they are.
 
     Why here: AArch64's instructions multiply by one lane of a vector, so that a load serves four
     pixels' words. Where pixels begin is known only to the alignment of one, unlike the channels
@@ -146,22 +147,29 @@ def _covered(places: set[int], key: tuple[Any, int, int]) -> dict[int, tuple[int
     word_bits = 8 * size * item_bytes(str(source.dtype))
     found: dict[int, tuple[int, int]] = {}
     for chain in _chains(sorted(places), size):
-        counts = [c for c in (_REGISTER_BITS // word_bits, 4) if c <= len(chain)]
+        last, position = chain[-1], 0
+        counts = [c for c in (_REGISTER_BITS // word_bits, 4) if (c - 1) * size <= last - chain[0]]
         if not counts:
             continue
-        count = counts[0]
-        for start in range(0, len(chain), count):
-            first = chain[min(start, len(chain) - count)]
-            for place in chain[start : start + count]:
-                found[place] = (first, count)
+        reach = (counts[0] - 1) * size
+        while position < len(chain):
+            first = min(chain[position], last - reach)
+            for place in chain[position:]:
+                if place > first + reach:
+                    break
+                found[place] = (first, counts[0])
+                position += 1
     return found
 
 
 def _chains(places: list[int], size: int) -> Iterator[list[int]]:
-    """Places that follow each other at the distance of a word."""
+    """Places that follow each other at the distance of a word, or of two as strides have it.
+
+    What lies between the first and the last of them may be read.
+    """
     chain: list[int] = []
     for place in places:
-        if chain and place != chain[-1] + size:
+        if chain and place - chain[-1] not in (size, 2 * size):
             yield chain
             chain = []
         chain.append(place)

@@ -1,0 +1,43 @@
+"""Code of 8-bit layers for 64-bit Arm: what stands in the loops that multiply."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.schedules.test_by_lane import hot_loop, matching
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import make_kernel
+from tvmconv.machines.arm import MACHINES
+
+DOT = r"\tsdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b\[\d\]"
+PAIRS = r"\tsadalp\s+v\d+\.4s, v\d+\.8h"
+LANE = r"\tsmlal2?\s+v\d+\.4s, v\d+\.[48]h, v\d+\.h\[\d\]"
+_STACK = re.compile(r"\t(?:st|ld)\w+\s+[qv]\d+.*\[sp")
+BYTES = ":s8s8s32s8+bias"
+
+
+@pytest.mark.parametrize(
+    ("name", "algorithm", "text", "sums", "share"),
+    [
+        ("neoverse-n1", "direct", "ic64ih28oc64kh3ph1", DOT, 0.72),
+        ("cortex-a55", "direct", "ic256ih14oc256kh1", DOT, 0.7),
+        # two multiplications and half a word spread for each
+        ("cortex-a72", "direct", "ic64ih28oc64kh3ph1", PAIRS, 0.22),
+        ("cortex-a53", "direct", "ic64ih28oc64kh3ph1", PAIRS, 0.18),
+        ("cortex-a72", "winograd", "ic64ih28oc64kh3ph1", LANE, 0.8),
+    ],
+)
+def test_sums_stay_in_registers(name: str, algorithm: str, text: str, sums: str, share: float):
+    kernel = make_kernel(Conv2dWorkload.parse(text + BYTES), MACHINES[name], algorithm)
+    body = hot_loop(kernel, re.compile(sums))
+    assert not matching(_STACK, body)
+    assert len(matching(re.compile(sums), body)) >= share * len(body)
+
+
+def test_words_of_a_stride_are_lanes_too():
+    workload = Conv2dWorkload.parse(f"ic64ih28oc64kh1sh2{BYTES}")
+    body = hot_loop(make_kernel(workload, MACHINES["neoverse-n1"], "direct"), re.compile(DOT))
+    assert matching(re.compile(DOT), body)
+    assert not [line for line in body if "ld1r" in line]
