@@ -202,7 +202,7 @@ def run_functions(
         named[symbol] = function.with_attr("global_symbol", symbol)
         layout.add(symbol, arrays)
     infos = [
-        tuple(TensorInfo(name, array.shape, "float32") for name, array in arrays.items())
+        tuple(TensorInfo(name, array.shape, array.dtype.name) for name, array in arrays.items())
         for arrays in (layout.inputs, layout.outputs)
     ]
     program = Program(*infos, tuple(layout.calls), layout.constants, layout.end, 0, 0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tvmconv.core.arguments import function
 from tvmconv.core.interrupts import checkpoint, uninterrupted
-from tvmconv.machines.targets import TargetLike, resolve_machine
+from tvmconv.machines.targets import TargetLike, resolve_device
 from tvmconv.runtime import forks
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def build(
     model
         Path of an ONNX file, its bytes, or a ``ModelProto``.
     target
-        ``"native"``, another preset (``"x86-64-v3"``, ``"aarch64"``), a classic target string
+        ``"native"``, another preset (``"x86-64-v3"``, ``"aarch64"``), a GPU
+        (``"cuda:sm_90"``), a classic target string
         (``"llvm -mcpu=skylake-avx512"``), a TVM target or a
         :class:`~tvmconv.machines.record.Machine`.
     shapes
@@ -138,7 +139,7 @@ def build(
     if progress is not None:
         progress = carrying(function(progress, "progress"), "progress")
     report = _stoppable(progress)
-    machine = resolve_machine(target, threads)
+    machine = resolve_device(target, threads)
     if cc:
         Toolchain.find(cc, machine.triple)
     if callable(overrides):

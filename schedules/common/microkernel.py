@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tvmconv.machines.dot import DotProduct
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
+
+# blocks of words that a loop takes in turn
+_WORDS = 2
 
 
 def transform_tile(schedule: Schedule, block: BlockRV, at: LoopRV, *, strip: bool = False) -> None:
@@ -32,6 +36,20 @@ def channel_steps(
     so that one vector of channels serves all its steps.
     """
     return ((), (channel, *tile)) if machine.code.by_lane else ((channel,), tuple(tile))
+
+
+def word_steps(
+    schedule: Schedule, block: LoopRV, machine: Machine, dot: DotProduct
+) -> tuple[LoopRV, tuple[LoopRV, ...]]:
+    """The loop over blocks of words, and what is written out of it: the first loop of the tile.
+
+    Where lanes are multiplied and a step is one instruction, steps are so few instructions that
+    the loop shows: it takes two blocks in turn.
+    """
+    if not machine.code.by_lane or dot.steps > 1 or int(schedule.get(block).extent) % _WORDS:
+        return block, ()
+    outer, inner = schedule.split(block, [None, _WORDS])
+    return outer, (inner,)
 
 
 def register_tile(

@@ -1,7 +1,8 @@
-"""Copies of 8-bit data as 16-bit integers."""
+"""Copies of 8-bit data: as 16-bit integers, or with their padding."""
 
 from __future__ import annotations
 
+from tvmconv.algorithms.row_words import ROWS, piece_of_row
 from tvmconv.algorithms.words import WIDEN
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.tir.annotations import mark_cases, mark_parallel
@@ -14,20 +15,33 @@ _ELEMENTS = 32
 def schedule_widening(schedule: Schedule, workload: Conv2dWorkload) -> None:
     """Schedule the block of :func:`tvmconv.algorithms.words.widened`: planes are shared by threads.
 
-    Without padding a plane is a row of elements, of which pieces longer than a channel block are
-    loaded; else its border is separate code.
+    Without padding pieces of a row longer than a channel block are loaded; else its border is
+    separate code. (Of a whole plane as one row TVM does not see that a piece is contiguous, and
+    took its elements one by one: a fifth of a layer of 1024 channels of 14x14.)
     """
     n, block, y, x, c = schedule.get_loops(schedule.get_sblock(WIDEN))
     plain = (workload.stride_h, workload.stride_w) == (1, 1) and not workload.has_padding
     if plain:
-        row = schedule.fuse(y, x, c)
+        row = schedule.fuse(x, c)
         size = _ELEMENTS
         while int(schedule.get(row).extent) % size:
             size //= 2
         _, piece = schedule.split(row, [None, size])
         schedule.vectorize(piece)
-        schedule.parallel(schedule.fuse(n, block))
+        schedule.parallel(schedule.fuse(n, block, y))
         return
     schedule.vectorize(c)
     mark_parallel(schedule, n, block, y)
     mark_cases(schedule, y, x)
+
+
+def schedule_rows(schedule: Schedule, workload: Conv2dWorkload) -> None:
+    """Schedule the block of :func:`tvmconv.algorithms.row_words.padded_rows`.
+
+    Pieces of rows are vectors; those that are padding alone are code of their own.
+    """
+    n, c, y, x = schedule.get_loops(schedule.get_sblock(ROWS))
+    outer, piece = schedule.split(x, [None, piece_of_row(workload)])
+    schedule.vectorize(piece)
+    mark_parallel(schedule, n, c, y)
+    mark_cases(schedule, y, outer)

@@ -13,7 +13,7 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 from __future__ import annotations
 
 from tvmconv.algorithms.direct import flattened
-from tvmconv.algorithms.words import widened_shape
+from tvmconv.algorithms.words import dot_of, widened_shape
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
@@ -22,7 +22,7 @@ from tvmconv.costs.microkernel import check_registers
 from tvmconv.costs.register_tile import TileModel
 from tvmconv.costs.tile_knobs import OUT_BLOCKS, prefetch_flag
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.microkernel import channel_steps, register_tile
+from tvmconv.schedules.common.microkernel import channel_steps, register_tile, word_steps
 from tvmconv.schedules.common.widening import schedule_widening
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_prefetch, mark_taps
 from tvmconv.tvm_api.types import LoopRV, Schedule
@@ -59,7 +59,8 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     model = TileModel(workload, machine)
     oc, oh, ow = model.best_tile()
     rows = model.block(oc, oh, ow)
-    fetch_input = int(not machine.code.by_lane)
+    # a widened copy was written just before; LLVM spilled sums around its prefetches (14 % of 3x3)
+    fetch_input = int(not machine.code.by_lane and not widened_shape(workload, machine))
     config = Config.of(oc=oc, oh=oh, ow=ow, rows=rows, fetch_input=fetch_input)
     return Config.of(**config, fetch_weight=int(model.fetch_weights(config)))
 
@@ -89,13 +90,14 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     reduction = (cb, *depth, r, s)
     if workload.types.is_integer:
         # LLVM writes out the few words of a block: of taps side by side it would keep the pixels
-        reduction = (*depth, r, s, cb)
+        cb, words = word_steps(schedule, cb, machine, dot_of(workload, machine))
+        reduction, tile = (*depth, r, s, cb), (*words, *tile)
     if w.out_height == 1:
-        cache, x_outer = _cache_block(schedule, x_outer, config)
+        cache, x_outer = cache_block(schedule, x_outer, config)
         parallel: tuple[LoopRV, ...] = (n, cache, kb_outer)
         schedule.reorder(*parallel, h_outer, x_outer, *reduction, *steps, *tile, lane)
     else:
-        cache, h_outer = _cache_block(schedule, h_outer, config)
+        cache, h_outer = cache_block(schedule, h_outer, config)
         parallel = (n, cache, kb_outer, h_outer)
         schedule.reorder(*parallel, x_outer, *reduction, *steps, *tile, lane)
     if widened_shape(workload, machine):
@@ -132,7 +134,7 @@ def _row_blocks(w: Conv2dWorkload) -> tuple[int, ...]:
     return (0, *(rows for rows in (2, 4, 7, 8, 14, 16, 28, 32) if rows < count))
 
 
-def _cache_block(schedule: Schedule, tiles: LoopRV, config: Config) -> tuple[LoopRV, LoopRV]:
+def cache_block(schedule: Schedule, tiles: LoopRV, config: Config) -> tuple[LoopRV, LoopRV]:
     """Split a loop over tile rows (or tiles) into cache blocks."""
     count = int(schedule.get(tiles).extent)
     outer, inner = schedule.split(tiles, [None, min(config.int("rows"), count) or count])

@@ -7,6 +7,9 @@
 3. Taps outside the image are skipped by the row; tiles at the left and right border are
    separate code in which only their outermost pixels carry a predicate.
 4. The epilogue is applied to the registers before the only store.
+
+Of integers, rows are copied with their padding first, and the words of a kernel's row are the
+outermost reduction.
 """
 
 from __future__ import annotations
@@ -18,9 +21,11 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import balanced
 from tvmconv.costs.microkernel import Microkernel, check_registers
 from tvmconv.costs.tile_knobs import TILE_ROWS
+from tvmconv.costs.word_tiles import WordTiles
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.threads import band_tiles, row_bands
+from tvmconv.schedules.common.widening import schedule_rows
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_taps
 from tvmconv.tvm_api.types import Schedule
 
@@ -63,6 +68,8 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """Two output blocks and rows a tile; four blocks where storing costs more than computing."""
+    if workload.types.is_integer:
+        return WordTiles(workload, machine).best()
     few = workload.taps <= _FEW_TAPS
     # with few taps the stores are the limit: more blocks a tile read the image fewer times
     oc = min(_STORING if few else 2, machine.blocks(workload.out_channels))
@@ -84,30 +91,40 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     if min(oc, tile_h, tile_w, bands) < 1:
         raise ConfigError(f"direct_first {workload}: knobs must be positive, got {config}")
     tile = f"direct_first {workload}: tile {oc}x{tile_h}x{tile_w}"
-    check_registers(machine, oc * tile_h * tile_w + oc + (oc > 1), tile)
+    needed = oc * tile_h * tile_w + oc + (oc > 1)
+    if workload.types.is_integer:
+        needed = WordTiles(workload, machine).registers(oc, tile_h * tile_w)
+    check_registers(machine, needed, tile)
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the function of :class:`tvmconv.algorithms.direct_first.DirectFirst`."""
     oc, tile_h, tile_w, bands = _values(config)
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
-    n, kb, h, w, lane, *depth, r, s, ci = schedule.get_loops(block)
+    n, kb, h, w, lane, *reduction = schedule.get_loops(block)
     kbo, kbi = schedule.split(kb, [None, oc])
     ho, hi = schedule.split(h, [None, tile_h])
     band, ho = schedule.split(ho, [None, band_tiles(workload.out_height, tile_h, bands)])
     wo, wi = schedule.split(w, [None, tile_w])
-    schedule.reorder(n, kbo, band, ho, wo, *depth, r, s, ci, hi, wi, kbi, lane)
+    schedule.reorder(n, kbo, band, ho, wo, *reduction, hi, wi, kbi, lane)
     mark_parallel(schedule, n, kbo, band)
     mark_cases(schedule, kbo, wo)
     if tile_h > 1:
         mark_cases(schedule, ho)
+    tile = (hi, wi, kbi)
+    if workload.types.is_integer:
+        schedule_rows(schedule, workload)
+        first = reduction[0]
+        register_tile(schedule, block, output, at=wo, reduction=first, tile=tile, lane=lane)
+        return
+    *depth, r, s, ci = reduction
     # cut into ranges of one or two taps, a short row would be written out by the compiler, which
     # then runs out of registers as above; there the predicates of the outermost pixels are cheaper
     mark_taps(schedule, r, s if workload.kernel_w > 4 else None)
     for taps in depth:
         mark_taps(schedule, taps)
     first = (*depth, r)[0]
-    register_tile(schedule, block, output, at=wo, reduction=first, tile=(hi, wi, kbi), lane=lane)
+    register_tile(schedule, block, output, at=wo, reduction=first, tile=tile, lane=lane)
 
     # neighbouring taps of one channel share pixels: unrolled, the compiler would keep those
     # broadcasts alive from tap to tap and run out of registers; channels share none
@@ -117,6 +134,8 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
     """The slower of multiply-adds and stores; loads where one block a tile makes them the limit."""
+    if workload.types.is_integer:
+        return WordTiles(workload, machine).call_cycles(config)
     pieces = workload.out_planes * machine.blocks(workload.out_channels)
     oc, tile_h, tile_w, bands = _values(config)
     pixels = tile_h * tile_w

@@ -38,9 +38,11 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
 
 
 def _shared(extents: list[int], machine: Machine) -> int:
-    """How many of the outer loops become the one that threads share."""
-    if not machine.code.keeps_rows:
-        return len(extents)
+    """How many of the outer loops become the one that threads share.
+
+    Not all of them: of one loop over all vectors each takes two or three divisions of its number,
+    half of the instructions of a pooling window.
+    """
     enough = 4 * machine.cores if machine.cores > 1 else 1
     counts = range(1, len(extents) + 1)
     return next((count for count in counts if prod(extents[:count]) >= enough), len(extents))

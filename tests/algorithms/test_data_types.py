@@ -27,8 +27,8 @@ LAYERS = (BLOCKED, "ic3ih8oc16kh3ph1:nchw+bias+add+relu", f"g16{BLOCKED}")
 SUMS = DataTypes("uint8", "int8", "int32", "int32")
 
 
-# strassen is for Arm alone, and for many channels
-NAMES = [name for name in registry.names() if name != "strassen"]
+# strassen is for Arm alone, and for many channels; direct_bytes has no floating types
+NAMES = [name for name in registry.names() if name not in ("strassen", "direct_bytes")]
 
 
 def able(name):
@@ -51,6 +51,15 @@ def test_types_beside_those_declared_are_refused(name):
     assert algorithm.unsupported(other, V3) == "it computes in float32, not u8s8s32s32"
     with pytest.raises(ConfigError, match=f"{name} cannot compute {other}".replace("+", r"\+")):
         make_kernel(other, V3, name)
+
+
+def test_products_of_bytes_are_of_no_other_types():
+    algorithm = registry.algorithm("direct_bytes")
+    workload = Conv2dWorkload.parse(BLOCKED)
+    assert algorithm.unsupported(workload, V3) == f"it computes in 8 bits, not {workload.types}"
+    workload = Conv2dWorkload.parse("ic16ih8oc16kh3ph1:u8s16s32s32")
+    reason = "it multiplies bytes, and weights are int16"
+    assert algorithm.unsupported(workload, V3) == reason
 
 
 def test_selection_names_the_types_it_lacks():

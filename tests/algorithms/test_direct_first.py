@@ -17,7 +17,7 @@ from tvmconv.kernels.kernel import make_kernel
 
 
 @each_machine
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(workload=conv2d_workloads(groups=(1,), data_layouts=("NCHW",)))
 def test_any_problem(machine, workload):
     check_kernel(workload, machine, "direct_first")

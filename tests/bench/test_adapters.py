@@ -13,6 +13,7 @@ from pathlib import Path
 import onnx
 import pytest
 
+from examples.quantise.__main__ import main as quantise
 from tests.small_network import small_network
 from tvmconv.bench.cases import write_layer_case, write_model_case
 from tvmconv.bench.gemm_run import write_gemm_case
@@ -101,6 +102,20 @@ def test_small_network(workers, name, tmp_path):
     assert info.flops > 0
     write_reference(Contender("reference", PEERS["onnxruntime"].module, sys.executable), tmp_path)
     assert check(worker, tmp_path, name) is None
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "openvino", "litert", "ncnn"])
+def test_quantised_network(workers, name, tmp_path):
+    worker = worker_of(workers, name)
+    path = tmp_path / "small.onnx"
+    onnx.save(small_network(), tmp_path / "float.onnx")
+    assert quantise([str(tmp_path / "float.onnx"), "-o", str(path), "--count", "2"]) == 0
+    assert write_model_case(tmp_path, path, None).quantised
+    contender = Contender("reference", PEERS["onnxruntime"].module, sys.executable)
+    write_reference(contender, tmp_path, exact=True)
+    answer = worker.ask(300, do="prepare", folder=str(tmp_path), options={}, write=None)
+    # ncnn rounds residuals elsewhere, and to numbers that are symmetric about zero
+    assert answer["error"] < (0.15 if name == "ncnn" else 0.03), answer
 
 
 @pytest.mark.parametrize("name", ["onnxruntime", "ncnn", "mnn", "tvmconv"])

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 import tvmconv
 from tests.emulation import needs_arm, run_model
 from tests.graph.quantised_net import small_input, unoptimised
-from tests.graph.test_quantised import averaged, dense, residual, weights
+from tests.graph.test_quantised import averaged, dense, residual, separable, weights
 
 
 def asymmetric() -> Any:
@@ -20,10 +21,20 @@ def asymmetric() -> Any:
     return weights(np.uint8, 100)
 
 
+def colliding() -> Any:
+    """Weights that are -128 in channels whose products are added in 16 bits, as much as ReLU's."""
+    model = weights(np.int8, 0)
+    (values,) = (t for t in model.graph.initializer if t.dims == [24, 20, 3, 3])
+    least = numpy_helper.to_array(values).copy()
+    least[3] = -128
+    values.CopyFrom(numpy_helper.from_array(least, values.name))
+    return model
+
+
 @needs_arm
 # without and with dot products of bytes
 @pytest.mark.parametrize("target", ["aarch64", "neoverse-n1"])
-@pytest.mark.parametrize("network", [residual, averaged, dense, asymmetric])
+@pytest.mark.parametrize("network", [residual, averaged, dense, separable, asymmetric, colliding])
 def test_networks_of_8_bits(network: Callable[[], Any], target: str, tmp_path: Path):
     source = network()
     feeds = small_input(source)

@@ -16,6 +16,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.winograd import WinogradModel
 from tvmconv.kernels import registry
 from tvmconv.machines.arm import MACHINES
+from tvmconv.machines.arm import MACHINES as ARM
 from tvmconv.machines.record import CodeCosts, Machine, Rates
 from tvmconv.selection.policy import DEFAULT_ERROR_BUDGET
 from tvmconv.selection.select import select
@@ -90,19 +91,25 @@ def test_every_rate_counts_somewhere(name: str, machine: Machine) -> None:
 
 
 # what operators' schedules and passes ask, not models
-SWITCHES = ("extrema", "keeps_rows")
+SWITCHES = ("extrema",)
+# of integers, where the processor has no dot products
+OF_INTEGERS = ("widening", "other_units")
 
 
 @pytest.mark.parametrize("name", [f.name for f in fields(CodeCosts) if f.name not in SWITCHES])
 def test_every_cost_of_code_counts_somewhere(name: str) -> None:
-    value = getattr(V4.code, name)
-    other = replace(V4, code=replace(V4.code, **{name: not value if value is True else value + 4}))
+    base = ARM["cortex-a53"] if name in OF_INTEGERS else V4
+    value = getattr(base.code, name)
+    slower = {name: not value if value is True else value + 4}
+    other = replace(base, code=replace(base.code, **slower))
     if name == "unrolls_block":
         other = replace(V4, code=replace(V4.code, unrolls_block=True))
-    pointwise = "mb1ic512ih28oc16oh28kh1"
+    problems = (*PROBLEMS, "mb1ic512ih28oc16oh28kh1")
+    if name in OF_INTEGERS:
+        problems = ("mb1ic64ih28oc64kh3ph1:s8s8s32s8",)
     found = [
-        [predictions(Conv2dWorkload.parse(p), machine) for p in (*PROBLEMS, pointwise)]
-        for machine in (V4, other)
+        [predictions(Conv2dWorkload.parse(p), machine) for p in problems]
+        for machine in (base, other)
     ]
     assert found[0] != found[1]
 

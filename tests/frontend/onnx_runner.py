@@ -20,7 +20,9 @@ def tvm_pipeline(loaded: LoadedModel, feeds: Arrays) -> list[np.ndarray]:
     import tvm
     from tvm import relax
 
-    executable = relax.build(to_relax(loaded), target=tvm.target.Target({"kind": "llvm"}))
+    # unoptimised: many small models, each called once
+    target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
+    executable = relax.build(to_relax(loaded), target=target)
     machine = relax.VirtualMachine(executable, tvm.cpu())
     # numpy's ascontiguousarray would turn shape () into (1,)
     operands = [

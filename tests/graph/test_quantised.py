@@ -16,6 +16,7 @@ from tests.frontend.quantised_models import quantised_network, single_node
 from tests.graph.network import AVX512, convs, epilogues, other_ops, prepared
 from tests.graph.passed import pipeline, run
 from tests.graph.quantised_net import QuantisedNet, small_input, unoptimised
+from tvmconv.core.datatypes import FLOAT32
 from tvmconv.frontend import read_model, to_relax
 from tvmconv.machines.targets import resolve_machine
 
@@ -101,10 +102,62 @@ def shared() -> onnx.ModelProto:
     return net.model(net.rounded(net.op("Mul", c, d)), c)
 
 
+def steep() -> onnx.ModelProto:
+    """A rounding whose scale is so small that sums times theirs leave 32 bits."""
+    net = QuantisedNet(1, 16, 8, 8, seed=13)
+    y = net.layer("Conv", net.rounded("x"), 16, 16, 3, 3)
+    return net.model(net.rounded(y, scale=1e-8, zero=100))
+
+
 def signal() -> onnx.ModelProto:
     net = QuantisedNet(1, 16, 30, seed=12)
     y = net.rounded(net.op("Relu", net.layer("Conv", net.rounded("x"), 24, 16, 3)))
     return net.model(net.rounded(net.layer("Conv", y, 16, 24, 3)))
+
+
+def volume() -> onnx.ModelProto:
+    """Volumes, the depth of one kernel alone, a residual of them, and their mean."""
+    net = QuantisedNet(1, 3, 4, 9, 9, seed=13)
+    a = net.rounded(net.op("Relu", net.layer("Conv", net.rounded("x"), 20, 3, 3, 3, 3)))
+    b = net.rounded(net.layer("Conv", a, 20, 20, 3, 1, 1))
+    c = net.rounded(net.op("Relu", net.op("Add", b, a)))
+    d = net.rounded(net.layer("Conv", c, 16, 20, 1, 3, 3, strides=[1, 2, 2]))
+    return net.model(d, net.rounded(net.op("GlobalAveragePool", d)))
+
+
+def transposed(axis: int | None, dtype: Any = np.int8, zero: int = 0) -> onnx.ModelProto:
+    """A transposed convolution, joined with a tensor of another scale."""
+    net = QuantisedNet(1, 16, 8, 8, seed=14)
+    x = net.rounded("x")
+    count = () if axis is None else 20
+    info = np.iinfo(dtype)
+    values = net.generator.integers(info.min, info.max, (16, 20, 3, 3), dtype, endpoint=True)
+    scale = (net.generator.uniform(0.5, 1.5, count) / 800).astype(np.float32)
+    parts = (values, scale, np.full(count, zero, dtype))
+    attrs = {} if axis is None else {"axis": axis}
+    weight = net.op("DequantizeLinear", *map(net.const, parts), **attrs)
+    steps = np.broadcast_to(net.scales[x] * scale, 20).astype(np.float32)
+    bias = net.const(net.generator.integers(-3000, 3000, 20).astype(np.float32) * steps)
+    window = {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}
+    y = net.rounded(net.op("LeakyRelu", net.op("ConvTranspose", x, weight, bias, **window)))
+    nearest = {"nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}
+    factors = net.const(np.array([1, 1, 2, 2], np.float32))
+    up = net.rounded(net.layer("Conv", x, 20, 16, 1, 1), net.parameters())
+    joined = net.op(
+        "Concat", y, net.op("Resize", up, "", factors, mode="nearest", **nearest), axis=1
+    )
+    c = net.rounded(joined)
+    return net.model(net.rounded(net.layer("Conv", c, 16, 40, 3, 3)))
+
+
+def branches() -> onnx.ModelProto:
+    """A tensor whose readers are functions of its elements, and one that is not."""
+    net = QuantisedNet(1, 16, 8, 8, seed=15)
+    a = net.rounded(net.layer("Conv", net.rounded("x"), 16, 16, 3, 3))
+    b = net.rounded(net.op("Mul", a, net.rounded(net.op("Sigmoid", a))))
+    c = net.rounded(net.op("Add", b, net.rounded(net.op("Abs", a))))
+    up = net.op("Resize", a, "", net.const(np.float32([1, 1, 2, 2])), mode="linear")
+    return net.model(c, net.rounded(up))
 
 
 def integers_out() -> onnx.ModelProto:
@@ -137,6 +190,10 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "moved": moved,
     "shared": shared,
     "signal": signal,
+    "volume": volume,
+    "transposed": lambda: transposed(1),
+    "transposed_one_scale": lambda: transposed(None, np.uint8, 128),
+    "branches": branches,
     "integers_out": integers_out,
 }
 
@@ -184,10 +241,18 @@ def test_padding_reads_a_zero_point_that_is_not_zero():
 
 
 def test_roundings_remain_at_the_borders_alone():
-    for model in (joined(), residual(), averaged(), moved()):
+    for model in (joined(), residual(), averaged(), moved(), transposed(1)):
         operators = other_ops(prepared(model))
         linear = [op for op in operators if op in ("quantize", "dequantize")]
         assert linear == ["quantize", *["dequantize"] * len(model.graph.output)]
+
+
+def test_volumes_have_8_bit_kernels():
+    graph = prepared(volume())
+    assert epilogues(graph) == ["bias", "bias+quantise+add", "bias"]
+    assert all(node.attrs["workload"].types.is_integer for node in convs(graph))
+    # of the input and of the output
+    assert other_ops(graph).count("permute_dims") == 2
 
 
 @pytest.mark.parametrize("form", ["QDQ", "QOperator"])
@@ -212,6 +277,36 @@ def test_a_sum_that_32_bits_do_not_hold_stays_in_float32():
     (node,) = convs(prepared(model))
     assert not node.attrs["workload"].types.is_integer
     assert "32 bits" in node.attrs["in_float"]
+
+
+def test_a_rounding_beyond_32_bits_follows_the_kernel():
+    model = steep()
+    feeds = small_input(model)
+    (node,) = convs(prepared(model))
+    assert str(node.attrs["workload"].types).startswith("u8s8s32f32")
+    (actual,) = tvmconv.build(model, threads=1).run(feeds).values()
+    (expected,) = unoptimised(model, feeds)
+    np.testing.assert_array_equal(actual, expected)
+    assert len(np.unique(expected)) > 1
+
+
+@pytest.mark.parametrize(
+    ("data", "weight", "reason"),
+    [
+        (np.uint16, np.int8, "data is uint16"),
+        (np.int16, np.int16, "data is int16"),
+        (np.uint8, np.int16, "weight is int16"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*16 bits")
+def test_layers_of_16_bits_say_that_they_are_float32(data: Any, weight: Any, reason: str):
+    net = QuantisedNet(1, 20, 5, 5, seed=1, dtype=data)
+    y = net.layer("Conv", net.rounded("x"), 24, 20, 3, 3, dtype=weight)
+    model = net.model(net.rounded(net.op("Relu", y)))
+    model.opset_import[0].version, model.ir_version = 21, 10
+    (decision,) = tvmconv.build(model, threads=1).decisions
+    assert decision.workload.types == FLOAT32
+    assert f"in float32 although quantised: its {reason}" in decision.reason
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])

@@ -170,7 +170,7 @@ ENTRANCES = {
     "tvm.compile": set(),
     "FoldConstant": set(),
     "VirtualMachine": {"bench/peers/own.py", "tvm_api/relax.py"},
-    "as_import": {"compile/external.py", "compile/objects.py"},
+    "as_import": {"compile/external.py"},
     # torch's
     "jit": {"bench/peers/torch_jit.py"},
     "load_module": {"remote.py", "tuning/place.py"},
@@ -215,4 +215,4 @@ def test_the_package_has_no_other_entrance() -> None:
 
 def test_code_gives_nothing_but_through_the_gate() -> None:
     public = {name for name in dir(Code(None, V3)) if not name.startswith("_")}
-    assert public == {"machine", "inspect_source", "export_library", "as_import"}
+    assert public == {"machine", "inspect_source", "write_object", "export_library", "as_import"}

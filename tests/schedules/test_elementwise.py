@@ -27,9 +27,6 @@ def extents(machine):
 @pytest.mark.parametrize(
     "cores, expected", [(1, [1, 15, 15, 16]), (2, [15, 15, 16]), (8, [15, 240])]
 )
-def test_rows_stay_loops_where_a_machine_asks_for_it(cores, expected):
-    assert extents(TOY.with_cores(cores)) == expected
-
-
-def test_elsewhere_all_are_one():
-    assert extents(V3.with_cores(1)) == [16 * 15 * 15]
+@pytest.mark.parametrize("machine", [TOY, V3], ids=["toy", "avx2"])
+def test_the_loop_over_a_row_stays(machine, cores, expected):
+    assert extents(machine.with_cores(cores)) == expected

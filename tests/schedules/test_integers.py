@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import tvm
 from tests.kernels import REGISTER, V3, V4, default_config, executed_on, integer_arguments
 from tests.layout import unblock
 from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.dot import dot_of_bytes
@@ -21,11 +24,21 @@ from tvmconv.tir.pipeline import compile_function
 # vectors of 512 and of 256 bits with dot products of bytes, and those without
 ICELAKE = resolve_machine("llvm -mcpu=icelake-server", 1)
 ALDERLAKE = resolve_machine("llvm -mcpu=alderlake", 1)
-MACHINES = [V3, V4, ICELAKE, ALDERLAKE]
-each_machine = pytest.mark.parametrize(
-    "machine",
-    [pytest.param(*executed_on(m).values, id=m.mcpu, marks=executed_on(m).marks) for m in MACHINES],
-)
+# these two have both vectors and both ways to multiply; the others pair them otherwise
+DEFAULT = [V3, ICELAKE]
+
+
+def machines_of(default: list[Machine], *others: Machine) -> Any:
+    """Parameters for some machines, and for others in long sweeps."""
+    marked = [(m, ()) for m in default] + [(m, (pytest.mark.slow,)) for m in others]
+    found = [(executed_on(m), marks) for m, marks in marked]
+    return pytest.mark.parametrize(
+        "machine",
+        [pytest.param(p.values[0], id=p.values[0].mcpu, marks=[*p.marks, *m]) for p, m in found],
+    )
+
+
+each_machine = machines_of(DEFAULT, V4, ALDERLAKE)
 SUMS = ":u8s8s32s32"
 LAYERS = [
     f"ic16ih5oc16kh1{SUMS}",
@@ -35,12 +48,30 @@ LAYERS = [
     "mb2ic32ih15oc24kh3sh2ph1:u8s8s32u8:zpdata+bias",
     "ic20ih12oc16kh5ph2dh1:u8s8s32u8:zpdata+bias",
     "ic64ih14oc32kh1sh2:u8s8s32u8+bias",
+    "ic24ih11oc16kh1sh3ph1:u8s8s32u8:zpdata+bias",
+    "ic16ih9iw10oc16kh3kw1sh2sw3ph1pw0:u8s8s32u8:zpdata+bias",
     "g4ic64ih8oc40kh3ph1:u8s8s32u8:zpdata+bias",
     "ic18ih7oc33kh3pt1pl0pb2pr1:u8s16s32u8:zpdata+bias",
     # padding in front of a volume and behind it alone
     "ic16id4ih6oc16kd3kh3pd1:u8s8s32u8:zpdata+bias",
     "ic32ih8oc32kh1:u8s8s32f32+bias+relu",
     "ic20id4ih6oc16kd3kh3pd1ph1:u8s8s32u8:zpdata+bias",
+]
+BYTES = [
+    f"ic12ih13oc8kh1{SUMS}",
+    "ic64ih14oc32kh1sh2:u8s8s32u8+bias",
+    "mb2ic3ih9oc20kh3ph1sh2:u8s8s32u8:zpdata+bias",
+    "ic20ih12oc16kh5ph2dh1:u8s8s32u8:zpdata+bias",
+    "ic32ih8oc32kh1:u8s8s32u8+bias+quantise+add",
+]
+FIRST = [
+    "ic3ih32oc40kh7sh2ph3:nchw:u8s8s32u8:zpdata+bias",
+    "ic3ih35oc24kh11sh4ph2:nchw:u8s8s32u8+bias",
+    "ic1ih28oc20kh5ph2:nchw:u8s8s32u8:zpdata+bias",
+    "mb2ic3ih9iw14oc24kh2kw5sh1sw3pt1pl0pb0pr4:nchw:u8s8s32u8:zpdata+bias",
+    "ic5ih12oc33kh3sh2ph2dh1dw0:nchw:u8s16s32u8:zpdata+bias",
+    "ic3id4ih9oc20kd3kh3pd1ph1:nchw:u8s8s32u8:zpdata+bias",
+    f"ic2ih9oc16kh1:nchw{SUMS}",
 ]
 DEPTHWISE = [
     "g20ic20ih9oc20kh3ph1:u8s8s32u8+bias",
@@ -68,6 +99,16 @@ def computed(kernel: Kernel, operands: IntegerOperands) -> np.ndarray:
 @each_machine
 @pytest.mark.parametrize("text", LAYERS)
 def test_direct_convolution_is_exact(text: str, machine: Machine):
+    check_direct(text, machine)
+
+
+@machines_of([V4, ALDERLAKE])
+@pytest.mark.parametrize("text", LAYERS[1:12:4])
+def test_other_vectors_are_exact(text: str, machine: Machine):
+    check_direct(text, machine)
+
+
+def check_direct(text: str, machine: Machine) -> None:
     actual, expected = outputs(make_kernel(Conv2dWorkload.parse(text), machine, "direct"))
     assert actual.dtype == expected.dtype
     if expected.dtype == np.float32:
@@ -77,6 +118,25 @@ def test_direct_convolution_is_exact(text: str, machine: Machine):
         assert len(np.unique(expected)) > 50
 
 
+@pytest.mark.parametrize(
+    "machine", [executed_on(V3), executed_on(V4)], ids=lambda machine: machine.mcpu
+)
+@pytest.mark.parametrize("weights", ["any", "extreme"])
+@pytest.mark.parametrize("text", BYTES)
+def test_products_of_bytes_are_exact(text: str, weights: str, machine: Machine):
+    """Of weights that would saturate in 16 bits, too: those of any size, and the largest alone."""
+    workload = Conv2dWorkload.parse(text)
+    operands = random_integers(workload, 0)
+    if weights == "extreme":
+        operands.constants.weight[...] = np.where(operands.constants.weight < 0, -128, 127)
+        operands.data[...] = np.where(operands.data < 32, 0, 255)
+    kernel = make_kernel(workload, machine, "direct_bytes").suited(operands.constants.weight)
+    assert kernel.config["excess"] > 0
+    actual, expected = computed(kernel, operands), exact_output(workload, operands)
+    np.testing.assert_array_equal(actual, expected)
+    assert len(np.unique(expected)) > (30 if weights == "any" else 1)
+
+
 @each_machine
 def test_taps_wholly_in_the_padding_prefetch_nothing(machine: Machine):
     text = "g3ic21ih13iw6oc72kd2kh5kw1sd2sh3sw3pf2pt3pb1:u8s8s32u8:zpdata+bias"
@@ -84,6 +144,39 @@ def test_taps_wholly_in_the_padding_prefetch_nothing(machine: Machine):
     config = default_config("direct", workload, machine, oc=3, oh=1, ow=2, fetch_input=1)
     actual, expected = outputs(make_kernel(workload, machine, "direct", config))
     np.testing.assert_array_equal(actual, expected)
+
+
+@each_machine
+@pytest.mark.parametrize("text", FIRST)
+def test_first_layers_are_exact(text: str, machine: Machine):
+    kernel = make_kernel(Conv2dWorkload.parse(text), machine, "direct_first")
+    actual, expected = outputs(kernel)
+    np.testing.assert_array_equal(actual, expected)
+    assert len(np.unique(expected)) > 50
+
+
+@each_machine
+def test_tiles_of_first_layers(machine: Machine):
+    """Remainders of every loop, by tiles of several rows and by bands for threads."""
+    workload = Conv2dWorkload.parse("ic3ih23oc72kh3sh2ph1:nchw:u8s8s32u8:zpdata+bias+quantise+add")
+    for oc, tile_h, tile_w, bands in ((1, 2, 3, 1), (2, 1, 5, 2), (3, 2, 1, 3)):
+        config = Config.of(oc=oc, tile_h=tile_h, tile_w=tile_w, bands=bands)
+        kernel = make_kernel(workload, machine.with_cores(bands), "direct_first", config)
+        actual, expected = outputs(kernel)
+        assert np.abs(actual.astype(int) - expected).max() <= 1
+        assert (actual != expected).mean() < 2e-3
+
+
+def test_words_of_first_layers_hold_taps_of_a_row():
+    workload = Conv2dWorkload.parse("ic3ih32oc40kh7sh2ph3:nchw:u8s8s32u8:zpdata+bias")
+    kernel = make_kernel(workload, ICELAKE, "direct_first")
+    weight = np.random.default_rng(0).integers(-128, 128, (40, 3, 7, 7)).astype(np.int8)
+    packed = kernel.pack_weight(weight)
+    assert packed.shape[1:4] == (2, 7, 3)
+    np.testing.assert_array_equal(packed[0, 1, 5, 2, 0, 3], [*weight[3, 2, 5, 4:], 0])
+    dilated = Conv2dWorkload.parse("ic3ih32oc40kh3dh1:nchw:u8s8s32u8+bias")
+    with pytest.raises(ConfigError, match="taps of its rows lie apart"):
+        make_kernel(dilated, ICELAKE, "direct_first")
 
 
 @each_machine
@@ -115,7 +208,7 @@ def test_main_loops_multiply_by_words(machine: Machine, instruction: str):
     kernel = make_kernel(Conv2dWorkload.parse(LAYERS[3]), machine, "direct")
     assembly = compile_function(kernel.prim_func(), machine).inspect_source()
     register = REGISTER[machine.vector.bits]
-    assert len(re.findall(rf"{instruction}.*{register}\d+\n", assembly)) > 50
+    assert len(re.findall(rf"{instruction}.*{register}\d+\n", assembly)) > 25
     assert not re.search(r"vpmulld|vpmuludq", assembly)
 
 
@@ -132,3 +225,16 @@ def test_sums_stay_in_registers(text: str, machine: Machine):
     stored = [j for j in near if re.search(r"vmov\w+\s+%[yz]mm\d+, .*%rsp", lines[j])]
     # around the loops there are a few
     assert len(stored) <= len(products) // 50
+
+
+def test_products_of_bytes_have_one_loop_without_memory_of_sums():
+    """Of a step: one load of weights, and four instructions a pixel."""
+    workload = Conv2dWorkload.parse("ic64ih14oc64kh1:u8s8s32u8+bias")
+    kernel = make_kernel(workload, V3, "direct_bytes")
+    lines = compile_function(kernel.prim_func(), V3).inspect_source().splitlines()
+    products = [i for i, line in enumerate(lines) if "vpmaddubsw" in line]
+    count = kernel.config["oh"] * kernel.config["ow"]
+    loop = lines[products[0] - 3 : products[count - 1] + 3]
+    assert sum("vpmaddubsw" in line for line in loop) == count
+    assert sum("vpmaddwd" in line for line in loop) == count
+    assert not [line for line in loop if re.search(r"vmov.*%rsp|vpmovsx", line)]

@@ -209,7 +209,7 @@ def test_reproductions_are_never_taken(name):
 
 
 def test_what_is_never_taken_may_be_left_out():
-    assert check_algorithms(["-winograd_eta"]) == tuple(registry.ALGORITHMS)
+    assert check_algorithms(["-winograd_eta"]) == registry.choices()
     assert registry.ALGORITHMS.keys().isdisjoint(registry.REPRODUCTIONS)
 
 
@@ -249,3 +249,23 @@ def test_tiles_of_few_blocks_are_not_taken_where_a_layer_has_more():
         chosen = select(Conv2dWorkload.parse(problem), SCALABLE["neoverse-v1+sve"]).chosen
         assert chosen.algorithm == "winograd"
         assert chosen.config.int("kr") >= 4
+
+
+@pytest.mark.parametrize(("excess", "steps"), [(0, 0), (2, 2), (3, 4), (12, 12)])
+def test_products_of_bytes_have_the_steps_that_weights_need(excess, steps):
+    workload = Conv2dWorkload.parse("ic256ih14oc64kh1:u8s8s32u8+bias")
+    decision = select(workload, AVX2, excess=excess)
+    assert (decision.chosen.algorithm, decision.chosen.config["excess"]) == ("direct_bytes", steps)
+    fewer = [o for o in decision.rejected if o.config.get("excess", steps) < steps]
+    assert all(f"need {excess} more steps" in o.rejected for o in fewer)
+
+
+def test_products_of_bytes_are_left_where_too_many_weights_need_more():
+    workload = Conv2dWorkload.parse("ic256ih14oc64kh1:u8s8s32u8+bias")
+    for excess in (13, None):
+        assert select(workload, AVX2, excess=excess).chosen.algorithm == "direct"
+    with pytest.raises(ConfigError, match="need 13 more steps to be exact, and it has 2"):
+        policy = make_policy(
+            overrides={"conv1": {"algorithm": "direct_bytes", "knobs": {"excess": 2}}}
+        )
+        select(workload, AVX2, layer="conv1", excess=13, policy=policy)

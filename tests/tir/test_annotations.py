@@ -25,6 +25,7 @@ from tvmconv.tir.rewrite import transformed
 ROOT = Path(__file__).parents[2]
 LAYERS = {
     "depthwise": "g16ic16ih9oc16kh3ph1+bias",
+    "direct_bytes": "ic16ih9oc16kh3ph1:u8s8s32u8+bias",
     "direct_first": "ic3ih23iw9oc33kh5sh2ph2:nchw+bias",
     "im2win_nchw": "ic16ih9oc16kh3:nchw",
 }

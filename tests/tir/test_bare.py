@@ -64,7 +64,7 @@ def scheduled(problem, algorithm, machine=PARALLEL):
 def symbols(function, machine, folder):
     """Symbol -> nm's letter, of the object code."""
     path = folder / "kernel.o"
-    compile_function(function, machine, pipeline=BARE).as_import().write_to_file(str(path), "o")
+    compile_function(function, machine, pipeline=BARE).write_object(path)
     listed = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
     return {name: letter for letter, name in re.findall(r"(\w) (\S+)$", listed, re.MULTILINE)}
 
@@ -168,9 +168,7 @@ def test_other_arguments_are_assumed_to_be_aligned():
 
 
 def linked(function, folder: Path):
-    compile_function(function, MACHINE, pipeline=BARE).as_import().write_to_file(
-        str(folder / "kernel.o"), "o"
-    )
+    compile_function(function, MACHINE, pipeline=BARE).write_object(folder / "kernel.o")
     (folder / "serial.c").write_text(SERIAL)
     sources = [folder / "kernel.o", folder / "serial.c"]
     subprocess.run(

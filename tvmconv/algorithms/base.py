@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,14 @@ import numpy.typing as npt
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import FLOAT32, DataTypes, itemsize, refusal
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.device import Device
 from tvmconv.machines.dot import dot_of_bytes
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
 
 FloatArray = npt.NDArray[np.float32]
+# the record of the devices that an algorithm's expression is for
+DeviceT = TypeVar("DeviceT", bound=Device, contravariant=True)
 
 
 def images_only(workload: Conv2dWorkload) -> str | None:
@@ -50,7 +54,116 @@ def _integer_refusal(types: DataTypes, machine: Machine) -> str | None:
     return None
 
 
-class Algorithm(ABC):
+class DeviceAlgorithm(ABC, Generic[DeviceT]):
+    """One convolution algorithm as a TVM tensor expression, for one kind of device.
+
+    What its arguments are, in which order and layout, says the class of the kind:
+    :class:`Algorithm` for processors.
+    """
+
+    name: str
+    # floating types that the expression and its schedules compute with
+    types: tuple[DataTypes, ...] = (FLOAT32,)
+    # whether they compute with 8-bit integers, too
+    integers: bool = False
+    blocks: tuple[str, ...] = ()
+    # names of the stages that can be timed apart, in order, with the blocks of each
+    stages: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    # every product is of an input value and a weight: what is left where no error budget is kept
+    sums_products: bool = True
+
+    def unsupported(self, workload: Conv2dWorkload, machine: DeviceT) -> str | None:
+        """Why this algorithm cannot compute the workload, as a clause; None if it can."""
+        return refusal(workload.types, self.types) or self.unsuited(workload, machine)
+
+    @abstractmethod
+    def unsuited(self, workload: Conv2dWorkload, machine: DeviceT) -> str | None:
+        """The reason where it is not the data types, which are :attr:`types`' matter."""
+
+    @abstractmethod
+    def compute(self, workload: Conv2dWorkload, machine: DeviceT, config: Config) -> list[Tensor]:
+        """Placeholders and output (``te.Tensor``) in argument order.
+
+        :class:`~tvmconv.algorithms.operands.Operands` makes them and the block ``output``.
+        """
+
+    def reduction(
+        self, shape: tuple[int, ...], value: Callable[..., Expr], name: str = "conv2d"
+    ) -> Tensor:
+        """The main reduction as a block that carries the algorithm's name."""
+        from tvmconv.tvm_api import te
+
+        return te.compute(shape, value, name=name, attrs={"tvmconv.algorithm": self.name})
+
+    @abstractmethod
+    def packed_weight_shape(
+        self, workload: Conv2dWorkload, machine: DeviceT, config: Config
+    ) -> tuple[int, ...]:
+        """Shape of the array that :meth:`pack_weight` returns."""
+
+    def packed_weight_bytes(
+        self, workload: Conv2dWorkload, machine: DeviceT, config: Config
+    ) -> int:
+        """Bytes of that array."""
+        shape = self.packed_weight_shape(workload, machine, config)
+        return itemsize(self.packed_type(workload)) * prod(shape)
+
+    def packed_type(self, workload: Conv2dWorkload) -> str:
+        """Type of that array's elements."""
+        return workload.types.weight
+
+    def exact_below(self, workload: Conv2dWorkload, config: Config) -> int | None:
+        """What sums of products of integers must stay below for the result to be exact.
+
+        None where they may have any size: sums are then right modulo ``2**32``.
+        """
+        return None
+
+    def excess_held(self, config: Config) -> int | None:
+        """For how many steps of excess a kernel has room, see :mod:`tvmconv.algorithms.excess`.
+
+        None where no weights have any.
+        """
+        return None
+
+    def suited(
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: DeviceT, config: Config
+    ) -> Config:
+        """The config, changed where a kernel for these weights needs another."""
+        return config
+
+    @abstractmethod
+    def pack_weight(
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: DeviceT, config: Config
+    ) -> FloatArray:
+        """Re-order an OIHW weight once, at build time."""
+
+    @abstractmethod
+    def workspace_bytes(self, workload: Conv2dWorkload, machine: DeviceT, config: Config) -> int:
+        """Bytes that one call allocates beside its arguments."""
+
+    def multiplies(self, workload: Conv2dWorkload, machine: DeviceT, config: Config) -> int:
+        """Multiplications really executed, including those on padded channels."""
+        return workload.macs
+
+    def adds_foreign_products(self, workload: Conv2dWorkload, machine: DeviceT) -> bool:
+        """Whether zero weights meet inputs that the convolution does not: infinity makes NaN.
+
+        Channel blocks hold surplus lanes, or channels of other groups, with zero weights.
+        """
+        if workload.data_layout == "NCHW":
+            return False
+        block, groups = machine.channel_block, workload.groups
+        if groups == 1:
+            return workload.in_channels > block and workload.in_channels % block > 0
+        return any(n // groups % block for n in (workload.in_channels, workload.out_channels))
+
+    @abstractmethod
+    def error_estimate(self, workload: Conv2dWorkload, machine: DeviceT, config: Config) -> float:
+        """Expected max|error| / max|reference| on normally distributed input."""
+
+
+class Algorithm(DeviceAlgorithm[Machine]):
     """One convolution algorithm as a TVM tensor expression.
 
     The tensor expression's arguments are, in this order, those that the workload has (the bias
@@ -76,95 +189,9 @@ class Algorithm(ABC):
     hold any finite value (packed weights are zero there); those of the output are finite.
     """
 
-    name: str
-    # floating types that the expression and its schedules compute with
-    types: tuple[DataTypes, ...] = (FLOAT32,)
-    # whether they compute with 8-bit integers, too
-    integers: bool = False
-    blocks: tuple[str, ...] = ()
-    # names of the stages that can be timed apart, in order, with the blocks of each
-    stages: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    # every product is of an input value and a weight: what is left where no error budget is kept
-    sums_products: bool = True
-
     def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Why this algorithm cannot compute the workload, as a clause; None if it can."""
-        types = workload.types
-        if self.integers and types.is_integer:
-            reason = _integer_refusal(types, machine)
-        else:
-            reason = refusal(types, self.types)
-        return reason or self.unsuited(workload, machine)
-
-    @abstractmethod
-    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """The reason where it is not the data types, which are :attr:`types`' matter."""
-
-    @abstractmethod
-    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
-        """Placeholders and output (``te.Tensor``) in argument order.
-
-        :class:`~tvmconv.algorithms.operands.Operands` makes them and the block ``output``.
-        """
-
-    def reduction(
-        self, shape: tuple[int, ...], value: Callable[..., Expr], name: str = "conv2d"
-    ) -> Tensor:
-        """The main reduction as a block that carries the algorithm's name."""
-        from tvmconv.tvm_api import te
-
-        return te.compute(shape, value, name=name, attrs={"tvmconv.algorithm": self.name})
-
-    @abstractmethod
-    def packed_weight_shape(
-        self, workload: Conv2dWorkload, machine: Machine, config: Config
-    ) -> tuple[int, ...]:
-        """Shape of the array that :meth:`pack_weight` returns."""
-
-    def packed_weight_bytes(
-        self, workload: Conv2dWorkload, machine: Machine, config: Config
-    ) -> int:
-        """Bytes of that array."""
-        shape = self.packed_weight_shape(workload, machine, config)
-        return itemsize(self.packed_type(workload)) * prod(shape)
-
-    def packed_type(self, workload: Conv2dWorkload) -> str:
-        """Type of that array's elements."""
-        return workload.types.weight
-
-    def exact_below(self, workload: Conv2dWorkload, config: Config) -> int | None:
-        """What sums of products of integers must stay below for the result to be exact.
-
-        None where they may have any size: sums are then right modulo ``2**32``.
-        """
-        return None
-
-    @abstractmethod
-    def pack_weight(
-        self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
-    ) -> FloatArray:
-        """Re-order an OIHW weight once, at build time."""
-
-    @abstractmethod
-    def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Bytes that one call allocates beside its arguments."""
-
-    def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Multiplications really executed, including those on padded channels."""
-        return workload.macs
-
-    def adds_foreign_products(self, workload: Conv2dWorkload, machine: Machine) -> bool:
-        """Whether zero weights meet inputs that the convolution does not: infinity makes NaN.
-
-        Channel blocks hold surplus lanes, or channels of other groups, with zero weights.
-        """
-        if workload.data_layout == "NCHW":
-            return False
-        block, groups = machine.channel_block, workload.groups
-        if groups == 1:
-            return workload.in_channels > block and workload.in_channels % block > 0
-        return any(n // groups % block for n in (workload.in_channels, workload.out_channels))
-
-    @abstractmethod
-    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """Expected max|error| / max|reference| on normally distributed input."""
+        if self.integers and workload.types.is_integer:
+            reason = _integer_refusal(workload.types, machine)
+            return reason or self.unsuited(workload, machine)
+        return super().unsupported(workload, machine)

@@ -51,8 +51,13 @@ class Depthwise(Algorithm):
             column = x * w.stride_w + s * w.dilation_w - w.pad_left
             plane, tests = input_plane(w, n, depth[0] if depth else 0)
             weight = given.weight[b, kernel_row(w, depth, r), s, lane]
-            product = given.product(given.data[plane, b, row, column, lane], weight)
-            return te.sum(inside_image(product, row, column, w, tests), axis=[*depth, r, s])
+            pixel = given.data[plane, b, row, column, lane]
+            if given.zero is None:
+                product = inside_image(given.product(pixel, weight), row, column, w, tests)
+            else:
+                pixel = inside_image(pixel, row, column, w, tests, given.zero[0])
+                product = given.product(pixel, weight)
+            return te.sum(product, axis=[*depth, r, s])
 
         def word_tap(n: Expr, b: Expr, h: Expr, x: Expr, lane: Expr) -> Expr:
             column = x * w.stride_w + s * w.dilation_w - w.pad_left

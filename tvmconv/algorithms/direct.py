@@ -17,7 +17,15 @@ import numpy as np
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import input_plane, inside_image
-from tvmconv.algorithms.words import Factors, channels_read, widened, widened_bytes, word_size
+from tvmconv.algorithms.words import (
+    Factors,
+    arranged,
+    channels_read,
+    copied_steps,
+    widened,
+    widened_bytes,
+    word_size,
+)
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
@@ -113,7 +121,9 @@ class Direct(Algorithm):
                 read = factors.value(given.data, (plane, block, *pixel, c))
                 value = inside_image(read, y, column, w, tests, factors.zero)
             else:
-                place = (y + w.pad_top, column + w.pad_left) if not flat else pixel
+                down, right = copied_steps(w)
+                place = (y + w.pad_top) // down, (column + w.pad_left) // right
+                place = pixel if flat else place
                 planes = int(wide.shape[0]) // w.batch
                 if w.is_volume:
                     first = n // w.out_depth * planes
@@ -145,7 +155,8 @@ class Direct(Algorithm):
     ) -> tuple[int, ...]:
         """``(K/(oc*k), C/c, T*R, S, c, oc, k)``, ``k`` and ``c`` the machine's lanes.
 
-        Of integer types ``(K/(oc*k), T*R, S, C/c, c/i, oc, k, i)`` with ``i`` channels a word.
+        Of integer types ``(K/(oc*k), T*R, S, C/c, c/i, oc, k, i)`` with ``i`` channels a word, or
+        a block's words in another order: :func:`~tvmconv.algorithms.words.arranged`.
 
         The last group holds zero blocks where ``oc`` does not divide the number of output
         blocks; an input with less than one block of channels keeps only those.
@@ -182,7 +193,8 @@ class Direct(Algorithm):
                 rows[begin:end, column : column + per_group_in] = weight[begin:end]
         rows = rows.reshape(groups, oc, lanes, span, steps, size, *taps)
         outer = (6, 7, 3) if workload.types.is_integer else (3, 6, 7)
-        return np.ascontiguousarray(rows.transpose(0, *outer, 4, 1, 2, 5)).reshape(shape)
+        rows = np.ascontiguousarray(rows.transpose(0, *outer, 4, 1, 2, 5)).reshape(shape)
+        return arranged(rows, workload, machine)
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Nothing beyond the register tile; where 8-bit data are widened, the copy of them."""

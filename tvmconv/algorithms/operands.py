@@ -10,6 +10,7 @@ import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.dot import packs_with_saturation
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
@@ -116,6 +117,7 @@ class Operands:
             self.scale[place[1], place[4]],
             self.numbers,
             residual,
+            packs=packs_with_saturation(self.machine),
         )
 
     def output(self, sums: Callable[..., Expr]) -> Tensor:

@@ -76,8 +76,6 @@ class Winograd(Algorithm):
             return "a 1x1 kernel has no products to save"
         if max(w.kernel_h, w.kernel_w) >= most_products(w):
             return f"a {w.kernel_h}x{w.kernel_w} kernel needs more than {most_products(w)} points"
-        if w.types.is_integer and dot_of_shorts(machine).name == "smlal":
-            return f"its products of 16 bits are not made for {machine.name}'s smlal yet"
         least = Tiling(w, 1 if w.kernel_h == 1 else 2, 1 if w.kernel_w == 1 else 2)
         if not is_representable(least):
             return f"a {w.kernel_h}x{w.kernel_w} kernel's transformed values exceed 16 bits"

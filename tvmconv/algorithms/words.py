@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from tvmconv.algorithms.operands import Operands
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.core.datatypes import itemsize
+from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.dot import DotProduct, dot_of_bytes, dot_of_shorts
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
+Array = npt.NDArray[Any]
 # name of the block that widens data
 WIDEN = "widen"
 
@@ -35,21 +41,37 @@ def channels_read(workload: Conv2dWorkload, machine: Machine) -> int:
     return -(-min(machine.channel_block, workload.in_channels) // size) * size
 
 
-def widened_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...] | None:
-    """Shape of the copy of 8-bit data as 16-bit integers, padding included.
+def copied_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
+    """Shape of a copy of the data with its padding, ``(N, C/c, H, W, c)``.
 
-    ``(N, C/c, H, W, c)`` of the rows and columns that windows cover; ``N`` counts padding along the
-    depth, too. None where the processor multiplies the data as it is. A widening load for every
-    broadcast word took twice as long as the multiplications that it feeds.
+    Of the rows and columns that windows cover, less those that a stride leaves out
+    (:func:`copied_steps`); ``N`` counts padding along the depth, too.
     """
     w = workload
-    if not w.types.is_integer or dot_of(w, machine).element == w.types.data:
-        return None
-    height = (w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1
-    width = (w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1
+    down, right = copied_steps(w)
+    height = ((w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h) // down + 1
+    width = ((w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w) // right + 1
     depth = (w.out_depth - 1) * w.stride_d + (w.kernel_d - 1) * w.dilation_d + 1
     channels = machine.blocks(w.in_channels), machine.channel_block
     return (w.batch * depth, channels[0], height, width, channels[1])
+
+
+def widened_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...] | None:
+    """Shape of the copy of 8-bit data as 16-bit integers.
+
+    None where the processor multiplies the data as it is. A widening load for every broadcast word
+    took twice as long as the multiplications that it feeds.
+    """
+    types = workload.types
+    if not types.is_integer or dot_of(workload, machine).element == types.data:
+        return None
+    return copied_shape(workload, machine)
+
+
+def copied_steps(workload: Conv2dWorkload) -> tuple[int, int]:
+    """Distances of the rows and columns that the copy holds: windows of one skip some."""
+    w = workload
+    return w.stride_h if w.kernel_h == 1 else 1, w.stride_w if w.kernel_w == 1 else 1
 
 
 def is_negated(workload: Conv2dWorkload, machine: Machine) -> bool:
@@ -64,16 +86,32 @@ def widened_bytes(workload: Conv2dWorkload, machine: Machine) -> int:
 
 
 def widened(given: Operands) -> Tensor | None:
-    """Block ``widen``, the copy of :func:`widened_shape`, in which padding has its value."""
+    """Block ``widen``, the copy of :func:`widened_shape`; None where there is none."""
+    if widened_shape(given.workload, given.machine) is None:
+        return None
+    return copied(given, "int16", is_negated(given.workload, given.machine))
+
+
+def copied(given: Operands, dtype: str, negated: bool = False) -> Tensor:
+    """Block ``widen``, the copy of :func:`copied_shape`, in which padding has its value.
+
+    Parameters
+    ----------
+    given
+        The convolution's operands.
+    dtype
+        Type of the copy.
+    negated
+        Whether it has the opposite sign.
+    """
     from tvmconv.tvm_api import te
 
-    w, shape = given.workload, widened_shape(given.workload, given.machine)
-    if shape is None:
-        return None
+    w, shape = given.workload, copied_shape(given.workload, given.machine)
     depth = shape[0] // w.batch
+    down, right = copied_steps(w)
 
     def value(n: Expr, cb: Expr, y: Expr, x: Expr, c: Expr) -> Expr:
-        row, column = y - w.pad_top, x - w.pad_left
+        row, column = y * down - w.pad_top, x * right - w.pad_left
         plane, tests = n, []
         if w.is_volume:
             tap = n % depth - w.pad_front
@@ -81,8 +119,8 @@ def widened(given: Operands) -> Tensor | None:
             plane = n // depth * w.in_depth + tap
         zero = None if given.zero is None else given.zero[0]
         read = given.data[plane, cb, row, column, c]
-        wide = inside_image(read, row, column, w, tests, zero).astype("int16")
-        return -wide if is_negated(w, given.machine) else wide
+        value = inside_image(read, row, column, w, tests, zero).astype(dtype)
+        return -value if negated else value
 
     return te.compute(shape, value, name=WIDEN)
 
@@ -111,6 +149,10 @@ class Factors:
             return tensor[place]
         *outer, step = place
         return self._read(tensor, (*outer, step * self._dot.width))
+
+    def word(self, tensor: Tensor, place: tuple[Index, ...]) -> Expr:
+        """The word of integers that begins at a place."""
+        return self._read(tensor, place)
 
     def weight(self, *place: Index) -> Expr:
         """The packed weight at a place less the axis of a word."""
@@ -151,3 +193,42 @@ class Factors:
         assert self._dot is not None
         widens = itemsize(str(tensor.dtype)) < itemsize(self._dot.element)
         return (pair if widens else word)(tensor[place])
+
+
+def has_colliding_weights(weight: Array, groups: int, machine: Machine) -> bool:
+    """Whether the machine's products of bytes would not be exact for int8 weights (K, C/g, ...).
+
+    ``smull`` adds the products of channels 0 and 2, and those of 1 and 3, of a block in 16 bits.
+    These hold all sums but that of -128 by -128 twice.
+    """
+    if dot_of_bytes(machine).name != "smull":
+        return False
+    least = weight == np.iinfo(np.int8).min
+    if groups > 1:
+        # where a block begins differs from group to group
+        return bool((least.sum(axis=1) > 1).any())
+    padded = np.zeros((len(weight), -(-weight.shape[1] // 4) * 4, *weight.shape[2:]), bool)
+    padded[:, : weight.shape[1]] = least
+    pairs = padded.reshape(len(weight), -1, 2, 2, *weight.shape[2:])
+    return bool(pairs.all(axis=2).any())
+
+
+def arranged(packed: Array, workload: Conv2dWorkload, machine: Machine) -> Array:
+    """Packed words (..., outputs of a block, elements of a word) in the order that products take.
+
+    Of ``smull`` a block's first halves of words go before their second ones.
+
+    Raises
+    ------
+    WorkloadError
+        If products of these weights are not exact.
+    """
+    if not workload.types.is_integer or dot_of(workload, machine).name != "smull":
+        return packed
+    halves = packed.reshape(*packed.shape[:-1], 2, 2)
+    if (halves == np.iinfo(np.int8).min).all(axis=-2).any():
+        raise WorkloadError(
+            f"weights of {workload} are -128 in channels 0 and 2, or 1 and 3, of a block of 4 of "
+            "one output, whose products 16 bits do not hold; give them as int16"
+        )
+    return np.ascontiguousarray(np.moveaxis(halves, -2, -3)).reshape(packed.shape)

@@ -101,7 +101,7 @@ def write_bundle(folder: Path, name: str, manifest: Manifest, separate: bool) ->
     readme = _README.format(
         title=manifest.model_name or name,
         version=manifest.versions.get("tvmconv", __version__),
-        target=f"{manifest.machine.name} ({manifest.machine.mcpu})",
+        target=manifest.machine.described,
         features=" ".join(manifest.required_features),
         inputs=" ".join(f"input{i}.bin" for i in range(len(manifest.inputs))),
         rows="\n".join(rows),

@@ -6,7 +6,7 @@ from tvmconv.artifact.manifest import Manifest
 from tvmconv.artifact.memory import MemoryReport
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 
 
 class ModelFacts:
@@ -20,7 +20,7 @@ class ModelFacts:
         return self.manifest.model_name
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> Device:
         """The record the kernels were built for."""
         return self.manifest.machine
 

@@ -16,9 +16,10 @@ from tvmconv.core.files import read_regular
 from tvmconv.core.plain_data import check_types, parse
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.version import __version__
+from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.gate import ensure_executable
 from tvmconv.machines.record import Machine
-from tvmconv.machines.stored import read_machine
+from tvmconv.machines.stored import read_device
 
 FORMAT = "tvmconv-module"
 # 3: the code speaks tvmconv's C interface; before, it was a program of TVM's virtual machine
@@ -76,7 +77,7 @@ class Manifest:
 
     model_name: str
     model_sha256: str
-    machine: Machine
+    machine: Machine | CudaMachine
     required_features: tuple[str, ...]
     threads: int
     inputs: tuple[TensorInfo, ...]
@@ -133,7 +134,7 @@ class Manifest:
         manifest = cls(
             model_name=str(data["model"]["name"]),
             model_sha256=str(data["model"]["sha256"]),
-            machine=read_machine(data["target"]),
+            machine=read_device(data["target"]),
             required_features=tuple(map(str, data["required_features"])),
             threads=data["threads"],
             inputs=tuple(TensorInfo.from_json(t) for t in data["inputs"]),
@@ -155,7 +156,9 @@ class Manifest:
 
     def check_ranges(self) -> None:
         """Refuse sizes that no machine and no model has, with a ``ValueError``."""
-        sizes = {name: value for name, value in asdict(self.machine).items() if type(value) is int}
+        sizes = {
+            name: value for name, value in self.machine.to_json().items() if type(value) is int
+        }
         sizes["threads"] = self.threads
         for name, value in sizes.items():
             if not (0 if name == "l3_bytes" else 1) <= value < _MOST.get(name, 1 << 40):
@@ -253,5 +256,5 @@ def check_features(manifest: Manifest, what: str) -> None:
         See :func:`tvmconv.machines.gate.ensure_executable`.
     """
     machine = manifest.machine
-    built = f"{what} was built for {machine.name} ({machine.mcpu})"
+    built = f"{what} was built for {machine.described}"
     ensure_executable(manifest.required_features, built)

@@ -9,6 +9,7 @@ from typing import Any
 from tvmconv.artifact.manifest import Manifest
 from tvmconv.artifact.memory import MemoryReport
 from tvmconv.core.decision import Decision, Unscheduled
+from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
 from tvmconv.program.program import Program
@@ -16,7 +17,7 @@ from tvmconv.program.program import Program
 
 def record_program(
     program: Program,
-    machine: Machine,
+    machine: Machine | CudaMachine,
     *,
     decisions: tuple[Decision, ...] = (),
     unscheduled: tuple[Unscheduled, ...] = (),

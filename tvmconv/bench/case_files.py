@@ -19,13 +19,18 @@ SEED = 7
 
 @dataclass(frozen=True)
 class CaseInfo:
-    """What the bench knows about a case that it wrote."""
+    """What the bench knows about a case that it wrote.
+
+    ``quantised`` is a model whose 8-bit values may differ by steps of rounding, as far as
+    kernels saturate by many.
+    """
 
     name: str
     kind: str
     problem: str
     flops: int
     count: int = 1
+    quantised: bool = False
 
 
 def window_attributes(workload: Conv2dWorkload) -> dict[str, Any]:

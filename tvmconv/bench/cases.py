@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tvmconv.bench.case_files import SEED, CaseInfo, window_attributes, write_case
 from tvmconv.bench.integer_case import write_integer_case
+from tvmconv.bench.quantised import is_quantised
 from tvmconv.bench.reference import convolution
 from tvmconv.core.datatypes import FLOAT32, refusal
 from tvmconv.core.epilogue_op import EpilogueOp
@@ -182,7 +183,7 @@ def write_model_case(
     value_shapes = {name: list(info.shape) for name, info in graph.types.items()}
     outputs = [t.name for t in loaded.outputs]
     write_case(folder, onnx_path, nodes, value_shapes, graph.constants, inputs, outputs)
-    return CaseInfo(loaded.name, "model", path.name, flops)
+    return CaseInfo(loaded.name, "model", path.name, flops, quantised=is_quantised(path))
 
 
 def _resolved(node: Any, graph: Any) -> tuple[dict[str, Any], int]:

@@ -40,11 +40,15 @@ class IntegerOperands:
 
 
 def random_integers(
-    workload: Conv2dWorkload, seed: int = 0, largest_sum: int | None = None
+    workload: Conv2dWorkload,
+    seed: int = 0,
+    largest_sum: int | None = None,
+    halved: bool = False,
 ) -> IntegerOperands:
     """Uniformly distributed data and weights over their whole range.
 
-    Weights are halved until no sum of products reaches ``largest_sum``, where that is given.
+    If ``halved``, weights have a bit less, so that no algorithm needs anything for their sake; they
+    are halved until no sum of products reaches ``largest_sum``, where that is given.
     Scales are such that results spread over the range of 8 bits and some are clipped; they are no
     fractions of few bits, which would make exact halves.
     """
@@ -57,6 +61,7 @@ def random_integers(
     wide = types.weight == "int16"
     weight = generator.integers(-255, 255, w.weight_shape, "int16", endpoint=True)
     weight = weight if wide else integers("int8", w.weight_shape)
+    weight = weight >> 1 if halved else weight
     while largest_sum is not None and largest_sums(weight, types.data).max() >= largest_sum:
         weight = (weight / 2).astype(weight.dtype)
     low, high = (np.iinfo(types.data).min, np.iinfo(types.data).max)

@@ -62,6 +62,7 @@ class KernelRun:
         self._arguments = (*tensors, self._result)
 
     def _compiled(self, omit: Collection[str] = ()) -> Callable[..., Any]:
+        from tvmconv.machines.record import processor
         from tvmconv.tir.partial import LeaveOutBlocks
         from tvmconv.tir.pipeline import compile_function
         from tvmconv.tir.rewrite import transformed
@@ -69,7 +70,7 @@ class KernelRun:
         function = self.kernel.prim_func()
         if omit:
             function = transformed(function, LeaveOutBlocks(omit))
-        return compile_function(function, self.kernel.machine)["main"]
+        return compile_function(function, processor(self.kernel.machine))["main"]
 
     def stages(self) -> dict[str, Callable[[], None]]:
         """The algorithm's stages in order, each with a call that ends after it.
@@ -127,6 +128,11 @@ class KernelRun:
         plain = blocked.transpose(0, 1, 4, 2, 3).reshape(n, -1, height, width)
         result: Array = plain[:, : self.kernel.workload.out_channels]
         return result
+
+
+def suited(kernel: Kernel, arrays: Mapping[str, Array]) -> Kernel:
+    """The kernel for a case's weights, see :meth:`~tvmconv.kernels.kernel.Kernel.suited`."""
+    return kernel.suited(_constants(kernel.workload, arrays).weight)
 
 
 def _constants(workload: Conv2dWorkload, arrays: Mapping[str, Array]) -> Constants:

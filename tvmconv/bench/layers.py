@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tvmconv.bench.peak import Peak, measure_peak
 from tvmconv.core.decision import Decision
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.record import processor
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.summary import memory_table, model_facts
 from tvmconv.runtime.executable import Executable
@@ -65,9 +66,9 @@ def profile_report(
     """
     if not isinstance(model, Executable):
         return layer_report(model, model.profile(inputs, repeat=repeat), None)
-    before = peak or measure_peak(model.machine, model.threads)
+    before = peak or measure_peak(processor(model.machine), model.threads)
     profile = model.profile(inputs, repeat=repeat)
-    after = before if peak else measure_peak(model.machine, model.threads)
+    after = before if peak else measure_peak(processor(model.machine), model.threads)
     best = max(before, after, key=lambda probe: probe.gflops)
     return layer_report(model, profile, best)
 

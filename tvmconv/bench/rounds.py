@@ -140,7 +140,8 @@ class Field:
             operations=answer["operations"] or info.flops,
             facts=answer["facts"],
         )
-        limit = SATURATED_BELOW if "differing" in entry.facts else WRONG_ABOVE
+        inexact = info.quantised or "differing" in entry.facts
+        limit = SATURATED_BELOW if inexact else WRONG_ABOVE
         if entry.error is not None and not entry.error <= limit:
             message = f"the outputs differ from the reference by {entry.error:.1e}"
             return replace(entry, status="wrong", message=message)

@@ -83,7 +83,7 @@ def command(
     )
     if estimate and model.suffix != ".so":
         threads = estimating.one_thread(threads)
-    opened = open_model(model, target, threads, shape, choices)
+    opened = open_model(model, target, threads, shape, choices, here=measure)
     arguments: dict[str, Any] = _times(opened) if measure else {}
     if measure_error:
         from tvmconv.bench.measured_error import measure_errors
@@ -97,18 +97,20 @@ def command(
         arguments["estimate"] = estimating.estimated(opened)
     report = explain_report(opened, **arguments, knobs=knobs)
     if html is not None:
+        from tvmconv.machines.record import processor
         from tvmconv.report.explain_page import explain_page
         from tvmconv.selection.policy import make_policy
 
         budget = make_policy(error_budget=error_budget).error_budget
-        write_text(html, explain_page(report, opened.machine, budget))
+        write_text(html, explain_page(report, processor(opened.machine), budget))
         tell(f"wrote {html}")
     emit(report, as_json, save)
 
 
 def _times(model: CompiledModel) -> dict[str, Any]:
     from tvmconv.bench.peak import measure_peak
+    from tvmconv.machines.record import processor
 
-    peak = measure_peak(model.machine, model.threads)
+    peak = measure_peak(processor(model.machine), model.threads)
     times = {(k.call.layer, k.call.kernel): k.seconds for k in model.profile(repeat=10)}
     return {"seconds": times, "peak": (peak.gflops, peak.read_gbs)}

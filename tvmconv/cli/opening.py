@@ -26,8 +26,11 @@ def open_model(
     *,
     cc: str = "",
     verify: bool = True,
+    here: bool = True,
 ) -> CompiledModel:
     """Load a saved model, or build an ONNX model with progress on the terminal.
+
+    A saved model that is not to run ``here`` may be for another processor, or for a GPU.
 
     Raises
     ------
@@ -38,7 +41,13 @@ def open_model(
 
     if path.suffix == ".so":
         _refuse_choices(path, target, shapes, choices)
-        return tvmconv.load(path, threads=threads, verify=verify)
+        if here:
+            return tvmconv.load(path, threads=threads, verify=verify)
+        from tvmconv.artifact.saving import open_artifact
+        from tvmconv.model import CompiledModel
+
+        manifest, library = open_artifact(path, verify, here=False)
+        return CompiledModel(manifest.with_threads(threads or manifest.threads), library)
     if not verify:
         raise InputError(f"{path} is no .so; --no-verify is about those")
     choices = choices or Choices()

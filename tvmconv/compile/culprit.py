@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from tvmconv.core.decision import KernelCall
-from tvmconv.machines.record import Machine
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.device import Device
+from tvmconv.machines.record import processor
 from tvmconv.tvm_api.types import Binding, IRModule, Pass, PrimFunc
 
 Part = TypeVar("Part")
 
 
-def failing_kernels(mod: IRModule, calls: Iterable[KernelCall], machine: Machine) -> str:
+def failing_kernels(mod: IRModule, calls: Iterable[KernelCall], machine: Device) -> str:
     """The layers whose function cannot be scheduled or compiled, in words.
 
     Parameters
@@ -25,11 +27,16 @@ def failing_kernels(mod: IRModule, calls: Iterable[KernelCall], machine: Machine
         The target.
     """
     from tvmconv.kernels.rules import schedule_function
+    from tvmconv.tir.cuda import cuda_code
     from tvmconv.tir.pipeline import compile_function
     from tvmconv.tvm_api import tirx
 
     def attempt(function: PrimFunc) -> None:
-        compile_function(schedule_function(function, machine), machine)
+        scheduled = schedule_function(function, machine)
+        if isinstance(machine, CudaMachine):
+            cuda_code(scheduled.with_attr("global_symbol", "kernel"), machine)
+        else:
+            compile_function(scheduled, processor(machine))
 
     symbols = [
         var.name_hint

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,10 @@ def run_emulated(
     qemu = emulator(triple)
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
         program, given, result = (Path(name, part) for part in ("call", "inputs", "outputs"))
-        Toolchain.find("", triple).program(caller, program)
+        program.write_bytes(
+            _compiled(Toolchain.find("", triple), caller, caller.stat().st_mtime_ns)
+        )
+        program.chmod(0o700)
         with given.open("wb") as file:
             for info in inputs:
                 np.ascontiguousarray(values[info.name], info.dtype).reshape(info.shape).tofile(file)
@@ -104,3 +108,12 @@ def emulator(triple: str) -> list[str]:
     if "QEMU_LD_PREFIX" in os.environ or "musl" in triple or not folder.is_dir():
         return [name]
     return [name, "-L", str(folder)]
+
+
+@lru_cache(maxsize=4)
+def _compiled(toolchain: Toolchain, caller: Path, _modified: int) -> bytes:
+    """The program of a source file, compiled once in a process."""
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        program = Path(folder, "call")
+        toolchain.program(caller, program)
+        return program.read_bytes()

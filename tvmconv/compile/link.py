@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tvmconv.compile.c_text import literal
+from tvmconv.compile.gpu import write_fatbins
 from tvmconv.compile.objects import Objects
 from tvmconv.compile.source import CONSTANTS, Facts, program_source
 from tvmconv.compile.toolchain import Toolchain
@@ -53,13 +54,15 @@ def link_model(
     """
     with _temporary_folder() as folder:
         output = folder / "model.so"
-        sources = {"model.c": program_source(program, facts, weights_sha256)}
+        sources = {"model.c": program_source(program, facts, weights_sha256, objects.gpu)}
+        if objects.gpu:
+            sources["gpu.s"] = write_fatbins(objects.gpu, folder / "gpu")
         if weights_sha256 is None and program.constant_bytes:
             path = folder / "constants.bin"
             write_constants(program, path)
             large = program.constant_bytes > _LARGE and triple.startswith("x86_64")
             sources["constants.s"] = constants_source(str(path), program.constant_bytes, large)
-        runtime = toolchain.runtime_object()
+        runtime = toolchain.runtime_object(on_gpu=objects.gpu is not None)
         toolchain.link(output, sources, write_objects(objects, folder / "kernels"), runtime)
         # the file loses its name with the folder and lives by its descriptor
         return Library.open(output)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from tvmconv.compile.c_text import identifier
+from tvmconv.compile.gpu import compile_gpu, write_fatbins
 from tvmconv.compile.header import model_header
 from tvmconv.compile.link import (
     constants_source,
@@ -23,6 +24,8 @@ from tvmconv.compile.toolchain import SOURCES, Toolchain, libraries, usual_drive
 from tvmconv.compile.weights import IN_MEMORY, content, digest, gathered
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.version import __version__
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.device import Device
 from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
 from tvmconv.program.collect import collect
@@ -44,7 +47,7 @@ class Lowered(Protocol):
 
 def compile_program(
     lowered: Lowered,
-    machine: Machine,
+    machine: Device,
     inputs: Sequence[TensorInfo],
     outputs: Sequence[TensorInfo],
     *,
@@ -77,10 +80,10 @@ def compile_program(
     module = scheduled(lowered.mod, machine)
     calls, decisions = getattr(lowered, "calls", ()), getattr(lowered, "decisions", ())
     program, functions = collect(module, inputs, outputs, calls, decisions)
-    objects = compile_objects(functions, machine, program)
+    objects = _BACK_ENDS[machine.kind](functions, machine, program)
     program = replace(
         program,
-        calls=tuple(_with_vectors(call, objects.vectors) for call in program.calls),
+        calls=tuple(_with_code(call, objects) for call in program.calls),
         workspace_bytes=max(objects.workspace.values(), default=0),
     )
     facts = Facts(
@@ -89,14 +92,28 @@ def compile_program(
         target=machine.name,
         features=required_features(machine),
         threads=threads or machine.cores,
-        vector_bits=machine.exact_vector_bits,
+        vector_bits=machine.exact_vector_bits if isinstance(machine, Machine) else 0,
     )
     return CompiledProgram(program, objects, facts, machine, cc)
 
 
-def _with_vectors(call: Call, vectors: Mapping[str, str]) -> Call:
-    words = vectors.get(call.record.kernel, "")
-    return replace(call, record=replace(call.record, vectors=words))
+def _for_gpu(functions: IRModule, machine: CudaMachine, _program: Program) -> Objects:
+    return Objects({}, {}, gpu=compile_gpu(functions, machine))
+
+
+# what compiles kernels, by kind of device
+_BACK_ENDS: dict[str, Callable[[IRModule, Any, Program], Objects]] = {
+    Machine.kind: compile_objects,
+    CudaMachine.kind: _for_gpu,
+}
+
+
+def _with_code(call: Call, objects: Objects) -> Call:
+    """A call with what is known of its machine code."""
+    kernel = call.record.kernel
+    launches = objects.gpu.launches.get(kernel, ()) if objects.gpu else ()
+    words = objects.vectors.get(kernel, "")
+    return replace(call, record=replace(call.record, vectors=words, launches=launches))
 
 
 class CompiledProgram:
@@ -120,7 +137,7 @@ class CompiledProgram:
     """
 
     def __init__(
-        self, program: Program, objects: Objects, facts: Facts, machine: Machine, cc: str = ""
+        self, program: Program, objects: Objects, facts: Facts, machine: Device, cc: str = ""
     ) -> None:
         self.program = program
         self.objects = objects
@@ -201,10 +218,17 @@ class CompiledProgram:
         for source in SOURCES.iterdir():
             if source.suffix in (".c", ".h", ".map"):
                 shutil.copy(source, folder / source.name)
-        (folder / "model.c").write_text(program_source(self.program, self.facts))
+        (folder / "model.c").write_text(
+            program_source(self.program, self.facts, gpu=self.objects.gpu)
+        )
         (folder / f"{own}.h").write_text(self.header())
         kernels = write_objects(self.objects, folder / "kernels")
         parts = ["model.c", "runtime.c"]
+        if self.objects.gpu:
+            parts = ["-DTVMCONV_CUDA=1", *parts, "gpu.s"]
+            (folder / "gpu.s").write_text(write_fatbins(self.objects.gpu, folder / "gpu"))
+            for index, text in enumerate(self.objects.gpu.sources):
+                (folder / f"gpu/kernels_{index}.cu").write_text(text)
         if self.program.constant_bytes:
             parts.append("constants.s")
             write_constants(self.program, folder / "constants.bin")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tvmconv.compile.gpu import GpuCode
 from tvmconv.core.interrupts import checkpoint
 from tvmconv.machines.record import Machine
 from tvmconv.program.program import Place, Program
@@ -34,11 +35,14 @@ class Objects:
     vectors
         What vectors the code has, in words by symbol, where a target has scalable ones; see
         :func:`~tvmconv.tir.vector_code.recorded_code`.
+    gpu
+        The kernels of a GPU, in place of all these.
     """
 
     code: Mapping[str, bytes]
     workspace: Mapping[str, int]
     vectors: Mapping[str, str] = field(default_factory=dict)
+    gpu: GpuCode | None = None
 
 
 def compile_objects(functions: Any, machine: Machine, program: Program) -> Objects:
@@ -71,7 +75,7 @@ def compile_objects(functions: Any, machine: Machine, program: Program) -> Objec
         def compile_one(symbol: str) -> bytes:
             path = Path(folder) / f"{symbol}.o"
             code = compile_function(named[symbol], machine, pipeline=BARE)
-            code.as_import().write_to_file(str(path), "o")
+            code.write_object(path)
             content = path.read_bytes()
             path.unlink()
             return content

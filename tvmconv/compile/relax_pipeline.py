@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvmconv.core.interrupts import checkpoint
 from tvmconv.kernels.rules import schedule_module
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 from tvmconv.program.collect import VIEW
 from tvmconv.tvm_api.types import IRModule
 
@@ -31,7 +31,7 @@ def legalised(mod: IRModule) -> IRModule:
     return ir.IRModule(functions, attrs=mod.attrs)
 
 
-def scheduled(mod: IRModule, machine: Machine) -> IRModule:
+def scheduled(mod: IRModule, machine: Device) -> IRModule:
     """The same with every function scheduled."""
     mod = legalised(mod)
     checkpoint()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tvmconv.compile.c_text import Strings, braced, comment, identifier, whole
+from tvmconv.compile.gpu import GpuCode, gpu_definitions
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.program.program import Call, Operand, Place, Program
@@ -64,7 +65,12 @@ class Facts:
     vector_bits: int = 0
 
 
-def program_source(program: Program, facts: Facts, weights_sha256: str | None = None) -> str:
+def program_source(
+    program: Program,
+    facts: Facts,
+    weights_sha256: str | None = None,
+    gpu: GpuCode | None = None,
+) -> str:
     """``model.c``: C99 that ``runtime.c``, the kernels and the constants are linked with.
 
     Parameters
@@ -76,6 +82,8 @@ def program_source(program: Program, facts: Facts, weights_sha256: str | None = 
     weights_sha256
         Hash in hexadecimal of constants that are a file of their own, or the caller's memory;
         None where they are linked under the symbol :data:`CONSTANTS`.
+    gpu
+        The kernels, where they are a GPU's.
 
     Raises
     ------
@@ -94,10 +102,11 @@ def program_source(program: Program, facts: Facts, weights_sha256: str | None = 
         comment(f"{facts.name}: compiled by tvmconv {facts.version} for {facts.target}"),
         "#include <string.h>",
         "",
+        *(["#define TVMCONV_CUDA 1"] if gpu else []),
         '#include "program.h"',
         "",
-        *_declarations(program.calls),
-        *_run(program.calls),
+        *(gpu_definitions(gpu, program.calls) if gpu else _declarations(program.calls)),
+        *_run(program.calls, gpu is not None),
         "",
         *strings.definitions,
         *tables,
@@ -127,8 +136,8 @@ def _declarations(calls: Iterable[Call]) -> list[str]:
     ]
 
 
-def _run(calls: Sequence[Call]) -> list[str]:
-    lines = [f"    {_call(index, call)}" for index, call in enumerate(calls)]
+def _run(calls: Sequence[Call], on_gpu: bool) -> list[str]:
+    lines = [f"    {_call(index, call, on_gpu)}" for index, call in enumerate(calls)]
     return [
         "static int32_t run(tvmconv_frame *frame) {",
         *(lines or ["    (void)frame;"]),
@@ -137,13 +146,15 @@ def _run(calls: Sequence[Call]) -> list[str]:
     ]
 
 
-def _call(index: int, call: Call) -> str:
+def _call(index: int, call: Call, on_gpu: bool) -> str:
     record, operands = call.record, [_operand(operand) for operand in call.operands]
+    frame = ["frame"] if on_gpu else []
     if record.kernel:
-        code = f"{record.kernel}({', '.join(operands)})"
+        code = f"{record.kernel}({', '.join([*frame, *operands])})"
     else:
         source, target = operands
-        code = f"(memcpy({target}, {source}, {whole(call.operands[1].bytes)}), 0)"
+        arguments = f"{target}, {source}, {whole(call.operands[1].bytes)}"
+        code = f"tvmconv_copy(frame, {arguments})" if on_gpu else f"(memcpy({arguments}), 0)"
     name = record.layer or record.operator
     said = comment(name, record.workload or record.operator * bool(record.layer), call.algorithm)
     return f"TVMCONV_CALL({index}, {code}); {said}"

@@ -119,9 +119,9 @@ class Toolchain:
         files = [str(path) for path in (*compiled, *objects)]
         self._run([*_LINKED, "-o", str(output), *files, *libraries(self.triple)])
 
-    def runtime_object(self) -> bytes:
-        """Object code of ``runtime.c``, which is the same for every model; compiled once."""
-        return _runtime_object(self)
+    def runtime_object(self, on_gpu: bool = False) -> bytes:
+        """Object code of ``runtime.c``, the same for every model of a kind; compiled once."""
+        return _runtime_object(self, on_gpu)
 
     def share(self, output: str, objects: Sequence[str]) -> None:
         """Make a shared object whose missing symbols are those of the process that loads it."""
@@ -256,9 +256,10 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=16)
-def _runtime_object(toolchain: Toolchain) -> bytes:
+def _runtime_object(toolchain: Toolchain, on_gpu: bool) -> bytes:
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         output = Path(folder) / "runtime.o"
         source = SOURCES / "runtime.c"
-        toolchain._run([*_GNU99, "-c", str(source), "-o", str(output)])
+        options = ["-DTVMCONV_CUDA=1"] if on_gpu else []
+        toolchain._run([*_GNU99, *options, "-c", str(source), "-o", str(output)])
         return output.read_bytes()

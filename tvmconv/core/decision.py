@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .config import Config
+from .launch import Launch
 from .workload import Conv2dWorkload
 
 # at which the predictions of older manifests turned cycles into seconds
@@ -147,6 +148,8 @@ class KernelCall:
     vectors
         Of targets with scalable vectors, which ones the code has: ``SVE``, ``SVE and NEON``,
         ``NEON: why`` or ``no vectors``.
+    launches
+        Of a GPU, the kernels that the call launches, in order.
     """
 
     layer: str
@@ -156,13 +159,18 @@ class KernelCall:
     flops: int = 0
     bytes: int = 0
     vectors: str = ""
+    launches: tuple[Launch, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for the manifest."""
-        data = asdict(self)
-        return data if self.vectors else {k: v for k, v in data.items() if k != "vectors"}
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if value or name not in ("vectors", "launches")
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> KernelCall:
         """Inverse of :meth:`to_json`."""
-        return cls(**data)
+        launches = tuple(Launch.from_json(item) for item in data.get("launches", ()))
+        return cls(**{**data, "launches": launches})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .config import Config, KnobValue
 from .errors import ConfigError
 
 if TYPE_CHECKING:
-    from tvmconv.machines.record import Machine
+    from tvmconv.machines.device import Device
 
 Workload = TypeVar("Workload")
 
@@ -38,11 +38,11 @@ class Knob(Generic[Workload]):
 
     name: str
     doc: str
-    values: Callable[[Workload, Machine], Iterable[KnobValue]]
+    values: Callable[[Workload, Any], Iterable[KnobValue]]
     neutral: KnobValue | None = None
     closed: bool = False
 
-    def check(self, value: KnobValue, workload: Workload, machine: Machine) -> None:
+    def check(self, value: KnobValue, workload: Workload, machine: Device) -> None:
         """Raise :class:`ConfigError` for a value of another type, or that is not listed."""
         if not self.closed:
             if type(value) is not int:
@@ -77,7 +77,7 @@ class Knobs(Generic[Workload]):
         """Their names, in order."""
         return tuple(knob.name for knob in self.knobs)
 
-    def values(self, workload: Workload, machine: Machine) -> dict[str, tuple[KnobValue, ...]]:
+    def values(self, workload: Workload, machine: Device) -> dict[str, tuple[KnobValue, ...]]:
         """Every knob with the values worth trying."""
         return {knob.name: tuple(knob.values(workload, machine)) for knob in self.knobs}
 
@@ -95,7 +95,7 @@ class Knobs(Generic[Workload]):
         self._require(complete)
         return complete
 
-    def check(self, workload: Workload, machine: Machine, config: Config) -> None:
+    def check(self, workload: Workload, machine: Device, config: Config) -> None:
         """Raise :class:`ConfigError` for an unknown or missing knob, or a value that is none."""
         self._require(config)
         for knob in self.knobs:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil
+from math import ceil, prod
 
 from tvmconv.algorithms.direct import flattened, input_span
 from tvmconv.algorithms.words import channels_read, dot_of, word_size
@@ -17,7 +17,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import ROUNDING, Microkernel
-from tvmconv.machines.dot import steps_a_cycle
+from tvmconv.machines.dot import DotProduct, steps_a_cycle
 from tvmconv.machines.record import Machine
 
 # taps of a row beyond which LLVM keeps the loop over them
@@ -69,16 +69,35 @@ class TileModel:
 
     def registers(self, oc: int, oh: int, ow: int) -> int:
         """Vector registers of a tile."""
+        dot = self._dot
+        if dot is not None and self.machine.code.by_lane:
+            return self._word_registers(dot, oc, oh, ow)
         pixels = oh * len(self._columns(ow))
         # a product that another instruction adds lies beside a broadcast that others use
-        product = int(self.instructions > 1 and oc > 1)
+        product = int(dot is not None and dot.steps > 1 and oc > 1)
         return Microkernel(self.machine, oh * ow, oc).block_registers(pixels) + product
 
+    def _word_registers(self, dot: DotProduct, oc: int, oh: int, ow: int) -> int:
+        """The same where a vector has the words of several neighbouring pixels.
+
+        What is spread is loaded and spread ahead, more so by code for execution in order. Halves of
+        weights that are multiplied apart take registers of their own.
+        """
+        machine = self.machine
+        neighbours = machine.vector_bytes // (dot.width * itemsize(dot.element))
+        pixels = oh * ceil(ow / neighbours)
+        held = oc * oh * ow + oc + pixels
+        if not dot.spread:
+            # two steps are written out
+            return held + 2 * pixels + 2
+        ahead = machine.code.loads_ahead
+        return held + oc + dot.steps + dot.spread * (2 + ahead) + ahead
+
     @cached_property
-    def instructions(self) -> int:
-        """Instructions of a multiply-add of vectors."""
+    def _dot(self) -> DotProduct | None:
+        """How integers are multiplied; None of floating types."""
         w = self.workload
-        return dot_of(w, self.machine).steps if w.types.is_integer else 1
+        return dot_of(w, self.machine) if w.types.is_integer else None
 
     def _columns(self, ow: int) -> set[int]:
         """Columns that a row of a tile reads in the taps that the compiler writes out, too."""
@@ -112,8 +131,8 @@ class TileModel:
     def tile_cycles(self, oc: int, pixels: int) -> float:
         """Cycles of one register tile over the whole reduction."""
         w, machine, rate, rounded = self.workload, self.machine, 0.0, 0.0
-        if w.types.is_integer:
-            rate = steps_a_cycle(dot_of(w, machine), machine)
+        if self._dot is not None:
+            rate = steps_a_cycle(self._dot, machine, oc)
         if w.types.is_requantised:
             rounded = pixels * oc * ROUNDING / machine.rates.multiply_adds
         return Microkernel(machine, pixels, oc, rate).cycles(self.steps) + rounded
@@ -160,6 +179,10 @@ class TileModel:
         if by_lane and self.out_blocks > 1:
             # of one block, each pixel serves half the multiply-adds, and LLVM computes its address
             tiles = [tile for tile in tiles if tile[0] > 1]
+        if self._dot is not None and self._dot.spread:
+            # the instructions of a product wait for each other
+            least = self.machine.minimum_accumulators
+            tiles = [tile for tile in tiles if prod(tile) >= least] or tiles
         return min(tiles, key=cost)
 
     def block(self, oc: int, oh: int, ow: int) -> int:

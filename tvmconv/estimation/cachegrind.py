@@ -16,7 +16,7 @@ from tvmconv.estimation.kernels import Layers, written
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.dot import dot_of_bytes
 from tvmconv.machines.gate import ensure_machine
-from tvmconv.machines.record import Machine
+from tvmconv.machines.record import Machine, processor
 
 # of the second cache; cachegrind wants powers of two, records hold what a processor has
 _WAYS = 8
@@ -76,7 +76,7 @@ def stage_misses(kernel: Kernel) -> dict[str, Misses]:
     ArtifactError
         As :func:`check_cachegrind`, or if a program fails.
     """
-    check_cachegrind(kernel.machine)
+    check_cachegrind(processor(kernel.machine))
     stages = kernel.expression.stages or (("call", kernel.expression.blocks),)
     found = [
         _program_misses(kernel, [block for _, blocks in stages[number:] for block in blocks])
@@ -88,7 +88,7 @@ def stage_misses(kernel: Kernel) -> dict[str, Misses]:
 
 def _program_misses(kernel: Kernel, omit: Sequence[str]) -> Misses:
     """Those of a program that calls a kernel without some blocks, its own among them."""
-    machine, layers = kernel.machine, Layers()
+    machine, layers = processor(kernel.machine), Layers()
     layers.add(kernel, omit=omit)
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
         folder = Path(name)

@@ -18,7 +18,7 @@ from tvmconv.estimation.cores import Core, core_of
 from tvmconv.estimation.counting import Section, counted
 from tvmconv.estimation.cycles import Steady, steady_cycles
 from tvmconv.estimation.tools import SOURCES, described, layers_program, llvm_tool
-from tvmconv.machines.record import Machine
+from tvmconv.machines.record import Machine, processor
 
 # of what follows from counts; grows when the same counts would give other figures
 _METHOD = 1
@@ -123,7 +123,7 @@ def estimate_model(path: Path, machine: Machine | None = None, model: str = "") 
         model cannot be run under qemu.
     """
     manifest, _ = open_artifact(path, here=False)
-    calls, built = manifest.calls, manifest.machine
+    calls, built = manifest.calls, processor(manifest.machine)
     sections = layer_sections(path, built, len(calls), manifest.library_sha256)
     return estimate_sections(sections, calls, core_of(machine or built, model), built.triple)
 

@@ -30,7 +30,7 @@ from tvmconv.estimation.tools import layers_program
 from tvmconv.kernels.gemm import GemmKernel
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.features import required_features
-from tvmconv.machines.record import Machine
+from tvmconv.machines.record import Machine, processor
 from tvmconv.program.program import ALIGNMENT, Call, Constant, Operand, Place, Program
 from tvmconv.tir.partial import LeaveOutBlocks
 from tvmconv.tir.rewrite import transformed
@@ -60,7 +60,7 @@ def estimate_kernels(
     ArtifactError
         If tools are missing; names them with their Debian packages.
     """
-    own, layout = kernels[0].machine, Layers()
+    own, layout = processor(kernels[0].machine), Layers()
     for kernel in kernels:
         layout.add(kernel)
     code = layout.compiled(own)
@@ -102,7 +102,7 @@ def run_kernels(
     ArtifactError
         As :func:`estimate_kernels`, and if the code crashes or takes longer.
     """
-    own, layout = kernels[0].machine, Layers()
+    own, layout = processor(kernels[0].machine), Layers()
     for kernel, arrays in zip(kernels, operands, strict=True):
         layout.add(kernel, arrays)
     code = layout.compiled(own)

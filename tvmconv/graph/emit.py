@@ -8,6 +8,7 @@ from tvmconv.core.unexpected import reported
 from tvmconv.graph.emit_layers import emit_conv, emit_dense
 from tvmconv.graph.emit_operators import emit_blocked
 from tvmconv.graph.emit_plain import emit_plain
+from tvmconv.graph.emit_plain_layers import emit_plain_conv, emit_plain_dense
 from tvmconv.graph.emitter import Emitter
 from tvmconv.graph.ir import Graph, Node
 from tvmconv.graph.match import CONV, DENSE
@@ -43,10 +44,11 @@ def emit_graph(
 
 
 def _emit(emitter: Emitter, node: Node) -> None:
+    plain = emitter.lanes == 1
     if node.op == CONV:
-        emit_conv(emitter, node)
+        emit_plain_conv(emitter, node) if plain else emit_conv(emitter, node)
     elif node.op == DENSE:
-        emit_dense(emitter, node)
+        emit_plain_dense(emitter, node) if plain else emit_dense(emitter, node)
     elif node in emitter.plan.blocked:
         emit_blocked(emitter, node)
     else:

@@ -10,6 +10,7 @@ from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Node
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
+from tvmconv.machines.record import processor
 from tvmconv.operators.dense import (
     block_flattened_weight,
     dense,
@@ -42,14 +43,14 @@ def emit_conv(emitter: Emitter, node: Node) -> None:
         args.append(emitter.as_blocked(rest.pop(0)))
     n, channels, height, width = node.output.dims
     shape = (n, emitter.machine.blocks(channels), height, width, emitter.lanes)
-    function = _function(emitter, kernel, node.layer)
+    function = layer_function(emitter, kernel, node.layer)
     call = relax.call_tir(function, args, relax.TensorType(shape, types.output))
     operator = "depthwise_conv2d" if workload.is_depthwise else "conv2d"
     record = CallRecord(node.layer, operator, str(workload), workload.flops)
     emitter.set_blocked(node.output, emitter.bind(call, record))
 
 
-def _function(emitter: Emitter, kernel: Kernel, layer: str) -> GlobalVar:
+def layer_function(emitter: Emitter, kernel: Kernel, layer: str) -> GlobalVar:
     """The kernel's function; whatever goes wrong while scheduling it, the layer is named."""
     try:
         return emitter.kernel_function(kernel)
@@ -79,7 +80,7 @@ def emit_dense(emitter: Emitter, node: Node) -> None:
     if data is None:
         data = emitter.as_plain(value)
     rows, outputs = node.output.dims
-    tile = dense_tile(rows, weight.shape[0], outputs, emitter.machine)
+    tile = dense_tile(rows, weight.shape[0], outputs, processor(emitter.machine))
     args = [data, constant_of(pack_dense_weight(weight, tile), "float32")]
     kinds = [step.kind for step in epilogue]
     if "bias" in kinds:

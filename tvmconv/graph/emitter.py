@@ -13,7 +13,7 @@ from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Arg, Array, Node, Value
 from tvmconv.graph.layout import Plan
 from tvmconv.kernels.kernel import Kernel
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 from tvmconv.operators.layout import from_blocked, to_blocked
 from tvmconv.tvm_api import relax, topi
 from tvmconv.tvm_api.ir import Call, Constant
@@ -49,7 +49,7 @@ class Emitter:
     def __init__(
         self,
         builder: BlockBuilder,
-        machine: Machine,
+        machine: Device,
         plan: Plan,
         kernels: dict[Kernel, GlobalVar] | None = None,
     ) -> None:

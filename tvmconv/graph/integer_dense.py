@@ -8,11 +8,13 @@ convolution's kernel takes it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.affine import last_axis
-from tvmconv.graph.ir import Array, Graph, Node, Value, constant, make_node
+from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
 from tvmconv.graph.linear import Known, LinearNodes, known_integers, linear_of
 from tvmconv.graph.match import Readers
 
@@ -68,9 +70,7 @@ def _image(vector: Value) -> Value | None:
 def _weight(known: Known, image: tuple[int, ...]) -> Node:
     """``dequantize`` of the matrix (inputs, outputs) as (outputs, *image)."""
     data = np.ascontiguousarray(known.data.T).reshape(-1, *image)
-    args: list[Array] = [data, known.scale, known.zero_point.astype(data.dtype)]
-    values = [constant(array) for array in args]
-    return make_node("dequantize", values, data.shape, attrs={"axis": 0})
+    return replace(known, data=data, axis=0).node()
 
 
 def _convolution(node: Node, data: Value, weight: Value) -> Node:

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from tvmconv.algorithms.words import has_colliding_weights
 from tvmconv.core.datatypes import DataTypes, Quantisation
 from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.ir import Array, Graph, Node, Value, constant, per_channel
-from tvmconv.graph.linear import Known, Linear, known_integers, linear_of
+from tvmconv.graph.linear import EIGHT_BITS, Known, Linear, known_integers, linear_of
 from tvmconv.graph.match import (
     CONV,
     IN_FLOAT,
@@ -31,9 +32,12 @@ from tvmconv.graph.match import (
 )
 from tvmconv.graph.quantised import limits_of
 from tvmconv.kernels import registry
+from tvmconv.kernels.arguments import exceeds_rounding
 from tvmconv.machines.record import Machine
 
 _PRODUCTS = ("nn.conv2d", "matmul")
+# become convolutions of two dimensions
+_OTHERS = ("nn.conv2d_transpose", "nn.conv3d")
 _BIAS, _ADD = EpilogueOp("bias"), EpilogueOp("add")
 # a product of two float32 scales, rounded, against another
 _SAME_SCALE = 1e-6
@@ -67,7 +71,7 @@ def is_weight(_value: Value, users: list[Node]) -> bool:
 
 
 def _takes(node: Node, value: Value) -> bool:
-    if node.op in _PRODUCTS:
+    if node.op in (*_PRODUCTS, *_OTHERS):
         return bool(node.args[1] is value)
     if node.op != "add":
         return False
@@ -83,10 +87,13 @@ def _layer(node: Node, machine: Machine) -> _Layer | str | None:
     if known is None:
         return None
     linear = linear_of(dequantised, "dequantize")
-    if dequantised is None or linear is None:
-        return "its data is not of 8-bit integers with one constant scale"
-    if known.data.dtype.name not in ("int8", "uint8"):
-        return f"its weight is {known.data.dtype.name}"
+    if dequantised is None or dequantised.op != "dequantize":
+        return "its data are not quantised"
+    for name, dtype in (("data", dequantised.args[0].dtype), ("weight", known.data.dtype.name)):
+        if dtype not in EIGHT_BITS:
+            return f"its {name} is {dtype}, kernels multiply 8 bits"
+    if linear is None:
+        return "its data has no constant scale, or more than one"
     layouts = tuple(node.attrs[name] for name in ("data_layout", "kernel_layout"))
     if layouts != ("NCHW", "OIHW") or len(node.output.shape or ()) != 4:
         return "no kernel has its layout or rank"
@@ -129,7 +136,9 @@ class _Layer:
         scale = np.broadcast_to(
             np.float64(self.linear.scale) * self.known.scale.astype(np.float64), len(weight)
         )
-        chain = _Reader(self.node, scale, self.linear.dtype, readers).chain()
+        chain, floating = _Reader(self.node, scale, self.linear.dtype, readers).chains()
+        if exceeds_rounding(weight, chain.bias, scale / chain.divisor):
+            chain = floating
         bias = np.zeros(len(weight)) if chain.bias is None else chain.bias
         if _overflows(weight, bias):
             self.node.attrs[IN_FLOAT] = "32 bits do not hold its sums"
@@ -154,13 +163,17 @@ class _Layer:
         return fused, chain.nodes
 
     def _weight(self) -> Array:
-        """Less its zero point: int8 where that is 0, of unsigned integers 128, else int16."""
+        """Less its zero point: int8 where that is 0, of unsigned integers 128, else int16.
+
+        Also where the machine's products of bytes are not exact.
+        """
         unsigned = self.known.data.dtype == np.uint8
         shift = 128 if unsigned else 0
         if np.all(self.known.zero_point == shift):
-            return (self.known.data.astype(np.int16) - shift).astype(np.int8)
-        zero_point = self.known.along(self.known.zero_point)
-        return (self.known.data.astype(np.int64) - zero_point).astype(np.int16)
+            weight: Array = (self.known.data.astype(np.int16) - shift).astype(np.int8)
+            collides = has_colliding_weights(weight, self.node.attrs["groups"], self.machine)
+            return weight.astype(np.int16) if collides else weight
+        return self.known.centred().astype(np.int16)
 
     def _workload(self, chain: _Chain, weight: Array) -> Conv2dWorkload:
         pads = reads_padding(self.node) and self.linear.zero_point != 0
@@ -203,8 +216,8 @@ class _Reader:
     def __init__(self, node: Node, scale: Array, dtype: str, readers: Readers) -> None:
         self.node, self.scale, self.dtype, self.readers = node, scale, dtype, readers
 
-    def chain(self) -> _Chain:
-        """Up to the last rounding that the kernel may do, or float32 steps where there is none."""
+    def chains(self) -> tuple[_Chain, _Chain]:
+        """Up to the last rounding that the kernel may do, if there is one, and of float32 steps."""
         chain = _Chain()
         value = self._bias(chain)
         floating = self._floating(chain, value)
@@ -233,7 +246,7 @@ class _Reader:
                 break
             else:
                 value = follower.output
-        return best or floating
+        return best or floating, floating
 
     def _bias(self, chain: _Chain) -> Value:
         value = self.node.output

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvmconv.algorithms.words import has_colliding_weights
 from tvmconv.core.datatypes import DataTypes, Quantisation
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.graph.fold import scalar
@@ -33,7 +34,9 @@ def fuse_integer_sums(graph: Graph, machine: Machine) -> None:
             data, zero_point = made[-1].output, zero_point + (128 if dtype == "uint8" else -128)
         weight = node.args[1].data
         low, high = int(weight.min()), int(weight.max())
-        narrow = "int8" if low >= -128 and high <= 127 else "int16"
+        fits = low >= -128 and high <= 127
+        collides = fits and has_colliding_weights(weight, node.attrs["groups"], machine)
+        narrow = "int8" if fits and not collides else "int16"
         pads = reads_padding(node) and zero_point != 0
         types = DataTypes(dtype, narrow, "int32", "int32", Quantisation(data_zero_point=pads))
         workload = workload_of(node, (EpilogueOp("bias"),), types)

@@ -1,6 +1,7 @@
 """Chooses the layout of every value and the algorithm of every convolution.
 
-Convolutions write the channel-blocked layout. Other operators that can work on it follow their
+Devices whose channel block is one channel have the plain layout between all operators. On others,
+convolutions write the channel-blocked layout. Other operators that can work on it follow their
 inputs: once a value is blocked, what is computed from it stays blocked until an operator needs
 the plain layout or the graph ends. A value may exist in both layouts; it is converted at most
 once, where it is first needed.
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from tvmconv.algorithms.excess import excess_steps
 from tvmconv.algorithms.winograd_integers import largest_sums
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.decision import Decision
@@ -21,6 +23,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.graph.blockable import can_block
 from tvmconv.graph.ir import Graph, Node, Value
 from tvmconv.graph.match import CONV, IN_FLOAT
+from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.selection.policy import Policy
 from tvmconv.selection.select import select
@@ -44,7 +47,7 @@ class Plan:
 
 def plan_layouts(
     graph: Graph,
-    machine: Machine,
+    machine: Device,
     *,
     policy: Policy | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -82,6 +85,8 @@ def plan_layouts(
                 in_blocks.add(source)
             if progress:
                 progress(len(plan.decisions), total)
+            if machine.channel_block == 1:
+                continue
         elif not _follows(node, in_blocks):
             continue
         plan.blocked.add(node)
@@ -129,19 +134,30 @@ def largest_sum_of(node: Node) -> int | None:
     return int(largest_sums(node.args[1].data, types.data).max()) if types.is_integer else None
 
 
-def _decide(node: Node, is_blocked: bool, machine: Machine, policy: Policy | None) -> Decision:
+def _decide(node: Node, is_blocked: bool, machine: Device, policy: Policy | None) -> Decision:
     """Blocked input, or plain input for a first layer where that costs less."""
     workload: Conv2dWorkload = node.attrs["workload"]
+    if not isinstance(machine, Machine):
+        plain = replace(workload, data_layout="NCHW")
+        return select(plain, machine, layer=node.layer, policy=policy)
     options = [workload]
     if not is_blocked and workload.in_channels < machine.channel_block:
         options.append(replace(workload, data_layout="NCHW"))
     largest_sum = largest_sum_of(node)
+    excess = None
+    if workload.types.is_integer and workload.types.weight == "int8":
+        excess = excess_steps(node.args[1].data, machine.channel_block)
     offers: list[tuple[float, Decision]] = []
     problem: ConfigError | None = None
     for option in options:
         try:
             decision = select(
-                option, machine, layer=node.layer, policy=policy, largest_sum=largest_sum
+                option,
+                machine,
+                layer=node.layer,
+                policy=policy,
+                largest_sum=largest_sum,
+                excess=excess,
             )
         except ConfigError as error:
             problem = problem or error

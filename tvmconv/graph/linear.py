@@ -89,10 +89,19 @@ class Known:
         shape[self.axis] = -1
         return vector.reshape(shape)
 
+    def centred(self) -> Array:
+        """The integers less their zero points, int64."""
+        return np.asarray(self.data.astype(np.int64) - self.along(self.zero_point))
+
     def values(self) -> Array:
         """The numbers, in float32."""
-        centred = self.data.astype(np.int64) - self.along(self.zero_point)
-        return np.asarray(centred.astype(np.float32) * self.along(self.scale))
+        return np.asarray(self.centred().astype(np.float32) * self.along(self.scale))
+
+    def node(self) -> Node:
+        """A ``dequantize`` of the constants."""
+        args = [self.data, self.scale, self.zero_point.astype(self.data.dtype)]
+        values = [constant(array) for array in args]
+        return make_node("dequantize", values, self.data.shape, attrs={"axis": self.axis})
 
 
 def linear_of(node: Node | None, op: str = "") -> Linear | None:

@@ -19,7 +19,7 @@ from tvmconv.graph.layout import Plan, plan_layouts
 from tvmconv.graph.match import CONV, fuse_layers, unscheduled
 from tvmconv.graph.normalise import normalise
 from tvmconv.graph.read import read_function
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 from tvmconv.program.collect import tensor_bytes
 from tvmconv.selection.overrides import check_used
 from tvmconv.selection.policy import Policy
@@ -61,7 +61,7 @@ class LoweredGraph:
 
 def lower(
     mod: IRModule,
-    machine: Machine,
+    machine: Device,
     *,
     policy: Policy | None = None,
     progress: Progress | None = None,
@@ -115,7 +115,7 @@ def lower(
     )
 
 
-def prepare(graph: Graph, machine: Machine) -> None:
+def prepare(graph: Graph, machine: Device) -> None:
     """Normalise a graph and fuse its layers, in place."""
     normalise(graph, machine)
     fuse_layers(graph)

@@ -24,14 +24,15 @@ from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
 from tvmconv.graph.one_dimensional import raise_signals
 from tvmconv.graph.padding import merge_padding
 from tvmconv.graph.patterns import fuse_patterns
-from tvmconv.graph.quantised import fold_dequantised, move_roundings
+from tvmconv.graph.quantised import dequantise_apart, fold_dequantised, move_roundings
 from tvmconv.graph.transposed import lower_transposed
 from tvmconv.graph.volumes import lower_volumes
+from tvmconv.machines.device import Device
 from tvmconv.machines.dot import dot_of_bytes
 from tvmconv.machines.record import Machine
 
 
-def normalise(graph: Graph, machine: Machine) -> None:
+def normalise(graph: Graph, machine: Device) -> None:
     """Rewrite a graph in place.
 
     Parameters
@@ -53,9 +54,13 @@ def normalise(graph: Graph, machine: Machine) -> None:
     raise_signals(graph)
     graph.forward(_cancel_reshape)
     graph.remove_dead()
-    if any(node.op in ("quantize", "dequantize") for node in graph.nodes):
+    # GPUs have no 8-bit kernels so far: they round where the model does, and sum in float32
+    if not isinstance(machine, Machine):
+        fold_dequantised(graph, lambda _value, _users: False)
+    elif any(node.op in ("quantize", "dequantize") for node in graph.nodes):
         _quantised(graph, machine)
-    fuse_integer_sums(graph, machine)
+    if isinstance(machine, Machine):
+        fuse_integer_sums(graph, machine)
     lower_transposed(graph, machine.channel_block)
     merge_padding(graph)
     graph.remove_dead()
@@ -66,8 +71,10 @@ def normalise(graph: Graph, machine: Machine) -> None:
 
 def _quantised(graph: Graph, machine: Machine) -> None:
     """8-bit regions, and the convolutions in them that 8-bit kernels take; the rest is float32."""
+    lower_transposed(graph, machine.channel_block)
     merge_padding(graph)
     graph.remove_dead()
+    lower_volumes(graph)
     dtype = dot_of_bytes(machine).data
     move_roundings(graph, dtype)
     dense_as_convolution(graph)
@@ -78,6 +85,7 @@ def _quantised(graph: Graph, machine: Machine) -> None:
     graph.remove_dead()
     fuse_integer_layers(graph, machine)
     fuse_averages(graph)
+    dequantise_apart(graph)
     graph.remove_dead()
     fold_dequantised(graph, lambda _value, _users: False)
     # products whose constant was kept for an 8-bit layer

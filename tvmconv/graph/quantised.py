@@ -8,11 +8,13 @@ until one meets the other. Where their parameters are equal, both vanish.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 
 import numpy as np
 
 from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
 from tvmconv.graph.linear import FLIP, Linear, LinearNodes, known_integers, linear_of
+from tvmconv.graph.scalars import scalar_expression
 
 _MOVES = (
     "reshape",
@@ -26,6 +28,7 @@ _MOVES = (
     "channel_shuffle",
     "depth_to_space",
 )
+_ARITHMETIC = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 _HIGHEST_BIT = 128
 
 
@@ -73,6 +76,31 @@ def move_roundings(graph: Graph, dtype: str) -> None:
         graph.remove_dead()
 
 
+def dequantise_apart(graph: Graph) -> None:
+    """Let each element-wise reader dequantise for itself, in place.
+
+    Merged with it into one function, it reads 8 bits; of several readers one would write float32
+    for the others.
+    """
+    users, nodes = graph.users(), LinearNodes()
+
+    def visit(node: Node, _mapping: dict[Value, Value]) -> list[Node]:
+        made: list[Node] = []
+        for value in dict.fromkeys(node.inputs) if _is_elementwise(node) else ():
+            linear = linear_of(value.producer, "dequantize")
+            if linear is None or value.producer is None or len(users[value]) < 2:
+                continue
+            made.append(nodes.dequantize(value.producer.args[0], linear, value.producer.layer))
+            node.replace_input(value, made[-1].output)
+        return [*made, node]
+
+    graph.forward(visit)
+
+
+def _is_elementwise(node: Node) -> bool:
+    return node.op == "quantize" or node.op in _ARITHMETIC or scalar_expression(node) is not None
+
+
 def is_move(node: Node) -> bool:
     """Whether a node's result holds elements of its operands, or the largest of some.
 
@@ -87,6 +115,15 @@ def is_move(node: Node) -> bool:
     if node.op == "nn.max_pool2d":
         return not node.attrs["ceil_mode"]
     return True
+
+
+def _scatters(node: Node) -> bool:
+    """Whether a move compares nothing, and has as many elements as it reads or more."""
+    if not is_move(node) or node.op in ("nn.max_pool2d", "nn.pad") or len(node.outputs) != 1:
+        return False
+    # it leaves out channels that only fill a block
+    grows = sum(prod(v.dims) for v in data_of(node)) <= prod(node.output.dims)
+    return grows or node.op == "depth_to_space"
 
 
 def data_of(node: Node) -> list[Value]:
@@ -124,14 +161,38 @@ def _raise_quantize(graph: Graph, nodes: LinearNodes) -> None:
             made.append(_moved(move, sources, linear, linear.dtype))
         return made[-1].output
 
+    def rescaled(node: Node, linear: Linear) -> list[Node]:
+        """The move of another rounding, by this one: ``Q(D(move(q)))`` -> ``move(Q(D(q)))``."""
+        inner = node.args[0].producer
+        first, move = linear_of(inner, "dequantize"), inner.args[0].producer
+        if first is None or move is None or counts[node.args[0]] != 1 or not _scatters(move):
+            return []
+        origins = {v: v.producer for v in data_of(move)}
+        if counts[move.output] != 1 or any(
+            counts[v] != 1 or linear_of(p, "quantize") != first for v, p in origins.items()
+        ):
+            return []
+        made: list[Node] = []
+        sources = {}
+        for value in origins:
+            made.append(nodes.dequantize(value, first, inner.layer))
+            made.append(nodes.quantize(made[-1].output, linear, node.layer))
+            sources[value] = made[-1].output
+        return [*made, _moved(move, sources, None, linear.dtype)]
+
     def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
         linear = linear_of(node, "quantize")
         move = node.args[0].producer if linear is not None else None
-        if linear is None or move is None or not is_move(move):
+        if linear is None or move is None:
             return [node]
         made: list[Node] = []
-        mapping[node.output] = raised(node.args[0], linear, made)
-        return made
+        if is_move(move):
+            mapping[node.output] = raised(node.args[0], linear, made)
+            return made
+        made = rescaled(node, linear)
+        if made:
+            mapping[node.output] = made[-1].output
+        return made or [node]
 
     graph.forward(visit)
 

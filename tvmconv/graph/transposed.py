@@ -19,6 +19,7 @@ from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES
 from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.affine import channel_affine
 from tvmconv.graph.ir import Array, Graph, Node, Value, constant, make_node
+from tvmconv.graph.linear import Known, known_integers
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def _axis(size: int, out: int, kernel: int, stride: int, pad: int) -> _Axis:
 
 
 def lower_transposed(graph: Graph, lanes: int) -> None:
-    """Rewrite every float32 ``nn.conv2d_transpose`` that has a constant weight.
+    """Rewrite every ``nn.conv2d_transpose`` that has a constant weight, which may be dequantised.
 
     Per-channel arithmetic and activations that follow are moved in front of the interleaving,
     where they become the convolution's epilogue.
@@ -72,15 +73,26 @@ def _is_supported(node: Node) -> bool:
         node.op == "nn.conv2d_transpose"
         and node.output.is_float_map
         and node.args[0].is_float_map
-        and node.const(1) is not None
+        and _weight(node) is not None
         and node.attrs["data_layout"] == "NCHW"
         and node.attrs["kernel_layout"] == "IOHW"
     )
 
 
+def _weight(node: Node) -> Array | None:
+    """The constant weight; of integers less their zero point, so that what is added is zero."""
+    known = known_integers(node.args[1])
+    if known is None:
+        return node.const(1)
+    centred = known.centred()
+    narrow = centred.astype(np.int8)
+    of_outputs = known.axis == 1 or not known.scale.ndim
+    return narrow if of_outputs and np.all(narrow == centred) else None
+
+
 def _most_bytes(node: Node) -> int:
     """Memory that the phases of a weight may take: dilation and strides beyond the kernel add."""
-    return FREE_FOLD_BYTES + FOLD_BYTES_PER_BYTE * np.asarray(node.const(1)).nbytes
+    return FREE_FOLD_BYTES + FOLD_BYTES_PER_BYTE * np.asarray(_weight(node)).nbytes
 
 
 def _packed_bytes(node: Node, lanes: int) -> int:
@@ -103,7 +115,7 @@ def _phase_channels(node: Node, lanes: int) -> int:
 
 
 def _rewrite(graph: Graph, node: Node, lanes: int) -> list[Node]:
-    data, weight = node.args[0], np.asarray(node.const(1))
+    data, weight = node.args[0], np.asarray(_weight(node))
     groups, strides = node.attrs["groups"], tuple(node.attrs["strides"])
     weight = _dilate(weight, node.attrs["dilation"])
     n, out_channels, out_h, out_w = node.output.dims
@@ -114,9 +126,18 @@ def _rewrite(graph: Graph, node: Node, lanes: int) -> list[Node]:
     rows = _axis(data.dims[2], out_h, weight.shape[2], strides[0], padding[0])
     columns = _axis(data.dims[3], out_w, weight.shape[3], strides[1], padding[1])
     packed = _phase_weight(weight, groups, strides, stride, rows.taps, columns.taps)
+    before: list[Node] = []
+    kernel = constant(packed, f"{node.layer}_weight")
+    if (known := known_integers(node.args[1])) is not None:
+        scale = np.broadcast_to(known.scale, inner)
+        scale = _spread(np.tile(scale, groups), phases, stride, inner).reshape(-1)
+        # channels that only fill a block have none
+        scale = np.where(scale > 0, scale, 1).astype(np.float32)
+        before = [Known(packed, scale, np.zeros(len(scale), np.int64), 0).node()]
+        kernel = before[0].output
     conv = make_node(
         "nn.conv2d",
-        [data, constant(packed, f"{node.layer}_weight")],
+        [data, kernel],
         (n, packed.shape[0], rows.steps, columns.steps),
         name=node.layer,
         layer=node.layer,
@@ -133,7 +154,7 @@ def _rewrite(graph: Graph, node: Node, lanes: int) -> list[Node]:
     exact = (rows.crop, columns.crop, rows.steps, columns.steps) == (0, 0, out_h, out_w)
     if phases == 1 and exact:
         graph.replace_value(last, (moved or [conv])[-1].output)
-        return [conv, *moved]
+        return [*before, conv, *moved]
     interleave = make_node(
         "depth_to_space",
         [(moved or [conv])[-1].output],
@@ -147,7 +168,7 @@ def _rewrite(graph: Graph, node: Node, lanes: int) -> list[Node]:
         },
     )
     graph.replace_value(last, interleave.output)
-    return [conv, *moved, interleave]
+    return [*before, conv, *moved, interleave]
 
 
 def _dilate(weight: Array, dilation: tuple[int, ...]) -> Array:
@@ -197,7 +218,9 @@ def _hoist(
         follower = users[last][0]
         affine = channel_affine(follower, last) if len(follower.outputs) == 1 else None
         if affine is not None:
-            for op, vector in (("multiply", affine[0]), ("add", affine[1])):
+            for op, vector, nothing in (("multiply", affine[0], 1), ("add", affine[1], 0)):
+                if np.all(vector == nothing):
+                    continue
                 spread = constant(_spread(vector, phases, stride, inner), dtype="float32")
                 step = make_node(op, [value, spread], value.dims, layer=follower.layer)
                 moved.append(step)

@@ -10,11 +10,13 @@ layer and the next are read by nobody.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tvmconv.graph.ir import Arg, Graph, Node, Value, constant, make_node
+from tvmconv.graph.linear import Known, known_integers
 from tvmconv.graph.scalars import scalar_expression
 
 _BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
@@ -22,7 +24,10 @@ _POOLS = {"nn.max_pool3d": "nn.max_pool2d", "nn.avg_pool3d": "nn.avg_pool2d"}
 
 
 def lower_volumes(graph: Graph) -> None:
-    """Rewrite every float32 ``nn.conv3d`` with a constant weight, and what follows on volumes."""
+    """Rewrite every ``nn.conv3d`` with a constant weight, and what follows on volumes.
+
+    Data are float32, which may be dequantised; so may weights.
+    """
     volumes = _Volumes()
     graph.forward(volumes.visit)
     graph.remove_dead()
@@ -35,10 +40,16 @@ def is_volume_conv(node: Node) -> bool:
         and _is_volume(node.output)
         and _is_volume(node.args[0])
         and not node.args[0].is_const
-        and node.const(1) is not None
+        and (node.const(1) is not None or _known_kernel(node) is not None)
         and (node.attrs["data_layout"], node.attrs["kernel_layout"]) == ("NCDHW", "OIDHW")
         and node.attrs.get("out_layout") in (None, "", "NCDHW")
     )
+
+
+def _known_kernel(node: Node) -> Known | None:
+    """The integers of a kernel whose scales belong to the output channels."""
+    known = known_integers(node.args[1])
+    return known if known is not None and known.axis == 0 else None
 
 
 def _is_volume(value: Value) -> bool:
@@ -60,7 +71,8 @@ class _Volumes:
         if rule is None or not node.inputs or len(node.outputs) != 1:
             return [node]
         known = any(value in self.images for value in node.inputs)
-        if not (known or is_volume_conv(node)) or node.output.dtype != "float32":
+        is_real = node.output.dtype == "float32" or node.op == "quantize"
+        if not (known or is_volume_conv(node)) or not is_real:
             return [node]
         result = rule(self, node)
         if result is None:
@@ -70,8 +82,8 @@ class _Volumes:
         return self.steps
 
     def _emit(self, op: str, args: list[Arg], shape: tuple[int, ...], **attrs: Any) -> Value:
-        layer = attrs.pop("layer", "")
-        self.steps.append(make_node(op, args, shape, layer=layer, attrs=attrs))
+        layer, dtype = attrs.pop("layer", ""), attrs.pop("dtype", "float32")
+        self.steps.append(make_node(op, args, shape, dtype=dtype, layer=layer, attrs=attrs))
         return self.steps[-1].output
 
     def _image_of(self, volume: Value) -> Value:
@@ -90,13 +102,14 @@ class _Volumes:
     def _volume_of(self, image: Value, shape: tuple[int, ...]) -> Value:
         """The images as a volume of this shape, or a pooled one without its unit axes."""
         if len(shape) != 5:
-            return self._emit("reshape", [image], shape)
+            return self._emit("reshape", [image], shape, dtype=image.dtype)
         n, channels, depth, height, width = shape
         moved = depth > 1 and channels > 1
         planes = (n, depth, channels, height, width) if moved else shape
-        volume = self._emit("reshape", [image], planes)
+        volume = self._emit("reshape", [image], planes, dtype=image.dtype)
         if moved:
-            volume = self._emit("permute_dims", [volume], shape, axes=(0, 2, 1, 3, 4))
+            axes = (0, 2, 1, 3, 4)
+            volume = self._emit("permute_dims", [volume], shape, axes=axes, dtype=image.dtype)
         self.images[volume] = image
         return volume
 
@@ -116,11 +129,16 @@ class _Volumes:
             "pad_back": back,
         }
         apart = (taps, depth["stride_d"], front, back) == (1, 1, 0, 0)
-        flat = np.reshape(weight.data, (channels, inner, taps * rows, columns))
+        shape, known = (channels, inner, taps * rows, columns), _known_kernel(node)
+        if known is None:
+            kernel = constant(np.reshape(weight.data, shape), weight.name, weight.dtype)
+        else:
+            self.steps.append(replace(known, data=known.data.reshape(shape)).node())
+            kernel = self.steps[-1].output
         n, _, planes, height, width = node.output.dims
         return self._emit(
             "nn.conv2d",
-            [self._image_of(node.args[0]), constant(flat, weight.name, weight.dtype)],
+            [self._image_of(node.args[0]), kernel],
             (n * planes, channels, height, width),
             layer=node.layer,
             strides=attrs["strides"][1:],
@@ -135,6 +153,15 @@ class _Volumes:
     def _map(self, node: Node) -> Value | None:
         image = self.images[node.args[0]]
         return self._emit(node.op, [image], image.dims, layer=node.layer, **node.attrs)
+
+    def _linear(self, node: Node) -> Value | None:
+        """A rounding to integers, or its inverse, by one scale or those of the channels."""
+        image, parameters = self.images.get(node.args[0]), node.args[1:]
+        single = all(value.data is not None and value.data.size == 1 for value in parameters)
+        if image is None or not (single or node.attrs["axis"] in (1, -4)):
+            return None
+        attrs = {"axis": 1, "dtype": node.output.dtype, "layer": node.layer}
+        return self._emit(node.op, [image, *parameters], image.dims, **attrs)
 
     def _binary(self, node: Node) -> Value | None:
         if not _is_volume(node.output):
@@ -238,6 +265,8 @@ class _Volumes:
 
 _RULES: dict[str, Callable[[_Volumes, Node], Value | None]] = {
     "nn.conv3d": _Volumes._conv,
+    "quantize": _Volumes._linear,
+    "dequantize": _Volumes._linear,
     "concat": _Volumes._concat,
     "mean": _Volumes._global,
     "max": _Volumes._global,

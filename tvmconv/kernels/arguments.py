@@ -41,6 +41,28 @@ class Constants:
     numbers: Array | None = None
 
 
+# a margin below 2**31, where rounding to int32 ends
+_LARGEST_RESULT = 2.0**30
+_LARGEST_DATA = 255
+
+
+def exceeds_rounding(weight: Array, bias: Array | None, scale: Array) -> bool:
+    """Whether sums times their scale may leave the range that kernels round correctly.
+
+    A sum of data less any zero point is at most 255 times the magnitudes of the weights. Results
+    that are to be rounded to 8 bits come near the limit only where nearly all of them are clipped.
+
+    Parameters
+    ----------
+    weight, bias, scale
+        As in :class:`Constants`.
+    """
+    sums = _LARGEST_DATA * np.abs(weight.astype(np.int64)).sum(axis=(1, 2, 3))
+    if bias is not None:
+        sums = sums + np.abs(bias.astype(np.int64))
+    return bool(np.any(sums * scale.astype(np.float64) >= _LARGEST_RESULT))
+
+
 def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
     """The constant arguments of a kernel, in its order: those between data and residual.
 
@@ -51,12 +73,13 @@ def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
     """
     w, types = kernel.workload, kernel.workload.types
     blocks, lanes = kernel.machine.blocks(w.out_channels), kernel.machine.channel_block
-    found = [kernel.pack_weight(constants.weight)]
+    weight = constants.weight
+    found = [kernel.pack_weight(weight)]
 
     def vector(values: Array, dtype: str) -> Array:
         padded = np.zeros(blocks * lanes, dtype)
         padded[: w.out_channels] = values
-        return padded.reshape(blocks, lanes)
+        return padded if lanes == 1 else padded.reshape(blocks, lanes)
 
     if types.quantisation.data_zero_point:
         found.append(np.full(WORD_BYTES, constants.zero_point, types.data))
@@ -73,6 +96,10 @@ def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
     if types.quantisation.requantise != "none":
         if constants.scale is None:
             raise WorkloadError(f"{w} needs the scales of its sums")
+        if types.is_requantised and exceeds_rounding(weight, constants.bias, constants.scale):
+            raise WorkloadError(
+                f"{w} has scales with which sums reach 2**30; let it write float32 and round behind"
+            )
         found.append(vector(constants.scale, "float32"))
     if count := count_of_numbers(w):
         numbers = constants.numbers

@@ -1,4 +1,4 @@
-"""Where the schedules of a machine stand: in its family's folder, and in what families share.
+"""Where the schedules of a target stand: in its family's folder, and in what its kind shares.
 
 A family needs no folder. Where it has one, each file there goes before the shared file of the same
 name, whether the file schedules an algorithm, schedules an operator or lists the rules.
@@ -11,24 +11,23 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 
 _SCHEDULES = "tvmconv.schedules"
-# schedules that name no instruction of a family serve every processor
-_SHARED = "cpu"
 
 
-def schedules_of(machine: Machine, name: str) -> Any:
+def schedules_of(machine: Device, name: str) -> Any:
     """A module of schedules: the family's own, else the shared one, else None.
 
     Parameters
     ----------
     machine
-        The target; its ``family`` names a folder, which need not exist.
+        The target; its ``family`` names a folder, which need not exist, its ``kind`` the one that
+        all families of the kind share.
     name
         File of the folder, for example an algorithm's name.
     """
-    return _module(machine.family, name) or _module(_SHARED, name)
+    return _module(machine.family, name) or _module(machine.kind, name)
 
 
 @cache

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from tvmconv.algorithms.base import Algorithm, FloatArray
+from tvmconv.algorithms.base import DeviceAlgorithm, FloatArray
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 from tvmconv.tvm_api.types import PrimFunc
 
 
@@ -18,14 +19,19 @@ class Kernel:
     """A workload with the algorithm and knob values that compute it on one machine."""
 
     workload: Conv2dWorkload
-    machine: Machine
+    machine: Device
     algorithm: str
     config: Config
 
     @property
-    def expression(self) -> Algorithm:
+    def expression(self) -> DeviceAlgorithm[Any]:
         """The algorithm object."""
-        return registry.algorithm(self.algorithm)
+        return registry.algorithm(self.algorithm, self.machine.kind)
+
+    def suited(self, weight: FloatArray) -> Kernel:
+        """The kernel that these weights need; mostly this one."""
+        config = self.expression.suited(weight, self.workload, self.machine, self.config)
+        return replace(self, config=config)
 
     def pack_weight(self, weight: FloatArray) -> FloatArray:
         """Pack an OIHW weight for this kernel."""
@@ -61,7 +67,7 @@ class Kernel:
 
 def make_kernel(
     workload: Conv2dWorkload,
-    machine: Machine,
+    machine: Device,
     algorithm: str,
     config: Config | None = None,
 ) -> Kernel:
@@ -72,10 +78,7 @@ def make_kernel(
     ConfigError
         If the algorithm cannot compute the workload, or a knob breaks a machine limit.
     """
-    reason = registry.algorithm(algorithm).unsupported(workload, machine)
-    if registry.schedule(algorithm, machine) is None:
-        reason = reason or f"it has no schedule for {machine.family}"
-    if reason:
+    if reason := registry.unavailable(algorithm, workload, machine):
         raise ConfigError(f"{algorithm} cannot compute {workload}: {reason}")
     if config is None:
         config = registry.default_config(algorithm, workload, machine)

@@ -4,26 +4,31 @@ Adding an algorithm is one file under ``tvmconv/algorithms/`` and one line in
 :data:`ALGORITHMS`, or in :data:`REPRODUCTIONS`; its schedule is one file,
 ``schedules/cpu/<algorithm>.py`` for all families or ``schedules/<family>/<algorithm>.py`` for one,
 that offers the functions of :class:`ScheduleModule`.
+
+GPUs have algorithms of their own, in :data:`OF_KIND` under their kind of device and in
+``schedules/<kind>``. The same name stands for the same algorithm there, by another expression.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
-from tvmconv.algorithms.base import Algorithm
+from tvmconv.algorithms.base import DeviceAlgorithm
 from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.families import schedules_of
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 from tvmconv.tvm_api.types import Schedule
 
 # name -> class, imported on first use: a tensor expression needs TVM's compiler
 ALGORITHMS: dict[str, str] = {
     "depthwise": "tvmconv.algorithms.depthwise:Depthwise",
     "direct": "tvmconv.algorithms.direct:Direct",
+    "direct_bytes": "tvmconv.algorithms.direct_bytes:DirectBytes",
     "direct_first": "tvmconv.algorithms.direct_first:DirectFirst",
     "winograd": "tvmconv.algorithms.winograd:Winograd",
     "im2col": "tvmconv.algorithms.im2col:Im2col",
@@ -39,6 +44,16 @@ REPRODUCTIONS: dict[str, str] = {
     "winograd_eta": "tvmconv.algorithms.winograd_eta:WinogradEta",
 }
 
+# what selection chooses from, by kind of device
+OF_KIND: dict[str, Mapping[str, str]] = {
+    "cpu": ALGORITHMS,
+    "cuda": {
+        "direct": "tvmconv.algorithms.cuda.direct:Direct",
+        "implicit_gemm": "tvmconv.algorithms.cuda.implicit_gemm:ImplicitGemm",
+        "depthwise": "tvmconv.algorithms.cuda.depthwise:Depthwise",
+    },
+}
+
 # algorithm -> the reproduction that holds the steps of its source that lead to it
 FIRST_STEPS = {"direct": "direct_naive"}
 
@@ -52,18 +67,18 @@ class ScheduleModule(Protocol):
 
     KNOBS: Knobs[Conv2dWorkload]
 
-    def default_config(self, workload: Conv2dWorkload, machine: Machine) -> Config:
+    def default_config(self, workload: Conv2dWorkload, machine: Any) -> Config:
         """The analytic choice of knobs."""
 
-    def check(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+    def check(self, workload: Conv2dWorkload, machine: Any, config: Config) -> None:
         """Raise :class:`~tvmconv.core.errors.ConfigError` if a limit of the machine is broken."""
 
     def apply(
-        self, schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config
+        self, schedule: Schedule, workload: Conv2dWorkload, machine: Any, config: Config
     ) -> None:
         """Transform the ``s_tir.Schedule`` of the algorithm's function in place."""
 
-    def predicted_cycles(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+    def predicted_cycles(self, workload: Conv2dWorkload, machine: Any, config: Config) -> float:
         """Cycles of one call by the analytic model, on the machine's cores."""
 
 
@@ -76,7 +91,7 @@ class SteppedModule(ScheduleModule, Protocol):
 class OfferingModule(ScheduleModule, Protocol):
     """A schedule whose configs differ in more than speed, for example in error or memory."""
 
-    def offers(self, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+    def offers(self, workload: Conv2dWorkload, machine: Any) -> tuple[Config, ...]:
         """One good config for each choice worth deciding on, for example each tile size."""
 
 
@@ -84,7 +99,7 @@ class ExplainingModule(ScheduleModule, Protocol):
     """A schedule whose cost model can say what the cycles are spent on."""
 
     def explain_cost(
-        self, workload: Conv2dWorkload, machine: Machine, config: Config
+        self, workload: Conv2dWorkload, machine: Any, config: Config
     ) -> dict[str, float]:
         """Cycles by part; their sum is ``predicted_cycles``.
 
@@ -95,13 +110,23 @@ class ExplainingModule(ScheduleModule, Protocol):
         """
 
 
-def algorithm(name: str) -> Algorithm:
-    """The algorithm or reproduction registered under a name."""
-    module, _, attribute = (ALGORITHMS.get(name) or REPRODUCTIONS[name]).partition(":")
-    return cast(Algorithm, getattr(import_module(module), attribute)())
+def algorithm(name: str, kind: str = "cpu") -> DeviceAlgorithm[Any]:
+    """The algorithm or reproduction registered under a name for a kind of device."""
+    module, _, attribute = (OF_KIND[kind].get(name) or REPRODUCTIONS[name]).partition(":")
+    return cast("DeviceAlgorithm[Any]", getattr(import_module(module), attribute)())
 
 
-def schedule(name: str, machine: Machine) -> ScheduleModule | None:
+def offered(machine: Device) -> tuple[str, ...]:
+    """The algorithms that selection chooses from on a device."""
+    return tuple(OF_KIND[machine.kind])
+
+
+def choices() -> tuple[str, ...]:
+    """The algorithms that selection chooses from on any device."""
+    return tuple(dict.fromkeys(name for listed in OF_KIND.values() for name in listed))
+
+
+def schedule(name: str, machine: Device) -> ScheduleModule | None:
     """The family's schedule of an algorithm, or None where there is none."""
     return cast("ScheduleModule | None", schedules_of(machine, name))
 
@@ -113,20 +138,30 @@ def names() -> tuple[str, ...]:
 
 def unknown(name: str) -> str | None:
     """Why selection and tuner have no algorithm of this name, as a clause; None if they do."""
-    if name in ALGORITHMS:
+    if name in choices():
         return None
     if name in REPRODUCTIONS:
         return f"{name} only reproduces its source, for bench"
     return f"{name!r} is unknown"
 
 
-def knobs(name: str, machine: Machine) -> Knobs[Conv2dWorkload]:
+def unavailable(name: str, workload: Conv2dWorkload, machine: Device) -> str | None:
+    """Why an algorithm does not compute a workload on a device, as a clause; None if it does."""
+    if name not in OF_KIND[machine.kind] and name not in REPRODUCTIONS:
+        return f"it has no form for {machine.name}"
+    reason = algorithm(name, machine.kind).unsupported(workload, machine)
+    if reason is None and schedule(name, machine) is None:
+        reason = f"it has no schedule for {machine.family}"
+    return reason
+
+
+def knobs(name: str, machine: Device) -> Knobs[Conv2dWorkload]:
     """The knobs of an algorithm's schedule; none where the family has no schedule."""
     module = schedule(name, machine)
     return module.KNOBS if module else Knobs(())
 
 
-def check(name: str, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
+def check(name: str, workload: Conv2dWorkload, machine: Device, config: Config) -> None:
     """Hold a config to the declared knobs and the schedule's own limits.
 
     Raises
@@ -142,7 +177,7 @@ def check(name: str, workload: Conv2dWorkload, machine: Machine, config: Config)
     module.check(workload, machine, config)
 
 
-def default_config(name: str, workload: Conv2dWorkload, machine: Machine) -> Config:
+def default_config(name: str, workload: Conv2dWorkload, machine: Device) -> Config:
     """The analytic choice of all knobs of an algorithm that has a schedule."""
     module = schedule(name, machine)
     if module is None:
@@ -150,7 +185,7 @@ def default_config(name: str, workload: Conv2dWorkload, machine: Machine) -> Con
     return module.KNOBS.complete(module.default_config(workload, machine))
 
 
-def offers(name: str, workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+def offers(name: str, workload: Conv2dWorkload, machine: Device) -> tuple[Config, ...]:
     """The configs of an algorithm that selection decides between: often its default alone."""
     module = schedule(name, machine)
     if module is None:
@@ -162,7 +197,7 @@ def offers(name: str, workload: Conv2dWorkload, machine: Machine) -> tuple[Confi
 
 
 def explain_cost(
-    name: str, workload: Conv2dWorkload, machine: Machine, config: Config
+    name: str, workload: Conv2dWorkload, machine: Device, config: Config
 ) -> dict[str, float]:
     """Predicted cycles by part of the model; empty where the schedule cannot tell."""
     module = schedule(name, machine)
@@ -172,7 +207,7 @@ def explain_cost(
 
 
 def knob_values(
-    name: str, workload: Conv2dWorkload, machine: Machine
+    name: str, workload: Conv2dWorkload, machine: Device
 ) -> dict[str, tuple[KnobValue, ...]]:
     """Every knob of an algorithm with its values, those that only :func:`steps` use included."""
     values = knobs(name, machine).values(workload, machine)
@@ -184,7 +219,7 @@ def knob_values(
 
 
 def steps(
-    name: str, machine: Machine, own: bool = False
+    name: str, machine: Device, own: bool = False
 ) -> tuple[tuple[str, dict[str, KnobValue]], ...]:
     """The forms that an algorithm's source compares, each a registered name with knobs.
 

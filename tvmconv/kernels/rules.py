@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmconv.kernels.families import schedules_of
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 from tvmconv.tir.constants_first import ConstantsFirst
 from tvmconv.tir.intrinsics import VectorisableMath
 from tvmconv.tir.rewrite import transformed
@@ -12,7 +12,7 @@ from tvmconv.tvm_api.types import IRModule, PrimFunc
 SCHEDULED = "tirx.is_scheduled"
 
 
-def schedule_function(func: PrimFunc, machine: Machine) -> PrimFunc:
+def schedule_function(func: PrimFunc, machine: Device) -> PrimFunc:
     """Schedule one function by the first rule of the machine's family that fits.
 
     Parameters
@@ -47,13 +47,18 @@ def schedule_function(func: PrimFunc, machine: Machine) -> PrimFunc:
     return func.with_attr(SCHEDULED, True)
 
 
-def schedule_module(mod: IRModule, machine: Machine) -> IRModule:
-    """Schedule every unscheduled ``PrimFunc`` of a module; others are left as they are."""
+def schedule_module(mod: IRModule, machine: Device) -> IRModule:
+    """Schedule every unscheduled ``PrimFunc`` of a module; others are left as they are.
+
+    Where the list of rules has a function ``finished``, it has the last word on each.
+    """
     from tvmconv.tvm_api import ir, tirx
 
+    finished = getattr(schedules_of(machine, "rules"), "finished", None)
     functions = {}
     for var, func in mod.functions_items():
         if isinstance(func, tirx.PrimFunc):
             func = schedule_function(func, machine)
+            func = finished(func) if finished else func
         functions[var] = func
     return ir.IRModule(functions, attrs=mod.attrs)

@@ -58,10 +58,10 @@ _CORTEX_A72 = Machine(
         by_lane=True,
         transforms_strips=True,
         extrema=True,
-        keeps_rows=True,
         halves=True,
         # a guess in proportion to what a run of so short vectors holds: two or three lines
         late_run=1.0,
+        other_units=1.0,
     ),
 )
 # LLVM's "generic" processor executes in order, too
@@ -77,6 +77,7 @@ def _core(
     caches: tuple[int, int, int],
     ways: int,
     rates: tuple[float, float, float, float],
+    widening: float = 1.0,
     mcpu: str = "",
     line: int = 64,
     sharers: int = 1,
@@ -85,8 +86,8 @@ def _core(
     """A core beside Cortex-A72.
 
     ``caches`` are sizes of L1, of the L2 of ``sharers`` cores, and of L3, ``rates`` bytes a cycle
-    of L1, L2, L3 and memory. LLVM orders code for an ``ordered`` core as for one that executes in
-    order.
+    of L1, L2, L3 and memory, ``widening`` the cost of multiplying integers into wider sums, by
+    Arm's guides. LLVM orders code for an ``ordered`` core as for one that executes in order.
     """
     l1d, l2, l3 = caches
     from_l1, from_l2, from_l3, from_memory = rates
@@ -105,7 +106,7 @@ def _core(
         l1d_way_bytes=l1d // ways,
         l1d_ways=ways,
         rates=Rates(fma, loads, from_l1, from_l2, from_l3, from_memory),
-        code=_ORDERED if ordered else _CORTEX_A72.code,
+        code=replace(_ORDERED if ordered else _CORTEX_A72.code, widening=widening, other_units=0.0),
     )
 
 
@@ -144,6 +145,7 @@ _CORES = (
         caches=(64 * _KB, 512 * _KB, 2 * _MB),
         ways=4,
         rates=(32.0, 16.0, 6.0, 3.0),
+        widening=2.0,
     ),
     _core(
         "neoverse-n1",
@@ -153,6 +155,7 @@ _CORES = (
         caches=(64 * _KB, 1 * _MB, 32 * _MB),
         ways=4,
         rates=(32.0, 29.4, 14.4, 8.4),
+        widening=2.0,
     ),
     _core(
         "neoverse-v1",
@@ -162,6 +165,7 @@ _CORES = (
         caches=(64 * _KB, 1 * _MB, 32 * _MB),
         ways=4,
         rates=(48.0, 32.0, 14.4, 8.4),
+        widening=2.0,
     ),
     _core(
         "neoverse-n2",
@@ -171,6 +175,7 @@ _CORES = (
         caches=(64 * _KB, 1 * _MB, 32 * _MB),
         ways=4,
         rates=(48.0, 32.0, 14.4, 8.4),
+        widening=2.0,
     ),
     _core(
         "neoverse-v2",
@@ -180,6 +185,7 @@ _CORES = (
         caches=(64 * _KB, 2 * _MB, 36 * _MB),
         ways=4,
         rates=(48.0, 34.0, 27.9, 13.2),
+        widening=2.0,
     ),
     _core(
         "ft2000plus",

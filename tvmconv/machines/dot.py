@@ -25,10 +25,17 @@ class DotProduct:
         Elements of a 32-bit word, whose products make one sum.
     steps
         Instructions of one step of a reduction.
+    additions
+        Of these, those that multiply nothing and that processors take beside multiplications.
+    spread
+        Instructions that spread a word of data over vectors, where multiplying by one lane of a
+        vector does not.
+    widens
+        Whether it multiplies into sums of twice as many bits.
     share
-        Steps in a cycle over the multiply-adds of float32, where nothing better is known. Products
-        and their sums by two instructions do not share all units: 156 to 188 of 200 to 230 Gop/s
-        on Zen 3 and Zen 4.
+        Steps in a cycle over the multiply-adds of float32, where that was measured. Products and
+        their sums by two instructions do not share all units: 156 to 188 of 200 to 230 Gop/s on
+        Zen 3 and Zen 4.
     """
 
     name: str
@@ -36,18 +43,25 @@ class DotProduct:
     element: str
     width: int
     steps: int
-    share: float = 1.0
+    additions: int = 0
+    spread: int = 0
+    widens: bool = False
+    share: float | None = None
 
 
-# Each is exact modulo 2**32. `vpmaddubsw`, which saturates to 16 bits in between, is none of them.
+# Each is exact modulo 2**32, but for `vpmaddubsw`, which saturates to 16 bits in between: no
+# processor's own choice, it multiplies weights that :mod:`tvmconv.algorithms.excess` made safe.
 DOT_PRODUCTS = {
     each.name: each
     for each in (
         DotProduct("vpdpbusd", "uint8", "uint8", width=4, steps=1),
         DotProduct("vpdpwssd", "uint8", "int16", width=2, steps=1),
         DotProduct("vpmaddwd", "uint8", "int16", width=2, steps=2, share=0.8),
+        DotProduct("vpmaddubsw", "uint8", "uint8", width=4, steps=3, additions=1),
         DotProduct("sdot", "int8", "int8", width=4, steps=1),
-        DotProduct("smlal", "int8", "int16", width=2, steps=2, share=0.5),
+        # `smull`, `smlal` and `sadalp`: 16 bits hold two products but of four numbers -128
+        DotProduct("smull", "int8", "int8", width=4, steps=3, additions=1, spread=2, widens=True),
+        DotProduct("smlal", "int8", "int16", width=1, steps=1, widens=True),
     )
 }
 _BY_FEATURE = (
@@ -55,7 +69,7 @@ _BY_FEATURE = (
     ("avx_vnni", "vpdpbusd", "vpdpwssd"),
     ("avx2", "vpmaddwd", "vpmaddwd"),
     ("asimddp", "sdot", "smlal"),
-    ("asimd", "smlal", "smlal"),
+    ("asimd", "smull", "smlal"),
 )
 
 
@@ -69,9 +83,24 @@ def dot_of_shorts(machine: Machine) -> DotProduct:
     return DOT_PRODUCTS[_found(machine)[1]]
 
 
-def steps_a_cycle(dot: DotProduct, machine: Machine) -> float:
-    """Steps of a reduction, each for a vector of sums, that a core sustains in a cycle."""
-    return machine.rates.words or dot.share * machine.rates.multiply_adds
+def steps_a_cycle(dot: DotProduct, machine: Machine, vectors: int = 1) -> float:
+    """Steps of a reduction, each for a vector of sums, that a core sustains in a cycle.
+
+    ``vectors`` of weights share a word of data that is spread.
+    """
+    if machine.rates.words:
+        return machine.rates.words
+    if dot.share is not None:
+        return dot.share * machine.rates.multiply_adds
+    slowdown = machine.code.widening if dot.widens else 1.0
+    multiplies = (dot.steps - dot.additions) * slowdown
+    every = dot.steps + dot.spread / vectors
+    return machine.rates.multiply_adds / max(multiplies, every / (1 + machine.code.other_units))
+
+
+def packs_with_saturation(machine: Machine) -> bool:
+    """Whether vectors of integers are packed to half their width with saturation, two at once."""
+    return "avx2" in required_features(machine)
 
 
 @cache

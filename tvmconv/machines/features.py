@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 
 # LLVM's name -> the kernel's, for instruction sets that code generation may pick by itself.
@@ -65,12 +66,14 @@ _LLVM_TO_CPUINFO = {
 
 
 @cache
-def required_features(machine: Machine) -> tuple[str, ...]:
+def required_features(machine: Device) -> tuple[str, ...]:
     """CPU flags that a module built for ``machine`` may need.
 
     The union of the record's own list and of every instruction set that LLVM enables for the
-    record's processor name.
+    record's processor name. None where kernels run on a GPU: what calls them is plain C.
     """
+    if not isinstance(machine, Machine):
+        return ()
     return tuple(sorted(enabled_features(machine.tvm_target()) | set(machine.features)))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from tvmconv.core.errors import ArtifactError
 from tvmconv.machines.features import required_features
 from tvmconv.machines.host import HIDE_VARIABLE, host_features, host_model, host_vector_bits
+from tvmconv.machines.llvm_options import llvm_options
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Module
 
@@ -116,14 +117,24 @@ class Code:
             If this processor lacks a feature that the code may use.
         """
         ensure_machine(self.machine, f"the compiled function {name!r}")
-        return self._module[name]
+        with llvm_options(self.machine):
+            return self._module[name]
 
     def inspect_source(self, form: str = "s") -> str:
         """The assembly, or LLVM's own form (``"ll"``)."""
-        return str(self._module.inspect_source(form))
+        with llvm_options(self.machine):
+            return str(self._module.inspect_source(form))
+
+    def write_object(self, path: str | Path) -> None:
+        """Write an object file, for a linker."""
+        with llvm_options(self.machine):
+            self._module.write_to_file(str(path), "o")
 
     def as_import(self) -> Module:
-        """The TVM module, for a linker or ``relax.build``; what they make is its owner's to run."""
+        """The TVM module, for ``relax.build``; what that makes is its owner's to run.
+
+        And to write, while nothing else is compiled: see :func:`.llvm_options.llvm_options`.
+        """
         return self._module
 
     def export_library(
@@ -138,4 +149,5 @@ class Code:
         link
             Makes it of object files for the machine.
         """
-        self._module.export_library(str(path), fcompile=link)
+        with llvm_options(self.machine):
+            self._module.export_library(str(path), fcompile=link)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from tvmconv.machines.gate import Code
+from tvmconv.machines.llvm_options import llvm_options
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import PrimFunc
 
@@ -190,4 +191,5 @@ def _built(function: PrimFunc, machine: Machine) -> Code:
     from tvmconv.tvm_api.target import Target
 
     target = Target(machine.tvm_target())
-    return Code(tirx.build(ir.IRModule({"main": function}), target=target), machine)
+    with llvm_options(machine):
+        return Code(tirx.build(ir.IRModule({"main": function}), target=target), machine)

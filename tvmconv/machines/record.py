@@ -8,7 +8,10 @@ one core, and what turns them into seconds is no property that a choice may depe
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
+
+from tvmconv.core.errors import TargetError
+from tvmconv.machines.device import Device
 
 _FLOAT_BITS = 32
 # the vectors of NEON, and the parts within which scalable instructions pick lanes
@@ -112,10 +115,10 @@ class CodeCosts:
     extrema
         Whether one instruction takes the larger of two values and keeps a NaN of either, and one a
         number beside a NaN; else a comparison decides, and its order of operands does that.
-    keeps_rows
-        Whether operators fuse no more loops than threads need. Of one loop over all vectors each
-        takes two or three divisions of its number, half of the instructions of a pooling window;
-        x86 code is left as it was measured.
+    widening
+        Cycles of multiplying integers into sums of twice their bits over those of a multiply-add.
+    other_units
+        Vector units that multiply nothing over those that do.
     halves
         Whether products of halves (``strassen``) were found to pay: sums of input and output are
         cheap beside multiply-adds of four lanes.
@@ -131,8 +134,9 @@ class CodeCosts:
     loads_ahead: int = 0
     transforms_strips: bool = False
     extrema: bool = False
-    keeps_rows: bool = False
     halves: bool = False
+    widening: float = 1.0
+    other_units: float = 0.0
     late_run: float = 5.0
 
 
@@ -179,6 +183,8 @@ class Machine:
         Cores that share an L2.
     """
 
+    kind: ClassVar[str] = "cpu"
+
     name: str
     family: str
     isa: str
@@ -200,6 +206,16 @@ class Machine:
     rates: Rates
     code: CodeCosts
     l2_sharers: int = 1
+
+    @property
+    def described(self) -> str:
+        """The name with LLVM's name of the processor."""
+        return f"{self.name} ({self.mcpu})"
+
+    @property
+    def rates_origin(self) -> str:
+        """Who measured the rates."""
+        return self.rates.origin
 
     @property
     def lanes(self) -> int:
@@ -276,3 +292,19 @@ class Machine:
     def to_json(self) -> dict[str, Any]:
         """Plain data for manifests, workers and reports."""
         return {**asdict(self), "features": list(self.features)}
+
+
+def processor(device: Device) -> Machine:
+    """A device that has to be a processor.
+
+    Raises
+    ------
+    TargetError
+        If it is none.
+    """
+    if not isinstance(device, Machine):
+        raise TargetError(
+            f"{device.described} is no processor, which this needs: name one, such as native or "
+            "x86-64-v3"
+        )
+    return device

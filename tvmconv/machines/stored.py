@@ -8,11 +8,19 @@ from math import isfinite
 from typing import Any
 
 from tvmconv.core.errors import TargetError
+from tvmconv.machines.cuda import CudaMachine, read_cuda_machine
 from tvmconv.machines.presets import MACHINES, similar
 from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
 
 # far beyond any core: 64 vectors of 2048 bits
 _MOST_A_CYCLE = 1 << 14
+
+
+def read_device(data: Mapping[str, Any]) -> Machine | CudaMachine:
+    """Inverse of a record's ``to_json``, of whichever kind; errors as of :func:`read_machine`."""
+    if data.get("kind") == CudaMachine.kind:
+        return read_cuda_machine(dict(data))
+    return read_machine(data)
 
 
 def read_machine(data: Mapping[str, Any]) -> Machine:

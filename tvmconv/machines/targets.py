@@ -9,19 +9,58 @@ from typing import Any, TypeAlias
 
 from tvmconv.core.arguments import MOST_THREADS, whole
 from tvmconv.core.errors import TargetError
-from tvmconv.machines import arm
+from tvmconv.machines import arm, cuda
+from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.gate import lacks
 from tvmconv.machines.host import host_cores, native_machine
 from tvmconv.machines.presets import MACHINES, similar
-from tvmconv.machines.record import Machine
+from tvmconv.machines.record import Machine, processor
 from tvmconv.machines.saved import as_measured
 from tvmconv.machines.x86 import as_processor
 from tvmconv.tvm_api.types import Target
 
 # a preset or classic string, TVM's dictionary form, its object, or the record itself
-TargetLike: TypeAlias = "str | dict[str, Any] | Target | Machine"
+TargetLike: TypeAlias = "str | dict[str, Any] | Target | Machine | CudaMachine"
 
 PRESETS = ("native", *MACHINES)
+GPUS = tuple(cuda.MACHINES)
+
+
+def resolve_device(
+    target: TargetLike = "native", threads: int | None = None
+) -> Machine | CudaMachine:
+    """The record of a target, be it a processor or a GPU.
+
+    Parameters
+    ----------
+    target
+        A GPU, such as ``cuda:sm_90``, or as of :func:`resolve_machine`.
+    threads
+        As there; calls of a GPU's kernels take one thread.
+
+    Raises
+    ------
+    TargetError
+        If the target is unknown, or a GPU that has no schedules.
+    """
+    gpu = _gpu(target)
+    return resolve_machine(target, threads) if gpu is None else gpu
+
+
+def _gpu(target: TargetLike) -> CudaMachine | None:
+    """The GPU of a target, or None where it names a processor."""
+    if isinstance(target, CudaMachine):
+        return target
+    if not isinstance(target, str) or target.partition(":")[0] != "cuda":
+        return None
+    if target == "cuda":
+        raise TargetError(
+            "target 'cuda' is the GPU of this machine, which is not looked for yet; name one: "
+            f"{', '.join(GPUS)}"
+        )
+    if target not in cuda.MACHINES:
+        raise TargetError(f"target {target!r} has no schedules; GPUs that have: {', '.join(GPUS)}")
+    return cuda.MACHINES[target]
 
 
 def resolve_machine(target: TargetLike = "native", threads: int | None = None) -> Machine:
@@ -50,7 +89,7 @@ def shipped_machine(target: TargetLike = "native", threads: int | None = None) -
     """As :func:`resolve_machine`, without what was measured and kept on this host."""
     if threads is not None:
         threads = whole(threads, "threads", high=MOST_THREADS, error=TargetError)
-    return _resolve(target).with_cores(threads or host_cores())
+    return processor(_gpu(target) or _resolve(target)).with_cores(threads or host_cores())
 
 
 def _resolve(target: TargetLike) -> Machine:

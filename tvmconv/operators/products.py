@@ -49,7 +49,7 @@ def dot(data: Expr, weight: Expr, instruction: str) -> Expr:
 
 def operator_of(instruction: str) -> str:
     """The operator of an instruction's dot product, for code that is written as text."""
-    return _registered(_DOT + instruction)
+    return registered(_DOT + instruction)
 
 
 def negative_dot(data: Expr, weight: Expr, instruction: str) -> Expr:
@@ -67,10 +67,11 @@ def instruction_of(name: str) -> str:
 
 
 @cache
-def _registered(name: str) -> str:
+def registered(name: str) -> str:
+    """The name of an operator of TIR, known to TVM from now on."""
     register_operator(name)
     return name
 
 
 def _call(name: str, *operands: Expr) -> Expr:
-    return tirx.call_intrin("int32", _registered(name), *operands)
+    return tirx.call_intrin("int32", registered(name), *operands)

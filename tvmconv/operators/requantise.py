@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 
 from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
 from tvmconv.operators.epilogue import apply_step
-from tvmconv.operators.math import COUNTS_IN_ONES, constant
+from tvmconv.operators.narrow import narrowed, nearest, rounded_and_narrowed
 from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.types import Expr, Tensor
 
@@ -43,6 +43,8 @@ def rescaled(
     scale: Expr,
     numbers: Tensor | None,
     residual: Expr | None,
+    *,
+    packs: bool = False,
 ) -> Expr:
     """A sum of products of integers as the output.
 
@@ -60,6 +62,9 @@ def rescaled(
         Those of the steps, one behind the other; None where the output is float32.
     residual
         8 bits where the output has them, else float32; None where no step adds it.
+    packs
+        Whether the result is narrowed by the operators of :mod:`tvmconv.operators.narrow`. Sums
+        times their scale must then be below 2**31 in magnitude.
     """
     value = total.astype("float32") * scale
 
@@ -86,10 +91,15 @@ def rescaled(
         place += NUMBERS
     if output == "float32":
         return value
-    rounded = _bounded(value, number, place, is_scaled) + constant(COUNTS_IN_ONES)
-    # two's complement, whatever the sign; more units add integers than floats
-    whole = tirx.reinterpret("int32", rounded) + number(place + 3).astype("int32")
-    return whole.astype(output)
+    low, high, zero_point = (number(place + i) for i in (1, 2, 3))
+    if not is_scaled:
+        value = value * number(place)
+    if not packs:
+        return rounded_and_narrowed(value, low, high, zero_point, output)
+    if not is_scaled:
+        # nothing is known of its magnitude
+        value = tirx.min(value, high)
+    return narrowed(nearest(value), low, high, zero_point, output)
 
 
 def _bounded(value: Expr, number: Callable[[int], Expr], place: int, is_scaled: bool) -> Expr:

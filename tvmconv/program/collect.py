@@ -130,7 +130,12 @@ class _Reader:
         is_view = VIEW in (self._mod[function].attrs or {})
         if is_view and operands[0].bytes == results[0].bytes:
             return operands[0]
-        self.steps.append(Step(function, self._record(function.name_hint), operands, results))
+        # parameters behind the results are what kernels of a GPU leave for each other
+        own = self._mod[function].params[len(operands) + len(results) :]
+        workspace = [Buffer(_bytes(buffer.shape, buffer.dtype)) for buffer in own]
+        self.steps.append(
+            Step(function, self._record(function.name_hint), operands, [*results, *workspace])
+        )
         return tuple(results) if isinstance(kind, relax.TupleType) else results[0]
 
     def _value(self, expr: Any) -> _Value:
@@ -162,9 +167,13 @@ def _flat(value: _Value) -> list[Buffer]:
 
 def tensor_bytes(kind: Any) -> int:
     """Bytes of a tensor of static shape."""
-    element = ffi.dtype(str(kind.dtype))
+    return _bytes(kind.shape.values, kind.dtype)
+
+
+def _bytes(shape: Sequence[Any], dtype: Any) -> int:
+    element = ffi.dtype(str(dtype))
     item = -(-int(element.bits) * int(element.lanes) // 8)
-    return prod(int(size) for size in kind.shape.values) * item
+    return prod(int(size) for size in shape) * item
 
 
 def _needed(steps: Iterable[Step], results: Iterable[Buffer]) -> list[Step]:

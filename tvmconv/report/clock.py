@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvmconv.machines.record import Machine
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.device import Device
+from tvmconv.machines.record import processor
 from tvmconv.machines.saved import saved
 
 _ASSUMED_HERTZ = 2.5e9
@@ -28,8 +30,14 @@ class Clock:
         return f"{self.hertz / 1e9:.2f} GHz, {'measured' if self.measured else 'assumed'}"
 
 
-def clock_of(machine: Machine) -> Clock:
-    """The clock that ``tvmconv machine --measure`` found with these rates, or a nominal one."""
+def clock_of(device: Device) -> Clock:
+    """The clock that ``tvmconv machine --measure`` found with these rates, or a nominal one.
+
+    Of a GPU its record's.
+    """
+    if isinstance(device, CudaMachine):
+        return Clock(device.clock_hertz, measured=False)
+    machine = processor(device)
     found = saved(machine)
     if found is None or found.rates != machine.rates:
         return Clock(_ASSUMED_HERTZ, measured=False)

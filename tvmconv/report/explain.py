@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.decision import Candidate, Decision, Unscheduled
+from tvmconv.machines.cuda import CudaMachine
 from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.estimates import estimate_facts, estimates_table
 from tvmconv.report.knobs import knobs_table
+from tvmconv.report.launches import launches_table
 from tvmconv.report.summary import bytes_text, memory_table, model_facts
 
 if TYPE_CHECKING:
@@ -88,8 +90,8 @@ def explain_report(
     -------
     Report
         Tables ``layers``, ``candidates``, ``memory``, perhaps ``estimates``, ``knobs``, of targets
-        with scalable vectors ``vectors`` and, where no algorithm took some convolutions,
-        ``unscheduled``; ``str()`` of it is the terminal view.
+        with scalable vectors ``vectors``, of GPUs ``launches`` and, where no algorithm took some
+        convolutions, ``unscheduled``; ``str()`` of it is the terminal view.
     """
     decisions, clock = model.decisions, clock_of(model.machine)
     rows = [_decision(d, clock) for d in decisions]
@@ -107,7 +109,7 @@ def explain_report(
         "convolutions": len(decisions),
         "predicted_convolution_seconds": clock.seconds(sum(d.chosen.cycles for d in decisions)),
         "predicted_at": str(clock),
-        "rates": model.machine.rates.origin,
+        "rates": model.machine.rates_origin,
         "peak_workspace_bytes": max((d.chosen.workspace_bytes for d in decisions), default=0),
         "packed_weight_bytes": sum(d.chosen.packed_weight_bytes for d in decisions),
         "largest_error_estimate": max((d.chosen.error for d in decisions), default=0.0),
@@ -134,6 +136,11 @@ def explain_report(
             *([_estimated(estimate, decisions)] if estimate is not None else []),
             Table("candidates", "All candidates, by layer", _CANDIDATES, considered),
             *([_vectors_table(model)] if any(call.vectors for call in model.calls) else []),
+            *(
+                [launches_table(model.calls, model.machine)]
+                if isinstance(model.machine, CudaMachine)
+                else []
+            ),
             memory_table(model),
             *([_unscheduled_table(left)] if left else []),
             *((knobs_table(decisions, model.machine),) if knobs else ()),

@@ -14,6 +14,7 @@ from tvmconv.core.decision import Decision
 from tvmconv.core.knobs import Knob
 from tvmconv.kernels import registry
 from tvmconv.kernels.families import schedules_of
+from tvmconv.machines.device import Device
 from tvmconv.machines.presets import MACHINES
 from tvmconv.machines.record import Machine
 from tvmconv.report.document import Column, Table
@@ -37,7 +38,7 @@ neutral value; a knob that has none must always be given.
 """
 
 
-def knobs_table(decisions: Sequence[Decision], machine: Machine) -> Table:
+def knobs_table(decisions: Sequence[Decision], machine: Device) -> Table:
     """Knobs of the chosen algorithms, with the values worth trying for their layers."""
     rows = []
     for name in dict.fromkeys(decision.chosen.algorithm for decision in decisions):

@@ -99,7 +99,7 @@ def _override(name: str, layer: str, entry: Any) -> Override:
         raise ConfigError(f"{name}: {layer!r} has unknown entries {text}; write {_FORM}")
     algorithm, knobs = entry["algorithm"], entry.get("knobs", {})
     if problem := registry.unknown(algorithm):
-        known = ", ".join(registry.ALGORITHMS)
+        known = ", ".join(registry.choices())
         raise ConfigError(
             f"{name}: {layer!r} asks for {algorithm!r}, but {problem}; choose from {known}"
         )

@@ -125,7 +125,7 @@ def check_algorithms(algorithms: Sequence[str] | None) -> tuple[str, ...]:
         If a name is not registered.
     """
     if algorithms is None:
-        return tuple(registry.ALGORITHMS)
+        return tuple(registry.choices())
     listed = isinstance(algorithms, Sequence | set | frozenset)
     names = (algorithms,) if isinstance(algorithms, str) else tuple(algorithms) if listed else ()
     if not listed or not all(isinstance(name, str) for name in names):
@@ -134,7 +134,7 @@ def check_algorithms(algorithms: Sequence[str] | None) -> tuple[str, ...]:
     asked = [name for name in names if name.removeprefix("-") not in registry.REPRODUCTIONS]
     asked += [name for name in names if name in registry.REPRODUCTIONS]
     if problems := [p for name in asked if (p := registry.unknown(name.removeprefix("-")))]:
-        known = ", ".join(registry.ALGORITHMS)
+        known = ", ".join(registry.choices())
         raise ConfigError(f"algorithms={list(names)}: {'; '.join(problems)}; choose from {known}")
-    chosen = [name for name in names if not name.startswith("-")] or list(registry.ALGORITHMS)
+    chosen = [name for name in names if not name.startswith("-")] or list(registry.choices())
     return tuple(name for name in chosen if f"-{name}" not in names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tvmconv.core.decision import Candidate
 from tvmconv.core.workload import Conv2dWorkload
@@ -18,13 +18,13 @@ _MIXES = (
 _NAMED_SHARE = 0.15
 
 
-def refuse(offer: Candidate, policy: Policy) -> Candidate:
+def refuse(offer: Candidate, policy: Policy, kind: str) -> Candidate:
     """The offer, marked where the policy forbids it whatever the others cost; errors come later."""
     if offer.rejected:
         return offer
     if offer.algorithm not in policy.algorithms:
         return replace(offer, rejected="not in algorithms=", cause="disallowed")
-    if not policy.finite and not registry.algorithm(offer.algorithm).sums_products:
+    if not policy.finite and not registry.algorithm(offer.algorithm, kind).sums_products:
         return replace(offer, rejected=_MIXES, cause="finite")
     budget = policy.memory_budget
     if budget is not None and offer.workspace_bytes > budget:
@@ -39,15 +39,38 @@ def refuse_foreign(offer: Candidate) -> Candidate:
     return replace(offer, rejected=text, cause="finite")
 
 
-def refuse_inexact(offer: Candidate, workload: Conv2dWorkload, largest: int) -> Candidate:
-    """The offer, refused where sums of integers up to ``largest`` are too large for it."""
-    limit = None
-    if not offer.rejected:
-        limit = registry.algorithm(offer.algorithm).exact_below(workload, offer.config)
-    if limit is None or largest < limit:
+@dataclass(frozen=True)
+class Needs:
+    """What the weights of a layer of integers ask of its kernel.
+
+    Parameters
+    ----------
+    largest_sum
+        What no sum of products exceeds.
+    excess
+        Steps for what :mod:`tvmconv.algorithms.excess` cuts off them.
+    """
+
+    largest_sum: int = 0
+    excess: int = 0
+
+
+def refuse_inexact(
+    offer: Candidate, workload: Conv2dWorkload, needs: Needs, kind: str
+) -> Candidate:
+    """The offer, refused where a layer's sums of integers would not be exact."""
+    if offer.rejected:
         return offer
-    text = f"sums of products may reach {largest}, and it is exact below {limit}"
-    return replace(offer, rejected=text, cause="overflow")
+    algorithm, text = registry.algorithm(offer.algorithm, kind), ""
+    limit, held = algorithm.exact_below(workload, offer.config), algorithm.excess_held(offer.config)
+    if limit is not None and needs.largest_sum >= limit:
+        text = f"sums of products may reach {needs.largest_sum}, and it is exact below {limit}"
+    elif held is not None and needs.excess > held:
+        text = (
+            f"pairs of weights beyond 128 need {needs.excess} more steps to be exact, and it has "
+            f"{held}"
+        )
+    return replace(offer, rejected=text, cause="overflow") if text else offer
 
 
 def outdone(offer: Candidate, chosen: Candidate, policy: Policy) -> Candidate:

@@ -12,10 +12,12 @@ from tvmconv.core.decision import Candidate, Decision
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.selection.overrides import Override
 from tvmconv.selection.policy import Policy, make_policy
 from tvmconv.selection.reasons import (
+    Needs,
     confined,
     impossible,
     outdone,
@@ -28,16 +30,13 @@ from tvmconv.selection.reasons import (
 
 
 @lru_cache(maxsize=4096)
-def candidates(workload: Conv2dWorkload, machine: Machine, name: str) -> tuple[Candidate, ...]:
+def candidates(workload: Conv2dWorkload, machine: Device, name: str) -> tuple[Candidate, ...]:
     """One algorithm's offers for a workload, each with its figures.
 
     Where the algorithm cannot compute the workload on the machine the only offer holds the
     reason in ``rejected``; all its figures are 0.
     """
-    algorithm = registry.algorithm(name)
-    reason = algorithm.unsupported(workload, machine)
-    if registry.schedule(name, machine) is None:
-        reason = reason or f"it has no schedule for {machine.family}"
+    reason = registry.unavailable(name, workload, machine)
     if reason:
         return (Candidate(name, Config.of(), 0.0, 0, 0, 0.0, rejected=reason, cause="unsupported"),)
     offers = registry.offers(name, workload, machine)
@@ -45,7 +44,7 @@ def candidates(workload: Conv2dWorkload, machine: Machine, name: str) -> tuple[C
 
 
 def make_candidate(
-    workload: Conv2dWorkload, machine: Machine, name: str, config: Config, source: str = "default"
+    workload: Conv2dWorkload, machine: Device, name: str, config: Config, source: str = "default"
 ) -> Candidate:
     """A config of an algorithm with its predicted cycles, bytes and error.
 
@@ -54,7 +53,7 @@ def make_candidate(
     ConfigError
         If the config breaks a limit of the machine.
     """
-    algorithm, module = registry.algorithm(name), registry.schedule(name, machine)
+    algorithm, module = registry.algorithm(name, machine.kind), registry.schedule(name, machine)
     if module is None:
         raise ConfigError(f"{name} has no schedule for {machine.family} ({workload})")
     config = registry.knobs(name, machine).complete(config)
@@ -72,7 +71,7 @@ def make_candidate(
 
 
 def offers_of(
-    workload: Conv2dWorkload, machine: Machine, name: str, policy: Policy
+    workload: Conv2dWorkload, machine: Device, name: str, policy: Policy
 ) -> tuple[Candidate, ...]:
     """An algorithm's candidates: its own offers, and the configs that tuning logs hold.
 
@@ -80,7 +79,8 @@ def offers_of(
     what the record gained over that: comparable with the predictions of all other candidates.
     """
     offers = candidates(workload, machine, name)
-    if not policy.logs or offers[0].rejected:
+    # logs are of processors so far
+    if not policy.logs or offers[0].rejected or not isinstance(machine, Machine):
         return offers
     from tvmconv.records.lookup import tuned
 
@@ -97,11 +97,12 @@ def offers_of(
 
 def select(
     workload: Conv2dWorkload,
-    machine: Machine,
+    machine: Device,
     *,
     layer: str = "",
     policy: Policy | None = None,
     largest_sum: int | None = None,
+    excess: int | None = None,
 ) -> Decision:
     """Choose the algorithm of one layer: the fewest predicted cycles that the policy allows.
 
@@ -120,63 +121,70 @@ def select(
         :func:`~tvmconv.algorithms.winograd_integers.largest_sums`. By default with any weights.
         It decides which tiles of Winograd are exact, and is no part of the workload: layers that
         differ in it share kernels and tuning records.
+    excess
+        Of such a layer, the steps that :func:`~tvmconv.algorithms.excess.excess_steps` counts. By
+        default those of any weights.
 
     Raises
     ------
     ConfigError
         If nothing that the policy allows computes the workload.
     """
-    policy = policy or make_policy()
+    policy, needs = policy or make_policy(), Needs()
     if workload.types.is_integer:
         # all integers are finite
         policy = replace(policy, finite=True)
-        if largest_sum is None:
-            largest_sum = worst_sum(workload)
+        needs = Needs(
+            worst_sum(workload) if largest_sum is None else largest_sum,
+            workload.taps if excess is None else excess,
+        )
     offers = [
-        refuse(refuse_inexact(offer, workload, largest_sum or 0), policy)
-        for name in registry.ALGORITHMS
+        refuse(refuse_inexact(offer, workload, needs, machine.kind), policy, machine.kind)
+        for name in registry.offered(machine)
         for offer in offers_of(workload, machine, name, policy)
     ]
     if not policy.finite:
         offers = _confined(offers, workload, machine)
     override = next((o for o in policy.overrides if o.matches(layer)), None)
     if override is not None:
-        chosen = _overridden(override, workload, machine, layer, policy, largest_sum or 0)
+        chosen = _overridden(override, workload, machine, layer, policy, needs)
         return _decision(
             layer, workload, machine, chosen, f"asked for by {override}", offers, policy
         )
     able = [o for o in offers if not o.rejected]
     if not able:
         raise ConfigError(impossible(workload, layer, offers))
-    pool = [o for o in able if o.error <= policy.error_budget] or _fallback(able)
+    pool = [o for o in able if o.error <= policy.error_budget] or _fallback(able, machine.kind)
     chosen = min(pool, key=lambda offer: offer.cycles)
     reason = preferred(chosen, able, policy)
     if not policy.finite:
-        algorithm = registry.algorithm(chosen.algorithm)
+        algorithm = registry.algorithm(chosen.algorithm, machine.kind)
         reason += confined(algorithm.adds_foreign_products(workload, machine))
     if policy.choose is not None:
         picked = policy.choose(layer, workload, tuple(able))
         if picked is not None and picked != chosen:
             chosen = _picked(picked, workload, machine, layer, policy)
-            _exact(chosen, workload, layer, "overrides=", largest_sum or 0)
+            _exact(chosen, workload, layer, "overrides=", needs, machine.kind)
             reason = "chosen by the caller's function"
     return _decision(layer, workload, machine, chosen, reason, offers, policy)
 
 
-def _fallback(able: Sequence[Candidate]) -> list[Candidate]:
+def _fallback(able: Sequence[Candidate], kind: str) -> list[Candidate]:
     """What is taken where nothing keeps the error budget: sums of the products, as defined."""
-    sums = [o for o in able if registry.algorithm(o.algorithm).sums_products]
+    sums = [o for o in able if registry.algorithm(o.algorithm, kind).sums_products]
     least = min(o.error for o in able)
     return sums or [o for o in able if o.error == least]
 
 
 def _confined(
-    offers: Sequence[Candidate], workload: Conv2dWorkload, machine: Machine
+    offers: Sequence[Candidate], workload: Conv2dWorkload, machine: Device
 ) -> list[Candidate]:
     """Offers less those that multiply other channels' values, as long as that leaves any."""
 
     def is_foreign(offer: Candidate) -> bool:
-        return registry.algorithm(offer.algorithm).adds_foreign_products(workload, machine)
+        return registry.algorithm(offer.algorithm, machine.kind).adds_foreign_products(
+            workload, machine
+        )
 
     if all(offer.rejected or is_foreign(offer) for offer in offers):
         return list(offers)
@@ -186,14 +194,14 @@ def _confined(
 def _decision(
     layer: str,
     workload: Conv2dWorkload,
-    machine: Machine,
+    machine: Device,
     chosen: Candidate,
     reason: str,
     offers: Sequence[Candidate],
     policy: Policy,
 ) -> Decision:
     others = [o for o in offers if (o.algorithm, o.config) != (chosen.algorithm, chosen.config)]
-    if machine.vector.scalable:
+    if isinstance(machine, Machine) and machine.vector.scalable:
         able = [chosen, *(o for o in others if not o.rejected)]
         reason += f"; {vector_code(chosen, able, policy)}"
     return Decision(
@@ -204,10 +212,10 @@ def _decision(
 def _overridden(
     override: Override,
     workload: Conv2dWorkload,
-    machine: Machine,
+    machine: Device,
     layer: str,
     policy: Policy,
-    largest_sum: int,
+    needs: Needs,
 ) -> Candidate:
     """The override's algorithm: its fastest offer that has the knobs, or the nearest to them."""
     name, knobs = override.algorithm, override.knobs
@@ -218,7 +226,7 @@ def _overridden(
     def distance(offer: Candidate) -> tuple[int, float]:
         return sum(offer.config.get(k) != v for k, v in knobs.items()), offer.cycles
 
-    exact = [o for o in offers if not refuse_inexact(o, workload, largest_sum).rejected]
+    exact = [o for o in offers if not refuse_inexact(o, workload, needs, machine.kind).rejected]
     base = min(exact or offers, key=distance)
     if not knobs and base.error > policy.error_budget:
         within = [o for o in offers if o.error <= policy.error_budget]
@@ -228,12 +236,12 @@ def _overridden(
         chosen = make_candidate(workload, machine, name, config, source="override")
     except ConfigError as error:
         raise ConfigError(f"layer {layer!r}: {override}: {error}") from error
-    _exact(chosen, workload, layer, str(override), largest_sum)
+    _exact(chosen, workload, layer, str(override), needs, machine.kind)
     return _in_memory(chosen, layer, str(override), policy)
 
 
 def _picked(
-    picked: Candidate, workload: Conv2dWorkload, machine: Machine, layer: str, policy: Policy
+    picked: Candidate, workload: Conv2dWorkload, machine: Device, layer: str, policy: Policy
 ) -> Candidate:
     """A callback's choice with its own figures: the callback may have changed the config."""
     if not isinstance(picked, Candidate) or registry.unknown(picked.algorithm):
@@ -242,7 +250,7 @@ def _picked(
             f"not {picked!r}"
         )
     name = picked.algorithm
-    if problem := registry.algorithm(name).unsupported(workload, machine):
+    if problem := registry.unavailable(name, workload, machine):
         raise ConfigError(f"layer {layer!r}: overrides= returned {name}, but {problem}")
     try:
         chosen = make_candidate(workload, machine, name, picked.config, source="override")
@@ -252,10 +260,10 @@ def _picked(
 
 
 def _exact(
-    chosen: Candidate, workload: Conv2dWorkload, layer: str, who: str, largest_sum: int
+    chosen: Candidate, workload: Conv2dWorkload, layer: str, who: str, needs: Needs, kind: str
 ) -> None:
     """Raise :class:`ConfigError` for a candidate that would compute a wrong sum of integers."""
-    if problem := refuse_inexact(chosen, workload, largest_sum).rejected:
+    if problem := refuse_inexact(chosen, workload, needs, kind).rejected:
         raise ConfigError(
             f"layer {layer!r}: {who} asks for {chosen.algorithm} {chosen.config}, but {problem}: "
             "ask for a smaller tile or for direct"

@@ -43,6 +43,7 @@ PANEL = "tvmconv.panel"
 RESULT = "tvmconv.result"
 TRANSPOSE = "tvmconv.transpose"
 SEGMENTS = "tvmconv.segments"
+BOUND = "tvmconv.bound"
 
 _FLAG = "1"
 
@@ -106,6 +107,12 @@ DECLARED = {
         "vectors of a tile",
         "so many vectors of neighbouring pixels are computed at once, of whatever length they are",
         "tvmconv.Segments",
+    ),
+    BOUND: Annotation(
+        "a reduction whose operands are guarded by a number of steps that is read",
+        _FLAG,
+        "the loop ends there, without guards",
+        "tvmconv.BoundLoops",
     ),
 }
 
@@ -175,3 +182,8 @@ def mark_transpose(schedule: Any, loop: Any) -> None:
 def mark_segments(schedule: Any, pixels: Any, vectors: int) -> None:
     """Compute tiles of ``vectors`` scalable vectors along a loop over single pixels."""
     schedule.annotate(pixels, SEGMENTS, vectors)
+
+
+def mark_bound(schedule: Any, loop: Any) -> None:
+    """Let a reduction end where the guards ``step < bound`` of its operands begin to fail."""
+    schedule.annotate(loop, BOUND, 1)

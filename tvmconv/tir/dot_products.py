@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmconv.tir.lane_products import BY_LANES, accumulated_by_lanes, lane_operands
 from tvmconv.tir.rewrite import function_pass
 
 # instruction and length of its vectors -> LLVM's name of it
@@ -12,9 +13,15 @@ _ACCUMULATING = {
     **{("vpdpwssd", bits): f"llvm.x86.avx512.vpdpwssd.{bits}" for bits in (128, 256, 512)},
     ("sdot", 128): "llvm.aarch64.neon.sdot.v4i32.v16i8",
 }
+# products of bytes, summed in pairs to 16 bits
+_MADD_BYTES = {
+    128: "llvm.x86.ssse3.pmadd.ub.sw.128",
+    256: "llvm.x86.avx2.pmadd.ub.sw",
+    512: "llvm.x86.avx512.pmaddubs.w.512",
+}
 _MADD = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd"}
 _MADD[512] = "llvm.x86.avx512.pmaddw.d.512"
-_ELEMENTS = {"vpdpbusd": "int8", "vpdpwssd": "int16", "sdot": "int8"}
+_ELEMENTS = {"vpdpbusd": "int8", "vpdpwssd": "int16", "sdot": "int8", "vpmaddubsw": "int8"}
 
 
 def DotProducts() -> Any:
@@ -49,7 +56,8 @@ def _dot_products(func: Any) -> Any:
             return call
         return _word(call.args[0], widened=name == PAIR)
 
-    body = tvm_ffi.structural_map(func.body, (ir.Call, words))
+    body = tvm_ffi.structural_map(func.body, (ir.Call, lane_operands))
+    body = tvm_ffi.structural_map(body, (ir.Call, words))
     if not found:
         return func
 
@@ -58,6 +66,8 @@ def _dot_products(func: Any) -> Any:
             name = instruction_of(getattr(getattr(product, "op", None), "name", ""))
             if name:
                 data, weight = product.args
+                if name in BY_LANES:
+                    return accumulated_by_lanes(total, data, weight, name)
                 if name.endswith(NEGATIVE):
                     return _difference(total, data, weight, name.removesuffix(NEGATIVE))
                 return _accumulated(total, data, weight, name)
@@ -90,8 +100,13 @@ def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
 
     lanes = int(total.ty.dtype.lanes)
     bits = 32 * lanes
+    if name == "vpmaddubsw" and lanes > 1:
+        return _less(total, _sums_of_bytes(data, weight))
     if (name, bits) not in _ACCUMULATING:
         return total + _products(data, weight, name)
+    if name == "sdot":
+        # of the two, both signed, the last may be one lane
+        data, weight = weight, data
     size = 32 // int(_ELEMENTS[name].lstrip("int"))
     narrow = f"{_ELEMENTS[name]}x{size * lanes}"
     return tirx.call_llvm_pure_intrin(
@@ -121,22 +136,38 @@ def _difference(total: Any, data: Any, weight: Any, name: str) -> Any:
     several steps to each other first, which takes registers that the sums are held in. Predicated
     differences become plain ones behind the passes that do so.
     """
-    from tvm import tirx
 
     lanes = int(total.ty.dtype.lanes)
     products = _products(data, weight, name)
     if name != "vpmaddwd" or lanes == 1:
         return total - products
+    return _less(total, products)
+
+
+def _sums_of_bytes(data: Any, weight: Any) -> Any:
+    """Sums of the products of four bytes, negative: of two in 16 bits first."""
+    from tvm import tirx
+
+    lanes = int(data.ty.dtype.lanes)
+    operands = (tirx.reinterpret(f"int8x{4 * lanes}", operand) for operand in (data, weight))
+    short = f"int16x{2 * lanes}"
+    pairs = tirx.call_llvm_pure_intrin(short, _MADD_BYTES[32 * lanes], *operands)
+    factor = tirx.Broadcast(tirx.const(-1, "int16"), 2 * lanes)
+    return tirx.call_llvm_pure_intrin(f"int32x{lanes}", _MADD[32 * lanes], pairs, factor)
+
+
+def _less(total: Any, products: Any) -> Any:
+    """The difference, predicated."""
+    from tvm import tirx
+
+    lanes = int(total.ty.dtype.lanes)
     everywhere = tirx.Broadcast(tirx.const(True, "bool"), lanes)
     operands = (total, products, everywhere, tirx.const(lanes, "uint32"))
     return tirx.call_llvm_pure_intrin(f"int32x{lanes}", "llvm.vp.sub", *operands)
 
 
 def _arithmetic(data: Any, weight: Any, name: str) -> Any:
-    """The same of scalars, which expressions without a schedule have, and where no instruction is.
-
-    16-bit products of AArch64 have none here yet: what comes out is right, and slow.
-    """
+    """The same of scalars, which expressions without a schedule have."""
     from tvm import tirx
 
     bits, lanes = int(_ELEMENTS.get(name, "int16").lstrip("int")), int(data.ty.dtype.lanes)
@@ -151,6 +182,7 @@ def _arithmetic(data: Any, weight: Any, name: str) -> Any:
         return (word << number(32 - bits * (position + 1))) >> number(32 - bits)
 
     products = [
-        element(data, i, name == "vpdpbusd") * element(weight, i, False) for i in range(32 // bits)
+        element(data, i, name in ("vpdpbusd", "vpmaddubsw")) * element(weight, i, False)
+        for i in range(32 // bits)
     ]
     return sum(products[1:], products[0])

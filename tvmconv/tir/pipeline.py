@@ -7,19 +7,21 @@ of the build and changed no time), and with those of this package in between.
 
 from __future__ import annotations
 
-import threading
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 from tvmconv.machines.gate import Code
+from tvmconv.machines.llvm_options import llvm_options
 from tvmconv.machines.record import Machine
 from tvmconv.tir.bare import PACKED, BareFunctions
 from tvmconv.tir.blocks import block_passes
+from tvmconv.tir.bound_loops import BoundLoops
 from tvmconv.tir.by_lane import LANES, ByLane
 from tvmconv.tir.dot_products import DotProducts
 from tvmconv.tir.extrema import EXTREMA, Extrema
 from tvmconv.tir.lets import SpillLets
+from tvmconv.tir.narrowing import Narrowing
+from tvmconv.tir.neighbours import NeighbouringWords
 from tvmconv.tir.prefetch_results import PrefetchResults
 from tvmconv.tir.prefetch_streams import PrefetchStreams
 from tvmconv.tir.rewrite import marked
@@ -40,7 +42,6 @@ BARE = "tvmconv.bare"
 JOINED = "tvmconv.joined"
 _DRAFT = "tvmconv.draft"
 _DRAFT_LEVEL = 1
-_OPTIONS = threading.Lock()
 
 
 def register() -> str:
@@ -73,8 +74,7 @@ def compile_function(
     if draft:
         pipeline, options = _DRAFT, {**options, "opt-level": _DRAFT_LEVEL}
     target = tvm.target.Target(options)
-    # TVM sets options of LLVM for the whole process, and refuses them to a second thread
-    with _OPTIONS if "cl-opt" in options else nullcontext():
+    with llvm_options(machine):
         return Code(tvm.tirx.build(function, target=target, pipeline=pipeline), machine)
 
 
@@ -85,6 +85,7 @@ def loop_passes() -> list[Any]:
     return [
         *block_passes(),
         Specialise(),  # before the others: they see each copy of a tile by itself
+        BoundLoops(),  # the one before takes loops of constant extent
         SplitTails(),
         PrefetchStreams(),  # needs the dimensions of buffers, as the next two do
         PrefetchResults(),
@@ -117,7 +118,9 @@ def statement_passes() -> list[Any]:
         tir.UnrollLoop(),
         tir.StmtSimplify(),
         low.RewriteUnsafeSelect(),
+        NeighbouringWords(),  # indices differ in constants only behind the two before
         DotProducts(),
+        Narrowing(),
         ByLane(),  # indices are constants and multiples only behind the two before
         SpillLets(),  # after VectorizeLoop: a buffer holds a whole vector
         KeepOnStack(),  # after StorageRewrite, which makes allocations anew

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from .case import EMULATOR, Array, Case, Session
+from .case import EMULATOR, Array, Case, Session, Unsupported
+from .quantised import is_quantised
 
 _CONVERT = "import sys, _tools; _tools.mnnconvert(sys.argv)"
 
@@ -37,18 +38,24 @@ def prepare(case: Case, threads: int) -> Session:
 
 
 def export(case: Case, threads: int) -> dict[str, Any]:
-    """MNN's own format."""
+    """MNN's own format; the converter leaves a file beside it."""
     path = case.folder / "model.mnn"
     # a program of another processor cannot be started as it is
     emulator = shlex.split(os.environ.get(EMULATOR, ""))
-    arguments = ["-f", "ONNX", "--modelFile", str(case.onnx), "--MNNModel", str(path)]
-    subprocess.run(
-        [*emulator, sys.executable, "-c", _CONVERT, *arguments, "--bizCode", "bench"],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        timeout=300,
-    )
+    arguments = ["-f", "ONNX", "--modelFile", str(case.onnx.resolve()), "--MNNModel", str(path)]
+    try:
+        subprocess.run(
+            [*emulator, sys.executable, "-c", _CONVERT, *arguments, "--bizCode", "bench"],
+            check=True,
+            cwd=case.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=300,
+        )
+    except subprocess.CalledProcessError:
+        if is_quantised(case):
+            raise Unsupported("MNN's converter aborts on this quantised model") from None
+        raise
     return {"file": str(path)}
 
 

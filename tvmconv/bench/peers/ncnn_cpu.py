@@ -1,4 +1,9 @@
-"""ncnn on the CPU in float32, from a param and bin file written here."""
+"""ncnn on the CPU, from a param and bin file written here.
+
+Float32; of a model that quantises, convolutions and products compute in ncnn's 8 bits: symmetric
+int8, whose scale covers what the model's own 8 bits cover, and float32 between them except from one
+convolution to the next.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,10 @@ import numpy as np
 
 from .case import Array, Case, Node, Session, Unsupported
 from .fusion import Step, clip_bounds, fuse
+from .quantised import Quantised, without_quantisers
 
+# what marks weights of one byte in the bin file
+_INT8 = (0x000D4B38).to_bytes(4, "little")
 _ACTIVATION = {"": "", "relu": " 9=1", "relu6": " 9=3 -23310=2,0.0,6.0"}
 
 
@@ -34,12 +42,14 @@ def export(case: Case, threads: int) -> dict[str, Any]:
     _, value = case.single_input()
     if value.shape[0] != 1:
         raise Unsupported(f"batch {value.shape[0]}; ncnn has no batch dimension")
-    writer = _Writer(case)
+    quantised = without_quantisers(case)
+    writer = _Writer(quantised)
     text, weights = writer.write()
     param, binary = case.folder / "model.param", case.folder / "model.bin"
     param.write_text(text)
     binary.write_bytes(weights)
-    blobs = {output: writer.current[output][0] for output in case.outputs}
+    plain = zip(case.outputs, quantised.case.outputs, strict=True)
+    blobs = {output: writer.current[name][0] for output, name in plain}
     return {"file": str(binary), "param": str(param), "outputs": blobs}
 
 
@@ -78,8 +88,9 @@ class _Writer:
     A blob may be read once, so values with several readers pass through Split layers.
     """
 
-    def __init__(self, case: Case) -> None:
-        self.case = case
+    def __init__(self, quantised: Quantised) -> None:
+        case = self.case = quantised.case
+        self.quantised = quantised
         self.lines: list[str] = []
         self.weights: list[bytes] = []
         self.blobs: dict[str, str] = {}
@@ -92,7 +103,12 @@ class _Writer:
         name, _ = self.case.single_input()
         self.emit("Input", [], ["input"], "")
         self.produced(name, "input")
-        for step in fuse(self.case):
+        steps = fuse(self.case)
+        self.readers: dict[str, list[Node | None]] = {n: [None] for n in self.case.outputs}
+        for step in steps:
+            for operand in step.node.inputs:
+                self.readers.setdefault(operand, []).append(step.node)
+        for step in steps:
             self.layer(step)
         head = f"7767517\n{len(self.lines)} {self.count}\n"
         return head + "\n".join(self.lines) + "\n", b"".join(self.weights)
@@ -130,8 +146,58 @@ class _Writer:
             write = self._per_channel
         sources = [self.current[n].pop(0) for n in variable]
         blob = f"b{len(self.lines)}"
-        write(node, sources, blob, step.activation)
+        self.step = step
+        kept = self.quantised.storage.get(step.output)
+        bounded = kept is not None and kept.least == 0 and node.op in ("Conv", "Gemm", "Add")
+        # quantisers drop a Relu where the stored numbers cannot go below zero
+        write(node, sources, blob, step.activation or ("relu" if bounded else ""))
         self.produced(step.output, blob)
+
+    def in_8_bits(self, node: Node | None) -> bool:
+        """Whether a layer is one that computes in 8 bits."""
+        return (
+            node is not None
+            and node.op in ("Conv", "Gemm")
+            and node.inputs[0] in self.quantised.storage
+            and self.quantised.weight(node.input(1)) is not None
+        )
+
+    def scale(self, name: str) -> Array:
+        """What ncnn multiplies a value by to store it in int8."""
+        return np.array([127 / self.quantised.storage[name].largest], "float32")
+
+    def weighted(self, kind: str, node: Node, sources: list[str], blob: str, args: str) -> None:
+        """A layer with weights, bias and, in 8 bits, their scales."""
+        weight = self.case.constant(node.input(1))
+        if node.op == "Gemm" and not node.attrs.get("transB", 0):
+            weight = weight.T
+        scales: list[Array] = []
+        if self.in_8_bits(node):
+            pair = self.quantised.weight(node.input(1))
+            assert pair is not None
+            readers = self.readers.get(self.step.output, [])
+            # from one convolution to the next values stay in 8 bits
+            term = 101 if node.op == "Conv" and all(map(self.in_8_bits, readers)) else 1
+            args = f"{args} 8={term}"
+            steps = pair[1].reshape(-1, *[1] * (weight.ndim - 1))
+            stored = np.rint(weight / steps).astype("int8").tobytes()
+            self.weights.append(_INT8 + stored + b"\0" * (-len(stored) % 4))
+            scales = [self.per_group(node, 1 / pair[1]), self.scale(node.inputs[0])]
+            scales += [self.scale(self.step.output)] if term > 100 else []
+        else:
+            self.floats(weight, flagged=True)
+        self.emit(kind, sources, [blob], args)
+        if node.input(2):
+            self.floats(self.case.constant(node.input(2)))
+        for numbers in scales:
+            self.floats(numbers)
+
+    def per_group(self, node: Node, scales: Array) -> Array:
+        """The scales that ncnn wants of a grouped convolution: one a group."""
+        groups = node.attrs.get("group", 1)
+        if groups == 1 or groups == len(scales):
+            return scales
+        raise Unsupported("8-bit convolution in groups of several channels")
 
     def _conv(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
         a = node.attrs
@@ -148,10 +214,7 @@ class _Writer:
         kind = "Convolution"
         if a["group"] > 1:
             kind, args = "ConvolutionDepthWise", f"{args} 7={a['group']}"
-        self.emit(kind, sources, [blob], args + _ACTIVATION[activation])
-        self.floats(weight, flagged=True)
-        if node.input(2):
-            self.floats(self.case.constant(node.input(2)))
+        self.weighted(kind, node, sources, blob, args + _ACTIVATION[activation])
 
     def _gemm(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
         a = node.attrs
@@ -161,10 +224,7 @@ class _Writer:
         weight = weight if a.get("transB", 0) else weight.T
         bias = int(bool(node.input(2)))
         args = f"0={weight.shape[0]} 1={bias} 2={weight.size}"
-        self.emit("InnerProduct", sources, [blob], args + _ACTIVATION[activation])
-        self.floats(weight, flagged=True)
-        if bias:
-            self.floats(self.case.constant(node.input(2)))
+        self.weighted("InnerProduct", node, sources, blob, args + _ACTIVATION[activation])
 
     def _maxpool(self, node: Node, sources: list[str], blob: str, activation: str) -> None:
         a = node.attrs

@@ -118,7 +118,7 @@ def _relax(case: Case, threads: int) -> Session:
 
 
 def _layer(case: Case, threads: int) -> Session:
-    from tvmconv.bench.kernel_run import KernelRun
+    from tvmconv.bench.kernel_run import KernelRun, suited
     from tvmconv.bench.variants import Variant, chosen_kernel
     from tvmconv.core.errors import ConfigError
     from tvmconv.core.workload import Conv2dWorkload
@@ -133,6 +133,7 @@ def _layer(case: Case, threads: int) -> Session:
             kernel = chosen_kernel(workload, machine, case.options["log"])
     except ConfigError as error:
         raise Unsupported(str(error)) from None
+    kernel = suited(kernel, case.constants)
     run = KernelRun(kernel, case.inputs, case.constants, threads)
     # a session that held the case would keep its inputs beside the kernel's own
     name = case.outputs[0]

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .case import Array, Case
+from .case import Array
 from .fusion import Step
+from .quantised import Quantised, Storage
 
 TO_NHWC = (0, 2, 3, 1)
 TO_NCHW = (0, 3, 1, 2)
@@ -17,13 +18,17 @@ TO_NCHW = (0, 3, 1, 2)
 class FlatGraph:
     """Collects tensors, buffers and operators; ``self.values`` maps names to tensor indices.
 
-    ``self.maps`` holds the names whose tensor is stored NHWC.
+    ``self.maps`` holds the names whose tensor is stored NHWC, ``self.stored`` how the tensors of
+    8 bits hold their values, ``self.target`` how the step at hand stores its result.
     """
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, quantised: Quantised) -> None:
         import ai_edge_litert.schema_py_generated as schema
 
-        self.case = case
+        self.quantised = quantised
+        self.case = quantised.case
+        self.stored: dict[str, Storage] = {}
+        self.target: Storage | None = None
         self.schema: Any = schema
         self.model = schema.ModelT()
         self.model.version = 3
@@ -35,12 +40,23 @@ class FlatGraph:
         self.values: dict[str, int] = {}
         self.maps: set[str] = set()
 
-    def tensor(self, name: str, shape: Sequence[int], data: Array | None = None) -> int:
-        """A new tensor; a constant where data is given."""
+    def tensor(
+        self,
+        name: str,
+        shape: Sequence[int],
+        data: Array | None = None,
+        storage: Storage | None = None,
+    ) -> int:
+        """A new tensor; a constant where data is given, quantised where storage is."""
         record = self.schema.TensorT()
         record.name, record.shape = name, [int(n) for n in shape]
-        integer = data is not None and data.dtype == np.int32
-        record.type = self.schema.TensorType.INT32 if integer else self.schema.TensorType.FLOAT32
+        dtype = storage.dtype if storage else np.dtype("float32") if data is None else data.dtype
+        record.type = getattr(self.schema.TensorType, str(dtype).upper())
+        if storage:
+            record.quantization = self.schema.QuantizationParametersT()
+            record.quantization.scale = np.atleast_1d(storage.scale).tolist()
+            record.quantization.zeroPoint = [storage.zero_point] * storage.scale.size
+            record.quantization.quantizedDimension = storage.axis if storage.scale.ndim else 0
         record.buffer = 0
         if data is not None:
             buffer = self.schema.BufferT()
@@ -55,17 +71,38 @@ class FlatGraph:
         kind = "int32" if np.issubdtype(data.dtype, np.integer) else "float32"
         return self.tensor(f"c{len(self.graph.tensors)}", data.shape, data.astype(kind))
 
-    def produced(self, name: str, shape: Sequence[int]) -> int:
+    def produced(self, name: str, shape: Sequence[int], storage: Storage | None = None) -> int:
         """The tensor of a value in ONNX's shape; rank 4 is stored NHWC."""
         if len(shape) == 4:
             self.maps.add(name)
             shape = [shape[axis] for axis in TO_NHWC]
-        self.values[name] = self.tensor(name, shape)
+        self.values[name] = self.tensor(name, shape, storage=storage)
+        self.stored.pop(name, None)
+        if storage:
+            self.stored[name] = storage
         return self.values[name]
+
+    def converted(self, name: str, storage: Storage | None) -> int:
+        """A value's tensor with other numbers for the same values; float32 without storage."""
+        own = self.stored.get(name)
+        if own is storage is None or (storage and storage.same(own)):
+            return self.values[name]
+        source = self.values[name]
+        shape = self.graph.tensors[source].shape
+        target = self.tensor(f"{name}_{len(self.graph.tensors)}", shape, storage=storage)
+        self.emit("QUANTIZE" if storage else "DEQUANTIZE", [source], [target])
+        return target
+
+    def convert(self, name: str, storage: Storage | None) -> None:
+        """Keep a value in other numbers from here on."""
+        self.values[name] = self.converted(name, storage)
+        self.stored.pop(name, None)
+        if storage:
+            self.stored[name] = storage
 
     def result(self, step: Step) -> int:
         """The tensor of a step's result."""
-        return self.produced(step.output, self.case.shapes[step.output])
+        return self.produced(step.output, self.case.shapes[step.output], self.target)
 
     def plain(self, name: str) -> int:
         """A value in ONNX's order; maps of more than one pixel are transposed for it."""
@@ -74,7 +111,7 @@ class FlatGraph:
         n, c, h, w = self.case.shapes[name]
         if h == w == 1:
             return self.values[name]
-        target = self.tensor(f"{name}_nchw", (n, c, h, w))
+        target = self.tensor(f"{name}_nchw", (n, c, h, w), storage=self.stored.get(name))
         self.transpose(self.values[name], target, TO_NCHW)
         return target
 

@@ -1,12 +1,22 @@
-"""A LiteRT flatbuffer from a case: maps are NHWC, everything else keeps ONNX's order."""
+"""A LiteRT flatbuffer from a case: maps are NHWC, everything else keeps ONNX's order.
+
+Of a model that quantises, operators that LiteRT has in 8 bits read and write int8; a concatenation
+takes its operands rescaled, because LiteRT wants one scale there.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .case import Case, Node, Unsupported
+from .case import Array, Case, Node, Unsupported
 from .fusion import Step, clip_bounds, fuse
+from .quantised import Storage, without_quantisers
 from .tflite_graph import TO_NCHW, TO_NHWC, FlatGraph
+
+# operators without weights that have a form in 8 bits; and those whose result has the operand's
+# numbers
+_IN_8_BITS = ("Add", "Mul", "GlobalAveragePool", "Concat")
+_KEEPING = ("MaxPool", "AveragePool", "Flatten", "Reshape", "Squeeze", "Unsqueeze")
 
 
 def write_model(case: Case) -> bytes:
@@ -17,7 +27,7 @@ def write_model(case: Case) -> bytes:
     Unsupported
         If an operator or a form of it has no counterpart here.
     """
-    return _Writer(case).write()
+    return _Writer(without_quantisers(case)).write()
 
 
 class _Writer(FlatGraph):
@@ -27,14 +37,60 @@ class _Writer(FlatGraph):
         """Convert every step and serialise."""
         name, value = self.case.single_input()
         source = self.produced(name, value.shape)
+        storage = self.quantised.storage
+        if name in storage:
+            self.convert(name, storage[name].signed())
         for step in fuse(self.case):
-            convert = getattr(self, f"_{step.node.op.lower()}", None)
-            if convert is None:
+            write = getattr(self, f"_{step.node.op.lower()}", None)
+            if write is None:
                 raise Unsupported(f"operator {step.node.op}")
-            convert(step.node, step)
+            wanted = storage[step.output].signed() if step.output in storage else None
+            self.target = self.own_storage(step.node, wanted)
+            values, stored = dict(self.values), dict(self.stored)
+            for operand in stored if self.target is None else ():
+                if operand in step.node.inputs:
+                    self.convert(operand, None)
+            write(step.node, step)
+            self.values |= values
+            self.stored |= stored
+            if wanted:
+                self.convert(step.output, wanted)
         self.graph.inputs = [source]
-        self.graph.outputs = [self.values[name] for name in self.case.outputs]
+        self.graph.outputs = [self.converted(name, None) for name in self.case.outputs]
         return self.serialise()
+
+    def own_storage(self, node: Node, wanted: Storage | None) -> Storage | None:
+        """How an operator stores its result; None where it computes in float32."""
+        variable = [name for name in node.inputs if name and name not in self.case.constants]
+        if any(name not in self.stored for name in variable):
+            return None
+        if node.op in _KEEPING:
+            return self.stored[node.inputs[0]]
+        if node.op in ("Conv", "Gemm"):
+            return wanted if self.quantised.weight(node.input(1)) else None
+        return wanted if node.op in _IN_8_BITS and len(variable) == len(node.inputs) else None
+
+    def weights(self, node: Node, weight: Array, axis: int, bias: Array | None) -> list[int]:
+        """The tensors of a weight in LiteRT's order, float32 or int8, and of its bias.
+
+        ``axis`` is the one of output channels.
+        """
+        if self.target is None:
+            return [self.constant(weight), *([] if bias is None else [self.constant(bias)])]
+        pair = self.quantised.weight(node.input(1))
+        assert pair is not None
+        scales = pair[1]
+        shape = [1] * weight.ndim
+        shape[axis] = -1
+        stored = np.rint(weight / scales.reshape(shape)).astype("int8")
+        kept = Storage(scales, 0, np.dtype("int8"), axis)
+        tensors = [self.tensor(f"w{len(self.graph.tensors)}", weight.shape, stored, kept)]
+        if bias is not None:
+            products = scales * self.stored[node.inputs[0]].scale
+            kept = Storage(products, 0, np.dtype("int32"), 0)
+            sums = np.rint(bias.astype("float64") / products).astype("int32")
+            tensors.append(self.tensor(f"b{len(self.graph.tensors)}", bias.shape, sums, kept))
+        return tensors
 
     def activation(self, step: Step) -> int:
         """The fused activation's number."""
@@ -61,11 +117,13 @@ class _Writer(FlatGraph):
         if same:
             return source, self.schema.Padding.SAME
         shape = (n, size[0] + begin[0] + end[0], size[1] + begin[1] + end[1], c)
-        target = self.tensor(f"pad{len(self.graph.tensors)}", shape)
+        kept = self.stored.get(node.inputs[0])
+        target = self.tensor(f"pad{len(self.graph.tensors)}", shape, storage=kept)
         pads = [(0, 0), (begin[0], end[0]), (begin[1], end[1]), (0, 0)]
         operands = [source, self.constant(np.array(pads, "int32"))]
         if low:
-            operands.append(self.constant(np.array([low], "float32")))
+            least = np.array([-128], "int8") if kept else np.array([low], "float32")
+            operands.append(self.tensor(f"low{len(self.graph.tensors)}", (1,), least, kept))
             self.emit("PADV2", operands, [target], table="PadV2Options")
         else:
             self.emit("PAD", operands, [target], table="PadOptions")
@@ -89,7 +147,8 @@ class _Writer(FlatGraph):
             "fusedActivationFunction": self.activation(step),
         }
         order = (1, 2, 3, 0) if depthwise else TO_NHWC
-        sources = [source, self.constant(weight.transpose(order)), self.constant(bias)]
+        ordered = weight.transpose(order)
+        sources = [source, *self.weights(node, ordered, 3 if depthwise else 0, bias)]
         if depthwise:
             fields |= {"table": "DepthwiseConv2DOptions"}
             fields |= {"depthMultiplier": len(weight) // channels}
@@ -134,9 +193,8 @@ class _Writer(FlatGraph):
             raise Unsupported("Gemm with transA, alpha or beta")
         weight = self.case.constant(node.input(1))
         weight = weight if a.get("transB", 0) else weight.T
-        sources = [self.values[node.inputs[0]], self.constant(weight)]
-        if node.input(2):
-            sources.append(self.constant(self.case.constant(node.input(2)).reshape(-1)))
+        bias = self.case.constant(node.input(2)).reshape(-1) if node.input(2) else None
+        sources = [self.values[node.inputs[0]], *self.weights(node, weight, 0, bias)]
         self.emit(
             "FULLY_CONNECTED",
             sources,
@@ -196,7 +254,10 @@ class _Writer(FlatGraph):
         rank = len(self.case.shapes[node.output])
         axis = node.attrs["axis"] % rank
         axis = TO_NCHW[axis] if rank == 4 else axis
-        sources = [self.operand(name, rank) for name in node.inputs]
+        sources = [
+            self.converted(name, self.target) if self.target else self.operand(name, rank)
+            for name in node.inputs
+        ]
         table = "ConcatenationOptions"
         self.emit("CONCATENATION", sources, [self.result(step)], table=table, axis=axis)
 

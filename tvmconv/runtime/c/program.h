@@ -7,6 +7,10 @@
 
 #pragma GCC visibility push(hidden)
 
+#ifdef TVMCONV_CUDA
+#include "gpu.h"
+#endif
+
 /* Where operands live during one run, and where times go. */
 typedef struct tvmconv_frame {
     const void *const *inputs;
@@ -15,6 +19,9 @@ typedef struct tvmconv_frame {
     char *constants; /* read only */
     int64_t *times;  /* end of each call in nanoseconds of the clock, or NULL */
     int32_t failed;  /* index of the call that returned an error */
+#ifdef TVMCONV_CUDA
+    struct tvmconv_gpu_state *gpu;
+#endif
 } tvmconv_frame;
 
 int64_t tvmconv_now(void);
@@ -24,6 +31,9 @@ int64_t tvmconv_now(void);
 #define TVMCONV_OUT(i, offset) ((void *)((char *)frame->outputs[i] + (offset)))
 #define TVMCONV_MEM(offset) ((void *)(frame->arena + (offset)))
 #define TVMCONV_CONST(offset) ((void *)(frame->constants + (offset)))
+#ifndef TVMCONV_STAMP
+#define TVMCONV_STAMP(index) frame->times[index] = tvmconv_now()
+#endif
 #define TVMCONV_CALL(index, call)                                                                  \
     do {                                                                                           \
         int32_t status_ = (call);                                                                  \
@@ -31,7 +41,7 @@ int64_t tvmconv_now(void);
             frame->failed = (index);                                                               \
             return status_;                                                                        \
         }                                                                                          \
-        if (frame->times) frame->times[index] = tvmconv_now();                                     \
+        if (frame->times) TVMCONV_STAMP(index);                                                    \
     } while (0)
 
 typedef struct tvmconv_program {

@@ -68,6 +68,9 @@ struct tvmconv_state {
     uint64_t mapped, weights_mapped;
     int32_t short_of_workspace;
     int32_t has_run;
+#ifdef TVMCONV_CUDA
+    struct tvmconv_gpu_state *gpu;
+#endif
     char message[512];
 };
 
@@ -191,9 +194,15 @@ static int32_t count_threads(const tvmconv_options *options, int32_t built_for) 
     return wanted < 1 ? 1 : wanted < allowed ? wanted : allowed;
 }
 
+#ifdef TVMCONV_CUDA
+#include "cuda.c"
+#else
+#include "cpu.c"
+#endif
+
 /* One mapping for arena, scratch memory and the state itself. */
 static tvmconv_state *map_state(const tvmconv_description *model, int32_t threads) {
-    uint64_t arena = aligned(model->arena_bytes, ALIGNMENT);
+    uint64_t arena = aligned(host_arena_bytes(model), ALIGNMENT);
     uint64_t slice = aligned(model->workspace_bytes, ALIGNMENT);
     uint64_t all = arena + (uint64_t)threads * slice + sizeof(tvmconv_state);
     uint64_t room = all < HUGE_PAGE ? 0 : HUGE_PAGE;
@@ -223,6 +232,7 @@ static tvmconv_state *map_state(const tvmconv_description *model, int32_t thread
 
 void tvmconv_destroy(tvmconv_state *state) {
     if (state == NULL) return;
+    close_device(state);
     tvmconv_pool_destroy(state->pool);
     if (state->weights_mapping) munmap(state->weights_mapping, (size_t)state->weights_mapped);
     munmap(state->mapping, (size_t)state->mapped);
@@ -251,6 +261,7 @@ int32_t tvmconv_create(const tvmconv_options *given, tvmconv_state **result, cha
     }
     status = find_constants(program, &options, &state->constants, &state->weights_mapping,
                             &state->weights_mapped, message, size);
+    if (!status) status = open_device(state, message, size);
     prepare_for_forks();
     touch_thread_locals();
     state->parallel_for = options.parallel_for;
@@ -293,8 +304,16 @@ static int32_t check_pointers(tvmconv_state *state, const char *kind, const void
 
 static int32_t report_failure(tvmconv_state *state, int32_t failed, int32_t status) {
     const tvmconv_description *model = &tvmconv_this_description;
+    const char *fault = device_fault(status);
+    if (fault && failed < 0) { /* before the first layer or behind the last */
+        snprintf(state->message, sizeof state->message, "the run failed: %s", fault);
+        return TVMCONV_FAILED;
+    }
     const tvmconv_layer *layer = &model->layers[failed];
-    if (__atomic_exchange_n(&state->short_of_workspace, 0, __ATOMIC_RELAXED))
+    if (fault)
+        snprintf(state->message, sizeof state->message, "layer %d, %s %s, failed: %s", (int)failed,
+                 layer->operation, layer->name, fault);
+    else if (__atomic_exchange_n(&state->short_of_workspace, 0, __ATOMIC_RELAXED))
         snprintf(state->message, sizeof state->message,
                  "layer %d, %s %s, wants more scratch memory than the %llu bytes it was built with",
                  (int)failed, layer->operation, layer->name,
@@ -329,7 +348,7 @@ static void map_constants(tvmconv_state *state) {
 }
 
 static int32_t execute(tvmconv_state *state, const void *const *inputs, void *const *outputs,
-                       int64_t *times) {
+                       int64_t *times, int64_t *start) {
     const tvmconv_description *model = &tvmconv_this_description;
     if (state == NULL) return TVMCONV_INVALID;
     if (!take(&state->busy)) return TVMCONV_BUSY;
@@ -339,13 +358,17 @@ static int32_t execute(tvmconv_state *state, const void *const *inputs, void *co
                                 model->output_count);
     if (!status) {
         if (!state->has_run) map_constants(state);
-        tvmconv_frame frame = {inputs, outputs, state->arena, (char *)state->constants, times, 0};
+        tvmconv_frame frame = {.inputs = inputs,
+                               .outputs = outputs,
+                               .arena = state->arena,
+                               .constants = (char *)state->constants,
+                               .times = times};
         __typeof__(current) before = current;
         current.state = state;
         current.inside = 0;
         current.workspace = state->workspace;
         current.workspace_end = state->workspace + state->workspace_bytes;
-        status = tvmconv_this_program.run(&frame);
+        status = run_program(state, &frame, start);
         current = before;
         if (status) status = report_failure(state, frame.failed, status);
     }
@@ -354,7 +377,7 @@ static int32_t execute(tvmconv_state *state, const void *const *inputs, void *co
 }
 
 int32_t tvmconv_run(tvmconv_state *state, const void *const *inputs, void *const *outputs) {
-    return execute(state, inputs, outputs, NULL);
+    return execute(state, inputs, outputs, NULL, NULL);
 }
 
 int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *const *outputs,
@@ -362,7 +385,7 @@ int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *c
     int32_t layers = tvmconv_this_description.layer_count;
     int64_t start = tvmconv_now();
     if (nanoseconds == NULL && layers > 0) return TVMCONV_INVALID;
-    int32_t status = execute(state, inputs, outputs, nanoseconds);
+    int32_t status = execute(state, inputs, outputs, nanoseconds, &start);
     if (status) return status;
     for (int32_t i = layers - 1; i > 0; --i) nanoseconds[i] -= nanoseconds[i - 1];
     if (layers > 0) nanoseconds[0] -= start;

@@ -56,6 +56,12 @@ class Schedule(Protocol):
     def parallel(self, loop: LoopRV) -> None:
         """Share iterations between threads."""
 
+    def add_unit_loop(self, block_or_loop: BlockRV | LoopRV) -> LoopRV:
+        """A loop of one iteration around a block or a loop."""
+
+    def bind(self, loop: LoopRV, thread: str) -> None:
+        """Give iterations to blocks or threads of a GPU: ``blockIdx.x``, ``threadIdx.x``."""
+
     def vectorize(self, loop: LoopRV) -> None:
         """Iterations become lanes."""
 

@@ -1,0 +1,1 @@
+"""Schedules of NVIDIA GPUs: blocks and threads in place of the processors' loops and vectors."""

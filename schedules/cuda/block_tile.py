@@ -1,0 +1,78 @@
+"""A block's tile of a matrix product: how slices arrive in shared memory, and sums leave."""
+
+from __future__ import annotations
+
+from tvmconv.costs.block_tile import BlockTile
+from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
+
+_VECTOR = 4
+# threads of the kernel that adds parts up
+_ADDING = 256
+
+
+def store_tile(
+    schedule: Schedule, sums: BlockRV, stored: BlockRV, thread: LoopRV, *, vector: bool
+) -> None:
+    """Sums are registers; a thread writes its pieces at the end, by vectors of pixels if it may."""
+    schedule.set_scope(sums, 0, "local")
+    schedule.reverse_compute_at(stored, thread, preserve_unit_loops=True)
+    *_, row, column = schedule.get_loops(stored)
+    schedule.unroll(row)
+    (schedule.vectorize if vector else schedule.unroll)(column)
+
+
+def copy_pipeline(
+    schedule: Schedule,
+    sums: BlockRV,
+    columns: BlockRV,
+    tile: BlockTile,
+    part: LoopRV,
+    value: LoopRV,
+    *,
+    lanes: int,
+    pipeline: str,
+) -> None:
+    """Bring a slice to shared memory and its values to registers; ``pipeline`` is the knob,
+    ``lanes`` the pixels of one load.
+
+    Loops of copies stay serial: the pass that sends them through registers takes no others.
+    """
+    schedule.set_scope(columns, 0, "shared")
+    weights = schedule.cache_read(sums, 0, "shared")
+    for read in (schedule.cache_read(sums, 0, "local"), schedule.cache_read(sums, 1, "local")):
+        schedule.compute_at(read, value, preserve_unit_loops=True)
+        schedule.vectorize(schedule.get_loops(read)[-1])
+    for copy, width in ((weights, _VECTOR), (columns, lanes)):
+        schedule.compute_at(copy, part, preserve_unit_loops=True)
+        both = schedule.fuse(*schedule.get_loops(copy)[-2:])
+        turn, thread, vector = schedule.split(both, [None, tile.threads, width])
+        schedule.bind(thread, "threadIdx.x")
+        if width > 1:
+            schedule.vectorize(vector)
+        if pipeline == "none":
+            schedule.unroll(turn)
+        else:
+            schedule.annotate(copy, "tirx.manifest_shared_memory_local_stage", 1)
+        if pipeline == "double":
+            schedule.annotate(copy, "double_buffer_scope", 0)
+    *_, row, column = schedule.get_loops(sums)
+    for loop in (row, column, value):
+        schedule.unroll(loop)
+    init = schedule.decompose_reduction(sums, part)
+    for loop in schedule.get_loops(init)[-2:]:
+        schedule.unroll(loop)
+    if pipeline != "none":
+        # two copies to registers, two from there to shared memory, and the products: the next
+        # slice is loaded, this one multiplied, the next one stored
+        schedule.annotate(part, "software_pipeline_stage", [0, 0, 0, 0, 1])
+        schedule.annotate(part, "software_pipeline_order", [0, 3, 1, 4, 2])
+
+
+def add_parts(schedule: Schedule, output: BlockRV, area: int) -> None:
+    """The second kernel: a thread for each value of the output, or for four neighbours."""
+    *others, column = schedule.get_loops(output)
+    outer, inner = schedule.split(column, [None, _VECTOR if area % _VECTOR == 0 else 1])
+    block, thread = schedule.split(schedule.fuse(*others, outer), [None, _ADDING])
+    schedule.bind(block, "blockIdx.x")
+    schedule.bind(thread, "threadIdx.x")
+    schedule.vectorize(inner)

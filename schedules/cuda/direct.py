@@ -1,0 +1,58 @@
+"""One thread for each output value; neighbouring threads take neighbouring pixels."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.tvm_api.types import Schedule
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (Knob("threads", "threads of a block", lambda w, machine: (64, 128, 256)),)
+)
+# Of one product: instructions (two loads, their addresses and bounds, the multiply-add), and the
+# cycles until a thread goes on to the next, most of them a load's from L1. Both are assumed.
+_INSTRUCTIONS, _LATENCY = 10.0, 25.0
+
+
+def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
+    """Blocks of 128 threads: as good as others, and small grids spread further."""
+    return Config.of(threads=128)
+
+
+def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
+    """Whole warps, as many as a block may have."""
+    threads = config.int("threads")
+    if threads % machine.warp or not machine.warp <= threads <= machine.threads_block:
+        raise ConfigError(
+            f"threads={threads} of {workload} must be a multiple of {machine.warp} up to "
+            f"{machine.threads_block}"
+        )
+
+
+def apply(
+    schedule: Schedule, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+) -> None:
+    """Schedule the blocks of :class:`tvmconv.algorithms.cuda.direct.Direct` in place."""
+    output, sums = schedule.get_sblock("output"), schedule.get_sblock("conv2d")
+    block, thread = schedule.split(
+        schedule.fuse(*schedule.get_loops(output)), [None, config.int("threads")]
+    )
+    schedule.bind(block, "blockIdx.x")
+    schedule.bind(thread, "threadIdx.x")
+    schedule.compute_at(sums, thread)
+    schedule.set_scope(sums, 0, "local")
+
+
+def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
+    """Threads wait for their loads, or more of them for the issue of instructions."""
+    warps = -(-prod(workload.result_shape) // machine.warp)
+    of_one = -(-warps // machine.multiprocessors)
+    resident = machine.threads // machine.warp
+    rounds = -(-of_one // resident)
+    issued = of_one * _INSTRUCTIONS / (machine.lanes / machine.warp)
+    return machine.launch_cycles + workload.taps * max(rounds * _LATENCY, issued)

@@ -1,0 +1,53 @@
+"""A kernel for each block of a function: the rule of last resort."""
+
+from __future__ import annotations
+
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.schedules.common.nest import Block, blocks, inline_injective
+from tvmconv.schedules.cuda.threads import (
+    over_threads,
+    spatial_kernel,
+    split_axes,
+    threads_of_sum,
+)
+from tvmconv.tvm_api.types import PrimFunc, Schedule
+
+
+def rule(func: PrimFunc, machine: CudaMachine) -> Schedule | None:
+    """Schedule a function of any element-wise blocks and reductions, such as softmax.
+
+    1. Element-wise intermediates are inlined.
+    2. Each block that is left is a kernel; they leave their results in global memory, which
+       :mod:`tvmconv.tir.workspace_parameters` makes part of the arena.
+    3. Element-wise blocks have a thread for each value, reductions one or a block of threads as
+       in :mod:`tvmconv.schedules.cuda.reduction`.
+    """
+    from tvmconv.tvm_api.s_tir import Schedule
+
+    schedule = Schedule(func)
+    inline_injective(schedule)
+    found = blocks(schedule)
+    if not all((b.is_spatial or b.is_reduction) and all(b.extents) for b in found):
+        return None
+    for block in found:
+        if block.is_spatial:
+            spatial_kernel(schedule, block, machine)
+        else:
+            _reduction_kernel(schedule, block, machine)
+    return schedule
+
+
+def _reduction_kernel(schedule: Schedule, block: Block, machine: CudaMachine) -> None:
+    spatial, reduced, outputs, terms = split_axes(block)
+    schedule.reorder(*spatial, *reduced)
+    if not spatial:
+        spatial = [schedule.add_unit_loop(schedule.get_loops(block.rv)[0])]
+    threads = threads_of_sum(outputs, terms, machine)
+    if threads == 1:
+        over_threads(schedule, spatial, outputs, machine)
+        return
+    inner = schedule.fuse(*reduced) if len(reduced) > 1 else reduced[0]
+    _, thread = schedule.split(inner, [None, threads])
+    fused = schedule.fuse(*spatial) if len(spatial) > 1 else spatial[0]
+    schedule.bind(fused, "blockIdx.x")
+    schedule.bind(thread, "threadIdx.x")

@@ -1,0 +1,69 @@
+"""One reduction with what is computed from its result, as one kernel."""
+
+from __future__ import annotations
+
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.schedules.common.nest import Block, blocks, inline_injective, inspect
+from tvmconv.schedules.cuda.threads import over_threads, split_axes, threads_of_sum
+from tvmconv.tvm_api.types import PrimFunc, Schedule
+
+
+def rule(func: PrimFunc, machine: CudaMachine) -> Schedule | None:
+    """Schedule a function of one reduction: a fully connected layer, pooling, a mean.
+
+    1. Element-wise intermediates are inlined.
+    2. Short reductions, and those of enough results, are a thread's own: its sum is a register.
+    3. Of others each has a block, whose threads read neighbouring values and then share their
+       sums: by shuffles within warps, by shared memory between them.
+    4. What is computed from the result follows in the same kernel.
+    """
+    from tvmconv.tvm_api.s_tir import Schedule
+
+    schedule = Schedule(func)
+    inline_injective(schedule)
+    found = blocks(schedule)
+    if not 1 <= len(found) <= 2 or not found[0].is_reduction or not all(found[0].extents):
+        return None
+    if len(found) == 2 and not (found[1].is_spatial and all(found[1].extents)):
+        return None
+    threads = threads_of_sum(*split_axes(found[0])[2:], machine)
+    if threads == 1:
+        _by_thread(schedule, found, machine)
+    else:
+        _by_block(schedule, found, threads)
+    return schedule
+
+
+def _by_thread(schedule: Schedule, found: list[Block], machine: CudaMachine) -> None:
+    """A thread for each result, its reduction in a register."""
+    sums, last = found[0], found[-1]
+    if len(found) == 1:
+        # loops of what stores the result are split, not those of the reduction: only its own
+        # blocks keep the test whether a thread has a result at all
+        last = inspect(schedule, schedule.cache_write(sums.rv, 0, "local"))
+    else:
+        schedule.set_scope(sums.rv, 0, "local")
+    loops = list(last.loops) or [schedule.add_unit_loop(last.rv)]
+    thread = over_threads(schedule, loops, last.work, machine)
+    schedule.compute_at(sums.rv, thread)
+
+
+def _by_block(schedule: Schedule, found: list[Block], threads: int) -> None:
+    """A block for each result."""
+    spatial, reduced, _outputs, _terms = split_axes(found[0])
+    schedule.reorder(*spatial, *reduced)
+    terms = schedule.fuse(*reduced) if len(reduced) > 1 else reduced[0]
+    _, thread = schedule.split(terms, [None, threads])
+    if not spatial:
+        spatial = [schedule.add_unit_loop(schedule.get_loops(found[0].rv)[0])]
+    block = schedule.fuse(*spatial) if len(spatial) > 1 else spatial[0]
+    schedule.bind(block, "blockIdx.x")
+    schedule.bind(thread, "threadIdx.x")
+    if len(found) == 1:
+        return
+    schedule.set_scope(found[0].rv, 0, "local")
+    schedule.reverse_compute_at(found[1].rv, block, preserve_unit_loops=True)
+    _, *inner = schedule.get_loops(found[1].rv)
+    values = schedule.fuse(*inner) if len(inner) > 1 else inner[0]
+    _, thread = schedule.split(values, [None, threads])
+    schedule.bind(thread, "threadIdx.x")

@@ -1,0 +1,13 @@
+"""The rules for operators other than convolutions, in the order in which they are tried."""
+
+from __future__ import annotations
+
+from tvmconv.tir.workspace_parameters import with_workspace
+from tvmconv.tvm_api.types import PrimFunc
+
+RULES = ("reduction", "kernels")
+
+
+def finished(func: PrimFunc) -> PrimFunc:
+    """What kernels leave for each other lies in the arena."""
+    return with_workspace(func)

@@ -1,0 +1,80 @@
+"""Loops as blocks and threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.schedules.common.nest import Block
+from tvmconv.tvm_api.types import LoopRV, Schedule
+
+# threads of a block where there is work for all multiprocessors, and where there is not
+_MOST, _FEWEST = 256, 64
+# values that one thread of a reduction sums by itself before threads share their sums
+_OWN_SUM = 4
+
+
+def over_threads(
+    schedule: Schedule, loops: Sequence[LoopRV], count: int, machine: CudaMachine
+) -> LoopRV:
+    """Give iterations to threads of blocks, neighbours to neighbours; returns the threads' loop.
+
+    Parameters
+    ----------
+    schedule
+        Of the function.
+    loops
+        Outermost first, one inside of the other.
+    count
+        Iterations of all together.
+    machine
+        The GPU: few iterations go to smaller blocks, of which more multiprocessors have some.
+    """
+    threads = _MOST
+    while threads > _FEWEST and count < threads * machine.multiprocessors:
+        threads //= 2
+    fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+    block, thread = schedule.split(fused, [None, threads])
+    schedule.bind(block, "blockIdx.x")
+    schedule.bind(thread, "threadIdx.x")
+    return thread
+
+
+def spatial_kernel(schedule: Schedule, block: Block, machine: CudaMachine) -> None:
+    """A kernel for a block without reduction: a thread for each value."""
+    loops = block.loops or (schedule.add_unit_loop(block.rv),)
+    over_threads(schedule, loops, block.work, machine)
+
+
+def threads_of_sum(outputs: int, terms: int, machine: CudaMachine) -> int:
+    """How many threads share one reduction: 1, or whole warps.
+
+    Parameters
+    ----------
+    outputs, terms
+        Results, and what is reduced to each.
+    machine
+        The GPU: more threads share where results alone do not fill it.
+    """
+    if terms < machine.warp:
+        return 1
+    resident = machine.multiprocessors * machine.threads
+    # a thread for each result fills the GPU, and reads as much
+    if outputs >= resident:
+        return 1
+    threads = machine.warp
+    while threads < _MOST and 2 * threads * _OWN_SUM <= terms and 2 * threads * outputs <= resident:
+        threads *= 2
+    return threads
+
+
+def split_axes(block: Block) -> tuple[list[LoopRV], list[LoopRV], int, int]:
+    """Spatial and reduction loops of a block, and the iterations of each."""
+    parts = []
+    for kind in "SR":
+        places = [place for place, axis in enumerate(block.kinds) if axis == kind]
+        loops = [block.loops[place] for place in places]
+        parts.append((loops, prod(block.extents[place] for place in places)))
+    (spatial, outputs), (reduced, terms) = parts
+    return spatial, reduced, outputs, terms

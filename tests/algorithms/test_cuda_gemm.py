@@ -1,0 +1,34 @@
+"""Implicit GEMM of GPUs against float64, executed from its CUDA source on the processor."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cuda import check_kernel
+
+# what a layer may be, with knobs that bring every form of the schedule, on layers of few blocks
+LAYERS = {
+    "3x3": ("ic8ih9oc40kh3ph1+bias+add+relu", {"m": 64, "p": 64, "slice": "channels"}),
+    "1x1": ("mb2ic24ih5oc70kh1+bias", {"m": 128, "p": 128}),
+    "strided": ("ic8ih15oc33kh3sh2ph1+relu", {"m": 32, "p": 64, "slice": "channels"}),
+    "dilated": ("ic8ih12iw9oc16kh3kw2dh1ph2", {"m": 64, "p": 128, "slice": "channels"}),
+    "ragged": ("mb3ic11ih5iw7oc5kh2+bias+leakyrelu(0.25)", {"slice": "channels"}),
+    "grouped": ("g3mb1ic24ih7oc30kh3ph1+bias+clip(0,6)", {"slice": "channels"}),
+    "first": ("ic3ih13oc20kh5sh2ph2+bias+relu", {"k": 15, "slice": "row"}),
+    "window": ("ic3ih8oc20kh3pt1pl0pb0pr1", {"k": 27, "slice": "window"}),
+    "parts of a window": ("ic3ih8oc20kh3ph1", {"k": 5, "slice": "window", "split": 2}),
+    "1x1 by vectors": ("mb3ic8ih6oc20kh1+bias+relu", {}),
+    "split": ("ic16ih7oc48kh3ph1+bias+add+relu", {"split": 6, "slice": "channels"}),
+    "1-D": ("ic16ih1iw90oc24kh1kw5pw2", {"slice": "channels"}),
+    "volume": ("ic4id5ih6oc20kd3kh3ph1pd1+bias", {"slice": "channels"}),
+    "one buffer": ("ic12ih6oc20kh3ph1", {"slice": "channels", "pipeline": "single"}),
+    "no pipeline": ("ic12ih6oc20kh3ph1", {"slice": "channels", "pipeline": "none"}),
+}
+# slices so short that generated code is compiled in a second
+SMALL = {"m": 32, "p": 64, "k": 4, "split": 1, "pipeline": "double"}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers(name):
+    problem, knobs = LAYERS[name]
+    check_kernel(problem, "implicit_gemm", **{**SMALL, **knobs})

@@ -1,0 +1,134 @@
+"""8-bit kernels of AArch64 under qemu against 64-bit integers, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.emulation import needs_arm, run_functions
+from tests.layout import unblock
+from tests.schedules.test_integers import blocked
+from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
+from tvmconv.core.errors import WorkloadError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.kernels.arguments import constant_arguments
+from tvmconv.kernels.kernel import Kernel, make_kernel
+from tvmconv.machines.arm import MACHINES
+from tvmconv.machines.record import Machine
+
+SUMS = ":s8s8s32s32"
+DIRECT = [
+    f"ic16ih5oc16kh1{SUMS}",
+    f"ic24ih9oc40kh3ph1{SUMS}+bias",
+    "ic3ih9oc20kh3ph1:s8s8s32s8:zpdata+bias",
+    "ic32ih14oc64kh3ph1:s8s8s32s8+bias",
+    "mb2ic32ih15oc24kh3sh2ph1:s8s8s32s8:zpdata+bias",
+    "ic20ih12oc16kh5ph2dh1:s8s8s32s8:zpdata+bias",
+    "ic64ih14oc32kh1sh2:s8s8s32s8+bias",
+    "g4ic64ih8oc40kh3ph1:s8s8s32s8:zpdata+bias",
+    "ic18ih7oc33kh3pt1pl0pb2pr1:s8s16s32s8:zpdata+bias",
+    "ic16ih8oc24kh3ph1:s8s16s32s32",
+    "ic20id4ih6oc16kd3kh3pd1ph1:s8s8s32s8:zpdata+bias",
+]
+DEPTHWISE = [
+    "g20ic20ih9oc20kh3ph1:s8s8s32s8+bias",
+    "g32ic32ih9oc32kh3ph1:s8s8s32s8:zpdata+bias",
+    "mb2g16ic16ih10oc16kh5sh2ph2:s8s8s32s8+bias",
+    "g16ic16ih7oc16kh3ph1:s8s16s32s8:zpdata+bias",
+]
+WINOGRAD = [
+    "ic16ih12oc16kh3ph1:s8s8s32s8:zpdata+bias",
+    "mb2ic20ih13oc24kh3ph1:s8s8s32s32+bias",
+]
+# without and with dot products of bytes
+each_machine = pytest.mark.parametrize("name", ["aarch64", "neoverse-n1"])
+
+
+def operands_of(kernel: Kernel, seed: int = 0) -> IntegerOperands:
+    """Operands of their whole range, many the least, but no weights that collide."""
+    found = random_integers(kernel.workload, seed)
+    weight, generator = found.constants.weight.copy(), np.random.default_rng(seed)
+    if weight.dtype == np.int8:
+        weight[generator.random(weight.shape) < 0.1] = -128
+        upper = np.arange(weight.shape[1]) % 4 >= 2
+        weight[:, upper] = np.maximum(weight[:, upper], -127)
+    found.data[generator.random(found.data.shape) < 0.2] = -128
+    return replace(found, constants=replace(found.constants, weight=weight))
+
+
+def emulated(
+    kernels: Sequence[Kernel], given: Sequence[IntegerOperands], folder: Path
+) -> Iterator[np.ndarray]:
+    """What kernels of one machine compute, in the plain layout."""
+    machine, arrays = kernels[0].machine, []
+    for kernel, operands in zip(kernels, given, strict=True):
+        w, block = kernel.workload, machine.channel_block
+        own = [blocked(operands.data, block, 77)]
+        own += constant_arguments(kernel, operands.constants)
+        own += [blocked(operands.residual, block, 99)] if operands.residual is not None else []
+        planes, channels, height, width = w.result_shape
+        shape = (planes, machine.blocks(channels), height, width, block)
+        arrays.append([*own, np.zeros(shape, w.types.output)])
+    functions = [kernel.prim_func() for kernel in kernels]
+    (results,) = run_functions(functions, arrays, machine, folder, ())
+    for kernel, result in zip(kernels, results, strict=True):
+        yield unblock(result, kernel.workload.out_channels)
+
+
+def check(kernels: Sequence[Kernel], folder: Path) -> None:
+    given = [operands_of(kernel) for kernel in kernels]
+    for kernel, operands, actual in zip(
+        kernels, given, emulated(kernels, given, folder), strict=True
+    ):
+        expected = exact_output(kernel.workload, operands)
+        assert actual.dtype == expected.dtype
+        np.testing.assert_array_equal(actual, expected, str(kernel.workload))
+        assert len(np.unique(expected)) > 50
+
+
+def kernels_of(texts: Sequence[str], machine: Machine, algorithm: str) -> list[Kernel]:
+    return [make_kernel(Conv2dWorkload.parse(text), machine, algorithm) for text in texts]
+
+
+@needs_arm
+@each_machine
+def test_kernels_of_bytes_are_exact(name: str, tmp_path: Path):
+    machine = MACHINES[name].with_cores(2)
+    check(
+        [
+            *kernels_of(DIRECT, machine, "direct"),
+            *kernels_of(DEPTHWISE, machine, "depthwise"),
+        ],
+        tmp_path,
+    )
+
+
+def test_products_that_16_bits_do_not_hold_are_refused():
+    workload = Conv2dWorkload.parse(DIRECT[0])
+    weight = np.zeros(workload.weight_shape, np.int8)
+    weight[1, [4, 5]] = -128
+    without, with_dots = (
+        make_kernel(workload, MACHINES[name], "direct") for name in ("cortex-a72", "neoverse-n1")
+    )
+    without.pack_weight(weight)
+    weight[1, 6] = -128
+    with pytest.raises(WorkloadError, match="-128 in channels 0 and 2"):
+        without.pack_weight(weight)
+    with_dots.pack_weight(weight)
+
+
+@needs_arm
+@pytest.mark.parametrize("tile", [2, 3, 4])
+def test_winograd_is_exact(tile: int, tmp_path: Path):
+    machine, kernels = MACHINES["cortex-a72"].with_cores(2), []
+    for text in WINOGRAD:
+        workload = Conv2dWorkload.parse(text)
+        offers = registry.offers("winograd", workload, machine)
+        config = next(c for c in offers if (c["mh"], c["mw"]) == (tile, tile))
+        kernels.append(make_kernel(workload, machine, "winograd", config))
+    check(kernels, tmp_path)

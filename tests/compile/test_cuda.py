@@ -1,0 +1,268 @@
+"""Networks for GPUs: built here, refused with a sentence, and run by the emulated driver.
+
+No GPU takes part: what runs is the shared object with its launch program and its C runtime, on a
+``libcuda.so.1`` that executes the kernels' CUDA source on the processor.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import tvmconv
+from tests.small_network import mixed_network, small_network
+from tvmconv.compile.nvcc import find_nvcc, read_resources
+from tvmconv.core.errors import ArtifactError
+from tvmconv.emulation.driver import write_driver
+from tvmconv.runtime.library import C_SOURCES
+
+TARGET = "cuda:sm_90"
+
+
+def has_nvcc() -> bool:
+    try:
+        find_nvcc()
+    except ArtifactError:
+        return False
+    return True
+
+
+needs_nvcc = pytest.mark.skipif(not has_nvcc(), reason="needs nvcc")
+needs_emulator = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+
+
+class Built:
+    """A network built for a GPU, saved, with the driver that emulates its kernels."""
+
+    def __init__(self, folder: Path, model, **options) -> None:
+        folder.mkdir()
+        self.onnx = model
+        self.model = tvmconv.build(model, TARGET, **options)
+        self.path = self.model.save(folder / "net.so")
+        sources = self.model._library.objects.gpu.sources
+        self.environment = {**os.environ, **write_driver(sources, folder / "driver")}
+
+    def python(self, code: str, **variables: str) -> subprocess.CompletedProcess:
+        """Run Python lines on the emulated GPU; ``path`` names the model."""
+        return subprocess.run(
+            [sys.executable, "-c", f"path = {str(self.path)!r}\n{code}"],
+            env={**self.environment, **variables},
+            cwd=self.path.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
+        generator = np.random.default_rng(seed)
+        return {t.name: generator.standard_normal(t.shape, "float32") for t in self.model.inputs}
+
+    def expected(self, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        session = onnxruntime.InferenceSession(self.onnx.SerializeToString())
+        return session.run(None, inputs)
+
+    def check(self, results: list[np.ndarray], inputs: dict[str, np.ndarray]) -> None:
+        for result, right in zip(results, self.expected(inputs), strict=True):
+            assert np.abs(result - right).max() <= 1e-5 * np.abs(right).max()
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> Built:
+    def tiled(layer, workload, candidates):
+        return next((c for c in candidates if c.algorithm == "implicit_gemm"), None)
+
+    folder = tmp_path_factory.mktemp("cuda") / "small"
+    return Built(folder, small_network(2), overrides=tiled)
+
+
+@needs_nvcc
+class TestSmall:
+    """Convolutions of all kinds, pooling, concat, residual, dense layer, softmax."""
+
+    def test_the_shared_object_needs_nothing_of_cuda_and_holds_modules(self, small):
+        said = subprocess.run(
+            ["readelf", "-d", str(small.path)], capture_output=True, text=True, check=True
+        ).stdout
+        needed = [line.split("[")[1] for line in said.splitlines() if "NEEDED" in line]
+        assert needed
+        assert not [name for name in needed if "cu" in name or "nv" in name or "tvm" in name]
+        content = small.path.read_bytes()
+        for fatbin in small.model._library.objects.gpu.fatbins:
+            assert fatbin in content
+            assert fatbin.startswith(bytes.fromhex("50ed55ba"))
+        assert b"__global__" not in content
+
+    def test_without_a_driver_a_sentence_says_so(self, small):
+        done = subprocess.run(
+            [sys.executable, "-m", "tvmconv", "run", str(small.path)],
+            env={**os.environ, "LD_LIBRARY_PATH": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if "driver" not in done.stderr:
+            pytest.skip("this machine has a driver")
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        assert "this model runs on an NVIDIA GPU (cuda:sm_90)" in done.stderr
+
+    def test_results_are_right_call_after_call_and_from_threads(self, small):
+        inputs = [small.inputs(seed) for seed in range(3)]
+        for seed, given in enumerate(inputs):
+            np.savez(small.path.parent / f"in{seed}.npz", **given)
+        done = small.python(
+            "import numpy as np, tvmconv\n"
+            "from concurrent.futures import ThreadPoolExecutor\n"
+            "model = tvmconv.load(path)\n"
+            "given = [dict(np.load(f'in{n}.npz')) for n in range(3)]\n"
+            "with ThreadPoolExecutor(2) as pool:\n"
+            "    results = list(pool.map(model.run, given * 2))\n"
+            "for n in range(3):\n"
+            "    assert all(map(np.array_equal, results[n], results[n + 3]))\n"
+            "    np.savez(f'out{n}.npz', *results[n])\n"
+            "times = model.profile(given[0], repeat=1)\n"
+            "assert len(times.kernels) == len(model.calls)\n"
+            "assert all(0 <= k.seconds < 10 for k in times.kernels)\n"
+        )
+        assert done.returncode == 0, done.stderr
+        for seed, given in enumerate(inputs):
+            results = np.load(small.path.parent / f"out{seed}.npz")
+            small.check([results[name] for name in results.files], given)
+
+    def test_a_c_program_runs_it(self, small):
+        folder = small.path.parent
+        program = folder / "call"
+        subprocess.run(
+            ["cc", "-O1", f"-I{C_SOURCES}", "-o", str(program), str(C_SOURCES / "call.c"), "-ldl"],
+            check=True,
+        )
+        inputs = small.inputs(7)
+        (folder / "inputs").write_bytes(b"".join(v.tobytes() for v in inputs.values()))
+        command = [program, small.path, folder / "inputs", folder / "outputs"]
+        done = subprocess.run(
+            command, env=small.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        result = np.fromfile(folder / "outputs", "float32").reshape(2, 10)
+        small.check([result], inputs)
+
+    @pytest.mark.parametrize(
+        ("variables", "sentence"),
+        [
+            ({"TVMCONV_EMULATED_GPUS": "0"}, "the driver shows none; CUDA_VISIBLE_DEVICES"),
+            ({"TVMCONV_EMULATED_CAPABILITY": "86"}, r"built for cuda:sm_90, and the GPU here"),
+            ({"TVMCONV_EMULATED_MEMORY": "20000"}, "has no memory for .* bytes of weights"),
+            ({"TVMCONV_EMULATED_MEMORY": "40000"}, "has no memory for .* bytes of activations"),
+        ],
+        ids=str,
+    )
+    def test_what_keeps_a_model_from_running_is_a_sentence(self, small, variables, sentence):
+        import re
+
+        done = small.python("import tvmconv\ntvmconv.load(path)", **variables)
+        last = done.stderr.strip().splitlines()[-1]
+        assert last.startswith("tvmconv.core.errors.ArtifactError: model 'small':")
+        assert re.search(sentence, last)
+
+    def test_a_later_gpu_is_taken(self, small):
+        done = small.python("import tvmconv\ntvmconv.load(path)", TVMCONV_EMULATED_CAPABILITY="120")
+        assert done.returncode == 0, done.stderr
+
+    def test_a_forked_child_is_told_that_it_cannot_use_the_gpu(self, small):
+        done = small.python(
+            "import os, tvmconv, numpy as np\n"
+            "from tvmconv.core.errors import ArtifactError\n"
+            "model = tvmconv.load(path)\n"
+            "given = {t.name: np.zeros(t.shape, t.dtype) for t in model.inputs}\n"
+            "model.run(given)\n"
+            "child = os.fork()\n"
+            "if not child:\n"
+            "    try:\n"
+            "        model.run(given)\n"
+            "    except ArtifactError as error:\n"
+            "        os._exit(3 if 'forked child cannot use the GPU' in str(error) else 4)\n"
+            "    os._exit(5)\n"
+            "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3\n"
+            "model.run(given)\n"
+        )
+        assert done.returncode == 0, done.stderr
+
+    def test_explain_lists_launches_of_a_saved_model_without_a_gpu(self, small):
+        from tvmconv.cli.opening import open_model
+
+        model = open_model(small.path, "native", None, None, here=False)
+        report = model.explain()
+        (table,) = [table for table in report.tables if table.name == "launches"]
+        assert len(table.rows) == sum(len(call.launches) for call in model.calls)
+        assert {row["layer"] for row in table.rows} >= {"stem", "depthwise", "pool", "dense"}
+        for row in table.rows:
+            assert row["registers"] > 0
+            assert row["blocks_resident"] > 0
+            assert row["spill_bytes"] == 0
+        for name in ("machine", "calls", "decisions", "memory"):
+            assert getattr(model.manifest, name) == getattr(small.model.manifest, name)
+
+    def test_convolutions_are_tiled_but_those_of_single_channels(self, small):
+        chosen = {d.layer: d.chosen.algorithm for d in small.model.decisions}
+        assert chosen.pop("depthwise") != "implicit_gemm"
+        assert set(chosen.values()) == {"implicit_gemm"}
+
+    def test_no_operator_runs_on_one_thread(self, small):
+        for call in small.model.calls:
+            for launch in call.launches:
+                assert launch.threads >= 32, call
+
+    def test_kept_parts_link_to_the_same_model(self, small, tmp_path):
+        small.model.keep(tmp_path)
+        subprocess.run(["sh", "build.sh"], cwd=tmp_path, check=True)
+        again = Built.__new__(Built)
+        again.__dict__ |= {**small.__dict__, "path": tmp_path / "model.so"}
+        done = again.python(
+            "import ctypes\nfrom tvmconv.runtime.binding import Code, State\nState(Code(path), 1)"
+        )
+        assert done.returncode == 0, done.stderr
+        assert "__global__" in (tmp_path / "gpu/kernels_0.cu").read_text()
+
+
+@needs_nvcc
+@needs_emulator
+def test_a_network_of_every_rule_is_right(tmp_path):
+    """LRN, slices, transposes, a batched product, reductions along several axes; weights apart."""
+    built = Built(tmp_path / "mixed", mixed_network())
+    built.path = built.model.save(tmp_path / "mixed/apart.so", weights="separate")
+    inputs = built.inputs()
+    np.savez(built.path.parent / "in.npz", **inputs)
+    done = built.python(
+        "import numpy as np, tvmconv\n"
+        "np.savez('out.npz', *tvmconv.load(path).run(dict(np.load('in.npz'))))"
+    )
+    assert done.returncode == 0, done.stderr
+    results = np.load(built.path.parent / "out.npz")
+    built.check([results[name] for name in results.files], inputs)
+
+
+def test_resources_are_read_from_what_ptxas_says():
+    said = (
+        "ptxas info    : Compiling entry function 'a_kernel' for 'sm_90'\n"
+        "ptxas info    : Function properties for a_kernel\n"
+        "    48 bytes stack frame, 52 bytes spill stores, 60 bytes spill loads\n"
+        "ptxas info    : Used 128 registers, used 1 barriers, 48 bytes cumulative stack size, "
+        "32768 bytes smem\n"
+    )
+    (found,) = read_resources(said).values()
+    assert (found.registers, found.shared_bytes, found.spill_bytes) == (128, 32768, 112)
+
+
+def test_without_nvcc_a_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.delenv("NVCC", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(Path, "is_file", lambda path: False)
+    with pytest.raises(ArtifactError, match=r"pip install 'tvmconv\[cuda\]'"):
+        find_nvcc()

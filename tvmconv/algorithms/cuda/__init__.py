@@ -1,0 +1,1 @@
+"""Convolution algorithms as tensor expressions for NVIDIA GPUs, one file each."""

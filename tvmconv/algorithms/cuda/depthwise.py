@@ -1,0 +1,86 @@
+"""Depthwise convolution on GPUs: a thread sums some rows of one column, its inputs in registers.
+
+Such layers have two operations or three for each byte they move: what counts is that every value
+comes from memory once, in whole lines, and from L1 as seldom as possible. Outputs below each other
+share the rows of their windows, which a thread loads once.
+"""
+
+from __future__ import annotations
+
+from tvmconv.algorithms.base import FloatArray, images_only
+from tvmconv.algorithms.cuda.base import CudaAlgorithm, CudaOperands
+from tvmconv.algorithms.padding import inside_image
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.tvm_api.types import Expr, Tensor
+
+
+class Depthwise(CudaAlgorithm):
+    """One filter a channel, with weights as ONNX has them."""
+
+    name = "depthwise"
+    blocks = ("window", "conv2d", "output")
+
+    def unsuited(self, workload: Conv2dWorkload, machine: CudaMachine) -> str | None:
+        """Everything but one input and one output channel per group."""
+        if not workload.is_depthwise:
+            return "it is not depthwise (groups = input channels = output channels)"
+        return images_only(workload)
+
+    def compute(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> list[Tensor]:
+        """Blocks ``window``, ``conv2d`` and ``output``.
+
+        A window is indexed by row of the padded image, column of the output and column of the
+        filter: of dilated filters no column is loaded that no tap reads.
+        """
+        from tvmconv.tvm_api import te
+
+        w, given = workload, CudaOperands.of(workload, workload.weight_shape)
+        rows = (w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1
+
+        def read(n: Expr, c: Expr, row: Expr, x: Expr, s: Expr) -> Expr:
+            y = row - w.pad_top
+            column = x * w.stride_w + s * w.dilation_w - w.pad_left
+            value = given.data[n, c, y, column]
+            return inside_image(value, y, column, w) if w.has_padding else value
+
+        shape = (w.batch, w.in_channels, rows, w.out_width, w.kernel_w)
+        window = te.compute(shape, read, name="window")
+        r, s = te.reduce_axis((0, w.kernel_h), "r"), te.reduce_axis((0, w.kernel_w), "s")
+
+        def multiply(n: Expr, c: Expr, h: Expr, x: Expr) -> Expr:
+            value = window[n, c, h * w.stride_h + r * w.dilation_h, x, s]
+            return te.sum(value * given.weight[c, 0, r, s], axis=[r, s])
+
+        return given.arguments(given.output(self.reduction(w.result_shape, multiply)))
+
+    def packed_weight_shape(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> tuple[int, ...]:
+        """``(C, 1, R, S)``."""
+        return workload.weight_shape
+
+    def pack_weight(
+        self,
+        weight: FloatArray,
+        workload: Conv2dWorkload,
+        machine: CudaMachine,
+        config: Config,
+    ) -> FloatArray:
+        """The weight as it is."""
+        return weight
+
+    def workspace_bytes(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> int:
+        """None: windows and sums are registers."""
+        return 0
+
+    def error_estimate(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> float:
+        """Rounding of one sum over all taps."""
+        return float(2.0**-24 * (2.0 + 0.35 * workload.taps**0.5))

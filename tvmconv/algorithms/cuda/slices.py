@@ -1,0 +1,81 @@
+"""How the reduction of a convolution is cut into slices that a block of threads takes at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.tvm_api.types import Index
+
+# what a slice holds; see Slices
+CHANNELS, ROW, WINDOW = "channels", "row", "window"
+KINDS = (CHANNELS, ROW, WINDOW)
+
+
+@dataclass(frozen=True)
+class Slices:
+    """The K axis of the matrix product, ``count`` slices of ``size`` values.
+
+    A slice of ``channels`` holds channels of one tap, the last slice of a tap zeros behind them.
+    Of few channels little would be left of it: a slice of ``row`` holds all channels of one row of
+    the window, one of ``window`` all of the window, channels outermost and columns innermost; the
+    last one of either zeros behind them.
+
+    Parameters
+    ----------
+    workload
+        The convolution; one group of it.
+    kind
+        One of :data:`KINDS`.
+    size
+        Values of a slice.
+    """
+
+    workload: Conv2dWorkload
+    kind: str
+    size: int
+
+    @property
+    def channels(self) -> int:
+        """Input channels of one group."""
+        return self.workload.in_channels // self.workload.groups
+
+    @property
+    def runs(self) -> int:
+        """How often a whole number of slices is begun: taps, rows of the window, or once."""
+        w = self.workload
+        rows = w.kernel_d * w.kernel_h
+        return {CHANNELS: rows * w.kernel_w, ROW: rows, WINDOW: 1}[self.kind]
+
+    @property
+    def run_values(self) -> int:
+        """Values of a run."""
+        return self.workload.taps // self.runs
+
+    @property
+    def run_slices(self) -> int:
+        """Slices of a run."""
+        return -(-self.run_values // self.size)
+
+    @property
+    def count(self) -> int:
+        """Slices of the whole reduction."""
+        return self.runs * self.run_slices
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether the last slice of a run has zeros behind its values."""
+        return self.run_values % self.size > 0
+
+    def place(self, part: Index, value: Index) -> tuple[Index, Index, Index]:
+        """Channel, row and column of the window of a slice's value.
+
+        Rows are those of all planes of a volume's window, as packed weights number them.
+        """
+        w, k = self.workload, part % self.run_slices * self.size + value
+        rows, run = w.kernel_d * w.kernel_h, part // self.run_slices
+        if self.kind == CHANNELS:
+            return k, run // w.kernel_w, run % w.kernel_w
+        if self.kind == ROW:
+            return k // w.kernel_w, run, k % w.kernel_w
+        return k // (rows * w.kernel_w), k // w.kernel_w % rows, k % w.kernel_w

@@ -1,0 +1,161 @@
+"""A program's kernels for a GPU: source, machine code, launches, and the C that makes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tvmconv.compile.c_text import literal
+from tvmconv.compile.nvcc import compile_fatbins
+from tvmconv.core.interrupts import checkpoint
+from tvmconv.core.launch import Launch
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.program.program import Call
+from tvmconv.tir.cuda import cuda_code
+from tvmconv.tvm_api import ir
+
+# what the driver asks of the start of a module
+_ALIGNMENT = 16
+
+
+@dataclass(frozen=True)
+class GpuCode:
+    """The kernels of a program.
+
+    Parameters
+    ----------
+    machine
+        The GPU.
+    sources
+        CUDA C++, one for each module.
+    fatbins
+        The modules: machine code for the GPU's architecture, and PTX for later ones.
+    launches
+        By the function's symbol, what its call launches, in order.
+    modules
+        By the kernel's name, which module holds it.
+    """
+
+    machine: CudaMachine
+    sources: tuple[str, ...]
+    fatbins: tuple[bytes, ...]
+    launches: Mapping[str, tuple[Launch, ...]]
+    modules: Mapping[str, int]
+
+
+def compile_gpu(functions: Any, machine: CudaMachine) -> GpuCode:
+    """Compile the kernels of a program, in as many modules as there are CPUs to make them.
+
+    Parameters
+    ----------
+    functions
+        ``tvm.IRModule`` of scheduled ``PrimFunc`` s with their symbols.
+    machine
+        The GPU.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no nvcc, or it refuses the kernels.
+    ModelError
+        If an operator has no kernel; names its function.
+    """
+    ordered = sorted(functions.functions_items(), key=lambda item: str(item[0].name_hint))
+    count = min(len(ordered), len(os.sched_getaffinity(0)))
+    codes = []
+    for first in range(count):
+        codes.append(cuda_code(ir.IRModule(dict(ordered[first::count])), machine))
+        checkpoint()
+    made = compile_fatbins([code.source for code in codes], machine)
+    checkpoint()
+    launches: dict[str, tuple[Launch, ...]] = {}
+    modules: dict[str, int] = {}
+    for module, (code, (_, resources)) in enumerate(zip(codes, made, strict=True)):
+        for symbol, found in code.launches.items():
+            launches[symbol] = tuple(resources[launch.kernel].of(launch) for launch in found)
+            modules |= {launch.kernel: module for launch in found}
+    sources = tuple(code.source for code in codes)
+    return GpuCode(machine, sources, tuple(fatbin for fatbin, _ in made), launches, modules)
+
+
+def write_fatbins(gpu: GpuCode, folder: Path) -> str:
+    """The modules as files, and assembler that makes data of them."""
+    folder.mkdir(exist_ok=True)
+    lines = ['\t.section .rodata.tvmconv_gpu,"a",%progbits']
+    for index, fatbin in enumerate(gpu.fatbins):
+        path = folder / f"kernels_{index}.fatbin"
+        path.write_bytes(fatbin)
+        symbol = _symbol(index)
+        lines += [
+            f"\t.balign {_ALIGNMENT}",
+            f"\t.globl {symbol}",
+            f"\t.hidden {symbol}",
+            f"\t.type {symbol}, %object",
+            f"\t.size {symbol}, {len(fatbin)}",
+            f"{symbol}:",
+            f"\t.incbin {literal(str(path))}",
+        ]
+    return "\n".join([*lines, '\t.section .note.GNU-stack,"",%progbits', ""])
+
+
+def gpu_definitions(gpu: GpuCode, calls: Iterable[Call]) -> list[str]:
+    """C for ``model.c``: the table of launches, and a function for each that a call names.
+
+    Functions take the parameters of the kernels' ``PrimFunc`` s, in the GPU's memory.
+    """
+    parameters = {call.record.kernel: len(call.operands) for call in calls if call.record.kernel}
+    rows, functions = list[str](), list[str]()
+    for symbol, count in parameters.items():
+        launches = gpu.launches[symbol]
+        functions += _function(symbol, count, launches, len(rows))
+        rows += [_row(launch, gpu.modules[launch.kernel]) for launch in launches]
+    count = len(gpu.fatbins)
+    modules = ", ".join(_symbol(index) for index in range(count))
+    major, minor = gpu.machine.capability
+    return [
+        *(f"extern const char {_symbol(index)}[];" for index in range(count)),
+        *([f"static const char *const modules[] = {{{modules}}};"] if count else []),
+        *(["static const tvmconv_kernel kernels[] = {", *rows, "};"] if rows else []),
+        "const tvmconv_gpu_code tvmconv_this_gpu = {",
+        f"    .architecture = {10 * major + minor},",
+        f"    .module_count = {count},",
+        f"    .kernel_count = {len(rows)},",
+        *(["    .modules = modules,"] if count else []),
+        *(["    .kernels = kernels,"] if rows else []),
+        "};",
+        "",
+        *functions,
+    ]
+
+
+def _symbol(index: int) -> str:
+    return f"tvmconv_fatbin_{index}"
+
+
+def _row(launch: Launch, module: int) -> str:
+    grid, block = (", ".join(f"{n}u" for n in extents) for extents in (launch.grid, launch.block))
+    shared = launch.dynamic_shared_bytes
+    return f'    {{"{launch.kernel}", {module}, {{{grid}}}, {{{block}}}, {shared}u}},'
+
+
+def _function(symbol: str, count: int, launches: Sequence[Launch], first: int) -> list[str]:
+    """A function that makes the launches of one call, in order."""
+    names = [f"p{place}" for place in range(count)]
+    unused = set(range(count)) - {place for launch in launches for place in launch.arguments}
+    return [
+        f"static int32_t {symbol}(tvmconv_frame *frame, "
+        f"{', '.join(f'void *{name}' for name in names)}) {{",
+        "    int32_t status = 0;",
+        *(f"    (void){names[place]};" for place in sorted(unused)),
+        *(
+            f"    if (!status) status = tvmconv_launch(frame, {first + index}, "
+            f"(void *[]){{{', '.join(f'&{names[place]}' for place in launch.arguments)}}});"
+            for index, launch in enumerate(launches)
+        ),
+        "    return status;",
+        "}",
+        "",
+    ]

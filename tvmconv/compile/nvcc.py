@@ -1,0 +1,147 @@
+"""nvcc: CUDA source to machine code of an architecture, with PTX for later ones."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from tvmconv.core.errors import ArtifactError
+from tvmconv.core.launch import Launch
+from tvmconv.machines.cuda import CudaMachine
+
+# where the wheels of NVIDIA put it
+_WHEELS = ("cu13/bin/nvcc", "cuda_nvcc/bin/nvcc")
+_KERNEL = re.compile(
+    r"Function properties for (?P<name>\w+)\n\s*(?P<stack>\d+) bytes stack frame, "
+    r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads\n"
+    r".*?Used (?P<registers>\d+) registers(?P<rest>[^\n]*)"
+)
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel takes of a multiprocessor, as ptxas says.
+
+    Parameters
+    ----------
+    registers
+        Of one thread.
+    shared_bytes
+        Of a block.
+    spill_bytes
+        Registers that one thread stores and loads, in bytes.
+    """
+
+    registers: int
+    shared_bytes: int
+    spill_bytes: int
+
+    def of(self, launch: Launch) -> Launch:
+        """A launch of the kernel with these."""
+        return replace(
+            launch,
+            registers=self.registers,
+            shared_bytes=self.shared_bytes,
+            spill_bytes=self.spill_bytes,
+        )
+
+
+def find_nvcc() -> str:
+    """The program: of the variable ``NVCC``, on the path, below ``CUDA_HOME``, of NVIDIA's wheels.
+
+    Raises
+    ------
+    ArtifactError
+        If there is none.
+    """
+    homes = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
+    places = [Path(home) / "bin/nvcc" for home in (*homes, "/usr/local/cuda") if home]
+    found = find_spec("nvidia")
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        places += [Path(folder) / place for place in _WHEELS]
+    named = os.environ.get("NVCC") or shutil.which("nvcc")
+    path = named or next((str(place) for place in places if place.is_file()), None)
+    if path is None:
+        raise ArtifactError(
+            "compiling kernels for a GPU needs NVIDIA's nvcc, none was found; install it with "
+            "pip install 'tvmconv[cuda]' or the CUDA toolkit, or name one in the variable NVCC"
+        )
+    return path
+
+
+def compile_fatbin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, Resources]]:
+    """Machine code for a GPU's architecture, and PTX for later ones, in one file.
+
+    Arithmetic is IEEE's: no option for faster and less exact functions is given.
+
+    Parameters
+    ----------
+    source
+        CUDA C++.
+    machine
+        The GPU.
+
+    Returns
+    -------
+    tuple
+        The fatbin, and what each kernel takes.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no nvcc, or it refuses the source.
+    """
+    nvcc, number = find_nvcc(), machine.isa.removeprefix("sm_")
+    code = f"arch=compute_{number},code=[sm_{number},compute_{number}]"
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        written, result = Path(folder) / "kernels.cu", Path(folder) / "kernels.fatbin"
+        written.write_text(source)
+        command = [nvcc, "-std=c++17", "-O3", "-gencode", code, "-Xptxas", "-v", "-fatbin"]
+        try:
+            done = subprocess.run(
+                [*command, "-o", str(result), str(written)],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                start_new_session=True,  # Ctrl-C is the build's own affair
+            )
+        except OSError as error:
+            raise ArtifactError(f"cannot start {nvcc}: {error.strerror}") from error
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip()
+            # warnings of long lines come before and behind
+            faults = re.findall(r"^.*\berror\b.*(?:\n.*){0,2}", said, re.MULTILINE)
+            said = "\n".join(faults or [said])[:2000]
+            raise ArtifactError(f"{nvcc} does not compile kernels for {machine.isa}:\n{said}")
+        return result.read_bytes(), read_resources(done.stderr)
+
+
+def compile_fatbins(
+    sources: Sequence[str], machine: CudaMachine
+) -> list[tuple[bytes, dict[str, Resources]]]:
+    """As :func:`compile_fatbin` for several, side by side on the CPUs of this process."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "tvmconv-nvcc") as pool:
+        return list(pool.map(lambda source: compile_fatbin(source, machine), sources))
+
+
+def read_resources(said: str) -> dict[str, Resources]:
+    """What ptxas says of each kernel with ``-v``, by its name."""
+    found = {}
+    for kernel in _KERNEL.finditer(said):
+        shared = _SHARED.search(kernel["rest"])
+        spilled = int(kernel["stores"]) + int(kernel["loads"])
+        found[kernel["name"]] = Resources(
+            int(kernel["registers"]), int(shared[1]) if shared else 0, spilled
+        )
+    return found

@@ -1,0 +1,256 @@
+"""NVIDIA GPUs: one record for each architecture that has schedules, with the origin of each figure.
+
+Costs are cycles of a streaming multiprocessor at the boost clock, as those of a processor are of a
+core. No figure here was measured by us: they are NVIDIA's own, from the documents named.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+# NVIDIA's documents
+_GUIDE = "CUDA C++ Programming Guide 13.0, table of technical specifications by compute capability"
+_TUNING = "NVIDIA tuning guide of the architecture, CUDA 13.0"
+_AMPERE = "NVIDIA A100 Tensor Core GPU Architecture, whitepaper V1.0, table 4"
+_GA102 = "NVIDIA Ampere GA102 GPU Architecture, whitepaper V2.1, table 9"
+_ADA = "NVIDIA Ada GPU Architecture, whitepaper V2.1, table of the GeForce RTX 4090"
+_HOPPER = "NVIDIA H100 Tensor Core GPU Architecture, whitepaper V1.04, table 3, H100 SXM5"
+_ASSUMED = "assumed, to be fitted on a GPU"
+
+
+@dataclass(frozen=True)
+class CudaMachine:
+    """A GPU as schedules and cost models see it.
+
+    Parameters
+    ----------
+    name
+        What users give as target, ``cuda:sm_90``.
+    isa
+        The architecture that nvcc compiles for, ``sm_90``.
+    model
+        The GPU whose figures these are; the architecture has others.
+    multiprocessors
+        Streaming multiprocessors (SM).
+    clock_hertz
+        Boost clock.
+    lanes
+        float32 multiply-adds that one SM does in a cycle.
+    registers
+        32-bit registers of one SM.
+    threads, blocks_resident
+        Threads and blocks that one SM holds at a time.
+    shared_bytes, shared_block_bytes
+        Shared memory of one SM, and what one block may ask for of it.
+    shared_rate
+        Bytes that one SM reads of it in a cycle.
+    l2_bytes, memory_bytes
+        Sizes.
+    l2_rate, memory_rate
+        Bytes that all SMs together read in a cycle.
+    launch_seconds
+        From the end of a kernel to the start of the next one of the same stream.
+    origins
+        Where each of these comes from: pairs of field and document.
+    """
+
+    kind: ClassVar[str] = "cuda"
+    family: ClassVar[str] = "cuda"
+    # of the program on the caller's processor
+    cores: ClassVar[int] = 1
+    channel_block: ClassVar[int] = 1
+    warp: ClassVar[int] = 32
+    registers_thread: ClassVar[int] = 255
+    # what every CUDA kernel may take without asking
+    static_shared_bytes: ClassVar[int] = 48 << 10
+    threads_block: ClassVar[int] = 1024
+
+    name: str
+    isa: str
+    model: str
+    multiprocessors: int
+    clock_hertz: float
+    lanes: int
+    registers: int
+    threads: int
+    blocks_resident: int
+    shared_bytes: int
+    shared_block_bytes: int
+    shared_rate: float
+    l2_bytes: int
+    l2_rate: float
+    memory_bytes: int
+    memory_rate: float
+    launch_seconds: float
+    origins: tuple[tuple[str, str], ...]
+
+    @property
+    def triple(self) -> str:
+        """That of this system: the program around the kernels is C for it."""
+        return f"{platform.machine()}-linux-gnu"
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """CUDA's compute capability: (9, 0) of ``sm_90``."""
+        number = int(self.isa.removeprefix("sm_"))
+        return number // 10, number % 10
+
+    @property
+    def described(self) -> str:
+        """The name with the GPU."""
+        return f"{self.name} ({self.model})"
+
+    @property
+    def rates_origin(self) -> str:
+        """No rate was measured."""
+        return "NVIDIA's documents, not measured"
+
+    @property
+    def launch_cycles(self) -> float:
+        """Cycles from the end of one kernel to the start of the next."""
+        return self.launch_seconds * self.clock_hertz
+
+    def blocks(self, channels: int) -> int:
+        """Channels, as a block is one channel."""
+        return channels
+
+    def tvm_target(self) -> dict[str, Any]:
+        """The target of the kernels; TVM's own limits of a block go with it."""
+        return {
+            "kind": "cuda",
+            "arch": self.isa,
+            "max_threads_per_block": self.threads_block,
+            "max_num_threads": self.threads_block,
+            "max_shared_memory_per_block": self.static_shared_bytes,
+            "thread_warp_size": self.warp,
+            "registers_per_block": self.registers,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for manifests and reports."""
+        return {"kind": self.kind, **asdict(self), "origins": dict(self.origins)}
+
+
+def read_cuda_machine(data: dict[str, Any]) -> CudaMachine:
+    """Inverse of :meth:`CudaMachine.to_json`.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        If a field is missing or of another type.
+    """
+    given = {name: value for name, value in data.items() if name != "kind"}
+    origins = tuple((str(k), str(v)) for k, v in dict(given["origins"]).items())
+    machine = CudaMachine(**{**given, "origins": origins})
+    if not machine.isa.removeprefix("sm_").isdigit():
+        raise ValueError(f"isa={machine.isa!r} is no architecture such as sm_90")
+    return machine
+
+
+def _origins(chip: str, **others: str) -> tuple[tuple[str, str], ...]:
+    """Which document each figure is from: ``chip`` for those of the chip, unless ``others`` say."""
+    guide = ("registers", "threads", "blocks_resident", "shared_bytes", "shared_block_bytes")
+    chips = ("multiprocessors", "clock_hertz", "lanes", "l2_bytes", "memory_bytes", "memory_rate")
+    found = {
+        **dict.fromkeys(chips, chip),
+        **dict.fromkeys(guide, _GUIDE),
+        "shared_rate": f"{_TUNING}: 32 banks of 4 bytes",
+        "l2_rate": _ASSUMED,
+        "launch_seconds": _ASSUMED,
+        **others,
+    }
+    return tuple(found.items())
+
+
+_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+
+MACHINES: dict[str, CudaMachine] = {
+    machine.name: machine
+    for machine in (
+        CudaMachine(
+            name="cuda:sm_80",
+            isa="sm_80",
+            model="A100 SXM4 40 GB",
+            multiprocessors=108,
+            clock_hertz=1.410e9,
+            lanes=64,
+            registers=65536,
+            threads=2048,
+            blocks_resident=32,
+            shared_bytes=164 * _KIB,
+            shared_block_bytes=163 * _KIB,
+            shared_rate=128.0,
+            l2_bytes=40 * _MIB,
+            l2_rate=5120.0,
+            memory_bytes=40 * _GIB,
+            memory_rate=1555e9 / 1.410e9,
+            launch_seconds=2e-6,
+            origins=_origins(_AMPERE, l2_rate=f"{_AMPERE}: 5120 bytes a clock"),
+        ),
+        CudaMachine(
+            name="cuda:sm_86",
+            isa="sm_86",
+            model="GeForce RTX 3090",
+            multiprocessors=82,
+            clock_hertz=1.695e9,
+            lanes=128,
+            registers=65536,
+            threads=1536,
+            blocks_resident=16,
+            shared_bytes=100 * _KIB,
+            shared_block_bytes=99 * _KIB,
+            shared_rate=128.0,
+            l2_bytes=6 * _MIB,
+            l2_rate=2048.0,
+            memory_bytes=24 * _GIB,
+            memory_rate=936e9 / 1.695e9,
+            launch_seconds=2e-6,
+            origins=_origins(_GA102),
+        ),
+        CudaMachine(
+            name="cuda:sm_89",
+            isa="sm_89",
+            model="GeForce RTX 4090",
+            multiprocessors=128,
+            clock_hertz=2.520e9,
+            lanes=128,
+            registers=65536,
+            threads=1536,
+            blocks_resident=24,
+            shared_bytes=100 * _KIB,
+            shared_block_bytes=99 * _KIB,
+            shared_rate=128.0,
+            l2_bytes=72 * _MIB,
+            l2_rate=2048.0,
+            memory_bytes=24 * _GIB,
+            memory_rate=1008e9 / 2.520e9,
+            launch_seconds=2e-6,
+            origins=_origins(_ADA),
+        ),
+        CudaMachine(
+            name="cuda:sm_90",
+            isa="sm_90",
+            model="H100 SXM5",
+            multiprocessors=132,
+            clock_hertz=1.980e9,
+            lanes=128,
+            registers=65536,
+            threads=2048,
+            blocks_resident=32,
+            shared_bytes=228 * _KIB,
+            shared_block_bytes=227 * _KIB,
+            shared_rate=128.0,
+            l2_bytes=50 * _MIB,
+            l2_rate=5120.0,
+            memory_bytes=80 * _GIB,
+            memory_rate=3352e9 / 1.980e9,
+            launch_seconds=2e-6,
+            origins=_origins(
+                _HOPPER,
+                clock_hertz="nvidia-smi's largest clock of the SXM5 board; the whitepaper has none",
+            ),
+        ),
+    )
+}

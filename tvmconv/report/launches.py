@@ -1,0 +1,71 @@
+"""The kernels that a model for a GPU launches, with what they take of a multiprocessor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmconv.core.decision import KernelCall
+from tvmconv.core.launch import Launch
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.report.document import Column, Table
+
+_LAUNCHES = (
+    Column("layer", "layer"),
+    Column("launched", "kernel"),
+    Column("grid", "grid"),
+    Column("block", "block"),
+    Column("registers", "registers"),
+    Column("shared_bytes", "shared B"),
+    Column("spill_bytes", "spills B"),
+    Column("blocks_resident", "blocks/SM"),
+    Column("waves", "waves", ".2f"),
+)
+# registers are given to warps in pieces of this many, shared memory in pieces of that many bytes,
+# of which the system keeps so many for each block
+_REGISTER_UNIT, _SHARED_UNIT, _SHARED_SYSTEM = 256, 128, 1024
+
+
+def launches_table(calls: Sequence[KernelCall], machine: CudaMachine) -> Table:
+    """A row for each launch, in order; all of it is static, nothing was measured."""
+    rows = [_row(call, launch, machine) for call in calls for launch in call.launches]
+    title = f"Launches, as ptxas compiled them for {machine.isa}; waves on {machine.model}"
+    return Table("launches", title, _LAUNCHES, rows)
+
+
+def blocks_resident(launch: Launch, machine: CudaMachine) -> int:
+    """Blocks of a launch that one multiprocessor holds at a time; 0 where none fits."""
+    warps = -(-launch.threads // machine.warp)
+    of_warp = -(-launch.registers * machine.warp // _REGISTER_UNIT) * _REGISTER_UNIT
+    shared = launch.shared_bytes + launch.dynamic_shared_bytes + _SHARED_SYSTEM
+    shared = -(-shared // _SHARED_UNIT) * _SHARED_UNIT
+    return min(
+        machine.blocks_resident,
+        machine.threads // (warps * machine.warp),
+        machine.registers // (warps * of_warp) if of_warp else machine.blocks_resident,
+        machine.shared_bytes // shared,
+    )
+
+
+def _row(call: KernelCall, launch: Launch, machine: CudaMachine) -> dict[str, Any]:
+    resident = blocks_resident(launch, machine)
+    return {
+        "layer": call.layer or call.operator,
+        "kernel": call.kernel,
+        "launched": launch.kernel,
+        "grid": _extents(launch.grid),
+        "block": _extents(launch.block),
+        "registers": launch.registers,
+        "shared_bytes": launch.shared_bytes + launch.dynamic_shared_bytes,
+        "spill_bytes": launch.spill_bytes,
+        "blocks_resident": resident,
+        "waves": launch.blocks / (resident * machine.multiprocessors) if resident else None,
+    }
+
+
+def _extents(extents: Sequence[int]) -> str:
+    """``132``, ``16x8``: extents of 1 behind the last other one are left out."""
+    shown = list(extents)
+    while len(shown) > 1 and shown[-1] == 1:
+        shown.pop()
+    return "x".join(map(str, shown))

@@ -1,0 +1,22 @@
+/* cpu.c: where kernels of the processor run: in the caller's memory. Part of runtime.c. */
+
+/* Activation memory of a state that lies in the processor's memory. */
+static uint64_t host_arena_bytes(const tvmconv_description *model) { return model->arena_bytes; }
+
+static int32_t open_device(tvmconv_state *state, char *message, size_t size) {
+    (void)state, (void)message, (void)size;
+    return TVMCONV_OK;
+}
+
+static void close_device(tvmconv_state *state) { (void)state; }
+
+static int32_t run_program(tvmconv_state *state, tvmconv_frame *frame, int64_t *start) {
+    (void)state, (void)start;
+    return tvmconv_this_program.run(frame);
+}
+
+/* What a status of run_program means, where the device knows more than its number. */
+static const char *device_fault(int32_t status) {
+    (void)status;
+    return NULL;
+}

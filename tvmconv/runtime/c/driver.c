@@ -1,0 +1,99 @@
+/* driver.c: NVIDIA's driver, opened when a GPU is first asked for. Part of cuda.c.
+ *
+ * Nothing of CUDA is linked, and none of its headers is needed: these are the types and functions
+ * of the driver's interface (cuda.h) that models use, under the names that libcuda.so.1 exports. */
+
+typedef int32_t cu_result;
+typedef uintptr_t cu_pointer; /* of device memory: with unified addressing also a void * */
+typedef void *cu_handle;      /* of a context, module, function, stream, event or graph */
+
+enum {
+    CU_NO_MEMORY = 2,
+    CU_NO_DEVICE = 100,
+    CU_NO_BINARY = 209,
+    /* CUdevice_attribute, CUfunction_attribute */
+    CU_MAJOR = 75,
+    CU_MINOR = 76,
+    CU_MOST_DYNAMIC_SHARED = 8,
+    CU_STREAM_NON_BLOCKING = 1
+};
+
+#define DRIVER_FUNCTIONS(use)                                                                      \
+    use(init, "cuInit", (unsigned))                                                                \
+    use(error_text, "cuGetErrorString", (cu_result, const char **))                                \
+    use(device_count, "cuDeviceGetCount", (int *))                                                 \
+    use(device_get, "cuDeviceGet", (int *, int))                                                   \
+    use(device_name, "cuDeviceGetName", (char *, int, int))                                        \
+    use(device_attribute, "cuDeviceGetAttribute", (int *, int, int))                               \
+    use(context_retain, "cuDevicePrimaryCtxRetain", (cu_handle *, int))                            \
+    use(context_release, "cuDevicePrimaryCtxRelease_v2", (int))                                    \
+    use(context_push, "cuCtxPushCurrent_v2", (cu_handle))                                          \
+    use(context_pop, "cuCtxPopCurrent_v2", (cu_handle *))                                          \
+    use(module_load, "cuModuleLoadData", (cu_handle *, const void *))                              \
+    use(module_unload, "cuModuleUnload", (cu_handle))                                              \
+    use(module_function, "cuModuleGetFunction", (cu_handle *, cu_handle, const char *))            \
+    use(function_set, "cuFuncSetAttribute", (cu_handle, int, int))                                 \
+    use(allocate, "cuMemAlloc_v2", (cu_pointer *, size_t))                                         \
+    use(release, "cuMemFree_v2", (cu_pointer))                                                     \
+    use(copy, "cuMemcpyAsync", (cu_pointer, cu_pointer, size_t, cu_handle))                        \
+    use(stream_create, "cuStreamCreate", (cu_handle *, unsigned))                                  \
+    use(stream_destroy, "cuStreamDestroy_v2", (cu_handle))                                         \
+    use(stream_wait, "cuStreamSynchronize", (cu_handle))                                           \
+    use(event_create, "cuEventCreate", (cu_handle *, unsigned))                                    \
+    use(event_record, "cuEventRecord", (cu_handle, cu_handle))                                     \
+    use(event_elapsed, "cuEventElapsedTime", (float *, cu_handle, cu_handle))                      \
+    use(event_destroy, "cuEventDestroy_v2", (cu_handle))                                           \
+    use(launch, "cuLaunchKernel",                                                                  \
+        (cu_handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,          \
+         cu_handle, void **, void **))
+
+static struct {
+#define DECLARED(name, symbol, parameters) cu_result(*name) parameters;
+    DRIVER_FUNCTIONS(DECLARED)
+#undef DECLARED
+} driver;
+
+static const char *driver_text(cu_result status) {
+    const char *text = NULL;
+    if (driver.error_text) driver.error_text(status, &text);
+    return text ? text : "an error that the driver does not name";
+}
+
+/* Finds the driver; afterwards it stays, as it cannot be closed safely. */
+static int32_t open_driver(char *message, size_t size) {
+    static void *library;
+    if (library) return TVMCONV_OK;
+    void *found = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (found == NULL) {
+        snprintf(message, size,
+                 "this model runs on an NVIDIA GPU (%s), and this system has no driver for one: "
+                 "libcuda.so.1 is not found; install NVIDIA's driver, or build the model for the "
+                 "processor",
+                 tvmconv_this_description.target);
+        return TVMCONV_UNSUPPORTED;
+    }
+    const char *missing = NULL;
+#define LOOKED_UP(name, symbol, parameters)                                                        \
+    if (!(*(void **)&driver.name = dlsym(found, symbol))) missing = symbol;
+    DRIVER_FUNCTIONS(LOOKED_UP)
+#undef LOOKED_UP
+    if (missing) {
+        snprintf(message, size, "libcuda.so.1 has no %s: NVIDIA's driver here is too old", missing);
+        dlclose(found);
+        return TVMCONV_UNSUPPORTED;
+    }
+    cu_result status = driver.init(0);
+    if (status) {
+        if (status == CU_NO_DEVICE)
+            snprintf(message, size,
+                     "this model runs on an NVIDIA GPU (%s), and the driver shows none; "
+                     "CUDA_VISIBLE_DEVICES may hide it",
+                     tvmconv_this_description.target);
+        else
+            snprintf(message, size, "NVIDIA's driver does not start: %s", driver_text(status));
+        dlclose(found);
+        return TVMCONV_UNSUPPORTED;
+    }
+    library = found;
+    return TVMCONV_OK;
+}

@@ -1,0 +1,221 @@
+"""Scheduled functions for a GPU -> CUDA source of their kernels, and the launches of each.
+
+The passes are TVM's own, in TVM's order. Functions have static shapes, so that TVM leaves nothing
+of them for the processor but launches with constant grids: they are read off, and the program that
+tvmconv generates makes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tvmconv.core.errors import ModelError
+from tvmconv.core.launch import Launch
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.tir.barriers import Barriers
+from tvmconv.tir.cuda_extrema import DEFINITIONS, CudaExtrema
+from tvmconv.tir.workspace_parameters import with_workspace
+
+# of a launch's parameters: bytes of shared memory whose size the kernel does not know
+_DYNAMIC_SHARED = "tirx.use_dyn_shared_memory"
+_LAUNCH = "tirx.call_ffi_kernel"
+_AXES = ("x", "y", "z")
+_BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")
+# blocks that a multiprocessor holds with 65536 registers, by their threads. Of tiles of a product
+# blocks of 256 threads do with 128 registers, smaller ones gather more values for each thread and
+# would spill some; what else has blocks of these sizes needs far fewer
+_RESIDENT = {256: 2, 128: 3, 64: 6}
+_THREADS = 512
+# grids end there along y and z
+_MOST_YZ = 65535
+# what TVM's printed kernels use; its own preamble takes nvcc a second
+_PREAMBLE = """#include <cstdint>
+#define uint unsigned int
+#define uchar unsigned char
+#define ushort unsigned short
+#define CUDART_INF_F __int_as_float(0x7f800000)
+#define CUDART_NAN_F __int_as_float(0x7fffffff)
+"""
+
+
+@dataclass(frozen=True)
+class CudaCode:
+    """Kernels of one function, or of several.
+
+    Parameters
+    ----------
+    source
+        CUDA C++ of the kernels, each ``extern "C"``.
+    launches
+        What a call of each function launches, in order, by its symbol.
+    """
+
+    source: str
+    launches: Mapping[str, tuple[Launch, ...]]
+
+
+def passes() -> list[Any]:
+    """From the blocks of scheduled functions to kernels and what launches them."""
+    from tvm import s_tir, tirx
+
+    low, tir = s_tir.transform, tirx.transform
+    return [
+        low.CanonicalizeLoop(),
+        low.LowerCrossThreadReduction(),
+        low.LowerInitBlock(),
+        low.PlanAndUpdateBufferAllocationLocation(),
+        low.ConvertBlocksToOpaque(),
+        low.LiftThreadBinding(),
+        low.ManifestSharedMemoryLocalStage(),
+        low.CompactBufferAllocation(),
+        low.LowerAutoCopy(),
+        low.UnifyThreadBinding(),
+        low.LowerMatchBuffer(),
+        low.StmtSimplify(),
+        low.InjectSoftwarePipeline(),
+        low.LowerOpaqueBlock(),
+        tir.FlattenBuffer(),
+        tir.NarrowDataType(32),
+        low.LoopPartition(),
+        tir.VectorizeLoop(True),
+        low.InjectVirtualThread(),
+        low.InjectDoubleBuffer(),
+        tir.StorageRewrite(),
+        low.HoistIfThenElse(),
+        tir.UnrollLoop(),
+        low.RenormalizeSplitPattern(),
+        tir.StmtSimplify(),
+        tir.RemoveNoOp(),
+        low.RewriteUnsafeSelect(),
+        tir.VerifyMemory(),
+        low.ThreadSync("shared"),
+        low.ThreadSync("shared.dyn"),
+        Barriers(),
+        # behind the barriers, whose places are told from whole indices
+        tir.CommonSubexprElim(),
+        low.ThreadSync("warp"),
+        low.LowerThreadAllreduce(),
+        CudaExtrema(),
+        low.MergeSharedMemoryAllocations(),
+        tir.SplitHostDevice(),
+    ]
+
+
+def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
+    """Kernels of scheduled functions as source, and their launches.
+
+    Parameters
+    ----------
+    functions
+        A ``PrimFunc`` with its symbol, or a ``tvm.IRModule`` of them.
+    machine
+        The GPU.
+
+    Raises
+    ------
+    ModelError
+        If a function computes outside of kernels, or its launches depend on its arguments.
+    """
+    import tvm
+    from tvm import ir, tirx
+    from tvm.s_tir.pipeline import finalize_device_passes
+
+    if isinstance(functions, tirx.PrimFunc):
+        functions = ir.IRModule({str(functions.attrs["global_symbol"]): functions})
+    functions = ir.IRModule(
+        {var: with_workspace(func) for var, func in functions.functions_items()}
+    )
+    target = tvm.target.Target(machine.tvm_target())
+    bound = tirx.transform.BindTarget(target.with_host(tvm.target.Target("llvm")))(functions)
+    split = ir.transform.Sequential(passes(), name="tvmconv.LowerForCuda")(bound)
+    hosts, kernels = {}, {}
+    for var, func in split.functions_items():
+        if "tirx.kernel_launch_params" in func.attrs:
+            kernels[var] = func
+        else:
+            hosts[str(func.attrs["global_symbol"])] = func
+    names = {str(func.attrs["global_symbol"]) for func in kernels.values()}
+    launches = {symbol: _launches(symbol, func, names) for symbol, func in hosts.items()}
+    device = finalize_device_passes()(ir.IRModule(kernels))
+    build = tvm.get_global_func("target.build.cuda")
+    text = str(build(device, target).inspect_source("cuda")) if kernels else ""
+    kernels_text = _BOUNDS.sub(_bounds, text[max(0, text.find('extern "C"')) :])
+    return CudaCode(_PREAMBLE + DEFINITIONS + kernels_text, launches)
+
+
+def _bounds(match: re.Match[str]) -> str:
+    """Launch bounds that also name the blocks that a multiprocessor shall hold.
+
+    nvcc takes more registers by itself, and a block of 256 threads then waits at barriers alone.
+    """
+    threads = int(match[1])
+    blocks = _RESIDENT.get(threads, max(1, _THREADS // threads))
+    return f"__launch_bounds__({threads}, {blocks})"
+
+
+def _launches(symbol: str, host: Any, kernels: set[str]) -> tuple[Launch, ...]:
+    """What the processor's part of a function launches."""
+    from tvm import ir, tirx
+
+    places: dict[Any, int | None] = {buffer: place for place, buffer in enumerate(host.params)}
+    found: list[Launch] = []
+
+    def read(statement: Any) -> None:
+        if isinstance(statement, tirx.SeqStmt):
+            for part in statement.seq:
+                read(part)
+        elif isinstance(statement, tirx.DeclBuffer):
+            # the same memory by another name
+            places[statement.buffer] = _place(statement.data, places)
+        elif isinstance(statement, tirx.Evaluate) and isinstance(statement.value, ir.Call):
+            found.append(_launch(symbol, statement.value, places, kernels))
+        elif isinstance(statement, tirx.AttrStmt):
+            read(statement.body)
+        else:
+            raise ModelError(
+                f"{symbol} computes outside of kernels ({type(statement).__name__}): its schedule "
+                "leaves a loop without blocks and threads"
+            )
+
+    read(host.body)
+    return tuple(found)
+
+
+def _place(pointer: Any, places: Mapping[Any, int | None]) -> int | None:
+    """The parameter whose memory a pointer is; None where it is none's."""
+    named = getattr(getattr(pointer, "op", None), "name", "") == "tirx.buffer_data"
+    return places.get(pointer.args[0]) if named else None
+
+
+def _launch(symbol: str, call: Any, places: Mapping[Any, int | None], kernels: set[str]) -> Launch:
+    """One launch as TVM writes it: kernel, arguments, then the launch's parameters."""
+    from tvm import tirx
+
+    name = str(getattr(call.args[0], "value", ""))
+    tags = [str(tag) for tag in call.attrs["launch_params"]]
+    if getattr(call.op, "name", "") != _LAUNCH or name not in kernels:
+        raise ModelError(f"{symbol} calls {call.op} on the processor, and kernels alone may be")
+    operands = call.args[1 : len(call.args) - len(tags)]
+    extents = dict(zip(tags, call.args[len(call.args) - len(tags) :], strict=True))
+    fixed = {tag: int(value) for tag, value in extents.items() if isinstance(value, tirx.IntImm)}
+    arguments = [place for o in operands if (place := _place(o, places)) is not None]
+    if len(fixed) != len(extents) or len(arguments) != len(operands):
+        raise ModelError(f"{symbol} launches {name} by what it is given at run time")
+    grid, block = (
+        tuple(fixed.get(f"{kind}Idx.{axis}", 1) for axis in _AXES) for kind in ("block", "thread")
+    )
+    if max(grid[1:]) > _MOST_YZ:
+        raise ModelError(f"{symbol} launches {name} with a grid of {grid}: y and z end at 65535")
+    if prod(block) > CudaMachine.threads_block:
+        raise ModelError(f"{symbol} launches {name} with blocks of {block} threads, over 1024")
+    return Launch(
+        name,
+        (grid[0], grid[1], grid[2]),
+        (block[0], block[1], block[2]),
+        tuple(arguments),
+        fixed.get(_DYNAMIC_SHARED, 0),
+    )

@@ -1,0 +1,169 @@
+"""Words of neighbouring pixels, read as lanes of one vector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tvmconv.tir.by_lane import LANES
+from tvmconv.tir.rewrite import function_pass
+
+_REGISTER_BITS = 128
+
+
+def NeighbouringWords() -> Any:
+    """A pass that reads neighbouring words of dot products by the vector.
+
+    Pattern: in a function with the attribute :data:`~tvmconv.tir.by_lane.LANES`, stores that
+    follow each other without a loop or a test between them, and that add dot products of words
+    spread over vectors: ``dot(Broadcast(word(buffer[first + i * size])), weight)`` for several
+    ``i``, where none of the stores writes that buffer.
+
+    Rewrite: the words become lanes of vectors of 128 bits (of 16-bit words, of 64 bits too) that
+    lie wholly within what the stores read; the last may overlap the one before. Words of which
+    too few are neighbours stay as they are.
+
+    Why here: AArch64's instructions multiply by one lane of a vector, so that a load serves four
+    pixels' words. Where pixels begin is known only to the alignment of one, unlike the channels
+    that :func:`~tvmconv.tir.by_lane.ByLane` reads; so neighbours are found by comparing indices,
+    which differ in constants once tiles are unrolled and indices are simplified.
+    """
+    return function_pass("NeighbouringWords", _neighbours)
+
+
+def _neighbours(func: Any) -> Any:
+    import tvm_ffi
+    from tvm import tirx
+
+    if not func.attrs or func.attrs.get(LANES) is None:
+        return func
+
+    def look(sequence: Any) -> Any:
+        parts: list[Any] = []
+        for run in _runs(sequence.seq):
+            parts += _rewritten(run) if isinstance(run[0], tirx.BufferStore) else run
+        return tirx.SeqStmt(parts)
+
+    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.SeqStmt, look)))
+
+
+def _runs(statements: Iterable[Any]) -> Iterator[list[Any]]:
+    """Stores that follow each other, together, and every other statement by itself."""
+    from tvm import tirx
+
+    run: list[Any] = []
+    for statement in statements:
+        if isinstance(statement, tirx.BufferStore):
+            run.append(statement)
+            continue
+        if run:
+            yield run
+        yield [statement]
+        run = []
+    if run:
+        yield run
+
+
+def _rewritten(stores: list[Any]) -> list[Any]:
+    """The stores with their words read by the vector."""
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    written = {store.buffer.data for store in stores}
+    read: dict[Any, set[int]] = {}
+
+    def note(call: Any) -> None:
+        found = _spread_word(call)
+        if found is not None and found[0].data not in written:
+            source, rest, place, size, _ = found
+            read.setdefault((source, rest, size), set()).add(place)
+
+    for store in stores:
+        tvm_ffi.structural_walk(store, (ir.Call, note))
+    vectors = {key: _covered(places, key) for key, places in read.items()}
+    if not any(vectors.values()):
+        return stores
+
+    def look(call: Any) -> Any:
+        found = _spread_word(call)
+        if found is None:
+            return call
+        source, rest, place, size, index = found
+        at = vectors.get((source, rest, size), {}).get(place)
+        if at is None:
+            return call
+        first, count = at
+        dtype, word = str(index.ty.dtype), call.args[0].value
+        begin = index + tirx.IntImm(dtype, first - place)
+        load = tirx.BufferLoad(source, [tirx.Ramp(begin, tirx.IntImm(dtype, size), count)])
+        vector = tirx.call_intrin(f"int32x{count}", word.op.name, load)
+        lanes = int(call.args[0].lanes)
+        spread = tirx.Shuffle([vector], [(place - first) // size] * lanes)
+        return tirx.call_intrin(str(call.ty.dtype), call.op.name, spread, call.args[1])
+
+    return [tvm_ffi.structural_map(store, (ir.Call, look)) for store in stores]
+
+
+def _spread_word(call: Any) -> tuple[Any, int, int, int, Any] | None:
+    """Of a dot product of a spread word: buffer, what its index has in common, the rest of it.
+
+    Last are the elements of the word, and the whole index.
+    """
+    import tvm_ffi
+    from tvm import tirx
+
+    from tvmconv.machines.dot import DOT_PRODUCTS
+    from tvmconv.operators.products import NEGATIVE, WORD, instruction_of
+
+    name = instruction_of(getattr(call.op, "name", "")).removesuffix(NEGATIVE)
+    if name not in DOT_PRODUCTS or not isinstance(call.args[0], tirx.Broadcast):
+        return None
+    word = call.args[0].value
+    if getattr(getattr(word, "op", None), "name", "") != WORD or len(word.args[0].indices) != 1:
+        return None
+    load = word.args[0]
+    rest, place = _split(load.indices[0])
+    common = tvm_ffi.structural_hash(rest) if rest is not None else 0
+    return load.source, common, place, DOT_PRODUCTS[name].width, load.indices[0]
+
+
+def _split(index: Any) -> tuple[Any, int]:
+    """An index as the sum of an expression and a constant."""
+    from tvm import tirx
+
+    if isinstance(index, tirx.IntImm):
+        return None, int(index)
+    if isinstance(index, tirx.Add | tirx.Sub) and isinstance(index.b, tirx.IntImm):
+        return index.a, int(index.b) if isinstance(index, tirx.Add) else -int(index.b)
+    return index, 0
+
+
+def _covered(places: set[int], key: tuple[Any, int, int]) -> dict[int, tuple[int, int]]:
+    """For each word that a vector can hold: where the vector begins, and how many it holds."""
+    from tvmconv.tir.rewrite import item_bytes
+
+    source, _, size = key
+    word_bits = 8 * size * item_bytes(str(source.dtype))
+    found: dict[int, tuple[int, int]] = {}
+    for chain in _chains(sorted(places), size):
+        counts = [c for c in (_REGISTER_BITS // word_bits, 4) if c <= len(chain)]
+        if not counts:
+            continue
+        count = counts[0]
+        for start in range(0, len(chain), count):
+            first = chain[min(start, len(chain) - count)]
+            for place in chain[start : start + count]:
+                found[place] = (first, count)
+    return found
+
+
+def _chains(places: list[int], size: int) -> Iterator[list[int]]:
+    """Places that follow each other at the distance of a word."""
+    chain: list[int] = []
+    for place in places:
+        if chain and place != chain[-1] + size:
+            yield chain
+            chain = []
+        chain.append(place)
+    if chain:
+        yield chain
