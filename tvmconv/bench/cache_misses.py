@@ -51,8 +51,8 @@ def cache_misses(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
     for layer in plan.layers:
         # what a build takes is among them, or one of its own
         named, _ = layer_kernels(layer, variants, machine, plan.log)
-        found = stage_misses([kernel for _, kernel in named])
-        for (label, kernel), stages in zip(named, found, strict=True):
+        for label, kernel in named:
+            stages = stage_misses(kernel)
             whole = sum(stages.values(), Misses())
             both = {**stages, _ALL: whole} if len(stages) > 1 else {_ALL: whole}
             rows += [

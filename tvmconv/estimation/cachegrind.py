@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from tvmconv.compile.toolchain import SOURCES, Toolchain
@@ -20,14 +20,13 @@ from tvmconv.machines.record import Machine, processor
 
 # of the second cache; cachegrind wants powers of two, records hold what a processor has
 _WAYS = 8
-_FUNCTION = re.compile(r"fn=.*kernel(\d+)(?!\d)")
 # what valgrind 3.19 to 3.24 can execute
 _MOST_BITS = 256
 
 
 @dataclass(frozen=True)
 class Misses:
-    """Accesses of data by one kernel, and those that L1 and the second cache do not hold."""
+    """Accesses of data, and those that L1 and the second cache do not hold."""
 
     references: int = 0
     first: int = 0
@@ -65,76 +64,58 @@ def check_cachegrind(machine: Machine) -> None:
     ensure_machine(machine, "a kernel under valgrind")
 
 
-def stage_misses(kernels: Sequence[Kernel]) -> list[dict[str, Misses]]:
-    """Misses of one call of each kernel, in caches that others have left, by its stages.
+def stage_misses(kernel: Kernel) -> dict[str, Misses]:
+    """Misses of one call by the kernel's stages, in caches that hold nothing of it before.
 
-    Those of a stage are what a kernel that ends after it has more than one that ends before it.
-    Operands are zeros. A kernel without stages is one, ``call``.
+    Those of a stage are what a program whose kernel ends after it has more than one whose kernel
+    ends before it: parts of a kernel that threads share have no names of their own. Operands are
+    zeros. A kernel without stages is one, ``call``.
 
     Raises
     ------
     ArtifactError
-        As :func:`check_cachegrind`, or if the program fails.
+        As :func:`check_cachegrind`, or if a program fails.
     """
-    machine, layers = processor(kernels[0].machine), Layers()
-    check_cachegrind(machine)
-    parts: list[list[str]] = []
-    for kernel in kernels:
-        stages = kernel.expression.stages or (("call", ()),)
-        for number, _ in enumerate(stages, 1):
-            layers.add(kernel, omit=[b for _, blocks in stages[number:] for b in blocks])
-        parts.append([name for name, _ in stages])
-    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-        path = written(layers.compiled(machine), Path(folder))
-        found = _run(path, Path(folder), machine)
-    results, place = [], 0
-    for names in parts:
-        before, stages_found = Misses(), {}
-        for name in names:
-            until = found.get(place, Misses())
-            stages_found[name], before, place = until - before, until, place + 1
-        results.append(stages_found)
-    return results
-
-
-def _run(path: Path, folder: Path, machine: Machine) -> dict[int, Misses]:
-    """Misses by the number of the kernel."""
-    program, empty, counts = folder / "call", folder / "empty", folder / "counts"
-    Toolchain.find("", machine.triple).program(SOURCES / "call.c", program)
-    empty.write_bytes(b"")
-    line, first = machine.line_bytes, 1 << (machine.l1d_bytes.bit_length() - 1)
-    second = 1 << (machine.l2_bytes.bit_length() - 1)
-    command = [
-        *("valgrind", "--tool=cachegrind", "--cache-sim=yes"),
-        f"--D1={first},{machine.l1d_ways},{line}",
-        f"--LL={second},{_WAYS},{line}",
-        f"--cachegrind-out-file={counts}",
-        *map(str, (program, path, empty, folder / "outputs")),
+    check_cachegrind(processor(kernel.machine))
+    stages = kernel.expression.stages or (("call", kernel.expression.blocks),)
+    found = [
+        _program_misses(kernel, [block for _, blocks in stages[number:] for block in blocks])
+        for number in range(len(stages) + 1)
     ]
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise ArtifactError(f"kernels under valgrind: {done.stderr.strip()[-1000:]}")
-    return read_counts(counts.read_text().splitlines())
+    pairs = pairwise(found)
+    return {name: after - before for (name, _), (before, after) in zip(stages, pairs, strict=True)}
 
 
-def read_counts(lines: Iterable[str]) -> dict[int, Misses]:
-    """What a file of cachegrind says of functions ``kernelN`` and of their parts, by ``N``."""
-    events: list[str] = []
-    found: dict[int, Misses] = {}
-    number = None
-    for line in lines:
-        if line.startswith("events:"):
-            events = line.split()[1:]
-        elif line.startswith("fn="):
-            match = _FUNCTION.match(line)
-            number = int(match[1]) if match else None
-        elif number is not None and line[:1].isdigit():
-            counts = dict(zip(events, map(int, line.split()[1:]), strict=False))
-            read_and_written = (
-                sum(counts.get(name.format(way), 0) for way in ("r", "w"))
-                for name in ("D{}", "D1m{}", "DLm{}")
-            )
-            found[number] = found.get(number, Misses()) + Misses(*read_and_written)
-    return found
+def _program_misses(kernel: Kernel, omit: Sequence[str]) -> Misses:
+    """Those of a program that calls a kernel without some blocks, its own among them."""
+    machine, layers = processor(kernel.machine), Layers()
+    layers.add(kernel, omit=omit)
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
+        folder = Path(name)
+        path = written(layers.compiled(machine), folder)
+        program, empty, counts = folder / "call", folder / "empty", folder / "counts"
+        Toolchain.find("", machine.triple).program(SOURCES / "call.c", program)
+        empty.write_bytes(b"")
+        line, first = machine.line_bytes, 1 << (machine.l1d_bytes.bit_length() - 1)
+        second = 1 << (machine.l2_bytes.bit_length() - 1)
+        command = [
+            *("valgrind", "--tool=cachegrind", "--cache-sim=yes"),
+            f"--D1={first},{machine.l1d_ways},{line}",
+            f"--LL={second},{_WAYS},{line}",
+            f"--cachegrind-out-file={counts}",
+            *map(str, (program, path, empty, folder / "outputs")),
+        ]
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise ArtifactError(f"a kernel under valgrind: {done.stderr.strip()[-1000:]}")
+        return read_counts(counts.read_text().splitlines())
+
+
+def read_counts(lines: Iterable[str]) -> Misses:
+    """What a file of cachegrind says of the whole program."""
+    said = dict(line.split(":", 1) for line in lines if line.startswith(("events:", "summary:")))
+    counts = dict(zip(said["events"].split(), map(int, said["summary"].split()), strict=True))
+    names = ("D{}", "D1m{}", "DLm{}")
+    return Misses(*(sum(counts[name.format(way)] for way in ("r", "w")) for name in names))
