@@ -25,9 +25,11 @@ _SIZES = (8, 16, 32)
 _LONGEST = 48
 _MOST_PARTS = 32
 _BUFFERS = {"double": 2, "single": 1, "none": 1}
-# instructions of a thread for each slice beside products and copies, and for each gathered value
-# where the input is padded and where not: address, tests, load and store
-_LOOP, _GATHER_PADDED, _GATHER, _COPY_VECTOR = 12.0, 5.0, 4.0, 2.0
+# instructions of a thread for each slice beside products and copies, where the input is padded and
+# where not, and those for each gathered value: load, store, a share of its address
+_LOOP_PADDED, _LOOP, _GATHER, _COPY_VECTOR = 36.0, 20.0, 2.4, 2.0
+# what a second barrier costs that keeps a slice from being stored before the last one is read
+_BARRIER = 40.0
 # a value whose channel, row and column are divided out of its number
 _DIVIDED = 6.0
 # slices' worth of time before the first product and behind the last
@@ -112,14 +114,15 @@ def loop_instructions(workload: Conv2dWorkload, config: Config) -> tuple[float, 
     products = float(slices.size * tile.sums)
     reads = slices.size * (tile.thread_rows + tile.thread_columns) / 4
     gathered = -(-slices.size * tile.p // tile.threads)
-    each = _GATHER_PADDED if workload.has_padding else _GATHER
+    each, loop = _GATHER, _LOOP_PADDED if workload.has_padding else _LOOP
     # the place of a value is a constant where a thread keeps to its column of pixels
     if slices.kind != CHANNELS and tile.threads != tile.p:
         each += _DIVIDED
     if reads_vectors(workload):
         gathered, each = -(-gathered // VECTOR), _COPY_VECTOR
     vectors = -(-slices.size * tile.m // (4 * tile.threads))
-    return products, products + reads + gathered * each + vectors * _COPY_VECTOR + _LOOP
+    loop += _BARRIER if config["pipeline"] == "single" else 0.0
+    return products, products + reads + gathered * each + vectors * _COPY_VECTOR + loop
 
 
 @lru_cache(maxsize=65536)
