@@ -6,6 +6,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda_memory import memory_cycles, waiting_cycles
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tvm_api.types import Schedule
 
@@ -46,6 +47,8 @@ def apply(
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """Every product by itself, on all multiprocessors."""
+    """Every product by itself, on all multiprocessors, and what memory is waited for."""
     lanes = machine.multiprocessors * machine.lanes
-    return machine.launch_cycles + _PRODUCT * workload.macs / lanes
+    products = _PRODUCT * workload.macs / lanes
+    memory = waiting_cycles(memory_cycles(workload, machine), products)
+    return machine.launch_cycles + products + memory
