@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
@@ -13,8 +15,9 @@ from tvmconv.tvm_api.types import Schedule
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
     (Knob("threads", "threads of a block", lambda w, machine: (64, 128, 256)),)
 )
-# cycles of one product: two loads, their addresses and the multiply-add, of 32 lanes
-_PRODUCT = 8.0
+# Of one product: instructions (two loads, their addresses and bounds, the multiply-add), and the
+# cycles until a thread goes on to the next, most of them a load's from L1. Both are assumed.
+_INSTRUCTIONS, _LATENCY = 10.0, 25.0
 
 
 def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
@@ -47,8 +50,12 @@ def apply(
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """Every product by itself, on all multiprocessors, and what memory is waited for."""
-    lanes = machine.multiprocessors * machine.lanes
-    products = _PRODUCT * workload.macs / lanes
+    """Threads wait for their loads, or more of them for the issue of instructions; then memory."""
+    warps = -(-prod(workload.result_shape) // machine.warp)
+    of_one = -(-warps // machine.multiprocessors)
+    resident = machine.threads // machine.warp
+    rounds = -(-of_one // resident)
+    issued = of_one * _INSTRUCTIONS / (machine.lanes / machine.warp)
+    products = workload.taps * max(rounds * _LATENCY, issued)
     memory = waiting_cycles(memory_cycles(workload, machine), products)
     return machine.launch_cycles + products + memory

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.schedules.common.nest import Block, blocks, inline_injective
+from tvmconv.schedules.common.nest import Block, blocks, inline_injective, inspect
 from tvmconv.schedules.cuda.threads import over_threads, split_axes, threads_of_sum
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
@@ -36,18 +36,16 @@ def rule(func: PrimFunc, machine: CudaMachine) -> Schedule | None:
 
 def _by_thread(schedule: Schedule, found: list[Block], machine: CudaMachine) -> None:
     """A thread for each result, its reduction in a register."""
-    spatial, reduced, outputs, _terms = split_axes(found[0])
+    sums, last = found[0], found[-1]
     if len(found) == 1:
-        schedule.reorder(*spatial, *reduced)
-        loops = spatial or [schedule.add_unit_loop(found[0].rv)]
-        thread = over_threads(schedule, loops, outputs, machine)
-        store = schedule.cache_write(found[0].rv, 0, "local")
-        schedule.reverse_compute_at(store, thread)
-        return
-    loops = list(found[1].loops) or [schedule.add_unit_loop(found[1].rv)]
-    thread = over_threads(schedule, loops, found[1].work, machine)
-    schedule.compute_at(found[0].rv, thread)
-    schedule.set_scope(found[0].rv, 0, "local")
+        # loops of what stores the result are split, not those of the reduction: only its own
+        # blocks keep the test whether a thread has a result at all
+        last = inspect(schedule, schedule.cache_write(sums.rv, 0, "local"))
+    else:
+        schedule.set_scope(sums.rv, 0, "local")
+    loops = list(last.loops) or [schedule.add_unit_loop(last.rv)]
+    thread = over_threads(schedule, loops, last.work, machine)
+    schedule.compute_at(sums.rv, thread)
 
 
 def _by_block(schedule: Schedule, found: list[Block], threads: int) -> None:

@@ -41,10 +41,10 @@ needs_emulator = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g
 class Built:
     """A network built for a GPU, saved, with the driver that emulates its kernels."""
 
-    def __init__(self, folder: Path, model) -> None:
+    def __init__(self, folder: Path, model, **options) -> None:
         folder.mkdir()
         self.onnx = model
-        self.model = tvmconv.build(model, TARGET)
+        self.model = tvmconv.build(model, TARGET, **options)
         self.path = self.model.save(folder / "net.so")
         sources = self.model._library.objects.gpu.sources
         self.environment = {**os.environ, **write_driver(sources, folder / "driver")}
@@ -75,7 +75,10 @@ class Built:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory) -> Built:
-    return Built(tmp_path_factory.mktemp("cuda") / "small", small_network(2))
+    folder = tmp_path_factory.mktemp("cuda") / "small"
+    # of layers so small, selection would take none that is tiled
+    tiled = {"projection": {"algorithm": "implicit_gemm"}}
+    return Built(folder, small_network(2), overrides=tiled)
 
 
 @needs_nvcc
@@ -155,7 +158,6 @@ class TestSmall:
             ({"TVMCONV_EMULATED_GPUS": "0"}, "the driver shows none; CUDA_VISIBLE_DEVICES"),
             ({"TVMCONV_EMULATED_CAPABILITY": "86"}, r"built for cuda:sm_90, and the GPU here"),
             ({"TVMCONV_EMULATED_MEMORY": "20000"}, "has no memory for .* bytes of weights"),
-            ({"TVMCONV_EMULATED_MEMORY": "40000"}, "has no memory for .* bytes of activations"),
         ],
         ids=str,
     )
@@ -166,6 +168,14 @@ class TestSmall:
         last = done.stderr.strip().splitlines()[-1]
         assert last.startswith("tvmconv.core.errors.ArtifactError: model 'small':")
         assert re.search(sentence, last)
+
+    def test_a_gpu_whose_memory_the_weights_fill_gives_a_sentence(self, small):
+        weights = small.model.memory.constant_bytes
+        done = small.python(
+            "import tvmconv\ntvmconv.load(path)", TVMCONV_EMULATED_MEMORY=str(weights + 2048)
+        )
+        assert "has no memory for" in done.stderr
+        assert "bytes of activations and tensors" in done.stderr
 
     def test_a_later_gpu_is_taken(self, small):
         done = small.python("import tvmconv\ntvmconv.load(path)", TVMCONV_EMULATED_CAPABILITY="120")
@@ -204,6 +214,10 @@ class TestSmall:
             assert row["spill_bytes"] == 0
         for name in ("machine", "calls", "decisions", "memory"):
             assert getattr(model.manifest, name) == getattr(small.model.manifest, name)
+
+    def test_a_convolution_is_tiled(self, small):
+        chosen = {d.layer: d.chosen.algorithm for d in small.model.decisions}
+        assert chosen["projection"] == "implicit_gemm"
 
     def test_no_operator_runs_on_one_thread(self, small):
         for call in small.model.calls:

@@ -17,6 +17,7 @@ from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tir.barriers import Barriers
+from tvmconv.tir.cuda_extrema import DEFINITIONS, CudaExtrema
 from tvmconv.tir.workspace_parameters import with_workspace
 
 # of a launch's parameters: bytes of shared memory whose size the kernel does not know
@@ -98,6 +99,7 @@ def passes() -> list[Any]:
         tir.CommonSubexprElim(),
         low.ThreadSync("warp"),
         low.LowerThreadAllreduce(),
+        CudaExtrema(),
         low.MergeSharedMemoryAllocations(),
         tir.SplitHostDevice(),
     ]
@@ -142,7 +144,7 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     build = tvm.get_global_func("target.build.cuda")
     text = str(build(device, target).inspect_source("cuda")) if kernels else ""
     kernels_text = _BOUNDS.sub(_bounds, text[max(0, text.find('extern "C"')) :])
-    return CudaCode(_PREAMBLE + kernels_text, launches)
+    return CudaCode(_PREAMBLE + DEFINITIONS + kernels_text, launches)
 
 
 def _bounds(match: re.Match[str]) -> str:

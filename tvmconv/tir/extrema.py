@@ -45,14 +45,15 @@ def _extrema(func: Any) -> Any:
             return node
         found = True
         side = "max" if isinstance(node, tirx.Max) else "min"
-        name = f"llvm.{side}num" if _is_constant(node.b) else f"llvm.{side}imum"
+        name = f"llvm.{side}num" if is_constant(node.b) else f"llvm.{side}imum"
         return tirx.call_llvm_pure_intrin(dtype, name, node.a, node.b)
 
     body = tvm_ffi.structural_map(func.body, ((tirx.Max, tirx.Min), replace))
     return func.with_body(body) if found else func
 
 
-def _is_constant(value: Any) -> bool:
+def is_constant(value: Any) -> bool:
+    """Whether a value, or all lanes of a vector, are one number."""
     from tvm import tirx
 
     inner = value.value if isinstance(value, tirx.Broadcast) else value

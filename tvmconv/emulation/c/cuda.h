@@ -47,6 +47,9 @@ EMULATION_VECTORS(char, signed char)
 EMULATION_VECTORS(uchar, uchar)
 static inline float __int_as_float(int bits) { float v; memcpy(&v, &bits, 4); return v; }
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+// of tvmconv/tir/cuda_extrema.py
+static inline float tvmconv_maximum(float a, float b) { return a > b || a != a ? a : b; }
+static inline float tvmconv_minimum(float a, float b) { return a < b || a != a ? a : b; }
 
 namespace emulation {
 
