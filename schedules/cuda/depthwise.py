@@ -6,6 +6,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda_memory import memory_cycles, waiting_cycles
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tvm_api.types import Schedule
 
@@ -101,10 +102,8 @@ def explain_cost(
     instructions += rows * (w.kernel_h * w.kernel_w + steps) + w.kernel_h * w.kernel_w
     most = -(-blocks // machine.multiprocessors) * threads
     issued = most * max(instructions / machine.lanes, 4 * loads / _L1_RATE)
-    arrays = (2 if w.has("add") else 1) * w.batch * w.out_channels * w.out_height * w.out_width
-    arrays += w.batch * w.in_channels * w.in_height * w.in_width
     return {
         "arithmetic": issued,
-        "memory": max(0.0, 4 * arrays / machine.memory_rate - issued),
+        "memory": waiting_cycles(memory_cycles(w, machine), issued),
         "call": machine.launch_cycles,
     }

@@ -8,6 +8,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda_memory import memory_cycles, waiting_cycles
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tvm_api.types import Schedule
 
@@ -49,10 +50,12 @@ def apply(
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """Threads wait for their loads, or more of them for the issue of instructions."""
+    """Threads wait for their loads, or more of them for the issue of instructions; then memory."""
     warps = -(-prod(workload.result_shape) // machine.warp)
     of_one = -(-warps // machine.multiprocessors)
     resident = machine.threads // machine.warp
     rounds = -(-of_one // resident)
     issued = of_one * _INSTRUCTIONS / (machine.lanes / machine.warp)
-    return machine.launch_cycles + workload.taps * max(rounds * _LATENCY, issued)
+    products = workload.taps * max(rounds * _LATENCY, issued)
+    memory = waiting_cycles(memory_cycles(workload, machine), products)
+    return machine.launch_cycles + products + memory

@@ -17,8 +17,8 @@ from tvmconv.core.errors import ArtifactError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
 
-# where the wheels of NVIDIA put it
-_WHEELS = ("cu13/bin/nvcc", "cuda_nvcc/bin/nvcc")
+# where the wheels of NVIDIA put their programs
+_WHEELS = ("cu13", "cuda_nvcc", "cuda_nvdisasm")
 _KERNEL = re.compile(
     r"Function properties for (?P<name>\w+)\n\s*(?P<stack>\d+) bytes stack frame, "
     r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads\n"
@@ -55,21 +55,26 @@ class Resources:
         )
 
 
+def find_program(name: str) -> str | None:
+    """One of NVIDIA's: of the variable of its name, on the path, below ``CUDA_HOME``, of wheels."""
+    homes = [os.environ.get(variable, "") for variable in ("CUDA_HOME", "CUDA_PATH")]
+    places = [Path(home) / "bin" / name for home in (*homes, "/usr/local/cuda") if home]
+    found = find_spec("nvidia")
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        places += [Path(folder) / wheel / "bin" / name for wheel in _WHEELS]
+    named = os.environ.get(name.upper()) or shutil.which(name)
+    return named or next((str(place) for place in places if place.is_file()), None)
+
+
 def find_nvcc() -> str:
-    """The program: of the variable ``NVCC``, on the path, below ``CUDA_HOME``, of NVIDIA's wheels.
+    """The program, see :func:`find_program`.
 
     Raises
     ------
     ArtifactError
         If there is none.
     """
-    homes = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
-    places = [Path(home) / "bin/nvcc" for home in (*homes, "/usr/local/cuda") if home]
-    found = find_spec("nvidia")
-    for folder in (found.submodule_search_locations or ()) if found else ():
-        places += [Path(folder) / place for place in _WHEELS]
-    named = os.environ.get("NVCC") or shutil.which("nvcc")
-    path = named or next((str(place) for place in places if place.is_file()), None)
+    path = find_program("nvcc")
     if path is None:
         raise ArtifactError(
             "compiling kernels for a GPU needs NVIDIA's nvcc, none was found; install it with "
@@ -100,12 +105,25 @@ def compile_fatbin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, 
     ArtifactError
         If there is no nvcc, or it refuses the source.
     """
-    nvcc, number = find_nvcc(), machine.isa.removeprefix("sm_")
+    number = machine.isa.removeprefix("sm_")
     code = f"arch=compute_{number},code=[sm_{number},compute_{number}]"
+    return _compiled(source, machine, ["-gencode", code, "-fatbin"])
+
+
+def compile_cubin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, Resources]]:
+    """As :func:`compile_fatbin`, the machine code alone, which nvdisasm reads."""
+    return _compiled(source, machine, [f"-arch={machine.isa}", "-cubin"])
+
+
+def _compiled(
+    source: str, machine: CudaMachine, form: Sequence[str]
+) -> tuple[bytes, dict[str, Resources]]:
+    """What nvcc makes of a source, with the options that say of which form."""
+    nvcc = find_nvcc()
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-        written, result = Path(folder) / "kernels.cu", Path(folder) / "kernels.fatbin"
+        written, result = Path(folder) / "kernels.cu", Path(folder) / "kernels"
         written.write_text(source)
-        command = [nvcc, "-std=c++17", "-O3", "-gencode", code, "-Xptxas", "-v", "-fatbin"]
+        command = [nvcc, "-std=c++17", "-O3", "-Xptxas", "-v", *form]
         try:
             done = subprocess.run(
                 [*command, "-o", str(result), str(written)],

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from tvmconv.algorithms.cuda.implicit_gemm import VECTOR, ImplicitGemm, reads_vectors, slices_of
-from tvmconv.algorithms.cuda.slices import CHANNELS, KINDS, Slices
+from tvmconv.algorithms.cuda.slices import CHANNELS, KINDS, ROW, WINDOW, Slices
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.block_tile import BlockTile
+from tvmconv.costs.cuda_memory import memory_cycles, waiting_cycles
 from tvmconv.costs.cuts import divisors
 from tvmconv.machines.cuda import CudaMachine
 
@@ -25,13 +26,21 @@ _SIZES = (8, 16, 32)
 _LONGEST = 48
 _MOST_PARTS = 32
 _BUFFERS = {"double": 2, "single": 1, "none": 1}
-# instructions of a thread for each slice beside products and copies, and for each gathered value
-# where the input is padded and where not: address, tests, load and store
-_LOOP, _GATHER_PADDED, _GATHER, _COPY_VECTOR = 12.0, 5.0, 4.0, 2.0
-# a value whose channel, row and column are divided out of its number
-_DIVIDED = 6.0
-# slices' worth of time before the first product and behind the last
-_ENDS = 1.5
+# instructions of a thread for each slice beside products and copies, where the input is padded and
+# where not, and those for each gathered value: load, store, a share of its address
+_LOOP_PADDED, _LOOP, _GATHER, _COPY_VECTOR = 36.0, 20.0, 2.4, 2.0
+# what a second barrier costs that keeps a slice from being stored before the last one is read
+_BARRIER = 40.0
+# issue slots that a slice loses at its barrier: assumed
+_WAIT = 20.0
+# instructions that find channel, row and column of a gathered value: of slices of a window or row
+# that follow each other, and of whole ones where a thread's columns of pixels are not its own
+_DIVIDED = {WINDOW: 60.0, ROW: 30.0}
+_DIVIDED_WHOLE = 10.0
+# tests of one column of the window, where a slice has several
+_COLUMN = 2.4
+# values' worth of time before the first product and behind the last
+_ENDS = 24.0
 # share of issue slots that warps fill when there are enough of them, and that many of an SM
 _FILLED, _ENOUGH_WARPS = 0.95, 8
 # registers of a thread: those to which launch bounds hold blocks of 256, 128 and 64 threads; of 4x8
@@ -107,19 +116,25 @@ def resident_blocks(machine: CudaMachine, config: Config) -> int:
 
 
 def loop_instructions(workload: Conv2dWorkload, config: Config) -> tuple[float, float]:
-    """Multiply-adds and all instructions of a thread for one slice."""
+    """Multiply-adds of a thread for one slice, and all issue slots that it takes."""
     tile, slices = BlockTile(config.int("m"), config.int("p")), slices_of(workload, config)
     products = float(slices.size * tile.sums)
     reads = slices.size * (tile.thread_rows + tile.thread_columns) / 4
     gathered = -(-slices.size * tile.p // tile.threads)
-    each = _GATHER_PADDED if workload.has_padding else _GATHER
-    # the place of a value is a constant where a thread keeps to its column of pixels
-    if slices.kind != CHANNELS and tile.threads != tile.p:
-        each += _DIVIDED
+    each, loop = _GATHER, _LOOP_PADDED if workload.has_padding else _LOOP
+    if slices.kind != CHANNELS:
+        loop += _COLUMN * workload.kernel_w if workload.has_padding else 0.0
+        # the place of a value is a constant where a thread keeps to its column of pixels
+        if slices.run_slices > 1:
+            each += _DIVIDED[slices.kind]
+        elif tile.threads != tile.p:
+            each += _DIVIDED_WHOLE
     if reads_vectors(workload):
         gathered, each = -(-gathered // VECTOR), _COPY_VECTOR
     vectors = -(-slices.size * tile.m // (4 * tile.threads))
-    return products, products + reads + gathered * each + vectors * _COPY_VECTOR + _LOOP
+    loop += _WAIT
+    loop += _BARRIER if config["pipeline"] == "single" else 0.0
+    return products, products + reads + gathered * each + vectors * _COPY_VECTOR + loop
 
 
 @lru_cache(maxsize=65536)
@@ -138,7 +153,7 @@ def tile_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) 
     groups, _, _, rows = ImplicitGemm().packed_weight_shape(w, machine, config)
     pixels = -(-w.out_planes * w.out_height * w.out_width // tile.p)
     blocks = split * groups * (rows // tile.m) * pixels
-    each = slices.count // split + _ENDS
+    each = slices.count // split + _ENDS / slices.size
     _, instructions = loop_instructions(w, config)
     warps = tile.threads / machine.warp
     resident = resident_blocks(machine, config)
@@ -151,16 +166,11 @@ def tile_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) 
     arithmetic = busy * instructions * each * warps * machine.warp / machine.lanes
     slice_bytes = 4 * (tile.m + tile.p) * slices.size
     l2 = blocks * each * slice_bytes / machine.l2_rate
-    shape = w.data_shape
-    arrays = shape[0] * shape[1] * shape[2] * shape[3] + groups * slices.count * slices.size * rows
-    results = w.out_planes * w.out_channels * w.out_height * w.out_width
-    arrays += results * (2 if w.has("add") else 1)
-    moved = 4 * arrays + 2 * ImplicitGemm().workspace_bytes(w, machine, config)
-    memory = moved / machine.memory_rate
+    memory = memory_cycles(w, machine, ImplicitGemm().workspace_bytes(w, machine, config))
     return {
         "arithmetic": arithmetic,
         "activations": max(0.0, l2 - arithmetic),
-        "memory": max(0.0, memory - max(arithmetic, l2)),
+        "memory": waiting_cycles(memory, max(arithmetic, l2)),
         "call": machine.launch_cycles * (2 if split > 1 else 1),
     }
 

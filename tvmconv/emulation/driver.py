@@ -33,7 +33,9 @@ def write_driver(sources: Iterable[str], folder: Path) -> dict[str, str]:
         If there is no compiler for C or C++, or it refuses the sources.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    compile_cuda("\n".join(sources), folder / "kernels.so")
+    # each has a head of its own, which the emulator replaces
+    kernels = [source[max(0, source.find('extern "C"')) :] for source in sources]
+    compile_cuda("\n".join(kernels), folder / "kernels.so")
     options = ["-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1"]
     command = ["cc", *options, "-o", str(folder / "libcuda.so.1"), str(_SOURCE), "-ldl"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

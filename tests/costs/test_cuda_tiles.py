@@ -1,0 +1,73 @@
+"""What selection takes on GPUs, and that predictions stay within what a GPU can do."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cuda import SM_80, SM_90
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda_memory import memory_cycles
+from tvmconv.kernels import registry
+from tvmconv.selection.select import candidates, select
+
+LAYERS = [
+    "mb128ic64ih56oc64kh3+bias+relu",
+    "mb1ic512ih7oc512kh3ph1+bias+relu",
+    "mb32ic256ih14oc1024kh1+bias+add+relu",
+    "mb128ic3ih227oc96kh11sh4+bias+relu",
+    "g4mb2ic64ih28oc128kh3ph1+bias",
+]
+
+
+def chosen(problem, machine=SM_90):
+    return select(Conv2dWorkload.parse(problem), machine).chosen
+
+
+@pytest.mark.parametrize("machine", [SM_80, SM_90], ids=["sm_80", "sm_90"])
+@pytest.mark.parametrize("problem", LAYERS)
+def test_no_prediction_is_faster_than_the_gpu(problem, machine):
+    workload = Conv2dWorkload.parse(problem)
+    (offer,) = candidates(workload, machine, "implicit_gemm")
+    products = workload.macs / (machine.multiprocessors * machine.lanes)
+    assert offer.cycles > max(products, memory_cycles(workload, machine))
+    parts = registry.explain_cost("implicit_gemm", workload, machine, offer.config)
+    assert sum(parts.values()) == pytest.approx(offer.cycles)
+
+
+def test_few_pixels_have_their_reduction_split():
+    config = chosen("mb1ic512ih7oc512kh3ph1+bias+relu").config
+    assert config["split"] >= 8
+    assert chosen("mb128ic64ih112oc128kh3ph1").config["split"] == 1
+
+
+def test_tiles_follow_the_channels():
+    for channels in (32, 64):
+        assert chosen(f"mb128ic64ih56oc{channels}kh3ph1").config["m"] == channels
+    assert chosen("mb128ic64ih112oc128kh3ph1").config["m"] >= 64
+
+
+def test_first_layers_take_whole_rows():
+    config = chosen("mb128ic3ih224oc64kh7sh2ph3").config
+    assert (config["slice"], config["k"]) == ("row", 21)
+
+
+def test_depthwise_layers_have_a_kernel_of_their_own():
+    assert chosen("g96mb8ic96ih56oc96kh3ph1+bias").algorithm == "depthwise"
+
+
+@pytest.mark.parametrize(
+    ("knobs", "sentence"),
+    [
+        ({"m": 96}, "tile m=96 p=.* must be one of 128x128, 64x128, 64x64, 32x64"),
+        ({"m": 128, "p": 128, "k": 64}, "takes 131072 bytes of shared memory, a block has 49152"),
+        ({"k": 16, "split": 5}, "split=5 must divide the 36 slices"),
+        ({"slice": "column"}, "slice='column' .* must be one of channels, row, window"),
+    ],
+)
+def test_configs_that_no_block_can_have_are_refused(knobs, sentence):
+    workload = Conv2dWorkload.parse("mb8ic64ih28oc64kh3ph1")
+    config = registry.default_config("implicit_gemm", workload, SM_90)
+    config = config.replace(slice="channels", pipeline="double").replace(**knobs)
+    with pytest.raises(ConfigError, match=sentence):
+        registry.check("implicit_gemm", workload, SM_90, config)

@@ -1,0 +1,52 @@
+"""Machine code of the production tiles for GPUs: what the main loop consists of, and registers.
+
+The bounds are those of nvcc 13.0 less a hundredth; no kernel is executed.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cuda import SM_80, default_kernel, source_of
+from tvmconv.compile.nvcc import compile_cubin, find_nvcc
+from tvmconv.compile.sass import find_nvdisasm, main_loops
+from tvmconv.core.errors import ArtifactError
+
+# problem, tile, values of a slice, and the least share of multiply-adds in the main loop
+TILES = {
+    "wide": ("mb32ic64ih56oc128kh3ph1+bias+add+relu", 128, 128, 16, 0.88),
+    "pointwise": ("mb32ic256ih56oc64kh1+bias+relu", 64, 128, 16, 0.90),
+    "narrow": ("mb32ic64ih56oc64kh3ph1+bias+add+relu", 64, 128, 32, 0.88),
+    "small": ("mb32ic64ih28oc64kh3ph1+bias+add+relu", 64, 64, 32, 0.88),
+}
+
+
+# each takes nvcc seconds
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n == "wide" else [pytest.mark.slow]) for n in TILES]
+)
+def test_main_loops(name):
+    try:
+        find_nvcc()
+        find_nvdisasm()
+    except ArtifactError as error:
+        pytest.skip(str(error))
+    problem, m, p, k, share = TILES[name]
+    knobs = {"slice": "channels", "split": 1, "pipeline": "double"}
+    kernel = default_kernel(problem, "implicit_gemm", SM_80, m=m, p=p, k=k, **knobs)
+    cubin, resources = compile_cubin(source_of(kernel).text, SM_80)
+    used, loop = resources["main_kernel"], main_loops(cubin)["main_kernel"]
+    assert used.spill_bytes == 0
+    assert loop.count("LDL", "STL") == 0
+    # 64 sums of a thread for each value of a slice
+    assert loop.count("FFMA") == 64 * k
+    assert loop.count("BAR") == 1
+    assert loop.share >= share
+    assert used.shared_bytes == 2 * 4 * k * (m + p)
+    threads = m * p // 64
+    assert used.registers * threads * {256: 2, 128: 3, 64: 6}[threads] <= SM_80.registers
+    # operands of products come as vectors
+    assert sum(bool(re.fullmatch(r"LDS\.128", i)) for i in loop.instructions) == 4 * k
+    assert loop.count("LDS") == 4 * k

@@ -1,0 +1,38 @@
+"""What a convolution on a GPU moves at least."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.cuda import CudaMachine
+
+_HIDDEN = 0.9
+
+
+def memory_cycles(workload: Conv2dWorkload, machine: CudaMachine, workspace: int = 0) -> float:
+    """Cycles in which every array crosses the memory's bus once.
+
+    Parameters
+    ----------
+    workload, machine
+        What is computed, and where.
+    workspace
+        Bytes that one kernel of the call writes and another one reads.
+    """
+    w = workload
+    results = prod(w.result_shape) * (2 if w.has("add") else 1)
+    values = prod(w.data_shape) + prod(w.weight_shape) + results
+    return (4 * values + 2 * workspace) / machine.memory_rate
+
+
+def waiting_cycles(memory: float, busy: float) -> float:
+    """Cycles of memory that other work of the same call does not hide.
+
+    Parameters
+    ----------
+    memory, busy
+        Cycles that each would take alone. Of the shorter one a tenth is not hidden: blocks begin
+        with loads and end with stores. Assumed, to be fitted on a GPU.
+    """
+    return memory - _HIDDEN * min(memory, busy)
