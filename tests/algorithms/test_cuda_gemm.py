@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
 
-from tests.cuda import check_kernel
+from tests.cuda import SM_90, check_kernel
+from tests.strategies import conv2d_workloads
+from tvmconv.algorithms.cuda.implicit_gemm import ImplicitGemm
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.selection.select import select
 
 # what a layer may be, with knobs that bring every form of the schedule, on layers of few blocks
 LAYERS = {
@@ -32,3 +37,21 @@ SMALL = {"m": 32, "p": 64, "k": 4, "split": 1, "pipeline": "double"}
 def test_layers(name):
     problem, knobs = LAYERS[name]
     check_kernel(problem, "implicit_gemm", **{**SMALL, **knobs})
+
+
+def supported(workload):
+    return ImplicitGemm().unsupported(workload, SM_90) is None
+
+
+def test_a_single_pixel_is_left_to_others():
+    workload = Conv2dWorkload.parse("ic480ih1oc20kh1+bias+relu")
+    assert not supported(workload)
+    assert select(workload, SM_90).chosen.algorithm == "direct"
+
+
+@pytest.mark.slow
+@settings(max_examples=20)
+@given(workload=conv2d_workloads(max_size=10).filter(supported))
+def test_any_problem(workload):
+    """With the tile that selection takes, which is compiled in seconds."""
+    check_kernel(workload, "implicit_gemm")

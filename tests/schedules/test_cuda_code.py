@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from tests.cuda import SM_80, default_kernel, source_of
+from tests.cuda import SM_90, default_kernel, source_of
 from tvmconv.compile.nvcc import compile_cubin, find_nvcc
 from tvmconv.compile.sass import find_nvdisasm, main_loops
 from tvmconv.core.errors import ArtifactError
@@ -35,8 +35,8 @@ def test_main_loops(name):
         pytest.skip(str(error))
     problem, m, p, k, share = TILES[name]
     knobs = {"slice": "channels", "split": 1, "pipeline": "double"}
-    kernel = default_kernel(problem, "implicit_gemm", SM_80, m=m, p=p, k=k, **knobs)
-    cubin, resources = compile_cubin(source_of(kernel).text, SM_80)
+    kernel = default_kernel(problem, "implicit_gemm", SM_90, m=m, p=p, k=k, **knobs)
+    cubin, resources = compile_cubin(source_of(kernel).text, SM_90)
     used, loop = resources["main_kernel"], main_loops(cubin)["main_kernel"]
     assert used.spill_bytes == 0
     assert loop.count("LDL", "STL") == 0
@@ -46,7 +46,7 @@ def test_main_loops(name):
     assert loop.share >= share
     assert used.shared_bytes == 2 * 4 * k * (m + p)
     threads = m * p // 64
-    assert used.registers * threads * {256: 2, 128: 3, 64: 6}[threads] <= SM_80.registers
+    assert used.registers * threads * {256: 2, 128: 3, 64: 6}[threads] <= SM_90.registers
     # operands of products come as vectors
     assert sum(bool(re.fullmatch(r"LDS\.128", i)) for i in loop.instructions) == 4 * k
     assert loop.count("LDS") == 4 * k

@@ -49,9 +49,15 @@ class ImplicitGemm(CudaAlgorithm):
     blocks = ("columns", "conv2d", "output")
 
     def unsuited(self, workload: Conv2dWorkload, machine: CudaMachine) -> str | None:
-        """Depthwise layers have one row of the product."""
-        if workload.is_depthwise:
+        """Depthwise layers have one row of the product, single pixels one column.
+
+        Of one column TVM does not see which sums are one thread's.
+        """
+        w = workload
+        if w.is_depthwise:
             return "a depthwise layer is no matrix product; use the depthwise algorithm"
+        if w.out_planes * w.out_height * w.out_width == 1:
+            return "one output pixel is a matrix by a vector; use direct"
         return None
 
     def compute(
