@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tvmconv.algorithms.base import DeviceAlgorithm
+from tvmconv.algorithms.base import DeviceAlgorithm, FloatArray
+from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
@@ -27,6 +28,38 @@ class CudaAlgorithm(DeviceAlgorithm[CudaMachine]):
     workspace  any number of arrays of float32, of ``workspace_bytes`` together
     =========  ==========================================================================
     """
+
+
+class SumInRegisters(CudaAlgorithm):
+    """An algorithm whose threads add all taps of a value, of weights as they are."""
+
+    def packed_weight_shape(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> tuple[int, ...]:
+        """``(K, C / groups, R, S)``."""
+        return workload.weight_shape
+
+    def pack_weight(
+        self,
+        weight: FloatArray,
+        workload: Conv2dWorkload,
+        machine: CudaMachine,
+        config: Config,
+    ) -> FloatArray:
+        """The weight as it is."""
+        return weight
+
+    def workspace_bytes(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> int:
+        """None: sums are registers."""
+        return 0
+
+    def error_estimate(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> float:
+        """Rounding of one sum over all taps, as of the processors' direct convolution."""
+        return float(2.0**-24 * (2.0 + 0.35 * workload.taps**0.5))
 
 
 @dataclass(frozen=True)

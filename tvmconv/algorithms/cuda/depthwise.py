@@ -7,8 +7,8 @@ share the rows of their windows, which a thread loads once.
 
 from __future__ import annotations
 
-from tvmconv.algorithms.base import FloatArray, images_only
-from tvmconv.algorithms.cuda.base import CudaAlgorithm, CudaOperands
+from tvmconv.algorithms.base import images_only
+from tvmconv.algorithms.cuda.base import CudaOperands, SumInRegisters
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
@@ -16,7 +16,7 @@ from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tvm_api.types import Expr, Tensor
 
 
-class Depthwise(CudaAlgorithm):
+class Depthwise(SumInRegisters):
     """One filter a channel, with weights as ONNX has them."""
 
     name = "depthwise"
@@ -56,31 +56,3 @@ class Depthwise(CudaAlgorithm):
             return te.sum(value * given.weight[c, 0, r, s], axis=[r, s])
 
         return given.arguments(given.output(self.reduction(w.result_shape, multiply)))
-
-    def packed_weight_shape(
-        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-    ) -> tuple[int, ...]:
-        """``(C, 1, R, S)``."""
-        return workload.weight_shape
-
-    def pack_weight(
-        self,
-        weight: FloatArray,
-        workload: Conv2dWorkload,
-        machine: CudaMachine,
-        config: Config,
-    ) -> FloatArray:
-        """The weight as it is."""
-        return weight
-
-    def workspace_bytes(
-        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-    ) -> int:
-        """None: windows and sums are registers."""
-        return 0
-
-    def error_estimate(
-        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-    ) -> float:
-        """Rounding of one sum over all taps."""
-        return float(2.0**-24 * (2.0 + 0.35 * workload.taps**0.5))

@@ -7,15 +7,15 @@ dilation and padding.
 
 from __future__ import annotations
 
-from tvmconv.algorithms.base import FloatArray, depth_axes, kernel_row
-from tvmconv.algorithms.cuda.base import CudaAlgorithm, CudaOperands
+from tvmconv.algorithms.base import depth_axes, kernel_row
+from tvmconv.algorithms.cuda.base import CudaOperands, SumInRegisters
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tvm_api.types import Expr, Tensor
 
 
-class Direct(CudaAlgorithm):
+class Direct(SumInRegisters):
     """The definition of a convolution, with weights as ONNX has them."""
 
     name = "direct"
@@ -60,31 +60,3 @@ class Direct(CudaAlgorithm):
             )
 
         return operands.arguments(operands.output(self.reduction(w.result_shape, value)))
-
-    def packed_weight_shape(
-        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-    ) -> tuple[int, ...]:
-        """``(K, C / groups, R, S)``."""
-        return workload.weight_shape
-
-    def pack_weight(
-        self,
-        weight: FloatArray,
-        workload: Conv2dWorkload,
-        machine: CudaMachine,
-        config: Config,
-    ) -> FloatArray:
-        """The weight as it is."""
-        return weight
-
-    def workspace_bytes(
-        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-    ) -> int:
-        """None: sums are registers."""
-        return 0
-
-    def error_estimate(
-        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
-    ) -> float:
-        """Rounding of one sum over all taps, as of the processors' direct convolution."""
-        return float(2.0**-24 * (2.0 + 0.35 * workload.taps**0.5))
