@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.emulation import ARM
+from tests.emulating import ARM
 from tvmconv.core.errors import ArtifactError
 from tvmconv.estimation.tools import counting_emulator, llvm_tool
 

@@ -19,7 +19,7 @@ import pytest
 
 import tvmconv
 from tests.cli.verbs import data_of
-from tests.emulation import ARM_PYTHON, needs_arm_python
+from tests.emulating import ARM_PYTHON, needs_arm_python
 from tests.networks.compare import onnxruntime_outputs, random_inputs
 from tests.small_network import small_network
 from tvmconv.core.errors import TvmconvError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tvmconv.costs.block_tile import BlockTile
+from tvmconv.tir.annotations import mark_copy_by_registers, mark_pipeline
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 _VECTOR = 4
@@ -52,9 +53,7 @@ def copy_pipeline(
         if pipeline == "none":
             schedule.unroll(turn)
         else:
-            schedule.annotate(copy, "tirx.manifest_shared_memory_local_stage", 1)
-        if pipeline == "double":
-            schedule.annotate(copy, "double_buffer_scope", 0)
+            mark_copy_by_registers(schedule, copy, two_buffers=pipeline == "double")
     *_, row, column = schedule.get_loops(sums)
     for loop in (row, column, value):
         schedule.unroll(loop)
@@ -64,8 +63,7 @@ def copy_pipeline(
     if pipeline != "none":
         # two copies to registers, two from there to shared memory, and the products: the next
         # slice is loaded, this one multiplied, the next one stored
-        schedule.annotate(part, "software_pipeline_stage", [0, 0, 0, 0, 1])
-        schedule.annotate(part, "software_pipeline_order", [0, 3, 1, 4, 2])
+        mark_pipeline(schedule, part, stages=[0, 0, 0, 0, 1], order=[0, 3, 1, 4, 2])
 
 
 def add_parts(schedule: Schedule, output: BlockRV, area: int) -> None:

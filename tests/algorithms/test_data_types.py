@@ -110,7 +110,7 @@ def test_expressions_sum_in_the_accumulators_type(name):
         bias.reshape(-1, V3.lanes),
         block(residual, V3.lanes, 0),
     ]
-    assert arrays[1].dtype == np.int8
+    assert arrays[1].nbytes == algorithm.packed_weight_bytes(workload, V3, config)
     result = np.full(arrays[3].shape, -1, np.int32)
     tensors = [tvm.runtime.tensor(array) for array in (*arrays, result)]
     compile_function(function, V3)["main"](*tensors)

@@ -15,7 +15,7 @@ import pytest
 
 import tvmconv.bench.peers
 from tests.bench.test_worker_process import ADAPTER
-from tests.emulation import needs_arm
+from tests.emulating import needs_arm
 from tests.estimating import needs_estimation
 from tvmconv.bench.cases import write_layer_case
 from tvmconv.bench.emulated_peers import EmulatedPeer, PeerCount, emulated_peers, library_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.verbs import data_of, invoke
-from tests.emulation import needs_arm
+from tests.emulating import needs_arm
 from tests.estimating import needs_estimation
 
 LAYER = "mb1ic8ih9iw14oc12kh1"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.emulation import needs_arm, run_functions
+from tests.emulating import needs_arm, run_functions
 from tests.kernels import integer_arguments
 from tests.layout import unblock
 from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers

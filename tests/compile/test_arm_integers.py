@@ -11,7 +11,7 @@ import pytest
 from onnx import numpy_helper
 
 import tvmconv
-from tests.emulation import needs_arm, run_model
+from tests.emulating import needs_arm, run_model
 from tests.graph.quantised_net import small_input, unoptimised
 from tests.graph.test_quantised import averaged, dense, residual, separable, weights
 

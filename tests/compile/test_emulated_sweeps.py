@@ -10,7 +10,7 @@ import pytest
 
 import tvmconv
 from examples.networks import mobilenet, resnet
-from tests.emulation import (
+from tests.emulating import (
     CALL,
     HOSTILE,
     Core,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tvm.script import tirx as T
 
-from tests.emulation import HOSTILE, needs_arm, run_functions
+from tests.emulating import HOSTILE, needs_arm, run_functions
 from tvmconv.core.errors import ArtifactError
 from tvmconv.machines.arm import MACHINES
 

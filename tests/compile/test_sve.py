@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import tvmconv
 from tests.compile.test_arm import expected, taken
-from tests.emulation import CALL, HOSTILE, check_kernels, needs_arm, run_model, vectors_of
+from tests.emulating import CALL, HOSTILE, check_kernels, needs_arm, run_model, vectors_of
 from tests.kernels import dense, scalable_kernel
 from tests.small_network import mixed_network, small_network
 from tests.strategies import conv2d_workloads

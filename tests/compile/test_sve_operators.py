@@ -13,7 +13,7 @@ import pytest
 from tvm import te
 
 from tests.compile.test_sve import SCALABLE
-from tests.emulation import needs_arm, run_functions, vectors_of
+from tests.emulating import needs_arm, run_functions, vectors_of
 from tests.operators.harness import normal
 from tests.schedules.test_by_lane import inner_loops, matching, most_sums
 from tests.schedules.test_segments import GATHER, LANE, SPILL

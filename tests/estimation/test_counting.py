@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.emulation import ARM, needs_arm
+from tests.emulating import ARM, needs_arm
 from tests.estimating import needs_estimation
 from tvmconv.compile.toolchain import Toolchain
 from tvmconv.core.errors import ArtifactError

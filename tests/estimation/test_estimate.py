@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tvmconv
-from tests.emulation import needs_arm
+from tests.emulating import needs_arm
 from tests.estimating import needs_estimation
 from tests.small_network import small_network
 from tvmconv.core.errors import ArtifactError

@@ -28,7 +28,7 @@ from tvmconv.bench.integers import (
 from tvmconv.core.errors import ConfigError, WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
-from tvmconv.kernels.arguments import Constants
+from tvmconv.kernels.arguments import Constants, exceeds_rounding
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.gate import lacks
 from tvmconv.machines.targets import resolve_machine
@@ -122,13 +122,11 @@ def _operands(kernel: Kernel, seed: int) -> IntegerOperands:
     # without a bias, or where padding is 0, it stays as it is
     zero = constants.zero_point
     zero = int(pick.choice([0, 255, zero])) if zero else 0
-    changed = Constants(
-        weight,
-        _bias(constants, weight, pick),
-        zero,
-        _scale(constants, pick),
-        constants.numbers,
-    )
+    bias, scale = _bias(constants, weight, pick), _scale(constants, pick)
+    # models with larger scales round behind a kernel that writes float32
+    while w.types.is_requantised and exceeds_rounding(weight, bias, scale):
+        scale = scale * np.float32(0.5)
+    changed = Constants(weight, bias, zero, scale, constants.numbers)
     residual = operands.residual
     if residual is not None and residual.dtype == np.uint8:
         residual = _pushed(residual, (0, 255), pick)

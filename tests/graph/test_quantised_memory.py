@@ -10,6 +10,7 @@ import pytest
 
 import tvmconv
 from tests.graph.quantised_net import QuantisedNet
+from tvmconv.core.errors import ConfigError
 from tvmconv.model import CompiledModel
 
 CHANNELS, PIXELS = 64, 28
@@ -57,10 +58,17 @@ def test_winograd_weights_take_two_bytes_for_each_value_of_a_tile(mh: int):
 
 
 def test_the_budget_bounds_the_workspace():
-    free = built()
+    # one with dot products of bytes: data need no copy in 16 bits
+    target = "llvm -mcpu=icelake-server"
+    free = built(target=target)
     most = max(decision.chosen.workspace_bytes for decision in free.decisions)
     assert most > 0
     for budget in (most - 1, 0):
-        bounded = built(memory_budget=budget)
+        bounded = built(target=target, memory_budget=budget)
         assert all(d.chosen.workspace_bytes <= budget for d in bounded.decisions)
         assert bounded.memory.workspace_bytes <= budget
+
+
+def test_a_budget_without_room_for_the_widened_copy_is_refused_by_the_layers_name():
+    with pytest.raises(ConfigError, match=r"layer '.*' needs at least [0-9]+ bytes of workspace"):
+        built(target="x86-64-v3", memory_budget=0)

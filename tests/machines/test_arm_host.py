@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 import tvmconv
-from tests.emulation import ARM_PYTHON, needs_arm_python
+from tests.emulating import ARM_PYTHON, needs_arm_python
 from tests.networks.compare import onnxruntime_outputs, random_inputs
 from tests.small_network import small_network
 

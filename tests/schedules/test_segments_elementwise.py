@@ -12,7 +12,7 @@ import tvm
 from tvm import te, tirx
 
 from tests.compile.test_sve import LENGTHS, SCALABLE
-from tests.emulation import needs_arm, run_functions, vectors_of
+from tests.emulating import needs_arm, run_functions, vectors_of
 from tvmconv.kernels.rules import schedule_function
 from tvmconv.tir.pipeline import compile_function
 

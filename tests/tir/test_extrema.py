@@ -8,7 +8,7 @@ import numpy as np
 import tvm
 from tvm.script import tirx as T
 
-from tests.emulation import needs_arm, run_functions
+from tests.emulating import needs_arm, run_functions
 from tests.kernels import compile_kernel, scalable_kernel
 from tests.tir.rewrites import check, check_same
 from tvmconv.core.workload import Conv2dWorkload

@@ -13,6 +13,7 @@ from tvm.script import tirx as T
 from tests.kernels import V3, nodes
 from tests.tir.rewrites import check_same
 from tvmconv import tir
+from tvmconv.tir import cuda
 from tvmconv.tir.pipeline import (
     bare_calls,
     compile_function,
@@ -37,7 +38,7 @@ def constructors():
 PASSES = dict(constructors())
 OWN = [
     p.info.name
-    for p in (*loop_passes(), *statement_passes(), *bare_calls())
+    for p in (*loop_passes(), *statement_passes(), *bare_calls(), *cuda.passes())
     if "tvmconv" in p.info.name
 ]
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.cli.verbs import data_of, invoke
-from tests.emulation import needs_arm
+from tests.emulating import needs_arm
 from tests.estimating import needs_estimation
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ArtifactError

@@ -187,3 +187,19 @@ def mark_segments(schedule: Any, pixels: Any, vectors: int) -> None:
 def mark_bound(schedule: Any, loop: Any) -> None:
     """Let a reduction end where the guards ``step < bound`` of its operands begin to fail."""
     schedule.annotate(loop, BOUND, 1)
+
+
+def mark_copy_by_registers(schedule: Any, copy: Any, two_buffers: bool) -> None:
+    """Let a copy to shared memory load to registers first; two buffers take turns if asked for.
+
+    For TVM's own passes, as :func:`mark_pipeline`.
+    """
+    schedule.annotate(copy, "tirx.manifest_shared_memory_local_stage", 1)
+    if two_buffers:
+        schedule.annotate(copy, "double_buffer_scope", 0)
+
+
+def mark_pipeline(schedule: Any, loop: Any, stages: list[int], order: list[int]) -> None:
+    """Let the statements of a loop's body belong to iterations ``stages`` apart, in this order."""
+    schedule.annotate(loop, "software_pipeline_stage", stages)
+    schedule.annotate(loop, "software_pipeline_order", order)

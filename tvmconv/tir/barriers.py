@@ -42,7 +42,16 @@ class _Access:
 
 
 def Barriers() -> Any:
-    """The pass: removes barriers of loops that separate nothing; behind ThreadSync."""
+    """A pass that removes barriers that separate nothing.
+
+    Pattern: a barrier in a loop of a kernel, where no place of shared memory is touched on both
+    sides of it, in one iteration or in neighbouring ones, and written on one of them.
+
+    Rewrite: the loop without that barrier.
+
+    Why here: behind ThreadSync, which sets barriers, and before common expressions leave indices,
+    from which the places are told.
+    """
     return function_pass("Barriers", _rewrite)
 
 

@@ -59,7 +59,7 @@ class Schedule(Protocol):
     def add_unit_loop(self, block_or_loop: BlockRV | LoopRV) -> LoopRV:
         """A loop of one iteration around a block or a loop."""
 
-    def bind(self, loop: LoopRV, thread: str) -> None:
+    def bind(self, loop: LoopRV, thread_axis: str) -> None:
         """Give iterations to blocks or threads of a GPU: ``blockIdx.x``, ``threadIdx.x``."""
 
     def vectorize(self, loop: LoopRV) -> None:
