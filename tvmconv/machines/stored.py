@@ -11,6 +11,7 @@ from tvmconv.core.errors import TargetError
 from tvmconv.machines.cuda import CudaMachine, read_cuda_machine
 from tvmconv.machines.presets import MACHINES, similar
 from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
+from tvmconv.machines.x86 import as_processor
 
 # far beyond any core: 64 vectors of 2048 bits
 _MOST_A_CYCLE = 1 << 14
@@ -78,7 +79,7 @@ def _first_form(data: Mapping[str, Any]) -> Machine:
     numbers = ("fma_units", "fma_latency", "cores", "l1d_bytes", "l2_bytes", "l3_bytes")
     lanes = int(data["lanes"])
     return replace(
-        base,
+        as_processor(base, str(data["mcpu"])),
         **{name: data[name] for name in (*texts, *numbers)},
         features=tuple(map(str, data["features"])),
         vector=Vector(bits=32 * lanes, registers=int(data["vector_registers"])),
