@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tvmconv.costs.block_tile import BlockTile
+from tvmconv.schedules.cuda.threads import bind_threads
 from tvmconv.tir.annotations import mark_copy_by_registers, mark_pipeline
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
@@ -70,7 +71,5 @@ def add_parts(schedule: Schedule, output: BlockRV, area: int) -> None:
     """The second kernel: a thread for each value of the output, or for four neighbours."""
     *others, column = schedule.get_loops(output)
     outer, inner = schedule.split(column, [None, _VECTOR if area % _VECTOR == 0 else 1])
-    block, thread = schedule.split(schedule.fuse(*others, outer), [None, _ADDING])
-    schedule.bind(block, "blockIdx.x")
-    schedule.bind(thread, "threadIdx.x")
+    bind_threads(schedule, (*others, outer), _ADDING)
     schedule.vectorize(inner)

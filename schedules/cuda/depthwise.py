@@ -8,6 +8,7 @@ from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda_memory import memory_cycles, waiting_cycles
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.schedules.cuda.threads import bind_threads, check_threads
 from tvmconv.tvm_api.types import Schedule
 
 # registers that a thread's window and sums may take: all are alive at once
@@ -38,12 +39,8 @@ def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
 
 def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
     """Whole warps, and no more values than registers."""
-    rows, threads = config.int("rows"), config.int("threads")
-    if threads % machine.warp or not machine.warp <= threads <= machine.threads_block:
-        raise ConfigError(
-            f"threads={threads} of {workload} must be a multiple of {machine.warp} up to "
-            f"{machine.threads_block}"
-        )
+    rows = config.int("rows")
+    check_threads(workload, machine, config.int("threads"))
     if rows < 1 or (rows > 1 and _values(workload, rows) > _MOST_VALUES):
         raise ConfigError(
             f"rows={rows} of {workload} hold {_values(workload, rows)} values in a thread's "
@@ -60,9 +57,7 @@ def apply(
     n, c, h, x = schedule.get_loops(output)
     strip, row = schedule.split(h, [None, config.int("rows")])
     schedule.reorder(n, c, strip, x, row)
-    block, thread = schedule.split(schedule.fuse(n, c, strip, x), [None, config.int("threads")])
-    schedule.bind(block, "blockIdx.x")
-    schedule.bind(thread, "threadIdx.x")
+    thread = bind_threads(schedule, (n, c, strip, x), config.int("threads"))
     schedule.compute_at(sums, thread, preserve_unit_loops=True)
     schedule.compute_at(window, thread, preserve_unit_loops=True)
     for own in (sums, window):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import prod
 
 from tvmconv.core.config import Config
-from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda_memory import memory_cycles, waiting_cycles
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.schedules.cuda.threads import bind_threads, check_threads
 from tvmconv.tvm_api.types import Schedule
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
@@ -27,12 +27,7 @@ def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
 
 def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
     """Whole warps, as many as a block may have."""
-    threads = config.int("threads")
-    if threads % machine.warp or not machine.warp <= threads <= machine.threads_block:
-        raise ConfigError(
-            f"threads={threads} of {workload} must be a multiple of {machine.warp} up to "
-            f"{machine.threads_block}"
-        )
+    check_threads(workload, machine, config.int("threads"))
 
 
 def apply(
@@ -40,11 +35,7 @@ def apply(
 ) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.cuda.direct.Direct` in place."""
     output, sums = schedule.get_sblock("output"), schedule.get_sblock("conv2d")
-    block, thread = schedule.split(
-        schedule.fuse(*schedule.get_loops(output)), [None, config.int("threads")]
-    )
-    schedule.bind(block, "blockIdx.x")
-    schedule.bind(thread, "threadIdx.x")
+    thread = bind_threads(schedule, schedule.get_loops(output), config.int("threads"))
     schedule.compute_at(sums, thread)
     schedule.set_scope(sums, 0, "local")
 

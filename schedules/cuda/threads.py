@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.common.nest import Block
 from tvmconv.tvm_api.types import LoopRV, Schedule
@@ -34,11 +36,25 @@ def over_threads(
     threads = _MOST
     while threads > _FEWEST and count < threads * machine.multiprocessors:
         threads //= 2
+    return bind_threads(schedule, loops, threads)
+
+
+def bind_threads(schedule: Schedule, loops: Sequence[LoopRV], threads: int) -> LoopRV:
+    """The same with blocks of so many threads."""
     fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
     block, thread = schedule.split(fused, [None, threads])
     schedule.bind(block, "blockIdx.x")
     schedule.bind(thread, "threadIdx.x")
     return thread
+
+
+def check_threads(workload: Conv2dWorkload, machine: CudaMachine, threads: int) -> None:
+    """Raise :class:`ConfigError` unless they are whole warps, as many as a block may have."""
+    if threads % machine.warp or not machine.warp <= threads <= machine.threads_block:
+        raise ConfigError(
+            f"threads={threads} of {workload} must be a multiple of {machine.warp} up to "
+            f"{machine.threads_block}"
+        )
 
 
 def spatial_kernel(schedule: Schedule, block: Block, machine: CudaMachine) -> None:
