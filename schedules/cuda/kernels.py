@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.common.nest import Block, blocks, inline_injective
 from tvmconv.schedules.cuda.threads import (
+    block_for_each,
     over_threads,
     spatial_kernel,
     split_axes,
@@ -39,15 +40,11 @@ def rule(func: PrimFunc, machine: CudaMachine) -> Schedule | None:
 
 def _reduction_kernel(schedule: Schedule, block: Block, machine: CudaMachine) -> None:
     spatial, reduced, outputs, terms = split_axes(block)
+    threads = threads_of_sum(outputs, terms, machine)
+    if threads > 1:
+        block_for_each(schedule, block, threads)
+        return
     schedule.reorder(*spatial, *reduced)
     if not spatial:
         spatial = [schedule.add_unit_loop(schedule.get_loops(block.rv)[0])]
-    threads = threads_of_sum(outputs, terms, machine)
-    if threads == 1:
-        over_threads(schedule, spatial, outputs, machine)
-        return
-    inner = schedule.fuse(*reduced) if len(reduced) > 1 else reduced[0]
-    _, thread = schedule.split(inner, [None, threads])
-    fused = schedule.fuse(*spatial) if len(spatial) > 1 else spatial[0]
-    schedule.bind(fused, "blockIdx.x")
-    schedule.bind(thread, "threadIdx.x")
+    over_threads(schedule, spatial, outputs, machine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.common.nest import Block, blocks, inline_injective, inspect
-from tvmconv.schedules.cuda.threads import over_threads, split_axes, threads_of_sum
+from tvmconv.schedules.cuda.threads import block_for_each, over_threads, split_axes, threads_of_sum
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
 
@@ -50,15 +50,7 @@ def _by_thread(schedule: Schedule, found: list[Block], machine: CudaMachine) -> 
 
 def _by_block(schedule: Schedule, found: list[Block], threads: int) -> None:
     """A block for each result."""
-    spatial, reduced, _outputs, _terms = split_axes(found[0])
-    schedule.reorder(*spatial, *reduced)
-    terms = schedule.fuse(*reduced) if len(reduced) > 1 else reduced[0]
-    _, thread = schedule.split(terms, [None, threads])
-    if not spatial:
-        spatial = [schedule.add_unit_loop(schedule.get_loops(found[0].rv)[0])]
-    block = schedule.fuse(*spatial) if len(spatial) > 1 else spatial[0]
-    schedule.bind(block, "blockIdx.x")
-    schedule.bind(thread, "threadIdx.x")
+    block = block_for_each(schedule, found[0], threads)
     if len(found) == 1:
         return
     schedule.set_scope(found[0].rv, 0, "local")

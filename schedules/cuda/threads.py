@@ -94,3 +94,17 @@ def split_axes(block: Block) -> tuple[list[LoopRV], list[LoopRV], int, int]:
         parts.append((loops, prod(block.extents[place] for place in places)))
     (spatial, outputs), (reduced, terms) = parts
     return spatial, reduced, outputs, terms
+
+
+def block_for_each(schedule: Schedule, block: Block, threads: int) -> LoopRV:
+    """A block for each result of a reduction, its threads sharing the sum; the blocks' loop."""
+    spatial, reduced, _outputs, _terms = split_axes(block)
+    schedule.reorder(*spatial, *reduced)
+    terms = schedule.fuse(*reduced) if len(reduced) > 1 else reduced[0]
+    _, thread = schedule.split(terms, [None, threads])
+    if not spatial:
+        spatial = [schedule.add_unit_loop(schedule.get_loops(block.rv)[0])]
+    results = schedule.fuse(*spatial) if len(spatial) > 1 else spatial[0]
+    schedule.bind(results, "blockIdx.x")
+    schedule.bind(thread, "threadIdx.x")
+    return results
