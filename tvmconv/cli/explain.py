@@ -25,6 +25,7 @@ def command(
     fold_budget: options.FoldBudget = None,
     error_budget: options.ErrorBudget = None,
     finite: options.Finite = True,
+    precision: options.Precision = "float32",
     override: options.OverrideFile = None,
     log: options.TuningLog = None,
     measure_error: Annotated[
@@ -80,6 +81,7 @@ def command(
         log,
         finite=finite,
         fold_budget=fold_budget,
+        precision=precision,
     )
     if estimate and model.suffix != ".so":
         threads = estimating.one_thread(threads)

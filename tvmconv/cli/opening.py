@@ -62,6 +62,7 @@ def open_model(
             error_budget=choices.error_budget,
             overrides=choices.overrides,
             finite=choices.finite,
+            precision=choices.precision,
             fold_budget=choices.fold_budget,
             log=choices.log,
             cc=cc,

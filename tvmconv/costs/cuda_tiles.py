@@ -157,10 +157,7 @@ def tile_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) 
     _, instructions = loop_instructions(w, config)
     warps = tile.threads / machine.warp
     resident = resident_blocks(machine, config)
-    full, rest = divmod(blocks, machine.multiprocessors * resident)
-    # those of the last wave are spread evenly, and share what each multiprocessor issues
-    last = -(-rest // machine.multiprocessors)
-    busy = full * resident * _stretch(resident * warps) + last * _stretch(last * warps)
+    busy = busy_blocks(blocks, resident, warps, machine)
     if config["pipeline"] == "none" and slices.count > split:
         busy /= _COPIED_ONCE_LOST
     arithmetic = busy * instructions * each * warps * machine.warp / machine.lanes
@@ -173,6 +170,24 @@ def tile_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) 
         "memory": waiting_cycles(memory, max(arithmetic, l2)),
         "call": machine.launch_cycles * (2 if split > 1 else 1),
     }
+
+
+def busy_blocks(blocks: int, resident: int, warps: float, machine: CudaMachine) -> float:
+    """Blocks of the multiprocessor that has most, times how much longer than alone they take.
+
+    Parameters
+    ----------
+    blocks, resident
+        Of the kernel, and those that a multiprocessor holds at a time.
+    warps
+        Of a block.
+    machine
+        The GPU.
+    """
+    full, rest = divmod(blocks, machine.multiprocessors * resident)
+    # those of the last wave are spread evenly, and share what each multiprocessor issues
+    last = -(-rest // machine.multiprocessors)
+    return full * resident * _stretch(resident * warps) + last * _stretch(last * warps)
 
 
 def _stretch(warps: float) -> float:
