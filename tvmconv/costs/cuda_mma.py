@@ -34,13 +34,13 @@ _WORDS = (8, 16, 32)
 _LONGEST = 64
 _MOST_PARTS = 32
 _BUFFERS = {"double": 2, "single": 1, "none": 1}
-# banks of shared memory, and words of a warp's request
-_BANKS = 32
+# banks of shared memory, words of a warp's request; and how far apart rows of columns are
+_BANKS, _APART = 32, 8
 # registers of a thread beside sums, fragments and what is on its way: addresses and loops
 _ADDRESSES = 56
 # instructions of a thread for a slice beside products, fragments and copies; for each gathered
 # value, with its address and test; and its share of rounding a word
-_LOOP, _GATHER, _ROUND = 40.0, 4.5, 3.0
+_LOOP, _GATHER, _ROUND = 36.0, 4.3, {"tf32": 3.0, "fp16": 1.0}
 _DIVIDED = {CHANNELS: 0.0, ROW: 30.0, WINDOW: 60.0}
 # by how much the units that have less to do delay the one that has most: assumed
 _SHARED_TIME = 0.2
@@ -114,12 +114,15 @@ def check_tile(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -
         raise ConfigError(f"split={split} must divide the {count} slices of {workload}")
 
 
+def row_pitch(p: int) -> int:
+    """Words between rows of ``p`` pairs of columns: 8 banks apart, so that 4 rows fill all 32."""
+    return 2 * p + (_APART - 2 * p) % _BANKS
+
+
 def shared_bytes(config: Config) -> int:
     """Shared memory of one block; rows of columns are padded against conflicts of banks."""
     tile, words = tile_of(config), config.int("k") // precision_of(config).values
-    pitch = 2 * tile.p
-    pitch += (8 - pitch) % _BANKS
-    columns = words // fragments.WORDS * fragments.QUAD * pitch
+    columns = words // fragments.WORDS * fragments.QUAD * row_pitch(tile.p)
     return 4 * _BUFFERS[str(config["pipeline"])] * (tile.m * words + columns)
 
 
@@ -154,7 +157,7 @@ def slice_cycles(
     read = tile.warps * steps * (tile.wm + tile.wp) * fragments.WORDS
     written = (tile.m + tile.p) * words
     gathered = slices.size * tile.p / tile.threads
-    each = _GATHER + _ROUND / precision.values
+    each = _GATHER + _ROUND[precision.name] / precision.values
     each += _DIVIDED[slices.kind] if slices.run_slices > 1 else 0.0
     vectors = tile.m * words / (4 * tile.threads) * 3
     instructions = (
