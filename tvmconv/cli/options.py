@@ -72,7 +72,7 @@ Model = Annotated[
 OnnxModel = Annotated[Path, typer.Argument(help="ONNX model.", show_default=False)]
 Target = Annotated[
     str,
-    typer.Option(help="native, x86-64-v3, aarch64, ..., or a string such as 'llvm -mcpu=haswell'."),
+    typer.Option(help="native, x86-64-v3, aarch64, cuda, ..., or as 'llvm -mcpu=haswell'."),
 ]
 Compiler = Annotated[
     str,

@@ -8,6 +8,8 @@
  *     TVMCONV_EMULATED_GPUS         how many GPUs there are: 1, or 0
  *     TVMCONV_EMULATED_CAPABILITY   of the GPU: 90 is 9.0
  *     TVMCONV_EMULATED_MEMORY       of the GPU, in bytes
+ *
+ * What else a GPU says of itself is that of a small one of Hopper.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -47,10 +49,15 @@ static long variable(const char *name, long otherwise) {
 }
 
 EXPORTED int cuInit(unsigned flags) {
+    (void)flags;
+    return variable("TVMCONV_EMULATED_GPUS", 1) ? 0 : NO_DEVICE;
+}
+
+/* Opens what runs kernels, when the first module is loaded. */
+static int open_kernels(void) {
     Dl_info here;
     char path[PATH_MAX];
-    (void)flags;
-    if (!variable("TVMCONV_EMULATED_GPUS", 1)) return NO_DEVICE;
+    if (kernels.library) return 0;
     if (!dladdr((void *)&used, &here)) return NOT_FOUND;
     const char *end = strrchr(here.dli_fname, '/');
     int length = end ? (int)(end - here.dli_fname) : 0;
@@ -89,11 +96,36 @@ EXPORTED int cuDeviceGetName(char *name, int size, int device) {
     return 0;
 }
 
-EXPORTED int cuDeviceGetAttribute(int *value, int attribute, int device) {
-    int capability = (int)variable("TVMCONV_EMULATED_CAPABILITY", 90);
+EXPORTED int cuDeviceTotalMem_v2(size_t *bytes, int device) {
     (void)device;
-    *value = attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : 0;
+    *bytes = (size_t)variable("TVMCONV_EMULATED_MEMORY", 1l << 30);
     return 0;
+}
+
+EXPORTED int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    const int capability = (int)variable("TVMCONV_EMULATED_CAPABILITY", 90);
+    const struct {
+        int attribute, value;
+    } known[] = {
+        {13, 1500000},          /* clock rate, kHz */
+        {16, 24},               /* multiprocessors */
+        {36, 2000000},          /* memory clock rate, kHz */
+        {37, 1024},             /* bits of the memory's bus */
+        {38, 8 << 20},          /* L2 */
+        {39, 2048},             /* threads of a multiprocessor */
+        {75, capability / 10},  {76, capability % 10},
+        {81, 228 << 10},        /* shared memory of a multiprocessor */
+        {82, 65536},            /* registers of it */
+        {97, 227 << 10},        /* shared memory that a block may ask for */
+        {106, 32},              /* blocks of a multiprocessor */
+    };
+    (void)device;
+    for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
+        if (known[i].attribute == attribute) {
+            *value = known[i].value;
+            return 0;
+        }
+    return INVALID;
 }
 
 EXPORTED int cuDevicePrimaryCtxRetain(void **context, int device) {
@@ -126,7 +158,7 @@ EXPORTED int cuModuleLoadData(void **module, const void *image) {
     const uint32_t magic = 0xba55ed50u;
     if (!pushed || memcmp(image, &magic, sizeof magic)) return INVALID;
     *module = &kernels;
-    return 0;
+    return open_kernels();
 }
 
 EXPORTED int cuModuleUnload(void *module) { return module == &kernels ? 0 : INVALID; }
