@@ -134,13 +134,14 @@ def _operands(kernel: Kernel, seed: int) -> IntegerOperands:
     while w.types.is_requantised and exceeds_rounding(weight, bias, scale):
         scale = scale * np.float32(0.5)
     changed = Constants(weight, bias, zero, scale, constants.numbers)
-    if w.types.quantisation.requantise == "fixed":
+    in_fixed_point = w.types.quantisation.requantise == "fixed"
+    if in_fixed_point:
         changed = _in_fixed_point(w, changed)
     residual = operands.residual
     if residual is not None and residual.dtype == np.uint8:
         residual = _pushed(residual, (0, 255), pick)
     changed_operands = IntegerOperands(data, changed, residual)
-    return exactly_added(w, changed_operands)
+    return changed_operands if in_fixed_point else exactly_added(w, changed_operands)
 
 
 def _in_fixed_point(w: Conv2dWorkload, constants: Constants) -> Constants:
