@@ -15,6 +15,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.block_tile import BlockTile
+from tvmconv.costs.cuda_blocks import PIPELINE_KNOB, ROWS_KNOB, columns_knob
 from tvmconv.costs.cuda_tiles import (
     best_config,
     check_tile,
@@ -29,8 +30,8 @@ from tvmconv.tvm_api.types import Schedule
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
     (
-        Knob("m", "output channels of a block's tile", lambda w, machine: (32, 64, 128)),
-        Knob("p", "pixels of a block's tile", lambda w, machine: (64, 128)),
+        ROWS_KNOB,
+        columns_knob("pixels"),
         Knob("k", "values of a slice of the reduction", slice_sizes),
         Knob(
             "slice",
@@ -39,12 +40,7 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
             closed=True,
         ),
         Knob("split", "parts of the reduction, a divisor of the slices", part_counts),
-        Knob(
-            "pipeline",
-            "buffers of a slice: two, filled through registers; one, likewise; one, filled at once",
-            lambda w, machine: ("double", "single", "none"),
-            closed=True,
-        ),
+        PIPELINE_KNOB,
     )
 )
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import gcd
+
+import numpy as np
+import numpy.typing as npt
 
 from tvmconv.algorithms.winograd_integers import MOST_PRODUCTS as MOST_INTEGER_PRODUCTS
 from tvmconv.algorithms.winograd_integers import (
@@ -11,11 +15,20 @@ from tvmconv.algorithms.winograd_integers import (
     fits_shorts,
     integer_transforms,
 )
-from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS, Transforms, transforms
+from tvmconv.algorithms.winograd_matrices import (
+    MOST_PRODUCTS,
+    Transforms,
+    rounding_error,
+    transforms,
+)
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
+
+# growth of the error by the transforms of one axis, by products; fitted to measurements against
+# float64 (docs/winograd.md)
+_AMPLIFICATION = {1: 1.0, 2: 1.0, 3: 1.2, 4: 1.3, 5: 2.1, 6: 2.15, 7: 4.2, 8: 6.0}
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,36 @@ class Tiling:
 def tiling(workload: Conv2dWorkload, config: Config) -> Tiling:
     """The tiles that a config asks for."""
     return Tiling(workload, config.int("mh"), config.int("mw"))
+
+
+def unsuited_window(workload: Conv2dWorkload) -> str | None:
+    """Why tiles save nothing of a window, as a clause; None if they do."""
+    w = workload
+    if (w.stride_h, w.stride_w) != (1, 1):
+        return f"its tiles overlap only at stride 1, not {w.stride_h}x{w.stride_w}"
+    if (w.dilation_h, w.dilation_w) != (1, 1):
+        return f"it needs dense kernels, not dilation {w.dilation_h}x{w.dilation_w}"
+    if w.kernel_h * w.kernel_w == 1:
+        return "a 1x1 kernel has no products to save"
+    if max(w.kernel_h, w.kernel_w) >= most_products(w):
+        return f"a {w.kernel_h}x{w.kernel_w} kernel needs more than {most_products(w)} points"
+    return None
+
+
+def filter_taps(tiles: Tiling) -> Iterator[npt.NDArray[np.float64]]:
+    """What the taps of a filter are multiplied by and summed to its value in each product."""
+    tall, wide = tiles.vertical.filter_matrix(), tiles.horizontal.filter_matrix()
+    for p in range(tiles.products):
+        yield np.outer(tall[p // wide.shape[0]], wide[p % wide.shape[0]])
+
+
+def tile_error(tiles: Tiling, channels: int) -> float:
+    """Estimate of max|error| / max|reference| of float32 sums over so many channels.
+
+    Rounding of the products' sums, amplified by the transforms of both axes.
+    """
+    grown = _AMPLIFICATION[tiles.vertical.n] * _AMPLIFICATION[tiles.horizontal.n]
+    return rounding_error(grown, channels)
 
 
 def summed_blocks(workload: Conv2dWorkload, machine: Machine) -> int:

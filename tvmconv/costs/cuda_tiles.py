@@ -15,38 +15,34 @@ from tvmconv.algorithms.cuda.slices import CHANNELS, KINDS, ROW, WINDOW, Slices
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.block_tile import BlockTile
+from tvmconv.costs.cuda_blocks import (
+    COPY_VECTOR,
+    LOOP,
+    TILES,
+    busy_cycles,
+    check_block,
+    read_bytes,
+    shared_bytes,
+    slice_instructions,
+    tile_of,
+)
 from tvmconv.costs.cuda_memory import memory_cycles, waiting_cycles
 from tvmconv.costs.cuts import divisors
 from tvmconv.machines.cuda import CudaMachine
 
-TILES = ((128, 128), (64, 128), (64, 64), (32, 64))
 _SIZES = (8, 16, 32)
 # a slice longer than this is unrolled into more code than instruction caches hold
 _LONGEST = 48
 _MOST_PARTS = 32
-_BUFFERS = {"double": 2, "single": 1, "none": 1}
-# instructions of a thread for each slice beside products and copies, where the input is padded and
-# where not, and those for each gathered value: load, store, a share of its address
-_LOOP_PADDED, _LOOP, _GATHER, _COPY_VECTOR = 36.0, 20.0, 2.4, 2.0
-# what a second barrier costs that keeps a slice from being stored before the last one is read
-_BARRIER = 40.0
-# issue slots that a slice loses at its barrier: assumed
-_WAIT = 20.0
+# instructions of a thread for each slice beside products and copies, where the input is padded, and
+# those for each gathered value: load, store, a share of its address
+_LOOP_PADDED, _GATHER = 36.0, 2.4
 # instructions that find channel, row and column of a gathered value: of slices of a window or row
 # that follow each other, and of whole ones where a thread's columns of pixels are not its own
 _DIVIDED = {WINDOW: 60.0, ROW: 30.0}
 _DIVIDED_WHOLE = 10.0
 # tests of one column of the window, where a slice has several
 _COLUMN = 2.4
-# values' worth of time before the first product and behind the last
-_ENDS = 24.0
-# share of issue slots that warps fill when there are enough of them, and that many of an SM
-_FILLED, _ENOUGH_WARPS = 0.95, 8
-# registers of a thread: those to which launch bounds hold blocks of 256, 128 and 64 threads; of 4x8
-# sums it needs fewer
-_REGISTERS, _REGISTERS_SMALL = {256: 128, 128: 168, 64: 168}, 112
-_COPIED_ONCE_LOST = 0.8
 
 
 def slice_kinds(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[str, ...]:
@@ -81,47 +77,20 @@ def check_tile(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -
         If the tile is not of whole warps, a slice does not fit into shared memory, or the parts do
         not divide the slices.
     """
-    m, p, k, split = (config.int(name) for name in ("m", "p", "k", "split"))
-    if (m, p) not in TILES:
-        shown = ", ".join(f"{rows}x{columns}" for rows, columns in TILES)
-        raise ConfigError(f"tile m={m} p={p} of {workload} must be one of {shown}")
-    if k < 1 or split < 1:
-        raise ConfigError(f"k={k} split={split} of {workload} must be 1 or more")
-    if (needed := shared_bytes(config)) > machine.static_shared_bytes:
-        raise ConfigError(
-            f"a slice k={k} of a tile m={m} p={p} takes {needed} bytes of shared memory, a block "
-            f"has {machine.static_shared_bytes} ({workload})"
-        )
+    check_block(workload, machine, config)
+    split = config.int("split")
+    if split < 1:
+        raise ConfigError(f"split={split} of {workload} must be 1 or more")
     count = slices_of(workload, config).count
     if count % split:
         raise ConfigError(f"split={split} must divide the {count} slices of {workload}")
 
 
-def shared_bytes(config: Config) -> int:
-    """Shared memory of one block."""
-    buffers = _BUFFERS[str(config["pipeline"])]
-    return 4 * (config.int("m") + config.int("p")) * config.int("k") * buffers
-
-
-def resident_blocks(machine: CudaMachine, config: Config) -> int:
-    """Blocks that a multiprocessor holds at a time."""
-    tile = BlockTile(config.int("m"), config.int("p"))
-    registers = _REGISTERS[tile.threads] if tile.row_pieces > 1 else _REGISTERS_SMALL
-    return min(
-        machine.registers // (registers * tile.threads),
-        machine.threads // tile.threads,
-        machine.shared_bytes // (shared_bytes(config) + 1024),
-        machine.blocks_resident,
-    )
-
-
 def loop_instructions(workload: Conv2dWorkload, config: Config) -> tuple[float, float]:
     """Multiply-adds of a thread for one slice, and all issue slots that it takes."""
-    tile, slices = BlockTile(config.int("m"), config.int("p")), slices_of(workload, config)
-    products = float(slices.size * tile.sums)
-    reads = slices.size * (tile.thread_rows + tile.thread_columns) / 4
+    tile, slices = tile_of(config), slices_of(workload, config)
     gathered = -(-slices.size * tile.p // tile.threads)
-    each, loop = _GATHER, _LOOP_PADDED if workload.has_padding else _LOOP
+    each, loop = _GATHER, _LOOP_PADDED if workload.has_padding else LOOP
     if slices.kind != CHANNELS:
         loop += _COLUMN * workload.kernel_w if workload.has_padding else 0.0
         # the place of a value is a constant where a thread keeps to its column of pixels
@@ -130,11 +99,8 @@ def loop_instructions(workload: Conv2dWorkload, config: Config) -> tuple[float, 
         elif tile.threads != tile.p:
             each += _DIVIDED_WHOLE
     if reads_vectors(workload):
-        gathered, each = -(-gathered // VECTOR), _COPY_VECTOR
-    vectors = -(-slices.size * tile.m // (4 * tile.threads))
-    loop += _WAIT
-    loop += _BARRIER if config["pipeline"] == "single" else 0.0
-    return products, products + reads + gathered * each + vectors * _COPY_VECTOR + loop
+        gathered, each = -(-gathered // VECTOR), COPY_VECTOR
+    return slice_instructions(tile, config, gathered * each + loop)
 
 
 @lru_cache(maxsize=65536)
@@ -149,23 +115,14 @@ def tile_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) 
         arrays take longer than that; ``call``, the launches.
     """
     w, split = workload, config.int("split")
-    tile, slices = BlockTile(config.int("m"), config.int("p")), slices_of(w, config)
+    tile, slices = tile_of(config), slices_of(w, config)
     groups, _, _, rows = ImplicitGemm().packed_weight_shape(w, machine, config)
     pixels = -(-w.out_planes * w.out_height * w.out_width // tile.p)
     blocks = split * groups * (rows // tile.m) * pixels
-    each = slices.count // split + _ENDS / slices.size
+    count = slices.count // split
     _, instructions = loop_instructions(w, config)
-    warps = tile.threads / machine.warp
-    resident = resident_blocks(machine, config)
-    full, rest = divmod(blocks, machine.multiprocessors * resident)
-    # those of the last wave are spread evenly, and share what each multiprocessor issues
-    last = -(-rest // machine.multiprocessors)
-    busy = full * resident * _stretch(resident * warps) + last * _stretch(last * warps)
-    if config["pipeline"] == "none" and slices.count > split:
-        busy /= _COPIED_ONCE_LOST
-    arithmetic = busy * instructions * each * warps * machine.warp / machine.lanes
-    slice_bytes = 4 * (tile.m + tile.p) * slices.size
-    l2 = blocks * each * slice_bytes / machine.l2_rate
+    arithmetic = busy_cycles(machine, config, blocks, count, instructions)
+    l2 = blocks * read_bytes(config, count) / machine.l2_rate
     memory = memory_cycles(w, machine, ImplicitGemm().workspace_bytes(w, machine, config))
     return {
         "arithmetic": arithmetic,
@@ -173,11 +130,6 @@ def tile_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) 
         "memory": waiting_cycles(memory, max(arithmetic, l2)),
         "call": machine.launch_cycles * (2 if split > 1 else 1),
     }
-
-
-def _stretch(warps: float) -> float:
-    """By which factor so many warps of a multiprocessor take longer than their instructions."""
-    return 1.0 / (_FILLED * min(1.0, warps / _ENOUGH_WARPS)) if warps else 0.0
 
 
 def _slicings(workload: Conv2dWorkload, machine: CudaMachine) -> Iterator[tuple[int, str]]:

@@ -51,6 +51,7 @@ OF_KIND: dict[str, Mapping[str, str]] = {
         "direct": "tvmconv.algorithms.cuda.direct:Direct",
         "implicit_gemm": "tvmconv.algorithms.cuda.implicit_gemm:ImplicitGemm",
         "depthwise": "tvmconv.algorithms.cuda.depthwise:Depthwise",
+        "winograd": "tvmconv.algorithms.cuda.winograd:Winograd",
     },
 }
 
