@@ -234,6 +234,13 @@ class TestSmall:
         assert small.model.memory.arena_bytes >= row["workspace_bytes"]
         assert 1e-7 < row["error_estimate"] < 5e-6
 
+    def test_kernels_are_named_after_their_function(self, small):
+        for call in small.model.calls:
+            own = call.kernel.removesuffix("_kernel")
+            for launch in call.launches:
+                assert launch.kernel.startswith(f"{own}_kernel")
+                assert "_kernel_kernel" not in launch.kernel
+
     def test_no_operator_runs_on_one_thread(self, small):
         for call in small.model.calls:
             for launch in call.launches:
