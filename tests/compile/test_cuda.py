@@ -13,75 +13,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 
-import tvmconv
-from tests.small_network import mixed_network, small_network
+from tests.emulated_gpu import Built, needs_emulator, needs_nvcc
+from tests.small_network import mixed_network
 from tvmconv.compile.nvcc import find_nvcc, read_resources
 from tvmconv.core.errors import ArtifactError
-from tvmconv.emulation.driver import write_driver
 from tvmconv.runtime.library import C_SOURCES
-
-TARGET = "cuda:sm_90"
-
-
-def has_nvcc() -> bool:
-    try:
-        find_nvcc()
-    except ArtifactError:
-        return False
-    return True
-
-
-needs_nvcc = pytest.mark.skipif(not has_nvcc(), reason="needs nvcc")
-needs_emulator = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
-
-
-class Built:
-    """A network built for a GPU, saved, with the driver that emulates its kernels."""
-
-    def __init__(self, folder: Path, model, **options) -> None:
-        folder.mkdir()
-        self.onnx = model
-        self.model = tvmconv.build(model, TARGET, **options)
-        self.path = self.model.save(folder / "net.so")
-        sources = self.model._library.objects.gpu.sources
-        self.environment = {**os.environ, **write_driver(sources, folder / "driver")}
-
-    def python(self, code: str, **variables: str) -> subprocess.CompletedProcess:
-        """Run Python lines on the emulated GPU; ``path`` names the model."""
-        return subprocess.run(
-            [sys.executable, "-c", f"path = {str(self.path)!r}\n{code}"],
-            env={**self.environment, **variables},
-            cwd=self.path.parent,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
-        generator = np.random.default_rng(seed)
-        return {t.name: generator.standard_normal(t.shape, "float32") for t in self.model.inputs}
-
-    def expected(self, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-        session = onnxruntime.InferenceSession(self.onnx.SerializeToString())
-        return session.run(None, inputs)
-
-    def check(self, results: list[np.ndarray], inputs: dict[str, np.ndarray]) -> None:
-        for result, right in zip(results, self.expected(inputs), strict=True):
-            assert np.abs(result - right).max() <= 1e-5 * np.abs(right).max()
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory) -> Built:
-    folder = tmp_path_factory.mktemp("cuda") / "small"
-    # of layers so small, selection would take none that is tiled
-    tiled = {
-        "projection": {"algorithm": "implicit_gemm"},
-        "right": {"algorithm": "winograd", "knobs": {"mh": 2, "mw": 2}},
-    }
-    return Built(folder, small_network(2), overrides=tiled)
 
 
 @needs_nvcc

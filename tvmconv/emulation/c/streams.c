@@ -57,6 +57,7 @@ typedef struct operation {
     /* RECORD, WAIT */
     event *event;
     long ticket;
+    struct stream *recorded_in; /* WAIT */
 } operation;
 
 typedef struct {
@@ -141,10 +142,11 @@ static void drain_until(stream *given, const event *reached, long ticket) {
             memmove((void *)next->target, source, next->bytes);
         } else if (next->what == RECORD) {
             clock_gettime(CLOCK_MONOTONIC, &next->event->time);
-        } else {
-            drain_until(next->event->stream, next->event, next->ticket);
+        } else if (next->event->done < next->ticket) {
+            drain_until(next->recorded_in, next->event, next->ticket);
         }
-        if (next->what == RECORD) next->event->done = next->ticket;
+        if (next->what == RECORD && next->event->done < next->ticket)
+            next->event->done = next->ticket;
         free_operation(next);
     }
 }
@@ -380,6 +382,7 @@ EXPORTED int cuStreamWaitEvent(void *where, void *handle, unsigned flags) {
         operation *made = operation_of(WAIT);
         made->event = given;
         made->ticket = given->issued;
+        made->recorded_in = given->stream;
         status = submit(where, made);
     }
     pthread_mutex_unlock(&mutex);
