@@ -34,9 +34,11 @@ def command(
         ),
     ] = "",
     batch: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(min=1, help="Batch size of all layers, in place of their own."),
-    ] = None,
+        str,
+        typer.Option(
+            metavar="N,...", help="Batch sizes of all layers and models, in place of their own."
+        ),
+    ] = "",
     types: Annotated[
         str,
         typer.Option(
@@ -46,6 +48,20 @@ def command(
         ),
     ] = "",
     target: options.Target = "native",
+    kernels: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            metavar="DIR",
+            help="Of GPUs: take compiled kernels from this folder, and keep new ones there.",
+            show_default=False,
+        ),
+    ] = None,
+    compile_only: Annotated[
+        bool,
+        typer.Option(
+            "--compile-only", help="Of GPUs: fill the folder of --kernels and measure nothing."
+        ),
+    ] = False,
     threads: Annotated[str, typer.Option(help="Thread counts, e.g. 1,2.")] = "1",
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds.")] = 5,
     seconds: Annotated[
@@ -182,7 +198,7 @@ def command(
             fold_budget=options.fold_bytes(fold_budget),
             peer_python=peer_python or [],
             algorithms=algorithms,
-            batch=batch,
+            batch=options.integers(batch, "--batch") if batch else None,
             types=types,
             stages=stages,
             cold=cold,
@@ -190,8 +206,14 @@ def command(
             load=load,
             log=log,
             relax_pass=relax_pass,
+            kernels=kernels,
         )
 
+        if compile_only:
+            from tvmconv.bench.gpu.prepare import compile_plan
+
+            emit(compile_plan(plan, tell), as_json, save)
+            return
         if cache_misses:
             from tvmconv.bench.cache_misses import cache_misses as simulate
 

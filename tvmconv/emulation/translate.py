@@ -65,6 +65,11 @@ def translate(source: str) -> Translation:
     )
     body = _LOCAL.sub(r"\1 emulation::poison(\2);", body)
     table = "\n".join(["const emulation::Entry emulation::entries[] = {", *entries, "  {}};"])
+    # a launch that is captured keeps the values of its arguments
+    table += "".join(
+        f'\nextern "C" const int {name}_parameters = {len(declared)};'
+        for name, declared in kernels.items()
+    )
     return Translation(f'#include "{HEADER.name}"\n{body}\n{table}\n', kernels)
 
 

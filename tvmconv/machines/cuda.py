@@ -108,6 +108,11 @@ class CudaMachine:
         return "NVIDIA's documents, not measured"
 
     @property
+    def last_cache_bytes(self) -> int:
+        """L2."""
+        return self.l2_bytes
+
+    @property
     def launch_cycles(self) -> float:
         """Cycles from the end of one kernel to the start of the next."""
         return self.launch_seconds * self.clock_hertz

@@ -62,6 +62,10 @@ class Device(Protocol):
     def rates_origin(self) -> str:
         """Where the figures that costs are counted from were taken."""
 
+    @property
+    def last_cache_bytes(self) -> int:
+        """Size of the cache before memory."""
+
     def blocks(self, channels: int) -> int:
         """Channel blocks that hold ``channels`` values."""
 

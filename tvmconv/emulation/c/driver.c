@@ -1,9 +1,10 @@
 /* driver.c: a libcuda.so.1 whose GPU is the processor.
  *
  * It offers the functions of NVIDIA's driver that models call (tvmconv/runtime/c/driver.c).
- * Memory is the process's own, filled with NaN when it is given; a launch runs the kernel of that
- * name in kernels.so, which lies in this library's folder: whatever a module holds, it has the
- * kernels of that file. Streams do all at once. It has these variables:
+ * Memory is the process's own, filled with NaN when it is given. A module that tvmconv.emulation.nvcc
+ * wrote holds its kernels as a shared object behind a mark; of every other one a launch runs the
+ * kernel of that name in kernels.so, which lies in this library's folder, whatever it holds.
+ * Streams do all at once, or keep it where they are captured. It has these variables:
  *
  *     TVMCONV_EMULATED_GPUS         how many GPUs there are: 1, or 0
  *     TVMCONV_EMULATED_CAPABILITY   of the GPU: 90 is 9.0
@@ -19,24 +20,38 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, FAILED = 700 };
 
 #define EXPORTED __attribute__((visibility("default")))
 
-typedef struct {
-    size_t bytes;
-    char *first;
+typedef struct allocation {
+    size_t bytes, asked;
+    struct allocation *next, *before;
 } allocation;
 
-static struct {
+static allocation memory = {.next = &memory, .before = &memory};
+
+/* Kernels of one shared object; all that are loaded know all memory. */
+typedef struct kernel_library {
     void *library;
     int (*launch)(const char *, const unsigned *, const unsigned *, size_t, void **);
     void (*remember)(void *, size_t);
     void (*forget)(void *);
     const char *(*message)(void);
-} kernels;
+    struct kernel_library *next;
+} kernel_library;
+
+/* A kernel of a module, as handles of functions name it. */
+typedef struct {
+    kernel_library *library;
+    const char *name;
+} emulated_kernel;
+
+static kernel_library kernels; /* those of kernels.so; its address is also the context's handle */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static size_t used;
 static char failure[600];
@@ -44,6 +59,16 @@ static char failure[600];
 static long variable(const char *name, long otherwise) {
     const char *text = getenv(name);
     return text ? atol(text) : otherwise;
+}
+
+static int open_library(kernel_library *found, const char *path) {
+    void *library = found->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return NOT_FOUND;
+    *(void **)&found->launch = dlsym(library, "launch");
+    *(void **)&found->remember = dlsym(library, "emulation_remember");
+    *(void **)&found->forget = dlsym(library, "emulation_forget");
+    *(void **)&found->message = dlsym(library, "emulation_message");
+    return found->launch && found->remember && found->forget && found->message ? 0 : NOT_FOUND;
 }
 
 EXPORTED int cuInit(unsigned flags) {
@@ -55,13 +80,7 @@ EXPORTED int cuInit(unsigned flags) {
     const char *end = strrchr(here.dli_fname, '/');
     int length = end ? (int)(end - here.dli_fname) : 0;
     snprintf(path, sizeof path, "%.*s/kernels.so", length, here.dli_fname);
-    kernels.library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!kernels.library) return NOT_FOUND;
-    *(void **)&kernels.launch = dlsym(kernels.library, "launch");
-    *(void **)&kernels.remember = dlsym(kernels.library, "emulation_remember");
-    *(void **)&kernels.forget = dlsym(kernels.library, "emulation_forget");
-    *(void **)&kernels.message = dlsym(kernels.library, "emulation_message");
-    return kernels.launch && kernels.remember && kernels.forget && kernels.message ? 0 : NOT_FOUND;
+    return kernels.library || access(path, F_OK) ? 0 : open_library(&kernels, path);
 }
 
 EXPORTED int cuGetErrorString(int status, const char **text) {
@@ -96,6 +115,17 @@ EXPORTED int cuDeviceGetAttribute(int *value, int attribute, int device) {
     return 0;
 }
 
+EXPORTED int cuDriverGetVersion(int *version) {
+    *version = 13000;
+    return 0;
+}
+
+EXPORTED int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    (void)device;
+    *bytes = (size_t)variable("TVMCONV_EMULATED_MEMORY", LONG_MAX);
+    return 0;
+}
+
 EXPORTED int cuDevicePrimaryCtxRetain(void **context, int device) {
     (void)device;
     *context = &kernels;
@@ -121,19 +151,50 @@ EXPORTED int cuCtxPopCurrent_v2(void **context) {
     return --pushed < 0 ? INVALID : 0;
 }
 
-EXPORTED int cuModuleLoadData(void **module, const void *image) {
-    /* the first word of every fatbin */
-    const uint32_t magic = 0xba55ed50u;
-    if (!pushed || memcmp(image, &magic, sizeof magic)) return INVALID;
-    *module = &kernels;
+/* The kernels of a shared object that stands in memory. */
+static int load_library(kernel_library **result, const char *start, size_t bytes) {
+    char path[64];
+    kernel_library *found = calloc(1, sizeof *found);
+    int file = memfd_create("kernels", 0), status = NO_MEMORY;
+    if (found && file >= 0 && write(file, start, bytes) == (ssize_t)bytes) {
+        /* it stays open, so that no later one has its name */
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+        status = open_library(found, path);
+    }
+    if (status) {
+        free(found);
+        return status;
+    }
+    pthread_mutex_lock(&mutex);
+    for (allocation *each = memory.next; each != &memory; each = each->next)
+        found->remember((char *)each + 256, each->asked);
+    found->next = kernels.next;
+    kernels.next = found;
+    pthread_mutex_unlock(&mutex);
+    *result = found;
     return 0;
 }
 
-EXPORTED int cuModuleUnload(void *module) { return module == &kernels ? 0 : INVALID; }
+EXPORTED int cuModuleLoadData(void **module, const void *image) {
+    /* the first word of every fatbin; behind it the mark of tvmconv.emulation.nvcc, and the size */
+    static const char magic[] = "\x50\xed\x55\xba", mark[] = "tvmconv-emulated";
+    const char *text = image;
+    uint64_t bytes;
+    if (!pushed || memcmp(text, magic, 4)) return INVALID;
+    *module = &kernels;
+    if (memcmp(text + 4, mark, 16)) return kernels.library ? 0 : NOT_FOUND;
+    memcpy(&bytes, text + 20, sizeof bytes);
+    return load_library((kernel_library **)module, text + 28, bytes);
+}
+
+EXPORTED int cuModuleUnload(void *module) { return module ? 0 : INVALID; }
 
 EXPORTED int cuModuleGetFunction(void **function, void *module, const char *name) {
-    if (module != &kernels) return INVALID;
-    *function = (void *)name; /* a string of the model, which outlives its functions */
+    emulated_kernel *found = malloc(sizeof *found);
+    if (!module || !found) return INVALID;
+    found->library = module;
+    found->name = name; /* a string of the caller, which outlives its functions */
+    *function = found;
     return 0;
 }
 
@@ -149,10 +210,11 @@ EXPORTED int cuMemAlloc_v2(uintptr_t *result, size_t bytes) {
     if (used + size <= (size_t)variable("TVMCONV_EMULATED_MEMORY", LONG_MAX)) {
         char *start = aligned_alloc(256, size);
         if (start) {
-            allocation *head = (allocation *)(void *)start;
             memset(start, 0xff, size);
-            head->bytes = size;
-            kernels.remember(start + 256, bytes);
+            *(allocation *)(void *)start = (allocation){size, bytes, memory.next, &memory};
+            memory.next = memory.next->before = (allocation *)(void *)start;
+            for (kernel_library *each = &kernels; each; each = each->next)
+                if (each->library) each->remember(start + 256, bytes);
             *result = (uintptr_t)(start + 256);
             used += size;
             status = 0;
@@ -166,18 +228,27 @@ EXPORTED int cuMemFree_v2(uintptr_t pointer) {
     char *start = (char *)pointer - 256;
     if (!pushed) return INVALID;
     pthread_mutex_lock(&mutex);
-    kernels.forget((void *)pointer);
-    used -= ((allocation *)(void *)start)->bytes;
+    allocation *head = (allocation *)(void *)start;
+    for (kernel_library *each = &kernels; each; each = each->next)
+        if (each->library) each->forget((void *)pointer);
+    head->next->before = head->before;
+    head->before->next = head->next;
+    used -= head->bytes;
     free(start);
     pthread_mutex_unlock(&mutex);
     return 0;
 }
 
+#include "capture.c"
+
 EXPORTED int cuMemcpyAsync(uintptr_t target, uintptr_t source, size_t bytes, void *stream) {
-    (void)stream;
-    if (!pushed) return INVALID;
-    memmove((void *)target, (const void *)source, bytes);
-    return 0;
+    operation copy = {.kind = COPY, .target = target, .source = source, .bytes = bytes};
+    return pushed ? perform(&copy, stream) : INVALID;
+}
+
+EXPORTED int cuMemsetD8Async(uintptr_t target, unsigned char value, size_t bytes, void *stream) {
+    operation fill = {.kind = FILL, .target = target, .value = value, .bytes = bytes};
+    return pushed ? perform(&fill, stream) : INVALID;
 }
 
 EXPORTED int cuStreamCreate(void **stream, unsigned flags) {
@@ -220,12 +291,14 @@ EXPORTED int cuEventDestroy_v2(void *event) {
 EXPORTED int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                             unsigned block_x, unsigned block_y, unsigned block_z,
                             unsigned shared_bytes, void *stream, void **arguments, void **extra) {
-    const unsigned grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};
-    (void)stream;
+    operation launch = {
+        .kind = LAUNCH,
+        .kernel = function,
+        .grid = {grid_x, grid_y, grid_z},
+        .block = {block_x, block_y, block_z},
+        .bytes = shared_bytes,
+        .arguments = arguments,
+    };
     if (!pushed || extra || !arguments) return INVALID;
-    pthread_mutex_lock(&mutex);
-    int failed = kernels.launch(function, grid, block, shared_bytes, arguments);
-    if (failed) snprintf(failure, sizeof failure, "%s", kernels.message());
-    pthread_mutex_unlock(&mutex);
-    return failed ? FAILED : 0;
+    return perform(&launch, stream);
 }
