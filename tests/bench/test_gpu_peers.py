@@ -1,4 +1,4 @@
-"""Adapters of libraries on GPUs, on a processor: what they compute, and what they say without one."""
+"""Adapters of libraries on GPUs, tried on a processor: what they compute and what they refuse."""
 
 from __future__ import annotations
 
