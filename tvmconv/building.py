@@ -39,6 +39,7 @@ def build(
     fold_budget: int | None = None,
     overrides: Overrides | None = None,
     finite: bool = True,
+    requantise: str = "float",
     log: str | os.PathLike[str] | None = None,
     cc: str = "",
     progress: Progress | None = None,
@@ -83,6 +84,11 @@ def build(
         Whether inputs hold finite numbers of ordinary size only. False leaves out algorithms
         that spread NaN, infinities and overflow over neighbouring pixels (Winograd), see
         ``docs/numerics.md``.
+    requantise
+        How 8-bit layers come from their sums to 8 bits: ``"float"``, times a float32 scale and
+        rounded to even, as ONNX defines it; or ``"fixed"``, in integers alone, by a multiplier and
+        a shift (:mod:`tvmconv.operators.fixed_point`), which may differ by one step where a result
+        lies near to a half. Layers that have no such form keep the first, and ``explain`` says why.
     log
         Tuning log whose records go before those of the user's and the shipped logs; ``"none"``
         builds without any.
@@ -145,7 +151,7 @@ def build(
     if callable(overrides):
         overrides = carrying(overrides, "overrides")
     policy = make_policy(
-        algorithms, error_budget, memory_budget, overrides, search_path(log), finite
+        algorithms, error_budget, memory_budget, overrides, search_path(log), finite, requantise
     )
     # constant folding would make this thread's pool with fewer workers, for good
     prepare(machine.cores)

@@ -121,7 +121,7 @@ def test_kernels_that_are_wrong_or_missing_are_told(gpu, kernels, tmp_path):
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
-        ({"LD_LIBRARY_PATH": ""}, "needs NVIDIA's driver here"),
+        ({"LD_LIBRARY_PATH": ""}, "has no driver for NVIDIA GPUs"),
         ({"TVMCONV_EMULATED_GPUS": "0"}, "no CUDA-capable device"),
         ({"TVMCONV_EMULATED_CAPABILITY": "80"}, "kernels for cuda:sm_90 do not run there"),
     ],

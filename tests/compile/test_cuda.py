@@ -220,6 +220,13 @@ class TestSmall:
         chosen = {d.layer: d.chosen.algorithm for d in small.model.decisions}
         assert chosen["projection"] == "implicit_gemm"
 
+    def test_kernels_are_named_after_their_function(self, small):
+        for call in small.model.calls:
+            own = call.kernel.removesuffix("_kernel")
+            for launch in call.launches:
+                assert launch.kernel.startswith(f"{own}_kernel")
+                assert "_kernel_kernel" not in launch.kernel
+
     def test_no_operator_runs_on_one_thread(self, small):
         for call in small.model.calls:
             for launch in call.launches:

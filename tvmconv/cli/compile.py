@@ -9,6 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 from tvmconv.cli import options
+from tvmconv.cli.choices import parse_choices
 from tvmconv.cli.output import emit
 
 
@@ -24,6 +25,7 @@ def command(
     fold_budget: options.FoldBudget = None,
     error_budget: options.ErrorBudget = None,
     finite: options.Finite = True,
+    requantise: options.Requantise = "float",
     override: options.OverrideFile = None,
     log: options.TuningLog = None,
     header: Annotated[
@@ -62,7 +64,7 @@ def command(
         raise InputError(f"{model} is built already; compile takes an ONNX model")
     place = options.parse_weights(weights)
     check_destination(output, separate=place == "separate", header=header)
-    choices = options.parse_choices(
+    choices = parse_choices(
         algorithms,
         no_winograd,
         memory_budget,
@@ -70,6 +72,7 @@ def command(
         override,
         log,
         finite=finite,
+        requantise=requantise,
         fold_budget=fold_budget,
     )
     started = time.perf_counter()

@@ -32,7 +32,7 @@ class GpuCode:
     sources
         CUDA C++, one for each module.
     fatbins
-        The modules: machine code for the GPU's architecture, and PTX for later ones.
+        The modules: machine code for the GPU's architectures, and PTX for later ones.
     launches
         By the function's symbol, what its call launches, in order.
     modules
@@ -114,13 +114,13 @@ def gpu_definitions(gpu: GpuCode, calls: Iterable[Call]) -> list[str]:
         rows += [_row(launch, gpu.modules[launch.kernel]) for launch in launches]
     count = len(gpu.fatbins)
     modules = ", ".join(_symbol(index) for index in range(count))
-    major, minor = gpu.machine.capability
+    oldest = gpu.machine.architectures[0].removeprefix("sm_")
     return [
         *(f"extern const char {_symbol(index)}[];" for index in range(count)),
         *([f"static const char *const modules[] = {{{modules}}};"] if count else []),
         *(["static const tvmconv_kernel kernels[] = {", *rows, "};"] if rows else []),
         "const tvmconv_gpu_code tvmconv_this_gpu = {",
-        f"    .architecture = {10 * major + minor},",
+        f"    .architecture = {oldest},",
         f"    .module_count = {count},",
         f"    .kernel_count = {len(rows)},",
         *(["    .modules = modules,"] if count else []),

@@ -18,7 +18,8 @@ def write_driver(sources: Iterable[str], folder: Path) -> dict[str, str]:
     Parameters
     ----------
     sources
-        CUDA C++ of a model's kernels: ``sources`` of :class:`~tvmconv.compile.gpu.GpuCode`.
+        CUDA C++ of a model's kernels: ``sources`` of :class:`~tvmconv.compile.gpu.GpuCode`; none
+        for a driver that loads no module.
     folder
         Where; made if it does not exist. One driver's kernels are those of one model.
 
@@ -35,7 +36,8 @@ def write_driver(sources: Iterable[str], folder: Path) -> dict[str, str]:
     folder.mkdir(parents=True, exist_ok=True)
     # each has a head of its own, which the emulator replaces
     kernels = [source[max(0, source.find('extern "C"')) :] for source in sources]
-    compile_cuda("\n".join(kernels), folder / "kernels.so")
+    if kernels:
+        compile_cuda("\n".join(kernels), folder / "kernels.so")
     compile_driver(folder)
     return {"LD_LIBRARY_PATH": str(folder)}
 
@@ -46,7 +48,7 @@ def compile_driver(folder: Path) -> None:
     Raises
     ------
     ArtifactError
-        If there is no C compiler.
+        If there is no C compiler, or it refuses the driver.
     """
     options = ["-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1"]
     command = ["cc", *options, "-o", str(folder / "libcuda.so.1"), str(_SOURCE), "-ldl"]

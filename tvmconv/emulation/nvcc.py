@@ -8,10 +8,12 @@ that compiles and launches kernels runs without a GPU: builds, benches, the tune
 from __future__ import annotations
 
 import os
+import re
 import struct
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tvmconv.core.errors import ArtifactError
@@ -19,7 +21,13 @@ from tvmconv.emulation.driver import compile_driver
 from tvmconv.emulation.module import compile_cuda
 from tvmconv.emulation.translate import translate
 
-_HEAD = b"\x50\xed\x55\xbatvmconv-emulated"
+# of a fatbin: magic, version, size of its head, size of the rest
+_HEAD = struct.Struct("<IHHQ")
+_MAGIC = 0xBA55ED50
+# of its parts: kind, version, size of the head, size of the rest, ..., architecture
+_PART = struct.Struct("<HHIQ12xI32x")
+_PTX, _MACHINE_CODE, _EMULATED = 1, 2, 0x7A00
+_CODE = re.compile(r"(sm|compute)_(\d+)")
 
 
 def write_toolkit(folder: Path) -> dict[str, str]:
@@ -54,8 +62,15 @@ def write_toolkit(folder: Path) -> dict[str, str]:
     }
 
 
-def emulated_fatbin(source: str) -> bytes:
+def emulated_fatbin(source: str, codes: Sequence[str]) -> bytes:
     """What stands for the machine code of a CUDA source.
+
+    Parameters
+    ----------
+    source
+        CUDA C++.
+    codes
+        What nvcc is asked for: ``sm_90`` and ``compute_90``, whose parts are there but empty.
 
     Raises
     ------
@@ -67,14 +82,33 @@ def emulated_fatbin(source: str) -> bytes:
         compile_cuda(source, path)
         subprocess.run(["strip", "--strip-unneeded", str(path)], check=False)
         library = path.read_bytes()
-    return _HEAD + struct.pack("<Q", len(library)) + library
+    library += bytes(-len(library) % 8)
+    parts = b"".join(_part(kind, int(number)) for kind, number in map(_kind, codes))
+    parts += _PART.pack(_EMULATED, 0, _PART.size, len(library), 0) + library
+    return _HEAD.pack(_MAGIC, 1, _HEAD.size, len(parts)) + parts
+
+
+def _kind(code: str) -> tuple[int, str]:
+    name, number = code.split("_")
+    return (_MACHINE_CODE if name == "sm" else _PTX), number
+
+
+def _part(kind: int, architecture: int) -> bytes:
+    return _PART.pack(kind, 0, _PART.size, 0, architecture)
+
+
+def _asked(words: Sequence[str]) -> list[str]:
+    """The codes of all ``code=[...]`` and of ``-arch=``."""
+    named = [word.partition("code=")[2] for word in words if "code=" in word]
+    named += [word for word in words if word.startswith("-arch=")]
+    return [f"{kind}_{number}" for word in named for kind, number in _CODE.findall(word)]
 
 
 def main() -> int:
     """Compile as nvcc would; what ptxas says of resources is zeros."""
     source = Path(sys.argv[-1]).read_text()
     try:
-        content = emulated_fatbin(source[max(0, source.find('extern "C"')) :])
+        content = emulated_fatbin(source[max(0, source.find('extern "C"')) :], _asked(sys.argv))
     except ArtifactError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -38,6 +38,7 @@ def model_facts(model: ModelFacts) -> dict[str, Any]:
         "error_budget": model.manifest.policy.get("error_budget"),
         "memory_budget": model.manifest.policy.get("memory_budget"),
         "finite": model.manifest.policy.get("finite", True),
+        "requantise": model.manifest.policy.get("requantise", "float"),
     }
 
 

@@ -14,24 +14,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.core.errors import ArtifactError
+from tvmconv.runtime.driver import Attribute, Driver
 
 Array = npt.NDArray[Any]
 Handle = ctypes.c_void_p
 
-_LIBRARY = "libcuda.so.1"
 _NON_BLOCKING = 1
 _THREAD_LOCAL_CAPTURE = 1
 _MOST_DYNAMIC_SHARED = 8
-# CUdevice_attribute
-_ATTRIBUTES = {
-    "clock_khz": 13,
-    "multiprocessors": 16,
-    "memory_clock_khz": 36,
-    "memory_bus_bits": 37,
-    "l2_bytes": 38,
-    "capability_major": 75,
-    "capability_minor": 76,
+_FACTS = {
+    "clock_khz": Attribute.CLOCK_RATE,
+    "multiprocessors": Attribute.MULTIPROCESSORS,
+    "memory_clock_khz": Attribute.MEMORY_CLOCK_RATE,
+    "memory_bus_bits": Attribute.MEMORY_BUS_BITS,
+    "l2_bytes": Attribute.L2_BYTES,
+    "capability_major": Attribute.CAPABILITY_MAJOR,
+    "capability_minor": Attribute.CAPABILITY_MINOR,
 }
 _POISON = 0xFF
 
@@ -70,7 +68,7 @@ class Graph:
         self._gpu.call("cuGraphLaunch", self._executable, self._gpu.stream)
 
 
-class Gpu:
+class Gpu(Driver):
     """The first GPU that the driver shows, with one stream; for one thread.
 
     Raises
@@ -80,15 +78,8 @@ class Gpu:
     """
 
     def __init__(self) -> None:
-        self._library = _opened()
-        self.device = ctypes.c_int()
+        super().__init__()
         self.used_bytes = self.most_bytes = 0
-        self.call("cuInit", 0)
-        count = ctypes.c_int()
-        self.call("cuDeviceGetCount", ctypes.byref(count))
-        if count.value < 1:
-            raise ArtifactError("the driver shows no GPU; CUDA_VISIBLE_DEVICES chooses which")
-        self.call("cuDeviceGet", ctypes.byref(self.device), 0)
         self.stream = Handle()
         self._open = False
 
@@ -97,42 +88,22 @@ class Gpu:
         if self._open:
             return self
         context = Handle()
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self.device)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self._device)
         self.call("cuCtxPushCurrent_v2", context)
         self.call("cuStreamCreate", ctypes.byref(self.stream), _NON_BLOCKING)
         self._open = True
         return self
 
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call a function of the driver.
-
-        Raises
-        ------
-        ArtifactError
-            With the driver's own words.
-        """
-        status = getattr(self._library, name)(*arguments)
-        if status:
-            text = ctypes.c_char_p()
-            self._library.cuGetErrorString(status, ctypes.byref(text))
-            said = (text.value or b"an error that it does not name").decode(errors="replace")
-            raise ArtifactError(f"the GPU's driver, {name}: {said} ({status})")
-
     def facts(self) -> dict[str, Any]:
         """Name, capability, clocks in kHz, sizes and the driver's version, as it tells them."""
-        name, version = ctypes.create_string_buffer(128), ctypes.c_int()
-        self.call("cuDeviceGetName", name, len(name), self.device)
+        version = ctypes.c_int()
         self.call("cuDriverGetVersion", ctypes.byref(version))
-        found: dict[str, Any] = {"name": name.value.decode(errors="replace")}
-        for key, number in _ATTRIBUTES.items():
-            value = ctypes.c_int()
-            self.call("cuDeviceGetAttribute", ctypes.byref(value), number, self.device)
-            found[key] = value.value
-        size = ctypes.c_size_t()
-        self.call("cuDeviceTotalMem_v2", ctypes.byref(size), self.device)
-        found["memory_bytes"] = size.value
-        found["driver_cuda"] = f"{version.value // 1000}.{version.value % 1000 // 10}"
-        return found
+        return {
+            "name": self.name,
+            **{key: self.attribute(which) for key, which in _FACTS.items()},
+            "memory_bytes": self.memory_bytes,
+            "driver_cuda": f"{version.value // 1000}.{version.value % 1000 // 10}",
+        }
 
     def allocate(self, size: int) -> int:
         """Memory of the GPU."""
@@ -188,8 +159,6 @@ class Gpu:
         function = Handle()
         text = ctypes.c_char_p(name.encode())
         self.call("cuModuleGetFunction", ctypes.byref(function), module, text)
-        # the emulated driver keeps the name, not a copy
-        function._name = text  # type: ignore[attr-defined]
         if dynamic_shared_bytes:
             self.call("cuFuncSetAttribute", function, _MOST_DYNAMIC_SHARED, dynamic_shared_bytes)
         return function
@@ -250,13 +219,3 @@ class Gpu:
         for event in events:
             self.call("cuEventDestroy_v2", event)
         return milliseconds.value * 1e-3
-
-
-def _opened() -> ctypes.CDLL:
-    try:
-        library = ctypes.CDLL(_LIBRARY)
-    except OSError as error:
-        raise ArtifactError(
-            f"measuring for a GPU needs NVIDIA's driver here, and there is none ({error})"
-        ) from None
-    return library

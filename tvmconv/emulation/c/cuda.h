@@ -272,7 +272,7 @@ static bool run_block() {
   return true;
 }
 
-struct Entry { const char *name; void (*call)(void **); };
+struct Entry { const char *name; void (*call)(void **); int parameters; };
 extern const Entry entries[];
 
 static int launch(const char *name, const unsigned *grid, const unsigned *block, size_t bytes,
@@ -331,6 +331,13 @@ int launch(const char *name, const unsigned *grid, const unsigned *block, size_t
 int launch_descending(const char *name, const unsigned *grid, const unsigned *block, size_t shared,
                       void **arguments) {
   return emulation::launch(name, grid, block, shared, arguments, 1);
+}
+
+// How many parameters a kernel has; -1 if there is none of that name.
+int emulation_parameters(const char *name) {
+  for (const emulation::Entry *entry = emulation::entries; entry->name; ++entry)
+    if (!strcmp(entry->name, name)) return entry->parameters;
+  return -1;
 }
 
 const char *emulation_message() { return emulation::message; }
