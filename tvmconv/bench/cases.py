@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.bench.case_files import SEED, CaseInfo, window_attributes, write_case
-from tvmconv.bench.integer_case import write_integer_case
 from tvmconv.bench.peers.case import PLACES
 from tvmconv.bench.quantised import is_quantised
 from tvmconv.bench.reference import convolution, convolution_at, drawn_places
@@ -67,6 +66,9 @@ def write_layer_case(
 
     w = workload
     if w.types.is_integer:
+        # its expressions need TVM, which a machine with a GPU may lack
+        from tvmconv.bench.integer_case import write_integer_case
+
         return write_integer_case(folder, w, name, count)
     check_measurable(w)
     if w.is_volume:

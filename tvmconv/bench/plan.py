@@ -309,7 +309,6 @@ def _measure(
 ) -> CaseResult:
     from tvmconv.bench.case_memory import too_large
     from tvmconv.bench.cases import batch_shapes, write_layer_case, write_model_case
-    from tvmconv.bench.gemm_run import write_gemm_case
     from tvmconv.bench.quantised import is_quantised
     from tvmconv.bench.rounds import write_reference
 
@@ -338,6 +337,8 @@ def _measure(
                 exact=is_quantised(path),
             )
         elif isinstance(case, suite_files.Product):
+            from tvmconv.bench.gemm_run import write_gemm_case
+
             info = write_gemm_case(folder, case.workload, case.name, case.count)
             options["product"] = str(case.workload)
         else:

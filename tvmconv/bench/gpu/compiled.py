@@ -136,9 +136,8 @@ class Folder:
             compiled = compile_kernel(kernel)
         except ImportError as error:
             raise ArtifactError(
-                f"{self.path} holds no kernel for {kernel.workload} by {kernel.algorithm} "
-                f"{kernel.config}, and nothing here compiles it ({error}); prepare it with "
-                "bench --compile-only on a machine with TVM and nvcc, from the same version"
+                f"{self.path} holds no {kernel.algorithm} for {kernel.workload}; prepare it by "
+                f"bench --compile-only where TVM and nvcc are ({error}): {kernel.config}"
             ) from None
         self.path.mkdir(parents=True, exist_ok=True)
         head = {
