@@ -94,6 +94,11 @@ class Plan:
     batches: tuple[int, ...] = ()
     kernels: str = ""
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the target is a GPU."""
+        return is_gpu(self.target)
+
     def python(self, peer: str) -> str:
         """The interpreter that runs a peer."""
         return self.pythons.get(peer) or self.pythons.get("") or sys.executable
@@ -265,7 +270,7 @@ def run_plan(
     from tvmconv.machines.gate import ensure_machine
 
     header = host_header()
-    if is_gpu(plan.target):
+    if plan.on_gpu:
         header["gpu"] = gpu_state(plan.target)
     else:
         ensure_machine(processor(resolve_device(plan.target)), "a contender")
@@ -313,7 +318,7 @@ def _measure(
     from tvmconv.bench.rounds import write_reference
 
     labels = [lane.label for lane in contest.workers]
-    gpu = is_gpu(plan.target)
+    gpu = plan.on_gpu
     if not gpu and not isinstance(case, tuple) and (reason := too_large(case.workload, labels)):
         w, threads = case.workload, contest.threads
         kind = "layer" if isinstance(case, suite_files.Layer) else "product"

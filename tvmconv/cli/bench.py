@@ -12,6 +12,7 @@ from tvmconv.cli import estimating, options
 from tvmconv.cli.output import emit, tell, write_text
 
 if TYPE_CHECKING:
+    from tvmconv.bench.plan import Plan
     from tvmconv.bench.result import BenchResult
     from tvmconv.report.document import Report
 
@@ -156,6 +157,8 @@ def command(
       tvmconv bench --show a.json --show b.json --csv both.csv
       tvmconv bench --suite resnet18 --check-model --rounds 3 --seconds 0.05
       tvmconv bench --suite resnet50 --target neoverse-n1 --estimate --peers none
+      tvmconv bench --suite dnn12 --batch 128 --target cuda:sm_90 --estimate
+      tvmconv bench resnet50.onnx --target cuda --peers torch,onnxruntime --batch 1,32
       tvmconv bench --suite quantised_winograd --target x86-64-v3 --cache-misses --peers none
       tvmconv bench --list
     """
@@ -220,12 +223,7 @@ def command(
             emit(simulate(plan, tell), as_json, save)
             return
         if estimate:
-            from tvmconv.bench.estimates import estimate_plan
-            from tvmconv.estimation.tools import check_tools
-            from tvmconv.machines.targets import resolve_machine
-
-            check_tools(resolve_machine(target).triple)
-            found = estimate_plan(plan, tell)
+            found = _estimated(plan)
             if csv is not None:
                 write_text(csv, found.tables[0].to_csv())
             emit(found, as_json, save)
@@ -240,6 +238,20 @@ def command(
     if csv is not None:
         write_text(csv, report.tables[0].to_csv())
     emit(report, as_json, save)
+
+
+def _estimated(plan: Plan) -> Report:
+    """Of GPUs the cost model's predictions, of processors counts under qemu."""
+    if plan.on_gpu:
+        from tvmconv.bench.gpu.predicted import predict_plan
+
+        return predict_plan(plan, tell)
+    from tvmconv.bench.estimates import estimate_plan
+    from tvmconv.estimation.tools import check_tools
+    from tvmconv.machines.targets import resolve_machine
+
+    check_tools(resolve_machine(plan.target).triple)
+    return estimate_plan(plan, tell)
 
 
 def _check_model(

@@ -12,9 +12,11 @@ import numpy.typing as npt
 
 from tvmconv.bench.gpu.compiled import Compiled
 from tvmconv.bench.gpu.driver import DeviceArray, Gpu
+from tvmconv.bench.gpu.predicted import predicted_cycles
 from tvmconv.core.launch import Launch
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
+from tvmconv.machines.cuda import CudaMachine
 
 Array = npt.NDArray[Any]
 
@@ -143,12 +145,8 @@ class GpuKernelRun:
 
 def predicted_seconds(kernel: Kernel) -> float:
     """What the cost model says of a kernel for a GPU, at the record's clock."""
-    from tvmconv.kernels import registry
-
-    module = registry.schedule(kernel.algorithm, kernel.machine)
-    assert module is not None
-    cycles = module.predicted_cycles(kernel.workload, kernel.machine, kernel.config)
-    return float(cycles) / float(kernel.machine.clock_hertz)  # type: ignore[attr-defined]
+    assert isinstance(kernel.machine, CudaMachine)
+    return predicted_cycles(kernel) / kernel.machine.clock_hertz
 
 
 def _stage_name(number: int, launch: Launch) -> str:
