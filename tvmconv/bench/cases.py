@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.errors import InputError, WorkloadError
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.workload import Conv2dWorkload
+
+if TYPE_CHECKING:
+    import onnx
 
 FloatArray = npt.NDArray[Any]
 _DRAWN = 4_194_301
@@ -86,21 +89,10 @@ def write_layer_case(
         constants["bias"] = random_input((w.out_channels,), "float32", generator)
     if w.has("add"):
         inputs["residual"] = draw(result, "float32", generator)
-    nodes, output = _layer_nodes(w, constants)
+    model, nodes = layer_model(w, constants)
+    output = nodes[-1]["outputs"][0]
     shapes = {n: list(v.shape) for n, v in (inputs | constants).items()}
     shapes |= {node["outputs"][0]: list(result) for node in nodes}
-    helper = onnx.helper
-    graph = helper.make_graph(
-        [
-            helper.make_node(n["op"], n["inputs"], n["outputs"], n["name"], **n["attrs"])
-            for n in nodes
-        ],
-        "layer",
-        [_value(n, v.shape) for n, v in inputs.items()],
-        [_value(output, result)],
-        [onnx.numpy_helper.from_array(v, n) for n, v in constants.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, folder / "model.onnx")
     if places:
         at = drawn_places(w, places, generator)
@@ -111,6 +103,39 @@ def write_layer_case(
     write_case(folder, path, nodes, shapes, constants, inputs, [output], bool(places))
     np.savez(folder / "reference.npz", **reference)  # type: ignore[arg-type]
     return CaseInfo(name or str(w), "layer", str(w), w.flops, count)
+
+
+def layer_model(
+    workload: Conv2dWorkload, constants: dict[str, FloatArray]
+) -> tuple[onnx.ModelProto, list[dict[str, Any]]]:
+    """A layer as an ONNX model, and its nodes as cases have them.
+
+    Parameters
+    ----------
+    workload
+        The layer; the model's inputs are ``data`` and, where it adds one, ``residual``.
+    constants
+        ``weight``, and ``bias`` where it has one; what else the nodes need is added.
+    """
+    import onnx
+
+    inputs = {"data": workload.data_shape}
+    if workload.has("add"):
+        inputs["residual"] = workload.result_shape
+    nodes, output = _layer_nodes(workload, constants)
+    helper = onnx.helper
+    graph = helper.make_graph(
+        [
+            helper.make_node(n["op"], n["inputs"], n["outputs"], n["name"], **n["attrs"])
+            for n in nodes
+        ],
+        "layer",
+        [_value(name, shape) for name, shape in inputs.items()],
+        [_value(output, workload.result_shape)],
+        [onnx.numpy_helper.from_array(v, n) for n, v in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8), nodes
 
 
 def _value(name: str, shape: Sequence[int]) -> Any:

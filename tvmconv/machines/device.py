@@ -69,6 +69,10 @@ class Device(Protocol):
     def blocks(self, channels: int) -> int:
         """Channel blocks that hold ``channels`` values."""
 
+    @property
+    def record_facts(self) -> dict[str, Any]:
+        """What tuning records call by other names than this record's fields."""
+
     def tvm_target(self) -> dict[str, Any]:
         """TVM's target of the kernels, in TVM 0.27's dictionary form."""
 

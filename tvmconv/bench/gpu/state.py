@@ -8,6 +8,7 @@ from typing import Any
 
 from tvmconv.bench.gpu.driver import Gpu
 from tvmconv.core.errors import ArtifactError
+from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.targets import resolve_device
 
 _ASKED = (
@@ -17,7 +18,7 @@ _ASKED = (
 _SECONDS = 30.0
 
 
-def gpu_state(target: str) -> dict[str, Any]:
+def gpu_state(target: str | CudaMachine) -> dict[str, Any]:
     """Name, clocks, versions and sizes of the GPU here, by its driver and by ``nvidia-smi``.
 
     Clocks are those of the moment, which is before anything runs, and the largest; nothing is set.
@@ -28,6 +29,7 @@ def gpu_state(target: str) -> dict[str, Any]:
         If there is no driver or no GPU, or the GPU is of an older architecture than the target.
     """
     machine = resolve_device(target)
+    assert isinstance(machine, CudaMachine)
     facts = Gpu().facts()
     capability = 10 * facts["capability_major"] + facts["capability_minor"]
     needed = int(machine.isa.removeprefix("sm_"))
