@@ -16,7 +16,6 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
 from tvmconv.machines.dot import dot_of_bytes
 from tvmconv.machines.record import Machine
-from tvmconv.operators.fixed_point import not_in_integers
 from tvmconv.tvm_api.types import Expr, Tensor
 
 FloatArray = npt.NDArray[np.float32]
@@ -51,6 +50,9 @@ def _integer_refusal(workload: Conv2dWorkload, machine: Machine) -> str | None:
         return f"on {machine.name} it computes in {data} by int8 or int16, not {types}"
     if types.output in ("int8", "uint8") and types.output != data:
         return f"on {machine.name} 8-bit output is {data}, not {types.output}"
+    # its module's expressions need TVM, which packing weights and asking for costs do without
+    from tvmconv.operators.fixed_point import not_in_integers
+
     return not_in_integers(types, workload.epilogue)
 
 

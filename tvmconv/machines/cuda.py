@@ -116,9 +116,25 @@ class CudaMachine:
         return "NVIDIA's documents, not measured"
 
     @property
+    def last_cache_bytes(self) -> int:
+        """L2."""
+        return self.l2_bytes
+
+    @property
     def launch_cycles(self) -> float:
         """Cycles from the end of one kernel to the start of the next."""
         return self.launch_seconds * self.clock_hertz
+
+    @property
+    def record_facts(self) -> dict[str, Any]:
+        """Tuning records name a GPU's figures as they do those of processors."""
+        return {
+            "mcpu": self.model,
+            "vector_registers": self.registers,
+            "l1d_bytes": self.shared_bytes,
+            "l3_bytes": 0,
+            "cores": self.multiprocessors,
+        }
 
     def blocks(self, channels: int) -> int:
         """Channels, as a block is one channel."""
