@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import gcd
 
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.algorithms.planes import plane_stride
 from tvmconv.algorithms.winograd_integers import MOST_PRODUCTS as MOST_INTEGER_PRODUCTS
 from tvmconv.algorithms.winograd_integers import (
     IntegerTransforms,
@@ -144,32 +144,6 @@ def region_tiles(tiles: Tiling, config: Config) -> int:
     return config.int("rh") * config.int("rw") if config.int("fused") else tiles.count
 
 
-def plane_stride(tiles: Tiling, blocks: int, alive: int, machine: Machine, size: int) -> int:
-    """Values from one plane of a transformed tensor, which holds one product's, to the next.
-
-    A transform touches one line of all planes at a time. Where the size of a plane is a multiple
-    of a large power of two, as on images of 64 or 128 columns, these lines would share few sets
-    of L1; there a line is left free after each plane.
-
-    Parameters
-    ----------
-    tiles
-        The tiling.
-    blocks
-        Channel blocks of the tensor.
-    alive
-        Tiles that it holds at a time.
-    machine
-        The processor: its channel block and the geometry of its L1.
-    size
-        Bytes of a value.
-    """
-    plane = blocks * alive * machine.channel_block
-    span = machine.l1d_way_bytes // size
-    together = tiles.products * gcd(plane, span) / span
-    return plane + machine.line_bytes // size if together > machine.l1d_ways else plane
-
-
 def workspace_planes(workload: Conv2dWorkload, machine: Machine) -> tuple[tuple[int, int], ...]:
     """Channel blocks, and bytes of a value, of the transformed input and of the products."""
     return (
@@ -182,13 +156,9 @@ def plane_strides(
     tiles: Tiling, config: Config, machine: Machine
 ) -> tuple[tuple[int, int, int], ...]:
     """Values of a plane, from one plane to the next, and bytes of a value, of both of these."""
-    alive = region_tiles(tiles, config)
+    area = region_tiles(tiles, config) * machine.channel_block
     return tuple(
-        (
-            blocks * alive * machine.channel_block,
-            plane_stride(tiles, blocks, alive, machine, size),
-            size,
-        )
+        (blocks * area, plane_stride(tiles.products, blocks * area, machine, size), size)
         for blocks, size in workspace_planes(tiles.workload, machine)
     )
 
