@@ -134,9 +134,9 @@ def schedule(name: str, machine: Device) -> ScheduleModule | None:
     return cast("ScheduleModule | None", schedules_of(machine, name))
 
 
-def names() -> tuple[str, ...]:
-    """Algorithms and reproductions."""
-    return (*ALGORITHMS, *REPRODUCTIONS)
+def names(kind: str = "cpu") -> tuple[str, ...]:
+    """Algorithms of a kind of device, and reproductions, which processors have."""
+    return (*OF_KIND[kind], *(REPRODUCTIONS if OF_KIND[kind] is ALGORITHMS else ()))
 
 
 def unknown(name: str) -> str | None:
