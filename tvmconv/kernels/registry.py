@@ -52,6 +52,8 @@ OF_KIND: dict[str, Mapping[str, str]] = {
         "implicit_gemm": "tvmconv.algorithms.cuda.implicit_gemm:ImplicitGemm",
         "depthwise": "tvmconv.algorithms.cuda.depthwise:Depthwise",
         "winograd": "tvmconv.algorithms.cuda.winograd:Winograd",
+        "im2win": "tvmconv.algorithms.cuda.im2win:Im2win",
+        "im2col": "tvmconv.algorithms.cuda.im2col:Im2col",
     },
 }
 
