@@ -63,8 +63,9 @@ struct Fibre {
   bool entered;
   State state;
   int line;      // of the barrier that it waits at
-  int shuffles;  // that it took part in: even and odd ones have slots of their own
+  int shuffles;  // and mma.sync that it took part in: even and odd ones have slots of their own
   uint64_t slot[2];
+  float operands[2][12];  // of mma.h
 };
 
 static const size_t STACK = 64 << 10, PAGE = 4096;
@@ -220,6 +221,8 @@ static emulation::Index threadIdx, blockIdx, blockDim, gridDim;
 #define __shfl_up_sync(mask, value, delta, width)                                               \
   emulation::exchange(value, EMULATION_LANE - (int)(delta),                                     \
                       EMULATION_LANE % (width) >= (int)(delta), __LINE__)
+
+#include "mma.h"
 
 namespace emulation {
 
