@@ -39,6 +39,7 @@ def build(
     fold_budget: int | None = None,
     overrides: Overrides | None = None,
     finite: bool = True,
+    requantise: str = "float",
     precision: str = "float32",
     log: str | os.PathLike[str] | None = None,
     cc: str = "",
@@ -84,6 +85,11 @@ def build(
         Whether inputs hold finite numbers of ordinary size only. False leaves out algorithms
         that spread NaN, infinities and overflow over neighbouring pixels (Winograd), see
         ``docs/numerics.md``.
+    requantise
+        How 8-bit layers come from their sums to 8 bits: ``"float"``, times a float32 scale and
+        rounded to even, as ONNX defines it; or ``"fixed"``, in integers alone, by a multiplier and
+        a shift (:mod:`tvmconv.operators.fixed_point`), which may differ by one step where a result
+        lies near to a half. Layers that have no such form keep the first, and ``explain`` says why.
     precision
         ``"float32"``, or what GPUs may round the operands of convolutions' products to: ``"tf32"``
         or ``"fp16"``, for tensor cores, with sums in float32. Layers that they do not fit or make
@@ -151,7 +157,14 @@ def build(
     if callable(overrides):
         overrides = carrying(overrides, "overrides")
     policy = make_policy(
-        algorithms, error_budget, memory_budget, overrides, search_path(log), finite, precision
+        algorithms,
+        error_budget,
+        memory_budget,
+        overrides,
+        search_path(log),
+        finite,
+        requantise,
+        precision,
     )
     check_precision(policy, machine)
     # constant folding would make this thread's pool with fewer workers, for good

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from tvmconv.algorithms.cuda.implicit_gemm import slices_of
-from tvmconv.algorithms.cuda.implicit_gemm_mma import precision_of
+from tvmconv.algorithms.cuda.implicit_gemm_mma import ImplicitGemmMma, precision_of
 from tvmconv.algorithms.cuda.precision import PRECISIONS
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
@@ -25,7 +25,6 @@ from tvmconv.costs.cuda_mma import (
     tile_cycles,
     tile_of,
 )
-from tvmconv.costs.cuda_tiles import slice_kinds
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.cuda.block_tile import add_parts
 from tvmconv.schedules.cuda.mma_tile import copy_slices, load_fragments, multiply, store_sums
@@ -47,7 +46,7 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
         Knob(
             "slice",
             "what a slice holds: channels of one tap, or all channels of a row or of the window",
-            slice_kinds,
+            lambda w, machine: ImplicitGemmMma().slice_kinds(w),
             closed=True,
         ),
         Knob("split", "parts of the reduction, a divisor of the slices", part_counts),

@@ -9,6 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 from tvmconv.cli import options
+from tvmconv.cli.choices import parse_choices
 from tvmconv.cli.output import emit
 
 
@@ -24,6 +25,7 @@ def command(
     fold_budget: options.FoldBudget = None,
     error_budget: options.ErrorBudget = None,
     finite: options.Finite = True,
+    requantise: options.Requantise = "float",
     precision: options.Precision = "float32",
     override: options.OverrideFile = None,
     log: options.TuningLog = None,
@@ -64,7 +66,7 @@ def command(
         raise InputError(f"{model} is built already; compile takes an ONNX model")
     place = options.parse_weights(weights)
     check_destination(output, separate=place == "separate", header=header)
-    choices = options.parse_choices(
+    choices = parse_choices(
         algorithms,
         no_winograd,
         memory_budget,
@@ -72,6 +74,7 @@ def command(
         override,
         log,
         finite=finite,
+        requantise=requantise,
         fold_budget=fold_budget,
         precision=precision,
     )

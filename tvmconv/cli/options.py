@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
 import typer
 
-from tvmconv.cli.sizes import byte_count, fold_bytes
 from tvmconv.core import files
 from tvmconv.core.errors import InputError
 
@@ -72,7 +70,7 @@ Model = Annotated[
 OnnxModel = Annotated[Path, typer.Argument(help="ONNX model.", show_default=False)]
 Target = Annotated[
     str,
-    typer.Option(help="native, x86-64-v3, aarch64, ..., or a string such as 'llvm -mcpu=haswell'."),
+    typer.Option(help="native, x86-64-v3, aarch64, cuda, ..., or as 'llvm -mcpu=haswell'."),
 ]
 Compiler = Annotated[
     str,
@@ -179,6 +177,14 @@ Finite = Annotated[
         " spread NaN, infinity and overflow over neighbouring pixels.",
     ),
 ]
+Requantise = Annotated[
+    str,
+    typer.Option(
+        metavar="float|fixed",
+        help="How 8-bit layers rescale their sums: by float32, as ONNX defines it, or by integer"
+        " multipliers and shifts, which may differ by one step.",
+    ),
+]
 Precision = Annotated[
     str,
     typer.Option(
@@ -231,57 +237,6 @@ PeerPython = Annotated[
         help="Python of the environment that holds the peers, or one peer; may be repeated.",
     ),
 ]
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What the command line allows; arguments of ``build`` that a finished model cannot take."""
-
-    algorithms: tuple[str, ...] | None = None
-    memory_budget: int | None = None
-    error_budget: float | None = None
-    overrides: Path | None = None
-    log: str | None = None
-    finite: bool = True
-    fold_budget: int | None = None
-    precision: str = "float32"
-
-    @property
-    def given(self) -> bool:
-        """Whether anything differs from the defaults."""
-        return self != Choices()
-
-
-def parse_choices(
-    algorithms: str | None,
-    no_winograd: bool,
-    memory_budget: str | None,
-    error_budget: float | None,
-    override: Path | None,
-    log: str | None = None,
-    finite: bool = True,
-    fold_budget: str | None = None,
-    precision: str = "float32",
-) -> Choices:
-    """The selection options as arguments of ``build``.
-
-    Raises
-    ------
-    InputError
-        If a budget in bytes is no size.
-    """
-    names = [name.strip() for name in algorithms.split(",")] if algorithms else []
-    names += ["-winograd"] if no_winograd else []
-    return Choices(
-        tuple(names) or None,
-        byte_count(memory_budget, "--memory-budget") if memory_budget is not None else None,
-        error_budget,
-        override,
-        log,
-        finite,
-        fold_bytes(fold_budget),
-        precision,
-    )
 
 
 def parse_weights(text: str) -> Literal["inside", "separate"]:

@@ -18,8 +18,8 @@ from tvmconv.algorithms.cuda.slices import CHANNELS, ROW, WINDOW, Slices
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda_blocks import busy_blocks
 from tvmconv.costs.cuda_memory import memory_cycles, waiting_cycles
-from tvmconv.costs.cuda_tiles import busy_blocks, slice_kinds
 from tvmconv.costs.cuts import divisors
 from tvmconv.costs.mma_tile import MmaTile
 from tvmconv.machines.cuda import CudaMachine
@@ -207,7 +207,7 @@ def _slicings(
 ) -> Iterator[tuple[int, str]]:
     """Sizes and kinds that go together: whole steps of channels, or of a row or the window."""
     step = fragments.WORDS * precision.values
-    for kind in slice_kinds(workload, machine):
+    for kind in ImplicitGemmMma().slice_kinds(workload):
         run = Slices(workload, kind, 1).run_values
         whole = -(-run // step) * step
         sizes = {words * precision.values for words in _WORDS}

@@ -87,7 +87,7 @@ def lower(
         If no allowed algorithm computes a layer; the message names it.
     """
     graph = read_function(mod["main"], layer_name)
-    prepare(graph, machine)
+    prepare(graph, machine, policy.requantise if policy is not None else "float")
     if policy is not None:
         check_used(policy.overrides, [node.layer for node in graph.nodes if node.op == CONV])
     plan = plan_layouts(
@@ -117,9 +117,9 @@ def lower(
     )
 
 
-def prepare(graph: Graph, machine: Device) -> None:
+def prepare(graph: Graph, machine: Device, requantise: str = "float") -> None:
     """Normalise a graph and fuse its layers, in place."""
-    normalise(graph, machine)
+    normalise(graph, machine, requantise)
     fuse_layers(graph)
 
 

@@ -52,6 +52,9 @@ OF_KIND: dict[str, Mapping[str, str]] = {
         "implicit_gemm": "tvmconv.algorithms.cuda.implicit_gemm:ImplicitGemm",
         "implicit_gemm_mma": "tvmconv.algorithms.cuda.implicit_gemm_mma:ImplicitGemmMma",
         "depthwise": "tvmconv.algorithms.cuda.depthwise:Depthwise",
+        "winograd": "tvmconv.algorithms.cuda.winograd:Winograd",
+        "im2win": "tvmconv.algorithms.cuda.im2win:Im2win",
+        "im2col": "tvmconv.algorithms.cuda.im2col:Im2col",
     },
 }
 
@@ -145,9 +148,9 @@ def schedule(name: str, machine: Device) -> ScheduleModule | None:
     return cast("ScheduleModule | None", schedules_of(machine, name))
 
 
-def names() -> tuple[str, ...]:
-    """Algorithms and reproductions."""
-    return (*ALGORITHMS, *REPRODUCTIONS)
+def names(kind: str = "cpu") -> tuple[str, ...]:
+    """Algorithms of a kind of device, and reproductions, which processors have."""
+    return (*OF_KIND[kind], *(REPRODUCTIONS if OF_KIND[kind] is ALGORITHMS else ()))
 
 
 def unknown(name: str) -> str | None:

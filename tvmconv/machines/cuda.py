@@ -7,7 +7,8 @@ core. No figure here was measured by us: they are NVIDIA's own, from the documen
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 # NVIDIA's documents
@@ -58,6 +59,8 @@ class CudaMachine:
         From the end of a kernel to the start of the next one of the same stream.
     origins
         Where each of these comes from: pairs of field and document.
+    others
+        Architectures besides ``isa`` that models hold machine code for; see :func:`joined`.
     tensor_tf32, tensor_fp16
         Multiply-adds that the tensor cores of one SM do in a cycle, of dense TF32 and of halves
         with sums in float32; 0 where it is not known.
@@ -94,6 +97,7 @@ class CudaMachine:
     memory_rate: float
     launch_seconds: float
     origins: tuple[tuple[str, str], ...]
+    others: tuple[str, ...] = ()
     tensor_tf32: float = 0.0
     tensor_fp16: float = 0.0
     tensor_share: float = 1.0
@@ -106,8 +110,12 @@ class CudaMachine:
     @property
     def capability(self) -> tuple[int, int]:
         """CUDA's compute capability: (9, 0) of ``sm_90``."""
-        number = int(self.isa.removeprefix("sm_"))
-        return number // 10, number % 10
+        return _capability(self.isa)
+
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        """All that models hold machine code for, the oldest first."""
+        return tuple(sorted({self.isa, *self.others}, key=_capability))
 
     @property
     def described(self) -> str:
@@ -125,9 +133,25 @@ class CudaMachine:
         return peak * self.tensor_share
 
     @property
+    def last_cache_bytes(self) -> int:
+        """L2."""
+        return self.l2_bytes
+
+    @property
     def launch_cycles(self) -> float:
         """Cycles from the end of one kernel to the start of the next."""
         return self.launch_seconds * self.clock_hertz
+
+    @property
+    def record_facts(self) -> dict[str, Any]:
+        """Tuning records name a GPU's figures as they do those of processors."""
+        return {
+            "mcpu": self.model,
+            "vector_registers": self.registers,
+            "l1d_bytes": self.shared_bytes,
+            "l3_bytes": 0,
+            "cores": self.multiprocessors,
+        }
 
     def blocks(self, channels: int) -> int:
         """Channels, as a block is one channel."""
@@ -137,7 +161,7 @@ class CudaMachine:
         """The target of the kernels; TVM's own limits of a block go with it."""
         return {
             "kind": "cuda",
-            "arch": self.isa,
+            "arch": self.architectures[0],
             "max_threads_per_block": self.threads_block,
             "max_num_threads": self.threads_block,
             "max_shared_memory_per_block": self.static_shared_bytes,
@@ -160,10 +184,31 @@ def read_cuda_machine(data: dict[str, Any]) -> CudaMachine:
     """
     given = {name: value for name, value in data.items() if name != "kind"}
     origins = tuple((str(k), str(v)) for k, v in dict(given["origins"]).items())
-    machine = CudaMachine(**{**given, "origins": origins})
-    if not machine.isa.removeprefix("sm_").isdigit():
-        raise ValueError(f"isa={machine.isa!r} is no architecture such as sm_90")
+    others = tuple(map(str, given.get("others", ())))
+    machine = CudaMachine(**{**given, "origins": origins, "others": others})
+    for isa in (machine.isa, *others):
+        if not isa.removeprefix("sm_").isdigit():
+            raise ValueError(f"isa={isa!r} is no architecture such as sm_90")
     return machine
+
+
+def joined(first: CudaMachine, others: Sequence[CudaMachine]) -> CudaMachine:
+    """The record of models that hold machine code for several architectures.
+
+    Kernels are scheduled for the first; a block of theirs asks for no more shared memory than it
+    may on any.
+    """
+    shared = min(machine.shared_block_bytes for machine in (first, *others))
+    isas = tuple(dict.fromkeys(m.isa for m in others if m.isa != first.isa))
+    if not isas:
+        return first
+    name = f"cuda:{','.join((first.isa, *isas))}"
+    return replace(first, name=name, shared_block_bytes=shared, others=isas)
+
+
+def _capability(isa: str) -> tuple[int, int]:
+    number = int(isa.removeprefix("sm_"))
+    return number // 10, number % 10
 
 
 def _origins(chip: str, **others: str) -> tuple[tuple[str, str], ...]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvmconv.algorithms.cuda.precision import PRECISIONS
 from tvmconv.core.arguments import shown, whole
+from tvmconv.core.datatypes import REQUANTISE
 from tvmconv.core.errors import ConfigError
 from tvmconv.kernels import registry
 from tvmconv.selection.overrides import Override, read_overrides
@@ -62,6 +63,9 @@ class Policy:
     choose
         Called with the layer's name, its workload and the candidates that the list of algorithms
         and the memory budget allow; returns one of them, or None to leave the choice alone.
+    requantise
+        How 8-bit layers rescale their sums, see :class:`~tvmconv.core.datatypes.Quantisation`:
+        ``"float"``, or ``"fixed"`` where they can.
     """
 
     algorithms: tuple[str, ...]
@@ -71,6 +75,7 @@ class Policy:
     choose: Callback | None = None
     logs: tuple[Path, ...] = ()
     finite: bool = True
+    requantise: str = "float"
     precision: str = FLOAT32
     low_precision_budget: float = LOW_PRECISION_BUDGET
 
@@ -91,6 +96,7 @@ class Policy:
             "error_budget": self.error_budget,
             "memory_budget": self.memory_budget,
             "finite": self.finite,
+            "requantise": self.requantise,
             "overrides": {entry.pattern: entry.algorithm for entry in self.overrides},
             "callback": self.choose is not None,
             "logs": [path.name for path in self.logs],
@@ -104,6 +110,7 @@ def make_policy(
     overrides: Overrides | None = None,
     logs: Sequence[Path] = (),
     finite: bool = True,
+    requantise: str = "float",
     precision: str = FLOAT32,
 ) -> Policy:
     """A policy from a user's arguments; everything left out has its default.
@@ -112,7 +119,7 @@ def make_policy(
     ------
     ConfigError
         If a name is not registered, a budget is not a non-negative number, ``finite`` is no
-        boolean, ``precision`` is unknown, or the overrides cannot be read.
+        boolean, ``requantise`` or ``precision`` is unknown, or the overrides cannot be read.
     """
     if not isinstance(precision, str) or precision not in (FLOAT32, *PRECISIONS):
         raise ConfigError(
@@ -124,12 +131,16 @@ def make_policy(
         memory_budget = whole(memory_budget, "memory_budget", 0, 1 << 62, ConfigError)
     if not isinstance(finite, bool):
         raise ConfigError(f"finite={shown(finite)} must be True or False")
+    if requantise not in REQUANTISE[1:]:
+        known = " or ".join(REQUANTISE[1:])
+        raise ConfigError(f"requantise={shown(requantise)} must be {known}")
     policy = Policy(
         check_algorithms(algorithms),
         budget,
         memory_budget,
         logs=tuple(logs),
         finite=finite,
+        requantise=requantise,
         precision=precision,
         low_precision_budget=low,
     )

@@ -80,8 +80,7 @@ def offers_of(
     what the record gained over that: comparable with the predictions of all other candidates.
     """
     offers = candidates(workload, machine, name)
-    # logs are of processors so far
-    if not policy.logs or offers[0].rejected or not isinstance(machine, Machine):
+    if not policy.logs or offers[0].rejected:
         return offers
     from tvmconv.records.lookup import tuned
 

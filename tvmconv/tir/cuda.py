@@ -150,8 +150,15 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
 
     if isinstance(functions, tirx.PrimFunc):
         functions = ir.IRModule({str(functions.attrs["global_symbol"]): functions})
+    symbols = {str(f.attrs["global_symbol"]): var for var, f in functions.functions_items()}
+    # TVM adds _kernel to the names of kernels
+    bare = {symbol: symbol.removesuffix("_kernel") for symbol in symbols}
+    names = {symbol: symbol if name in symbols else name for symbol, name in bare.items()}
     functions = ir.IRModule(
-        {var: with_workspace(func) for var, func in functions.functions_items()}
+        {
+            var: with_workspace(functions[var]).with_attr("global_symbol", names[symbol])
+            for symbol, var in symbols.items()
+        }
     )
     target = tvm.target.Target(machine.tvm_target())
     bound = tirx.transform.BindTarget(target.with_host(tvm.target.Target("llvm")))(functions)
@@ -162,8 +169,8 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
             kernels[var] = func
         else:
             hosts[str(func.attrs["global_symbol"])] = func
-    names = {str(func.attrs["global_symbol"]) for func in kernels.values()}
-    launches = {symbol: _launches(symbol, func, names) for symbol, func in hosts.items()}
+    printed = {str(func.attrs["global_symbol"]) for func in kernels.values()}
+    launches = {symbol: _launches(symbol, hosts[name], printed) for symbol, name in names.items()}
     late = [Fragments(), guarded_loads.GuardedLoads(), MmaCalls()]
     lowered = ir.transform.Sequential(late)(ir.IRModule(kernels))
     device = finalize_device_passes()(lowered)

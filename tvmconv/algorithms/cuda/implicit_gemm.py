@@ -9,13 +9,15 @@ for all multiprocessors.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import cast
 
 import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
 from tvmconv.algorithms.cuda.base import CudaAlgorithm, CudaOperands
-from tvmconv.algorithms.cuda.slices import Slices
+from tvmconv.algorithms.cuda.slices import CHANNELS, KINDS, Slices
 from tvmconv.algorithms.padding import input_plane, inside_image, zero_unless
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
@@ -31,6 +33,16 @@ def reads_vectors(workload: Conv2dWorkload) -> bool:
     w = workload
     whole = w.kernel_h == w.kernel_w == w.stride_h == w.stride_w == 1 and not w.has_padding
     return whole and not w.is_volume and w.in_height * w.in_width % VECTOR == 0
+
+
+class Source(Enum):
+    """What a product gathers its columns from."""
+
+    IMAGE = "image"
+    # the image or a matrix, whose pixels are read by vectors
+    VECTORS = "vectors"
+    # the window tensor of im2win
+    WINDOWS = "windows"
 
 
 def slices_of(workload: Conv2dWorkload, config: Config) -> Slices:
@@ -70,7 +82,9 @@ class ImplicitGemm(CudaAlgorithm):
     """
 
     name = "implicit_gemm"
-    blocks = ("columns", "conv2d", "output")
+    blocks: tuple[str, ...] = ("columns", "conv2d", "output")
+    # whether a knob says what slices hold
+    slice_knob = True
 
     def unsuited(self, workload: Conv2dWorkload, machine: CudaMachine) -> str | None:
         """Depthwise layers have one row of the product, single pixels one column.
@@ -84,13 +98,53 @@ class ImplicitGemm(CudaAlgorithm):
             return "one output pixel is a matrix by a vector; use direct"
         return None
 
+    def slices(self, workload: Conv2dWorkload, config: Config) -> Slices:
+        """How the reduction is cut."""
+        return slices_of(workload, config)
+
+    def slice_kinds(self, workload: Conv2dWorkload) -> tuple[str, ...]:
+        """What a slice may hold: of a 1x1 window one kind; TVM takes minutes over volumes."""
+        whole = workload.kernel_h == workload.kernel_w == 1
+        return (CHANNELS,) if whole or workload.is_volume else KINDS
+
+    def source(self, workload: Conv2dWorkload, config: Config) -> Source:
+        """What columns are gathered from."""
+        return Source.VECTORS if reads_vectors(workload) else Source.IMAGE
+
+    def stored_bytes(self, workload: Conv2dWorkload, config: Config) -> int:
+        """Bytes that a first kernel writes for the product to read."""
+        return 0
+
+    def reader(self, given: CudaOperands, config: Config) -> Callable[..., Expr]:
+        """``read(tests, channel, row, column, p)``: what a tap of the window of pixel ``p`` meets.
+
+        Pixels are numbered over all output planes, rows over all planes of the window; the value is
+        zero where one of the tests fails, and in the padding.
+        """
+        w = given.workload
+        area = w.out_height * w.out_width
+
+        def read(tests: Sequence[Expr], c: Expr, row: Expr, s: Expr, p: Expr) -> Expr:
+            r = row % w.kernel_h
+            q = p % area
+            y = q // w.out_width * w.stride_h + r * w.dilation_h - w.pad_top
+            x = q % w.out_width * w.stride_w + s * w.dilation_w - w.pad_left
+            plane, inside = input_plane(w, p // area, row // w.kernel_h)
+            tests = [*inside, *tests]
+            value = given.data[plane, c, y, x]
+            if w.has_padding:
+                return inside_image(value, y, x, w, tests)
+            return zero_unless(tests, value)
+
+        return read
+
     def compute(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> list[Tensor]:
         """Blocks ``columns``, ``conv2d`` and ``output``, which adds the parts up."""
         from tvmconv.tvm_api import te
 
-        w, slices, split = workload, slices_of(workload, config), config.int("split")
+        w, slices, split = workload, self.slices(workload, config), config.int("split")
         packed = self.packed_weight_shape(w, machine, config)
         given = CudaOperands.of(w, packed)
         area = w.out_height * w.out_width
@@ -98,21 +152,18 @@ class ImplicitGemm(CudaAlgorithm):
         padded = -(-pixels // tile) * tile
         parts = slices.count // split
 
+        read = self.reader(given, config)
+
         def gather(g: Expr, part: Expr, value: Expr, p: Expr) -> Expr:
             c, row, s = slices.place(part, value)
-            r = row % w.kernel_h
-            q = p % area
-            y = q // w.out_width * w.stride_h + r * w.dilation_h - w.pad_top
-            x = q % w.out_width * w.stride_w + s * w.dilation_w - w.pad_left
-            plane, tests = input_plane(w, p // area, row // w.kernel_h)
+            tests = []
             if slices.is_ragged:
-                tests = [*tests, part % slices.run_slices * slices.size + value < slices.run_values]
+                tests = [part % slices.run_slices * slices.size + value < slices.run_values]
             if padded > pixels:
                 # of whole vectors, where there are such
                 size = VECTOR if area % VECTOR == 0 else 1
                 tests = [*tests, p // size < pixels // size]
-            read = given.data[plane, g * slices.channels + c, y, x]
-            return inside_image(read, y, x, w, tests) if w.has_padding else zero_unless(tests, read)
+            return read(tests, g * slices.channels + c, row, s, p)
 
         columns = te.compute((w.groups, slices.count, slices.size, padded), gather, name="columns")
         part = te.reduce_axis((0, parts), "part")
@@ -152,7 +203,7 @@ class ImplicitGemm(CudaAlgorithm):
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> tuple[int, ...]:
         """``(groups, slices, values of a slice, M)``, M the channels of whole tiles."""
-        slices = slices_of(workload, config)
+        slices = self.slices(workload, config)
         return (workload.groups, slices.count, slices.size, padded_rows(workload, config))
 
     def pack_weight(
@@ -163,23 +214,24 @@ class ImplicitGemm(CudaAlgorithm):
         config: Config,
     ) -> FloatArray:
         """Re-order an OIHW weight; zeros behind the channels and behind the values of a run."""
-        slices = slices_of(workload, config)
+        slices = self.slices(workload, config)
         return pack_slices(weight, workload, slices, padded_rows(workload, config))
 
     def workspace_bytes(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> int:
-        """The sums of all parts, where there is more than one."""
+        """What a first kernel writes, and the sums of all parts where there is more than one."""
         w, split, tile = workload, config.int("split"), config.int("p")
+        stored = self.stored_bytes(w, config)
         if split == 1:
-            return 0
+            return stored
         rows = padded_rows(w, config)
         pixels = w.out_planes * w.out_height * w.out_width
-        return 4 * split * w.groups * rows * (-(-pixels // tile) * tile)
+        return stored + 4 * split * w.groups * rows * (-(-pixels // tile) * tile)
 
     def multiplies(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
         """Those of whole tiles and slices."""
-        w, slices, tile = workload, slices_of(workload, config), config.int("p")
+        w, slices, tile = workload, self.slices(workload, config), config.int("p")
         values = w.groups * slices.count * slices.size
         pixels = w.out_planes * w.out_height * w.out_width
         return values * padded_rows(w, config) * (-(-pixels // tile) * tile)

@@ -22,7 +22,6 @@ from tvmconv.algorithms.cuda.implicit_gemm import (
     slices_of,
 )
 from tvmconv.algorithms.cuda.precision import PRECISIONS, Precision
-from tvmconv.algorithms.padding import input_plane, inside_image, zero_unless
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
@@ -72,21 +71,16 @@ class ImplicitGemmMma(ImplicitGemm):
             values = range(precision.values)
             return precision.word_of([read(g, part, word * len(values) + v, p) for v in values])
 
+        image = self.reader(given, config)
+
         def read(g: Expr, part: Expr, value: Expr, p: Expr) -> Expr:
             c, row, s = slices.place(part, value)
-            r = row % w.kernel_h
-            q = p % area
-            y = q // w.out_width * w.stride_h + r * w.dilation_h - w.pad_top
-            x = q % w.out_width * w.stride_w + s * w.dilation_w - w.pad_left
-            plane, tests = input_plane(w, p // area, row // w.kernel_h)
+            tests = []
             if slices.is_ragged:
-                tests = [*tests, part % slices.run_slices * slices.size + value < slices.run_values]
+                tests = [part % slices.run_slices * slices.size + value < slices.run_values]
             if padded > pixels:
                 tests = [*tests, p < pixels]
-            found = given.data[plane, g * slices.channels + c, y, x]
-            if w.has_padding:
-                return inside_image(found, y, x, w, tests)
-            return zero_unless(tests, found)
+            return image(tests, g * slices.channels + c, row, s, p)
 
         shape = (w.groups, slices.count, steps, fragments.QUAD, padded, 2)
         columns = te.compute(shape, gather, name="columns")

@@ -188,7 +188,6 @@ static bool release(int begin, int end, State inner, State outer) {
 }
 
 static bool allocate_stacks() {
-  if (stacks) return true;
   void *all = mmap(nullptr, STACK * MAX_THREADS, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (all == MAP_FAILED) return false;
@@ -196,6 +195,12 @@ static bool allocate_stacks() {
   // a thread that needs more stack than it has meets a page that it may not touch
   for (int i = 0; i < MAX_THREADS; ++i) mprotect(stacks + STACK * i, PAGE, PROT_NONE);
   return true;
+}
+
+// A process may have 65530 pieces of memory, and every guarded stack is two, in each library.
+static void free_stacks() {
+  for (Fibre &f : fibres) f.entered = false;
+  munmap(stacks, STACK * MAX_THREADS);
 }
 
 }  // namespace emulation
@@ -275,7 +280,7 @@ static bool run_block() {
   return true;
 }
 
-struct Entry { const char *name; void (*call)(void **); };
+struct Entry { const char *name; void (*call)(void **); int parameters; };
 extern const Entry entries[];
 
 static int launch(const char *name, const unsigned *grid, const unsigned *block, size_t bytes,
@@ -310,13 +315,13 @@ static int launch(const char *name, const unsigned *grid, const unsigned *block,
     for (blockIdx.y = 0; blockIdx.y < grid[1]; ++blockIdx.y)
       for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x)
         if (!run_block()) {
-          // they stand in the middle of a kernel
-          for (Fibre &f : fibres) f.entered = false;
+          free_stacks();
           size_t end = strlen(message);
           snprintf(message + end, sizeof message - end, " (kernel %s, block %u %u %u)", name,
                    blockIdx.x, blockIdx.y, blockIdx.z);
           return 1;
         }
+  free_stacks();
   return 0;
 }
 
@@ -334,6 +339,13 @@ int launch(const char *name, const unsigned *grid, const unsigned *block, size_t
 int launch_descending(const char *name, const unsigned *grid, const unsigned *block, size_t shared,
                       void **arguments) {
   return emulation::launch(name, grid, block, shared, arguments, 1);
+}
+
+// How many parameters a kernel has; -1 if there is none of that name.
+int emulation_parameters(const char *name) {
+  for (const emulation::Entry *entry = emulation::entries; entry->name; ++entry)
+    if (!strcmp(entry->name, name)) return entry->parameters;
+  return -1;
 }
 
 const char *emulation_message() { return emulation::message; }
