@@ -41,7 +41,13 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("name", LAYERS)
+# whose forms others have, too
+LONGER = ("3x3", "dilated", "volume", "one buffer")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONGER else []) for n in LAYERS]
+)
 def test_layers(name):
     precision, problem, knobs = LAYERS[name]
     given_knobs = {**SMALL, "precision": precision, "k": STEP[precision], "pipeline": "double"}

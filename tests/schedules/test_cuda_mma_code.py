@@ -12,7 +12,9 @@ from tvmconv.algorithms.cuda.precision import PRECISIONS
 from tvmconv.compile.nvcc import compile_cubin, find_nvcc
 from tvmconv.compile.sass import find_nvdisasm, main_loops
 from tvmconv.core.errors import ArtifactError
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs import cuda_mma
+from tvmconv.kernels.kernel import make_kernel
 
 # problem, precision, tile, words of a slice, and the most instructions for a slice
 TENSOR_TILES = {
@@ -58,5 +60,23 @@ def test_main_loops_on_tensor_cores(name):
     assert loop.count("LDS") == steps * (wm // 16 + wp // 8)
     assert loop.count("STS") == m * words // (4 * threads) + p * words // (2 * threads)
     assert used.shared_bytes == cuda_mma.shared_bytes(kernel.config)
-    resident = cuda_mma.resident_blocks(SM_90, kernel.config)
+    resident = cuda_mma.resident_blocks(kernel.workload, SM_90, kernel.config)
     assert used.registers * threads * resident <= SM_90.registers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    "problem", ["ic3ih64oc64kh7sh2ph3:nchw+bias+relu", "mb32ic3ih224oc64kh7sh2ph3:nchw+bias+relu"]
+)
+def test_first_layers_do_not_spill(problem, precision):
+    """Each value of a row's slice has its own address: launch bounds leave registers for them."""
+    try:
+        find_nvcc()
+    except ArtifactError as error:
+        pytest.skip(str(error))
+    workload = Conv2dWorkload.parse(problem)
+    config = cuda_mma.best_config(workload, SM_90, precision)
+    kernel = make_kernel(workload, SM_90, "implicit_gemm_mma", config)
+    _, resources = compile_cubin(source_of(kernel).text, SM_90)
+    assert {name: used.spill_bytes for name, used in resources.items() if used.spill_bytes} == {}
