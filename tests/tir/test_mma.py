@@ -6,9 +6,12 @@ import re
 
 import pytest
 
-from tests.cuda import SM_90, default_kernel, source_of
+from tests.cuda import SM_90, Source, default_kernel, run_kernel, source_of
 from tvmconv.algorithms.cuda.precision import PRECISIONS
+from tvmconv.core.errors import ArtifactError
+from tvmconv.costs.cuda_mma import resident_blocks
 
+BARRIER = "__syncthreads();"
 PROBLEM = "ic16ih9oc32kh3ph1+bias+relu"
 SMALL = {"m": 32, "p": 64, "wm": 32, "wp": 32, "k": 16, "slice": "channels", "split": 1}
 
@@ -50,8 +53,22 @@ def test_padding_is_a_predicate_in_kernels_for_tensor_cores_alone():
 def test_launch_bounds_are_the_blocks_that_the_schedule_counts():
     config = {**SMALL, "precision": "tf32", "pipeline": "double"}
     text = source_of(default_kernel(PROBLEM, "implicit_gemm_mma", SM_90, **config)).text
-    from tvmconv.costs.cuda_mma import resident_blocks
-
     kernel = default_kernel(PROBLEM, "implicit_gemm_mma", SM_90, **config)
     blocks = resident_blocks(kernel.workload, SM_90, kernel.config)
     assert f"__launch_bounds__(64, {blocks}) main_kernel(" in text
+
+
+@pytest.mark.parametrize(("pipeline", "count"), [("double", 2), ("single", 3)])
+def test_every_barrier_that_is_left_is_needed(pipeline, count):
+    """Mutations: two warps, of which one runs ahead of the other in either order."""
+    knobs = {**SMALL, "precision": "tf32", "k": 8, "pipeline": pipeline}
+    kernel = default_kernel("ic16ih5oc24kh2", "implicit_gemm_mma", SM_90, **knobs)
+    whole = source_of(kernel)
+    parts = whole.text.split(BARRIER)
+    assert len(parts) == count + 1
+    for lost in range(count):
+        kept = [BARRIER] * count
+        kept[lost] = ""
+        text = "".join(part + end for part, end in zip(parts, [*kept, ""], strict=True))
+        with pytest.raises(ArtifactError, match="depend on the order of the threads"):
+            run_kernel(kernel, Source(text, whole.launches, whole.shapes))
