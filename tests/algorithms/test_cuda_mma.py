@@ -114,6 +114,8 @@ def test_weights_beyond_halves_are_refused():
     weight = np.full(workload.weight_shape, 1e5, np.float32)
     with pytest.raises(ConfigError, match=r"has a weight of 1e\+05, fp16 ends at 65504"):
         kernel.pack_weight(weight)
+    weight[:] = np.inf
+    assert set(kernel.pack_weight(weight).ravel()) == {0x7C007C00}
 
 
 class TestSelection:

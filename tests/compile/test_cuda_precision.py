@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 import tvmconv
 from tests.compile.test_cuda import Built, needs_emulator, needs_nvcc
@@ -91,3 +92,12 @@ def test_a_processor_is_refused_before_anything_is_built():
 def test_an_unknown_precision_is_a_sentence(value):
     with pytest.raises(ConfigError, match="is unknown; use float32, tf32, fp16"):
         make_policy(precision=value)
+
+
+def test_a_weight_that_halves_do_not_hold_names_its_layer():
+    model = small_network()
+    (weight,) = (t for t in model.graph.initializer if t.name == "projection_w")
+    weight.CopyFrom(numpy_helper.from_array(np.full((32, 32, 1, 1), 7e4, "float32"), weight.name))
+    asked = {"projection": {"algorithm": ALGORITHM, "knobs": {"precision": "fp16"}}}
+    with pytest.raises(ConfigError, match=r"layer 'projection': .* a weight of 7e\+04, fp16 ends"):
+        tvmconv.build(model, "cuda:sm_90", overrides=asked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tvmconv.core.decision import Candidate
+from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.graph.emit_layers import layer_function
 from tvmconv.graph.emitter import CallRecord, Emitter, constant_of, scheduled
@@ -84,7 +85,11 @@ def _convolved(
     """The call of a convolution kernel; what it needs beside its result is its last results."""
     workload, chosen = decided
     kernel = Kernel(workload, emitter.machine, chosen.algorithm, chosen.config)
-    packed = constant_arguments(kernel, constants)
+    try:
+        packed = constant_arguments(kernel, constants)
+    except ConfigError as error:
+        # weights that the chosen precision does not hold
+        raise ConfigError(f"layer {node.layer!r}: {error}") from error
     args = [data, *(constant_of(array, str(array.dtype)) for array in packed)]
     if residual is not None:
         args.append(residual)

@@ -131,10 +131,11 @@ class ImplicitGemmMma(ImplicitGemm):
         Raises
         ------
         ConfigError
-            If a weight is beyond the precision's largest number.
+            If a finite weight is beyond the precision's largest number.
         """
         precision = precision_of(config)
-        if (found := float(np.abs(weight).max(initial=0.0))) > precision.largest:
+        finite = weight[np.isfinite(weight)]
+        if (found := float(np.abs(finite).max(initial=0.0))) > precision.largest:
             raise ConfigError(
                 f"{workload} has a weight of {found:.3g}, {precision.name} ends at "
                 f"{precision.largest:.5g}: build it with another precision"
