@@ -291,6 +291,31 @@ else:
     single.check_python(lines, **({"TVMCONV_CUDA_GRAPH": "1"} if asked < 0 else {}))
 
 
+def test_tvms_loader_takes_tensors_of_either_kind(check):
+    check("""
+import tvm_ffi
+module = tvm_ffi.load_module(path)
+def tensor(value):
+    return tvm_ffi.from_dlpack(value)
+array, there, given = np.zeros_like(right), DeviceTensor(np.zeros_like(right)), DeviceTensor(x)
+module.main(tensor(x), tensor(array))
+assert close(array)
+stream, copies = new_stream(), count("host copies")
+with tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", 0), stream):
+    ran = count("kernels")
+    module.main(tensor(given), tensor(there))
+    assert (count("kernels"), count("host copies")) == (ran, copies)
+assert close(there.numpy(stream))
+refused("tensors are all on the GPU, or all on the CPU", ValueError,
+        module.main, tensor(x), tensor(there))
+times = np.zeros(len(model.calls), np.int64)
+refused("is not on the CPU", ValueError,
+        module.profile, tensor(given), tensor(array), tensor(times))
+module.profile(tensor(x), tensor(array), tensor(times))
+assert close(array) and (times >= 0).all()
+""")
+
+
 @pytest.mark.parametrize("lost", [1, 30])
 def test_a_gpu_that_is_lost_is_told_in_a_sentence(check, lost):
     check(f"""
