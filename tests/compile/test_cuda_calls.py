@@ -6,11 +6,14 @@ The driver does what streams are given as late as it may, and refuses handles th
 from __future__ import annotations
 
 import ctypes
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.emulated_gpu import needs_emulator, needs_nvcc
+from tests.emulated_gpu import ROOT, needs_emulator, needs_nvcc
+from tvmconv.compile.nvcc import find_nvcc
 
 pytestmark = [needs_nvcc, needs_emulator]
 
@@ -381,3 +384,42 @@ def test_the_driver_takes_of_several_architectures_what_it_runs(single, capabili
 def test_explain_says_for_which_gpu_tiles_were_chosen(single):
     (table,) = [t for t in single.model.explain().tables if t.name == "launches"]
     assert "for sm_80, sm_90, the most of each; tiles and waves for H100 SXM5" in table.title
+
+
+def cuda_include() -> str:
+    """The folder of the toolkit's cuda.h."""
+    folders = [Path(find_nvcc()).resolve().parents[1], *sorted(Path("/usr/local").glob("cuda*"))]
+    for folder in folders:
+        if (folder / "include/cuda.h").is_file():
+            return str(folder / "include")
+    pytest.skip("needs the CUDA toolkit's cuda.h")
+
+
+@pytest.mark.parametrize("name", ["classify", "stream"])
+def test_the_examples_in_c_run_on_a_gpu(single, name):
+    folder = single.path.parent
+    options = ["-Wall", "-Wextra", "-Werror", "-o", str(folder / name)]
+    libraries = ["-ldl"]
+    if name == "stream":
+        options.append(f"-I{cuda_include()}")
+        libraries.append(str(folder / "driver/libcuda.so.1"))
+    source = str(ROOT / f"examples/deploy/{name}.c")
+    subprocess.run(["cc", *options, source, *libraries], check=True)
+    done = subprocess.run(
+        [folder / name, single.path],
+        env=single.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (info,) = single.model.inputs
+    ramp = np.arange(np.prod(info.shape), dtype=np.float32).reshape(info.shape)
+    (right,) = single.expected({info.name: ramp / np.float32(ramp.size)})
+    if name == "stream":
+        label, _, value = done.stdout.partition(": ")
+        assert label == single.model.outputs[0].name
+        assert float(value) == pytest.approx(right[0, 0], rel=1e-4)
+    else:
+        best = [int(line.split()[0]) for line in done.stdout.splitlines()[1:]]
+        assert best == list(np.argsort(-right[0], kind="stable")[:5])
