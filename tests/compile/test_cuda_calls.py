@@ -334,6 +334,26 @@ refused("unspecified launch failure", ArtifactError, model.run, x)
 """, TVMCONV_EMULATED_LOST=str(lost))  # fmt: skip
 
 
+def test_a_forked_child_is_told_so_with_tensors_of_the_gpu_too(check):
+    check("""
+import gc, os
+given = DeviceTensor(x)
+(result,) = model.run(given)
+free = count("bytes")
+child = os.fork()
+if not child:
+    said = "a forked child cannot use the GPU of its parent"
+    refused(said, ArtifactError, model.run, given)
+    refused(said, ArtifactError, model.run, x)
+    refused(said, ArtifactError, result.numpy)
+    del result
+    gc.collect()
+    os._exit(0 if count("bytes") == free else 3)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert close(result.numpy()) and close(model.run(given)[0].numpy())
+""")
+
+
 def test_the_memory_of_all_states_counts(check):
     check("""
 import os
