@@ -177,7 +177,7 @@ refused("'input' must be float32 (1, 3, 21, 20), got float32 (2,)", InputError, 
         DeviceTensor(np.zeros(2, np.float32)))
 refused("got float64 (1, 3", InputError, model.run, DeviceTensor(x.astype(np.float64)))
 refused("is no CUDA stream", InputError, model.run, x, stream="one")
-refused("the stream is none of this GPU's", ArtifactError, model.run,
+refused("the stream cannot be used: invalid resource handle", ArtifactError, model.run,
         DeviceTensor(x), stream=4096)
 enter(1)
 refused("is on GPU 1; models run on the first", InputError, model.run, DeviceTensor(x, device=1))
