@@ -16,6 +16,7 @@ import tvmconv
 from tvmconv.compile.nvcc import find_nvcc
 from tvmconv.core.errors import ArtifactError
 from tvmconv.emulation.driver import write_driver
+from tvmconv.emulation.nvcc import write_toolkit
 
 TARGET = "cuda:sm_90"
 ROOT = Path(__file__).parents[1]
@@ -30,7 +31,9 @@ def has_nvcc() -> bool:
 
 
 needs_nvcc = pytest.mark.skipif(not has_nvcc(), reason="needs nvcc")
-needs_emulator = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+needs_emulator = pytest.mark.skipif(
+    shutil.which("g++") is None or shutil.which("cc") is None, reason="needs cc and g++"
+)
 
 
 class Built:
@@ -72,3 +75,26 @@ class Built:
     def check(self, results: list[np.ndarray], inputs: dict[str, np.ndarray]) -> None:
         for result, right in zip(results, self.expected(inputs), strict=True):
             assert np.abs(result - right).max() <= 1e-5 * np.abs(right).max()
+
+
+class EmulatedGpu:
+    """The environment in which ``cuda`` targets run on the processor, in processes of their own:
+    a stand-in for nvcc, and a driver that runs what it makes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, **write_toolkit(folder)}
+
+    def python(self, *words: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run the interpreter with some arguments."""
+        return subprocess.run(
+            [sys.executable, *map(str, words)],
+            env={**self.environment, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def tvmconv(self, *words: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run the command line."""
+        return self.python("-m", "tvmconv", *words, **variables)

@@ -12,7 +12,10 @@ from tests.small_network import small_network
 def small(tmp_path_factory) -> Built:
     folder = tmp_path_factory.mktemp("cuda") / "small"
     # of layers so small, selection would take none that is tiled
-    tiled = {"projection": {"algorithm": "implicit_gemm"}}
+    tiled = {
+        "projection": {"algorithm": "implicit_gemm"},
+        "right": {"algorithm": "winograd", "knobs": {"mh": 2, "mw": 2}},
+    }
     return Built(folder, small_network(2), overrides=tiled)
 
 

@@ -157,9 +157,20 @@ class TestSmall:
         for name in ("machine", "calls", "decisions", "memory"):
             assert getattr(model.manifest, name) == getattr(small.model.manifest, name)
 
-    def test_a_convolution_is_tiled(self, small):
+    def test_convolutions_are_tiled(self, small):
         chosen = {d.layer: d.chosen.algorithm for d in small.model.decisions}
         assert chosen["projection"] == "implicit_gemm"
+        assert chosen["right"] == "winograd"
+
+    def test_kernels_of_one_call_share_workspace_in_the_arena(self, small):
+        (call,) = [call for call in small.model.calls if call.layer == "right"]
+        assert len(call.launches) == 3
+        tables = {table.name: table for table in small.model.explain().tables}
+        (row,) = [row for row in tables["layers"].rows if row["layer"] == "right"]
+        # 24 planes of data and 12 of results, to whole slices and blocks, of 64 tiles
+        assert row["workspace_bytes"] == 4 * 4 * 6 * 64 * (24 + 32)
+        assert small.model.memory.arena_bytes >= row["workspace_bytes"]
+        assert 1e-7 < row["error_estimate"] < 5e-6
 
     def test_kernels_are_named_after_their_function(self, small):
         for call in small.model.calls:
@@ -188,8 +199,10 @@ class TestSmall:
 @needs_nvcc
 @needs_emulator
 def test_a_network_of_every_rule_is_right(tmp_path):
-    """LRN, slices, transposes, a batched product, reductions along several axes; weights apart."""
-    built = Built(tmp_path / "mixed", mixed_network())
+    """LRN, slices, transposes, a batched product, reductions along several axes, a convolution in
+    three kernels; weights apart."""
+    tiled = {"*": {"algorithm": "winograd", "knobs": {"mh": 4, "mw": 4}}}
+    built = Built(tmp_path / "mixed", mixed_network(), overrides=tiled)
     built.path = built.model.save(tmp_path / "mixed/apart.so", weights="separate")
     inputs = built.inputs()
     np.savez(built.path.parent / "in.npz", **inputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import sqrt
 
 from tvmconv.algorithms.direct_bytes import regular_steps
 from tvmconv.core.config import Config
@@ -64,7 +65,7 @@ class ByteTileModel(TileModel):
         excess all the same.
         """
         regular = self.steps - self.excess
-        return min((2 * self.excess * regular) ** 0.5, regular) - min(self.excess, regular)
+        return min(sqrt(2 * self.excess * regular), regular) - min(self.excess, regular)
 
     def registers(self, oc: int, oh: int, ow: int) -> int:
         """Vector registers of a tile."""

@@ -53,9 +53,9 @@ class Driver:
         self.call("cuDeviceGetCount", byref(count))
         if not count.value:
             raise ArtifactError("NVIDIA's driver shows no GPU; CUDA_VISIBLE_DEVICES may hide it")
-        self._device = c_int()
+        self.device = c_int()
         self._process = os.getpid()
-        self.call("cuDeviceGet", byref(self._device), 0)
+        self.call("cuDeviceGet", byref(self.device), 0)
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call one of its functions.
@@ -78,27 +78,27 @@ class Driver:
     def name(self) -> str:
         """The GPU's, ``NVIDIA H100 80GB HBM3``."""
         text = ctypes.create_string_buffer(_NAME_BYTES)
-        self.call("cuDeviceGetName", text, _NAME_BYTES, self._device)
+        self.call("cuDeviceGetName", text, _NAME_BYTES, self.device)
         return text.value.decode(errors="replace")
 
     @property
     def memory_bytes(self) -> int:
         """All of the GPU's memory."""
         found = c_size_t()
-        self.call("cuDeviceTotalMem_v2", byref(found), self._device)
+        self.call("cuDeviceTotalMem_v2", byref(found), self.device)
         return found.value
 
     def attribute(self, which: Attribute) -> int:
         """One figure of the GPU; 0 where the driver gives none."""
         found = c_int()
-        self.call("cuDeviceGetAttribute", byref(found), c_int(which), self._device)
+        self.call("cuDeviceGetAttribute", byref(found), c_int(which), self.device)
         return found.value
 
     @cached_property
     def _context(self) -> c_void_p:
         """The GPU's primary context, that of models and of other libraries; kept for good."""
         context = c_void_p()
-        self.call("cuDevicePrimaryCtxRetain", byref(context), self._device)
+        self.call("cuDevicePrimaryCtxRetain", byref(context), self.device)
         return context
 
     @contextmanager
