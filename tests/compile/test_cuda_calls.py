@@ -6,11 +6,14 @@ The driver does what streams are given as late as it may, and refuses handles th
 from __future__ import annotations
 
 import ctypes
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.emulated_gpu import needs_emulator, needs_nvcc
+from tests.emulated_gpu import ROOT, needs_emulator, needs_nvcc
+from tvmconv.compile.nvcc import find_nvcc
 
 pytestmark = [needs_nvcc, needs_emulator]
 
@@ -174,7 +177,7 @@ refused("'input' must be float32 (1, 3, 21, 20), got float32 (2,)", InputError, 
         DeviceTensor(np.zeros(2, np.float32)))
 refused("got float64 (1, 3", InputError, model.run, DeviceTensor(x.astype(np.float64)))
 refused("is no CUDA stream", InputError, model.run, x, stream="one")
-refused("the stream is none of this GPU's", ArtifactError, model.run,
+refused("the stream cannot be used: invalid resource handle", ArtifactError, model.run,
         DeviceTensor(x), stream=4096)
 enter(1)
 refused("is on GPU 1; models run on the first", InputError, model.run, DeviceTensor(x, device=1))
@@ -291,6 +294,31 @@ else:
     single.check_python(lines, **({"TVMCONV_CUDA_GRAPH": "1"} if asked < 0 else {}))
 
 
+def test_tvms_loader_takes_tensors_of_either_kind(check):
+    check("""
+import tvm_ffi
+module = tvm_ffi.load_module(path)
+def tensor(value):
+    return tvm_ffi.from_dlpack(value)
+array, there, given = np.zeros_like(right), DeviceTensor(np.zeros_like(right)), DeviceTensor(x)
+module.main(tensor(x), tensor(array))
+assert close(array)
+stream, copies = new_stream(), count("host copies")
+with tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", 0), stream):
+    ran = count("kernels")
+    module.main(tensor(given), tensor(there))
+    assert (count("kernels"), count("host copies")) == (ran, copies)
+assert close(there.numpy(stream))
+refused("tensors are all on the GPU, or all on the CPU", ValueError,
+        module.main, tensor(x), tensor(there))
+times = np.zeros(len(model.calls), np.int64)
+refused("is not on the CPU", ValueError,
+        module.profile, tensor(given), tensor(array), tensor(times))
+module.profile(tensor(x), tensor(array), tensor(times))
+assert close(array) and (times >= 0).all()
+""")
+
+
 @pytest.mark.parametrize("lost", [1, 30])
 def test_a_gpu_that_is_lost_is_told_in_a_sentence(check, lost):
     check(f"""
@@ -304,6 +332,26 @@ assert call == ({lost} - 1) // kernels
 assert "the run failed: unspecified launch failure; the GPU is lost to this process" in said, said
 refused("unspecified launch failure", ArtifactError, model.run, x)
 """, TVMCONV_EMULATED_LOST=str(lost))  # fmt: skip
+
+
+def test_a_forked_child_is_told_so_with_tensors_of_the_gpu_too(check):
+    check("""
+import gc, os
+given = DeviceTensor(x)
+(result,) = model.run(given)
+free = count("bytes")
+child = os.fork()
+if not child:
+    said = "a forked child cannot use the GPU of its parent"
+    refused(said, ArtifactError, model.run, given)
+    refused(said, ArtifactError, model.run, x)
+    refused(said, ArtifactError, result.numpy)
+    del result
+    gc.collect()
+    os._exit(0 if count("bytes") == free else 3)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert close(result.numpy()) and close(model.run(given)[0].numpy())
+""")
 
 
 def test_the_memory_of_all_states_counts(check):
@@ -356,3 +404,42 @@ def test_the_driver_takes_of_several_architectures_what_it_runs(single, capabili
 def test_explain_says_for_which_gpu_tiles_were_chosen(single):
     (table,) = [t for t in single.model.explain().tables if t.name == "launches"]
     assert "for sm_80, sm_90, the most of each; tiles and waves for H100 SXM5" in table.title
+
+
+def cuda_include() -> str:
+    """The folder of the toolkit's cuda.h."""
+    folders = [Path(find_nvcc()).resolve().parents[1], *sorted(Path("/usr/local").glob("cuda*"))]
+    for folder in folders:
+        if (folder / "include/cuda.h").is_file():
+            return str(folder / "include")
+    pytest.skip("needs the CUDA toolkit's cuda.h")
+
+
+@pytest.mark.parametrize("name", ["classify", "stream"])
+def test_the_examples_in_c_run_on_a_gpu(single, name):
+    folder = single.path.parent
+    options = ["-Wall", "-Wextra", "-Werror", "-o", str(folder / name)]
+    libraries = ["-ldl"]
+    if name == "stream":
+        options.append(f"-I{cuda_include()}")
+        libraries.append(str(folder / "driver/libcuda.so.1"))
+    source = str(ROOT / f"examples/deploy/{name}.c")
+    subprocess.run(["cc", *options, source, *libraries], check=True)
+    done = subprocess.run(
+        [folder / name, single.path],
+        env=single.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (info,) = single.model.inputs
+    ramp = np.arange(np.prod(info.shape), dtype=np.float32).reshape(info.shape)
+    (right,) = single.expected({info.name: ramp / np.float32(ramp.size)})
+    if name == "stream":
+        label, _, value = done.stdout.partition(": ")
+        assert label == single.model.outputs[0].name
+        assert float(value) == pytest.approx(right[0, 0], rel=1e-4)
+    else:
+        best = [int(line.split()[0]) for line in done.stdout.splitlines()[1:]]
+        assert best == list(np.argsort(-right[0], kind="stable")[:5])

@@ -317,6 +317,15 @@ EXPORTED int cuMemcpyDtoH_v2(void *target, uintptr_t source, size_t bytes) {
     return cuMemcpyAsync((uintptr_t)target, source, bytes, NULL);
 }
 
+EXPORTED int cuMemcpyHtoDAsync_v2(uintptr_t target, const void *source, size_t bytes,
+                                  void *handle) {
+    return cuMemcpyAsync(target, (uintptr_t)source, bytes, handle);
+}
+
+EXPORTED int cuMemcpyDtoHAsync_v2(void *target, uintptr_t source, size_t bytes, void *handle) {
+    return cuMemcpyAsync((uintptr_t)target, source, bytes, handle);
+}
+
 /* ---- Streams and events ---- */
 
 EXPORTED int cuStreamCreate(void **result, unsigned flags) {

@@ -72,7 +72,7 @@ static int32_t check_queued(tvmconv_state *state, const tvmconv_frame *frame) {
     }
     if (!result) status = driver.stream_captured(frame->stream, &capturing);
     if (status) {
-        snprintf(message, size, "the stream is none of this GPU's: %s", driver_text(status));
+        snprintf(message, size, "the stream cannot be used: %s", driver_text(status));
         result = TVMCONV_INVALID;
     } else if (capturing) {
         result = refuse(message, size, TVMCONV_INVALID,
