@@ -4,7 +4,7 @@ Loops, outermost first:
 
 1. image, cache block of tile rows, output block, tile row: parallel;
 2. tile column;
-3. step: the reduction;
+3. step: the reduction, of data as they are and, in a loop of its own, of complements;
 4. row and column of the register tile, unrolled; lanes, one vector.
 """
 
@@ -68,26 +68,27 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     if w != workload:
         schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
-    n, kb, h, x, lane, step = schedule.get_loops(block)
+    n, kb, h, x, lane, part, step = schedule.get_loops(block)
     h_outer, h_tile = schedule.split(h, [None, config.int("oh")])
     x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
     tile = (h_tile, x_tile)
     if w.out_height == 1:
         cache, x_outer = direct.cache_block(schedule, x_outer, config)
-        schedule.reorder(n, cache, kb, h_outer, x_outer, step, *tile, lane)
+        schedule.reorder(n, cache, kb, h_outer, x_outer, part, step, *tile, lane)
         parallel: tuple[LoopRV, ...] = (n, cache, kb)
     else:
         cache, h_outer = direct.cache_block(schedule, h_outer, config)
-        schedule.reorder(n, cache, kb, h_outer, x_outer, step, *tile, lane)
+        schedule.reorder(n, cache, kb, h_outer, x_outer, part, step, *tile, lane)
         parallel = (n, cache, kb, h_outer)
     if workload.has_padding:
         schedule_widening(schedule, workload)
     mark_bound(schedule, step)
+    schedule.unroll(part)
     mark_parallel(schedule, *parallel)
     mark_cases(schedule, cache, x_outer)
     if config.int("oh") > 1:
         mark_cases(schedule, h_outer)
-    register_tile(schedule, block, output, at=x_outer, reduction=step, tile=tile, lane=lane)
+    register_tile(schedule, block, output, at=x_outer, reduction=part, tile=tile, lane=lane)
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:

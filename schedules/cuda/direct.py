@@ -8,6 +8,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda_memory import memory_cycles, waiting_cycles
+from tvmconv.costs.cuda_threads import own_sum_cycles
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.cuda.threads import bind_threads, check_threads
 from tvmconv.tvm_api.types import Schedule
@@ -15,9 +16,6 @@ from tvmconv.tvm_api.types import Schedule
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
     (Knob("threads", "threads of a block", lambda w, machine: (64, 128, 256)),)
 )
-# Of one product: instructions (two loads, their addresses and bounds, the multiply-add), and the
-# cycles until a thread goes on to the next, most of them a load's from L1. Both are assumed.
-_INSTRUCTIONS, _LATENCY = 10.0, 25.0
 
 
 def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
@@ -41,12 +39,7 @@ def apply(
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """Threads wait for their loads, or more of them for the issue of instructions; then memory."""
-    warps = -(-prod(workload.result_shape) // machine.warp)
-    of_one = -(-warps // machine.multiprocessors)
-    resident = machine.threads // machine.warp
-    rounds = -(-of_one // resident)
-    issued = of_one * _INSTRUCTIONS / (machine.lanes / machine.warp)
-    products = workload.taps * max(rounds * _LATENCY, issued)
+    """See :func:`~tvmconv.costs.cuda_threads.own_sum_cycles`; then what waits for memory."""
+    products = own_sum_cycles(prod(workload.result_shape), workload.taps, machine)
     memory = waiting_cycles(memory_cycles(workload, machine), products)
     return machine.launch_cycles + products + memory

@@ -66,6 +66,8 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
     name: str
     # floating types that the expression and its schedules compute with
     types: tuple[DataTypes, ...] = (FLOAT32,)
+    # what operands of products may be rounded to; empty stands for their own type
+    precisions: tuple[str, ...] = ("",)
     # whether they compute with 8-bit integers, too
     integers: bool = False
     blocks: tuple[str, ...] = ()
@@ -127,6 +129,10 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
         None where no weights have any.
         """
         return None
+
+    def precision(self, config: Config) -> str:
+        """Which of :attr:`precisions` a config has; others than their type only where asked for."""
+        return ""
 
     def suited(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: DeviceT, config: Config

@@ -2,18 +2,29 @@
 
 AVX2 has no instruction that adds products of bytes to 32 bits. ``vpmaddubsw`` takes twice as many
 products as ``vpmaddwd``, but saturates; weights that could make it do so are split by
-:mod:`tvmconv.algorithms.excess`, and their excess takes steps of its own. Data are read as they
-lie, weights have one byte. Where a step reads is a table behind the weights: all steps have one
-loop, whatever tap or channel they belong to.
+:mod:`tvmconv.algorithms.excess`, and their excess takes steps of its own, or meet complements of
+their data. Data are read as they lie, weights have one byte. Where a step reads is a table behind
+the weights: all steps have one loop, whatever tap or channel they belong to, and those that take
+complements a second one.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
 from tvmconv.algorithms.direct import flattened
-from tvmconv.algorithms.excess import WORD, excess_steps, split, words
+from tvmconv.algorithms.excess import (
+    MASKS,
+    WORD,
+    complemented,
+    complements,
+    excess_steps,
+    split,
+    words,
+)
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.words import copied, copied_shape, copied_steps
 from tvmconv.core.config import Config
@@ -22,11 +33,15 @@ from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.dot import dot_of_bytes
 from tvmconv.machines.record import Machine
-from tvmconv.tvm_api.types import Expr, Tensor
+from tvmconv.tvm_api.types import Expr, Index, Tensor
 
 _INSTRUCTION = "vpmaddubsw"
 # what has to be widened to 16 bits otherwise
 _PAIRS = "vpmaddwd"
+# loops over steps: those of data as they are, and those of complements
+_PARTS = 2
+# bits of an entry of the table of places that index `MASKS`
+_MASK_BITS = 2
 
 
 def regular_steps(workload: Conv2dWorkload, machine: Machine) -> int:
@@ -39,6 +54,46 @@ def _channels(workload: Conv2dWorkload, machine: Machine) -> int:
     if workload.in_channels < machine.channel_block:
         return -(-workload.in_channels // WORD) * WORD
     return machine.blocks(workload.in_channels) * machine.channel_block
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of the packed weight, ``(k, 4)`` bytes each, with which its parts begin.
+
+    Words of weights come first, one row a step. The steps of an output block follow each other,
+    those of complemented data last; blocks may have different numbers of them. All else is int32.
+
+    Parameters
+    ----------
+    places
+        Where each step reads, in words from an output's first pixel, and in the lowest bits the
+        index of a mask.
+    starts
+        The first step of each part of each block, and of one more.
+    masks
+        :data:`~tvmconv.algorithms.excess.MASKS`, a row each. (Of scalars that are spread LLVM xors
+        the scalars and spreads the result, which takes twice as many instructions.)
+    missing
+        What complements take off the sums of each block, one row a block.
+    end
+        Of all.
+    """
+
+    places: int
+    starts: int
+    masks: int
+    missing: int
+    end: int
+
+    @classmethod
+    def of(cls, workload: Conv2dWorkload, machine: Machine, config: Config) -> Rows:
+        """Those of a kernel."""
+        lanes, blocks = machine.channel_block, machine.blocks(workload.out_channels)
+        places = blocks * (regular_steps(workload, machine) + config.int("excess"))
+        starts = places + -(-places // lanes)
+        masks = starts + -(-(_PARTS * blocks + 1) // lanes)
+        missing = masks + len(MASKS)
+        return cls(places, starts, masks, missing, missing + blocks)
 
 
 class DirectBytes(Algorithm):
@@ -76,7 +131,7 @@ class DirectBytes(Algorithm):
 
         A read behind the last index of a dimension is one of the next row, block or tap.
         """
-        from tvmconv.operators.products import dot, word
+        from tvmconv.operators.products import complemented_dot, word
         from tvmconv.tvm_api import te, tirx
 
         w = flattened(workload)
@@ -87,36 +142,49 @@ class DirectBytes(Algorithm):
         steps = copied_steps(w) if copies else (1, 1)
         down, right = w.stride_h // steps[0], w.stride_w // steps[1]
         width = copied_shape(w, machine)[3] if copies else w.in_width
-        places, starts = self._tables(workload, machine, config)
+        rows = Rows.of(workload, machine, config)
+        part = te.reduce_axis((0, _PARTS), "part")
         # no word has more excess than one
         step = te.reduce_axis((0, 2 * regular_steps(workload, machine)), "step")
 
+        def number(row: Index, place: Expr) -> Expr:
+            return word(given.weight[row, place, 0])
+
         def multiply(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
-            first, stop = (word(given.weight[starts, kb + i, 0]) for i in (0, 1))
+            first, stop = (number(rows.starts, kb * _PARTS + part + i) for i in (0, 1))
 
             def present(value: Expr) -> Expr:
                 return tirx.if_then_else(step < stop - first, value, tirx.const(0, "int32"))
 
             pixel = h * down * width + x * right
-            place = present(word(given.weight[places, first + step, 0]))
+            entry = present(number(rows.places, first + step))
+            place = entry >> _MASK_BITS
             value = word(source[n, 0, 0, 0, pixel * machine.channel_block + place * WORD])
-            product = dot(value, present(word(given.weight[first + step, k, 0])), _INSTRUCTION)
-            return te.sum(product, axis=step)
+            # none of the first part, whose indices are 0, too
+            mask = number(rows.masks + (entry & (2**_MASK_BITS - 1)), k) * part
+            weight = present(word(given.weight[first + step, k, 0]))
+            return te.sum(complemented_dot(value, mask, weight, _INSTRUCTION), axis=[part, step])
+
+        def finished(total: Expr, place: tuple[Expr, ...]) -> Expr:
+            missing = number(rows.missing + place[1], place[4])
+            return given.finished(total + missing, place)
 
         shape = output_shape(workload, machine)
         if w == workload:
-            return given.arguments(given.output(self.reduction(shape, multiply)))
-        rows = (*shape[:2], 1, shape[2] * shape[3], shape[4])
-        total = self.reduction(rows, multiply)
+            total = self.reduction(shape, multiply)
+            output = te.compute(shape, lambda *at: finished(total[at], at), name="output")
+            return given.arguments(output)
+        flat = (*shape[:2], 1, shape[2] * shape[3], shape[4])
+        total = self.reduction(flat, multiply)
 
         def finish(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
             place = (n, kb, x // workload.out_width, x % workload.out_width, k)
-            return given.finished(total[n, kb, h, x, k], place)
+            return finished(total[n, kb, h, x, k], place)
 
-        finished = te.compute(rows, finish, name="output")
+        row = te.compute(flat, finish, name="output")
         output = te.compute(
             shape,
-            lambda n, kb, h, x, k: finished[n, kb, 0, h * workload.out_width + x, k],
+            lambda n, kb, h, x, k: row[n, kb, 0, h * workload.out_width + x, k],
             name="unflatten",
         )
         return given.arguments(output)
@@ -124,21 +192,8 @@ class DirectBytes(Algorithm):
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
-        """``(rows, k, 4)``: words of weights, one row a step, and two tables of ``int32``.
-
-        The steps of an output block follow each other; blocks may have different numbers of them.
-        The tables hold where each step reads, and the first step of each block and of one more.
-        """
-        _, starts = self._tables(workload, machine, config)
-        lanes = machine.channel_block
-        return (starts + -(-(machine.blocks(workload.out_channels) + 1) // lanes), lanes, WORD)
-
-    @staticmethod
-    def _tables(workload: Conv2dWorkload, machine: Machine, config: Config) -> tuple[int, int]:
-        """Rows of the packed weight with which its two tables begin."""
-        steps = regular_steps(workload, machine) + config.int("excess")
-        rows = machine.blocks(workload.out_channels) * steps
-        return rows, rows + -(-rows // machine.channel_block)
+        """``(rows, k, 4)``: see :class:`Rows`."""
+        return (Rows.of(workload, machine, config).end, machine.channel_block, WORD)
 
     def excess_held(self, config: Config) -> int | None:
         """The knob."""
@@ -161,22 +216,29 @@ class DirectBytes(Algorithm):
             raise WorkloadError(
                 f"{workload}: excess={most} steps are too few for weights that need {needed}"
             )
-        places = self._places(workload, machine)
+        places = self._places(workload, machine) << _MASK_BITS
         given = words(weight, lanes, _channels(workload, machine))
         given = given.reshape(-1, len(places), lanes, WORD // 2, 2)
+        masks = complements(given)
+        given, missing = complemented(given, masks)
         rows, table, starts = [], [], [0]
-        for safe, rest in zip(*split(given), strict=True):
+        for block, (safe, rest) in enumerate(zip(*split(given), strict=True)):
+            plain, other = np.flatnonzero(masks[block] == 0), np.flatnonzero(masks[block])
             found = np.flatnonzero(rest.any(axis=(1, 2, 3)))
-            rows += [safe, rest[found]]
-            table += [places, places[found]]
-            starts.append(starts[-1] + len(places) + len(found))
+            rows += [safe[plain], rest[found], safe[other]]
+            table += [places[plain], places[found], places[other] | masks[block][other]]
+            starts += [starts[-1] + len(plain) + len(found)]
+            starts += [starts[-1] + len(other)]
         packed = np.zeros(shape, np.int8)
+        begin = Rows.of(workload, machine, config)
         for row, values in (
             (0, np.concatenate(rows)),
-            (self._tables(workload, machine, config)[0], np.concatenate(table)),
-            (self._tables(workload, machine, config)[1], np.array(starts, np.int32)),
+            (begin.places, np.concatenate(table)),
+            (begin.starts, np.array(starts, np.int32)),
+            (begin.masks, np.repeat(np.array(MASKS, np.int32), lanes)),
+            (begin.missing, missing.sum(axis=1).astype(np.int32)),
         ):
-            flat = values.reshape(-1).view(np.int8)
+            flat = np.ascontiguousarray(values).reshape(-1).view(np.int8)
             packed[row:].reshape(-1)[: len(flat)] = flat
         return packed  # type: ignore[return-value]
 

@@ -2,8 +2,14 @@
 
 ``vpmaddubsw`` adds two products of unsigned by signed bytes in 16 bits, saturated. With data of 0
 to 255, two weights whose positive part has a sum of at most 128, and whose negative part one of at
-least -128, are safe: ``255 * 128 = 32,640 < 2**15``. Of other pairs one weight is cut, and what was
-cut off, a pair of itself and zero, is safe, too; it is multiplied in a step of its own.
+least -128, are safe: ``255 * 128 = 32,640 < 2**15``. Two ways make others safe:
+
+- **Complements.** ``b * x = 255 * b - b * (255 - x)``: where the second byte of a pair of data is
+  complemented, its weight changes its sign, and pairs of two signs are safe whatever they are. The
+  first term is known when a model is built. A word is complemented where that makes its pairs safe
+  for all output channels of a block.
+- **Excess.** Otherwise one weight of a pair is cut, and what was cut off, a pair of itself and
+  zero, is safe, too; it is multiplied in a step of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +25,9 @@ Array = npt.NDArray[Any]
 _LIMIT = 128
 # elements of a word
 WORD = 4
+# what a word's data are xor-ed with for each value of `complements`: the second bytes of its pairs
+MASKS = (0, 0x0000FF00, 0xFF000000 - 2**32, 0xFF00FF00 - 2**32)
+_BYTE = 255
 
 
 def split(weight: Array) -> tuple[Array, Array]:
@@ -46,6 +55,52 @@ def split(weight: Array) -> tuple[Array, Array]:
     rest = np.zeros_like(wide)
     rest[..., 0] = np.maximum(total - _LIMIT, 0) + np.minimum(total + _LIMIT, 0)
     return (wide - rest).astype(np.int8), rest.astype(np.int8)
+
+
+def complements(weight: Array) -> Array:
+    """Words that are safe if second bytes of their pairs are complemented: indices of `MASKS`.
+
+    Parameters
+    ----------
+    weight
+        ``(..., lanes, 2, 2)`` of int8: the pairs of a word, for each output channel of a block.
+
+    Returns
+    -------
+    Array
+        ``(...)`` of int32; 0 for words that are safe as they are, and for those that are not with
+        any complement. A weight of -128 has no opposite.
+    """
+    wide = weight.astype(np.int16)
+    first, second = wide[..., 0], wide[..., 1]
+    unsafe = (np.abs(first + second) > _LIMIT).any(axis=-2)
+    refused = (np.abs(first - second) > _LIMIT) | (second == np.iinfo(np.int8).min)
+    safe = ~(unsafe & refused.any(axis=-2)).any(axis=-1)
+    found: Array = np.where(safe, unsafe[..., 0] + 2 * unsafe[..., 1], 0).astype(np.int32)
+    return found
+
+
+def complemented(weight: Array, masks: Array) -> tuple[Array, Array]:
+    """Weights for complemented data, and what that takes off the sums of each output channel.
+
+    Parameters
+    ----------
+    weight
+        ``(..., lanes, 2, 2)`` of int8.
+    masks
+        As :func:`complements` returns them.
+
+    Returns
+    -------
+    weight, missing
+        As ``weight``, and ``(..., lanes)`` of int64.
+    """
+    chosen = np.stack([masks & 1, masks >> 1], axis=-1)[..., None, :]
+    second = weight[..., 1]
+    missing = _BYTE * (second.astype(np.int64) * chosen).sum(axis=-1)
+    changed = weight.copy()
+    changed[..., 1] = np.where(chosen, -second, second)
+    return changed, missing
 
 
 def words(weight: Array, lanes: int, channels: int) -> Array:
@@ -79,6 +134,8 @@ def excess_steps(weight: Array, lanes: int) -> int:
         Output channels of a block.
     """
     channels = -(-weight.shape[1] // WORD) * WORD
-    pairs = words(weight, lanes, channels)
-    _, rest = split(pairs.reshape(*pairs.shape[:-1], WORD // 2, 2))
-    return int(-(-rest.any(axis=(-3, -2, -1)).sum() // pairs.shape[0]))
+    steps = words(weight, lanes, channels)
+    pairs = steps.reshape(*steps.shape[:-1], WORD // 2, 2)
+    _, rest = split(pairs)
+    unsafe = rest.any(axis=(-3, -2, -1)) & (complements(pairs) == 0)
+    return int(-(-unsafe.sum() // steps.shape[0]))

@@ -10,6 +10,7 @@ import typer
 
 from tvmconv.cli import estimating, options
 from tvmconv.cli.output import emit, tell, write_text
+from tvmconv.cli.sizes import fold_bytes
 
 if TYPE_CHECKING:
     from tvmconv.bench.plan import Plan
@@ -212,7 +213,7 @@ def command(
             rounds=rounds,
             seconds=seconds,
             shapes=options.parse_shapes(shape) or {},
-            fold_budget=options.fold_bytes(fold_budget),
+            fold_budget=fold_bytes(fold_budget),
             peer_python=peer_python or [],
             algorithms=algorithms,
             batch=options.integers(batch, "--batch") if batch else None,

@@ -15,6 +15,7 @@ from tvmconv.cli import estimating, options
 from tvmconv.cli.live import Live
 from tvmconv.cli.opening import rpc_address
 from tvmconv.cli.output import emit, tell
+from tvmconv.cli.sizes import fold_bytes
 
 if TYPE_CHECKING:
     from tvmconv.tuning.measure import Measurer
@@ -137,7 +138,7 @@ def command(
     path = log or default_log(machine, estimate)
     check_destination(path)
     shapes = options.parse_shapes(shape)
-    folding = options.fold_bytes(fold_budget)
+    folding = fold_bytes(fold_budget)
     settings = Settings(
         trials=trials_per_layer,
         early_stop=early_stop,

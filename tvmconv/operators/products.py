@@ -64,6 +64,11 @@ def dot(data: Expr, weight: Expr, instruction: str) -> Expr:
     return _call(operator_of(instruction), data, weight)
 
 
+def complemented_dot(data: Expr, mask: Expr, weight: Expr, instruction: str) -> Expr:
+    """As :func:`dot`, of the data xor-ed with a mask, in vectors."""
+    return _call(operator_of(instruction), data, weight, mask)
+
+
 def operator_of(instruction: str) -> str:
     """The operator of an instruction's dot product, for code that is written as text."""
     return registered(_DOT + instruction)

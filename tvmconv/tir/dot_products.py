@@ -31,6 +31,8 @@ def DotProducts() -> Any:
     are words or pairs of loads, scalar or vectors, whose elements are as many apart as a word has,
     or any other integers of 32 bits; scalars are spread over vectors.
 
+    A mask behind them is one of the data, which are xor-ed with it.
+
     Rewrite: the loads become loads of whole words, and the addition with the dot product one or
     two calls of LLVM's intrinsics.
 
@@ -67,7 +69,8 @@ def _dot_products(func: Any) -> Any:
         for total, product in ((node.a, node.b), (node.b, node.a)):
             name = instruction_of(getattr(getattr(product, "op", None), "name", ""))
             if name:
-                data, weight = product.args
+                data, weight, *mask = product.args
+                data = _masked(data, *mask)
                 if name in BY_LANES:
                     return accumulated_by_lanes(total, data, weight, name)
                 if name.endswith(NEGATIVE):
@@ -176,6 +179,14 @@ def _sums_of_bytes(data: Any, weight: Any) -> Any:
     pairs = tirx.call_llvm_pure_intrin(short, _MADD_BYTES[32 * lanes], *operands)
     factor = tirx.Broadcast(tirx.const(-1, "int16"), 2 * lanes)
     return tirx.call_llvm_pure_intrin(f"int32x{lanes}", _MADD[32 * lanes], pairs, factor)
+
+
+def _masked(data: Any, mask: Any = 0) -> Any:
+    """The data xor-ed with a mask."""
+    from tvm import tirx
+
+    scalar = mask.value if isinstance(mask, tirx.Broadcast) else mask
+    return data if getattr(scalar, "value", scalar) == 0 else data ^ mask
 
 
 def _less(total: Any, products: Any) -> Any:

@@ -68,7 +68,7 @@ class Graph:
         self._gpu.call("cuGraphLaunch", self._executable, self._gpu.stream)
 
 
-class Gpu(Driver):
+class Gpu:
     """The first GPU that the driver shows, with one stream; for one thread.
 
     Raises
@@ -78,7 +78,8 @@ class Gpu(Driver):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        self._driver = Driver()
+        self.call = self._driver.call
         self.used_bytes = self.most_bytes = 0
         self.stream = Handle()
         self._open = False
@@ -88,7 +89,7 @@ class Gpu(Driver):
         if self._open:
             return self
         context = Handle()
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self._device)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self._driver.device)
         self.call("cuCtxPushCurrent_v2", context)
         self.call("cuStreamCreate", ctypes.byref(self.stream), _NON_BLOCKING)
         self._open = True
@@ -99,9 +100,9 @@ class Gpu(Driver):
         version = ctypes.c_int()
         self.call("cuDriverGetVersion", ctypes.byref(version))
         return {
-            "name": self.name,
-            **{key: self.attribute(which) for key, which in _FACTS.items()},
-            "memory_bytes": self.memory_bytes,
+            "name": self._driver.name,
+            **{key: self._driver.attribute(which) for key, which in _FACTS.items()},
+            "memory_bytes": self._driver.memory_bytes,
             "driver_cuda": f"{version.value // 1000}.{version.value % 1000 // 10}",
         }
 

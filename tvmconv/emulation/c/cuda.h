@@ -63,8 +63,9 @@ struct Fibre {
   bool entered;
   State state;
   int line;      // of the barrier that it waits at
-  int shuffles;  // that it took part in: even and odd ones have slots of their own
+  int shuffles;  // and mma.sync that it took part in: even and odd ones have slots of their own
   uint64_t slot[2];
+  float operands[2][12];  // of mma.h
 };
 
 static const size_t STACK = 64 << 10, PAGE = 4096;
@@ -187,7 +188,6 @@ static bool release(int begin, int end, State inner, State outer) {
 }
 
 static bool allocate_stacks() {
-  if (stacks) return true;
   void *all = mmap(nullptr, STACK * MAX_THREADS, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (all == MAP_FAILED) return false;
@@ -195,6 +195,12 @@ static bool allocate_stacks() {
   // a thread that needs more stack than it has meets a page that it may not touch
   for (int i = 0; i < MAX_THREADS; ++i) mprotect(stacks + STACK * i, PAGE, PROT_NONE);
   return true;
+}
+
+// A process may have 65530 pieces of memory, and every guarded stack is two, in each library.
+static void free_stacks() {
+  for (Fibre &f : fibres) f.entered = false;
+  munmap(stacks, STACK * MAX_THREADS);
 }
 
 }  // namespace emulation
@@ -215,6 +221,8 @@ static emulation::Index threadIdx, blockIdx, blockDim, gridDim;
 #define __shfl_up_sync(mask, value, delta, width)                                               \
   emulation::exchange(value, EMULATION_LANE - (int)(delta),                                     \
                       EMULATION_LANE % (width) >= (int)(delta), __LINE__)
+
+#include "mma.h"
 
 namespace emulation {
 
@@ -307,13 +315,13 @@ static int launch(const char *name, const unsigned *grid, const unsigned *block,
     for (blockIdx.y = 0; blockIdx.y < grid[1]; ++blockIdx.y)
       for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x)
         if (!run_block()) {
-          // they stand in the middle of a kernel
-          for (Fibre &f : fibres) f.entered = false;
+          free_stacks();
           size_t end = strlen(message);
           snprintf(message + end, sizeof message - end, " (kernel %s, block %u %u %u)", name,
                    blockIdx.x, blockIdx.y, blockIdx.z);
           return 1;
         }
+  free_stacks();
   return 0;
 }
 

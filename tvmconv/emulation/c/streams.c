@@ -60,6 +60,7 @@ typedef struct operation {
     /* RECORD, WAIT */
     event *event;
     long ticket;
+    struct stream *recorded_in; /* WAIT */
 } operation;
 
 typedef struct {
@@ -146,10 +147,11 @@ static void drain_until(stream *given, const event *reached, long ticket) {
             memset((void *)next->target, next->value, next->bytes);
         } else if (next->what == RECORD) {
             clock_gettime(CLOCK_MONOTONIC, &next->event->time);
-        } else {
-            drain_until(next->event->stream, next->event, next->ticket);
+        } else if (next->event->done < next->ticket) {
+            drain_until(next->recorded_in, next->event, next->ticket);
         }
-        if (next->what == RECORD) next->event->done = next->ticket;
+        if (next->what == RECORD && next->event->done < next->ticket)
+            next->event->done = next->ticket;
         free_operation(next);
     }
 }
@@ -403,6 +405,7 @@ EXPORTED int cuStreamWaitEvent(void *where, void *handle, unsigned flags) {
         operation *made = operation_of(WAIT);
         made->event = given;
         made->ticket = given->issued;
+        made->recorded_in = given->stream;
         status = submit(where, made);
     }
     pthread_mutex_unlock(&mutex);
