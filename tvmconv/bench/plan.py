@@ -313,7 +313,7 @@ def _measure(
     case: tuple[Path, int] | suite_files.Layer | suite_files.Product,
 ) -> CaseResult:
     from tvmconv.bench.case_memory import too_large
-    from tvmconv.bench.cases import batch_shapes, write_layer_case, write_model_case
+    from tvmconv.bench.cases import batched_model, write_layer_case, write_model_case
     from tvmconv.bench.quantised import is_quantised
     from tvmconv.bench.rounds import write_reference
 
@@ -328,13 +328,14 @@ def _measure(
         options: dict[str, Any] = {}
         if isinstance(case, tuple):
             path, batch = case
-            shapes = batch_shapes(path, plan.shapes, batch) if batch else plan.shapes
-            info = write_model_case(folder, path, shapes, plan.fold_budget)
+            if batch:
+                path = batched_model(path, batch, folder)
+            info = write_model_case(folder, path, plan.shapes, plan.fold_budget)
             if batch:
                 info = replace(info, name=f"{info.name} mb{batch}")
             if gpu:
                 # of a device's calls one by one, as a program makes them
-                options["clock"] = "host"
+                options |= {"clock": "host", "fixed": plan.shapes is None}
             reference = peer_table.PEERS["onnxruntime"]
             write_reference(
                 Contender("reference", reference.module, plan.python("onnxruntime")),

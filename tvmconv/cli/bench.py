@@ -117,6 +117,12 @@ def command(
         Optional[list[Path]],  # noqa: UP045
         typer.Option(metavar="FILE", help="Print --save files again, joined; measures nothing."),
     ] = None,
+    fit: Annotated[
+        bool,
+        typer.Option(
+            "--fit", help="With --show: fit the cost model of GPUs to what the files hold."
+        ),
+    ] = False,
     compare: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="FILE", help="Earlier --save file; adds a ratio for every row."),
@@ -156,6 +162,7 @@ def command(
       tvmconv bench resnet18.onnx --log mine.jsonl --peers none
       tvmconv bench resnet50.onnx --load --peers onnxruntime,ncnn,mnn
       tvmconv bench --show a.json --show b.json --csv both.csv
+      tvmconv bench --show h100.json --fit --save fit.json
       tvmconv bench --suite resnet18 --check-model --rounds 3 --seconds 0.05
       tvmconv bench --suite resnet50 --target neoverse-n1 --estimate --peers none
       tvmconv bench --suite dnn12 --batch 128 --target cuda:sm_90 --estimate
@@ -184,6 +191,13 @@ def command(
             raise InputError("--check-model measures layers; give --suite NAME or --layer PROBLEM")
         counts = options.integers(threads, "--threads")
         emit(_check_model(suite or [], layer or [], target, counts, rounds, seconds), as_json, save)
+        return
+    if fit:
+        from tvmconv.bench.gpu.fit import fit_report
+
+        if not show:
+            raise InputError("--fit fits to saved measurements; name them with --show")
+        emit(fit_report([benches.read_saved(path) for path in show], tell), as_json, save)
         return
     earlier = benches.read_saved(compare) if compare else None
     if show:

@@ -134,6 +134,8 @@ class GpuKernelRun:
             "workspace_bytes": kernel.expression.workspace_bytes(w, machine, config),
             "packed_weight_bytes": kernel.expression.packed_weight_bytes(w, machine, config),
             "pack_seconds": self._pack_seconds,
+            "workload": str(w),
+            "algorithm": kernel.algorithm,
             "knobs": config.to_json(),
             "data_layout": "NCHW",
             "device_bytes": self.device_bytes,

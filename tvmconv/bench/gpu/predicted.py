@@ -6,7 +6,9 @@ the model's constants; no row is a measurement.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.bench.result import OWN
@@ -21,8 +23,6 @@ from tvmconv.machines.targets import resolve_device
 from tvmconv.report.document import Column, Report, Table
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tvmconv.bench.plan import Plan
     from tvmconv.bench.suites import Layer
 
@@ -169,15 +169,16 @@ def predicted_cycles(kernel: Kernel) -> float:
 
 def _model(path: Path, batch: int, plan: Plan, machine: CudaMachine) -> dict[str, Any]:
     """The convolutions of a model as a build would compute them."""
-    from tvmconv.bench.cases import batch_shapes
+    from tvmconv.bench.cases import batched_model
     from tvmconv.frontend import read_model, to_relax
     from tvmconv.frontend.canonical import layer_name
     from tvmconv.graph.layout import plan_layouts
     from tvmconv.graph.lower import prepare
     from tvmconv.graph.read import read_function
 
-    shapes = batch_shapes(path, plan.shapes, batch) if batch else plan.shapes
-    loaded = read_model(path, dict(shapes) if shapes else None, plan.fold_budget)
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        model = batched_model(path, batch, Path(folder)) if batch else path
+        loaded = read_model(model, dict(plan.shapes) if plan.shapes else None, plan.fold_budget)
     graph = read_function(to_relax(loaded)["main"], layer_name)
     prepare(graph, machine)
     decisions = list(plan_layouts(graph, machine).decisions.values())
