@@ -22,7 +22,7 @@ from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuda_threads import own_sum_cycles
+from tvmconv.costs.cuda_threads import sum_cycles
 from tvmconv.costs.cuda_tiles import best_config, check_tile, tile_cycles
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.cuda.block_tile import stored_sums, tiled_product
@@ -157,5 +157,5 @@ def explain_cost(
     found = tile_cycles(_EXPRESSION, workload, machine, config)
     if config["kernel"] == BASE:
         sums = prod(workload.result_shape)
-        found = {**found, "arithmetic": own_sum_cycles(sums, workload.taps, machine)}
+        found = {**found, "arithmetic": sum_cycles(sums, workload.taps, machine)}
     return found

@@ -71,3 +71,41 @@ def test_main_loops(name):
     # operands of products come as vectors
     assert sum(bool(re.fullmatch(r"LDS\.128", i)) for i in loop.instructions) == 4 * k
     assert loop.count("LDS") == 4 * k
+
+
+# Winograd's output tile, a block's tile of the products, channels of a slice, and the same share
+WINOGRAD = {
+    "wide": (4, 128, 128, 16, 0.90),
+    "tall": (2, 64, 128, 32, 0.90),
+    "small": (3, 64, 64, 32, 0.90),
+    # of 4x8 sums a thread reads three vectors for 32 multiply-adds: 32/35 at most
+    "narrow": (4, 32, 64, 32, 0.86),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n == "wide" else [pytest.mark.slow]) for n in WINOGRAD]
+)
+def test_winograd(name):
+    """Transforms hold their tiles in registers; the products are a loop of multiply-adds."""
+    try:
+        find_nvcc()
+        find_nvdisasm()
+    except ArtifactError as error:
+        pytest.skip(str(error))
+    side, m, p, k, share = WINOGRAD[name]
+    problem, threads = "mb32ic128ih28oc128kh3ph1+bias+add+relu", min(p, 128)
+    knobs = {"mh": side, "mw": side, "threads": threads, "pipeline": "double"}
+    kernel = default_kernel(problem, "winograd", SM_90, m=m, p=p, k=k, **knobs)
+    cubin, resources = compile_cubin(source_of(kernel).text, SM_90)
+    assert [used.spill_bytes for used in resources.values()] == [0, 0, 0]
+    for name in ("main_kernel", "main_kernel_2"):
+        # ten blocks of 64 threads and more
+        assert resources[name].registers <= 96
+        assert resources[name].shared_bytes == 0
+    loop = main_loops(cubin)["main_kernel_1"]
+    assert loop.count("FFMA") == k * (64 if m > 32 else 32)
+    assert loop.count("LDL", "STL") == 0
+    assert loop.count("BAR") == 1
+    assert loop.share >= share
+    assert resources["main_kernel_1"].shared_bytes == 2 * 4 * k * (m + p)

@@ -144,14 +144,29 @@ def busy_cycles(
     """
     warps = tile_of(config).threads / machine.warp
     resident = resident_blocks(machine, config)
-    full, rest = divmod(blocks, machine.multiprocessors * resident)
-    # those of the last wave are spread evenly, and share what each multiprocessor issues
-    last = -(-rest // machine.multiprocessors)
-    busy = full * resident * _stretch(resident * warps) + last * _stretch(last * warps)
+    busy = busy_blocks(blocks, resident, warps, machine)
     if config["pipeline"] == "none" and slices > 1:
         busy /= _COPIED_ONCE_LOST
     cycles = instructions * warps * machine.warp / machine.lanes
     return busy * cycles * _passed(config, slices)
+
+
+def busy_blocks(blocks: int, resident: int, warps: float, machine: CudaMachine) -> float:
+    """Blocks of the multiprocessor that has most, times how much longer than alone they take.
+
+    Parameters
+    ----------
+    blocks, resident
+        Of the kernel, and those that a multiprocessor holds at a time.
+    warps
+        Of a block.
+    machine
+        The GPU.
+    """
+    full, rest = divmod(blocks, machine.multiprocessors * resident)
+    # those of the last wave are spread evenly, and share what each multiprocessor issues
+    last = -(-rest // machine.multiprocessors)
+    return full * resident * _stretch(resident * warps) + last * _stretch(last * warps)
 
 
 def _passed(config: Config, slices: int) -> float:

@@ -50,6 +50,30 @@ def slices_of(workload: Conv2dWorkload, config: Config) -> Slices:
     return Slices(workload, str(config["slice"]), config.int("k"))
 
 
+def padded_rows(workload: Conv2dWorkload, config: Config) -> int:
+    """Output channels of one group, rounded up to whole tiles."""
+    m = config.int("m")
+    return -(-(workload.out_channels // workload.groups) // m) * m
+
+
+def pack_slices(
+    weight: FloatArray, workload: Conv2dWorkload, slices: Slices, rows: int
+) -> FloatArray:
+    """An OIHW weight as ``(groups, slices, values of a slice, rows)``.
+
+    Zeros stand behind the channels and behind the values of a run.
+    """
+    w = workload
+    packed = np.zeros((w.groups, slices.count, slices.size, rows), weight.dtype)
+    channels = w.out_channels // w.groups
+    for part, value in np.ndindex(slices.count, slices.size):
+        if part % slices.run_slices * slices.size + value < slices.run_values:
+            c, row, column = cast("tuple[int, int, int]", slices.place(part, value))
+            taken = weight[:, c, row, column].reshape(w.groups, -1)
+            packed[:, part, value, :channels] = taken
+    return packed
+
+
 class ImplicitGemm(CudaAlgorithm):
     """One product for each group, of tiles of ``m`` channels by ``p`` pixels.
 
@@ -123,7 +147,7 @@ class ImplicitGemm(CudaAlgorithm):
         w, slices, split = workload, self.slices(workload, config), config.int("split")
         packed = self.packed_weight_shape(w, machine, config)
         given = CudaOperands.of(w, packed)
-        area, channels = w.out_height * w.out_width, w.out_channels // w.groups
+        area = w.out_height * w.out_width
         pixels, tile = w.out_planes * area, config.int("p")
         padded = -(-pixels // tile) * tile
         parts = slices.count // split
@@ -152,6 +176,15 @@ class ImplicitGemm(CudaAlgorithm):
 
         sums = self.reduction((split, w.groups, packed[3], padded), multiply)
 
+        return given.arguments(self.finished_parts(given, sums, config))
+
+    def finished_parts(self, given: CudaOperands, sums: Tensor, config: Config) -> Tensor:
+        """Block ``output`` of sums ``(parts, groups, M, pixels)``: added up, and the epilogue."""
+        from tvmconv.tvm_api import te
+
+        w, split = given.workload, config.int("split")
+        area, channels = w.out_height * w.out_width, w.out_channels // w.groups
+
         def finish(n: Expr, g: Expr, m: Expr, q: Expr) -> Expr:
             place = (n, g * channels + m, q // w.out_width, q % w.out_width)
             total = sums[0, g, m, n * area + q]
@@ -160,20 +193,18 @@ class ImplicitGemm(CudaAlgorithm):
             return given.finished(total, place)
 
         rows = te.compute((w.out_planes, w.groups, channels, area), finish, name="output")
-        output = te.compute(
+        return te.compute(
             w.result_shape,
             lambda n, k, h, x: rows[n, k // channels, k % channels, h * w.out_width + x],
             name="unflatten",
         )
-        return given.arguments(output)
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> tuple[int, ...]:
         """``(groups, slices, values of a slice, M)``, M the channels of whole tiles."""
-        slices, m = self.slices(workload, config), config.int("m")
-        rows = -(-(workload.out_channels // workload.groups) // m) * m
-        return (workload.groups, slices.count, slices.size, rows)
+        slices = self.slices(workload, config)
+        return (workload.groups, slices.count, slices.size, padded_rows(workload, config))
 
     def pack_weight(
         self,
@@ -183,15 +214,8 @@ class ImplicitGemm(CudaAlgorithm):
         config: Config,
     ) -> FloatArray:
         """Re-order an OIHW weight; zeros behind the channels and behind the values of a run."""
-        w, slices = workload, self.slices(workload, config)
-        packed = np.zeros(self.packed_weight_shape(w, machine, config), weight.dtype)
-        channels = w.out_channels // w.groups
-        for part, value in np.ndindex(slices.count, slices.size):
-            if part % slices.run_slices * slices.size + value < slices.run_values:
-                c, row, column = cast("tuple[int, int, int]", slices.place(part, value))
-                taken = weight[:, c, row, column].reshape(w.groups, -1)
-                packed[:, part, value, :channels] = taken
-        return packed
+        slices = self.slices(workload, config)
+        return pack_slices(weight, workload, slices, padded_rows(workload, config))
 
     def workspace_bytes(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
@@ -201,16 +225,16 @@ class ImplicitGemm(CudaAlgorithm):
         stored = self.stored_bytes(w, config)
         if split == 1:
             return stored
-        rows = self.packed_weight_shape(w, machine, config)[3]
+        rows = padded_rows(w, config)
         pixels = w.out_planes * w.out_height * w.out_width
         return stored + 4 * split * w.groups * rows * (-(-pixels // tile) * tile)
 
     def multiplies(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
         """Those of whole tiles and slices."""
-        groups, count, size, rows = self.packed_weight_shape(workload, machine, config)
-        w, tile = workload, config.int("p")
+        w, slices, tile = workload, self.slices(workload, config), config.int("p")
+        values = w.groups * slices.count * slices.size
         pixels = w.out_planes * w.out_height * w.out_width
-        return groups * count * size * rows * (-(-pixels // tile) * tile)
+        return values * padded_rows(w, config) * (-(-pixels // tile) * tile)
 
     def error_estimate(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config

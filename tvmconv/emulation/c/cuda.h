@@ -63,8 +63,9 @@ struct Fibre {
   bool entered;
   State state;
   int line;      // of the barrier that it waits at
-  int shuffles;  // that it took part in: even and odd ones have slots of their own
+  int shuffles;  // and mma.sync that it took part in: even and odd ones have slots of their own
   uint64_t slot[2];
+  float operands[2][12];  // of mma.h
 };
 
 static const size_t STACK = 64 << 10, PAGE = 4096;
@@ -80,7 +81,8 @@ static void **arguments;
 static std::vector<void *> poisoned;  // shared arrays of this block that are
 static char *dynamic_shared;
 static size_t dynamic_bytes;
-static std::map<char *, size_t> memory;  // what kernels may touch; nothing listed: anything
+// what kernels may touch; nothing listed: anything. Not destroyed: models free theirs at exit
+static std::map<char *, size_t> &memory = *new std::map<char *, size_t>;
 
 static void run_next() { _longjmp(scheduler, 1); }
 
@@ -220,6 +222,8 @@ static emulation::Index threadIdx, blockIdx, blockDim, gridDim;
 #define __shfl_up_sync(mask, value, delta, width)                                               \
   emulation::exchange(value, EMULATION_LANE - (int)(delta),                                     \
                       EMULATION_LANE % (width) >= (int)(delta), __LINE__)
+
+#include "mma.h"
 
 namespace emulation {
 

@@ -31,10 +31,11 @@ struct tvmconv_gpu_state {
     cu_handle queued; /* an event */
     int32_t going_on;
     cu_handle target; /* the stream of the call that is made */
-    /* launches as a graph: of the operands that two calls in a row had */
+    /* launches as a graph: of operands that calls repeat */
     int32_t replay;       /* 0: they are made one by one */
-    int32_t called;       /* 1: `last` are those of a call */
     void **last, **fixed; /* operands of the last call, and of the graph */
+    int32_t repeats;      /* of `last`, up to the last call */
+    int32_t patience;     /* repeats before a graph is captured: doubles with each */
     cu_handle graph;      /* NULL: none yet */
 };
 
@@ -178,6 +179,7 @@ static struct tvmconv_gpu_state *new_state(const tvmconv_options *options) {
     own->last = own->used + count;
     own->fixed = own->last + count;
     own->replay = wants_replay(options);
+    own->patience = 1;
     return own;
 }
 

@@ -72,7 +72,7 @@ static int32_t check_queued(tvmconv_state *state, const tvmconv_frame *frame) {
     }
     if (!result) status = driver.stream_captured(frame->stream, &capturing);
     if (status) {
-        snprintf(message, size, "the stream is none of this GPU's: %s", driver_text(status));
+        snprintf(message, size, "the stream cannot be used: %s", driver_text(status));
         result = TVMCONV_INVALID;
     } else if (capturing) {
         result = refuse(message, size, TVMCONV_INVALID,
@@ -118,12 +118,17 @@ static cu_result launch_all(struct tvmconv_gpu_state *own, tvmconv_frame *frame)
     /* the first call of all is made plainly, too: it loads kernels, which a capture may not */
     if (own->replay && !frame->times) {
         int fits = own->graph && same_operands(own->fixed, own->used);
-        if (!fits && own->called && same_operands(own->last, own->used)) {
+        if (same_operands(own->last, own->used))
+            ++own->repeats;
+        else
+            own->repeats = 0;
+        keep_operands(own->last, own->used);
+        if (!fits && own->repeats >= own->patience) {
             capture(own, frame);
             fits = own->graph != NULL;
+            /* operands that keep changing are not worth a graph each time */
+            if (own->patience < 1 << 20) own->patience *= 2;
         }
-        keep_operands(own->last, own->used);
-        own->called = 1;
         frame->failed = -1;
         if (fits) return driver.graph_launch(own->graph, own->target);
     }
