@@ -43,8 +43,8 @@ _DIVIDED = {WINDOW: 60.0, ROW: 30.0, COLUMN: 30.0}
 _DIVIDED_WHOLE = 10.0
 # the same of stored windows, where row and column of a window are one number
 _DIVIDED_STORED = 10.0
-# tests of one row or column of the window, where a slice has several; and what each value of a slice
-# of several of both takes more
+# tests of one row or column of the window, where a slice has several; and what each value of one
+# with several of both takes more
 _TESTS, _TESTED_BOTH = 2.4, 1.0
 # instructions of the kernel that writes a stored value: most of them find its place
 _WRITTEN = 30.0
