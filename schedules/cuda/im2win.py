@@ -37,7 +37,8 @@ _WRITING = 256
 _SIDE = 32
 TILED, BASE = "tiled", "base"
 _FULL = {"kernel": TILED, "vector": VECTOR, "micro": 1}
-_ONE_SUM = {"m": _SIDE, "p": _SIDE}
+# so many blocks need no parts of the reduction
+_ONE_SUM = {"m": _SIDE, "p": _SIDE, "split": 1}
 
 # the ablation of the source (figure 4-9): its base, the tiled kernel less one step each, and whole;
 # then without the tensor
