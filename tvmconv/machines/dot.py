@@ -104,6 +104,13 @@ def packs_with_saturation(machine: Machine) -> bool:
     return "avx2" in features or "asimd" in features
 
 
+def permuted_bytes(machine: Machine) -> int:
+    """Bytes that are looked up in a table at once by instructions that permute them; 0 for none."""
+    features = required_features(machine)
+    known = (("avx512vbmi", 64), ("avx2", 32), ("asimd", 16))
+    return next((count for feature, count in known if feature in features), 0)
+
+
 @cache
 def _found(machine: Machine) -> tuple[str, str]:
     features = required_features(machine)
