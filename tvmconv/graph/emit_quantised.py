@@ -7,6 +7,7 @@ values that are not numbers, and are not known by name when functions are schedu
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
@@ -81,7 +82,11 @@ def emit_lookup(emitter: Emitter, node: Node, record: CallRecord, blocked: bool)
     source, table = node.args
     values = constant_of(table.data, table.dtype)
     data = emitter.as_blocked(source) if blocked else emitter.as_plain(source)
-    result = emitter.call(lookup, [data, values], record, opaque=True)
+    shape = tuple(int(size) for size in data.ty.shape)
+    # in one row: vectors of bytes are longer than rows of blocks, or do not divide them
+    row = emitter.reshape(data, (prod(shape),))
+    found = emitter.call(lookup, [row, values], record, opaque=True)
+    result = emitter.reshape(found, shape)
     if blocked:
         emitter.set_blocked(node.output, result)
     else:
