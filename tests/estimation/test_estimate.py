@@ -11,6 +11,7 @@ import tvmconv
 from tests.emulating import needs_arm
 from tests.estimating import needs_estimation
 from tests.small_network import small_network
+from tvmconv.core.datatypes import FLOAT32, DataTypes
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.estimation import estimate as estimates
@@ -24,6 +25,7 @@ from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.presets import MACHINES as ALL
 from tvmconv.machines.sve import MACHINES as SCALABLE
+from tvmconv.machines.targets import resolve_machine
 from tvmconv.tuning.candidate import Operands
 
 N1, A72, A55 = (MACHINES[name] for name in ("neoverse-n1", "cortex-a72", "cortex-a55"))
@@ -64,6 +66,16 @@ def test_cores():
 )
 def test_hosts_are_known_by_their_processor(machine, mcpu, model):
     assert core_of(replace(machine, name="native", mcpu=mcpu)).model == model
+
+
+@pytest.mark.parametrize(
+    ("name", "products"), [("neoverse-n1", 32), ("cortex-a72", 8), ("x86-64-v3", 2 * 1.6 * 8)]
+)
+def test_the_peak_of_bytes_is_that_of_their_products(name: str, products: float):
+    core = core_of(resolve_machine(name, 1))
+    types = DataTypes("int8", "int8", "int32", "int32")
+    assert core.peak_of(types) * core.lanes == pytest.approx(products)
+    assert core.peak_of(FLOAT32) == core.peak
 
 
 def test_the_peak_is_that_of_the_longer_vectors():

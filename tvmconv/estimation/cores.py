@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import TargetError
+from tvmconv.machines.dot import DotProduct, dot_of_bytes, dot_of_shorts, steps_a_cycle
 from tvmconv.machines.record import Machine
 
 
@@ -27,6 +30,9 @@ class Core:
         counted for; 0 without them.
     note
         In what the model is known to differ.
+    of_bytes, of_shorts
+        Products of 8-bit data by weights of 8 and of 16 bits, for each lane, that the processor
+        adds in a cycle; 0 without 8-bit kernels.
     hertz, product
         A clock, in cycles a second, and whose it is: estimates are cycles.
     """
@@ -39,11 +45,19 @@ class Core:
     hertz: float = 2.5e9
     product: str = "assumed"
     scalable: float = 0.0
+    of_bytes: float = 0.0
+    of_shorts: float = 0.0
 
     @property
     def peak(self) -> float:
         """Vector multiply-adds in a cycle at best, by whichever vectors: shares are of it."""
         return max(self.multiply_adds, self.scalable)
+
+    def peak_of(self, types: DataTypes) -> float:
+        """Multiply-adds for each lane in a cycle at best, of a layer's types."""
+        if not types.is_integer:
+            return self.peak
+        return (self.of_bytes if types.weight == "int8" else self.of_shorts) or self.peak
 
     def seconds(self, cycles: float) -> float:
         """The time of so many cycles at the stated clock."""
@@ -72,6 +86,8 @@ _MODELS = {
     "x86-64-v4": ("skylake-avx512", ""),
 }
 
+# vectors, among which spreading a word costs nothing
+_MANY = 1 << 20
 # of one product each, as its maker states it, in cycles a second
 _CLOCKS = {
     "cortex-a53": (1.4e9, "Raspberry Pi 3 B+"),
@@ -109,9 +125,17 @@ def core_of(machine: Machine, model: str = "") -> Core:
         raise TargetError(f"{machine.name} names no processor that LLVM has a model of")
     rate = machine.rates.multiply_adds
     core = Core(machine.name, usual, rate, machine.lanes, note)
+    products = (_products(dot, machine) for dot in (dot_of_bytes, dot_of_shorts))
+    core = replace(core, of_bytes=next(products), of_shorts=next(products))
     if machine.vector.scalable:
         core = replace(core, scalable=rate * machine.vector.rate * machine.segments)
     if machine.name not in _CLOCKS:
         return core
     hertz, product = _CLOCKS[machine.name]
     return replace(core, hertz=hertz, product=product)
+
+
+def _products(dot: Callable[[Machine], DotProduct], machine: Machine) -> float:
+    """Of a machine's instruction, where what is spread serves any number of vectors."""
+    found = dot(machine)
+    return found.width * steps_a_cycle(found, machine, _MANY)
