@@ -25,6 +25,9 @@ class Core:
     scalable
         Multiply-adds of such vectors that scalable ones do in a cycle, as long as costs are
         counted for; 0 without them.
+    wide_load, narrow_load
+        Cycles for which no multiply-add starts while a vector register is loaded, 128 bits of it or
+        fewer: of cores that execute in order, and whose way to L1 has 64 bits.
     note
         In what the model is known to differ.
     hertz, product
@@ -39,6 +42,8 @@ class Core:
     hertz: float = 2.5e9
     product: str = "assumed"
     scalable: float = 0.0
+    wide_load: float = 0.0
+    narrow_load: float = 0.0
 
     @property
     def peak(self) -> float:
@@ -61,7 +66,16 @@ _MODELS = {
     # Cortex-A57's model has no scalable vectors
     "aarch64+sve": ("neoverse-v1", "any processor with SVE, taken for Neoverse V1"),
     "ftengine": ("neoverse-v1", "LLVM has no model of it; Neoverse V1 has vectors as long"),
-    "cortex-a55": ("cortex-a55", "the model has two 128-bit multiply-adds a cycle, held to one"),
+    # LLVM's own model delays whatever follows a multiply-add by its latency, which the processor
+    # was measured not to do (github.com/llvm/llvm-project/pull/213238)
+    "cortex-a53": (
+        "cortex-a55",
+        "Cortex-A55's, held to one multiply-add a cycle and none while vectors are loaded",
+    ),
+    "cortex-a55": (
+        "cortex-a55",
+        "the model has two 128-bit multiply-adds a cycle, held to one and none while 128 bits load",
+    ),
     "cortex-a72": ("cortex-a57", "LLVM has Cortex-A57's model for it"),
     # LLVM gives Cortex-A57's, which has half its multiply-adds
     "cortex-a76": ("neoverse-n1", "LLVM has no model of it; Neoverse N1 is its relative"),
@@ -71,6 +85,9 @@ _MODELS = {
     "x86-64-v3": ("haswell", ""),
     "x86-64-v4": ("skylake-avx512", ""),
 }
+
+# cycles of loading 128 bits, and fewer, as ncnn's guide says (arm-a53-a55-dual-issue.md)
+_LOADS = {"cortex-a53": (2.0, 1.0), "cortex-a55": (2.0, 0.0)}
 
 # of one product each, as its maker states it, in cycles a second
 _CLOCKS = {
@@ -103,12 +120,14 @@ def core_of(machine: Machine, model: str = "") -> Core:
     """
     known = _MODELS.get(machine.name) or _MODELS.get(machine.mcpu)
     usual, note = known or (machine.mcpu, "")
+    loads = _LOADS.get(machine.name) or _LOADS.get(machine.mcpu) or (0.0, 0.0)
     if model and model != usual:
-        usual, note = model, ""
+        usual, note, loads = model, "", (0.0, 0.0)
     if not usual:
         raise TargetError(f"{machine.name} names no processor that LLVM has a model of")
     rate = machine.rates.multiply_adds
     core = Core(machine.name, usual, rate, machine.lanes, note)
+    core = replace(core, wide_load=loads[0], narrow_load=loads[1])
     if machine.vector.scalable:
         core = replace(core, scalable=rate * machine.vector.rate * machine.segments)
     if machine.name not in _CLOCKS:
