@@ -107,6 +107,23 @@ def test_no_more_multiply_adds_than_the_core_has(monkeypatch):
 
 @needs_arm
 @needs_estimation
+def test_loads_keep_multiply_adds_of_ordered_cores_from_starting(monkeypatch):
+    section = parse(["section 1", "block 0 1000 20cc224e.20cc225e", "runs 0 100"])[1]
+    known = {
+        "20cc224e": estimates.Instruction("fmla", 4, multiply_add=True),
+        "20cc225e": estimates.Instruction("ldp", 4, wide_loads=2, narrow_loads=1),
+    }
+    monkeypatch.setattr(estimates, "disassembled", lambda *_: known)
+    monkeypatch.setattr(estimates, "_steady", lambda *_: {tuple(known): Steady(1.5)})
+    for loads, cycles in (((0.0, 0.0), 150), ((2.0, 0.0), 500), ((2.0, 1.0), 600)):
+        core = Core("some", "model", 1, wide_load=loads[0], narrow_load=loads[1])
+        assert section_costs([section], core, "aarch64-linux-gnu") == [Cost(cycles, 200, 100)]
+    assert (core_of(A55).wide_load, core_of(A55).narrow_load) == (2, 0)
+    assert core_of(MACHINES["cortex-a53"]).narrow_load == 1
+    # another model is asked for as it is
+    assert core_of(A55, "cortex-a57").wide_load == core_of(A72).wide_load == 0
+
+
 def test_multiply_adds_of_a_kernel_are_those_of_its_layer():
     kernel = make_kernel(PLAIN, N1.with_cores(1), "direct")
     found = estimate_kernels([kernel, kernel])

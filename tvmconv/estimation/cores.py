@@ -28,6 +28,9 @@ class Core:
     scalable
         Multiply-adds of such vectors that scalable ones do in a cycle, as long as costs are
         counted for; 0 without them.
+    wide_load, narrow_load
+        Cycles for which no multiply-add starts while a vector register is loaded, 128 bits of it or
+        fewer: of cores that execute in order, and whose way to L1 has 64 bits.
     note
         In what the model is known to differ.
     of_bytes, of_shorts
@@ -47,6 +50,8 @@ class Core:
     scalable: float = 0.0
     of_bytes: float = 0.0
     of_shorts: float = 0.0
+    wide_load: float = 0.0
+    narrow_load: float = 0.0
 
     @property
     def peak(self) -> float:
@@ -75,7 +80,16 @@ _MODELS = {
     # Cortex-A57's model has no scalable vectors
     "aarch64+sve": ("neoverse-v1", "any processor with SVE, taken for Neoverse V1"),
     "ftengine": ("neoverse-v1", "LLVM has no model of it; Neoverse V1 has vectors as long"),
-    "cortex-a55": ("cortex-a55", "the model has two 128-bit multiply-adds a cycle, held to one"),
+    # LLVM's own model delays whatever follows a multiply-add by its latency, which the processor
+    # was measured not to do (github.com/llvm/llvm-project/pull/213238)
+    "cortex-a53": (
+        "cortex-a55",
+        "Cortex-A55's, held to one multiply-add a cycle and none while vectors are loaded",
+    ),
+    "cortex-a55": (
+        "cortex-a55",
+        "the model has two 128-bit multiply-adds a cycle, held to one and none while 128 bits load",
+    ),
     "cortex-a72": ("cortex-a57", "LLVM has Cortex-A57's model for it"),
     # LLVM gives Cortex-A57's, which has half its multiply-adds
     "cortex-a76": ("neoverse-n1", "LLVM has no model of it; Neoverse N1 is its relative"),
@@ -88,6 +102,10 @@ _MODELS = {
 
 # vectors, among which spreading a word costs nothing
 _MANY = 1 << 20
+
+# cycles of loading 128 bits, and fewer, as ncnn's guide says (arm-a53-a55-dual-issue.md)
+_LOADS = {"cortex-a53": (2.0, 1.0), "cortex-a55": (2.0, 0.0)}
+
 # of one product each, as its maker states it, in cycles a second
 _CLOCKS = {
     "cortex-a53": (1.4e9, "Raspberry Pi 3 B+"),
@@ -119,14 +137,16 @@ def core_of(machine: Machine, model: str = "") -> Core:
     """
     known = _MODELS.get(machine.name) or _MODELS.get(machine.mcpu)
     usual, note = known or (machine.mcpu, "")
+    loads = _LOADS.get(machine.name) or _LOADS.get(machine.mcpu) or (0.0, 0.0)
     if model and model != usual:
-        usual, note = model, ""
+        usual, note, loads = model, "", (0.0, 0.0)
     if not usual:
         raise TargetError(f"{machine.name} names no processor that LLVM has a model of")
     rate = machine.rates.multiply_adds
     core = Core(machine.name, usual, rate, machine.lanes, note)
     products = (_products(dot, machine) for dot in (dot_of_bytes, dot_of_shorts))
     core = replace(core, of_bytes=next(products), of_shorts=next(products))
+    core = replace(core, wide_load=loads[0], narrow_load=loads[1])
     if machine.vector.scalable:
         core = replace(core, scalable=rate * machine.vector.rate * machine.segments)
     if machine.name not in _CLOCKS:
