@@ -36,7 +36,7 @@ _COLUMNS = (
     Column("peak_share", "pred. % of peak", ".1f", 100),
     Column("limit_share", "pred. % of limit", ".1f", 100),
     Column("over_least", "x least", ".2f"),
-    Column("parts", "% arithmetic, L2, memory, launches"),
+    Column("parts", "of which"),
     Column("schedule", "schedule, or why not"),
 )
 _MODELS = (
@@ -46,7 +46,6 @@ _MODELS = (
     Column("predicted_seconds", "predicted ms of convolutions", ".3f", 1e3),
     Column("peak_share", "pred. % of peak", ".1f", 100),
 )
-_PARTS = ("arithmetic", "activations", "memory", "call")
 METHOD = (
     "Predicted, not measured: cycles counted from instructions, waves of blocks and bytes, at the "
     "record's boost clock, with constants that are assumed where no fit is named. Operands in the "
@@ -146,14 +145,16 @@ def _row(layer: Layer, label: str, kernel: Kernel) -> dict[str, Any]:
     assert isinstance(machine, CudaMachine)
     cost = registry.explain_cost(kernel.algorithm, workload, machine, kernel.config)
     seconds = predicted_cycles(kernel) / machine.clock_hertz
-    shares = [cost.get(part, 0.0) / machine.clock_hertz / seconds for part in _PARTS]
+    shares = {part: cycles / machine.clock_hertz / seconds for part, cycles in cost.items()}
     return {
         **_head(layer, label),
         "predicted_seconds": seconds,
         "gflops": workload.flops / seconds * 1e-9,
         "peak_share": workload.flops / seconds / peak_flops(machine),
         "limit_share": limit_seconds(workload, machine) / seconds,
-        "parts": " ".join(f"{share:.0%}" for share in shares) if cost else "",
+        "parts": ", ".join(
+            f"{part} {share:.0%}" for part, share in shares.items() if share >= 0.005
+        ),
         "schedule": f"{kernel.algorithm} {kernel.config}",
         "algorithm": kernel.algorithm,
         "knobs": kernel.config.to_json(),
