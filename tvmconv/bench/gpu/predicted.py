@@ -111,7 +111,9 @@ def _layers(
     plan: Plan, machine: CudaMachine, tell: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
     workloads = [layer.workload for layer in plan.layers]
-    variants = parse_variants(plan.algorithms, workloads, machine) if workloads else ()
+    # as where it is measured: with a log, or none, what builds take stands alone
+    alone = not workloads or (plan.log and not plan.algorithms)
+    variants = () if alone else parse_variants(plan.algorithms, workloads, machine)
     for layer in plan.layers:
         found = {OWN: _row(layer, OWN, chosen_kernel(layer.workload, machine, plan.log))}
         for variant in variants:
