@@ -34,7 +34,7 @@ ic12ih7oc20kh3+bias+add+relu n"residual"
 """
 # every form of a kernel that schedules have
 _FORMS = (
-    "all,implicit_gemm:pipeline=all,implicit_gemm:slice=all,winograd:mh=all,im2win:steps,"
+    "all,implicit_gemm:slice=all:split=1:pipeline=all,winograd:mh=all,im2win:steps,"
     "implicit_gemm_mma:precision=all"
 )
 
@@ -63,7 +63,7 @@ class Phase:
 
 def phases(kit: Path, small: bool, models: Sequence[Path], target: str) -> Iterator[Phase]:
     """What is measured, the most wanted first."""
-    quick = ("--rounds", "2", "--seconds", "0.001")
+    quick = ("--rounds", "2", "--seconds", "0.001", "--samples", "2")
     timed = quick if small else ("--rounds", "5", "--seconds", "0.01")
     suite = str(kit / "small.txt")
     layers = suite if small else "dnn12"
@@ -140,7 +140,8 @@ def measure(
             continue
         print(f"== {phase.name}, {left:.0f} s left", flush=True)
         began = time.monotonic()
-        status, said = run(command(phase, kit, target, "--save", str(path)), state, phase, left)
+        limit = left if small else min(phase.seconds, left)
+        status, said = run(command(phase, kit, target, "--save", str(path)), state, limit)
         row = {"phase": phase.name, "status": status, "seconds": time.monotonic() - began}
         if path.is_file():
             row |= {"file": path.name, "size": path.stat().st_size}
@@ -150,9 +151,8 @@ def measure(
     shown = [word for path in saved for word in ("--show", str(path))]
     if shown:
         fit = ["--fit", "--save", str(results / "fit.json")]
-        fitting = Phase("fit", (), 60)
         words = [sys.executable, "-m", "tvmconv", "bench", *shown, *fit]
-        status, said = run(words, state, fitting, 60)
+        status, said = run(words, state, 60)
         summary.append({"phase": "fit", "status": status})
         print("\n".join(said.splitlines()[:12]))
     (results / "summary.json").write_text(json.dumps(summary, indent=1))
@@ -161,13 +161,13 @@ def measure(
     return 0 if all(row["status"] == "done" for row in summary) else 1
 
 
-def run(words: Sequence[str], state: dict[str, str], phase: Phase, left: float) -> tuple[str, str]:
+def run(words: Sequence[str], state: dict[str, str], seconds: float) -> tuple[str, str]:
     """How a bench ended, and what it said; what was saved until its time was up stays."""
     process = subprocess.Popen(
         words, env=state, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     try:
-        said, _ = process.communicate(timeout=min(phase.seconds, left))
+        said, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         process.terminate()
         said, _ = process.communicate()

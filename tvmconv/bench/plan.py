@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "bench_report", "make_plan", "read_saved", "run_plan"]
 
-_GPU_SAMPLES = 50
 _ALIASES = {"ort": "onnxruntime", "ov": "openvino", "xnnpack": "litert", "dnnl": "onednn"}
 
 
@@ -123,6 +122,7 @@ def make_plan(
     relax_pass: bool = False,
     fold_budget: int | None = None,
     kernels: Path | None = None,
+    samples: int = 50,
 ) -> Plan:
     """Check the user's words and turn them into a plan.
 
@@ -150,6 +150,8 @@ def make_plan(
         What to measure beside warm calls; see :class:`Extras`.
     log, relax_pass, fold_budget, kernels
         As of :class:`Plan`.
+    samples
+        Of GPUs, samples of each contender at least; the sources repeat calls fifty times.
 
     Raises
     ------
@@ -189,7 +191,11 @@ def make_plan(
         shapes=shapes or None,
         algorithms=algorithms,
         extras=Extras(
-            stages, _last_cache(target) if cold else 0, memory, load, _least(target, rounds)
+            stages,
+            _last_cache(target) if cold else 0,
+            memory,
+            load,
+            _least(target, rounds, samples),
         ),
         products=products,
         log=log,
@@ -204,9 +210,9 @@ def _last_cache(target: str) -> int:
     return resolve_device(target).last_cache_bytes
 
 
-def _least(target: str, rounds: int) -> int:
-    """Samples of a turn: the sources repeat calls on GPUs fifty times."""
-    return ceil(_GPU_SAMPLES / rounds) if is_gpu(target) else Extras.least
+def _least(target: str, rounds: int, samples: int) -> int:
+    """Samples of a turn at least."""
+    return ceil(samples / rounds) if is_gpu(target) else Extras.least
 
 
 def is_gpu(target: str) -> bool:
