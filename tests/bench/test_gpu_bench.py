@@ -7,9 +7,12 @@ import os
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
+from tests.cli.verbs import data_of
 from tests.emulated_gpu import EmulatedGpu, needs_emulator
+from tests.small_network import small_network
 from tvmconv.bench.cases import write_layer_case
 from tvmconv.bench.gpu.predicted import NOT_MEASURED, predict_plan
 from tvmconv.bench.gpu.predictions import gpu_facts, share_right
@@ -154,6 +157,25 @@ def test_plans_for_gpus_have_their_own_peers_and_algorithms():
     assert {"direct", "implicit_gemm"} <= names
     with pytest.raises(InputError, match="unknown algorithm 'im2win_nchw'"):
         parse_variants("im2win_nchw", workloads, machine)
+
+
+def test_predictions_need_neither_gpu_nor_compiler(monkeypatch, tmp_path):
+    monkeypatch.setenv("NVCC", "/nonexistent")
+    path = tmp_path / "net.onnx"
+    onnx.save(small_network(1), path)
+    words = ("--suite", "dnn12", "--batch", "1,128", "--target", "cuda:sm_80", "--estimate")
+    found = data_of("bench", path, *words)
+    rows = found["predictions"]
+    assert {row["measured"] for row in rows} == {"not measured"}
+    assert len({row["case"] for row in rows}) == 24
+    for row in rows:
+        if row["contender"] == "tvmconv":
+            # Winograd alone may pass the limit of direct convolution
+            assert 0 < row["limit_share"] < (1.01 if row["algorithm"] != "winograd" else 4)
+    # nobody asked for less than float32
+    assert not [row for row in rows if "mma" in row.get("algorithm", "")]
+    assert [row["case"] for row in found["models"]] == ["net mb1", "net mb128"]
+    assert found["models"][0]["predicted_seconds"] < found["models"][1]["predicted_seconds"]
 
 
 @pytest.mark.parametrize(

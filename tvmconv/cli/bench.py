@@ -69,6 +69,9 @@ def command(
     seconds: Annotated[
         float, typer.Option(min=0.001, help="Time for one peer in one round.")
     ] = 0.2,
+    samples: Annotated[
+        int, typer.Option(min=1, help="Of GPUs: samples of each row at least, of all rounds.")
+    ] = 50,
     shape: options.Shape = None,
     fold_budget: options.FoldBudget = None,
     log: Annotated[
@@ -225,6 +228,7 @@ def command(
             log=log,
             relax_pass=relax_pass,
             kernels=kernels,
+            samples=samples,
         )
 
         if compile_only:

@@ -138,6 +138,7 @@ class GpuKernelRun:
             "algorithm": kernel.algorithm,
             "knobs": config.to_json(),
             "data_layout": "NCHW",
+            "precision": kernel.expression.precision(config),
             "device_bytes": self.device_bytes,
             "call_bytes": self.call_bytes,
             "predicted_seconds": predicted_seconds(kernel),

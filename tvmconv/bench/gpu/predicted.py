@@ -37,7 +37,7 @@ _COLUMNS = (
     Column("peak_share", "pred. % of peak", ".1f", 100),
     Column("limit_share", "pred. % of limit", ".1f", 100),
     Column("over_least", "x least", ".2f"),
-    Column("parts", "% transforms, arithmetic, L2, memory, launches"),
+    Column("parts", "of which"),
     Column("schedule", "schedule, or why not"),
 )
 _MODELS = (
@@ -47,7 +47,6 @@ _MODELS = (
     Column("predicted_seconds", "predicted ms of convolutions", ".3f", 1e3),
     Column("peak_share", "pred. % of peak", ".1f", 100),
 )
-_PARTS = ("transforms", "arithmetic", "activations", "memory", "call")
 METHOD = (
     "Predicted, not measured: cycles counted from instructions, waves of blocks and bytes, at the "
     "record's boost clock, with constants that are assumed where no fit is named. Operands in the "
@@ -117,7 +116,9 @@ def _kernels(
 ) -> list[tuple[Layer, dict[str, Kernel | ConfigError]]]:
     """What is predicted of each layer, by its label, or why it cannot be."""
     workloads = [layer.workload for layer in plan.layers]
-    variants = parse_variants(plan.algorithms, workloads, machine) if workloads else ()
+    # as where it is measured: with a log, or none, what builds take stands alone
+    alone = not workloads or (plan.log and not plan.algorithms)
+    variants = () if alone else parse_variants(plan.algorithms, workloads, machine)
     every = []
     for layer in plan.layers:
         found: dict[str, Kernel | ConfigError] = {
@@ -179,14 +180,16 @@ def _row(layer: Layer, label: str, kernel: Kernel) -> dict[str, Any]:
     assert isinstance(machine, CudaMachine)
     cost = registry.explain_cost(kernel.algorithm, workload, machine, kernel.config)
     seconds = predicted_cycles(kernel) / machine.clock_hertz
-    shares = [cost.get(part, 0.0) / machine.clock_hertz / seconds for part in _PARTS]
+    shares = {part: cycles / machine.clock_hertz / seconds for part, cycles in cost.items()}
     return {
         **_head(layer, label),
         "predicted_seconds": seconds,
         "gflops": workload.flops / seconds * 1e-9,
         "peak_share": workload.flops / seconds / peak_flops(machine),
         "limit_share": limit_seconds(workload, machine) / seconds,
-        "parts": " ".join(f"{share:.0%}" for share in shares) if cost else "",
+        "parts": ", ".join(
+            f"{part} {share:.0%}" for part, share in shares.items() if share >= 0.005
+        ),
         "schedule": f"{kernel.algorithm} {kernel.config}",
         "algorithm": kernel.algorithm,
         "knobs": kernel.config.to_json(),
