@@ -85,7 +85,8 @@ static int32_t check_queued(tvmconv_state *state, const tvmconv_frame *frame) {
 
 /* ---- Launches, one by one or as a graph ---- */
 
-/* The entry of the operands of this call; the one that was not used longest where they are new. */
+/* The entry of the operands of this call; the one that was not used longest where they are new; -1
+ * while that cannot be given away. */
 static int32_t know_operands(struct tvmconv_gpu_state *own) {
     const size_t bytes = (size_t)operand_count() * sizeof(void *);
     int32_t oldest = 0;
@@ -99,7 +100,8 @@ static int32_t know_operands(struct tvmconv_gpu_state *own) {
         if (own->known[i].last < own->known[oldest].last) oldest = i;
     }
     if (own->known[oldest].graph) {
-        if (own->going_on) driver.event_wait(own->queued);
+        /* it may be what still goes on; nobody waits for it here */
+        if (own->going_on && driver.event_query(own->queued)) return -1;
         driver.executable_destroy(own->known[oldest].graph);
         if (own->patience < INT32_MAX) own->patience *= 2;
     }
@@ -130,9 +132,9 @@ static cu_result launch_all(struct tvmconv_gpu_state *own, tvmconv_frame *frame)
     if (own->replay && !frame->times) {
         int32_t entry = know_operands(own);
         /* the first call is made plainly, too: it loads kernels, which a capture may not */
-        if (!own->known[entry].graph && own->known[entry].calls > own->patience)
+        if (entry >= 0 && !own->known[entry].graph && own->known[entry].calls > own->patience)
             own->known[entry].graph = capture(own, frame);
-        if (own->known[entry].graph)
+        if (entry >= 0 && own->known[entry].graph)
             return driver.graph_launch(own->known[entry].graph, own->target);
     }
     return tvmconv_this_program.run(frame);
