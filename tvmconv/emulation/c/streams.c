@@ -421,6 +421,15 @@ EXPORTED int cuStreamWaitEvent(void *where, void *handle, unsigned flags) {
     return status;
 }
 
+EXPORTED int cuEventQuery(void *handle) {
+    IN_CONTEXT;
+    pthread_mutex_lock(&mutex);
+    const event *given = find(handle, EVENT);
+    int status = !given ? BAD_HANDLE : given->done < given->issued ? NOT_READY : sticky;
+    pthread_mutex_unlock(&mutex);
+    return status;
+}
+
 EXPORTED int cuEventSynchronize(void *handle) {
     IN_CONTEXT;
     pthread_mutex_lock(&mutex);
