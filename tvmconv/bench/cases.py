@@ -187,29 +187,33 @@ def _step_nodes(step: EpilogueOp, x: str, constants: dict[str, FloatArray]) -> l
     return [_node(names[step.kind], [x], y, {})]
 
 
-def batch_shapes(
-    path: Path, shapes: Mapping[str, tuple[int, ...]] | None, batch: int
-) -> dict[str, tuple[int, ...]]:
-    """Shapes of a model's inputs, the given ones or its own, with another batch size.
+def batched_model(path: Path, batch: int, folder: Path) -> Path:
+    """A copy of a model whose inputs have another batch size, in a folder, by the same name.
+
+    What the model says of the shapes of its other values is left out: it follows from these. A
+    model that holds its batch in constants, as of a Reshape, is refused where it is read.
 
     Raises
     ------
     InputError
-        If an input has no dimension that could be a batch, or one of unknown size.
+        If an input has no dimension.
     """
     import onnx
 
-    known: dict[str, tuple[int, ...]] = dict(shapes or {})
-    graph = onnx.load(path, load_external_data=False).graph
-    constants = {tensor.name for tensor in graph.initializer}
-    for value in graph.input:
-        if value.name in constants or value.name in known:
+    model = onnx.load(path)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    for value in model.graph.input:
+        sizes = value.type.tensor_type.shape.dim
+        if value.name in constants:
             continue
-        sizes = [int(each.dim_value) for each in value.type.tensor_type.shape.dim]
-        if not sizes or any(size < 1 for size in sizes[1:]):
-            raise InputError(f"--batch: give the shape of {value.name} of {path} with --shape")
-        known[value.name] = tuple(sizes)
-    return {name: (batch, *sizes[1:]) for name, sizes in known.items()}
+        if not sizes:
+            raise InputError(f"--batch: input {value.name} of {path} has no batch")
+        sizes[0].dim_value = batch
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    del model.graph.value_info[:]
+    onnx.save(model, folder / path.name)
+    return folder / path.name
 
 
 def write_model_case(

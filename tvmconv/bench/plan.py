@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvmconv.bench import peers as peer_table
 from tvmconv.bench import suites as suite_files
 from tvmconv.bench.contenders import contenders
-from tvmconv.bench.gpu.state import gpu_state
+from tvmconv.bench.gpu.state import gpu_state, nvidia_smi
 from tvmconv.bench.host import host_header, pick_cpus
 from tvmconv.bench.lane import Extras
 from tvmconv.bench.peers import Peer
 from tvmconv.bench.report import bench_report
 from tvmconv.bench.result import BenchResult, CaseResult, read_saved
-from tvmconv.bench.worker_process import Contender
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import InputError
 from tvmconv.machines.cuda import CudaMachine
@@ -28,13 +26,10 @@ from tvmconv.machines.record import processor
 from tvmconv.machines.targets import resolve_device
 
 if TYPE_CHECKING:
-    from tvmconv.bench.rounds import Field
+    pass
 
 __all__ = ["Plan", "bench_report", "make_plan", "read_saved", "run_plan"]
 
-# values of a layer's output that are compared on GPUs, whose batches are large
-_PLACES = 4096
-_GPU_SAMPLES = 50
 _ALIASES = {"ort": "onnxruntime", "ov": "openvino", "xnnpack": "litert", "dnnl": "onednn"}
 
 
@@ -127,6 +122,7 @@ def make_plan(
     relax_pass: bool = False,
     fold_budget: int | None = None,
     kernels: Path | None = None,
+    samples: int = 50,
 ) -> Plan:
     """Check the user's words and turn them into a plan.
 
@@ -154,6 +150,8 @@ def make_plan(
         What to measure beside warm calls; see :class:`Extras`.
     log, relax_pass, fold_budget, kernels
         As of :class:`Plan`.
+    samples
+        Of GPUs, samples of each contender at least; the sources repeat calls fifty times.
 
     Raises
     ------
@@ -193,7 +191,11 @@ def make_plan(
         shapes=shapes or None,
         algorithms=algorithms,
         extras=Extras(
-            stages, _last_cache(target) if cold else 0, memory, load, _least(target, rounds)
+            stages,
+            _last_cache(target) if cold else 0,
+            memory,
+            load,
+            _least(target, rounds, samples),
         ),
         products=products,
         log=log,
@@ -208,9 +210,9 @@ def _last_cache(target: str) -> int:
     return resolve_device(target).last_cache_bytes
 
 
-def _least(target: str, rounds: int) -> int:
-    """Samples of a turn: the sources repeat calls on GPUs fifty times."""
-    return ceil(_GPU_SAMPLES / rounds) if is_gpu(target) else Extras.least
+def _least(target: str, rounds: int, samples: int) -> int:
+    """Samples of a turn at least."""
+    return ceil(samples / rounds) if is_gpu(target) else Extras.least
 
 
 def is_gpu(target: str) -> bool:
@@ -266,6 +268,7 @@ def run_plan(
         If this processor cannot run code for the target, or a model cannot be read or has no
         reference. A contender's failure is recorded instead.
     """
+    from tvmconv.bench.measured_case import measure_case
     from tvmconv.bench.rounds import Field, describe
     from tvmconv.machines.gate import ensure_machine
 
@@ -297,57 +300,15 @@ def run_plan(
                 cases = [(path, batch) for batch in batches for path in plan.models]
             if not cases:
                 continue
-            with Field(contenders(plan, kind), threads, pick_cpus(threads), plan.extras) as contest:
+            # a GPU is given work by one thread, but packing and peers' compilers may use all CPUs
+            cpus = () if plan.on_gpu else pick_cpus(threads)
+            with Field(contenders(plan, kind), threads, cpus, plan.extras) as contest:
                 contest.hello()
                 for case in cases:
-                    result = _measure(plan, contest, case)
+                    result = measure_case(plan, contest, case)
                     results.append(result)
                     tell(describe(result))
+                    if plan.on_gpu:
+                        header["gpu"]["nvidia_smi_after"] = nvidia_smi()
                     checkpoint(BenchResult(header, settings, tuple(results)))
     return BenchResult(header, settings, tuple(results))
-
-
-def _measure(
-    plan: Plan,
-    contest: Field,
-    case: tuple[Path, int] | suite_files.Layer | suite_files.Product,
-) -> CaseResult:
-    from tvmconv.bench.case_memory import too_large
-    from tvmconv.bench.cases import batch_shapes, write_layer_case, write_model_case
-    from tvmconv.bench.quantised import is_quantised
-    from tvmconv.bench.rounds import write_reference
-
-    labels = [lane.label for lane in contest.workers]
-    gpu = plan.on_gpu
-    if not gpu and not isinstance(case, tuple) and (reason := too_large(case.workload, labels)):
-        w, threads = case.workload, contest.threads
-        kind = "layer" if isinstance(case, suite_files.Layer) else "product"
-        return CaseResult(case.name, kind, str(w), w.flops, case.count, threads, (), reason)
-    with tempfile.TemporaryDirectory(prefix="tvmconv-bench-") as name:
-        folder = Path(name)
-        options: dict[str, Any] = {}
-        if isinstance(case, tuple):
-            path, batch = case
-            shapes = batch_shapes(path, plan.shapes, batch) if batch else plan.shapes
-            info = write_model_case(folder, path, shapes, plan.fold_budget)
-            if batch:
-                info = replace(info, name=f"{info.name} mb{batch}")
-            if gpu:
-                # of a device's calls one by one, as a program makes them
-                options["clock"] = "host"
-            reference = peer_table.PEERS["onnxruntime"]
-            write_reference(
-                Contender("reference", reference.module, plan.python("onnxruntime")),
-                folder,
-                exact=is_quantised(path),
-            )
-        elif isinstance(case, suite_files.Product):
-            from tvmconv.bench.gemm_run import write_gemm_case
-
-            info = write_gemm_case(folder, case.workload, case.name, case.count)
-            options["product"] = str(case.workload)
-        else:
-            places = _PLACES if gpu else 0
-            info = write_layer_case(folder, case.workload, case.name, case.count, places)
-            options["workload"] = str(case.workload)
-        return contest.measure(folder, info, plan.rounds, plan.seconds, options)

@@ -172,6 +172,8 @@ class CaseResult:
             if entry.status == "ok"
             and entry.best is not None
             and entry.label != PEAK
+            # what is less exact by choice is beside the others, not among them
+            and not entry.facts.get("precision")
             and entry.label.startswith(OWN) == own
         ]
         return sorted(found, key=lambda entry: entry.best or 0.0)

@@ -186,8 +186,9 @@ def _default(machine: Device) -> list[Variant]:
 
 
 def _all_names(machine: Device) -> list[str]:
-    """What is measured by default; first steps are slow, and run where steps are asked for."""
-    return sorted({*registry.names(machine.kind)} - {*registry.FIRST_STEPS.values()})
+    """What is measured by default: no first steps, which are slow, and float32 as it is."""
+    names = {*registry.names(machine.kind)} - {*registry.FIRST_STEPS.values()}
+    return sorted(n for n in names if "" in registry.algorithm(n, machine.kind).precisions)
 
 
 def _check_name(name: str, machine: Device) -> None:

@@ -69,6 +69,9 @@ def command(
     seconds: Annotated[
         float, typer.Option(min=0.001, help="Time for one peer in one round.")
     ] = 0.2,
+    samples: Annotated[
+        int, typer.Option(min=1, help="Of GPUs: samples of each row at least, of all rounds.")
+    ] = 50,
     shape: options.Shape = None,
     fold_budget: options.FoldBudget = None,
     log: Annotated[
@@ -117,6 +120,12 @@ def command(
         Optional[list[Path]],  # noqa: UP045
         typer.Option(metavar="FILE", help="Print --save files again, joined; measures nothing."),
     ] = None,
+    fit: Annotated[
+        bool,
+        typer.Option(
+            "--fit", help="With --show: fit the cost model of GPUs to what the files hold."
+        ),
+    ] = False,
     compare: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="FILE", help="Earlier --save file; adds a ratio for every row."),
@@ -156,6 +165,7 @@ def command(
       tvmconv bench resnet18.onnx --log mine.jsonl --peers none
       tvmconv bench resnet50.onnx --load --peers onnxruntime,ncnn,mnn
       tvmconv bench --show a.json --show b.json --csv both.csv
+      tvmconv bench --show h100.json --fit --save fit.json
       tvmconv bench --suite resnet18 --check-model --rounds 3 --seconds 0.05
       tvmconv bench --suite resnet50 --target neoverse-n1 --estimate --peers none
       tvmconv bench --suite dnn12 --batch 128 --target cuda:sm_90 --estimate
@@ -185,6 +195,13 @@ def command(
         counts = options.integers(threads, "--threads")
         emit(_check_model(suite or [], layer or [], target, counts, rounds, seconds), as_json, save)
         return
+    if fit:
+        from tvmconv.bench.gpu.fit import fit_report
+
+        if not show:
+            raise InputError("--fit fits to saved measurements; name them with --show")
+        emit(fit_report([benches.read_saved(path) for path in show], tell), as_json, save)
+        return
     earlier = benches.read_saved(compare) if compare else None
     if show:
         result = joined([benches.read_saved(path) for path in show])
@@ -211,6 +228,7 @@ def command(
             log=log,
             relax_pass=relax_pass,
             kernels=kernels,
+            samples=samples,
         )
 
         if compile_only:

@@ -6,9 +6,12 @@ the model's constants; no row is a measurement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvmconv.bench.memory_tables import method_rows, tables_of
 from tvmconv.bench.result import OWN
 from tvmconv.bench.variants import chosen_kernel, parse_variants
 from tvmconv.core.errors import ConfigError, InputError
@@ -21,8 +24,6 @@ from tvmconv.machines.targets import resolve_device
 from tvmconv.report.document import Column, Report, Table
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tvmconv.bench.plan import Plan
     from tvmconv.bench.suites import Layer
 
@@ -36,7 +37,7 @@ _COLUMNS = (
     Column("peak_share", "pred. % of peak", ".1f", 100),
     Column("limit_share", "pred. % of limit", ".1f", 100),
     Column("over_least", "x least", ".2f"),
-    Column("parts", "% arithmetic, L2, memory, launches"),
+    Column("parts", "of which"),
     Column("schedule", "schedule, or why not"),
 )
 _MODELS = (
@@ -46,7 +47,6 @@ _MODELS = (
     Column("predicted_seconds", "predicted ms of convolutions", ".3f", 1e3),
     Column("peak_share", "pred. % of peak", ".1f", 100),
 )
-_PARTS = ("arithmetic", "activations", "memory", "call")
 METHOD = (
     "Predicted, not measured: cycles counted from instructions, waves of blocks and bytes, at the "
     "record's boost clock, with constants that are assumed where no fit is named. Operands in the "
@@ -73,11 +73,14 @@ def predict_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
     machine = resolve_device(plan.target)
     if not isinstance(machine, CudaMachine):
         raise InputError(f"{plan.target} is no GPU")
-    rows = list(_layers(plan, machine, tell))
+    kernels = _kernels(plan, machine)
+    rows = list(_layers(kernels, tell))
     models = [
         _model(path, batch, plan, machine) for batch in plan.batches or (0,) for path in plan.models
     ]
     tables = [Table("predictions", "Layers", _COLUMNS, rows)] if rows else []
+    if plan.extras.memory:
+        tables += tables_of([_memory(layer, found) for layer, found in kernels])
     tables += (
         [Table("models", "Models, their convolutions alone", _MODELS, models)] if models else []
     )
@@ -108,20 +111,40 @@ def limit_seconds(workload: Conv2dWorkload, machine: CudaMachine) -> float:
     return max(arithmetic, memory_cycles(workload, machine) / machine.clock_hertz)
 
 
-def _layers(
-    plan: Plan, machine: CudaMachine, tell: Callable[[str], None]
-) -> Iterator[dict[str, Any]]:
+def _kernels(
+    plan: Plan, machine: CudaMachine
+) -> list[tuple[Layer, dict[str, Kernel | ConfigError]]]:
+    """What is predicted of each layer, by its label, or why it cannot be."""
     workloads = [layer.workload for layer in plan.layers]
-    variants = parse_variants(plan.algorithms, workloads, machine) if workloads else ()
+    # as where it is measured: with a log, or none, what builds take stands alone
+    alone = not workloads or (plan.log and not plan.algorithms)
+    variants = () if alone else parse_variants(plan.algorithms, workloads, machine)
+    every = []
     for layer in plan.layers:
-        found = {OWN: _row(layer, OWN, chosen_kernel(layer.workload, machine, plan.log))}
+        found: dict[str, Kernel | ConfigError] = {
+            OWN: chosen_kernel(layer.workload, machine, plan.log)
+        }
         for variant in variants:
-            label = f"{OWN} {variant}"
             try:
-                found[label] = _row(layer, label, variant.kernel(layer.workload, machine))
+                found[f"{OWN} {variant}"] = variant.kernel(layer.workload, machine)
             except ConfigError as error:
                 if variant.named:
-                    found[label] = {**_head(layer, label), "schedule": str(error)}
+                    found[f"{OWN} {variant}"] = error
+        every.append((layer, found))
+    return every
+
+
+def _layers(
+    kernels: Sequence[tuple[Layer, Mapping[str, Kernel | ConfigError]]],
+    tell: Callable[[str], None],
+) -> Iterator[dict[str, Any]]:
+    for layer, contenders in kernels:
+        found = {
+            label: _row(layer, label, kernel)
+            if isinstance(kernel, Kernel)
+            else {**_head(layer, label), "schedule": str(kernel)}
+            for label, kernel in contenders.items()
+        }
         times = [row["predicted_seconds"] for row in found.values() if "predicted_seconds" in row]
         least = min(times)
         for row in found.values():
@@ -129,6 +152,17 @@ def _layers(
                 row["over_least"] = row["predicted_seconds"] / least
             yield row
         tell(f"{layer.name}: {least * 1e3:.4f} ms predicted, {found[OWN]['schedule']}")
+
+
+def _memory(layer: Layer, found: Mapping[str, Kernel | ConfigError]) -> list[dict[str, Any]]:
+    """Bytes of weights and buffers, as kernels have them."""
+    methods = []
+    for label, kernel in found.items():
+        if isinstance(kernel, Kernel):
+            given = (kernel.workload, kernel.machine, kernel.config)
+            weights = kernel.expression.packed_weight_bytes(*given)
+            methods.append((label, weights, kernel.expression.workspace_bytes(*given), None))
+    return method_rows(layer.name, layer.workload, methods)
 
 
 def _head(layer: Layer, label: str) -> dict[str, Any]:
@@ -146,14 +180,16 @@ def _row(layer: Layer, label: str, kernel: Kernel) -> dict[str, Any]:
     assert isinstance(machine, CudaMachine)
     cost = registry.explain_cost(kernel.algorithm, workload, machine, kernel.config)
     seconds = predicted_cycles(kernel) / machine.clock_hertz
-    shares = [cost.get(part, 0.0) / machine.clock_hertz / seconds for part in _PARTS]
+    shares = {part: cycles / machine.clock_hertz / seconds for part, cycles in cost.items()}
     return {
         **_head(layer, label),
         "predicted_seconds": seconds,
         "gflops": workload.flops / seconds * 1e-9,
         "peak_share": workload.flops / seconds / peak_flops(machine),
         "limit_share": limit_seconds(workload, machine) / seconds,
-        "parts": " ".join(f"{share:.0%}" for share in shares) if cost else "",
+        "parts": ", ".join(
+            f"{part} {share:.0%}" for part, share in shares.items() if share >= 0.005
+        ),
         "schedule": f"{kernel.algorithm} {kernel.config}",
         "algorithm": kernel.algorithm,
         "knobs": kernel.config.to_json(),
@@ -169,15 +205,16 @@ def predicted_cycles(kernel: Kernel) -> float:
 
 def _model(path: Path, batch: int, plan: Plan, machine: CudaMachine) -> dict[str, Any]:
     """The convolutions of a model as a build would compute them."""
-    from tvmconv.bench.cases import batch_shapes
+    from tvmconv.bench.cases import batched_model
     from tvmconv.frontend import read_model, to_relax
     from tvmconv.frontend.canonical import layer_name
     from tvmconv.graph.layout import plan_layouts
     from tvmconv.graph.lower import prepare
     from tvmconv.graph.read import read_function
 
-    shapes = batch_shapes(path, plan.shapes, batch) if batch else plan.shapes
-    loaded = read_model(path, dict(shapes) if shapes else None, plan.fold_budget)
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        model = batched_model(path, batch, Path(folder)) if batch else path
+        loaded = read_model(model, dict(plan.shapes) if plan.shapes else None, plan.fold_budget)
     graph = read_function(to_relax(loaded)["main"], layer_name)
     prepare(graph, machine)
     decisions = list(plan_layouts(graph, machine).decisions.values())

@@ -58,6 +58,7 @@ def gpu_facts(gpu: Mapping[str, Any] | None) -> dict[str, str]:
     if not gpu:
         return {}
     said = gpu.get("nvidia_smi") or {}
+    after = (gpu.get("nvidia_smi_after") or {}).get("clocks.sm")
     clocks = [
         f"{said[f'clocks.{place}']} of {said[f'clocks.max.{place}']} ({name})"
         for place, name in (("sm", "SM"), ("mem", "memory"))
@@ -67,5 +68,6 @@ def gpu_facts(gpu: Mapping[str, Any] | None) -> dict[str, str]:
     return {
         "gpu": ", ".join([str(gpu["name"]), *driver, f"CUDA {gpu['driver_cuda']}"]),
         **({"clocks_at_start": "; ".join(clocks)} if clocks else {}),
+        **({"clock_behind_the_last_case": str(after)} if after else {}),
         "l2": "warm calls leave it as it is; cold ones displace it first",
     }

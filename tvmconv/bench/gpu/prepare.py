@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tvmconv.bench.cases import batched_model
 from tvmconv.bench.gpu.compiled import Folder, source_code
+from tvmconv.bench.gpu.models import built_model
 from tvmconv.bench.gpu.probes import SOURCE
 from tvmconv.bench.variants import chosen_kernel, parse_variants
 from tvmconv.core.errors import ConfigError, InputError, TvmconvError
@@ -91,6 +94,12 @@ def compile_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
                 }
             )
             tell(f"{kernel.workload} {kernel.algorithm} {config}: {known}")
+    for path in plan.models:
+        for batch in plan.batches or (0,):
+            with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+                model = batched_model(path, batch, Path(folder)) if batch else path
+                built_model(model, plan.target, plan.shapes, plan.kernels, log=plan.log)
+            tell(f"{path.stem}{f' mb{batch}' * bool(batch)}: built")
     failed = sum("failure" in row for row in rows)
     title = f"{len(rows) - failed} kernels compiled for {machine.name}, {failed} failed"
     return Report(

@@ -16,8 +16,8 @@ from tvmconv.bench.gpu.timing import Timer
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
 
-_CHAINS, _STEPS, _THREADS = 16, 2048, 256
-_BLOCKS_EACH = 8
+_CHAINS, _STEPS, _THREADS = 16, 512, 256
+_BLOCKS_EACH = 4
 # of the copy, in sizes of L2; of a read that stays in it
 _COPIED, _KEPT = 8, 0.25
 _READS = 16

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -64,14 +63,14 @@ def _layer(case: Case) -> Session:
 
 
 def _model(case: Case) -> Session:
-    import tvmconv
+    from tvmconv.bench.gpu.models import built_model
     from tvmconv.runtime.binding import pointers
 
-    shapes = {name: tuple(value.shape) for name, value in case.inputs.items()}
-    model = tvmconv.build(
+    model = built_model(
         case.onnx,
         case.options["target"],
-        shapes=shapes,
+        None if case.options.get("fixed") else _shapes(case),
+        case.options.get("kernels"),
         algorithms=case.options.get("algorithms"),
         log=case.options.get("log"),
         fold_budget=case.options.get("fold_budget"),
@@ -81,13 +80,20 @@ def _model(case: Case) -> Session:
     outputs = [gpu.array(_empty(info)) for info in model.outputs]
     state = model._ready().new_state()
     given = [pointers([array.pointer for array in arrays]) for arrays in (inputs, outputs)]
-    run: Callable[[], object] = lambda: state.run(*given)  # noqa: E731
+
+    def run(held: object = inputs) -> None:
+        # inputs are the caller's, here this function's
+        state.run(*given)
 
     def results() -> dict[str, Array]:
         return {n: array.numpy() for n, array in zip(case.outputs, outputs, strict=True)}
 
     facts = {"device_bytes": model.memory.arena_bytes + model.memory.constant_bytes}
     return Session(run, results, info="tensors on the GPU, host's clock", facts=facts, colds=False)
+
+
+def _shapes(case: Case) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(value.shape) for name, value in case.inputs.items()}
 
 
 def _empty(info: Any) -> Array:

@@ -81,7 +81,8 @@ static void **arguments;
 static std::vector<void *> poisoned;  // shared arrays of this block that are
 static char *dynamic_shared;
 static size_t dynamic_bytes;
-static std::map<char *, size_t> memory;  // what kernels may touch; nothing listed: anything
+// what kernels may touch; nothing listed: anything. Not destroyed: models free theirs at exit
+static std::map<char *, size_t> &memory = *new std::map<char *, size_t>;
 
 static void run_next() { _longjmp(scheduler, 1); }
 
