@@ -12,6 +12,35 @@ _VECTOR = 4
 _ADDING = 256
 
 
+def bind_tile(schedule: Schedule, sums: BlockRV, tile: BlockTile) -> tuple[LoopRV, LoopRV, LoopRV]:
+    """Deal rows and columns of a product to blocks, warps and threads.
+
+    Parameters
+    ----------
+    schedule
+        Of the function.
+    sums
+        The product: any loops, rows, columns, slices, and values of a slice.
+    tile
+        Of a block.
+
+    Returns
+    -------
+    tuple of loops
+        Threads, slices and values.
+    """
+    *others, m, p, part, value = schedule.get_loops(sums)
+    bm, wm, vm, lm, im = schedule.split(m, [None, *tile.splits_m])
+    bp, wp, vp, lp, ip = schedule.split(p, [None, *tile.splits_p])
+    schedule.reorder(*others, bp, bm, vm, vp, wm, wp, lm, lp, part, value, im, ip)
+    schedule.bind(schedule.fuse(*others, bp, bm), "blockIdx.x")
+    schedule.bind(vm, "vthread.y")
+    schedule.bind(vp, "vthread.x")
+    thread = schedule.fuse(wm, wp, lm, lp)
+    schedule.bind(thread, "threadIdx.x")
+    return thread, part, value
+
+
 def store_tile(
     schedule: Schedule, sums: BlockRV, stored: BlockRV, thread: LoopRV, *, vector: bool
 ) -> None:

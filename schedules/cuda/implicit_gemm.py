@@ -25,7 +25,7 @@ from tvmconv.costs.cuda_tiles import (
     tile_cycles,
 )
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.schedules.cuda.block_tile import add_parts, copy_pipeline, store_tile
+from tvmconv.schedules.cuda.block_tile import add_parts, bind_tile, copy_pipeline, store_tile
 from tvmconv.tvm_api.types import Schedule
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
@@ -74,15 +74,7 @@ def apply(
         stored = output
     block, columns = schedule.get_sblock("conv2d"), schedule.get_sblock("columns")
     slices = slices_of(workload, config)
-    z, g, m, p, part, value = schedule.get_loops(block)
-    bm, wm, vm, lm, im = schedule.split(m, [None, *tile.splits_m])
-    bp, wp, vp, lp, ip = schedule.split(p, [None, *tile.splits_p])
-    schedule.reorder(z, g, bp, bm, vm, vp, wm, wp, lm, lp, part, value, im, ip)
-    schedule.bind(schedule.fuse(z, g, bp, bm), "blockIdx.x")
-    schedule.bind(vm, "vthread.y")
-    schedule.bind(vp, "vthread.x")
-    thread = schedule.fuse(wm, wp, lm, lp)
-    schedule.bind(thread, "threadIdx.x")
+    thread, part, value = bind_tile(schedule, block, tile)
     store_tile(
         schedule, block, stored, thread, vector=config.int("split") > 1 or area % VECTOR == 0
     )

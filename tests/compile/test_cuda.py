@@ -73,6 +73,18 @@ class Built:
         for result, right in zip(results, self.expected(inputs), strict=True):
             assert np.abs(result - right).max() <= 1e-5 * np.abs(right).max()
 
+    def check_run(self) -> None:
+        """One run on the emulated GPU, with all results."""
+        inputs = self.inputs()
+        np.savez(self.path.parent / "in.npz", **inputs)
+        done = self.python(
+            "import numpy as np, tvmconv\n"
+            "np.savez('out.npz', *tvmconv.load(path).run(dict(np.load('in.npz'))))"
+        )
+        assert done.returncode == 0, done.stderr
+        results = np.load(self.path.parent / "out.npz")
+        self.check([results[name] for name in results.files], inputs)
+
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory) -> Built:
@@ -267,15 +279,7 @@ def test_a_network_of_every_rule_is_right(tmp_path):
     tiled = {"*": {"algorithm": "winograd", "knobs": {"mh": 4, "mw": 4}}}
     built = Built(tmp_path / "mixed", mixed_network(), overrides=tiled)
     built.path = built.model.save(tmp_path / "mixed/apart.so", weights="separate")
-    inputs = built.inputs()
-    np.savez(built.path.parent / "in.npz", **inputs)
-    done = built.python(
-        "import numpy as np, tvmconv\n"
-        "np.savez('out.npz', *tvmconv.load(path).run(dict(np.load('in.npz'))))"
-    )
-    assert done.returncode == 0, done.stderr
-    results = np.load(built.path.parent / "out.npz")
-    built.check([results[name] for name in results.files], inputs)
+    built.check_run()
 
 
 @needs_nvcc
@@ -288,15 +292,7 @@ def test_running_sums_and_sorting_have_kernels(tmp_path):
           y, i = TopK <axis = 1> (s, k) }"""
     )
     built = Built(tmp_path / "sorted", model)
-    inputs = built.inputs()
-    np.savez(built.path.parent / "in.npz", **inputs)
-    done = built.python(
-        "import numpy as np, tvmconv\n"
-        "np.savez('out.npz', *tvmconv.load(path).run(dict(np.load('in.npz'))))"
-    )
-    assert done.returncode == 0, done.stderr
-    results = np.load(built.path.parent / "out.npz")
-    built.check([results[name] for name in results.files], inputs)
+    built.check_run()
 
 
 def test_resources_are_read_from_what_ptxas_says():
