@@ -12,6 +12,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda_memory import memory_cycles, waiting_cycles
+from tvmconv.costs.cuda_threads import sum_cycles
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.common.nest import inspect
 from tvmconv.schedules.cuda.threads import bind_threads, check_threads, share_sums
@@ -30,12 +31,6 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
         ),
     )
 )
-# Of one product: instructions (two loads, their addresses and bounds, the multiply-add), and the
-# cycles until a thread goes on to the next, most of them a load's from L1. Where threads share a
-# sum: more of them that find a tap's place in its window, and the cycles of adding up. All are
-# assumed.
-_INSTRUCTIONS, _LATENCY = 10.0, 25.0
-_PLACE, _ADDING = 10.0, 200.0
 
 
 def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
@@ -69,21 +64,14 @@ def apply(
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """Threads wait for their loads, or more of them for the issue of instructions; then memory.
-
-    Those that share a sum wait once more for each other.
-    """
-    share = config.int("share")
-    warps = -(-prod(workload.result_shape) * share // machine.warp)
-    of_one = -(-warps // machine.multiprocessors)
-    resident = machine.threads // machine.warp
-    if share > 1:
-        resident = min(resident, machine.blocks_resident * share // machine.warp)
-    rounds = -(-of_one // resident)
+    """See :func:`~tvmconv.costs.cuda_threads.sum_cycles`; then what waits for memory."""
     window = workload.taps * workload.groups > workload.in_channels
-    each = _INSTRUCTIONS + (_PLACE if share > 1 and window else 0.0)
-    issued = of_one * each / (machine.lanes / machine.warp)
-    products = -(-workload.taps // share) * max(rounds * _LATENCY, issued)
-    products += rounds * _ADDING if share > 1 else 0.0
+    products = sum_cycles(
+        prod(workload.result_shape),
+        workload.taps,
+        machine,
+        share=config.int("share"),
+        window=window,
+    )
     memory = waiting_cycles(memory_cycles(workload, machine), products)
     return machine.launch_cycles + products + memory

@@ -14,87 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
-import tvmconv
-from tests.small_network import mixed_network, small_network
+from tests.emulated_gpu import Built, needs_emulator, needs_nvcc
+from tests.small_network import mixed_network
 from tvmconv.compile.nvcc import find_nvcc, read_resources
 from tvmconv.core.errors import ArtifactError
-from tvmconv.emulation.driver import write_driver
 from tvmconv.runtime.library import C_SOURCES
-
-TARGET = "cuda:sm_90"
-
-
-def has_nvcc() -> bool:
-    try:
-        find_nvcc()
-    except ArtifactError:
-        return False
-    return True
-
-
-needs_nvcc = pytest.mark.skipif(not has_nvcc(), reason="needs nvcc")
-needs_emulator = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
-
-
-class Built:
-    """A network built for a GPU, saved, with the driver that emulates its kernels."""
-
-    def __init__(self, folder: Path, model, **options) -> None:
-        folder.mkdir()
-        self.onnx = model
-        self.model = tvmconv.build(model, TARGET, **options)
-        self.path = self.model.save(folder / "net.so")
-        sources = self.model._library.objects.gpu.sources
-        self.environment = {**os.environ, **write_driver(sources, folder / "driver")}
-
-    def python(self, code: str, **variables: str) -> subprocess.CompletedProcess:
-        """Run Python lines on the emulated GPU; ``path`` names the model."""
-        return subprocess.run(
-            [sys.executable, "-c", f"path = {str(self.path)!r}\n{code}"],
-            env={**self.environment, **variables},
-            cwd=self.path.parent,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
-        generator = np.random.default_rng(seed)
-        return {t.name: generator.standard_normal(t.shape, "float32") for t in self.model.inputs}
-
-    def expected(self, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-        session = onnxruntime.InferenceSession(self.onnx.SerializeToString())
-        return session.run(None, inputs)
-
-    def check(self, results: list[np.ndarray], inputs: dict[str, np.ndarray]) -> None:
-        for result, right in zip(results, self.expected(inputs), strict=True):
-            assert np.abs(result - right).max() <= 1e-5 * np.abs(right).max()
-
-    def check_run(self) -> None:
-        """One run on the emulated GPU, with all results."""
-        inputs = self.inputs()
-        np.savez(self.path.parent / "in.npz", **inputs)
-        done = self.python(
-            "import numpy as np, tvmconv\n"
-            "np.savez('out.npz', *tvmconv.load(path).run(dict(np.load('in.npz'))))"
-        )
-        assert done.returncode == 0, done.stderr
-        results = np.load(self.path.parent / "out.npz")
-        self.check([results[name] for name in results.files], inputs)
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory) -> Built:
-    folder = tmp_path_factory.mktemp("cuda") / "small"
-    # of layers so small, selection would take none that is tiled
-    tiled = {
-        "projection": {"algorithm": "implicit_gemm"},
-        "right": {"algorithm": "winograd", "knobs": {"mh": 2, "mw": 2, "split": 1}},
-    }
-    return Built(folder, small_network(2), overrides=tiled)
 
 
 @needs_nvcc
@@ -279,7 +205,15 @@ def test_a_network_of_every_rule_is_right(tmp_path):
     tiled = {"*": {"algorithm": "winograd", "knobs": {"mh": 4, "mw": 4}}}
     built = Built(tmp_path / "mixed", mixed_network(), overrides=tiled)
     built.path = built.model.save(tmp_path / "mixed/apart.so", weights="separate")
-    built.check_run()
+    inputs = built.inputs()
+    np.savez(built.path.parent / "in.npz", **inputs)
+    done = built.python(
+        "import numpy as np, tvmconv\n"
+        "np.savez('out.npz', *tvmconv.load(path).run(dict(np.load('in.npz'))))"
+    )
+    assert done.returncode == 0, done.stderr
+    results = np.load(built.path.parent / "out.npz")
+    built.check([results[name] for name in results.files], inputs)
 
 
 @needs_nvcc
@@ -292,7 +226,15 @@ def test_running_sums_and_sorting_have_kernels(tmp_path):
           y, i = TopK <axis = 1> (s, k) }"""
     )
     built = Built(tmp_path / "sorted", model)
-    built.check_run()
+    inputs = built.inputs()
+    np.savez(built.path.parent / "in.npz", **inputs)
+    done = built.python(
+        "import numpy as np, tvmconv\n"
+        "np.savez('out.npz', *tvmconv.load(path).run(dict(np.load('in.npz'))))"
+    )
+    assert done.returncode == 0, done.stderr
+    results = np.load(built.path.parent / "out.npz")
+    built.check([results[name] for name in results.files], inputs)
 
 
 def test_resources_are_read_from_what_ptxas_says():

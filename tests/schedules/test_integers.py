@@ -64,6 +64,11 @@ BYTES = [
     "ic20ih12oc16kh5ph2dh1:u8s8s32u8:zpdata+bias",
     "ic32ih8oc32kh1:u8s8s32u8+bias+quantise+add",
 ]
+PIXELWISE = [
+    f"ic12ih5oc8kh1{SUMS}",
+    "mb2ic64ih9oc40kh1sh2:u8s8s32u8+bias",
+    "ic20ih7iw13oc33kh1:u8s8s32u8+bias+quantise+add",
+]
 FIRST = [
     "ic3ih32oc40kh7sh2ph3:nchw:u8s8s32u8:zpdata+bias",
     "ic3ih35oc24kh11sh4ph2:nchw:u8s8s32u8+bias",
@@ -137,6 +142,30 @@ def test_products_of_bytes_are_exact(text: str, weights: str, machine: Machine):
     assert len(np.unique(expected)) > (30 if weights == "any" else 1)
 
 
+@pytest.mark.parametrize(
+    "machine", [executed_on(V3), executed_on(V4)], ids=lambda machine: machine.mcpu
+)
+@pytest.mark.parametrize("weights", ["any", "extreme", "normal"])
+@pytest.mark.parametrize("text", PIXELWISE)
+def test_packed_tiles_are_exact(text: str, weights: str, machine: Machine):
+    """Last tiles of fewer pixels, shares of output blocks, strides, and words of every mask."""
+    workload = Conv2dWorkload.parse(text)
+    operands = random_integers(workload, 1)
+    weight = operands.constants.weight
+    if weights == "extreme":
+        weight[...] = np.where(weight < 0, -128, 127)
+        operands.data[...] = np.where(operands.data < 32, 0, 255)
+    elif weights == "normal":
+        numbers = np.random.default_rng(0).standard_normal(weight.shape)
+        weight[...] = np.rint(numbers * 40).clip(-128, 127)
+    for ow, rows, shares in ((5, 2, 1), (12, 1, 2)):
+        config = Config.of(oh=1, ow=ow, rows=rows, excess=0, packed=1, shares=shares)
+        kernel = make_kernel(workload, machine.with_cores(shares), "direct_bytes", config)
+        kernel = kernel.suited(weight)
+        actual, expected = computed(kernel, operands), exact_output(workload, operands)
+        np.testing.assert_array_equal(actual, expected)
+
+
 @each_machine
 def test_taps_wholly_in_the_padding_prefetch_nothing(machine: Machine):
     text = "g3ic21ih13iw6oc72kd2kh5kw1sd2sh3sw3pf2pt3pb1:u8s8s32u8:zpdata+bias"
@@ -197,6 +226,16 @@ def test_steps_behind_the_sums_round_as_the_model_does(steps: str, machine: Mach
     assert difference.max() <= 1
     assert (difference > 0).mean() < 2e-3
     assert len(np.unique(expected)) > 50
+
+
+@pytest.mark.parametrize("machine", [V3, V4], ids=lambda machine: machine.mcpu)
+def test_roundings_in_the_middle_are_vector_code(machine: Machine):
+    text = "ic32ih14oc64kh1:u8s8s32u8+bias+quantise+add"
+    kernel = make_kernel(Conv2dWorkload.parse(text), machine, "direct")
+    assembly = compile_function(kernel.prim_func(), machine).inspect_source()
+    assert not re.search(r"vround|vcvtsi2ss|vrndscale", assembly)
+    packed, rounded = (len(re.findall(rf"\t{n}\t", assembly)) for n in ("vpmovzxbd", "vcvtps2dq"))
+    assert rounded == 2 * packed > 0
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
 from tvmconv.machines.dot import dot_of_bytes
 from tvmconv.machines.record import Machine
-from tvmconv.operators.fixed_point import not_in_integers
 from tvmconv.tvm_api.types import Expr, Tensor
 
 FloatArray = npt.NDArray[np.float32]
@@ -51,6 +50,9 @@ def _integer_refusal(workload: Conv2dWorkload, machine: Machine) -> str | None:
         return f"on {machine.name} it computes in {data} by int8 or int16, not {types}"
     if types.output in ("int8", "uint8") and types.output != data:
         return f"on {machine.name} 8-bit output is {data}, not {types.output}"
+    # its module's expressions need TVM, which packing weights and asking for costs do without
+    from tvmconv.operators.fixed_point import not_in_integers
+
     return not_in_integers(types, workload.epilogue)
 
 
@@ -64,6 +66,8 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
     name: str
     # floating types that the expression and its schedules compute with
     types: tuple[DataTypes, ...] = (FLOAT32,)
+    # what operands of products may be rounded to; empty stands for their own type
+    precisions: tuple[str, ...] = ("",)
     # whether they compute with 8-bit integers, too
     integers: bool = False
     blocks: tuple[str, ...] = ()
@@ -125,6 +129,10 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
         None where no weights have any.
         """
         return None
+
+    def precision(self, config: Config) -> str:
+        """Which of :attr:`precisions` a config has; others than their type only where asked for."""
+        return ""
 
     def suited(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: DeviceT, config: Config

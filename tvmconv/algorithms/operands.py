@@ -34,10 +34,10 @@ def output_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
 
 def count_of_numbers(workload: Conv2dWorkload) -> int:
     """How many numbers the steps have; see :mod:`tvmconv.operators.requantise`."""
-    from tvmconv.operators.requantise import NUMBERS, steps_after_bias
-
     if not workload.types.is_requantised:
         return 0
+    from tvmconv.operators.requantise import NUMBERS, steps_after_bias
+
     return NUMBERS * (len(steps_after_bias(workload.epilogue)) + 1)
 
 

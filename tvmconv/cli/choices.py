@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmconv.cli.options import byte_count, fold_bytes
+from tvmconv.cli.sizes import byte_count, fold_bytes
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Choices:
     finite: bool = True
     fold_budget: int | None = None
     requantise: str = "float"
+    precision: str = "float32"
 
     @property
     def given(self) -> bool:
@@ -37,6 +38,7 @@ def parse_choices(
     finite: bool = True,
     fold_budget: str | None = None,
     requantise: str = "float",
+    precision: str = "float32",
 ) -> Choices:
     """The selection options as arguments of ``build``.
 
@@ -56,4 +58,5 @@ def parse_choices(
         finite,
         fold_bytes(fold_budget),
         requantise,
+        precision,
     )

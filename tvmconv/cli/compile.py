@@ -26,6 +26,7 @@ def command(
     error_budget: options.ErrorBudget = None,
     finite: options.Finite = True,
     requantise: options.Requantise = "float",
+    precision: options.Precision = "float32",
     override: options.OverrideFile = None,
     log: options.TuningLog = None,
     header: Annotated[
@@ -52,6 +53,7 @@ def command(
       tvmconv compile resnet18.onnx -o resnet18.so
       tvmconv compile net.onnx -o net.so --shape input:1x3x224x224 --threads 2
       tvmconv compile net.onnx -o net.so --target x86-64-v3
+      tvmconv compile net.onnx -o net.so --target cuda:sm_90 --precision tf32
       tvmconv compile net.onnx -o net.so --memory-budget 4MiB --error-budget 3e-5
       tvmconv compile net.onnx -o net.so --header --weights separate --keep parts
     """
@@ -74,6 +76,7 @@ def command(
         finite=finite,
         requantise=requantise,
         fold_budget=fold_budget,
+        precision=precision,
     )
     started = time.perf_counter()
     compiled = open_model(model, target, threads, shape, choices, cc=cc)

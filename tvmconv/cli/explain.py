@@ -27,6 +27,7 @@ def command(
     error_budget: options.ErrorBudget = None,
     finite: options.Finite = True,
     requantise: options.Requantise = "float",
+    precision: options.Precision = "float32",
     override: options.OverrideFile = None,
     log: options.TuningLog = None,
     measure_error: Annotated[
@@ -83,6 +84,7 @@ def command(
         finite=finite,
         requantise=requantise,
         fold_budget=fold_budget,
+        precision=precision,
     )
     if estimate and model.suffix != ".so":
         threads = estimating.one_thread(threads)

@@ -64,6 +64,7 @@ def open_model(
             overrides=choices.overrides,
             finite=choices.finite,
             requantise=choices.requantise,
+            precision=choices.precision,
             fold_budget=choices.fold_budget,
             log=choices.log,
             cc=cc,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
@@ -186,6 +185,13 @@ Requantise = Annotated[
         " multipliers and shifts, which may differ by one step.",
     ),
 ]
+Precision = Annotated[
+    str,
+    typer.Option(
+        metavar="float32|tf32|fp16",
+        help="What GPUs may round operands of convolutions to, for tensor cores; sums are float32.",
+    ),
+]
 OverrideFile = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option(
@@ -195,9 +201,6 @@ OverrideFile = Annotated[
         show_default=False,
     ),
 ]
-
-_BYTES = {"": 1, "b": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
-_BYTES |= {"kb": 1000, "mb": 1000**2, "gb": 1000**3}
 
 TuningLog = Annotated[
     Optional[str],  # noqa: UP045
@@ -234,31 +237,6 @@ PeerPython = Annotated[
         help="Python of the environment that holds the peers, or one peer; may be repeated.",
     ),
 ]
-
-
-def fold_bytes(text: str | None) -> int | None:
-    """``--fold-budget`` in bytes.
-
-    Raises
-    ------
-    InputError
-        If it is no size.
-    """
-    return None if text is None else byte_count(text, "--fold-budget")
-
-
-def byte_count(text: str, option: str) -> int:
-    """A size such as ``64MiB``, ``1.5 MB`` or ``4096``.
-
-    Raises
-    ------
-    InputError
-        If it is none.
-    """
-    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", text.strip().lower())
-    if not match or match[2] not in _BYTES:
-        raise InputError(f"cannot read {option} {text!r}; write bytes, or a size such as 64MiB")
-    return int(float(match[1]) * _BYTES[match[2]])
 
 
 def parse_weights(text: str) -> Literal["inside", "separate"]:

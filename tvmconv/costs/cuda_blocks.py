@@ -15,6 +15,8 @@ from tvmconv.costs.block_tile import BlockTile
 from tvmconv.machines.cuda import CudaMachine
 
 TILES = ((128, 128), (64, 128), (64, 64), (32, 64))
+# of threads with one sum each
+_ONE_SUM = ((32, 32),)
 # instructions of a thread for each slice beside products and copies, and for each copied vector
 LOOP, COPY_VECTOR = 20.0, 2.0
 _BUFFERS = {"double": 2, "single": 1, "none": 1}
@@ -29,6 +31,9 @@ _FILLED, _ENOUGH_WARPS = 0.95, 8
 # registers of a thread: those to which launch bounds hold blocks of 256, 128 and 64 threads; of 4x8
 # sums it needs fewer
 _REGISTERS, _REGISTERS_SMALL = {256: 128, 128: 168, 64: 168}, 112
+_FEW = 32
+# issue slots that go by while the 32 banks of shared memory give a warp a value each
+_BANKS = 4.0
 _COPIED_ONCE_LOST = 0.8
 
 ROWS_KNOB: Knob[Conv2dWorkload] = Knob(
@@ -48,8 +53,10 @@ def columns_knob(what: str) -> Knob[Conv2dWorkload]:
 
 
 def tile_of(config: Config) -> BlockTile:
-    """The tile of the knobs ``m`` and ``p``."""
-    return BlockTile(config.int("m"), config.int("p"))
+    """The tile of the knobs ``m`` and ``p``, and of im2win's ``kernel``, ``vector``, ``micro``."""
+    vector, micro = config.get("vector", 4), config.get("micro", 1)
+    micro = micro and config.get("kernel", "tiled") == "tiled"
+    return BlockTile(config.int("m"), config.int("p"), int(vector), bool(micro))
 
 
 def check_block(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
@@ -61,8 +68,9 @@ def check_block(workload: Conv2dWorkload, machine: CudaMachine, config: Config) 
         If the tile is not of whole warps, or a slice does not fit into shared memory.
     """
     m, p, k = (config.int(name) for name in ("m", "p", "k"))
-    if (m, p) not in TILES:
-        shown = ", ".join(f"{rows}x{columns}" for rows, columns in TILES)
+    tiles = TILES if tile_of(config).micro else _ONE_SUM
+    if (m, p) not in tiles:
+        shown = ", ".join(f"{rows}x{columns}" for rows, columns in tiles)
         raise ConfigError(f"tile m={m} p={p} of {workload} must be one of {shown}")
     if k < 1:
         raise ConfigError(f"k={k} of {workload} must be 1 or more")
@@ -91,7 +99,8 @@ def read_bytes(config: Config, slices: int) -> float:
 def resident_blocks(machine: CudaMachine, config: Config) -> int:
     """Blocks that a multiprocessor holds at a time."""
     tile = tile_of(config)
-    registers = _REGISTERS[tile.threads] if tile.row_pieces > 1 else _REGISTERS_SMALL
+    registers = _REGISTERS[tile.threads] if tile.sums > _FEW else _REGISTERS_SMALL
+    registers = registers if tile.sums > 1 else machine.registers // tile.threads
     return min(
         machine.registers // (registers * tile.threads),
         machine.threads // tile.threads,
@@ -112,10 +121,11 @@ def slice_instructions(tile: BlockTile, config: Config, others: float) -> tuple[
     """
     size = config.int("k")
     products = float(size * tile.sums)
-    reads = size * (tile.thread_rows + tile.thread_columns) / 4
-    vectors = -(-size * tile.m // (4 * tile.threads))
+    reads = size * (tile.thread_rows + tile.thread_columns) / tile.side
+    vectors = -(-size * tile.m // (tile.vector * tile.threads))
     barriers = _WAIT + (_BARRIER if config["pipeline"] == "single" else 0.0)
-    return products, products + reads + vectors * COPY_VECTOR + others + barriers
+    issued = products + reads + vectors * COPY_VECTOR + others + barriers
+    return products, max(issued, reads * _BANKS if tile.side == 1 else 0.0)
 
 
 def busy_cycles(
@@ -134,14 +144,29 @@ def busy_cycles(
     """
     warps = tile_of(config).threads / machine.warp
     resident = resident_blocks(machine, config)
-    full, rest = divmod(blocks, machine.multiprocessors * resident)
-    # those of the last wave are spread evenly, and share what each multiprocessor issues
-    last = -(-rest // machine.multiprocessors)
-    busy = full * resident * _stretch(resident * warps) + last * _stretch(last * warps)
+    busy = busy_blocks(blocks, resident, warps, machine)
     if config["pipeline"] == "none" and slices > 1:
         busy /= _COPIED_ONCE_LOST
     cycles = instructions * warps * machine.warp / machine.lanes
     return busy * cycles * _passed(config, slices)
+
+
+def busy_blocks(blocks: int, resident: int, warps: float, machine: CudaMachine) -> float:
+    """Blocks of the multiprocessor that has most, times how much longer than alone they take.
+
+    Parameters
+    ----------
+    blocks, resident
+        Of the kernel, and those that a multiprocessor holds at a time.
+    warps
+        Of a block.
+    machine
+        The GPU.
+    """
+    full, rest = divmod(blocks, machine.multiprocessors * resident)
+    # those of the last wave are spread evenly, and share what each multiprocessor issues
+    last = -(-rest // machine.multiprocessors)
+    return full * resident * _stretch(resident * warps) + last * _stretch(last * warps)
 
 
 def _passed(config: Config, slices: int) -> float:

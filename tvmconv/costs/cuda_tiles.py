@@ -1,4 +1,4 @@
-"""Cycles of implicit GEMM on GPUs, counted from instructions, waves of blocks and bytes.
+"""Cycles of convolutions on GPUs by tiles of a product: instructions, waves of blocks, and bytes.
 
 Cycles are of the GPU's clock for the whole call. Instructions of the main loop were counted in the
 machine code of nvcc 13.0 for sm_80 and sm_90 (3x3 layers, tiles of 128x128 to 32x64); how blocks
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from tvmconv.algorithms.cuda.implicit_gemm import VECTOR, ImplicitGemm, reads_vectors, slices_of
-from tvmconv.algorithms.cuda.slices import CHANNELS, KINDS, ROW, WINDOW, Slices
-from tvmconv.core.config import Config
+from tvmconv.algorithms.cuda.implicit_gemm import VECTOR, ImplicitGemm, Source
+from tvmconv.algorithms.cuda.slices import CHANNELS, COLUMN, ROW, WINDOW, Slices
+from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda_blocks import (
@@ -39,37 +39,42 @@ _MOST_PARTS = 32
 _LOOP_PADDED, _GATHER = 36.0, 2.4
 # instructions that find channel, row and column of a gathered value: of slices of a window or row
 # that follow each other, and of whole ones where a thread's columns of pixels are not its own
-_DIVIDED = {WINDOW: 60.0, ROW: 30.0}
+_DIVIDED = {WINDOW: 60.0, ROW: 30.0, COLUMN: 30.0}
 _DIVIDED_WHOLE = 10.0
-# tests of one column of the window, where a slice has several
-_COLUMN = 2.4
+# the same of stored windows, where row and column of a window are one number
+_DIVIDED_STORED = 10.0
+# tests of one row or column of the window, where a slice has several; and what each value of one
+# with several of both takes more
+_TESTS, _TESTED_BOTH = 2.4, 1.0
+# instructions of the kernel that writes a stored value: most of them find its place
+_WRITTEN = 30.0
 
 
-def slice_kinds(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[str, ...]:
-    """What a slice may hold: of a 1x1 window there is one kind; TVM takes minutes over volumes."""
-    whole = workload.kernel_h == workload.kernel_w == 1
-    return (CHANNELS,) if whole or workload.is_volume else KINDS
-
-
-def slice_sizes(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[int, ...]:
+def slice_sizes(
+    expression: ImplicitGemm, workload: Conv2dWorkload, machine: CudaMachine
+) -> tuple[int, ...]:
     """Sizes worth trying: powers of two, and whole runs of few values."""
-    runs = {Slices(workload, kind, 1).run_values for kind in slice_kinds(workload, machine)}
-    return tuple(sorted({*_SIZES, *(run for run in runs if run <= _LONGEST)}))
+    found = {size for size, _ in _slicings(expression, workload)}
+    return tuple(sorted({*_SIZES, *found}))
 
 
-def part_counts(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[int, ...]:
+def part_counts(
+    expression: ImplicitGemm, workload: Conv2dWorkload, machine: CudaMachine
+) -> tuple[int, ...]:
     """Parts of the reduction that some slicing may have."""
     counts = {
         count
-        for size, kind in _slicings(workload, machine)
+        for size, kind in _slicings(expression, workload)
         for count in divisors(Slices(workload, kind, size).count)
         if count <= _MOST_PARTS
     }
     return tuple(sorted(counts))
 
 
-def check_tile(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
-    """Hold a config of implicit GEMM to what a block may have.
+def check_tile(
+    expression: ImplicitGemm, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+) -> None:
+    """Hold a config to what a block may have.
 
     Raises
     ------
@@ -81,84 +86,129 @@ def check_tile(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -
     split = config.int("split")
     if split < 1:
         raise ConfigError(f"split={split} of {workload} must be 1 or more")
-    count = slices_of(workload, config).count
+    count = expression.slices(workload, config).count
     if count % split:
         raise ConfigError(f"split={split} must divide the {count} slices of {workload}")
 
 
-def loop_instructions(workload: Conv2dWorkload, config: Config) -> tuple[float, float]:
+def loop_instructions(
+    expression: ImplicitGemm, workload: Conv2dWorkload, config: Config
+) -> tuple[float, float]:
     """Multiply-adds of a thread for one slice, and all issue slots that it takes."""
-    tile, slices = tile_of(config), slices_of(workload, config)
+    tile, slices = tile_of(config), expression.slices(workload, config)
+    source = expression.source(workload, config)
     gathered = -(-slices.size * tile.p // tile.threads)
-    each, loop = _GATHER, _LOOP_PADDED if workload.has_padding else LOOP
+    if source is Source.VECTORS:
+        return slice_instructions(tile, config, -(-gathered // VECTOR) * COPY_VECTOR + LOOP)
+    padded = workload.has_padding and source is Source.IMAGE
+    each, loop = _GATHER, _LOOP_PADDED if padded else LOOP
     if slices.kind != CHANNELS:
-        loop += _COLUMN * workload.kernel_w if workload.has_padding else 0.0
+        if padded:
+            loop += _TESTS * (workload.kernel_w if slices.kind != COLUMN else 0)
+            loop += _TESTS * (workload.kernel_h if slices.kind != ROW else 0)
+            each += _TESTED_BOTH if slices.kind == WINDOW else 0.0
         # the place of a value is a constant where a thread keeps to its column of pixels
-        if slices.run_slices > 1:
-            each += _DIVIDED[slices.kind]
+        if slices.run_slices > 1 and not slices.whole_windows:
+            each += _DIVIDED_STORED if source is Source.WINDOWS else _DIVIDED[slices.kind]
         elif tile.threads != tile.p:
             each += _DIVIDED_WHOLE
-    if reads_vectors(workload):
-        gathered, each = -(-gathered // VECTOR), COPY_VECTOR
     return slice_instructions(tile, config, gathered * each + loop)
 
 
 @lru_cache(maxsize=65536)
-def tile_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> dict[str, float]:
+def tile_cycles(
+    expression: ImplicitGemm, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+) -> dict[str, float]:
     """Cycles by part: the multiply-adds, what waits for memory beside them, and launches.
 
     Returns
     -------
     dict
+        ``transforms``, the kernel that writes windows or columns, where there is one;
         ``arithmetic``, all instructions of the main loop on the multiprocessor that has most
         blocks; ``activations`` and ``memory``, by which reading slices from L2 and moving all
         arrays take longer than that; ``call``, the launches.
     """
     w, split = workload, config.int("split")
-    tile, slices = tile_of(config), slices_of(w, config)
-    groups, _, _, rows = ImplicitGemm().packed_weight_shape(w, machine, config)
+    tile, slices = tile_of(config), expression.slices(w, config)
+    groups, _, _, rows = expression.packed_weight_shape(w, machine, config)
     pixels = -(-w.out_planes * w.out_height * w.out_width // tile.p)
     blocks = split * groups * (rows // tile.m) * pixels
     count = slices.count // split
-    _, instructions = loop_instructions(w, config)
+    _, instructions = loop_instructions(expression, w, config)
     arithmetic = busy_cycles(machine, config, blocks, count, instructions)
     l2 = blocks * read_bytes(config, count) / machine.l2_rate
-    memory = memory_cycles(w, machine, ImplicitGemm().workspace_bytes(w, machine, config))
-    return {
+    stored = expression.stored_bytes(w, config)
+    parts = expression.workspace_bytes(w, machine, config) - stored
+    memory = memory_cycles(w, machine, parts)
+    found = {
         "arithmetic": arithmetic,
         "activations": max(0.0, l2 - arithmetic),
         "memory": waiting_cycles(memory, max(arithmetic, l2)),
-        "call": machine.launch_cycles * (2 if split > 1 else 1),
+        "call": machine.launch_cycles * (1 + (split > 1) + (stored > 0)),
     }
+    return {"transforms": _writing(stored, machine), **found} if stored else found
 
 
-def _slicings(workload: Conv2dWorkload, machine: CudaMachine) -> Iterator[tuple[int, str]]:
+def _writing(stored: int, machine: CudaMachine) -> float:
+    """Cycles in which a kernel writes what the product then reads, as far as L2 does not hold it.
+
+    That the image is read then, and not in the product, makes no difference.
+    """
+    rate = machine.l2_rate if stored <= machine.l2_bytes / 2 else machine.memory_rate
+    issued = stored / 4 * _WRITTEN / (machine.multiprocessors * machine.lanes)
+    return max(2 * stored / rate, issued + stored / rate)
+
+
+def _slicings(
+    expression: ImplicitGemm, workload: Conv2dWorkload, kinds: tuple[str, ...] = ()
+) -> Iterator[tuple[int, str]]:
     """Sizes and kinds that go together: whole runs of rows and windows, powers of channels."""
     channels = workload.in_channels // workload.groups
-    for kind in slice_kinds(workload, machine):
+    window = workload.kernel_h * workload.kernel_w
+    for kind in kinds or expression.slice_kinds(workload):
         run = Slices(workload, kind, 1).run_values
         if run <= _LONGEST:
             yield run, kind
         if kind == CHANNELS or run > _LONGEST:
             yield from ((size, kind) for size in _SIZES if size < max(channels, run))
+        if kind == WINDOW and COLUMN in expression.slice_kinds(workload):
+            # whole windows of some channels
+            most = min(channels - 1, _LONGEST // window)
+            yield from ((window * n, kind) for n in range(1, most + 1) if window * n >= _SIZES[0])
 
 
 @lru_cache(maxsize=4096)
-def best_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
-    """The tile, slices and parts with the fewest predicted cycles."""
+def best_config(
+    expression: ImplicitGemm,
+    workload: Conv2dWorkload,
+    machine: CudaMachine,
+    fixed: tuple[tuple[str, KnobValue], ...] = (),
+    kinds: tuple[str, ...] = (),
+) -> Config:
+    """The tile, slices and parts with the fewest predicted cycles.
+
+    Parameters
+    ----------
+    expression, workload, machine
+        What is computed, how, and where.
+    fixed
+        Other knobs.
+    kinds
+        What slices may hold; by default all that the expression offers.
+    """
 
     def offers() -> Iterator[Config]:
         for m, p in TILES:
-            for k, kind in _slicings(workload, machine):
+            for k, kind in _slicings(expression, workload, kinds):
+                knobs = dict(fixed) | ({"slice": kind} if expression.slice_knob else {})
                 count = Slices(workload, kind, k).count
                 for split in (d for d in divisors(count) if d <= _MOST_PARTS):
                     # a buffer for the next slice only where there is one, and room for it
                     for pipeline in ("double", "single", "none"):
-                        config = Config.of(
-                            m=m, p=p, k=k, slice=kind, split=split, pipeline=pipeline
-                        )
+                        config = Config.of(**knobs, m=m, p=p, k=k, split=split, pipeline=pipeline)
                         if shared_bytes(config) <= machine.static_shared_bytes:
                             yield config
                             break
 
-    return min(offers(), key=lambda config: sum(tile_cycles(workload, machine, config).values()))
+    return min(offers(), key=lambda c: sum(tile_cycles(expression, workload, machine, c).values()))

@@ -38,9 +38,23 @@ def write_driver(sources: Iterable[str], folder: Path) -> dict[str, str]:
     kernels = [source[max(0, source.find('extern "C"')) :] for source in sources]
     if kernels:
         compile_cuda("\n".join(kernels), folder / "kernels.so")
+    compile_driver(folder)
+    return {"LD_LIBRARY_PATH": str(folder)}
+
+
+def compile_driver(folder: Path) -> None:
+    """Write ``libcuda.so.1`` alone.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no C compiler, or it refuses the driver.
+    """
     options = ["-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1"]
     command = ["cc", *options, "-o", str(folder / "libcuda.so.1"), str(_SOURCE), "-ldl"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ArtifactError(f"the emulated driver needs a C compiler: {error}") from error
     if done.returncode:
         raise ArtifactError(f"the emulated driver does not compile: {done.stderr[:2000]}")
-    return {"LD_LIBRARY_PATH": str(folder)}

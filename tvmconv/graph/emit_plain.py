@@ -7,10 +7,10 @@ from typing import Any
 
 from tvmconv.core.errors import ModelError
 from tvmconv.graph.emit_operators import average, depth_pool
-from tvmconv.graph.emit_quantised import emit_flip, emit_linear, is_linear
+from tvmconv.graph.emit_quantised import emit_flip, emit_linear, emit_lookup, is_linear
 from tvmconv.graph.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.ir import Node
-from tvmconv.graph.linear import AVERAGE, FLIP
+from tvmconv.graph.linear import AVERAGE, FLIP, TABLE
 from tvmconv.graph.scalars import map_tensor, scalar_expression
 from tvmconv.operators import apart
 from tvmconv.operators.lrn import lrn
@@ -55,6 +55,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         emitter.plain[node.output] = emitter.reshape(blocked, node.output.dims)
     elif node.op == FLIP:
         emit_flip(emitter, node, record, blocked=False)
+    elif node.op == TABLE:
+        emit_lookup(emitter, node, record, blocked=False)
     elif is_linear(node):
         emit_linear(emitter, node, record)
     elif node.call is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,9 @@ from tvmconv.algorithms.operands import WORD_BYTES, count_of_numbers
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel
-from tvmconv.kernels.multipliers import FixedNumbers, fixed_numbers
+
+if TYPE_CHECKING:
+    from tvmconv.kernels.multipliers import FixedNumbers
 
 Array = npt.NDArray[Any]
 
@@ -136,6 +138,9 @@ def in_integers(workload: Conv2dWorkload, constants: Constants) -> FixedNumbers:
     assert constants.scale is not None and constants.numbers is not None
     scale = np.broadcast_to(constants.scale, workload.out_channels)
     largest = largest_sums(constants.weight, constants.bias)
+    # which needs TVM; constants of float32 layers are packed where a GPU is, without
+    from tvmconv.kernels.multipliers import fixed_numbers
+
     fixed = fixed_numbers(workload.epilogue, scale, constants.numbers, largest)
     if isinstance(fixed, str):
         raise WorkloadError(f"{workload}: {fixed}; rescale it by float32")

@@ -18,6 +18,10 @@ _AMPERE = "NVIDIA A100 Tensor Core GPU Architecture, whitepaper V1.0, table 4"
 _GA102 = "NVIDIA Ampere GA102 GPU Architecture, whitepaper V2.1, table 9"
 _ADA = "NVIDIA Ada GPU Architecture, whitepaper V2.1, table of the GeForce RTX 4090"
 _HOPPER = "NVIDIA H100 Tensor Core GPU Architecture, whitepaper V1.04, table 3, H100 SXM5"
+_HOPPER_MMA = (
+    "Luo et al., Benchmarking and Dissecting the NVIDIA Hopper GPU Architecture via "
+    "Microbenchmarking, 2024: mma on Hopper reaches 62.9 % of its peak"
+)
 _ASSUMED = "assumed, to be fitted on a GPU"
 
 
@@ -57,6 +61,11 @@ class CudaMachine:
         Where each of these comes from: pairs of field and document.
     others
         Architectures besides ``isa`` that models hold machine code for; see :func:`joined`.
+    tensor_tf32, tensor_fp16
+        Multiply-adds that the tensor cores of one SM do in a cycle, of dense TF32 and of halves
+        with sums in float32; 0 where it is not known.
+    tensor_share
+        Of these, what ``mma.sync`` can reach.
     """
 
     kind: ClassVar[str] = "cuda"
@@ -90,6 +99,9 @@ class CudaMachine:
     launch_seconds: float
     origins: tuple[tuple[str, str], ...]
     others: tuple[str, ...] = ()
+    tensor_tf32: float = 0.0
+    tensor_fp16: float = 0.0
+    tensor_share: float = 1.0
 
     @property
     def triple(self) -> str:
@@ -116,10 +128,31 @@ class CudaMachine:
         """No rate was measured."""
         return "NVIDIA's documents, not measured"
 
+    def tensor_rate(self, precision: str) -> float:
+        """Multiply-adds of one SM in a cycle by ``mma.sync``, of ``tf32`` or ``fp16``."""
+        peak = {"tf32": self.tensor_tf32, "fp16": self.tensor_fp16}[precision]
+        return peak * self.tensor_share
+
+    @property
+    def last_cache_bytes(self) -> int:
+        """L2."""
+        return self.l2_bytes
+
     @property
     def launch_cycles(self) -> float:
         """Cycles from the end of one kernel to the start of the next."""
         return self.launch_seconds * self.clock_hertz
+
+    @property
+    def record_facts(self) -> dict[str, Any]:
+        """Tuning records name a GPU's figures as they do those of processors."""
+        return {
+            "mcpu": self.model,
+            "vector_registers": self.registers,
+            "l1d_bytes": self.shared_bytes,
+            "l3_bytes": 0,
+            "cores": self.multiprocessors,
+        }
 
     def blocks(self, channels: int) -> int:
         """Channels, as a block is one channel."""
@@ -182,13 +215,17 @@ def _capability(isa: str) -> tuple[int, int]:
 def _origins(chip: str, **others: str) -> tuple[tuple[str, str], ...]:
     """Which document each figure is from: ``chip`` for those of the chip, unless ``others`` say."""
     guide = ("registers", "threads", "blocks_resident", "shared_bytes", "shared_block_bytes")
-    chips = ("multiprocessors", "clock_hertz", "lanes", "l2_bytes", "memory_bytes", "memory_rate")
+    chips = (
+        *("multiprocessors", "clock_hertz", "lanes", "l2_bytes", "memory_bytes", "memory_rate"),
+        *("tensor_tf32", "tensor_fp16"),
+    )
     found = {
         **dict.fromkeys(chips, chip),
         **dict.fromkeys(guide, _GUIDE),
         "shared_rate": f"{_TUNING}: 32 banks of 4 bytes",
         "l2_rate": _ASSUMED,
         "launch_seconds": _ASSUMED,
+        "tensor_share": _ASSUMED,
         **others,
     }
     return tuple(found.items())
@@ -218,6 +255,8 @@ MACHINES: dict[str, CudaMachine] = {
             memory_rate=1555e9 / 1.410e9,
             launch_seconds=2e-6,
             origins=_origins(_AMPERE, l2_rate=f"{_AMPERE}: 5120 bytes a clock"),
+            tensor_tf32=512.0,
+            tensor_fp16=1024.0,
         ),
         CudaMachine(
             name="cuda:sm_86",
@@ -238,6 +277,8 @@ MACHINES: dict[str, CudaMachine] = {
             memory_rate=936e9 / 1.695e9,
             launch_seconds=2e-6,
             origins=_origins(_GA102),
+            tensor_tf32=128.0,
+            tensor_fp16=256.0,
         ),
         CudaMachine(
             name="cuda:sm_89",
@@ -258,6 +299,8 @@ MACHINES: dict[str, CudaMachine] = {
             memory_rate=1008e9 / 2.520e9,
             launch_seconds=2e-6,
             origins=_origins(_ADA),
+            tensor_tf32=128.0,
+            tensor_fp16=256.0,
         ),
         CudaMachine(
             name="cuda:sm_90",
@@ -280,7 +323,11 @@ MACHINES: dict[str, CudaMachine] = {
             origins=_origins(
                 _HOPPER,
                 clock_hertz="nvidia-smi's largest clock of the SXM5 board; the whitepaper has none",
+                tensor_share=_HOPPER_MMA,
             ),
+            tensor_tf32=1024.0,
+            tensor_fp16=2048.0,
+            tensor_share=0.629,
         ),
     )
 }

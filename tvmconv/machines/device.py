@@ -67,8 +67,16 @@ class Device(Protocol):
     def rates_origin(self) -> str:
         """Where the figures that costs are counted from were taken."""
 
+    @property
+    def last_cache_bytes(self) -> int:
+        """Size of the cache before memory."""
+
     def blocks(self, channels: int) -> int:
         """Channel blocks that hold ``channels`` values."""
+
+    @property
+    def record_facts(self) -> dict[str, Any]:
+        """What tuning records call by other names than this record's fields."""
 
     def tvm_target(self) -> dict[str, Any]:
         """TVM's target of the kernels, in TVM 0.27's dictionary form."""

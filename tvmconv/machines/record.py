@@ -278,6 +278,11 @@ class Machine:
             target["cl-opt"] = [f"-aarch64-sve-vector-bits-min:uint={self.exact_vector_bits}"]
         return target
 
+    @property
+    def record_facts(self) -> dict[str, Any]:
+        """None: tuning records have this record's names."""
+        return {}
+
     def blocks(self, channels: int) -> int:
         """Channel blocks that hold ``channels`` values, the last one padded with zeros."""
         return -(-channels // self.channel_block)

@@ -1,6 +1,5 @@
 """Loop IR: expressions, statements, functions (``tvm.tirx``)."""
 
-from tvm.ir import register_op_attr
 from tvm.tirx import (
     LE,
     LT,
@@ -41,6 +40,7 @@ from tvm.tirx import (
     build,
     call_extern,
     call_intrin,
+    call_pure_extern,
     ceil,
     const,
     cosh,
@@ -105,6 +105,7 @@ __all__ = [
     "build",
     "call_extern",
     "call_intrin",
+    "call_pure_extern",
     "ceil",
     "const",
     "cosh",
@@ -128,6 +129,3 @@ __all__ = [
     "tanh",
     "transform",
 ]
-
-# TVM knows this of its neighbours only: expressions with this one were computed lane by lane
-register_op_attr("tirx.nearbyint", "TVectorizable", True)

@@ -4,8 +4,9 @@
  * tvmconv's Python call, and refuses what the driver would: handles that are not or no longer
  * valid, calls without a context, copies beyond an allocation, modules without code for the GPU.
  * Memory is the process's own, filled with NaN when it is given. A launch runs the kernel of that
- * name in kernels.so, which lies in this library's folder, whatever a module holds. Streams do
- * what they are given as late as they may (streams.c). It has these variables:
+ * name in the shared object that the module holds, where tvmconv.emulation.nvcc made it, and else
+ * in kernels.so, which lies in this library's folder, whatever the module holds. Streams do what
+ * they are given as late as they may (streams.c). It has these variables:
  *
  *     TVMCONV_EMULATED_GPUS         how many GPUs there are: 1; at most 4
  *     TVMCONV_EMULATED_CAPABILITY   of the GPUs: 90 is 9.0
@@ -25,7 +26,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     INVALID = 1,
@@ -70,35 +73,60 @@ static int capability(void) { return (int)variable("TVMCONV_EMULATED_CAPABILITY"
 
 /* ---- Kernels ---- */
 
-static struct {
+/* A shared object with kernels; all that are open know all memory. */
+typedef struct kernel_library {
     void *library;
     int (*launch)(const char *, const unsigned *, const unsigned *, size_t, void **);
     int (*parameters)(const char *);
     void (*remember)(void *, size_t);
     void (*forget)(void *);
     const char *(*message)(void);
-} kernels;
+    struct kernel_library *next;
+} kernel_library;
 
-/* Opens what runs kernels, when the first module is loaded. */
-static int open_kernels(void) {
+static kernel_library *libraries, usual; /* those that are open; that of kernels.so */
+
+static int open_library(kernel_library *made, const char *path) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return NOT_FOUND;
+    *(void **)&made->launch = dlsym(library, "launch");
+    *(void **)&made->parameters = dlsym(library, "emulation_parameters");
+    *(void **)&made->remember = dlsym(library, "emulation_remember");
+    *(void **)&made->forget = dlsym(library, "emulation_forget");
+    *(void **)&made->message = dlsym(library, "emulation_message");
+    if (!made->launch || !made->parameters || !made->remember || !made->forget || !made->message)
+        return NOT_FOUND;
+    made->library = library;
+    made->next = libraries;
+    libraries = made;
+    return 0;
+}
+
+/* Opens kernels.so, when the first module without kernels of its own is loaded. */
+static int open_usual(kernel_library **result) {
     Dl_info here;
     char path[PATH_MAX];
-    if (kernels.library) return 0;
+    *result = &usual;
+    if (usual.library) return 0;
     if (!dladdr((void *)&started, &here)) return NOT_FOUND;
     const char *end = strrchr(here.dli_fname, '/');
     int length = end ? (int)(end - here.dli_fname) : 0;
     snprintf(path, sizeof path, "%.*s/kernels.so", length, here.dli_fname);
-    kernels.library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!kernels.library) return NOT_FOUND;
-    *(void **)&kernels.launch = dlsym(kernels.library, "launch");
-    *(void **)&kernels.parameters = dlsym(kernels.library, "emulation_parameters");
-    *(void **)&kernels.remember = dlsym(kernels.library, "emulation_remember");
-    *(void **)&kernels.forget = dlsym(kernels.library, "emulation_forget");
-    *(void **)&kernels.message = dlsym(kernels.library, "emulation_message");
-    return kernels.launch && kernels.parameters && kernels.remember && kernels.forget &&
-                   kernels.message
-               ? 0
-               : NOT_FOUND;
+    return open_library(&usual, path);
+}
+
+/* Opens the kernels of a module that holds them. */
+static int open_own(kernel_library **result, const char *start, size_t bytes) {
+    char path[64];
+    kernel_library *made = *result = calloc(1, sizeof *made);
+    int file = memfd_create("kernels", 0), status = NO_MEMORY;
+    if (made && file >= 0 && write(file, start, bytes) == (ssize_t)bytes) {
+        /* the file stays open, so that no later one has its name */
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+        status = open_library(made, path);
+    }
+    if (status) free(made);
+    return status;
 }
 
 /* ---- Handles: what the driver gave and has not taken back ---- */
@@ -213,6 +241,11 @@ EXPORTED int cuDeviceTotalMem_v2(size_t *bytes, int device) {
     return 0;
 }
 
+EXPORTED int cuDriverGetVersion(int *version) {
+    *version = 13000;
+    return 0;
+}
+
 EXPORTED int cuDeviceGetAttribute(int *value, int attribute, int device) {
     const struct {
         int attribute, value;
@@ -268,14 +301,28 @@ EXPORTED int cuCtxPopCurrent_v2(void **context) {
     return 0;
 }
 
+EXPORTED int cuCtxSetCurrent(void *context) {
+    if (current.depth) --current.depth;
+    return context ? cuCtxPushCurrent_v2(context) : 0;
+}
+
 #include "streams.c"
 
 /* ---- Modules ---- */
 
-/* Whether a fatbin has code that the GPU runs, or translates. Behind its own head (magic, version,
- * its size, that of the rest) follow parts, each with the kind (1: PTX, 2: machine code), the sizes
- * of its head and the rest, and in the head's eighth word the architecture. */
-static int has_code(const char *image) {
+#define EMULATED 0x7a00 /* kind of a part with kernels for this driver: a shared object */
+
+typedef struct {
+    object head;
+    kernel_library *kernels;
+} module;
+
+/* Whether a fatbin has code that the GPU runs, or translates, and its emulated part if it has one.
+ * Behind its own head (magic, version, its size, that of the rest) follow parts, each with the kind
+ * (1: PTX, 2: machine code), the sizes of its head and the rest, and in the head's eighth word the
+ * architecture. */
+static int has_code(const char *image, const char **own, size_t *own_bytes) {
+    int found = 0;
     uint16_t head_bytes;
     uint64_t bytes;
     memcpy(&head_bytes, image + 6, sizeof head_bytes);
@@ -290,24 +337,31 @@ static int has_code(const char *image) {
         memcpy(&part_bytes, part + 8, sizeof part_bytes);
         memcpy(&architecture, part + 28, sizeof architecture);
         int older = (int)architecture <= capability();
-        if (older && (kind == 1 || (int)architecture / 10 == capability() / 10)) return 1;
+        if (kind == EMULATED) *own = part + part_head, *own_bytes = part_bytes;
+        else if (older && (kind == 1 || (int)architecture / 10 == capability() / 10)) found = 1;
         part += part_head + part_bytes;
     }
-    return 0;
+    return found;
 }
 
 EXPORTED int cuModuleLoadData(void **result, const void *image) {
     const uint32_t magic = 0xba55ed50u; /* the first word of every fatbin */
+    const char *own = NULL;
+    size_t own_bytes = 0;
+    kernel_library *kernels = NULL;
     IN_CONTEXT;
     if ((uintptr_t)image % 8 || memcmp(image, &magic, sizeof magic)) return BAD_IMAGE;
-    if (!has_code(image)) return NO_BINARY;
+    if (!has_code(image, &own, &own_bytes)) return NO_BINARY;
     pthread_mutex_lock(&mutex);
-    int first = !kernels.library, status = open_kernels();
-    for (allocation *each = allocations; each && first && !status; each = each->next)
-        kernels.remember(each->first, each->bytes);
-    if (!status && !(*result = give(MODULE, sizeof(object)))) status = NO_MEMORY;
+    int known = !own && usual.library;
+    int status = own ? open_own(&kernels, own, own_bytes) : open_usual(&kernels);
+    for (allocation *each = allocations; each && !known && !status; each = each->next)
+        kernels->remember(each->first, each->bytes);
+    module *made = status ? NULL : give(MODULE, sizeof *made);
+    if (made) made->kernels = kernels;
+    *result = made;
     pthread_mutex_unlock(&mutex);
-    return status;
+    return status ? status : made ? 0 : NO_MEMORY;
 }
 
 EXPORTED int cuModuleUnload(void *handle) {
@@ -329,11 +383,14 @@ EXPORTED int cuModuleUnload(void *handle) {
 EXPORTED int cuModuleGetFunction(void **result, void *handle, const char *name) {
     IN_CONTEXT;
     pthread_mutex_lock(&mutex);
-    int status = !find(handle, MODULE) ? BAD_HANDLE : kernels.parameters(name) < 0 ? NOT_FOUND : 0;
+    const module *given = find(handle, MODULE);
+    int parameters = given ? given->kernels->parameters(name) : 0;
+    int status = !given ? BAD_HANDLE : parameters < 0 ? NOT_FOUND : 0;
     function *made = status ? NULL : give(FUNCTION, sizeof *made);
     if (made) {
         made->module = handle;
-        made->parameters = kernels.parameters(name);
+        made->kernels = given->kernels;
+        made->parameters = parameters;
         snprintf(made->name, sizeof made->name, "%s", name);
         *result = made;
     }

@@ -30,6 +30,7 @@ static allocation *allocation_of(uintptr_t address) {
 typedef struct {
     object head;
     void *module;
+    const kernel_library *kernels;
     int parameters, most_shared;
     char name[256];
 } function;
@@ -41,7 +42,7 @@ typedef struct {
     struct timespec time;
 } event;
 
-typedef enum { LAUNCH, COPY, RECORD, WAIT } action;
+typedef enum { LAUNCH, COPY, FILL, RECORD, WAIT } action;
 
 typedef struct operation {
     action what;
@@ -54,9 +55,12 @@ typedef struct operation {
     uintptr_t target, source;
     size_t bytes;
     char *staged; /* the source, where it was the processor's memory */
+    /* FILL: target, bytes */
+    unsigned char value;
     /* RECORD, WAIT */
     event *event;
     long ticket;
+    struct stream *recorded_in; /* WAIT */
 } operation;
 
 typedef struct {
@@ -120,9 +124,9 @@ static void run_kernel(operation *launch) {
     for (int i = 0; i < launch->kernel.parameters; ++i) pointers[i] = &launch->arguments[i];
     if (++counts.kernels == variable("TVMCONV_EMULATED_LOST", 0)) {
         sticky = LOST;
-    } else if (kernels.launch(launch->kernel.name, launch->grid, launch->block, launch->shared,
-                              pointers)) {
-        snprintf(failure, sizeof failure, "%s", kernels.message());
+    } else if (launch->kernel.kernels->launch(launch->kernel.name, launch->grid, launch->block,
+                                              launch->shared, pointers)) {
+        snprintf(failure, sizeof failure, "%s", launch->kernel.kernels->message());
         sticky = FAILED;
     }
 }
@@ -139,12 +143,15 @@ static void drain_until(stream *given, const event *reached, long ticket) {
         } else if (next->what == COPY) {
             const void *source = next->staged ? next->staged : (const void *)next->source;
             memmove((void *)next->target, source, next->bytes);
+        } else if (next->what == FILL) {
+            memset((void *)next->target, next->value, next->bytes);
         } else if (next->what == RECORD) {
             clock_gettime(CLOCK_MONOTONIC, &next->event->time);
-        } else {
-            drain_until(next->event->stream, next->event, next->ticket);
+        } else if (next->event->done < next->ticket) {
+            drain_until(next->recorded_in, next->event, next->ticket);
         }
-        if (next->what == RECORD) next->event->done = next->ticket;
+        if (next->what == RECORD && next->event->done < next->ticket)
+            next->event->done = next->ticket;
         free_operation(next);
     }
 }
@@ -169,7 +176,8 @@ static int submit(void *handle, operation *made) {
         return BAD_HANDLE;
     }
     if (given->capturing) {
-        int graphic = made->what == LAUNCH || (made->what == COPY && !made->staged);
+        int graphic = made->what == LAUNCH || made->what == FILL ||
+                      (made->what == COPY && !made->staged);
         if (graphic && !given->invalidated) {
             append(&given->captured, made);
             return 0;
@@ -211,7 +219,8 @@ EXPORTED int cuMemAlloc_v2(uintptr_t *result, size_t bytes) {
         made->device = device;
         made->next = allocations;
         allocations = made;
-        if (kernels.library) kernels.remember(made->first, bytes);
+        for (kernel_library *each = libraries; each; each = each->next)
+            each->remember(made->first, bytes);
         used[device] += all;
         *result = (uintptr_t)made->first;
         status = 0;
@@ -229,7 +238,7 @@ EXPORTED int cuMemFree_v2(uintptr_t pointer) {
     allocation *found = *link;
     if (found) {
         *link = found->next;
-        if (kernels.library) kernels.forget(found->first);
+        for (kernel_library *each = libraries; each; each = each->next) each->forget(found->first);
         used[found->device] -= found->all;
         memset(found->first, 0xff, found->all);
         free(found->first);
@@ -284,12 +293,37 @@ EXPORTED int cuMemcpyAsync(uintptr_t target, uintptr_t source, size_t bytes, voi
     return status;
 }
 
+EXPORTED int cuMemsetD8Async(uintptr_t target, unsigned char value, size_t bytes, void *handle) {
+    IN_CONTEXT;
+    pthread_mutex_lock(&mutex);
+    const allocation *to = allocation_of(target);
+    int status = to && fits(to, target, bytes) ? 0 : INVALID;
+    if (!status) {
+        operation *made = operation_of(FILL);
+        made->target = target;
+        made->value = value;
+        made->bytes = bytes;
+        status = submit(handle, made);
+    }
+    pthread_mutex_unlock(&mutex);
+    return status;
+}
+
 EXPORTED int cuMemcpyHtoD_v2(uintptr_t target, const void *source, size_t bytes) {
     return cuMemcpyAsync(target, (uintptr_t)source, bytes, NULL);
 }
 
 EXPORTED int cuMemcpyDtoH_v2(void *target, uintptr_t source, size_t bytes) {
     return cuMemcpyAsync((uintptr_t)target, source, bytes, NULL);
+}
+
+EXPORTED int cuMemcpyHtoDAsync_v2(uintptr_t target, const void *source, size_t bytes,
+                                  void *handle) {
+    return cuMemcpyAsync(target, (uintptr_t)source, bytes, handle);
+}
+
+EXPORTED int cuMemcpyDtoHAsync_v2(void *target, uintptr_t source, size_t bytes, void *handle) {
+    return cuMemcpyAsync((uintptr_t)target, source, bytes, handle);
 }
 
 /* ---- Streams and events ---- */
@@ -380,8 +414,18 @@ EXPORTED int cuStreamWaitEvent(void *where, void *handle, unsigned flags) {
         operation *made = operation_of(WAIT);
         made->event = given;
         made->ticket = given->issued;
+        made->recorded_in = given->stream;
         status = submit(where, made);
     }
+    pthread_mutex_unlock(&mutex);
+    return status;
+}
+
+EXPORTED int cuEventQuery(void *handle) {
+    IN_CONTEXT;
+    pthread_mutex_lock(&mutex);
+    const event *given = find(handle, EVENT);
+    int status = !given ? BAD_HANDLE : given->done < given->issued ? NOT_READY : sticky;
     pthread_mutex_unlock(&mutex);
     return status;
 }
