@@ -73,19 +73,40 @@ def tiled_product(
     area = workload.out_height * workload.out_width
     stored = stored_sums(schedule, workload, split)
     block = schedule.get_sblock("conv2d")
-    z, g, m, p, part, value = schedule.get_loops(block)
-    bm, wm, vm, lm, im = schedule.split(m, [None, *tile.splits_m])
-    bp, wp, vp, lp, ip = schedule.split(p, [None, *tile.splits_p])
-    schedule.reorder(z, g, bp, bm, vm, vp, wm, wp, lm, lp, part, value, im, ip)
-    schedule.bind(schedule.fuse(z, g, bp, bm), "blockIdx.x")
-    schedule.bind(vm, "vthread.y")
-    schedule.bind(vp, "vthread.x")
-    thread = schedule.fuse(wm, wp, lm, lp)
-    schedule.bind(thread, "threadIdx.x")
+    thread, part, value = bind_tile(schedule, block, tile)
     vector = tile.splits_p[-1] == _VECTOR and (split > 1 or area % _VECTOR == 0)
     store_tile(schedule, block, stored, thread, vector=vector)
     pipeline = str(config["pipeline"]) if slices > split else "none"
     copy_pipeline(schedule, block, columns, tile, part, value, lanes=lanes, pipeline=pipeline)
+
+
+def bind_tile(schedule: Schedule, sums: BlockRV, tile: BlockTile) -> tuple[LoopRV, LoopRV, LoopRV]:
+    """Deal rows and columns of a product to blocks, warps and threads.
+
+    Parameters
+    ----------
+    schedule
+        Of the function.
+    sums
+        The product: any loops, rows, columns, slices, and values of a slice.
+    tile
+        Of a block.
+
+    Returns
+    -------
+    tuple of loops
+        Threads, slices and values.
+    """
+    *others, m, p, part, value = schedule.get_loops(sums)
+    bm, wm, vm, lm, im = schedule.split(m, [None, *tile.splits_m])
+    bp, wp, vp, lp, ip = schedule.split(p, [None, *tile.splits_p])
+    schedule.reorder(*others, bp, bm, vm, vp, wm, wp, lm, lp, part, value, im, ip)
+    schedule.bind(schedule.fuse(*others, bp, bm), "blockIdx.x")
+    schedule.bind(vm, "vthread.y")
+    schedule.bind(vp, "vthread.x")
+    thread = schedule.fuse(wm, wp, lm, lp)
+    schedule.bind(thread, "threadIdx.x")
+    return thread, part, value
 
 
 def store_tile(

@@ -22,7 +22,7 @@ from tvmconv.costs.cuda_winograd import (
     writes_vectors,
 )
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.schedules.cuda.block_tile import copy_pipeline, store_tile
+from tvmconv.schedules.cuda.block_tile import bind_tile, copy_pipeline, store_tile
 from tvmconv.schedules.cuda.threads import bind_threads
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
@@ -72,15 +72,7 @@ def _multiply(schedule: Schedule, config: Config, slices: int) -> None:
     sums, tile = schedule.get_sblock("conv2d"), BlockTile(config.int("m"), config.int("p"))
     stored = schedule.cache_write(sums, 0, "local")
     values = schedule.cache_read(sums, 1, "shared")
-    z, product, g, m, t, part, value = schedule.get_loops(sums)
-    bm, wm, vm, lm, im = schedule.split(m, [None, *tile.splits_m])
-    bt, wt, vt, lt, it = schedule.split(t, [None, *tile.splits_p])
-    schedule.reorder(z, product, g, bt, bm, vm, vt, wm, wt, lm, lt, part, value, im, it)
-    schedule.bind(schedule.fuse(z, product, g, bt, bm), "blockIdx.x")
-    schedule.bind(vm, "vthread.y")
-    schedule.bind(vt, "vthread.x")
-    thread = schedule.fuse(wm, wt, lm, lt)
-    schedule.bind(thread, "threadIdx.x")
+    thread, part, value = bind_tile(schedule, sums, tile)
     store_tile(schedule, sums, stored, thread, vector=True)
     copy_pipeline(
         schedule,

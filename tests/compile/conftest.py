@@ -15,7 +15,7 @@ def small(tmp_path_factory) -> Built:
     # of layers so small, selection would take none that is tiled
     tiled = {
         "projection": {"algorithm": "implicit_gemm"},
-        "right": {"algorithm": "winograd", "knobs": {"mh": 2, "mw": 2}},
+        "right": {"algorithm": "winograd", "knobs": {"mh": 2, "mw": 2, "split": 1}},
     }
     return Built(folder, small_network(2), overrides=tiled)
 
