@@ -188,7 +188,7 @@ def supported(workload):
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(workload=conv2d_workloads(max_size=10).filter(supported))
 def test_any_problem(workload):
     """With the tiles that selection takes, which are compiled in seconds."""

@@ -18,6 +18,7 @@ WARP, QUARTER, GROUPS = 32, 8, 8
 TILES = [(128, 128, 16), (64, 128, 32), (64, 64, 32), (32, 64, 32)]
 KINDS = {
     "winograd": ("mb8ic96ih28oc128kh3ph1+bias+relu", {"mh": 4, "mw": 4, "threads": 64}),
+    "im2col": ("mb8ic96ih28oc128kh3ph1+bias+relu", {"split": 1}),
     "implicit_gemm": ("mb8ic96ih28oc128kh1+bias+relu", {"slice": "channels", "split": 1}),
 }
 
