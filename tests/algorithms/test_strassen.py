@@ -43,28 +43,8 @@ def supported(workload):
     return dense(workload) and Strassen().unsupported(workload, MACHINE) is None
 
 
-def any_config(workload, machine, seed):
-    """A random config among those that ``check`` lets pass."""
-    module, choose = schedule("strassen", machine), random.Random(seed)
-    knobs = module.KNOBS.values(workload, machine)
-    for _ in range(200):
-        config = Config.of(**{name: choose.choice(values) for name, values in knobs.items()})
-        try:
-            module.check(workload, machine, config)
-        except ConfigError:
-            continue
-        return config
-    return default_config("strassen", workload, machine)
-
-
-def check(workload, machine, config=None):
-    """Within four times the error that the algorithm announces."""
-    kernel = make_kernel(workload, machine, "strassen", config)
-    difference, expected = errors(kernel)
-    error = np.abs(difference).max()
-    allowed = 4 * kernel.expression.error_estimate(workload, machine, kernel.config)
-    limit = allowed * max(np.abs(expected).max(), 1.0) + 1e-6
-    assert error <= limit, (str(workload), str(kernel.config), error, limit)
+any_config = partial(kernels.any_config, "strassen")
+check = partial(kernels.check_announced, "strassen")
 
 
 # of channels that make no halves nothing is left to try
