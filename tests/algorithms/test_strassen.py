@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import kernels
 from tests.kernels import (
     V4,
     allocated,
-    default_config,
     dense,
     each_machine,
-    errors,
     run_by_threads,
 )
 from tests.strategies import conv2d_workloads, conv_arrays
@@ -26,7 +25,6 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
-from tvmconv.kernels.registry import schedule
 from tvmconv.machines.arm import MACHINES
 from tvmconv.selection.policy import make_policy
 from tvmconv.selection.select import select

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests import kernels
 from tests.kernels import (
     V3,
     V4,
@@ -17,7 +18,6 @@ from tests.kernels import (
     check_kernel,
     default_config,
     each_machine,
-    errors,
     run_by_threads,
 )
 from tests.strategies import CHANNELS, conv_arrays, epilogues, volumes
