@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import FLOAT32, DataTypes, itemsize, refusal
+from tvmconv.core.epilogue_op import without_fixed_point
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
 from tvmconv.machines.dot import dot_of_bytes
 from tvmconv.machines.record import Machine
-from tvmconv.operators.fixed_point import not_in_integers
 from tvmconv.tvm_api.types import Expr, Tensor
 
 FloatArray = npt.NDArray[np.float32]
@@ -51,7 +51,9 @@ def _integer_refusal(workload: Conv2dWorkload, machine: Machine) -> str | None:
         return f"on {machine.name} it computes in {data} by int8 or int16, not {types}"
     if types.output in ("int8", "uint8") and types.output != data:
         return f"on {machine.name} 8-bit output is {data}, not {types.output}"
-    return not_in_integers(types, workload.epilogue)
+    if types.quantisation.requantise == "fixed":
+        return without_fixed_point(workload.epilogue)
+    return None
 
 
 class DeviceAlgorithm(ABC, Generic[DeviceT]):
