@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from tests.layout import block, unblock
 from tests.strategies import ConvArrays, conv_arrays
 from tvmconv.bench.integers import IntegerOperands
 from tvmconv.bench.reference import convolution
+from tvmconv.core.config import Config
 from tvmconv.core.epilogue_op import EPILOGUE_KINDS
+from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import constant_arguments
@@ -175,6 +178,34 @@ def check_kernel(
     """Compare with float64: 1e-5 relative to the largest output."""
     kernel = make_kernel(workload, machine, algorithm, config)
     assert_close(kernel, *errors(kernel))
+
+
+def any_config(algorithm: str, workload: Conv2dWorkload, machine: Machine, seed: int) -> Config:
+    """A random config among those that the schedule's ``check`` lets pass."""
+    module, choose = registry.schedule(algorithm, machine), random.Random(seed)
+    assert module is not None
+    knobs = module.KNOBS.values(workload, machine)
+    for _ in range(400):
+        config = Config.of(**{name: choose.choice(values) for name, values in knobs.items()})
+        try:
+            module.check(workload, machine, config)
+        except ConfigError:
+            continue
+        return config
+    return registry.default_config(algorithm, workload, machine)
+
+
+def check_announced(
+    algorithm: str, workload: Conv2dWorkload, machine: Machine, config: Any = None
+) -> None:
+    """Compare with float64: within four times the error that the algorithm announces."""
+    kernel = make_kernel(workload, machine, algorithm, config)
+    difference, expected = errors(kernel)
+    error = np.abs(difference).max()
+    allowed = 4 * kernel.expression.error_estimate(workload, machine, kernel.config)
+    # activations that flatten large sums shrink the reference, not the error
+    limit = allowed * max(np.abs(expected).max(), 1.0) + 2e-6
+    assert error <= limit, (str(workload), str(kernel.config), error, limit)
 
 
 def assert_close(kernel: Kernel, difference: np.ndarray, expected: np.ndarray) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from tests.strategies import CHANNELS
+from tests.strategies import CHANNELS, image_layer
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.epilogue_op import parse_step
 from tvmconv.core.workload import Conv2dWorkload
@@ -116,22 +116,16 @@ def _random_layer(generator: random.Random) -> Conv2dWorkload:
     pads = [generator.randrange(s) for s in (*span, *span)]
     least = [max(1, s - pads[i] - pads[i + 2]) for i, s in enumerate(span)]
     size = [generator.randint(low, low + 24) for low in least]
-    return Conv2dWorkload(
-        batch=pick((1, 1, 2)),
-        in_channels=groups * channels,
-        in_height=size[0],
-        in_width=size[1],
-        out_channels=groups * outputs,
-        kernel_h=kernel[0],
-        kernel_w=kernel[1],
-        stride_h=1 if small else pick((1, 1, 2, 3)),
-        stride_w=1 if small else pick((1, 1, 2, 3)),
-        pad_top=pads[0],
-        pad_left=pads[1],
-        pad_bottom=pads[2],
-        pad_right=pads[3],
-        dilation_h=dilation[0],
-        dilation_w=dilation[1],
+    batch = pick((1, 1, 2))
+    stride = [1 if small else pick((1, 1, 2, 3)) for _ in "hw"]
+    return image_layer(
+        (groups * channels, groups * outputs),
+        size,
+        kernel,
+        stride,
+        pads,
+        dilation,
+        batch=batch,
         groups=groups,
         data_layout="NCHW" if kind == "first" else "NCHWc",
         epilogue=tuple(parse_step(step) for step in pick(_EPILOGUES).split("+") if step),

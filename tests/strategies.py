@@ -7,8 +7,10 @@ reference in plain numpy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -154,26 +156,38 @@ def _convolutions(
     pads = [draw(st.integers(0, span[i % 2] - 1)) for i in range(4)]
     smallest = [max(1, span[i] - pads[i] - pads[i + 2]) for i in range(2)]
     size = [draw(st.integers(low, max(low, max_size))) for low in smallest]
-    return Conv2dWorkload(
+    return image_layer(
+        (in_channels, out_channels),
+        size,
+        kernel,
+        [draw(st.integers(1, max_stride)) for _ in "hw"],
+        pads,
+        dilation,
         batch=draw(st.integers(1, max_batch)),
-        in_channels=in_channels,
-        in_height=size[0],
-        in_width=size[1],
-        out_channels=out_channels,
-        kernel_h=kernel[0],
-        kernel_w=kernel[1],
-        stride_h=draw(st.integers(1, max_stride)),
-        stride_w=draw(st.integers(1, max_stride)),
-        pad_top=pads[0],
-        pad_left=pads[1],
-        pad_bottom=pads[2],
-        pad_right=pads[3],
-        dilation_h=dilation[0],
-        dilation_w=dilation[1],
         groups=groups,
         data_layout=data_layout,
         epilogue=draw(epilogues()) if with_epilogue else (),
     )
+
+
+def image_layer(
+    channels: tuple[int, int],
+    size: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
+    **others: Any,
+) -> Conv2dWorkload:
+    """A convolution of images: input and output channels, rows and columns of what has both.
+
+    ``pads`` are those at the top, left, bottom and right.
+    """
+    names = ("in_height", "in_width", "kernel_h", "kernel_w", "stride_h", "stride_w")
+    sides = ("pad_top", "pad_left", "pad_bottom", "pad_right", "dilation_h", "dilation_w")
+    values = (*size, *kernel, *stride, *pads, *dilation)
+    given = dict(zip((*names, *sides), values, strict=True))
+    return Conv2dWorkload(in_channels=channels[0], out_channels=channels[1], **given, **others)
 
 
 @st.composite

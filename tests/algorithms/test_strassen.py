@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import kernels
 from tests.kernels import (
     V4,
     allocated,
-    default_config,
     dense,
     each_machine,
-    errors,
     run_by_threads,
 )
 from tests.strategies import conv2d_workloads, conv_arrays
@@ -27,7 +26,6 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.strassen import level_counts
 from tvmconv.kernels.kernel import make_kernel
-from tvmconv.kernels.registry import schedule
 from tvmconv.machines.arm import MACHINES
 from tvmconv.selection.policy import make_policy
 from tvmconv.selection.select import select
@@ -44,28 +42,8 @@ def supported(workload):
     return dense(workload) and Strassen().unsupported(workload, MACHINE) is None
 
 
-def any_config(workload, machine, seed):
-    """A random config among those that ``check`` lets pass."""
-    module, choose = schedule("strassen", machine), random.Random(seed)
-    knobs = module.KNOBS.values(workload, machine)
-    for _ in range(200):
-        config = Config.of(**{name: choose.choice(values) for name, values in knobs.items()})
-        try:
-            module.check(workload, machine, config)
-        except ConfigError:
-            continue
-        return config
-    return default_config("strassen", workload, machine)
-
-
-def check(workload, machine, config=None):
-    """Within four times the error that the algorithm announces."""
-    kernel = make_kernel(workload, machine, "strassen", config)
-    difference, expected = errors(kernel)
-    error = np.abs(difference).max()
-    allowed = 4 * kernel.expression.error_estimate(workload, machine, kernel.config)
-    limit = allowed * max(np.abs(expected).max(), 1.0) + 1e-6
-    assert error <= limit, (str(workload), str(kernel.config), error, limit)
+any_config = partial(kernels.any_config, "strassen")
+check = partial(kernels.check_announced, "strassen")
 
 
 # of channels that make no halves nothing is left to try

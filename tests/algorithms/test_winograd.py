@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests import kernels
 from tests.kernels import (
     V3,
     V4,
@@ -17,7 +18,6 @@ from tests.kernels import (
     check_kernel,
     default_config,
     each_machine,
-    errors,
     run_by_threads,
 )
 from tests.strategies import CHANNELS, conv_arrays, epilogues, volumes
@@ -56,29 +56,8 @@ def workloads(draw: st.DrawFn, *, max_size: int = 18, max_kernel: int = 5) -> Co
     )
 
 
-def any_config(workload, machine, seed):
-    """A random config among those that ``check`` lets pass."""
-    module, choose = schedule("winograd", machine), random.Random(seed)
-    knobs = module.KNOBS.values(workload, machine)
-    for _ in range(400):
-        config = Config.of(**{name: choose.choice(values) for name, values in knobs.items()})
-        try:
-            module.check(workload, machine, config)
-        except ConfigError:
-            continue
-        return config
-    return default_config("winograd", workload, machine)
-
-
-def check(workload, machine, config=None):
-    """Within four times the error that the algorithm announces."""
-    kernel = make_kernel(workload, machine, "winograd", config)
-    difference, expected = errors(kernel)
-    error = np.abs(difference).max()
-    allowed = 4 * kernel.expression.error_estimate(workload, machine, kernel.config)
-    # activations that flatten large sums shrink the reference, not the error
-    limit = allowed * max(np.abs(expected).max(), 1.0) + 2e-6
-    assert error <= limit, (str(workload), str(kernel.config), error, limit)
+any_config = partial(kernels.any_config, "winograd")
+check = partial(kernels.check_announced, "winograd")
 
 
 @each_machine

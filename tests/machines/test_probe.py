@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tvm
 
+from tvmconv.bench.dot_peak import word_steps
 from tvmconv.core.errors import TargetError
 from tvmconv.machines import probe_kernels
 from tvmconv.machines.host import host_features, native_machine
@@ -117,9 +118,10 @@ def test_streams_and_broadcasts_sum_what_they_read() -> None:
 def test_measured_rates_are_those_of_a_core() -> None:
     assert NATIVE is not None
     told: list[str] = []
-    found = measure(NATIVE, told.append)
+    found = measure(NATIVE, told.append, lambda: word_steps(NATIVE))
     machine, rates = found.machine, found.machine.rates
-    assert told == ["multiply_adds", "broadcasts", "l1", "l2", "l3", "memory"]
+    assert told == ["multiply_adds", "words", "broadcasts", "l1", "l2", "l3", "memory"]
+    assert rates.words > 0
     assert rates.origin.startswith("measured 20")
     assert found.hertz > 0
     assert (rates.l3 > 0) == (NATIVE.l3_bytes > 0)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import FLOAT32, DataTypes, itemsize, refusal
+from tvmconv.core.epilogue_op import without_fixed_point
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
 from tvmconv.machines.dot import dot_of_bytes
@@ -50,10 +51,9 @@ def _integer_refusal(workload: Conv2dWorkload, machine: Machine) -> str | None:
         return f"on {machine.name} it computes in {data} by int8 or int16, not {types}"
     if types.output in ("int8", "uint8") and types.output != data:
         return f"on {machine.name} 8-bit output is {data}, not {types.output}"
-    # its module's expressions need TVM, which packing weights and asking for costs do without
-    from tvmconv.operators.fixed_point import not_in_integers
-
-    return not_in_integers(types, workload.epilogue)
+    if types.quantisation.requantise == "fixed":
+        return without_fixed_point(workload.epilogue)
+    return None
 
 
 class DeviceAlgorithm(ABC, Generic[DeviceT]):

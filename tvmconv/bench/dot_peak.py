@@ -30,6 +30,12 @@ def dot_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int]
     return lambda: call(threads, function, words, result), operations
 
 
+def word_steps(machine: Machine) -> tuple[Callable[[], None], float]:
+    """One call of the probe by one thread, and the steps for a vector of sums that it takes."""
+    run, _ = dot_runner(machine, 1)
+    return run, float(_STEPS * CHAINS)
+
+
 @lru_cache(maxsize=4)
 def _chains(machine: Machine, threads: int, dot: DotProduct) -> Code:
     from tvmconv.operators.products import operator_of

@@ -165,6 +165,8 @@ class KernelCall:
         ``NEON: why`` or ``no vectors``.
     launches
         Of a GPU, the kernels that the call launches, in order.
+    note
+        Why a quantised layer without a decision is computed in float32.
     """
 
     layer: str
@@ -175,13 +177,14 @@ class KernelCall:
     bytes: int = 0
     vectors: str = ""
     launches: tuple[Launch, ...] = ()
+    note: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for the manifest."""
         return {
             name: value
             for name, value in asdict(self).items()
-            if value or name not in ("vectors", "launches")
+            if value or name not in ("vectors", "launches", "note")
         }
 
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .errors import WorkloadError
@@ -89,3 +90,9 @@ def parse_step(text: str) -> EpilogueOp:
     if not match:
         raise WorkloadError(f"cannot read the epilogue step {text!r}; an example is 'clip(0,6)'")
     return EpilogueOp(match[1], params)
+
+
+def without_fixed_point(epilogue: Sequence[EpilogueOp]) -> str | None:
+    """Why steps have no form in integers alone, as a clause; None where they have one."""
+    others = [op.kind for op in epilogue if op.kind not in ("bias", "add", QUANTISE)]
+    return f"fixed point has no {others[0]!r} step" if others else None

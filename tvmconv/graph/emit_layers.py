@@ -8,6 +8,7 @@ from tvmconv.costs.products import dense_tile
 from tvmconv.graph.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Node
+from tvmconv.graph.match import IN_FLOAT
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.record import processor
@@ -93,5 +94,5 @@ def emit_dense(emitter: Emitter, node: Node) -> None:
         return dense(*tensors, outputs=outputs, tile=tile, epilogue=epilogue)
 
     flops = 2 * rows * constant.data.size
-    record = CallRecord(node.layer, "dense", flops=flops)
+    record = CallRecord(node.layer, "dense", flops=flops, note=node.attrs.get(IN_FLOAT, ""))
     emitter.plain[node.output] = emitter.call(expression, args, record, opaque=True)

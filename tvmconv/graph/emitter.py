@@ -23,12 +23,13 @@ from tvmconv.tvm_api.types import BlockBuilder, GlobalVar, PrimFunc, RelaxExpr, 
 
 @dataclass(frozen=True)
 class CallRecord:
-    """What the call bound to one variable computes."""
+    """What the call bound to one variable computes; ``note`` is what reports say of it."""
 
     layer: str
     operator: str
     workload: str = ""
     flops: int = 0
+    note: str = ""
 
 
 class Emitter:

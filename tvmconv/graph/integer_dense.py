@@ -16,8 +16,8 @@ import numpy as np
 from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.affine import last_axis
 from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
-from tvmconv.graph.linear import Known, LinearNodes, known_integers, linear_of
-from tvmconv.graph.match import Readers
+from tvmconv.graph.linear import EIGHT_BITS, Known, LinearNodes, known_integers, linear_of
+from tvmconv.graph.match import IN_FLOAT, Readers
 
 
 def dense_as_convolution(graph: Graph) -> None:
@@ -49,6 +49,18 @@ def dense_as_convolution(graph: Graph) -> None:
 
     graph.forward(visit)
     graph.remove_dead()
+
+
+def note_wide_products(graph: Graph) -> None:
+    """Give products of quantised matrices that stay in float32 the reason, :data:`IN_FLOAT`."""
+    for node in graph.nodes:
+        known = known_integers(node.args[1]) if node.op == "matmul" else None
+        made = node.args[0].producer if known is not None else None
+        if known is None or made is None or made.op != "dequantize":
+            continue
+        for name, dtype in (("data", made.args[0].dtype), ("weight", known.data.dtype.name)):
+            if dtype not in EIGHT_BITS:
+                node.attrs.setdefault(IN_FLOAT, f"its {name} is {dtype}, kernels multiply 8 bits")
 
 
 def rows_as_pixels(matrix: Value) -> list[Node]:

@@ -205,7 +205,13 @@ def kernel_calls(
             size = sum(_bytes(arg) for arg in value.args[1].fields) + _bytes(binding.var)
             calls.append(
                 KernelCall(
-                    record.layer, symbol, record.operator, record.workload, record.flops, size
+                    record.layer,
+                    symbol,
+                    record.operator,
+                    record.workload,
+                    record.flops,
+                    size,
+                    note=record.note,
                 )
             )
     return tuple(calls)

@@ -160,8 +160,8 @@ def _fused(node: Node, chain: list[Node], steps: list[EpilogueOp], residual: Val
     fused = Node(DENSE, args, last.outputs, {"epilogue": epilogue}, None, node.layer)
     if node.op == "nn.conv2d":
         fused.op, fused.attrs = CONV, {"workload": workload_of(node, epilogue)}
-        if IN_FLOAT in node.attrs:
-            fused.attrs[IN_FLOAT] = node.attrs[IN_FLOAT]
+    if IN_FLOAT in node.attrs:
+        fused.attrs[IN_FLOAT] = node.attrs[IN_FLOAT]
     fused.output.producer = fused
     return fused
 

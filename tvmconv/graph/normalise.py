@@ -16,7 +16,7 @@ import numpy as np
 from tvmconv.graph.activations import canonical_activations
 from tvmconv.graph.affine import fold_affine
 from tvmconv.graph.fold import fold_constants, scalar
-from tvmconv.graph.integer_dense import dense_as_convolution
+from tvmconv.graph.integer_dense import dense_as_convolution, note_wide_products
 from tvmconv.graph.integer_layers import fuse_integer_layers, is_weight
 from tvmconv.graph.integer_pool import fuse_averages
 from tvmconv.graph.integer_sums import fuse_integer_sums
@@ -81,6 +81,7 @@ def _quantised(graph: Graph, machine: Machine, requantise: str) -> None:
     dtype = dot_of_bytes(machine).data
     move_roundings(graph, dtype)
     dense_as_convolution(graph)
+    note_wide_products(graph)
     move_roundings(graph, dtype)
     merge_duplicates(graph)
     fuse_patterns(graph)

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
+from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp, without_fixed_point
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.operators.fixed_point import not_in_integers
 from tvmconv.operators.requantise import NUMBERS, steps_after_bias
 
 Array = npt.NDArray[Any]
@@ -60,7 +59,7 @@ def in_fixed_point(
         return "no rounding to 8 bits follows its sums"
     kind = replace(workload.types.quantisation, requantise="fixed")
     types = replace(workload.types, quantisation=kind)
-    if reason := not_in_integers(types, workload.epilogue):
+    if reason := without_fixed_point(workload.epilogue):
         return reason
     found = fixed_numbers(workload.epilogue, scale, numbers, largest)
     return found if isinstance(found, str) else replace(workload, types=types)

@@ -35,7 +35,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
 from tvmconv.operators.narrow import narrowed, rounded_shift, scaled
 from tvmconv.operators.requantise import NUMBERS, steps_after_bias
@@ -87,12 +86,3 @@ def rescaled_in_integers(
     if packs:
         return narrowed(whole, low, high, zero_point, output)
     return (tirx.min(tirx.max(whole, low), high) + zero_point).astype(output)
-
-
-def not_in_integers(types: DataTypes, epilogue: Sequence[EpilogueOp]) -> str | None:
-    """Why steps have no form in integers, as a clause; None if they have, or are not asked to."""
-    if types.quantisation.requantise != "fixed":
-        return None
-    kinds = [step.kind for step in steps_after_bias(epilogue)]
-    others = [kind for kind in kinds if kind not in (QUANTISE, "add")]
-    return f"fixed point has no {others[0]!r} step" if others else None

@@ -94,8 +94,9 @@ def explain_report(
     -------
     Report
         Tables ``layers``, ``candidates``, ``memory``, perhaps ``estimates``, ``knobs``, of targets
-        with scalable vectors ``vectors``, of GPUs ``launches`` and, where no algorithm took some
-        convolutions, ``unscheduled``; ``str()`` of it is the terminal view.
+        with scalable vectors ``vectors``, of GPUs ``launches``, where no algorithm took some
+        convolutions, ``unscheduled``, and ``in_float`` of fully connected layers of 16 bits;
+        ``str()`` of it is the terminal view.
     """
     decisions, clock = model.decisions, clock_of(model.machine)
     rows = [_decision(d, clock) for d in decisions]
@@ -154,6 +155,7 @@ def explain_report(
             ),
             memory_table(model),
             *([_unscheduled_table(left)] if left else []),
+            *([_noted_table(model)] if any(call.note for call in model.calls) else []),
             *((knobs_table(decisions, model.machine),) if knobs else ()),
         ),
         notes=(
@@ -186,6 +188,16 @@ def _estimated(estimate: Estimate, decisions: Sequence[Decision]) -> Table:
 def _unscheduled_table(left: Sequence[Unscheduled]) -> Table:
     title = "WARNING: no algorithm took these convolutions; they run as plain loops"
     return Table("unscheduled", title, _UNSCHEDULED, [item.to_json() for item in left])
+
+
+def _noted_table(model: CompiledModel) -> Table:
+    """Quantised layers without alternatives, and why they are computed in float32."""
+    rows = [
+        {"layer": call.layer, "operator": call.operator, "reason": call.note}
+        for call in model.calls
+        if call.note
+    ]
+    return Table("in_float", "In float32 although quantised", _UNSCHEDULED, rows)
 
 
 def _vectors_table(model: CompiledModel) -> Table:
