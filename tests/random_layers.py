@@ -27,6 +27,7 @@ _EPILOGUES = (
 _INTEGER_EPILOGUES = {
     "s32": ("", "bias"),
     "f32": ("", "bias", "bias+relu", "bias+add", "bias+add+relu", "bias+leakyrelu(0.25)+add"),
+    "fixed": ("", "bias", "bias", "bias+add", "bias+quantise+add", "bias+quantise+add+quantise"),
     "u8": (
         "",
         "bias",
@@ -49,7 +50,9 @@ def random_layers(count: int) -> list[Conv2dWorkload]:
     return [_random_layer(generator) for _ in range(count)]
 
 
-def random_integer_layer(generator: random.Random, multiply_adds: int) -> Conv2dWorkload:
+def random_integer_layer(
+    generator: random.Random, multiply_adds: int, data_layout: str = "NCHWc"
+) -> Conv2dWorkload:
     """A layer of 8-bit data and any weights and output, of at most so many multiply-adds.
 
     Images, rows and volumes; windows strided, dilated, in uneven padding or wholly in it.
@@ -64,12 +67,14 @@ def random_integer_layer(generator: random.Random, multiply_adds: int) -> Conv2d
             break
     output = generator.choice(("s32", "f32", "u8", "u8", "u8", "u8"))
     weight = generator.choice(("s8", "s8", "s8", "s16"))
+    marks = ["fixed"] if output == "u8" and generator.random() < 0.3 else []
     padded = layer.reads_padding and generator.random() < 0.7
-    steps = generator.choice(_INTEGER_EPILOGUES[output])
+    steps = generator.choice(_INTEGER_EPILOGUES["fixed" if marks else output])
+    marks += ["zpdata"] * padded
     return replace(
         layer,
-        data_layout="NCHWc",
-        types=DataTypes.parse([f"u8{weight}s32{output}", *["zpdata"] * padded]),
+        data_layout=data_layout,
+        types=DataTypes.parse([f"u8{weight}s32{output}", *marks]),
         # a zero point is part of the bias
         epilogue=tuple(parse_step(step) for step in (steps or "bias" * padded).split("+") if step),
     )

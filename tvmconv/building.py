@@ -39,6 +39,8 @@ def build(
     fold_budget: int | None = None,
     overrides: Overrides | None = None,
     finite: bool = True,
+    requantise: str = "float",
+    precision: str = "float32",
     log: str | os.PathLike[str] | None = None,
     cc: str = "",
     progress: Progress | None = None,
@@ -83,6 +85,16 @@ def build(
         Whether inputs hold finite numbers of ordinary size only. False leaves out algorithms
         that spread NaN, infinities and overflow over neighbouring pixels (Winograd), see
         ``docs/numerics.md``.
+    requantise
+        How 8-bit layers come from their sums to 8 bits: ``"float"``, times a float32 scale and
+        rounded to even, as ONNX defines it; or ``"fixed"``, in integers alone, by a multiplier and
+        a shift (:mod:`tvmconv.operators.fixed_point`), which may differ by one step where a result
+        lies near to a half. Layers that have no such form keep the first, and ``explain`` says why.
+    precision
+        ``"float32"``, or what GPUs may round the operands of convolutions' products to: ``"tf32"``
+        or ``"fp16"``, for tensor cores, with sums in float32. Layers that they do not fit or make
+        no faster stay float32; ``explain`` and the manifest name each layer's precision with its
+        error. Their error budget is 1e-3 unless ``error_budget`` is given.
     log
         Tuning log whose records go before those of the user's and the shipped logs; ``"none"``
         builds without any.
@@ -106,8 +118,8 @@ def build(
     TargetError
         If the target is unknown.
     ConfigError
-        If nothing that is allowed computes a layer, or an override is not understood or matches
-        no layer; names it.
+        If the target does not have the precision, nothing that is allowed computes a layer, or an
+        override is not understood or matches no layer; names it.
     ArtifactError
         If the target is another architecture or system than this one and ``cc`` makes no code for
         it. Without ``cc``, a compiler is looked for when the model is first called or saved.
@@ -133,7 +145,7 @@ def build(
     from tvmconv.graph.lower import lower
     from tvmconv.model import CompiledModel
     from tvmconv.records.lookup import search_path
-    from tvmconv.selection.policy import make_policy
+    from tvmconv.selection.policy import check_precision, make_policy
     from tvmconv.tvm_runtime.threads import prepare
 
     if progress is not None:
@@ -145,8 +157,16 @@ def build(
     if callable(overrides):
         overrides = carrying(overrides, "overrides")
     policy = make_policy(
-        algorithms, error_budget, memory_budget, overrides, search_path(log), finite
+        algorithms,
+        error_budget,
+        memory_budget,
+        overrides,
+        search_path(log),
+        finite,
+        requantise,
+        precision,
     )
+    check_precision(policy, machine)
     # constant folding would make this thread's pool with fewer workers, for good
     prepare(machine.cores)
     with delivered():

@@ -3,22 +3,34 @@
 1. Image and region: parallel. Its input sums are made first.
 2. Group of ``kr`` output blocks: its seven products, register tile by register tile (``rt`` pixels
    by ``kr`` blocks, see ``microkernel``), then their sums and the epilogue, while they lie in L1.
+
+Of two levels there are 49 products, which lie in L2. Sums of the input are made part by part of the
+outer level, those of the output pixel by pixel of the inner one: no more than the registers hold.
 """
 
 from __future__ import annotations
 
-from tvmconv.algorithms.strassen import Halves
+from tvmconv.algorithms.strassen import PRODUCTS, Halves
 from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import Microkernel, check_registers
-from tvmconv.costs.strassen import KNOBS, StrassenModel
+from tvmconv.costs.strassen import KNOBS, StrassenModel, level_counts
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile, transform_tile
 from tvmconv.tir.annotations import mark_cases
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
-__all__ = ["KNOBS", "apply", "check", "default_config", "explain_cost", "predicted_cycles"]
+__all__ = [
+    "KNOBS",
+    "apply",
+    "check",
+    "default_config",
+    "explain_cost",
+    "offers",
+    "predicted_cycles",
+]
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
@@ -26,16 +38,26 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     return StrassenModel(workload, machine).best()
 
 
+def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
+    """The best config of each number of levels: they differ in error and memory."""
+    return StrassenModel(workload, machine).offers()
+
+
 def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Tiles divide what they tile, and the register tile fits."""
-    half, rt, kr = (config.int(name) for name in ("half", "rt", "kr"))
+    half, rt, kr, levels = (config.int(name) for name in ("half", "rt", "kr", "levels"))
     if min(half, rt, kr) < 1:
         raise ConfigError(f"half, rt, kr of {workload} must be 1 or more: {config}")
-    blocks = Halves(workload, machine, half).out_blocks
+    if levels not in level_counts(workload, machine):
+        raise ConfigError(
+            f"levels={levels} of {workload} must be 1, or 2 where its blocks of input and output "
+            "channels are multiples of 4"
+        )
+    blocks = Halves.of(workload, machine, config).out_blocks
     if half % rt or blocks % kr:
         raise ConfigError(
-            f"rt={rt} must divide the {half} pairs of pixels of a region of {workload}, and "
-            f"kr={kr} the {blocks} blocks of half its outputs"
+            f"rt={rt} must divide the {half} pixels of a part of a region of {workload}, and "
+            f"kr={kr} the {blocks} blocks of a part of its outputs"
         )
     needed = Microkernel(machine, rt, kr).block_registers(rt)
     check_registers(machine, needed, f"tile rt={rt} kr={kr} of {workload}")
@@ -43,23 +65,33 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.strassen.Strassen` in place."""
-    half, kr = config.int("half"), config.int("kr")
+    half, kr, cut = config.int("half"), config.int("kr"), Halves.of(workload, machine, config)
     schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     n, kb, p, lane = schedule.get_loops(output)
-    group, kb, j = schedule.split(kb, [None, kr, 2])
-    region, pair, i = schedule.split(p, [None, half, 2])
-    schedule.reorder(n, region, group, kb, pair, i, j, lane)
+    group, kb, *j = schedule.split(kb, [None, kr, *[2] * cut.levels])
+    region, t, *i = schedule.split(p, [None, half, *[2] * cut.levels])
+    schedule.reorder(n, region, group, kb, t, *i[::-1], *j[::-1], lane)
     region = schedule.fuse(n, region)
     schedule.parallel(region)
-    for loop in (i, j):
+    for loop in (*i, *j):
         schedule.unroll(loop)
     schedule.vectorize(lane)
-    transform_tile(schedule, schedule.get_sblock("quarters"), at=pair)
-    _products(schedule, block, group, machine, config)
-    _sums(schedule, region)
-    if Halves(workload, machine, half).pixels % (2 * half):
-        mark_cases(schedule, region, pair)
+    quarters = schedule.get_sblock("quarters")
+    transform_tile(schedule, quarters, at=t)
+    if cut.levels == 2:
+        row, column = schedule.get_loops(quarters)[-5:-3]
+        for loop in (row, column):
+            schedule.unroll(loop)
+        transform_tile(schedule, schedule.get_sblock("inner"), at=row)
+    products = _products(schedule, block, group, machine, config)
+    sums = _sums(schedule, region, cut)
+    if cut.pixels % (cut.ways * half):
+        mark_cases(schedule, region, t)
+    span = machine.l1d_way_bytes // itemsize(workload.types.accumulator)
+    for stage, (plane, stride) in zip((sums, products), cut.planes(kr), strict=True):
+        if stride > plane:
+            schedule.storage_align(stage, 0, 0, span, stride % span)
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
@@ -74,8 +106,8 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
 
 def _products(
     schedule: Schedule, block: BlockRV, group: LoopRV, machine: Machine, config: Config
-) -> None:
-    """The register tiles of a group."""
+) -> BlockRV:
+    """The register tiles of a group; returns the block that stores them."""
     schedule.compute_at(block, group, preserve_unit_loops=True)
     q, kb, t, lane, d, c = schedule.get_loops(block)[-6:]
     outer, tile = schedule.split(t, [None, config.int("rt")])
@@ -83,14 +115,20 @@ def _products(
     schedule.reorder(q, outer, d, *steps, *loops, lane)
     store = schedule.cache_write(block, 0, "local")
     register_tile(schedule, block, store, at=outer, reduction=d, tile=loops, lane=lane)
+    return store
 
 
-def _sums(schedule: Schedule, region: LoopRV) -> None:
-    """The seven sums of the input's quarters."""
+def _sums(schedule: Schedule, region: LoopRV, cut: Halves) -> BlockRV:
+    """The sums of the input's quarters; returns their block."""
     block = schedule.get_sblock("sums")
     schedule.compute_at(block, region, preserve_unit_loops=True)
     q, d, t, lane = schedule.get_loops(block)[-4:]
     schedule.reorder(d, t, q, lane)
+    if cut.levels == 2:
+        part, q = schedule.split(q, [PRODUCTS, PRODUCTS])
+        schedule.unroll(part)
+        transform_tile(schedule, schedule.get_sblock("parts"), at=part)
     schedule.unroll(q)
     schedule.vectorize(lane)
     transform_tile(schedule, schedule.get_sblock("halves"), at=t)
+    return block

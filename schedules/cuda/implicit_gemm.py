@@ -1,104 +1,47 @@
-"""Implicit GEMM on GPUs: a tile of the product for each block of threads.
+"""Implicit GEMM on GPUs: a tile of the product for each block of threads, which gathers slices.
 
-1. blocks of threads: parts of a split reduction, groups, tiles of pixels, tiles of channels;
-2. slices of the reduction: weights and gathered input come to shared memory, the next slice to
-   registers while this one is multiplied, and from there to the other of two buffers;
-3. warps, side by side; a warp has 32 or 16 channels by 64 pixels;
-4. values of a slice: a thread has 8x8 or 4x8 sums in registers, in pieces of 4x4 that lie apart
-   so that a warp reads shared memory by vectors and without conflicts of banks.
+See :func:`tvmconv.schedules.cuda.block_tile.tiled_product`. A warp has 32 or 16 channels by 64
+pixels, a thread 8x8 or 4x8 sums in registers, in pieces of 4x4.
 """
 
 from __future__ import annotations
 
-from tvmconv.algorithms.cuda.implicit_gemm import VECTOR, reads_vectors, slices_of
+from tvmconv.algorithms.cuda.implicit_gemm import VECTOR, ImplicitGemm, reads_vectors
 from tvmconv.core.config import Config
-from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.core.knobs import Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.block_tile import BlockTile
-from tvmconv.costs.cuda_tiles import (
-    best_config,
-    check_tile,
-    part_counts,
-    slice_kinds,
-    slice_sizes,
-    tile_cycles,
-)
+from tvmconv.costs.cuda_tiles import best_config, check_tile, tile_cycles
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.schedules.cuda.block_tile import add_parts, copy_pipeline, store_tile
+from tvmconv.schedules.cuda.block_tile import tiled_product
+from tvmconv.schedules.cuda.product_knobs import product_knobs
 from tvmconv.tvm_api.types import Schedule
 
-KNOBS: Knobs[Conv2dWorkload] = Knobs(
-    (
-        Knob("m", "output channels of a block's tile", lambda w, machine: (32, 64, 128)),
-        Knob("p", "pixels of a block's tile", lambda w, machine: (64, 128)),
-        Knob("k", "values of a slice of the reduction", slice_sizes),
-        Knob(
-            "slice",
-            "what a slice holds: channels of one tap, or all channels of a row or of the window",
-            slice_kinds,
-            closed=True,
-        ),
-        Knob("split", "parts of the reduction, a divisor of the slices", part_counts),
-        Knob(
-            "pipeline",
-            "buffers of a slice: two, filled through registers; one, likewise; one, filled at once",
-            lambda w, machine: ("double", "single", "none"),
-            closed=True,
-        ),
-    )
-)
+_EXPRESSION = ImplicitGemm()
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(product_knobs(_EXPRESSION))
 
 
 def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
     """The tile, slices and parts with the fewest predicted cycles."""
-    return best_config(workload, machine)
+    return best_config(_EXPRESSION, workload, machine)
 
 
 def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
     """Tiles are whole warps, slices fit into shared memory, and parts divide the slices."""
-    check_tile(workload, machine, config)
+    check_tile(_EXPRESSION, workload, machine, config)
 
 
 def apply(
     schedule: Schedule, workload: Conv2dWorkload, machine: CudaMachine, config: Config
 ) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.cuda.implicit_gemm.ImplicitGemm`."""
-    from tvmconv.tvm_api.tirx import IndexMap
-
-    tile = BlockTile(config.int("m"), config.int("p"))
-    area = workload.out_height * workload.out_width
-    schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
-    output = schedule.get_sblock("output")
-    if config.int("split") > 1:
-        add_parts(schedule, output, area)
-        stored = schedule.cache_write(schedule.get_sblock("conv2d"), 0, "local")
-    else:
-        pixels = IndexMap.from_func(lambda n, g, m, q: (g, m, n * area + q), index_dtype="int32")
-        schedule.transform_block_layout(output, pixels)
-        stored = output
-    block, columns = schedule.get_sblock("conv2d"), schedule.get_sblock("columns")
-    slices = slices_of(workload, config)
-    z, g, m, p, part, value = schedule.get_loops(block)
-    bm, wm, vm, lm, im = schedule.split(m, [None, *tile.splits_m])
-    bp, wp, vp, lp, ip = schedule.split(p, [None, *tile.splits_p])
-    schedule.reorder(z, g, bp, bm, vm, vp, wm, wp, lm, lp, part, value, im, ip)
-    schedule.bind(schedule.fuse(z, g, bp, bm), "blockIdx.x")
-    schedule.bind(vm, "vthread.y")
-    schedule.bind(vp, "vthread.x")
-    thread = schedule.fuse(wm, wp, lm, lp)
-    schedule.bind(thread, "threadIdx.x")
-    store_tile(
-        schedule, block, stored, thread, vector=config.int("split") > 1 or area % VECTOR == 0
-    )
-    copy_pipeline(
+    tiled_product(
         schedule,
-        block,
-        columns,
-        tile,
-        part,
-        value,
+        workload,
+        config,
+        schedule.get_sblock("columns"),
+        _EXPRESSION.slices(workload, config).count,
         lanes=VECTOR if reads_vectors(workload) else 1,
-        pipeline=str(config["pipeline"]) if slices.count > config.int("split") else "none",
     )
 
 
@@ -111,4 +54,4 @@ def explain_cost(
     workload: Conv2dWorkload, machine: CudaMachine, config: Config
 ) -> dict[str, float]:
     """See :func:`tvmconv.costs.cuda_tiles.tile_cycles`."""
-    return tile_cycles(workload, machine, config)
+    return tile_cycles(_EXPRESSION, workload, machine, config)

@@ -21,9 +21,10 @@ from tests.kernels import (
     run_by_threads,
 )
 from tests.strategies import CHANNELS, conv_arrays, epilogues, volumes
+from tvmconv.algorithms.planes import plane_stride
 from tvmconv.algorithms.winograd import Winograd
 from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS, transforms
-from tvmconv.algorithms.winograd_tiles import plane_stride, tiling
+from tvmconv.algorithms.winograd_tiles import tiling
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
@@ -216,7 +217,7 @@ def test_lines_of_all_planes_fit_one_l1(channels, size, alive):
     tiles = tiling(workload, Config.of(mh=size, mw=size))
     for machine in (V3, V4):
         lanes = machine.channel_block
-        stride = plane_stride(tiles, channels // lanes, alive, machine, 4)
+        stride = plane_stride(tiles.products, channels * alive, machine, 4)
         sets = [4 * stride * plane // 64 % 64 for plane in range(tiles.products)]
         assert max(map(sets.count, sets)) <= 8, (lanes, stride)
 

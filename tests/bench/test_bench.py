@@ -17,6 +17,7 @@ from tvmconv.core.errors import InputError, TvmconvError, WorkloadError
 
 RESULTS = Path(__file__).parents[2] / "docs/results"
 ESTIMATES = RESULTS / "arm-peers.json.gz"
+PREDICTIONS = sorted(RESULTS.glob("cuda-*-predicted.json.gz"))
 
 
 def result(ours: float, theirs: float) -> BenchResult:
@@ -88,7 +89,7 @@ def test_a_compressed_file_is_read_as_what_it_holds(tmp_path: Path):
 
 
 def test_every_result_of_the_documents_is_readable():
-    saved = set(RESULTS.glob("*.json.gz")) - {ESTIMATES}
+    saved = set(RESULTS.glob("*.json.gz")) - {ESTIMATES, *PREDICTIONS}
     assert saved
     assert all(read_saved(path).results for path in saved)
 
@@ -100,6 +101,17 @@ def test_estimates_of_the_documents_are_not_taken_for_results():
         saved = json.load(file)
     assert saved["method"].startswith("estimates, not measurements")
     assert all(row["tvmconv"]["cycles"] > 0 for rows in saved["layers"].values() for row in rows)
+
+
+def test_predictions_of_the_documents_are_not_taken_for_results():
+    assert len(PREDICTIONS) == 2
+    for path in PREDICTIONS:
+        with pytest.raises(InputError, match="not written by"):
+            read_saved(path)
+        with gzip.open(path) as file:
+            saved = json.load(file)
+        assert saved["method"].startswith("Predicted, not measured")
+        assert {row["measured"] for row in saved["predictions"]} == {"not measured"}
 
 
 @pytest.mark.parametrize("name", ["other.json", "other.json.gz"])

@@ -8,6 +8,8 @@ from tests.tuning import examples
 from tvmconv.bench.variants import Variant, chosen_kernel, parse_variants
 from tvmconv.core.errors import ConfigError, InputError
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.machines.cuda import MACHINES as CUDA_MACHINES
 from tvmconv.machines.x86 import MACHINES
 from tvmconv.records import logfile
 from tvmconv.selection.select import select
@@ -42,6 +44,28 @@ def test_steps_of_a_source():
     forms = ["direct_naive:variant=naive", "direct_naive:variant=reordered", "direct"]
     assert names("direct:steps,im2col:steps") == [*forms, "im2col", "im2col:mc=0"]
     assert set(names("direct:steps")) <= set(names("all:steps"))
+
+
+GPU_LAYERS = ["mb2ic3ih32oc16kh7sh2", "mb128ic64ih56oc96kh3ph1+bias+relu", "ic512ih7oc512kh3"]
+
+
+@pytest.mark.parametrize("problem", GPU_LAYERS)
+def test_the_ablation_of_im2win_on_gpus(problem):
+    """Every step but the last has the window tensor, and lacks one thing of the whole."""
+    workload, machine = Conv2dWorkload.parse(problem), CUDA_MACHINES["cuda:sm_90"]
+    steps = parse_variants("im2win:steps", [workload], machine)
+    configs = [variant.kernel(workload, machine).config for variant in steps]
+    base, *less, whole, fused = configs
+    assert [c["windows"] for c in configs] == ["stored"] * 5 + ["fused"]
+    assert [c["kernel"] for c in configs] == ["base"] + ["tiled"] * 5
+    assert (whole["vector"], whole["micro"], whole["pipeline"]) == (4, 1, "double")
+    assert (base["m"], base["p"], less[0]["m"], less[0]["p"]) == (32, 32, 32, 32)
+    tile = {"m": 32, "p": 32, "split": 1}
+    for config, without in zip(
+        less, ({"micro": 0, **tile}, {"vector": 1}, {"pipeline": "none"}), strict=True
+    ):
+        assert dict(config) == {**whole, **without}
+    assert fused == registry.offers("im2win", workload, machine)[0]
 
 
 def test_values_combine_and_names_can_be_left_out():

@@ -62,6 +62,11 @@ def test_every_algorithm(tmp_path: Path) -> None:
     names = [name for name in registry.names() if name != "direct_bytes"]  # of x86
     kernels = [make_kernel(w, NEON, name) for name in names for w in taken(name, NEON)[:3]]
     assert {kernel.algorithm for kernel in kernels} == set(names)
+    for problem in ("mb2ic16ih7iw7oc32kh1+bias+add", "ic32ih9iw8oc16kh3sh2ph1+bias+relu"):
+        workload = Conv2dWorkload.parse(problem)
+        *_, two_levels = registry.offers("strassen", workload, NEON)
+        assert two_levels["levels"] == 2
+        kernels.append(make_kernel(workload, NEON, "strassen", two_levels))
     check_kernels(kernels, NEON, tmp_path)
 
 

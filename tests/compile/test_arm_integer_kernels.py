@@ -34,16 +34,21 @@ DIRECT = [
     "ic18ih7oc33kh3pt1pl0pb2pr1:s8s16s32s8:zpdata+bias",
     "ic16ih8oc24kh3ph1:s8s16s32s32",
     "ic20id4ih6oc16kd3kh3pd1ph1:s8s8s32s8:zpdata+bias",
+    "ic16ih8oc24kh3ph1:s8s8s32s8:fixed:zpdata+bias",
+    "ic20ih7oc18kh1:s8s8s32s8:fixed+bias+quantise+add",
+    "ic20ih7oc18kh1:s8s16s32s8:fixed+bias+add",
 ]
 DEPTHWISE = [
     "g20ic20ih9oc20kh3ph1:s8s8s32s8+bias",
     "g32ic32ih9oc32kh3ph1:s8s8s32s8:zpdata+bias",
     "mb2g16ic16ih10oc16kh5sh2ph2:s8s8s32s8+bias",
     "g16ic16ih7oc16kh3ph1:s8s16s32s8:zpdata+bias",
+    "g16ic16ih7oc16kh3ph1:s8s8s32s8:fixed:zpdata+bias",
 ]
 WINOGRAD = [
     "ic16ih12oc16kh3ph1:s8s8s32s8:zpdata+bias",
     "mb2ic20ih13oc24kh3ph1:s8s8s32s32+bias",
+    "ic16ih12oc16kh3ph1:s8s8s32s8:fixed:zpdata+bias",
 ]
 # without and with dot products of bytes
 each_machine = pytest.mark.parametrize("name", ["aarch64", "neoverse-n1"])

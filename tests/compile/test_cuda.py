@@ -13,72 +13,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
+import onnx
 import pytest
 
-import tvmconv
-from tests.small_network import mixed_network, small_network
+from tests.emulated_gpu import Built, needs_emulator, needs_nvcc
+from tests.small_network import mixed_network
 from tvmconv.compile.nvcc import find_nvcc, read_resources
 from tvmconv.core.errors import ArtifactError
-from tvmconv.emulation.driver import write_driver
 from tvmconv.runtime.library import C_SOURCES
-
-TARGET = "cuda:sm_90"
-
-
-def has_nvcc() -> bool:
-    try:
-        find_nvcc()
-    except ArtifactError:
-        return False
-    return True
-
-
-needs_nvcc = pytest.mark.skipif(not has_nvcc(), reason="needs nvcc")
-needs_emulator = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
-
-
-class Built:
-    """A network built for a GPU, saved, with the driver that emulates its kernels."""
-
-    def __init__(self, folder: Path, model, **options) -> None:
-        folder.mkdir()
-        self.onnx = model
-        self.model = tvmconv.build(model, TARGET, **options)
-        self.path = self.model.save(folder / "net.so")
-        sources = self.model._library.objects.gpu.sources
-        self.environment = {**os.environ, **write_driver(sources, folder / "driver")}
-
-    def python(self, code: str, **variables: str) -> subprocess.CompletedProcess:
-        """Run Python lines on the emulated GPU; ``path`` names the model."""
-        return subprocess.run(
-            [sys.executable, "-c", f"path = {str(self.path)!r}\n{code}"],
-            env={**self.environment, **variables},
-            cwd=self.path.parent,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
-        generator = np.random.default_rng(seed)
-        return {t.name: generator.standard_normal(t.shape, "float32") for t in self.model.inputs}
-
-    def expected(self, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-        session = onnxruntime.InferenceSession(self.onnx.SerializeToString())
-        return session.run(None, inputs)
-
-    def check(self, results: list[np.ndarray], inputs: dict[str, np.ndarray]) -> None:
-        for result, right in zip(results, self.expected(inputs), strict=True):
-            assert np.abs(result - right).max() <= 1e-5 * np.abs(right).max()
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory) -> Built:
-    folder = tmp_path_factory.mktemp("cuda") / "small"
-    # of layers so small, selection would take none that is tiled
-    tiled = {"projection": {"algorithm": "implicit_gemm"}}
-    return Built(folder, small_network(2), overrides=tiled)
 
 
 @needs_nvcc
@@ -216,9 +158,27 @@ class TestSmall:
         for name in ("machine", "calls", "decisions", "memory"):
             assert getattr(model.manifest, name) == getattr(small.model.manifest, name)
 
-    def test_a_convolution_is_tiled(self, small):
+    def test_convolutions_are_tiled(self, small):
         chosen = {d.layer: d.chosen.algorithm for d in small.model.decisions}
         assert chosen["projection"] == "implicit_gemm"
+        assert chosen["right"] == "winograd"
+
+    def test_kernels_of_one_call_share_workspace_in_the_arena(self, small):
+        (call,) = [call for call in small.model.calls if call.layer == "right"]
+        assert len(call.launches) == 3
+        tables = {table.name: table for table in small.model.explain().tables}
+        (row,) = [row for row in tables["layers"].rows if row["layer"] == "right"]
+        # 24 planes of data and 12 of results, to whole slices and blocks, of 64 tiles
+        assert row["workspace_bytes"] == 4 * 4 * 6 * 64 * (24 + 32)
+        assert small.model.memory.arena_bytes >= row["workspace_bytes"]
+        assert 1e-7 < row["error_estimate"] < 5e-6
+
+    def test_kernels_are_named_after_their_function(self, small):
+        for call in small.model.calls:
+            own = call.kernel.removesuffix("_kernel")
+            for launch in call.launches:
+                assert launch.kernel.startswith(f"{own}_kernel")
+                assert "_kernel_kernel" not in launch.kernel
 
     def test_no_operator_runs_on_one_thread(self, small):
         for call in small.model.calls:
@@ -240,9 +200,32 @@ class TestSmall:
 @needs_nvcc
 @needs_emulator
 def test_a_network_of_every_rule_is_right(tmp_path):
-    """LRN, slices, transposes, a batched product, reductions along several axes; weights apart."""
-    built = Built(tmp_path / "mixed", mixed_network())
+    """LRN, slices, transposes, a batched product, reductions along several axes, a convolution in
+    three kernels; weights apart."""
+    tiled = {"*": {"algorithm": "winograd", "knobs": {"mh": 4, "mw": 4}}}
+    built = Built(tmp_path / "mixed", mixed_network(), overrides=tiled)
     built.path = built.model.save(tmp_path / "mixed/apart.so", weights="separate")
+    inputs = built.inputs()
+    np.savez(built.path.parent / "in.npz", **inputs)
+    done = built.python(
+        "import numpy as np, tvmconv\n"
+        "np.savez('out.npz', *tvmconv.load(path).run(dict(np.load('in.npz'))))"
+    )
+    assert done.returncode == 0, done.stderr
+    results = np.load(built.path.parent / "out.npz")
+    built.check([results[name] for name in results.files], inputs)
+
+
+@needs_nvcc
+@needs_emulator
+def test_running_sums_and_sorting_have_kernels(tmp_path):
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        sorted (float[3,70] x) => (float[3,5] y, int64[3,5] i) <int64 a = {1}, int64[1] k = {5}>
+        { s = CumSum (x, a)
+          y, i = TopK <axis = 1> (s, k) }"""
+    )
+    built = Built(tmp_path / "sorted", model)
     inputs = built.inputs()
     np.savez(built.path.parent / "in.npz", **inputs)
     done = built.python(

@@ -9,6 +9,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda_memory import memory_cycles
 from tvmconv.kernels import registry
+from tvmconv.selection.policy import make_policy
 from tvmconv.selection.select import candidates, select
 
 LAYERS = [
@@ -20,8 +21,13 @@ LAYERS = [
 ]
 
 
-def chosen(problem, machine=SM_90):
-    return select(Conv2dWorkload.parse(problem), machine).chosen
+def chosen(problem, machine=SM_90, **policy):
+    return select(Conv2dWorkload.parse(problem), machine, policy=make_policy(**policy)).chosen
+
+
+def tiled(problem):
+    """The config of implicit GEMM."""
+    return chosen(problem, algorithms=["implicit_gemm"]).config
 
 
 @pytest.mark.parametrize("machine", [SM_80, SM_90], ids=["sm_80", "sm_90"])
@@ -36,19 +42,18 @@ def test_no_prediction_is_faster_than_the_gpu(problem, machine):
 
 
 def test_few_pixels_have_their_reduction_split():
-    config = chosen("mb1ic512ih7oc512kh3ph1+bias+relu").config
-    assert config["split"] >= 8
-    assert chosen("mb128ic64ih112oc128kh3ph1").config["split"] == 1
+    assert tiled("mb1ic512ih7oc512kh3ph1+bias+relu")["split"] >= 8
+    assert tiled("mb128ic64ih112oc128kh3ph1")["split"] == 1
 
 
 def test_tiles_follow_the_channels():
     for channels in (32, 64):
-        assert chosen(f"mb128ic64ih56oc{channels}kh3ph1").config["m"] == channels
-    assert chosen("mb128ic64ih112oc128kh3ph1").config["m"] >= 64
+        assert tiled(f"mb128ic64ih56oc{channels}kh3ph1")["m"] == channels
+    assert tiled("mb128ic64ih112oc128kh3ph1")["m"] >= 64
 
 
 def test_first_layers_take_whole_rows():
-    config = chosen("mb128ic3ih224oc64kh7sh2ph3").config
+    config = tiled("mb128ic3ih224oc64kh7sh2ph3")
     assert (config["slice"], config["k"]) == ("row", 21)
 
 

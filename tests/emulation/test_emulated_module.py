@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -156,3 +157,12 @@ def test_launch_of_c(tmp_path):
     library.emulation_message.restype = ctypes.c_char_p
     assert library.launch(b"other", *given) == 1
     assert library.emulation_message() == b"there is no kernel other"
+
+
+def test_a_launch_leaves_no_memory_behind():
+    """Guarded stacks of 32 libraries were all the pieces of memory that a process may have."""
+    x, out = np.arange(128, dtype="float32"), np.full(128, np.nan, "float32")
+    module = EmulatedModule(REVERSE)
+    before = len(Path("/proc/self/maps").read_text().splitlines())
+    module.run("reverse_kernel", (2,), (64,), [out, x])
+    assert len(Path("/proc/self/maps").read_text().splitlines()) < before + 64

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from tvmconv.bench.integers import (
 from tvmconv.core.errors import ConfigError, WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
-from tvmconv.kernels.arguments import Constants, exceeds_rounding
+from tvmconv.kernels.arguments import Constants, exceeds_rounding, in_integers
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.gate import lacks
 from tvmconv.machines.targets import resolve_machine
@@ -44,7 +44,10 @@ _TARGETS = (
     "llvm -mcpu=icelake-server",
     "llvm -mcpu=alderlake",
 )
-_ALGORITHMS = ("direct", "direct", "depthwise", "winograd", "winograd")
+_ALGORITHMS = (
+    *("direct", "direct", "direct_bytes", "direct_first"),
+    *("depthwise", "winograd", "winograd"),
+)
 _SUM = 2**31 - 1
 
 
@@ -70,7 +73,8 @@ class Integers:
         # most layers are for direct alone
         name = generator.choice(_ALGORITHMS)
         while True:
-            workload = random_integer_layer(generator, _MULTIPLY_ADDS)
+            layout = "NCHW" if name == "direct_first" else "NCHWc"
+            workload = random_integer_layer(generator, _MULTIPLY_ADDS, layout)
             machine = generator.choice(self.machines).with_cores(generator.choice((1, 1, 3)))
             if registry.algorithm(name).unsupported(workload, machine) is not None:
                 continue
@@ -92,9 +96,12 @@ class Integers:
 
     def judge(self, case: Case, note: Note) -> bool:
         kernel, w = case.kernel, case.kernel.workload
+        sets = [_operands(kernel, case.seed + number) for number in range(SETS)]
+        for operands in sets:
+            # with as much room for excess as any of them needs
+            kernel = kernel.suited(operands.constants.weight)
         run = compile_function(kernel.prim_func(), kernel.machine)["main"]
-        for number in range(SETS):
-            operands = _operands(kernel, case.seed + number)
+        for number, operands in enumerate(sets):
             tensors = [tvm.runtime.tensor(a) for a in integer_arguments(kernel, operands)]
             run(*tensors)
             actual = unblock(tensors[-1].numpy(), w.out_channels)
@@ -127,11 +134,26 @@ def _operands(kernel: Kernel, seed: int) -> IntegerOperands:
     while w.types.is_requantised and exceeds_rounding(weight, bias, scale):
         scale = scale * np.float32(0.5)
     changed = Constants(weight, bias, zero, scale, constants.numbers)
+    in_fixed_point = w.types.quantisation.requantise == "fixed"
+    if in_fixed_point:
+        changed = _in_fixed_point(w, changed)
     residual = operands.residual
     if residual is not None and residual.dtype == np.uint8:
         residual = _pushed(residual, (0, 255), pick)
     changed_operands = IntegerOperands(data, changed, residual)
-    return exactly_added(w, changed_operands)
+    return changed_operands if in_fixed_point else exactly_added(w, changed_operands)
+
+
+def _in_fixed_point(w: Conv2dWorkload, constants: Constants) -> Constants:
+    """With scales that have multipliers: halved until they have."""
+    while True:
+        try:
+            in_integers(w, constants)
+        except WorkloadError:
+            assert constants.scale is not None
+            constants = replace(constants, scale=constants.scale * np.float32(0.5))
+            continue
+        return constants
 
 
 def _weight_range(w: Conv2dWorkload) -> tuple[int, int]:

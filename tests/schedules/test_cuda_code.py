@@ -14,12 +14,32 @@ from tvmconv.compile.nvcc import compile_cubin, find_nvcc
 from tvmconv.compile.sass import find_nvdisasm, main_loops
 from tvmconv.core.errors import ArtifactError
 
-# problem, tile, values of a slice, and the least share of multiply-adds in the main loop
+CHANNELS = {"slice": "channels", "split": 1, "pipeline": "double"}
+STORED = {**CHANNELS, "windows": "stored", "kernel": "tiled", "vector": 4, "micro": 1}
+FUSED = {**STORED, "windows": "fused"}
+MATRIX = {"split": 1, "pipeline": "double"}
+WIDE, FIRST = "mb32ic64ih56oc128kh3ph1+bias+add+relu", "mb32ic3ih224oc64kh7sh2ph3+bias+relu"
+# problem, algorithm and knobs, tile, values of a slice, and the least share of multiply-adds in the
+# main loop
 TILES = {
-    "wide": ("mb32ic64ih56oc128kh3ph1+bias+add+relu", 128, 128, 16, 0.88),
-    "pointwise": ("mb32ic256ih56oc64kh1+bias+relu", 64, 128, 16, 0.90),
-    "narrow": ("mb32ic64ih56oc64kh3ph1+bias+add+relu", 64, 128, 32, 0.88),
-    "small": ("mb32ic64ih28oc64kh3ph1+bias+add+relu", 64, 64, 32, 0.88),
+    "wide": (WIDE, "implicit_gemm", CHANNELS, 128, 128, 16, 0.88),
+    "pointwise": ("mb32ic256ih56oc64kh1+bias+relu", "implicit_gemm", CHANNELS, 64, 128, 16, 0.90),
+    "narrow": (
+        *("mb32ic64ih56oc64kh3ph1+bias+add+relu", "implicit_gemm"),
+        *(CHANNELS, 64, 128, 32, 0.88),
+    ),
+    "small": (
+        *("mb32ic64ih28oc64kh3ph1+bias+add+relu", "implicit_gemm"),
+        *(CHANNELS, 64, 64, 32, 0.88),
+    ),
+    "windows": (WIDE, "im2win", STORED, 128, 128, 16, 0.88),
+    "columns": (FIRST, "im2win", {**STORED, "slice": "column"}, 64, 64, 21, 0.88),
+    "columns, fused": (FIRST, "im2win", {**FUSED, "slice": "column"}, 64, 64, 21, 0.865),
+    "whole windows, fused": (
+        *("mb32ic128ih28oc128kh3+bias+relu", "im2win"),
+        *({**FUSED, "slice": "window"}, 64, 64, 36, 0.88),
+    ),
+    "matrix": (WIDE, "im2col", MATRIX, 128, 128, 16, 0.91),
 }
 
 
@@ -33,11 +53,12 @@ def test_main_loops(name):
         find_nvdisasm()
     except ArtifactError as error:
         pytest.skip(str(error))
-    problem, m, p, k, share = TILES[name]
-    knobs = {"slice": "channels", "split": 1, "pipeline": "double"}
-    kernel = default_kernel(problem, "implicit_gemm", SM_90, m=m, p=p, k=k, **knobs)
-    cubin, resources = compile_cubin(source_of(kernel).text, SM_90)
-    used, loop = resources["main_kernel"], main_loops(cubin)["main_kernel"]
+    problem, algorithm, knobs, m, p, k, share = TILES[name]
+    source = source_of(default_kernel(problem, algorithm, SM_90, m=m, p=p, k=k, **knobs))
+    cubin, resources = compile_cubin(source.text, SM_90)
+    # the product is the last kernel
+    product = source.launches[-1].kernel
+    used, loop = resources[product], main_loops(cubin)[product]
     assert used.spill_bytes == 0
     assert loop.count("LDL", "STL") == 0
     # 64 sums of a thread for each value of a slice
@@ -50,3 +71,41 @@ def test_main_loops(name):
     # operands of products come as vectors
     assert sum(bool(re.fullmatch(r"LDS\.128", i)) for i in loop.instructions) == 4 * k
     assert loop.count("LDS") == 4 * k
+
+
+# Winograd's output tile, a block's tile of the products, channels of a slice, and the same share
+WINOGRAD = {
+    "wide": (4, 128, 128, 16, 0.90),
+    "tall": (2, 64, 128, 32, 0.90),
+    "small": (3, 64, 64, 32, 0.90),
+    # of 4x8 sums a thread reads three vectors for 32 multiply-adds: 32/35 at most
+    "narrow": (4, 32, 64, 32, 0.86),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n == "wide" else [pytest.mark.slow]) for n in WINOGRAD]
+)
+def test_winograd(name):
+    """Transforms hold their tiles in registers; the products are a loop of multiply-adds."""
+    try:
+        find_nvcc()
+        find_nvdisasm()
+    except ArtifactError as error:
+        pytest.skip(str(error))
+    side, m, p, k, share = WINOGRAD[name]
+    problem, threads = "mb32ic128ih28oc128kh3ph1+bias+add+relu", min(p, 128)
+    knobs = {"mh": side, "mw": side, "threads": threads, "pipeline": "double"}
+    kernel = default_kernel(problem, "winograd", SM_90, m=m, p=p, k=k, **knobs)
+    cubin, resources = compile_cubin(source_of(kernel).text, SM_90)
+    assert [used.spill_bytes for used in resources.values()] == [0, 0, 0]
+    for name in ("main_kernel", "main_kernel_2"):
+        # ten blocks of 64 threads and more
+        assert resources[name].registers <= 96
+        assert resources[name].shared_bytes == 0
+    loop = main_loops(cubin)["main_kernel_1"]
+    assert loop.count("FFMA") == k * (64 if m > 32 else 32)
+    assert loop.count("LDL", "STL") == 0
+    assert loop.count("BAR") == 1
+    assert loop.share >= share
+    assert resources["main_kernel_1"].shared_bytes == 2 * 4 * k * (m + p)

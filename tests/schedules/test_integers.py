@@ -228,6 +228,16 @@ def test_steps_behind_the_sums_round_as_the_model_does(steps: str, machine: Mach
     assert len(np.unique(expected)) > 50
 
 
+@pytest.mark.parametrize("machine", [V3, V4], ids=lambda machine: machine.mcpu)
+def test_roundings_in_the_middle_are_vector_code(machine: Machine):
+    text = "ic32ih14oc64kh1:u8s8s32u8+bias+quantise+add"
+    kernel = make_kernel(Conv2dWorkload.parse(text), machine, "direct")
+    assembly = compile_function(kernel.prim_func(), machine).inspect_source()
+    assert not re.search(r"vround|vcvtsi2ss|vrndscale", assembly)
+    packed, rounded = (len(re.findall(rf"\t{n}\t", assembly)) for n in ("vpmovzxbd", "vcvtps2dq"))
+    assert rounded == 2 * packed > 0
+
+
 @pytest.mark.parametrize(
     ("machine", "instruction"),
     [(V3, "vpmaddwd"), (V4, "vpmaddwd"), (ICELAKE, "vpdpbusd"), (ALDERLAKE, "vpdpbusd")],

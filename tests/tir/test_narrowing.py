@@ -19,7 +19,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.record import Machine
-from tvmconv.operators.narrow import narrowed, nearest
+from tvmconv.operators.narrow import narrowed, nearest, scaled
 from tvmconv.tir.pipeline import compile_function
 
 each_machine = pytest.mark.parametrize(
@@ -119,3 +119,25 @@ def test_scales_with_which_sums_leave_32_bits_are_refused():
     constants = Constants(given.weight, given.bias, 0, given.scale * np.float32(1e6), given.numbers)
     with pytest.raises(WorkloadError, match="scales"):
         constant_arguments(make_kernel(workload, V3, "direct"), constants)
+
+
+@each_machine
+@pytest.mark.parametrize("lanes", [1, 2, 8, 16])
+def test_products_by_fixed_point_are_rounded_once(lanes: int, machine: Machine):
+    """Of the ends of 32 bits, and of halves, which go up."""
+    lanes, multipliers = min(lanes, machine.lanes), [2**31 - 1, 2**30, 2**30 + 1, 1, 0]
+    whole = [*ENDS, *(-end for end in ENDS), -(2**31), *range(-40, 40)]
+    cases = [(w, m, s) for w in whole for m in multipliers for s in (1, 2, 7, 30, 31)]
+    cases += [(0, 0, 1)] * (-len(cases) % 16)
+    x, m, s = (te.placeholder((len(cases),), "int32", name=name) for name in "xms")
+    y = te.compute(x.shape, lambda i: scaled(x[i], m[i], s[i]), name="y")
+    schedule = Schedule(te.create_prim_func([x, m, s, y]))
+    (loop,) = schedule.get_loops("y")
+    schedule.vectorize(schedule.split(loop, [None, lanes])[1])
+    actual = tvm.runtime.empty((len(cases),), "int32")
+    arrays = np.array(cases, np.int32).T.copy()
+    code = compile_function(schedule.mod["main"], machine)
+    code["main"](*(tvm.runtime.tensor(array) for array in arrays), actual)
+    # exact integers of any length
+    expected = [(w * m + (1 << (31 + s))) >> (32 + s) for w, m, s in cases]
+    assert actual.numpy().tolist() == expected

@@ -26,7 +26,7 @@ def pool():
 
 
 def request(config=GOOD):
-    return {"machine": V3.to_json(), "choices": [["direct", config.to_json()]]}
+    return {"machine": V3.to_json(), "threads": 1, "choices": [["direct", config.to_json()]]}
 
 
 def await_end(pid):

@@ -42,16 +42,18 @@ def kernel_row(workload: Conv2dWorkload, depth: Sequence[Expr], row: Expr) -> Ex
     return depth[0] * workload.kernel_h + row if depth else row
 
 
-def _integer_refusal(types: DataTypes, machine: Machine) -> str | None:
-    """Why 8-bit kernels cannot compute with integer types."""
+def _integer_refusal(workload: Conv2dWorkload, machine: Machine) -> str | None:
+    """Why 8-bit kernels cannot compute with a workload's integer types."""
+    types = workload.types
     data = dot_of_bytes(machine).data
     if (types.data, types.weight) not in ((data, "int8"), (data, "int16")):
         return f"on {machine.name} it computes in {data} by int8 or int16, not {types}"
     if types.output in ("int8", "uint8") and types.output != data:
         return f"on {machine.name} 8-bit output is {data}, not {types.output}"
-    if types.quantisation.requantise == "fixed":
-        return "it rescales by floating point, not by fixed point"
-    return None
+    # its module's expressions need TVM, which packing weights and asking for costs do without
+    from tvmconv.operators.fixed_point import not_in_integers
+
+    return not_in_integers(types, workload.epilogue)
 
 
 class DeviceAlgorithm(ABC, Generic[DeviceT]):
@@ -64,6 +66,8 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
     name: str
     # floating types that the expression and its schedules compute with
     types: tuple[DataTypes, ...] = (FLOAT32,)
+    # what operands of products may be rounded to; empty stands for their own type
+    precisions: tuple[str, ...] = ("",)
     # whether they compute with 8-bit integers, too
     integers: bool = False
     blocks: tuple[str, ...] = ()
@@ -126,6 +130,10 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
         """
         return None
 
+    def precision(self, config: Config) -> str:
+        """Which of :attr:`precisions` a config has; others than their type only where asked for."""
+        return ""
+
     def suited(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: DeviceT, config: Config
     ) -> Config:
@@ -175,8 +183,10 @@ class Algorithm(DeviceAlgorithm[Machine]):
     weight    :meth:`packed_weight_shape`
     zero      ``(4,)`` of the data's type, each its zero point, where padding holds that
     bias      ``(K/c, c)`` of the accumulator's type
-    scale     ``(K/c, c)`` of float32, where sums are rescaled
-    numbers   of float32, those of the steps behind, see :mod:`tvmconv.operators.requantise`
+    scale     ``(K/c, c)`` of float32, where sums are rescaled; of ``requantise="fixed"``
+              ``(K/c, 3, c)`` of int32
+    numbers   of float32, those of the steps behind, see :mod:`tvmconv.operators.requantise`;
+              of ``"fixed"`` of int32, see :mod:`tvmconv.operators.fixed_point`
     residual  the output's shape
     output    ``(N, K/c, OH, OW, c)``
     ========  ==========================================================================
@@ -192,6 +202,6 @@ class Algorithm(DeviceAlgorithm[Machine]):
     def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Why this algorithm cannot compute the workload, as a clause; None if it can."""
         if self.integers and workload.types.is_integer:
-            reason = _integer_refusal(workload.types, machine)
+            reason = _integer_refusal(workload, machine)
             return reason or self.unsuited(workload, machine)
         return super().unsupported(workload, machine)

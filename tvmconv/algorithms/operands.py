@@ -34,10 +34,10 @@ def output_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
 
 def count_of_numbers(workload: Conv2dWorkload) -> int:
     """How many numbers the steps have; see :mod:`tvmconv.operators.requantise`."""
-    from tvmconv.operators.requantise import NUMBERS, steps_after_bias
-
     if not workload.types.is_requantised:
         return 0
+    from tvmconv.operators.requantise import NUMBERS, steps_after_bias
+
     return NUMBERS * (len(steps_after_bias(workload.epilogue)) + 1)
 
 
@@ -76,10 +76,14 @@ class Operands:
         packed_type: str = "",
     ) -> Operands:
         """Placeholders for a weight of this packed shape, and type where it is not the weight's."""
+        from tvmconv.operators.fixed_point import SCALES
         from tvmconv.tvm_api import te
 
         w, t, shape = workload, workload.types, output_shape(workload, machine)
-        rescales, numbers = t.quantisation.requantise != "none", count_of_numbers(w)
+        kind, numbers = t.quantisation.requantise, count_of_numbers(w)
+        rescaled_by, scales = "float32", shape[1::3]
+        if kind == "fixed":
+            rescaled_by, scales = "int32", (shape[1], SCALES, shape[4])
 
         def optional(name: str, shape: tuple[int, ...], dtype: str, given: bool) -> Tensor | None:
             return te.placeholder(shape, dtype, name=name) if given else None
@@ -92,8 +96,8 @@ class Operands:
             bias=optional("bias", shape[1::3], t.accumulator, w.has("bias")),
             residual=optional("residual", shape, t.output, w.has("add")),
             zero=optional("zero", (WORD_BYTES,), t.data, t.quantisation.data_zero_point),
-            scale=optional("scale", shape[1::3], "float32", rescales),
-            numbers=optional("numbers", (numbers,), "float32", numbers > 0),
+            scale=optional("scale", scales, rescaled_by, kind != "none"),
+            numbers=optional("numbers", (numbers,), rescaled_by, numbers > 0),
         )
 
     def product(self, value: Expr, weight: Expr) -> Expr:
@@ -104,21 +108,26 @@ class Operands:
     def finished(self, value: Expr, place: tuple[Index, ...]) -> Expr:
         """The epilogue of one sum that belongs at ``place``, an index of the output."""
         from tvmconv.operators.epilogue import apply_epilogue
+        from tvmconv.operators.fixed_point import rescaled_in_integers
         from tvmconv.operators.requantise import rescaled
 
         bias = self.bias[place[1], place[4]] if self.bias is not None else None
         residual = self.residual[place] if self.residual is not None else None
         if self.scale is None:
             return apply_epilogue(value, self.workload.epilogue, bias, residual)
-        return rescaled(
-            value if bias is None else value + bias,
-            self.workload.epilogue,
-            self.workload.types.output,
-            self.scale[place[1], place[4]],
-            self.numbers,
-            residual,
-            packs=packs_with_saturation(self.machine),
-        )
+        total = value if bias is None else value + bias
+        steps, output = self.workload.epilogue, self.workload.types.output
+        scale, numbers = self.scale, self.numbers
+        packs = packs_with_saturation(self.machine)
+        if self.workload.types.quantisation.requantise == "fixed":
+            assert numbers is not None
+
+            def part(number: int) -> Expr:
+                return scale[place[1], number, place[4]]
+
+            return rescaled_in_integers(total, steps, output, part, numbers, residual, packs=packs)
+        factor = scale[place[1], place[4]]
+        return rescaled(total, steps, output, factor, numbers, residual, packs=packs)
 
     def output(self, sums: Callable[..., Expr]) -> Tensor:
         """Block ``output``: the epilogue of ``sums`` at every index of the output."""

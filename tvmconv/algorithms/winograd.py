@@ -20,27 +20,24 @@ from tvmconv.algorithms.base import Algorithm, FloatArray
 from tvmconv.algorithms.operands import Operands
 from tvmconv.algorithms.padding import image_tests, input_plane, zero_unless
 from tvmconv.algorithms.winograd_integers import check_sums, divided, exact_below
-from tvmconv.algorithms.winograd_matrices import rounding_error
 from tvmconv.algorithms.winograd_tiles import (
     Tiling,
     by_strips,
+    filter_taps,
     is_representable,
-    most_products,
     plane_strides,
     region_tiles,
     summed_blocks,
+    tile_error,
     tiling,
     transformed_type,
+    unsuited_window,
 )
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.dot import DotProduct, dot_of_shorts
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
-
-# growth of the error by the transforms of one axis, by products; fitted to measurements against
-# float64 (docs/winograd.md)
-_AMPLIFICATION = {1: 1.0, 2: 1.0, 3: 1.2, 4: 1.3, 5: 2.1, 6: 2.15, 7: 4.2, 8: 6.0}
 
 
 class Winograd(Algorithm):
@@ -66,16 +63,10 @@ class Winograd(Algorithm):
         w = workload
         if w.data_layout != "NCHWc":
             return "it reads channel-blocked input, not plain NCHW"
-        if (w.stride_h, w.stride_w) != (1, 1):
-            return f"its tiles overlap only at stride 1, not {w.stride_h}x{w.stride_w}"
-        if (w.dilation_h, w.dilation_w) != (1, 1):
-            return f"it needs dense kernels, not dilation {w.dilation_h}x{w.dilation_w}"
+        if reason := unsuited_window(w):
+            return reason
         if w.groups != 1:
             return f"{w.groups} groups leave too few channels for its products"
-        if w.kernel_h * w.kernel_w == 1:
-            return "a 1x1 kernel has no products to save"
-        if max(w.kernel_h, w.kernel_w) >= most_products(w):
-            return f"a {w.kernel_h}x{w.kernel_w} kernel needs more than {most_products(w)} points"
         least = Tiling(w, 1 if w.kernel_h == 1 else 2, 1 if w.kernel_w == 1 else 2)
         if not is_representable(least):
             return f"a {w.kernel_h}x{w.kernel_w} kernel's transformed values exceed 16 bits"
@@ -207,7 +198,7 @@ class Winograd(Algorithm):
             If sums of products of integers by this weight may be too large for the tile.
         """
         tiles, shape = tiling(workload, config), self.packed_weight_shape(workload, machine, config)
-        products, groups, blocks, steps, kr, lanes, *_ = shape
+        _, groups, blocks, steps, kr, lanes, *_ = shape
         sign = 1
         if workload.types.is_integer:
             check_sums(weight, workload, *tiles.integer)
@@ -216,12 +207,11 @@ class Winograd(Algorithm):
         padded = np.zeros((groups * kr * lanes, planes, blocks // planes * lanes, *size))
         split = weight.reshape(*weight.shape[:2], planes, *size).swapaxes(1, 2)
         padded[: workload.out_channels, :, : workload.in_channels] = split
-        tall, wide = tiles.vertical.filter_matrix(), tiles.horizontal.filter_matrix()
         result = np.empty(shape, self.packed_type(workload))
-        for p in range(products):
-            tap = sign * np.outer(tall[p // wide.shape[0]], wide[p % wide.shape[0]])
-            plane = np.tensordot(padded, tap, 2).reshape(groups, kr, lanes, blocks, steps, -1)
-            result[p] = plane.transpose(0, 3, 4, 1, 2, 5).reshape(shape[1:])
+        for p, taps in enumerate(filter_taps(tiles)):
+            plane = np.tensordot(padded, sign * taps, 2)
+            blocked = plane.reshape(groups, kr, lanes, blocks, steps, -1)
+            result[p] = blocked.transpose(0, 3, 4, 1, 2, 5).reshape(shape[1:])
         return result
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
@@ -244,9 +234,7 @@ class Winograd(Algorithm):
         """
         if workload.types.is_integer:
             return 0.0
-        tiles = tiling(workload, config)
-        grown = _AMPLIFICATION[tiles.vertical.n] * _AMPLIFICATION[tiles.horizontal.n]
-        return rounding_error(grown, workload.kernel_d * workload.in_channels)
+        return tile_error(tiling(workload, config), workload.kernel_d * workload.in_channels)
 
 
 def _negates(words: DotProduct) -> bool:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import gcd
 
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.algorithms.planes import plane_stride
 from tvmconv.algorithms.winograd_integers import MOST_PRODUCTS as MOST_INTEGER_PRODUCTS
 from tvmconv.algorithms.winograd_integers import (
     IntegerTransforms,
     fits_shorts,
     integer_transforms,
 )
-from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS, Transforms, transforms
+from tvmconv.algorithms.winograd_matrices import (
+    MOST_PRODUCTS,
+    Transforms,
+    rounding_error,
+    transforms,
+)
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
+
+# growth of the error by the transforms of one axis, by products; fitted to measurements against
+# float64 (docs/winograd.md)
+_AMPLIFICATION = {1: 1.0, 2: 1.0, 3: 1.2, 4: 1.3, 5: 2.1, 6: 2.15, 7: 4.2, 8: 6.0}
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,36 @@ def tiling(workload: Conv2dWorkload, config: Config) -> Tiling:
     return Tiling(workload, config.int("mh"), config.int("mw"))
 
 
+def unsuited_window(workload: Conv2dWorkload) -> str | None:
+    """Why tiles save nothing of a window, as a clause; None if they do."""
+    w = workload
+    if (w.stride_h, w.stride_w) != (1, 1):
+        return f"its tiles overlap only at stride 1, not {w.stride_h}x{w.stride_w}"
+    if (w.dilation_h, w.dilation_w) != (1, 1):
+        return f"it needs dense kernels, not dilation {w.dilation_h}x{w.dilation_w}"
+    if w.kernel_h * w.kernel_w == 1:
+        return "a 1x1 kernel has no products to save"
+    if max(w.kernel_h, w.kernel_w) >= most_products(w):
+        return f"a {w.kernel_h}x{w.kernel_w} kernel needs more than {most_products(w)} points"
+    return None
+
+
+def filter_taps(tiles: Tiling) -> Iterator[npt.NDArray[np.float64]]:
+    """What the taps of a filter are multiplied by and summed to its value in each product."""
+    tall, wide = tiles.vertical.filter_matrix(), tiles.horizontal.filter_matrix()
+    for p in range(tiles.products):
+        yield np.outer(tall[p // wide.shape[0]], wide[p % wide.shape[0]])
+
+
+def tile_error(tiles: Tiling, channels: int) -> float:
+    """Estimate of max|error| / max|reference| of float32 sums over so many channels.
+
+    Rounding of the products' sums, amplified by the transforms of both axes.
+    """
+    grown = _AMPLIFICATION[tiles.vertical.n] * _AMPLIFICATION[tiles.horizontal.n]
+    return rounding_error(grown, channels)
+
+
 def summed_blocks(workload: Conv2dWorkload, machine: Machine) -> int:
     """Blocks of input channels that the products sum over, those of every plane of a kernel.
 
@@ -101,32 +144,6 @@ def region_tiles(tiles: Tiling, config: Config) -> int:
     return config.int("rh") * config.int("rw") if config.int("fused") else tiles.count
 
 
-def plane_stride(tiles: Tiling, blocks: int, alive: int, machine: Machine, size: int) -> int:
-    """Values from one plane of a transformed tensor, which holds one product's, to the next.
-
-    A transform touches one line of all planes at a time. Where the size of a plane is a multiple
-    of a large power of two, as on images of 64 or 128 columns, these lines would share few sets
-    of L1; there a line is left free after each plane.
-
-    Parameters
-    ----------
-    tiles
-        The tiling.
-    blocks
-        Channel blocks of the tensor.
-    alive
-        Tiles that it holds at a time.
-    machine
-        The processor: its channel block and the geometry of its L1.
-    size
-        Bytes of a value.
-    """
-    plane = blocks * alive * machine.channel_block
-    span = machine.l1d_way_bytes // size
-    together = tiles.products * gcd(plane, span) / span
-    return plane + machine.line_bytes // size if together > machine.l1d_ways else plane
-
-
 def workspace_planes(workload: Conv2dWorkload, machine: Machine) -> tuple[tuple[int, int], ...]:
     """Channel blocks, and bytes of a value, of the transformed input and of the products."""
     return (
@@ -139,13 +156,9 @@ def plane_strides(
     tiles: Tiling, config: Config, machine: Machine
 ) -> tuple[tuple[int, int, int], ...]:
     """Values of a plane, from one plane to the next, and bytes of a value, of both of these."""
-    alive = region_tiles(tiles, config)
+    area = region_tiles(tiles, config) * machine.channel_block
     return tuple(
-        (
-            blocks * alive * machine.channel_block,
-            plane_stride(tiles, blocks, alive, machine, size),
-            size,
-        )
+        (blocks * area, plane_stride(tiles.products, blocks * area, machine, size), size)
         for blocks, size in workspace_planes(tiles.workload, machine)
     )
 

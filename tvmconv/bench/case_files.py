@@ -53,15 +53,24 @@ def write_case(
     constants: Mapping[str, Array],
     inputs: Mapping[str, Array],
     outputs: list[str],
+    mapped: bool = False,
 ) -> None:
-    """The files of a case folder except the ONNX file and the reference."""
+    """The files of a case folder except the ONNX file and the reference.
+
+    Inputs that are ``mapped`` are files of their own, of which readers take what they need.
+    """
     data = {
         "onnx": str(onnx_path),
         "nodes": nodes,
         "shapes": shapes,
         "inputs": list(inputs),
         "outputs": outputs,
+        "mapped": mapped,
     }
     (folder / "case.json").write_text(json.dumps(data))
     np.savez(folder / "constants.npz", **constants)  # type: ignore[arg-type]
-    np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]
+    if mapped:
+        for place, value in enumerate(inputs.values()):
+            np.save(folder / f"input{place}.npy", value)
+    else:
+        np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tvmconv.bench.case_files import SEED, CaseInfo, window_attributes, write_case
-from tvmconv.bench.integer_case import write_integer_case
+from tvmconv.bench.peers.case import PLACES
 from tvmconv.bench.quantised import is_quantised
-from tvmconv.bench.reference import convolution
+from tvmconv.bench.reference import convolution, convolution_at, drawn_places
 from tvmconv.core.datatypes import FLOAT32, refusal
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.errors import InputError, WorkloadError
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.workload import Conv2dWorkload
 
+if TYPE_CHECKING:
+    import onnx
+
 FloatArray = npt.NDArray[Any]
+_DRAWN = 4_194_301
 
 
 def random_input(shape: Sequence[int], dtype: str, generator: np.random.Generator) -> FloatArray:
@@ -31,6 +35,16 @@ def random_input(shape: Sequence[int], dtype: str, generator: np.random.Generato
     return generator.integers(0, high, shape).astype(kind)
 
 
+def repeated_input(shape: Sequence[int], dtype: str, generator: np.random.Generator) -> FloatArray:
+    """Normally distributed values of which large arrays hold each several times.
+
+    A prime number of them, so that neighbours in no dimension are equal.
+    """
+    count = int(np.prod(shape))
+    values = generator.standard_normal(min(count, _DRAWN), "float32").astype(dtype)
+    return np.resize(values, shape)
+
+
 def check_measurable(workload: Conv2dWorkload | GemmWorkload) -> None:
     """Raise :class:`InputError` for types other than those of operands and references here."""
     if reason := refusal(workload.types, (FLOAT32,)):
@@ -38,9 +52,13 @@ def check_measurable(workload: Conv2dWorkload | GemmWorkload) -> None:
 
 
 def write_layer_case(
-    folder: Path, workload: Conv2dWorkload, name: str = "", count: int = 1
+    folder: Path, workload: Conv2dWorkload, name: str = "", count: int = 1, places: int = 0
 ) -> CaseInfo:
     """A folder for one layer with seeded weights, its ONNX file and its float64 output.
+
+    With ``places`` so many values of the output are computed for the reference, drawn from all of
+    it, and inputs are repeated draws in files that readers map: layers of large batches are
+    written in a second then.
 
     Raises
     ------
@@ -51,6 +69,9 @@ def write_layer_case(
 
     w = workload
     if w.types.is_integer:
+        # its expressions need TVM, which a machine with a GPU may lack
+        from tvmconv.bench.integer_case import write_integer_case
+
         return write_integer_case(folder, w, name, count)
     check_measurable(w)
     if w.is_volume:
@@ -61,15 +82,47 @@ def write_layer_case(
     generator = np.random.default_rng(SEED)
     constants = {"weight": random_input(w.weight_shape, "float32", generator)}
     constants["weight"] /= np.float32(np.sqrt(w.taps))
-    inputs = {"data": random_input(w.data_shape, "f4", generator)}
+    draw = repeated_input if places else random_input
+    inputs = {"data": draw(w.data_shape, "float32", generator)}
     result = w.result_shape
     if w.has("bias"):
         constants["bias"] = random_input((w.out_channels,), "float32", generator)
     if w.has("add"):
-        inputs["residual"] = random_input(result, "float32", generator)
-    nodes, output = _layer_nodes(w, constants)
+        inputs["residual"] = draw(result, "float32", generator)
+    model, nodes = layer_model(w, constants)
+    output = nodes[-1]["outputs"][0]
     shapes = {n: list(v.shape) for n, v in (inputs | constants).items()}
     shapes |= {node["outputs"][0]: list(result) for node in nodes}
+    onnx.save(model, folder / "model.onnx")
+    if places:
+        at = drawn_places(w, places, generator)
+        reference = {output: convolution_at(w, inputs, constants, at), output + PLACES: at}
+    else:
+        reference = {output: convolution(w, inputs, constants)}
+    path = folder / "model.onnx"
+    write_case(folder, path, nodes, shapes, constants, inputs, [output], bool(places))
+    np.savez(folder / "reference.npz", **reference)  # type: ignore[arg-type]
+    return CaseInfo(name or str(w), "layer", str(w), w.flops, count)
+
+
+def layer_model(
+    workload: Conv2dWorkload, constants: dict[str, FloatArray]
+) -> tuple[onnx.ModelProto, list[dict[str, Any]]]:
+    """A layer as an ONNX model, and its nodes as cases have them.
+
+    Parameters
+    ----------
+    workload
+        The layer; the model's inputs are ``data`` and, where it adds one, ``residual``.
+    constants
+        ``weight``, and ``bias`` where it has one; what else the nodes need is added.
+    """
+    import onnx
+
+    inputs = {"data": workload.data_shape}
+    if workload.has("add"):
+        inputs["residual"] = workload.result_shape
+    nodes, output = _layer_nodes(workload, constants)
     helper = onnx.helper
     graph = helper.make_graph(
         [
@@ -77,16 +130,12 @@ def write_layer_case(
             for n in nodes
         ],
         "layer",
-        [_value(n, v.shape) for n, v in inputs.items()],
-        [_value(output, result)],
+        [_value(name, shape) for name, shape in inputs.items()],
+        [_value(output, workload.result_shape)],
         [onnx.numpy_helper.from_array(v, n) for n, v in constants.items()],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, folder / "model.onnx")
-    reference = {output: convolution(w, inputs, constants)}
-    write_case(folder, folder / "model.onnx", nodes, shapes, constants, inputs, [output])
-    np.savez(folder / "reference.npz", **reference)  # type: ignore[arg-type]
-    return CaseInfo(name or str(w), "layer", str(w), w.flops, count)
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8), nodes
 
 
 def _value(name: str, shape: Sequence[int]) -> Any:
@@ -136,6 +185,35 @@ def _step_nodes(step: EpilogueOp, x: str, constants: dict[str, FloatArray]) -> l
             return [_node("Sigmoid", [x], gate, {}), _node("Mul", [x, gate], y, {})]
     names = {"relu": "Relu", "sigmoid": "Sigmoid", "hardswish": "HardSwish", "tanh": "Tanh"}
     return [_node(names[step.kind], [x], y, {})]
+
+
+def batched_model(path: Path, batch: int, folder: Path) -> Path:
+    """A copy of a model whose inputs have another batch size, in a folder, by the same name.
+
+    What the model says of the shapes of its other values is left out: it follows from these. A
+    model that holds its batch in constants, as of a Reshape, is refused where it is read.
+
+    Raises
+    ------
+    InputError
+        If an input has no dimension.
+    """
+    import onnx
+
+    model = onnx.load(path)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    for value in model.graph.input:
+        sizes = value.type.tensor_type.shape.dim
+        if value.name in constants:
+            continue
+        if not sizes:
+            raise InputError(f"--batch: input {value.name} of {path} has no batch")
+        sizes[0].dim_value = batch
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    del model.graph.value_info[:]
+    onnx.save(model, folder / path.name)
+    return folder / path.name
 
 
 def write_model_case(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tvmconv.bench import peers as peer_table
 from tvmconv.bench.result import OWN, PEAK
 from tvmconv.bench.worker_process import Contender
+from tvmconv.machines.targets import resolve_device
 
 if TYPE_CHECKING:
     from tvmconv.bench.plan import Plan
@@ -16,13 +17,15 @@ if TYPE_CHECKING:
 
 def contenders(plan: Plan, kind: str) -> list[Contender]:
     """The columns for ``models``, ``layers`` or ``products``; ours and the peak first."""
-    target = ("target", plan.target)
+    device = resolve_device(plan.target).kind
+    given = (("target", plan.target), *([("kernels", plan.kernels)] if plan.kernels else []))
+    modules = peer_table.OWN_OF_KIND[device]
 
     def own(label: str, group: str, **options: Any) -> Contender:
-        module = peer_table.OWN[OWN].module
-        return Contender(label, module, sys.executable, (target, *options.items()), group)
+        module = modules[OWN].module
+        return Contender(label, module, sys.executable, (*given, *options.items()), group)
 
-    found = [Contender(PEAK, peer_table.OWN[PEAK].module, sys.executable, (target,))]
+    found = [Contender(PEAK, modules[PEAK].module, sys.executable, given)]
     if kind == "products":
         for label, prepacked in (("gemm", False), ("gemm, B packed before", True)):
             found.append(own(f"{OWN} {label}", f"{OWN} gemm", prepacked=prepacked))
@@ -43,7 +46,7 @@ def contenders(plan: Plan, kind: str) -> list[Contender]:
             group = f"{OWN} {variant.algorithm}"
             found.append(own(f"{OWN} {variant}", group, variant=variant.to_json()))
     for name in plan.peers:
-        peer = peer_table.PEERS[name]
+        peer = peer_table.OF_KIND[device][name]
         if getattr(peer, kind):
             found.append(Contender(name, peer.module, plan.python(name)))
     return found
@@ -58,7 +61,6 @@ def _builds(plan: Plan) -> list[tuple[str, str | None]]:
 
 def _variants(plan: Plan) -> tuple[Variant, ...]:
     from tvmconv.bench.variants import parse_variants
-    from tvmconv.machines.targets import resolve_machine
 
-    machine = resolve_machine(plan.target)
+    machine = resolve_device(plan.target)
     return parse_variants(plan.algorithms, [layer.workload for layer in plan.layers], machine)

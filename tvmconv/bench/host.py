@@ -13,15 +13,16 @@ from tvmconv.machines.host import host_cores, host_features, host_model
 
 
 def versions() -> dict[str, str]:
-    """Versions of tvmconv, TVM and LLVM, in that order."""
-    import tvmconv
-    from tvmconv.tvm_api.target import llvm_version
+    """Versions of tvmconv, TVM and LLVM, in that order; a machine with a GPU may lack the two."""
+    from tvmconv.core.version import __version__
 
-    return {
-        "tvmconv": tvmconv.__version__,
-        "TVM": package_version("apache-tvm"),
-        "LLVM": llvm_version(),
-    }
+    try:
+        from tvmconv.tvm_api.target import llvm_version
+
+        llvm = llvm_version()
+    except ImportError:
+        return {"tvmconv": __version__, "TVM": "absent", "LLVM": "absent"}
+    return {"tvmconv": __version__, "TVM": package_version("apache-tvm"), "LLVM": llvm}
 
 
 def package_version(name: str) -> str:

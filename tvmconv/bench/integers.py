@@ -14,7 +14,7 @@ from tvmconv.bench.reference import apply_activation, convolution
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.kernels.arguments import Constants
+from tvmconv.kernels.arguments import Constants, in_integers
 from tvmconv.operators.requantise import NUMBERS, steps_after_bias
 
 Array = npt.NDArray[Any]
@@ -112,7 +112,10 @@ def _few_bits(values: Array) -> Array:
 def exact_output(
     workload: Conv2dWorkload, operands: IntegerOperands, dtype: str = "float64"
 ) -> Array:
-    """The output (N, K, OH, OW), of the workload's type; rescaled in float32 as ONNX defines it.
+    """The output (N, K, OH, OW), of the workload's type.
+
+    Rescaled in float32 as ONNX defines it, or in 64-bit integers as
+    :mod:`tvmconv.operators.fixed_point` does.
 
     ``dtype`` is that of :func:`exact_sums`.
     """
@@ -122,6 +125,8 @@ def exact_output(
         assert w.epilogue in ((), (EpilogueOp("bias"),)), w
         return sums.astype(np.int32)
     assert constants.scale is not None
+    if w.types.quantisation.requantise == "fixed":
+        return _exact_in_integers(w, operands, sums)
     scale = np.broadcast_to(constants.scale, w.out_channels).reshape(1, -1, 1, 1)
     value = sums.astype(np.float32) * scale
     is_scaled, numbers = w.types.is_requantised, _rows(constants)
@@ -164,6 +169,30 @@ def exact_sums(
     if constants.bias is not None:
         sums = sums + constants.bias.reshape(1, -1, 1, 1)
     return sums
+
+
+def _exact_in_integers(workload: Conv2dWorkload, operands: IntegerOperands, sums: Array) -> Array:
+    """Sums (N, K, OH, OW) rescaled by the layer's multipliers and shifts."""
+    fixed = in_integers(workload, operands.constants)
+    multiplier, right, left = fixed.scale.astype(np.int64).reshape(3, 1, -1, 1, 1)
+    rows = fixed.numbers.astype(np.int64).reshape(-1, NUMBERS)
+    steps = [step.kind for step in steps_after_bias(workload.epilogue)]
+    if steps[:1] != ["add"]:
+        left = np.zeros_like(left)
+    # below 2**31 by below 2**31, and half of a unit that is no larger
+    value = ((sums << left) * multiplier + (1 << (31 + right))) >> (32 + right)
+    is_sum = steps[:1] != ["add"]
+    for kind, row in zip([*steps, ""], rows, strict=True):
+        if kind == "add":
+            assert operands.residual is not None
+            value = value + (operands.residual.astype(np.int64) - row[0]) * row[1]
+        else:
+            whole = value if is_sum else (value + (1 << (row[0] - 1))) >> row[0]
+            bounded = whole.clip(row[1], row[2])
+            value = bounded * row[3] if kind else bounded + row[3]
+        is_sum = False
+    result: Array = value.astype(workload.types.output)
+    return result
 
 
 def _random_numbers(w: Conv2dWorkload, generator: np.random.Generator) -> Array | None:

@@ -30,12 +30,15 @@ class Extras:
     load
         Of models, how long loading takes in a fresh process and what memory loading and a first
         call take there.
+    least
+        Samples of one turn at least; of calls above a second, one.
     """
 
     stages: bool = False
     cold_bytes: int = 0
     memory: bool = False
     load: bool = False
+    least: int = 2
 
 
 @dataclass
@@ -47,6 +50,7 @@ class Lane:
     first: float = 0.0
     stages: Sequence[str] = ()
     warms: bool = False
+    colds: bool = True
 
     @property
     def label(self) -> str:
@@ -62,22 +66,22 @@ class Lane:
     def turn(self, entry: Entry, seconds: float, extras: Extras) -> Entry:
         """Time the contender for one round."""
         try:
-            entry = self._warm(entry, seconds)
-            if extras.cold_bytes and entry.label != PEAK:
-                entry = self._cold(entry, seconds, extras.cold_bytes)
+            entry = self._warm(entry, seconds, extras.least)
+            if extras.cold_bytes and self.colds and entry.label != PEAK:
+                entry = self._cold(entry, seconds, extras)
         except WorkerError as error:
             return replace(entry, status="failed", message=str(error))
         return entry
 
-    def _warm(self, entry: Entry, seconds: float) -> Entry:
+    def _warm(self, entry: Entry, seconds: float, least: int) -> Entry:
         busy = busy_seconds()
-        answer = self._time(seconds)
+        answer = self._time(seconds, least)
         others = busy_seconds() - busy - answer["cpu_seconds"]
         foreign = round(max(others, 0.0) / max(answer["wall_seconds"], 1e-3), 2)
         stages = dict(entry.stages)
         for stage in self.stages:
             last = stage == self.stages[-1]
-            found = answer if last else self._time(seconds, stage=stage)
+            found = answer if last else self._time(seconds, least, stage=stage)
             stages[stage] = [*stages.get(stage, ()), min(found["samples"])]
         return replace(
             entry,
@@ -86,16 +90,17 @@ class Lane:
             stages=stages,
         )
 
-    def _cold(self, entry: Entry, seconds: float, size: int) -> Entry:
-        samples = self._time(seconds, cache_bytes=size)["samples"]
+    def _cold(self, entry: Entry, seconds: float, extras: Extras) -> Entry:
+        size, least = extras.cold_bytes, extras.least
+        samples = self._time(seconds, least, cache_bytes=size)["samples"]
         entry = replace(entry, cold=[*entry.cold, samples])
         if not self.warms:
             return entry
-        samples = self._time(seconds, cache_bytes=size, warm=True)["samples"]
+        samples = self._time(seconds, least, cache_bytes=size, warm=True)["samples"]
         return replace(entry, cold_weights=[*entry.cold_weights, samples])
 
-    def _time(self, seconds: float, **what: Any) -> dict[str, Any]:
-        calls = 1 if self.first > _SLOW_CALL else 2
+    def _time(self, seconds: float, least: int, **what: Any) -> dict[str, Any]:
+        calls = 1 if self.first > _SLOW_CALL else least
         timeout = 60 + 20 * (seconds + calls * self.first)
         answer = self.process.ask(
             timeout, do="time", seconds=seconds, calls=calls, slot=self.label, **what

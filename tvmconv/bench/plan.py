@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvmconv.bench import peers as peer_table
 from tvmconv.bench import suites as suite_files
 from tvmconv.bench.contenders import contenders
+from tvmconv.bench.gpu.state import gpu_state, nvidia_smi
 from tvmconv.bench.host import host_header, pick_cpus
 from tvmconv.bench.lane import Extras
+from tvmconv.bench.peers import Peer
 from tvmconv.bench.report import bench_report
 from tvmconv.bench.result import BenchResult, CaseResult, read_saved
-from tvmconv.bench.worker_process import Contender
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import InputError
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.record import processor
+from tvmconv.machines.targets import resolve_device
 
 if TYPE_CHECKING:
-    from tvmconv.bench.rounds import Field
+    pass
 
 __all__ = ["Plan", "bench_report", "make_plan", "read_saved", "run_plan"]
 
@@ -61,6 +65,10 @@ class Plan:
         without any is measured side by side.
     relax_pass
         Whether models are also built by ``relax.build`` after ``SubstituteConv2d``.
+    batches
+        Of models, each in turn; empty for their own.
+    kernels
+        Folder of kernels that were compiled for a GPU; empty for none.
     """
 
     models: tuple[Path, ...]
@@ -78,6 +86,13 @@ class Plan:
     log: str | None = None
     relax_pass: bool = False
     fold_budget: int | None = None
+    batches: tuple[int, ...] = ()
+    kernels: str = ""
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the target is a GPU."""
+        return is_gpu(self.target)
 
     def python(self, peer: str) -> str:
         """The interpreter that runs a peer."""
@@ -97,7 +112,7 @@ def make_plan(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     peer_python: Sequence[str] = (),
     algorithms: str = "",
-    batch: int | None = None,
+    batch: int | Sequence[int] | None = None,
     types: str = "",
     stages: bool = False,
     cold: bool = False,
@@ -106,6 +121,8 @@ def make_plan(
     log: str | None = None,
     relax_pass: bool = False,
     fold_budget: int | None = None,
+    kernels: Path | None = None,
+    samples: int = 50,
 ) -> Plan:
     """Check the user's words and turn them into a plan.
 
@@ -126,13 +143,15 @@ def make_plan(
     algorithms
         What our rows are; see :func:`tvmconv.bench.variants.parse_variants`.
     batch
-        Batch size of every layer, in place of its own.
+        Batch size of every layer and model, in place of its own; or several, in turn.
     types
         Data types of every layer as problem strings have them, e.g. ``u8s8s32u8``.
     stages, cold, memory, load
         What to measure beside warm calls; see :class:`Extras`.
-    log, relax_pass, fold_budget
+    log, relax_pass, fold_budget, kernels
         As of :class:`Plan`.
+    samples
+        Of GPUs, samples of each contender at least; the sources repeat calls fifty times.
 
     Raises
     ------
@@ -148,60 +167,78 @@ def make_plan(
     problems += [suite_files.parse_problem(text) for text in layers]
     found = [problem for problem in problems if isinstance(problem, suite_files.Layer)]
     products = tuple(p for p in problems if isinstance(p, suite_files.Product))
-    if batch is not None:
+    batches = (batch,) if isinstance(batch, int) else tuple(batch or ())
+    if batches:
         if products:
             raise InputError(f"--batch is for convolutions; {products[0].workload} has no batch")
-        found = [suite_files.with_batch(layer, batch) for layer in found]
+        found = [suite_files.with_batch(layer, each) for each in batches for layer in found]
     if types:
         found = [
             suite_files.with_types(layer, DataTypes.parse(types.split(":"))) for layer in found
         ]
+    known = peer_table.OF_KIND[resolve_device(target).kind]
     # a log that does not exist is told before anything is measured
     search_path(log)
     return Plan(
         models=tuple(models),
         layers=tuple(found),
-        peers=_peer_names(peers),
-        pythons=_pythons(peer_python),
+        peers=_peer_names(peers, known),
+        pythons=_pythons(peer_python, known),
         target=target,
         threads=tuple(threads),
         rounds=rounds,
         seconds=seconds,
         shapes=shapes or None,
         algorithms=algorithms,
-        extras=Extras(stages, _last_cache(target) if cold else 0, memory, load),
+        extras=Extras(
+            stages,
+            _last_cache(target) if cold else 0,
+            memory,
+            load,
+            _least(target, rounds, samples),
+        ),
         products=products,
         log=log,
         relax_pass=relax_pass,
         fold_budget=fold_budget,
+        batches=batches,
+        kernels=str(kernels or ""),
     )
 
 
 def _last_cache(target: str) -> int:
-    from tvmconv.machines.targets import resolve_machine
-
-    return resolve_machine(target).last_cache_bytes
+    return resolve_device(target).last_cache_bytes
 
 
-def _peer_names(text: str) -> tuple[str, ...]:
+def _least(target: str, rounds: int, samples: int) -> int:
+    """Samples of a turn at least."""
+    return ceil(samples / rounds) if is_gpu(target) else Extras.least
+
+
+def is_gpu(target: str) -> bool:
+    """Whether a target is a GPU."""
+    return isinstance(resolve_device(target), CudaMachine)
+
+
+def _peer_names(text: str, known_peers: Mapping[str, Peer]) -> tuple[str, ...]:
     if text == "all":
-        return tuple(peer_table.PEERS)
+        return tuple(known_peers)
     if text == "none":
         return ()
     names = [_ALIASES.get(name.strip(), name.strip()) for name in text.split(",")]
     for name in names:
-        if name not in peer_table.PEERS:
-            known = ", ".join(peer_table.PEERS)
+        if name not in known_peers:
+            known = ", ".join(known_peers)
             raise InputError(f"unknown peer {name!r}; use all, none, or some of {known}")
     return tuple(dict.fromkeys(names))
 
 
-def _pythons(items: Sequence[str]) -> dict[str, str]:
+def _pythons(items: Sequence[str], known_peers: Mapping[str, Peer]) -> dict[str, str]:
     pythons = {}
     for item in items:
         peer, _, path = item.rpartition("=")
         peer = _ALIASES.get(peer, peer)
-        if peer and peer not in peer_table.PEERS:
+        if peer and peer not in known_peers:
             raise InputError(f"unknown peer {peer!r} in --peer-python {item!r}")
         if not os.access(path, os.X_OK):
             raise InputError(f"--peer-python {path!r} is not an executable file")
@@ -231,12 +268,15 @@ def run_plan(
         If this processor cannot run code for the target, or a model cannot be read or has no
         reference. A contender's failure is recorded instead.
     """
+    from tvmconv.bench.measured_case import measure_case
     from tvmconv.bench.rounds import Field, describe
     from tvmconv.machines.gate import ensure_machine
-    from tvmconv.machines.targets import resolve_machine
 
-    ensure_machine(resolve_machine(plan.target), "a contender")
     header = host_header()
+    if plan.on_gpu:
+        header["gpu"] = gpu_state(plan.target)
+    else:
+        ensure_machine(processor(resolve_device(plan.target)), "a contender")
     settings = {
         "target": plan.target,
         "threads": list(plan.threads),
@@ -252,50 +292,23 @@ def run_plan(
         "fold_budget": plan.fold_budget,
     }
     results: list[CaseResult] = []
+    batches = plan.batches or (0,)
     for threads in plan.threads:
         for kind in ("layers", "products", "models"):
             cases = getattr(plan, kind)
+            if kind == "models":
+                cases = [(path, batch) for batch in batches for path in plan.models]
             if not cases:
                 continue
-            with Field(contenders(plan, kind), threads, pick_cpus(threads), plan.extras) as contest:
+            # a GPU is given work by one thread, but packing and peers' compilers may use all CPUs
+            cpus = () if plan.on_gpu else pick_cpus(threads)
+            with Field(contenders(plan, kind), threads, cpus, plan.extras) as contest:
                 contest.hello()
                 for case in cases:
-                    result = _measure(plan, contest, case)
+                    result = measure_case(plan, contest, case)
                     results.append(result)
                     tell(describe(result))
+                    if plan.on_gpu:
+                        header["gpu"]["nvidia_smi_after"] = nvidia_smi()
                     checkpoint(BenchResult(header, settings, tuple(results)))
     return BenchResult(header, settings, tuple(results))
-
-
-def _measure(
-    plan: Plan, contest: Field, case: Path | suite_files.Layer | suite_files.Product
-) -> CaseResult:
-    from tvmconv.bench.case_memory import too_large
-    from tvmconv.bench.cases import write_layer_case, write_model_case
-    from tvmconv.bench.gemm_run import write_gemm_case
-    from tvmconv.bench.quantised import is_quantised
-    from tvmconv.bench.rounds import write_reference
-
-    labels = [lane.label for lane in contest.workers]
-    if not isinstance(case, Path) and (reason := too_large(case.workload, labels)):
-        w, threads = case.workload, contest.threads
-        kind = "layer" if isinstance(case, suite_files.Layer) else "product"
-        return CaseResult(case.name, kind, str(w), w.flops, case.count, threads, (), reason)
-    with tempfile.TemporaryDirectory(prefix="tvmconv-bench-") as name:
-        folder = Path(name)
-        options: dict[str, Any] = {}
-        if isinstance(case, Path):
-            info = write_model_case(folder, case, plan.shapes, plan.fold_budget)
-            reference = peer_table.PEERS["onnxruntime"]
-            write_reference(
-                Contender("reference", reference.module, plan.python("onnxruntime")),
-                folder,
-                exact=is_quantised(case),
-            )
-        elif isinstance(case, suite_files.Product):
-            info = write_gemm_case(folder, case.workload, case.name, case.count)
-            options["product"] = str(case.workload)
-        else:
-            info = write_layer_case(folder, case.workload, case.name, case.count)
-            options["workload"] = str(case.workload)
-        return contest.measure(folder, info, plan.rounds, plan.seconds, options)

@@ -63,6 +63,59 @@ def convolution(
     return output
 
 
+def drawn_places(
+    workload: Conv2dWorkload, count: int, generator: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Places of an output, as numbers of its values: corners of planes, and random ones."""
+    w = workload
+    size = int(np.prod(w.result_shape))
+    area = w.out_height * w.out_width
+    planes = np.array([0, size // area // 2, size // area - 1])[:, None] * area
+    corners = np.array([0, w.out_width - 1, area - w.out_width, area - 1])
+    drawn = generator.integers(0, size, count)
+    return np.unique(np.concatenate([(planes + corners).reshape(-1), drawn])).astype(np.int64)
+
+
+def convolution_at(
+    workload: Conv2dWorkload,
+    inputs: Mapping[str, FloatArray],
+    constants: Mapping[str, FloatArray],
+    places: npt.NDArray[np.int64],
+) -> Exact:
+    """Some values of the output of :func:`convolution`, of images.
+
+    Parameters
+    ----------
+    workload, inputs, constants
+        As there.
+    places
+        Of :func:`drawn_places`.
+    """
+    w = workload
+    n, k, oh, ow = np.unravel_index(places, w.result_shape)
+    each = w.in_channels // w.groups
+    first = k // (w.out_channels // w.groups) * each
+    channels = first[:, None] + np.arange(each)
+    data, weight = inputs["data"], constants["weight"].astype(np.float64)
+    sums = np.zeros(len(places))
+    for r, s in np.ndindex(w.kernel_h, w.kernel_w):
+        row = oh * w.stride_h - w.pad_top + r * w.dilation_h
+        column = ow * w.stride_w - w.pad_left + s * w.dilation_w
+        inside = (row >= 0) & (row < w.in_height) & (column >= 0) & (column < w.in_width)
+        row, column = row.clip(0, w.in_height - 1), column.clip(0, w.in_width - 1)
+        taken = data[n[:, None], channels, row[:, None], column[:, None]].astype(np.float64)
+        sums += np.where(inside, (taken * weight[k, :, r, s]).sum(1), 0.0)
+    for step in w.epilogue:
+        match step.kind:
+            case "bias":
+                sums = sums + constants["bias"].astype(np.float64)[k]
+            case "add":
+                sums = sums + inputs["residual"].reshape(-1)[places].astype(np.float64)
+            case _:
+                sums = apply_activation(step, sums)
+    return sums
+
+
 def _apply(
     step: EpilogueOp,
     x: Exact,

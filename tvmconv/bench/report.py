@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tvmconv.bench.gpu.predictions import gpu_facts, prediction_note
 from tvmconv.bench.memory_tables import memory_tables
 from tvmconv.bench.result import PEAK, BenchResult, CaseResult, Entry
 from tvmconv.bench.tables import further_tables, geomean
@@ -16,6 +17,7 @@ _MEASURED = (
     Column("contender", "contender"),
     Column("min_seconds", "ms min", ".3f", 1e3),
     Column("median_seconds", "ms median", ".3f", 1e3),
+    Column("spread", "quartiles %", ".1f", 100),
     Column("gflops", "GFLOP/s", ".1f"),
     Column("peak_share", "% of peak", ".1f", 100),
     Column("error", "max error", ".1e"),
@@ -77,6 +79,7 @@ def bench_report(
         "date": machine.get("date", ""),
         "versions": ", ".join(f"{k} {v}" for k, v in dict(machine.get("versions", {})).items()),
         "load_at_start": load[0],
+        **gpu_facts(machine.get("gpu")),
     }
     tables = [Table("measurements", "Measured", _MEASURED + (_SAVED if earlier else ()), rows)]
     tables += further_tables(result, against)
@@ -92,6 +95,7 @@ def bench_report(
         notes=(
             *(f"{name}: {value}" for name, value in facts.items()),
             *_geomeans(result, summary),
+            *prediction_note(result),
             *_disturbance(result),
             *_messages(result),
         ),
@@ -119,6 +123,7 @@ def _row(case: CaseResult, entry: Entry, saved: Entry | None) -> dict[str, Any]:
         "status": entry.status,
         "min_seconds": entry.best,
         "median_seconds": entry.median,
+        "spread": entry.spread,
         "gflops": entry.gflops,
         "peak_share": entry.gflops / peak if entry.gflops and peak else None,
         "error": entry.error,

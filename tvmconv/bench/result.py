@@ -19,6 +19,7 @@ from tvmconv.report.document import SCHEMA_VERSION
 MAX_FILE_BYTES = 1 << 28
 PEAK = "peak"
 OWN = "tvmconv"
+_QUARTILES = 4
 # Peers with Winograd in float32 reach 3e-3; anything beyond 1e-2 is a wrong answer.
 WRONG_ABOVE = 1e-2
 # 8-bit kernels of peers saturate in the middle: by up to 14 of 255 steps with full-range weights.
@@ -97,6 +98,14 @@ class Entry:
         return statistics.median(self.samples) if self.samples else None
 
     @property
+    def spread(self) -> float | None:
+        """Distance of the quartiles over the median; None of fewer than four calls."""
+        if len(self.samples) < _QUARTILES:
+            return None
+        low, middle, high = statistics.quantiles(self.samples, n=_QUARTILES)
+        return (high - low) / middle
+
+    @property
     def gflops(self) -> float | None:
         """Rate of the fastest call in 1e9 nominal operations per second."""
         return self.operations / self.best * 1e-9 if self.best and self.operations else None
@@ -163,6 +172,8 @@ class CaseResult:
             if entry.status == "ok"
             and entry.best is not None
             and entry.label != PEAK
+            # what is less exact by choice is beside the others, not among them
+            and not entry.facts.get("precision")
             and entry.label.startswith(OWN) == own
         ]
         return sorted(found, key=lambda entry: entry.best or 0.0)

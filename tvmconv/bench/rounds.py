@@ -132,7 +132,7 @@ class Field:
             status = "unsupported" if "unsupported" in answer else "failed"
             return replace(entry, status=status, message=reason(answer))
         lane.first, lane.stages = float(answer["first_seconds"]), answer["stages"]
-        lane.warms = bool(answer["warms"])
+        lane.warms, lane.colds = bool(answer["warms"]), bool(answer["colds"])
         entry = replace(
             entry,
             info=str(answer["info"]),
@@ -145,7 +145,8 @@ class Field:
         if entry.error is not None and not entry.error <= limit:
             message = f"the outputs differ from the reference by {entry.error:.1e}"
             return replace(entry, status="wrong", message=message)
-        if self.extras.memory and label != PEAK:
+        # of the GPU's memory a contender tells by itself
+        if self.extras.memory and label != PEAK and "device_bytes" not in entry.facts:
             entry = replace(entry, facts=entry.facts | self._growth(lane, request))
         if self.extras.load and label != PEAK and info.kind == "model":
             entry = replace(entry, facts=entry.facts | self._loading(lane, request))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import exp, log
 from typing import Any
 
+from tvmconv.bench.gpu.predictions import prediction_table
 from tvmconv.bench.result import OWN, PEAK, BenchResult, CaseResult, Entry
 from tvmconv.core.errors import InputError
 from tvmconv.report.document import Column, Table
@@ -97,6 +98,7 @@ def further_tables(result: BenchResult, against: str = "") -> list[Table]:
         Table("cold", "Weights and activations from memory", _COLD, _cold(result)),
         Table("loading", "Loading in a fresh process", _LOADING, _loading(result)),
         Table("scaling", "Threads", _SCALING, _scaling(result)),
+        prediction_table(result),
         Table(
             "against",
             "Times of a baseline over those of a row: above 1 the row is faster",

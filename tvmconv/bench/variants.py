@@ -13,7 +13,7 @@ from tvmconv.core.errors import ConfigError, InputError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import Kernel
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 from tvmconv.report.knobs import listed
 
 _LAYOUTS = {"nchw": "NCHW", "nchwc": "NCHWc"}
@@ -68,7 +68,7 @@ class Variant:
         """Inverse of :meth:`to_json`."""
         return cls(**{**data, "knobs": tuple(data["knobs"].items())})
 
-    def workload(self, workload: Conv2dWorkload, machine: Machine) -> Conv2dWorkload:
+    def workload(self, workload: Conv2dWorkload, machine: Device) -> Conv2dWorkload:
         """The layer with the input layout that this variant reads.
 
         Raises
@@ -76,7 +76,7 @@ class Variant:
         ConfigError
             If the algorithm cannot compute it.
         """
-        expression = registry.algorithm(self.algorithm)
+        expression = registry.algorithm(self.algorithm, machine.kind)
         if self.layout:
             workload = replace(workload, data_layout=self.layout)
         reason = expression.unsupported(workload, machine)
@@ -91,7 +91,7 @@ class Variant:
             raise ConfigError(f"{self.algorithm} cannot compute {workload}: {reason}")
         return workload
 
-    def kernel(self, workload: Conv2dWorkload, machine: Machine) -> Kernel:
+    def kernel(self, workload: Conv2dWorkload, machine: Device) -> Kernel:
         """The kernel for a layer.
 
         Raises
@@ -123,7 +123,7 @@ class Variant:
         return Kernel(workload, machine, self.algorithm, config)
 
 
-def chosen_kernel(workload: Conv2dWorkload, machine: Machine, log: str | None) -> Kernel:
+def chosen_kernel(workload: Conv2dWorkload, machine: Device, log: str | None) -> Kernel:
     """The kernel that a build would take for a layer.
 
     Parameters
@@ -145,7 +145,7 @@ def chosen_kernel(workload: Conv2dWorkload, machine: Machine, log: str | None) -
 
 
 def parse_variants(
-    text: str, workloads: Sequence[Conv2dWorkload], machine: Machine
+    text: str, workloads: Sequence[Conv2dWorkload], machine: Device
 ) -> tuple[Variant, ...]:
     """The variants that ``--algorithms`` names, in its order; those of ``""`` are the default.
 
@@ -160,17 +160,17 @@ def parse_variants(
         If a named form computes none of the layers.
     """
     if not text:
-        return _able(_default(), workloads, machine)
+        return _able(_default(machine), workloads, machine)
     found: list[Variant] = []
     for word in text.split(","):
         name, *modifiers = word.strip().split(":")
         if name.startswith("-"):
-            _check_name(name[1:])
-            found = [v for v in found or _default() if v.algorithm != name[1:]]
+            _check_name(name[1:], machine)
+            found = [v for v in found or _default(machine) if v.algorithm != name[1:]]
             continue
         if name != "all":
-            _check_name(name)
-        names = _all_names() if name == "all" else [name]
+            _check_name(name, machine)
+        names = _all_names(machine) if name == "all" else [name]
         for each in names:
             found += _expanded(each, modifiers, name != "all", workloads, machine)
     variants = tuple(dict.fromkeys(found))
@@ -181,18 +181,19 @@ def parse_variants(
     return _able(variants, workloads, machine)
 
 
-def _default() -> list[Variant]:
-    return [Variant(name) for name in _all_names()]
+def _default(machine: Device) -> list[Variant]:
+    return [Variant(name) for name in _all_names(machine)]
 
 
-def _all_names() -> list[str]:
-    """What is measured by default; first steps are slow, and run where steps are asked for."""
-    return sorted({*registry.names()} - {*registry.FIRST_STEPS.values()})
+def _all_names(machine: Device) -> list[str]:
+    """What is measured by default: no first steps, which are slow, and float32 as it is."""
+    names = {*registry.names(machine.kind)} - {*registry.FIRST_STEPS.values()}
+    return sorted(n for n in names if "" in registry.algorithm(n, machine.kind).precisions)
 
 
-def _check_name(name: str) -> None:
-    if name not in registry.names():
-        known = ", ".join(registry.names())
+def _check_name(name: str, machine: Device) -> None:
+    if name not in registry.names(machine.kind):
+        known = ", ".join(registry.names(machine.kind))
         raise InputError(f"unknown algorithm {name!r} in --algorithms; {_WRITE}; there are {known}")
 
 
@@ -201,7 +202,7 @@ def _expanded(
     modifiers: Sequence[str],
     named: bool,
     workloads: Sequence[Conv2dWorkload],
-    machine: Machine,
+    machine: Device,
 ) -> list[Variant]:
     """One word with its alternatives written out."""
     if list(modifiers) == ["steps"]:
@@ -232,7 +233,7 @@ def _expanded(
 
 
 def _all_values(
-    name: str, knob: str, workloads: Sequence[Conv2dWorkload], machine: Machine
+    name: str, knob: str, workloads: Sequence[Conv2dWorkload], machine: Device
 ) -> list[KnobValue]:
     """Every value that a knob has on some layer, in the order in which they come."""
     values: dict[KnobValue, None] = {}
@@ -257,7 +258,7 @@ def _value(text: str) -> KnobValue:
 
 
 def _able(
-    variants: Iterable[Variant], workloads: Sequence[Conv2dWorkload], machine: Machine
+    variants: Iterable[Variant], workloads: Sequence[Conv2dWorkload], machine: Device
 ) -> tuple[Variant, ...]:
     """Those that compute one of the layers or more."""
 

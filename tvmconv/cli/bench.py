@@ -10,8 +10,10 @@ import typer
 
 from tvmconv.cli import estimating, options
 from tvmconv.cli.output import emit, tell, write_text
+from tvmconv.cli.sizes import fold_bytes
 
 if TYPE_CHECKING:
+    from tvmconv.bench.plan import Plan
     from tvmconv.bench.result import BenchResult
     from tvmconv.report.document import Report
 
@@ -34,9 +36,11 @@ def command(
         ),
     ] = "",
     batch: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(min=1, help="Batch size of all layers, in place of their own."),
-    ] = None,
+        str,
+        typer.Option(
+            metavar="N,...", help="Batch sizes of all layers and models, in place of their own."
+        ),
+    ] = "",
     types: Annotated[
         str,
         typer.Option(
@@ -46,11 +50,28 @@ def command(
         ),
     ] = "",
     target: options.Target = "native",
+    kernels: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            metavar="DIR",
+            help="Of GPUs: take compiled kernels from this folder, and keep new ones there.",
+            show_default=False,
+        ),
+    ] = None,
+    compile_only: Annotated[
+        bool,
+        typer.Option(
+            "--compile-only", help="Of GPUs: fill the folder of --kernels and measure nothing."
+        ),
+    ] = False,
     threads: Annotated[str, typer.Option(help="Thread counts, e.g. 1,2.")] = "1",
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds.")] = 5,
     seconds: Annotated[
         float, typer.Option(min=0.001, help="Time for one peer in one round.")
     ] = 0.2,
+    samples: Annotated[
+        int, typer.Option(min=1, help="Of GPUs: samples of each row at least, of all rounds.")
+    ] = 50,
     shape: options.Shape = None,
     fold_budget: options.FoldBudget = None,
     log: Annotated[
@@ -99,6 +120,12 @@ def command(
         Optional[list[Path]],  # noqa: UP045
         typer.Option(metavar="FILE", help="Print --save files again, joined; measures nothing."),
     ] = None,
+    fit: Annotated[
+        bool,
+        typer.Option(
+            "--fit", help="With --show: fit the cost model of GPUs to what the files hold."
+        ),
+    ] = False,
     compare: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="FILE", help="Earlier --save file; adds a ratio for every row."),
@@ -138,8 +165,11 @@ def command(
       tvmconv bench resnet18.onnx --log mine.jsonl --peers none
       tvmconv bench resnet50.onnx --load --peers onnxruntime,ncnn,mnn
       tvmconv bench --show a.json --show b.json --csv both.csv
+      tvmconv bench --show h100.json --fit --save fit.json
       tvmconv bench --suite resnet18 --check-model --rounds 3 --seconds 0.05
       tvmconv bench --suite resnet50 --target neoverse-n1 --estimate --peers none
+      tvmconv bench --suite dnn12 --batch 128 --target cuda:sm_90 --estimate
+      tvmconv bench resnet50.onnx --target cuda --peers torch,onnxruntime --batch 1,32
       tvmconv bench --suite quantised_winograd --target x86-64-v3 --cache-misses --peers none
       tvmconv bench --list
     """
@@ -165,6 +195,13 @@ def command(
         counts = options.integers(threads, "--threads")
         emit(_check_model(suite or [], layer or [], target, counts, rounds, seconds), as_json, save)
         return
+    if fit:
+        from tvmconv.bench.gpu.fit import fit_report
+
+        if not show:
+            raise InputError("--fit fits to saved measurements; name them with --show")
+        emit(fit_report([benches.read_saved(path) for path in show], tell), as_json, save)
+        return
     earlier = benches.read_saved(compare) if compare else None
     if show:
         result = joined([benches.read_saved(path) for path in show])
@@ -179,10 +216,10 @@ def command(
             rounds=rounds,
             seconds=seconds,
             shapes=options.parse_shapes(shape) or {},
-            fold_budget=options.fold_bytes(fold_budget),
+            fold_budget=fold_bytes(fold_budget),
             peer_python=peer_python or [],
             algorithms=algorithms,
-            batch=batch,
+            batch=options.integers(batch, "--batch") if batch else None,
             types=types,
             stages=stages,
             cold=cold,
@@ -190,20 +227,22 @@ def command(
             load=load,
             log=log,
             relax_pass=relax_pass,
+            kernels=kernels,
+            samples=samples,
         )
 
+        if compile_only:
+            from tvmconv.bench.gpu.prepare import compile_plan
+
+            emit(compile_plan(plan, tell), as_json, save)
+            return
         if cache_misses:
             from tvmconv.bench.cache_misses import cache_misses as simulate
 
             emit(simulate(plan, tell), as_json, save)
             return
         if estimate:
-            from tvmconv.bench.estimates import estimate_plan
-            from tvmconv.estimation.tools import check_tools
-            from tvmconv.machines.targets import resolve_machine
-
-            check_tools(resolve_machine(target).triple)
-            found = estimate_plan(plan, tell)
+            found = _estimated(plan)
             if csv is not None:
                 write_text(csv, found.tables[0].to_csv())
             emit(found, as_json, save)
@@ -218,6 +257,20 @@ def command(
     if csv is not None:
         write_text(csv, report.tables[0].to_csv())
     emit(report, as_json, save)
+
+
+def _estimated(plan: Plan) -> Report:
+    """Of GPUs the cost model's predictions, of processors counts under qemu."""
+    if plan.on_gpu:
+        from tvmconv.bench.gpu.predicted import predict_plan
+
+        return predict_plan(plan, tell)
+    from tvmconv.bench.estimates import estimate_plan
+    from tvmconv.estimation.tools import check_tools
+    from tvmconv.machines.targets import resolve_machine
+
+    check_tools(resolve_machine(plan.target).triple)
+    return estimate_plan(plan, tell)
 
 
 def _check_model(

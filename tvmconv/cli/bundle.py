@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from tvmconv.cli import options
+from tvmconv.cli.choices import parse_choices
 from tvmconv.cli.output import emit
 
 
@@ -22,6 +23,7 @@ def command(
     fold_budget: options.FoldBudget = None,
     error_budget: options.ErrorBudget = None,
     finite: options.Finite = True,
+    requantise: options.Requantise = "float",
     override: options.OverrideFile = None,
     log: options.TuningLog = None,
     weights: options.Weights = "",
@@ -42,7 +44,7 @@ def command(
 
     place = options.parse_weights(weights) if weights else None
     check_bundle(output, model.stem)
-    choices = options.parse_choices(
+    choices = parse_choices(
         algorithms,
         no_winograd,
         memory_budget,
@@ -50,6 +52,7 @@ def command(
         override,
         log,
         finite=finite,
+        requantise=requantise,
         fold_budget=fold_budget,
     )
     started = time.perf_counter()

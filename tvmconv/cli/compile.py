@@ -9,6 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 from tvmconv.cli import options
+from tvmconv.cli.choices import parse_choices
 from tvmconv.cli.output import emit
 
 
@@ -24,6 +25,8 @@ def command(
     fold_budget: options.FoldBudget = None,
     error_budget: options.ErrorBudget = None,
     finite: options.Finite = True,
+    requantise: options.Requantise = "float",
+    precision: options.Precision = "float32",
     override: options.OverrideFile = None,
     log: options.TuningLog = None,
     header: Annotated[
@@ -50,6 +53,7 @@ def command(
       tvmconv compile resnet18.onnx -o resnet18.so
       tvmconv compile net.onnx -o net.so --shape input:1x3x224x224 --threads 2
       tvmconv compile net.onnx -o net.so --target x86-64-v3
+      tvmconv compile net.onnx -o net.so --target cuda:sm_90 --precision tf32
       tvmconv compile net.onnx -o net.so --memory-budget 4MiB --error-budget 3e-5
       tvmconv compile net.onnx -o net.so --header --weights separate --keep parts
     """
@@ -62,7 +66,7 @@ def command(
         raise InputError(f"{model} is built already; compile takes an ONNX model")
     place = options.parse_weights(weights)
     check_destination(output, separate=place == "separate", header=header)
-    choices = options.parse_choices(
+    choices = parse_choices(
         algorithms,
         no_winograd,
         memory_budget,
@@ -70,7 +74,9 @@ def command(
         override,
         log,
         finite=finite,
+        requantise=requantise,
         fold_budget=fold_budget,
+        precision=precision,
     )
     started = time.perf_counter()
     compiled = open_model(model, target, threads, shape, choices, cc=cc)

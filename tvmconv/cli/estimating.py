@@ -20,7 +20,7 @@ Option = Annotated[
     typer.Option(
         "--estimate",
         help="Estimate cycles for a processor that is not at hand: executed blocks under qemu times"
-        " llvm-mca's cycles, see docs/arm.md.",
+        " llvm-mca's cycles, see docs/arm.md; of GPUs what the cost model predicts.",
     ),
 ]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from tvmconv.cli import estimating, options
+from tvmconv.cli.choices import parse_choices
 from tvmconv.cli.output import emit, progress, tell, write_text
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def command(
     fold_budget: options.FoldBudget = None,
     error_budget: options.ErrorBudget = None,
     finite: options.Finite = True,
+    requantise: options.Requantise = "float",
+    precision: options.Precision = "float32",
     override: options.OverrideFile = None,
     log: options.TuningLog = None,
     measure_error: Annotated[
@@ -71,7 +74,7 @@ def command(
         from tvmconv.report.charts import require_charts
 
         require_charts()
-    choices = options.parse_choices(
+    choices = parse_choices(
         algorithms,
         no_winograd,
         memory_budget,
@@ -79,7 +82,9 @@ def command(
         override,
         log,
         finite=finite,
+        requantise=requantise,
         fold_budget=fold_budget,
+        precision=precision,
     )
     if estimate and model.suffix != ".so":
         threads = estimating.one_thread(threads)

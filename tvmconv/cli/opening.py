@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tvmconv.cli.options import Choices, parse_shapes
+from tvmconv.cli.choices import Choices
+from tvmconv.cli.options import parse_shapes
 from tvmconv.cli.output import progress, tell
 from tvmconv.core.errors import InputError
 
@@ -62,6 +63,8 @@ def open_model(
             error_budget=choices.error_budget,
             overrides=choices.overrides,
             finite=choices.finite,
+            requantise=choices.requantise,
+            precision=choices.precision,
             fold_budget=choices.fold_budget,
             log=choices.log,
             cc=cc,

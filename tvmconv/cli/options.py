@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
@@ -72,7 +70,7 @@ Model = Annotated[
 OnnxModel = Annotated[Path, typer.Argument(help="ONNX model.", show_default=False)]
 Target = Annotated[
     str,
-    typer.Option(help="native, x86-64-v3, aarch64, ..., or a string such as 'llvm -mcpu=haswell'."),
+    typer.Option(help="native, x86-64-v3, aarch64, cuda, ..., or as 'llvm -mcpu=haswell'."),
 ]
 Compiler = Annotated[
     str,
@@ -179,6 +177,21 @@ Finite = Annotated[
         " spread NaN, infinity and overflow over neighbouring pixels.",
     ),
 ]
+Requantise = Annotated[
+    str,
+    typer.Option(
+        metavar="float|fixed",
+        help="How 8-bit layers rescale their sums: by float32, as ONNX defines it, or by integer"
+        " multipliers and shifts, which may differ by one step.",
+    ),
+]
+Precision = Annotated[
+    str,
+    typer.Option(
+        metavar="float32|tf32|fp16",
+        help="What GPUs may round operands of convolutions to, for tensor cores; sums are float32.",
+    ),
+]
 OverrideFile = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option(
@@ -188,9 +201,6 @@ OverrideFile = Annotated[
         show_default=False,
     ),
 ]
-
-_BYTES = {"": 1, "b": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
-_BYTES |= {"kb": 1000, "mb": 1000**2, "gb": 1000**3}
 
 TuningLog = Annotated[
     Optional[str],  # noqa: UP045
@@ -227,79 +237,6 @@ PeerPython = Annotated[
         help="Python of the environment that holds the peers, or one peer; may be repeated.",
     ),
 ]
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What the command line allows; arguments of ``build`` that a finished model cannot take."""
-
-    algorithms: tuple[str, ...] | None = None
-    memory_budget: int | None = None
-    error_budget: float | None = None
-    overrides: Path | None = None
-    log: str | None = None
-    finite: bool = True
-    fold_budget: int | None = None
-
-    @property
-    def given(self) -> bool:
-        """Whether anything differs from the defaults."""
-        return self != Choices()
-
-
-def parse_choices(
-    algorithms: str | None,
-    no_winograd: bool,
-    memory_budget: str | None,
-    error_budget: float | None,
-    override: Path | None,
-    log: str | None = None,
-    finite: bool = True,
-    fold_budget: str | None = None,
-) -> Choices:
-    """The selection options as arguments of ``build``.
-
-    Raises
-    ------
-    InputError
-        If a budget in bytes is no size.
-    """
-    names = [name.strip() for name in algorithms.split(",")] if algorithms else []
-    names += ["-winograd"] if no_winograd else []
-    return Choices(
-        tuple(names) or None,
-        byte_count(memory_budget, "--memory-budget") if memory_budget is not None else None,
-        error_budget,
-        override,
-        log,
-        finite,
-        fold_bytes(fold_budget),
-    )
-
-
-def fold_bytes(text: str | None) -> int | None:
-    """``--fold-budget`` in bytes.
-
-    Raises
-    ------
-    InputError
-        If it is no size.
-    """
-    return None if text is None else byte_count(text, "--fold-budget")
-
-
-def byte_count(text: str, option: str) -> int:
-    """A size such as ``64MiB``, ``1.5 MB`` or ``4096``.
-
-    Raises
-    ------
-    InputError
-        If it is none.
-    """
-    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", text.strip().lower())
-    if not match or match[2] not in _BYTES:
-        raise InputError(f"cannot read {option} {text!r}; write bytes, or a size such as 64MiB")
-    return int(float(match[1]) * _BYTES[match[2]])
 
 
 def parse_weights(text: str) -> Literal["inside", "separate"]:

@@ -9,6 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 from tvmconv.cli import options
+from tvmconv.cli.choices import Choices
 from tvmconv.cli.output import emit, write_text
 
 
@@ -51,7 +52,7 @@ def command(
     from tvmconv.cli.opening import open_where
 
     where = {"rpc": rpc, "tracker": rpc_tracker, "key": rpc_key}
-    choices = options.Choices(log=log)
+    choices = Choices(log=log)
     with open_where(model, target, threads, shape, choices, verify=verify, **where) as compiled:
         values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
         report = profile_report(compiled, values, repeat)

@@ -8,6 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from tvmconv.cli import options
+from tvmconv.cli.choices import Choices
 from tvmconv.cli.output import emit
 
 
@@ -37,6 +38,7 @@ def command(
     threads: options.Threads = None,
     shape: options.Shape = None,
     log: options.TuningLog = None,
+    requantise: options.Requantise = "float",
     verify: options.Verify = True,
     rpc: options.Rpc = "",
     rpc_tracker: options.RpcTracker = "",
@@ -73,7 +75,7 @@ def command(
     if compare_onnxruntime and (rpc or rpc_tracker):
         raise InputError("--compare-onnxruntime takes turns on this machine; leave out --rpc")
     where = {"rpc": rpc, "tracker": rpc_tracker, "key": rpc_key}
-    choices = options.Choices(log=log)
+    choices = Choices(log=log, requantise=requantise)
     with open_where(model, target, threads, shape, choices, verify=verify, **where) as compiled:
         values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
         report = run_report(compiled, values, repeat, output, reference)

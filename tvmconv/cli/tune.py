@@ -15,6 +15,7 @@ from tvmconv.cli import estimating, options
 from tvmconv.cli.live import Live
 from tvmconv.cli.opening import rpc_address
 from tvmconv.cli.output import emit, tell
+from tvmconv.cli.sizes import fold_bytes
 
 if TYPE_CHECKING:
     from tvmconv.tuning.measure import Measurer
@@ -91,11 +92,14 @@ def command(
       tvmconv tune --suite vgg16 --peers onednn,openvino --time-budget 3600
       tvmconv tune net.onnx --target x86-64-v3 --rpc-tracker 127.0.0.1:9190 --rpc-key lab
       tvmconv tune net.onnx --target cortex-a72 --estimate
+      tvmconv tune resnet50.onnx --target cuda
     """
     from tvmconv.core.errors import InputError
     from tvmconv.estimation.cores import core_of
     from tvmconv.estimation.tools import check_tools
-    from tvmconv.machines.targets import resolve_machine
+    from tvmconv.machines.cuda import CudaMachine
+    from tvmconv.machines.record import processor
+    from tvmconv.machines.targets import resolve_device
     from tvmconv.records.logfile import check_destination
     from tvmconv.records.lookup import default_log
     from tvmconv.selection.policy import check_algorithms
@@ -119,7 +123,13 @@ def command(
         raise InputError(
             "--estimate measures nothing; leave out --rpc-tracker, --peers and --space"
         )
-    machine = resolve_machine(target, estimating.one_thread(threads) if estimate else threads)
+    machine = resolve_device(target, estimating.one_thread(threads) if estimate else threads)
+    on_gpu = isinstance(machine, CudaMachine)
+    if on_gpu and (estimate or space != "knobs" or peers != "none"):
+        raise InputError(
+            "--estimate, --space and --peers of tune are for processors; bench has peers and "
+            "predictions for GPUs"
+        )
     if estimate:
         check_tools(machine.triple)
     else:
@@ -128,7 +138,7 @@ def command(
     path = log or default_log(machine, estimate)
     check_destination(path)
     shapes = options.parse_shapes(shape)
-    folding = options.fold_bytes(fold_budget)
+    folding = fold_bytes(fold_budget)
     settings = Settings(
         trials=trials_per_layer,
         early_stop=early_stop,
@@ -139,7 +149,7 @@ def command(
     with ExitStack() as stack:
         stack.enter_context(_stoppable())
         tasks = collect(machine, models or [], suite or [], layer or [], shapes, folding)
-        core = core_of(machine) if estimate else None
+        core = core_of(processor(machine)) if estimate else None
         unit = f", times estimated at {core.clock_text}" if core else ""
         tell(f"{len(tasks)} workloads, log {path}{unit}")
         start = time.monotonic()
@@ -154,9 +164,9 @@ def command(
         outcomes = tune(
             tasks,
             machine,
-            EstimatingMeasurer(machine)
+            EstimatingMeasurer(processor(machine))
             if estimate
-            else _measurer(pool, rpc_tracker, rpc_key or []),
+            else _measurer(pool, rpc_tracker, rpc_key or [], on_gpu),
             path,
             settings,
             total_trials=trials,
@@ -191,12 +201,13 @@ def _peer_times(peers: str, pythons: list[str], threads: int) -> PeerTimes | Non
     return PeerTimes(plan.peers, {name: plan.python(name) for name in plan.peers}, threads)
 
 
-def _measurer(pool: Pool, tracker: str, keys: list[str]) -> Measurer:
-    """This machine, or the devices of a tracker."""
+def _measurer(pool: Pool, tracker: str, keys: list[str], on_gpu: bool) -> Measurer:
+    """This machine, its GPU, or the devices of a tracker."""
+    from tvmconv.tuning.gpu_measure import GpuMeasurer
     from tvmconv.tuning.measure import LocalMeasurer
     from tvmconv.tuning.remote import RemoteMeasurer
 
     if not tracker:
-        return LocalMeasurer(pool)
+        return GpuMeasurer(pool) if on_gpu else LocalMeasurer(pool)
     host, port = rpc_address(tracker, "--rpc-tracker")
     return RemoteMeasurer(pool, host, port, keys)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from tvmconv.compile.nvcc import compile_fatbins
 from tvmconv.core.interrupts import checkpoint
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.program.program import Call
+from tvmconv.program.program import Program
 from tvmconv.tir.cuda import cuda_code
 from tvmconv.tvm_api import ir
 
@@ -32,7 +32,7 @@ class GpuCode:
     sources
         CUDA C++, one for each module.
     fatbins
-        The modules: machine code for the GPU's architecture, and PTX for later ones.
+        The modules: machine code for the GPU's architectures, and PTX for later ones.
     launches
         By the function's symbol, what its call launches, in order.
     modules
@@ -101,12 +101,16 @@ def write_fatbins(gpu: GpuCode, folder: Path) -> str:
     return "\n".join([*lines, '\t.section .note.GNU-stack,"",%progbits', ""])
 
 
-def gpu_definitions(gpu: GpuCode, calls: Iterable[Call]) -> list[str]:
+def gpu_definitions(gpu: GpuCode, program: Program) -> list[str]:
     """C for ``model.c``: the table of launches, and a function for each that a call names.
 
-    Functions take the parameters of the kernels' ``PrimFunc`` s, in the GPU's memory.
+    Functions take the parameters of the kernels' ``PrimFunc`` s, in the GPU's memory. Launches are
+    replayed as a graph where all inputs are of one image, as kernels are short then.
     """
-    parameters = {call.record.kernel: len(call.operands) for call in calls if call.record.kernel}
+    parameters = {
+        call.record.kernel: len(call.operands) for call in program.calls if call.record.kernel
+    }
+    replay = all(not tensor.shape or tensor.shape[0] == 1 for tensor in program.inputs)
     rows, functions = list[str](), list[str]()
     for symbol, count in parameters.items():
         launches = gpu.launches[symbol]
@@ -114,15 +118,16 @@ def gpu_definitions(gpu: GpuCode, calls: Iterable[Call]) -> list[str]:
         rows += [_row(launch, gpu.modules[launch.kernel]) for launch in launches]
     count = len(gpu.fatbins)
     modules = ", ".join(_symbol(index) for index in range(count))
-    major, minor = gpu.machine.capability
+    oldest = gpu.machine.architectures[0].removeprefix("sm_")
     return [
         *(f"extern const char {_symbol(index)}[];" for index in range(count)),
         *([f"static const char *const modules[] = {{{modules}}};"] if count else []),
         *(["static const tvmconv_kernel kernels[] = {", *rows, "};"] if rows else []),
         "const tvmconv_gpu_code tvmconv_this_gpu = {",
-        f"    .architecture = {10 * major + minor},",
+        f"    .architecture = {oldest},",
         f"    .module_count = {count},",
         f"    .kernel_count = {len(rows)},",
+        f"    .replay = {int(replay)},",
         *(["    .modules = modules,"] if count else []),
         *(["    .kernels = kernels,"] if rows else []),
         "};",

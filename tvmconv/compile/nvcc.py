@@ -84,7 +84,7 @@ def find_nvcc() -> str:
 
 
 def compile_fatbin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, Resources]]:
-    """Machine code for a GPU's architecture, and PTX for later ones, in one file.
+    """Machine code for a GPU's architectures, and PTX for those after the last, in one file.
 
     Arithmetic is IEEE's: no option for faster and less exact functions is given.
 
@@ -98,16 +98,19 @@ def compile_fatbin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, 
     Returns
     -------
     tuple
-        The fatbin, and what each kernel takes.
+        The fatbin, and what each kernel takes; of several architectures the most.
 
     Raises
     ------
     ArtifactError
         If there is no nvcc, or it refuses the source.
     """
-    number = machine.isa.removeprefix("sm_")
-    code = f"arch=compute_{number},code=[sm_{number},compute_{number}]"
-    return _compiled(source, machine, ["-gencode", code, "-fatbin"])
+    options = []
+    for isa in machine.architectures:
+        number = isa.removeprefix("sm_")
+        ptx = f",compute_{number}" if isa == machine.architectures[-1] else ""
+        options += ["-gencode", f"arch=compute_{number},code=[{isa}{ptx}]"]
+    return _compiled(source, machine, [*options, "-fatbin"])
 
 
 def compile_cubin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, Resources]]:
@@ -141,7 +144,7 @@ def _compiled(
             # warnings of long lines come before and behind
             faults = re.findall(r"^.*\berror\b.*(?:\n.*){0,2}", said, re.MULTILINE)
             said = "\n".join(faults or [said])[:2000]
-            raise ArtifactError(f"{nvcc} does not compile kernels for {machine.isa}:\n{said}")
+            raise ArtifactError(f"{nvcc} does not compile kernels for {machine.name}:\n{said}")
         return result.read_bytes(), read_resources(done.stderr)
 
 
@@ -154,12 +157,15 @@ def compile_fatbins(
 
 
 def read_resources(said: str) -> dict[str, Resources]:
-    """What ptxas says of each kernel with ``-v``, by its name."""
-    found = {}
+    """What ptxas says with ``-v``, by the kernel's name; the most of several architectures."""
+    found: dict[str, Resources] = {}
     for kernel in _KERNEL.finditer(said):
         shared = _SHARED.search(kernel["rest"])
         spilled = int(kernel["stores"]) + int(kernel["loads"])
+        other = found.get(kernel["name"], Resources(0, 0, 0))
         found[kernel["name"]] = Resources(
-            int(kernel["registers"]), int(shared[1]) if shared else 0, spilled
+            max(int(kernel["registers"]), other.registers),
+            max(int(shared[1]) if shared else 0, other.shared_bytes),
+            max(spilled, other.spill_bytes),
         )
     return found

@@ -95,7 +95,7 @@ def program_source(
         *_tensors("input", program.inputs, strings),
         *_tensors("output", program.outputs, strings),
         *_layers(program.calls, strings),
-        *_description(program, facts, strings, separate=weights_sha256 is not None),
+        *_description(program, facts, strings, weights_sha256 is not None, gpu is not None),
         *_program(program, facts, strings, weights_sha256),
     ]
     lines = [
@@ -105,7 +105,7 @@ def program_source(
         *(["#define TVMCONV_CUDA 1"] if gpu else []),
         '#include "program.h"',
         "",
-        *(gpu_definitions(gpu, program.calls) if gpu else _declarations(program.calls)),
+        *(gpu_definitions(gpu, program) if gpu else _declarations(program.calls)),
         *_run(program.calls, gpu is not None),
         "",
         *strings.definitions,
@@ -193,7 +193,9 @@ def _table(kind: str, name: str, rows: Sequence[str]) -> list[str]:
     return [f"static const {kind} {name}[] = {{", *rows, "};"] if rows else []
 
 
-def _description(program: Program, facts: Facts, strings: Strings, separate: bool) -> list[str]:
+def _description(
+    program: Program, facts: Facts, strings: Strings, separate: bool, on_gpu: bool
+) -> list[str]:
     tables = {"inputs": program.inputs, "outputs": program.outputs, "layers": program.calls}
     fields = {
         "size": "sizeof(tvmconv_description)",
@@ -208,6 +210,7 @@ def _description(program: Program, facts: Facts, strings: Strings, separate: boo
         "weight_bytes": whole(program.constant_bytes),
         "threads": str(facts.threads),
         "separate_weights": str(int(separate)),
+        "device": str(int(on_gpu)),
     }
     return ["", *_struct("tvmconv_description tvmconv_this_description", fields)]
 

@@ -27,7 +27,8 @@ class Candidate:
     ``error`` an estimate of max|error| / max|reference| against fp64, ``source`` says where the
     config came from (``default`` or the log record), ``rejected`` why it was not taken; empty
     for the chosen one. ``cause`` is the same for programs, one of :data:`CAUSES`. ``parts`` splits
-    ``cycles`` by what they are spent on, where the schedule can tell.
+    ``cycles`` by what they are spent on, where the schedule can tell. ``precision`` is what
+    operands of products are rounded to, where that is less than their type; else empty.
     """
 
     algorithm: str
@@ -40,10 +41,13 @@ class Candidate:
     rejected: str = ""
     cause: str = ""
     parts: Mapping[str, float] = field(default_factory=dict, compare=False)
+    precision: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
+        rounded = {"precision": self.precision} if self.precision else {}
         return {
+            **rounded,
             "algorithm": self.algorithm,
             "config": self.config.to_json(),
             "cycles": self.cycles,
@@ -71,6 +75,8 @@ class Decision:
     """The chosen candidate of one layer, the reason, and what else was considered.
 
     ``layer`` is the ONNX node's name, ``kernel`` the symbol of the compiled function.
+    ``rounding_error`` is max|error| / max|reference| against float64, measured while building, of
+    operands rounded to the chosen precision; None where they are not rounded.
     """
 
     layer: str
@@ -79,10 +85,18 @@ class Decision:
     reason: str
     rejected: tuple[Candidate, ...] = field(default=())
     kernel: str = ""
+    rounding_error: float | None = None
+
+    @property
+    def precision(self) -> str:
+        """What operands of products are: the chosen precision, else the workload's types."""
+        return self.chosen.precision or str(self.workload.types)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; what the manifest and every report print."""
+        measured = {} if self.rounding_error is None else {"rounding_error": self.rounding_error}
         return {
+            **measured,
             "layer": self.layer,
             "workload": str(self.workload),
             "kernel": self.kernel,
@@ -101,6 +115,7 @@ class Decision:
             reason=data["reason"],
             chosen=Candidate.from_json(data["chosen"]),
             rejected=tuple(Candidate.from_json(c) for c in data["rejected"]),
+            rounding_error=data.get("rounding_error"),
         )
 
 

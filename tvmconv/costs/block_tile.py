@@ -4,38 +4,55 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# lanes of a warp over rows and columns of its tile, and the side of a thread's pieces: a quarter of
-# a warp reads one piece of the rows, which is broadcast, and 32 neighbouring columns, all banks
-LANES_M, LANES_P, PIECE = 4, 8, 4
-_COLUMN_PIECES = 2
+# lanes of a warp over rows and columns of its tile: a quarter of a warp reads one piece of the
+# rows, which is broadcast, and 32 neighbouring columns, all banks
+LANES_M, LANES_P = 4, 8
+_WARP = LANES_M * LANES_P
+_THREAD_COLUMNS = 8
 
 
 @dataclass(frozen=True)
 class BlockTile:
-    """``m`` rows by ``p`` columns of the product for one block of threads."""
+    """``m`` rows by ``p`` columns of the product for one block of threads.
+
+    Parameters
+    ----------
+    m, p
+        Rows and columns.
+    vector
+        Neighbouring values that a thread takes of either at once: the side of the pieces that its
+        sums consist of. Pieces lie apart, so that a warp reads shared memory without conflicts of
+        banks.
+    micro
+        Whether a thread has many sums. With one each, a warp has 32 neighbours of a row.
+    """
 
     m: int
     p: int
+    vector: int = 4
+    micro: bool = True
 
     @property
     def row_pieces(self) -> int:
-        """Pieces of a thread over the rows; small tiles would leave a block with one warp."""
-        return 1 if self.m * self.p <= 32 * 64 else 2
+        """Pieces of a thread over the rows."""
+        return self.thread_rows // self.side
 
     @property
     def splits_m(self) -> tuple[int, int, int, int]:
         """Warps, pieces, lanes and rows of a piece."""
-        return (self.m // (self.row_pieces * LANES_M * PIECE), self.row_pieces, LANES_M, PIECE)
+        lanes = LANES_M if self.micro else 1
+        return (self.m // (self.thread_rows * lanes), self.row_pieces, lanes, self.side)
 
     @property
     def splits_p(self) -> tuple[int, int, int, int]:
         """Warps, pieces, lanes and columns of a piece."""
-        return (self.p // (_COLUMN_PIECES * LANES_P * PIECE), _COLUMN_PIECES, LANES_P, PIECE)
+        lanes, pieces = LANES_P if self.micro else _WARP, self.thread_columns // self.side
+        return (self.p // (self.thread_columns * lanes), pieces, lanes, self.side)
 
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return self.splits_m[0] * self.splits_p[0] * LANES_M * LANES_P
+        return self.splits_m[0] * self.splits_p[0] * _WARP
 
     @property
     def sums(self) -> int:
@@ -44,10 +61,17 @@ class BlockTile:
 
     @property
     def thread_rows(self) -> int:
-        """Rows of a thread."""
-        return self.row_pieces * PIECE
+        """Rows of a thread; small tiles would leave a block with one warp."""
+        if not self.micro:
+            return 1
+        return 4 if self.m * self.p <= 32 * 64 else 8
 
     @property
     def thread_columns(self) -> int:
         """Columns of a thread."""
-        return _COLUMN_PIECES * PIECE
+        return _THREAD_COLUMNS if self.micro else 1
+
+    @property
+    def side(self) -> int:
+        """Rows and columns of a piece."""
+        return self.vector if self.micro else 1

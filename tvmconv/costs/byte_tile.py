@@ -14,6 +14,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import ROUNDING, Microkernel
 from tvmconv.costs.register_tile import TileModel
+from tvmconv.machines.dot import multiplications_a_cycle
 
 # a block of weights, a product, a mask, and the factor that adds products of 16 bits
 _BESIDE_SUMS = 4
@@ -66,7 +67,7 @@ class ByteTileModel(TileModel):
 
         Differences find other units: 228 of 228 Gop/s on Zen 4.
         """
-        rate = self.machine.rates.multiply_adds
+        rate = multiplications_a_cycle(self.machine)
         around = Microkernel(self.machine, pixels, 1).cycles(0)
         if self.workload.types.is_requantised:
             # four vectors are narrowed at once, whether all are there or not

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from tvmconv.algorithms.strassen import PRODUCTS, Halves
+from tvmconv.algorithms.strassen import Halves
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
@@ -18,10 +18,10 @@ from tvmconv.machines.record import Machine
 
 # most output blocks of a register tile
 _MOST_BLOCKS = 6
-# vectors that are read, added and written for four of the input, and for four of the output beside
-# what direct convolution does; cycles of each over the multiply-adds of a cycle. Estimated on
-# Neoverse N1 and Cortex-A72 (docs/strassen.md)
-_INPUT_WORK, _OUTPUT_WORK, _WORK_COST = 15, 21, 0.75
+# vectors that are read, added and written for one place in all parts of the input (four, or 16 of
+# two levels), and of the output beside what direct convolution does; cycles of each over the
+# multiply-adds of a cycle. Estimated on Neoverse N1 and Cortex-A72 (docs/strassen.md)
+_WORK, _WORK_COST = {1: (15, 21), 2: (109, 100)}, 0.75
 # regions that halves are tried for
 _MOST_REGIONS = 24
 
@@ -35,17 +35,25 @@ class StrassenModel:
 
     def best(self) -> Config:
         """The config with the fewest predicted cycles."""
-        return min(self._configs(), key=lambda config: sum(self.parts(config).values()))
+        return min(self.offers(), key=self._cycles)
 
-    def _configs(self) -> Iterator[Config]:
-        whole = Halves(self.workload, self.machine, 1)
+    def offers(self) -> tuple[Config, ...]:
+        """The best config of each number of levels."""
+        levels = level_counts(self.workload, self.machine)
+        return tuple(min(self._configs(level), key=self._cycles) for level in levels)
+
+    def _cycles(self, config: Config) -> float:
+        return sum(self.parts(config).values())
+
+    def _configs(self, levels: int) -> Iterator[Config]:
+        whole = Halves(self.workload, self.machine, 1, levels)
         for kr in divisors(whole.out_blocks):
             if kr > _MOST_BLOCKS or (most := most_pixels(self.machine, kr)) < 1:
                 continue
             for regions in range(1, min(_MOST_REGIONS, whole.regions) + 1):
-                half = -(-whole.pixels // (2 * regions))
+                half = -(-whole.pixels // (whole.ways * regions))
                 for rt in {balanced(half, max(1, most - less)) for less in range(3)}:
-                    yield Config.of(half=-(-half // rt) * rt, rt=rt, kr=kr)
+                    yield Config.of(levels=levels, half=-(-half // rt) * rt, rt=rt, kr=kr)
 
     @cached_property
     def _tiles(self) -> TileModel:
@@ -55,22 +63,23 @@ class StrassenModel:
         """Cycles of one call on the machine's cores, by part."""
         w, machine = self.workload, self.machine
         half, rt, kr = (config.int(name) for name in ("half", "rt", "kr"))
-        cut = Halves(w, machine, half)
+        cut = Halves.of(w, machine, config)
         lanes, rates = machine.channel_block, machine.rates
-        quads = w.batch * cut.regions * half
+        places = w.batch * cut.regions * half
         tile = Microkernel(machine, rt, kr).cycles(cut.depth * lanes)
-        products = PRODUCTS * (cut.out_blocks // kr) * (quads // rt) * tile
-        work = quads * (cut.depth * _INPUT_WORK + cut.out_blocks * _OUTPUT_WORK)
+        products = cut.products * (cut.out_blocks // kr) * (places // rt) * tile
+        for_input, for_output = _WORK[cut.levels]
+        work = places * (cut.depth * for_input + cut.out_blocks * for_output)
         sums = work * _WORK_COST * 2 / rates.multiply_adds
-        weights = 4 * PRODUCTS * cut.depth * cut.out_blocks * lanes**2
+        weights = 4 * cut.products * cut.depth * cut.out_blocks * lanes**2
         blocks = PanelBlocks(
             machine,
             panels=cut.regions * half // rt,
-            panel_bytes=4 * PRODUCTS * lanes * rt * cut.depth,
+            panel_bytes=4 * cut.products * lanes * rt * cut.depth,
             groups=cut.out_blocks // kr,
             weight_bytes=weights,
             block=half // rt,
-            beside=4 * PRODUCTS * lanes * half * kr,
+            beside=4 * cut.products * lanes * half * kr,
         )
         tasks = w.batch * cut.regions
         cycle = -(-tasks // machine.cores) / tasks
@@ -84,29 +93,43 @@ class StrassenModel:
         }
 
 
+def level_counts(w: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
+    """Levels that a workload's channel blocks allow."""
+    counts = [machine.blocks(n) for n in (w.in_channels, w.out_channels)]
+    return (1,) if any(count % 4 for count in counts) else (1, 2)
+
+
 def _halves(w: Conv2dWorkload, machine: Machine) -> list[int]:
-    """Pairs of pixels of a region, for every number of regions and register tile."""
+    """Pixels of a part of a region, for every number of regions and register tile."""
     if machine.blocks(w.out_channels) < 2:
         return [1]
-    pixels = Halves(w, machine, 1).pixels
     found = set()
-    for regions in range(1, min(_MOST_REGIONS, -(-pixels // 2)) + 1):
-        half = -(-pixels // (2 * regions))
-        found |= {-(-half // rt) * rt for rt in range(1, min(half, machine.vector_registers) + 1)}
+    for levels in level_counts(w, machine):
+        cut = Halves(w, machine, 1, levels)
+        for regions in range(1, min(_MOST_REGIONS, cut.regions) + 1):
+            half = -(-cut.pixels // (cut.ways * regions))
+            most = min(half, machine.vector_registers)
+            found |= {-(-half // rt) * rt for rt in range(1, most + 1)}
     return sorted(found)
 
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
     (
-        Knob("half", "pairs of pixels of a region", _halves),
+        Knob(
+            "levels",
+            "1: seven products of halves; 2: halves are cut, too, for 49 products",
+            level_counts,
+            neutral=1,
+        ),
+        Knob("half", "pixels of each part, of 2 or 4, of a region", _halves),
         Knob(
             "rt",
-            "pairs of pixels of a register tile, a divisor of a region's",
+            "pixels of a register tile, a divisor of a part's",
             lambda w, machine: range(1, machine.vector_registers),
         ),
         Knob(
             "kr",
-            "output blocks of a register tile, a divisor of those of half the outputs",
+            "output blocks of a register tile, a divisor of those of a part of the outputs",
             lambda w, machine: (
                 d
                 for d in divisors(max(1, machine.blocks(w.out_channels) // 2))

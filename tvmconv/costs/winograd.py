@@ -30,6 +30,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import divisors
 from tvmconv.costs.microkernel import ROUNDING, Microkernel
 from tvmconv.costs.tile_knobs import flag
+from tvmconv.costs.winograd_transforms import input_arithmetic, output_arithmetic
 from tvmconv.machines.dot import DotProduct, dot_of_shorts, steps_a_cycle
 from tvmconv.machines.record import Machine
 
@@ -160,11 +161,11 @@ class WinogradModel:
             cost *= 1 + _L2_SHOWN / (machine.rates.l2 * rt)
         product = steps * (step * cost + _STORE_CYCLES / (in_blocks * each))
         tall, wide = tiles.vertical.n, tiles.horizontal.n
-        work_in = tall * wide * (tall + wide) * 0.4 + 2 * tiles.products
+        work_in = input_arithmetic(tiles) + 2 * tiles.products
         if by_strips(w, machine):
             # neighbouring tiles share columns, which are stored and read once more
             work_in += tall * (tiles.mw - wide) * tall * 0.4 + 2 * tall * tiles.mw
-        work_out = wide * tall * tiles.mh * 0.4 + tiles.mh * wide * tiles.mw * 0.4 + tiles.products
+        work_out = output_arithmetic(tiles) + tiles.products
         if w.types.is_requantised:
             work_out += ROUNDING * tiles.mh * tiles.mw
         long = (tall >= _LONG) + (wide >= _LONG)

@@ -18,7 +18,8 @@ def write_driver(sources: Iterable[str], folder: Path) -> dict[str, str]:
     Parameters
     ----------
     sources
-        CUDA C++ of a model's kernels: ``sources`` of :class:`~tvmconv.compile.gpu.GpuCode`.
+        CUDA C++ of a model's kernels: ``sources`` of :class:`~tvmconv.compile.gpu.GpuCode`; none
+        for a driver that loads no module.
     folder
         Where; made if it does not exist. One driver's kernels are those of one model.
 
@@ -35,10 +36,25 @@ def write_driver(sources: Iterable[str], folder: Path) -> dict[str, str]:
     folder.mkdir(parents=True, exist_ok=True)
     # each has a head of its own, which the emulator replaces
     kernels = [source[max(0, source.find('extern "C"')) :] for source in sources]
-    compile_cuda("\n".join(kernels), folder / "kernels.so")
+    if kernels:
+        compile_cuda("\n".join(kernels), folder / "kernels.so")
+    compile_driver(folder)
+    return {"LD_LIBRARY_PATH": str(folder)}
+
+
+def compile_driver(folder: Path) -> None:
+    """Write ``libcuda.so.1`` alone.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no C compiler, or it refuses the driver.
+    """
     options = ["-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1"]
     command = ["cc", *options, "-o", str(folder / "libcuda.so.1"), str(_SOURCE), "-ldl"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ArtifactError(f"the emulated driver needs a C compiler: {error}") from error
     if done.returncode:
         raise ArtifactError(f"the emulated driver does not compile: {done.stderr[:2000]}")
-    return {"LD_LIBRARY_PATH": str(folder)}

@@ -57,7 +57,7 @@ def translate(source: str) -> Translation:
         declared = [part.strip() for part in parameters.split(",") if part.strip()]
         kernels[name] = tuple(re.split(r"[\s*]+", part)[-1] for part in declared)
         values = ", ".join(_value(part, place) for place, part in enumerate(declared))
-        entries.append(f'  {{"{name}", [](void **a) {{ {name}({values}); }}}},')
+        entries.append(f'  {{"{name}", [](void **a) {{ {name}({values}); }}, {len(declared)}}},')
     body = _KERNEL.sub(_signature, source[first:])
     body = _OF_LAUNCH.sub(r'auto \2 = emulation::shared_of_launch<\1>("\2");', body)
     body = _SHARED.sub(

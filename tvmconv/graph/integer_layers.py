@@ -22,6 +22,7 @@ from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.ir import Array, Graph, Node, Value, constant, per_channel
 from tvmconv.graph.linear import EIGHT_BITS, Known, Linear, known_integers, linear_of
 from tvmconv.graph.match import (
+    BY_FLOAT,
     CONV,
     IN_FLOAT,
     Readers,
@@ -32,7 +33,8 @@ from tvmconv.graph.match import (
 )
 from tvmconv.graph.quantised import limits_of
 from tvmconv.kernels import registry
-from tvmconv.kernels.arguments import exceeds_rounding
+from tvmconv.kernels.arguments import exceeds_rounding, largest_sums
+from tvmconv.kernels.multipliers import in_fixed_point
 from tvmconv.machines.record import Machine
 
 _PRODUCTS = ("nn.conv2d", "matmul")
@@ -45,19 +47,21 @@ _SUMS = 2**31
 _LARGEST_DATA = 255
 
 
-def fuse_integer_layers(graph: Graph, machine: Machine) -> None:
+def fuse_integer_layers(graph: Graph, machine: Machine, requantise: str = "float") -> None:
     """Replace 8-bit convolutions by ``tvmconv.conv2d`` nodes with integer types, in place.
 
     Their arguments are as :func:`~tvmconv.graph.match.fuse_layers` makes them: the 8-bit data,
     the weight, an int32 bias, and the residual where the epilogue has one. The attribute
     ``numbers`` holds the other fields of :class:`~tvmconv.kernels.arguments.Constants`.
-    A convolution that no kernel takes gets the reason as its attribute :data:`IN_FLOAT`.
+    A convolution that no kernel takes gets the reason as its attribute :data:`IN_FLOAT`. With
+    ``requantise="fixed"`` sums are rescaled in integers where they can be; other nodes have the
+    reason as their attribute :data:`BY_FLOAT`.
     """
 
     def match(node: Node, readers: Readers) -> tuple[Node, list[Node]] | None:
         if node.op != "nn.conv2d":
             return None
-        found = _layer(node, machine)
+        found = _layer(node, machine, requantise)
         if isinstance(found, str):
             node.attrs[IN_FLOAT] = found
         return found.fused(readers) if isinstance(found, _Layer) else None
@@ -80,7 +84,7 @@ def _takes(node: Node, value: Value) -> bool:
     return other.producer is not None and other.producer.op in _PRODUCTS
 
 
-def _layer(node: Node, machine: Machine) -> _Layer | str | None:
+def _layer(node: Node, machine: Machine, requantise: str) -> _Layer | str | None:
     """What is known of a convolution; why it stays in float; None where nothing is quantised."""
     dequantised = node.args[0].producer
     known = known_integers(node.args[1])
@@ -101,7 +105,7 @@ def _layer(node: Node, machine: Machine) -> _Layer | str | None:
         return "its weight has scales of another axis than the output channels"
     if not np.all((known.scale > 0) & np.isfinite(known.scale)):
         return "a scale of its weight is not positive"
-    return _Layer(node, dequantised.args[0], linear, known, machine)
+    return _Layer(node, dequantised.args[0], linear, known, machine, requantise)
 
 
 @dataclass
@@ -129,6 +133,7 @@ class _Layer:
     linear: Linear
     known: Known
     machine: Machine
+    requantise: str
 
     def fused(self, readers: Readers) -> tuple[Node, list[Node]] | None:
         """The node with its chain, or None, the reason noted, where no kernel takes it."""
@@ -144,6 +149,13 @@ class _Layer:
             self.node.attrs[IN_FLOAT] = "32 bits do not hold its sums"
             return None
         workload = self._workload(chain, weight)
+        by_float = ""
+        if self.requantise == "fixed":
+            numbers = np.array(chain.numbers, np.float64)
+            found = in_fixed_point(
+                workload, scale / chain.divisor, numbers, largest_sums(weight, bias)
+            )
+            by_float, workload = (found, workload) if isinstance(found, str) else ("", found)
         if reason := unsupported(workload, self.machine):
             self.node.attrs[IN_FLOAT] = reason
             return None
@@ -152,12 +164,16 @@ class _Layer:
         args.append(constant(bias.astype(np.int32), f"{self.node.layer}_bias"))
         args += [chain.residual] if chain.residual is not None else []
         rounds = workload.types.is_requantised
-        numbers = {
+        # integers are made of them
+        kind = np.float64 if rounds and self.requantise == "fixed" else np.float32
+        given = {
             "zero_point": self.linear.zero_point,
-            "scale": (scale / chain.divisor).astype(np.float32),
-            "numbers": np.array(chain.numbers, np.float32).reshape(-1) if rounds else None,
+            "scale": (scale / chain.divisor).astype(kind),
+            "numbers": np.array(chain.numbers, kind).reshape(-1) if rounds else None,
         }
-        attrs: dict[str, Any] = {"workload": workload, "numbers": numbers}
+        attrs: dict[str, Any] = {"workload": workload, "numbers": given}
+        if by_float:
+            attrs[BY_FLOAT] = by_float
         fused = Node(CONV, args, last.outputs, attrs, None, self.node.layer)
         fused.output.producer = fused
         return fused, chain.nodes

@@ -22,7 +22,7 @@ from tvmconv.core.unexpected import reported
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.graph.blockable import can_block
 from tvmconv.graph.ir import Graph, Node, Value
-from tvmconv.graph.match import CONV, IN_FLOAT
+from tvmconv.graph.match import BY_FLOAT, CONV, IN_FLOAT
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.selection.policy import Policy
@@ -81,6 +81,8 @@ def plan_layouts(
                 plan.decisions[node] = _decide(node, source in in_blocks, machine, policy)
             if IN_FLOAT in node.attrs:
                 plan.decisions[node] = _in_float(plan.decisions[node], node.attrs[IN_FLOAT])
+            if policy is not None and policy.requantise == "fixed":
+                plan.decisions[node] = _rescaled(plan.decisions[node], node.attrs.get(BY_FLOAT))
             if plan.decisions[node].workload.data_layout == "NCHWc":
                 in_blocks.add(source)
             if progress:
@@ -131,6 +133,15 @@ def _in_float(decision: Decision, obstacle: str) -> Decision:
     """The decision on a quantised layer that no 8-bit kernel computes."""
     reason = f"{decision.reason}; in float32 although quantised: {obstacle}"
     return replace(decision, reason=reason)
+
+
+def _rescaled(decision: Decision, obstacle: str | None) -> Decision:
+    """The decision, with how sums of integers are rescaled where fixed point is asked for."""
+    types = decision.workload.types
+    if not types.is_integer:
+        return decision
+    text = f"float32: {obstacle}" if obstacle else "fixed point"
+    return replace(decision, reason=f"{decision.reason}; rescaled by {text}")
 
 
 def largest_sum_of(node: Node) -> int | None:

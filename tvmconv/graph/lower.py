@@ -7,14 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from tvmconv.algorithms.cuda.precision import PRECISIONS
 from tvmconv.compile.culprit import failing_operators
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
 from tvmconv.core.unexpected import reported
 from tvmconv.frontend.canonical import layer_name
 from tvmconv.graph.emit import emit_graph
 from tvmconv.graph.emitter import CallRecord, Emitter
+from tvmconv.graph.fold import as_float32
 from tvmconv.graph.fusion import group_operators
-from tvmconv.graph.ir import Graph
+from tvmconv.graph.ir import Graph, Node
 from tvmconv.graph.layout import Plan, plan_layouts
 from tvmconv.graph.match import CONV, fuse_layers, unscheduled
 from tvmconv.graph.normalise import normalise
@@ -85,7 +87,7 @@ def lower(
         If no allowed algorithm computes a layer; the message names it.
     """
     graph = read_function(mod["main"], layer_name)
-    prepare(graph, machine)
+    prepare(graph, machine, policy.requantise if policy is not None else "float")
     if policy is not None:
         check_used(policy.overrides, [node.layer for node in graph.nodes if node.op == CONV])
     plan = plan_layouts(
@@ -115,9 +117,9 @@ def lower(
     )
 
 
-def prepare(graph: Graph, machine: Device) -> None:
+def prepare(graph: Graph, machine: Device, requantise: str = "float") -> None:
     """Normalise a graph and fuse its layers, in place."""
-    normalise(graph, machine)
+    normalise(graph, machine, requantise)
     fuse_layers(graph)
 
 
@@ -219,10 +221,22 @@ def _named_decisions(graph: Graph, plan: Plan, emitter: Emitter) -> tuple[Decisi
         (kernel.workload, kernel.algorithm, kernel.config): var.name_hint
         for kernel, var in emitter.kernels.items()
     }
-    ordered = [plan.decisions[node] for node in graph.nodes if node in plan.decisions]
     return tuple(
-        replace(d, kernel=symbols[d.workload, d.chosen.algorithm, d.chosen.config]) for d in ordered
+        replace(
+            d,
+            kernel=symbols[d.workload, d.chosen.algorithm, d.chosen.config],
+            rounding_error=_rounding_error(node, d),
+        )
+        for node, d in ((n, plan.decisions[n]) for n in graph.nodes if n in plan.decisions)
     )
+
+
+def _rounding_error(node: Node, decision: Decision) -> float | None:
+    """What rounding operands does to a layer with its weights; None where they are not rounded."""
+    if not decision.chosen.precision:
+        return None
+    weight = as_float32(node.args[1].data)
+    return PRECISIONS[decision.chosen.precision].measured_error(weight, decision.workload.groups)
 
 
 def _stage(name: str, progress: Progress | None) -> Callable[[int, int], None] | None:

@@ -16,6 +16,8 @@ from tvmconv.graph.ir import Graph, Node, Value
 CONV, DENSE = "tvmconv.conv2d", "tvmconv.dense"
 # attribute of a quantised layer: why no 8-bit kernel computes it
 IN_FLOAT = "in_float"
+# attribute of an 8-bit layer: why its sums are rescaled by float32, where fixed point is asked for
+BY_FLOAT = "by_float"
 
 
 def fuse_layers(graph: Graph) -> None:

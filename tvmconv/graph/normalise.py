@@ -25,6 +25,7 @@ from tvmconv.graph.one_dimensional import raise_signals
 from tvmconv.graph.padding import merge_padding
 from tvmconv.graph.patterns import fuse_patterns
 from tvmconv.graph.quantised import dequantise_apart, fold_dequantised, move_roundings
+from tvmconv.graph.tables import tabulate
 from tvmconv.graph.transposed import lower_transposed
 from tvmconv.graph.volumes import lower_volumes
 from tvmconv.machines.device import Device
@@ -32,7 +33,7 @@ from tvmconv.machines.dot import dot_of_bytes
 from tvmconv.machines.record import Machine
 
 
-def normalise(graph: Graph, machine: Device) -> None:
+def normalise(graph: Graph, machine: Device, requantise: str = "float") -> None:
     """Rewrite a graph in place.
 
     Parameters
@@ -42,6 +43,8 @@ def normalise(graph: Graph, machine: Device) -> None:
     machine
         Its channel block is the layout's, its 8-bit kernels compute what they can of quantised
         layers.
+    requantise
+        How those rescale sums: ``"float"`` or ``"fixed"``.
     """
     fold_constants(graph)
     fold_dequantised(graph, is_weight)
@@ -58,7 +61,7 @@ def normalise(graph: Graph, machine: Device) -> None:
     if not isinstance(machine, Machine):
         fold_dequantised(graph, lambda _value, _users: False)
     elif any(node.op in ("quantize", "dequantize") for node in graph.nodes):
-        _quantised(graph, machine)
+        _quantised(graph, machine, requantise)
     if isinstance(machine, Machine):
         fuse_integer_sums(graph, machine)
     lower_transposed(graph, machine.channel_block)
@@ -69,7 +72,7 @@ def normalise(graph: Graph, machine: Device) -> None:
     graph.remove_dead()
 
 
-def _quantised(graph: Graph, machine: Machine) -> None:
+def _quantised(graph: Graph, machine: Machine, requantise: str) -> None:
     """8-bit regions, and the convolutions in them that 8-bit kernels take; the rest is float32."""
     lower_transposed(graph, machine.channel_block)
     merge_padding(graph)
@@ -83,8 +86,10 @@ def _quantised(graph: Graph, machine: Machine) -> None:
     fuse_patterns(graph)
     graph.forward(_cancel_reshape)
     graph.remove_dead()
-    fuse_integer_layers(graph, machine)
+    fuse_integer_layers(graph, machine, requantise)
     fuse_averages(graph)
+    tabulate(graph, machine)
+    graph.remove_dead()
     dequantise_apart(graph)
     graph.remove_dead()
     fold_dequantised(graph, lambda _value, _users: False)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tvmconv.algorithms.operands import WORD_BYTES, count_of_numbers
 from tvmconv.core.errors import WorkloadError
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel
+
+if TYPE_CHECKING:
+    from tvmconv.kernels.multipliers import FixedNumbers
 
 Array = npt.NDArray[Any]
 
@@ -29,7 +33,8 @@ class Constants:
     zero_point
         Of 8-bit data.
     scale
-        ``(K,)`` or ``()`` of float32: what sums are multiplied by. None where they are not.
+        ``(K,)`` or ``()`` of float32: what sums are multiplied by. None where they are not. Of
+        ``requantise="fixed"`` of float64, as are the numbers: integers are made of them.
     numbers
         Those of the steps behind, see :mod:`tvmconv.operators.requantise`.
     """
@@ -57,10 +62,14 @@ def exceeds_rounding(weight: Array, bias: Array | None, scale: Array) -> bool:
     weight, bias, scale
         As in :class:`Constants`.
     """
-    sums = _LARGEST_DATA * np.abs(weight.astype(np.int64)).sum(axis=(1, 2, 3))
-    if bias is not None:
-        sums = sums + np.abs(bias.astype(np.int64))
+    sums = largest_sums(weight, bias)
     return bool(np.any(sums * scale.astype(np.float64) >= _LARGEST_RESULT))
+
+
+def largest_sums(weight: Array, bias: Array | None) -> Array:
+    """(K,) of int64, no sum has a larger magnitude; parameters as in :class:`Constants`."""
+    sums: Array = _LARGEST_DATA * np.abs(weight.astype(np.int64)).sum(axis=(1, 2, 3))
+    return sums if bias is None else sums + np.abs(bias.astype(np.int64))
 
 
 def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
@@ -100,13 +109,42 @@ def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
             raise WorkloadError(
                 f"{w} has scales with which sums reach 2**30; let it write float32 and round behind"
             )
+    count, numbers = count_of_numbers(w), constants.numbers
+    if count and (numbers is None or numbers.shape != (count,)):
+        raise WorkloadError(f"{w} needs {count} numbers of its epilogue")
+    if types.quantisation.requantise == "fixed":
+        fixed = in_integers(w, constants)
+        scales = np.stack([vector(row, "int32") for row in fixed.scale], axis=1)
+        # lanes without a channel are shifted, too
+        scales[:, 1] = np.maximum(scales[:, 1], 1)
+        return [*found, scales, fixed.numbers]
+    if types.quantisation.requantise != "none":
+        assert constants.scale is not None
         found.append(vector(constants.scale, "float32"))
-    if count := count_of_numbers(w):
-        numbers = constants.numbers
-        if numbers is None or numbers.shape != (count,):
-            raise WorkloadError(f"{w} needs {count} numbers of its epilogue")
+    if count:
+        assert numbers is not None
         found.append(numbers.astype(np.float32))
     return found
+
+
+def in_integers(workload: Conv2dWorkload, constants: Constants) -> FixedNumbers:
+    """Scales and numbers of ``requantise="fixed"``.
+
+    Raises
+    ------
+    WorkloadError
+        If they have none; the message says why.
+    """
+    assert constants.scale is not None and constants.numbers is not None
+    scale = np.broadcast_to(constants.scale, workload.out_channels)
+    largest = largest_sums(constants.weight, constants.bias)
+    # which needs TVM; constants of float32 layers are packed where a GPU is, without
+    from tvmconv.kernels.multipliers import fixed_numbers
+
+    fixed = fixed_numbers(workload.epilogue, scale, constants.numbers, largest)
+    if isinstance(fixed, str):
+        raise WorkloadError(f"{workload}: {fixed}; rescale it by float32")
+    return fixed
 
 
 def _corrected(bias: Array, constants: Constants) -> Array:

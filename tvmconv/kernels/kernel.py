@@ -11,6 +11,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.machines.device import Device
+from tvmconv.tir.annotations import RESIDENT
 from tvmconv.tvm_api.types import PrimFunc
 
 
@@ -62,6 +63,9 @@ class Kernel:
         schedule = Schedule(self.unscheduled())
         module.apply(schedule, self.workload, self.machine, self.config)
         func = schedule.mod["main"].with_attr("global_symbol", symbol)
+        if hasattr(module, "blocks_resident"):
+            blocks = module.blocks_resident(self.workload, self.machine, self.config)
+            func = func.with_attr(RESIDENT, blocks)
         return func.with_attr(SCHEDULED, True)
 
 

@@ -50,7 +50,11 @@ OF_KIND: dict[str, Mapping[str, str]] = {
     "cuda": {
         "direct": "tvmconv.algorithms.cuda.direct:Direct",
         "implicit_gemm": "tvmconv.algorithms.cuda.implicit_gemm:ImplicitGemm",
+        "implicit_gemm_mma": "tvmconv.algorithms.cuda.implicit_gemm_mma:ImplicitGemmMma",
         "depthwise": "tvmconv.algorithms.cuda.depthwise:Depthwise",
+        "winograd": "tvmconv.algorithms.cuda.winograd:Winograd",
+        "im2win": "tvmconv.algorithms.cuda.im2win:Im2win",
+        "im2col": "tvmconv.algorithms.cuda.im2col:Im2col",
     },
 }
 
@@ -116,9 +120,22 @@ def algorithm(name: str, kind: str = "cpu") -> DeviceAlgorithm[Any]:
     return cast("DeviceAlgorithm[Any]", getattr(import_module(module), attribute)())
 
 
-def offered(machine: Device) -> tuple[str, ...]:
-    """The algorithms that selection chooses from on a device."""
-    return tuple(OF_KIND[machine.kind])
+def offered(machine: Device, precision: str = "") -> tuple[str, ...]:
+    """The algorithms that selection chooses from on a device.
+
+    Those that round operands of products are among them where they do to ``precision``.
+    """
+    return tuple(
+        name
+        for name in OF_KIND[machine.kind]
+        if {"", precision} & set(algorithm(name, machine.kind).precisions)
+    )
+
+
+def precisions(machine: Device) -> tuple[str, ...]:
+    """What algorithms of a device can round operands of products to."""
+    listed = [algorithm(name, machine.kind).precisions for name in OF_KIND[machine.kind]]
+    return tuple(dict.fromkeys(name for names in listed for name in names if name))
 
 
 def choices() -> tuple[str, ...]:
@@ -131,9 +148,9 @@ def schedule(name: str, machine: Device) -> ScheduleModule | None:
     return cast("ScheduleModule | None", schedules_of(machine, name))
 
 
-def names() -> tuple[str, ...]:
-    """Algorithms and reproductions."""
-    return (*ALGORITHMS, *REPRODUCTIONS)
+def names(kind: str = "cpu") -> tuple[str, ...]:
+    """Algorithms of a kind of device, and reproductions, which processors have."""
+    return (*OF_KIND[kind], *(REPRODUCTIONS if OF_KIND[kind] is ALGORITHMS else ()))
 
 
 def unknown(name: str) -> str | None:

@@ -11,7 +11,9 @@ Nothing here was measured by us, and no processor was at hand. Origin of the fig
 - Loads a cycle are general knowledge. Rates behind L1 of Neoverse N1 and V2 are what Arm publishes
   of one core of Graviton2 and Graviton4 (learning path "Memory subsystem impact on Arm server
   performance": 73.4, 35.9 and 20.9 GB/s; 95.1, 78.0 and 37.0 GB/s) over 2.5 and 2.8 GHz; V1 and N2
-  are taken to have N1's behind L2. Those of other cores are estimates, in proportion to what is
+  are taken to have N1's behind L2. Cortex-A72's rate of memory is what STREAM's sum of two arrays
+  is published to reach on one core of a Raspberry Pi 4 (www.sci-pi.org.uk/bench/stream.html: 4855
+  MB/s at 1.5 GHz). Those of other cores are estimates, in proportion to what is
   published of each family, and so are the costs of generated code (``CodeCosts``), but for
   ``unrolls_block``: LLVM was seen to write out the channels of a block.
 """
@@ -45,7 +47,7 @@ _CORTEX_A72 = Machine(
     l1d_way_bytes=16 * _KB,
     l1d_ways=2,
     cores=1,
-    rates=Rates(multiply_adds=1.0, broadcasts=1.0, l1=16.0, l2=8.0, l3=0.0, memory=2.0),
+    rates=Rates(multiply_adds=1.0, broadcasts=1.0, l1=16.0, l2=8.0, l3=0.0, memory=3.2),
     code=CodeCosts(
         # a multiply-add takes one lane of a register, never memory
         folded_broadcast=1.0,

@@ -7,7 +7,8 @@ core. No figure here was measured by us: they are NVIDIA's own, from the documen
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 # NVIDIA's documents
@@ -17,6 +18,10 @@ _AMPERE = "NVIDIA A100 Tensor Core GPU Architecture, whitepaper V1.0, table 4"
 _GA102 = "NVIDIA Ampere GA102 GPU Architecture, whitepaper V2.1, table 9"
 _ADA = "NVIDIA Ada GPU Architecture, whitepaper V2.1, table of the GeForce RTX 4090"
 _HOPPER = "NVIDIA H100 Tensor Core GPU Architecture, whitepaper V1.04, table 3, H100 SXM5"
+_HOPPER_MMA = (
+    "Luo et al., Benchmarking and Dissecting the NVIDIA Hopper GPU Architecture via "
+    "Microbenchmarking, 2024: mma on Hopper reaches 62.9 % of its peak"
+)
 _ASSUMED = "assumed, to be fitted on a GPU"
 
 
@@ -54,6 +59,13 @@ class CudaMachine:
         From the end of a kernel to the start of the next one of the same stream.
     origins
         Where each of these comes from: pairs of field and document.
+    others
+        Architectures besides ``isa`` that models hold machine code for; see :func:`joined`.
+    tensor_tf32, tensor_fp16
+        Multiply-adds that the tensor cores of one SM do in a cycle, of dense TF32 and of halves
+        with sums in float32; 0 where it is not known.
+    tensor_share
+        Of these, what ``mma.sync`` can reach.
     """
 
     kind: ClassVar[str] = "cuda"
@@ -61,6 +73,7 @@ class CudaMachine:
     # of the program on the caller's processor
     cores: ClassVar[int] = 1
     channel_block: ClassVar[int] = 1
+    runs_along_axes: ClassVar[bool] = False
     warp: ClassVar[int] = 32
     registers_thread: ClassVar[int] = 255
     # what every CUDA kernel may take without asking
@@ -85,6 +98,10 @@ class CudaMachine:
     memory_rate: float
     launch_seconds: float
     origins: tuple[tuple[str, str], ...]
+    others: tuple[str, ...] = ()
+    tensor_tf32: float = 0.0
+    tensor_fp16: float = 0.0
+    tensor_share: float = 1.0
 
     @property
     def triple(self) -> str:
@@ -94,8 +111,12 @@ class CudaMachine:
     @property
     def capability(self) -> tuple[int, int]:
         """CUDA's compute capability: (9, 0) of ``sm_90``."""
-        number = int(self.isa.removeprefix("sm_"))
-        return number // 10, number % 10
+        return _capability(self.isa)
+
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        """All that models hold machine code for, the oldest first."""
+        return tuple(sorted({self.isa, *self.others}, key=_capability))
 
     @property
     def described(self) -> str:
@@ -107,10 +128,31 @@ class CudaMachine:
         """No rate was measured."""
         return "NVIDIA's documents, not measured"
 
+    def tensor_rate(self, precision: str) -> float:
+        """Multiply-adds of one SM in a cycle by ``mma.sync``, of ``tf32`` or ``fp16``."""
+        peak = {"tf32": self.tensor_tf32, "fp16": self.tensor_fp16}[precision]
+        return peak * self.tensor_share
+
+    @property
+    def last_cache_bytes(self) -> int:
+        """L2."""
+        return self.l2_bytes
+
     @property
     def launch_cycles(self) -> float:
         """Cycles from the end of one kernel to the start of the next."""
         return self.launch_seconds * self.clock_hertz
+
+    @property
+    def record_facts(self) -> dict[str, Any]:
+        """Tuning records name a GPU's figures as they do those of processors."""
+        return {
+            "mcpu": self.model,
+            "vector_registers": self.registers,
+            "l1d_bytes": self.shared_bytes,
+            "l3_bytes": 0,
+            "cores": self.multiprocessors,
+        }
 
     def blocks(self, channels: int) -> int:
         """Channels, as a block is one channel."""
@@ -120,7 +162,7 @@ class CudaMachine:
         """The target of the kernels; TVM's own limits of a block go with it."""
         return {
             "kind": "cuda",
-            "arch": self.isa,
+            "arch": self.architectures[0],
             "max_threads_per_block": self.threads_block,
             "max_num_threads": self.threads_block,
             "max_shared_memory_per_block": self.static_shared_bytes,
@@ -143,22 +185,47 @@ def read_cuda_machine(data: dict[str, Any]) -> CudaMachine:
     """
     given = {name: value for name, value in data.items() if name != "kind"}
     origins = tuple((str(k), str(v)) for k, v in dict(given["origins"]).items())
-    machine = CudaMachine(**{**given, "origins": origins})
-    if not machine.isa.removeprefix("sm_").isdigit():
-        raise ValueError(f"isa={machine.isa!r} is no architecture such as sm_90")
+    others = tuple(map(str, given.get("others", ())))
+    machine = CudaMachine(**{**given, "origins": origins, "others": others})
+    for isa in (machine.isa, *others):
+        if not isa.removeprefix("sm_").isdigit():
+            raise ValueError(f"isa={isa!r} is no architecture such as sm_90")
     return machine
+
+
+def joined(first: CudaMachine, others: Sequence[CudaMachine]) -> CudaMachine:
+    """The record of models that hold machine code for several architectures.
+
+    Kernels are scheduled for the first; a block of theirs asks for no more shared memory than it
+    may on any.
+    """
+    shared = min(machine.shared_block_bytes for machine in (first, *others))
+    isas = tuple(dict.fromkeys(m.isa for m in others if m.isa != first.isa))
+    if not isas:
+        return first
+    name = f"cuda:{','.join((first.isa, *isas))}"
+    return replace(first, name=name, shared_block_bytes=shared, others=isas)
+
+
+def _capability(isa: str) -> tuple[int, int]:
+    number = int(isa.removeprefix("sm_"))
+    return number // 10, number % 10
 
 
 def _origins(chip: str, **others: str) -> tuple[tuple[str, str], ...]:
     """Which document each figure is from: ``chip`` for those of the chip, unless ``others`` say."""
     guide = ("registers", "threads", "blocks_resident", "shared_bytes", "shared_block_bytes")
-    chips = ("multiprocessors", "clock_hertz", "lanes", "l2_bytes", "memory_bytes", "memory_rate")
+    chips = (
+        *("multiprocessors", "clock_hertz", "lanes", "l2_bytes", "memory_bytes", "memory_rate"),
+        *("tensor_tf32", "tensor_fp16"),
+    )
     found = {
         **dict.fromkeys(chips, chip),
         **dict.fromkeys(guide, _GUIDE),
         "shared_rate": f"{_TUNING}: 32 banks of 4 bytes",
         "l2_rate": _ASSUMED,
         "launch_seconds": _ASSUMED,
+        "tensor_share": _ASSUMED,
         **others,
     }
     return tuple(found.items())
@@ -188,6 +255,8 @@ MACHINES: dict[str, CudaMachine] = {
             memory_rate=1555e9 / 1.410e9,
             launch_seconds=2e-6,
             origins=_origins(_AMPERE, l2_rate=f"{_AMPERE}: 5120 bytes a clock"),
+            tensor_tf32=512.0,
+            tensor_fp16=1024.0,
         ),
         CudaMachine(
             name="cuda:sm_86",
@@ -208,6 +277,8 @@ MACHINES: dict[str, CudaMachine] = {
             memory_rate=936e9 / 1.695e9,
             launch_seconds=2e-6,
             origins=_origins(_GA102),
+            tensor_tf32=128.0,
+            tensor_fp16=256.0,
         ),
         CudaMachine(
             name="cuda:sm_89",
@@ -228,6 +299,8 @@ MACHINES: dict[str, CudaMachine] = {
             memory_rate=1008e9 / 2.520e9,
             launch_seconds=2e-6,
             origins=_origins(_ADA),
+            tensor_tf32=128.0,
+            tensor_fp16=256.0,
         ),
         CudaMachine(
             name="cuda:sm_90",
@@ -250,7 +323,11 @@ MACHINES: dict[str, CudaMachine] = {
             origins=_origins(
                 _HOPPER,
                 clock_hertz="nvidia-smi's largest clock of the SXM5 board; the whitepaper has none",
+                tensor_share=_HOPPER_MMA,
             ),
+            tensor_tf32=1024.0,
+            tensor_fp16=2048.0,
+            tensor_share=0.629,
         ),
     )
 }

@@ -31,6 +31,8 @@ class Device(Protocol):
     channel_block
         Channels of a block of the layout that activations have between layers, in float32; of 1
         it is plain: NCHW.
+    runs_along_axes
+        Whether one thread may well compute all values of an axis in turn, as sorting does.
     """
 
     @property
@@ -55,6 +57,9 @@ class Device(Protocol):
     def channel_block(self) -> int: ...  # noqa: D102
 
     @property
+    def runs_along_axes(self) -> bool: ...  # noqa: D102
+
+    @property
     def described(self) -> str:
         """The name with the processor or GPU that the record stands for, for sentences."""
 
@@ -62,8 +67,16 @@ class Device(Protocol):
     def rates_origin(self) -> str:
         """Where the figures that costs are counted from were taken."""
 
+    @property
+    def last_cache_bytes(self) -> int:
+        """Size of the cache before memory."""
+
     def blocks(self, channels: int) -> int:
         """Channel blocks that hold ``channels`` values."""
+
+    @property
+    def record_facts(self) -> dict[str, Any]:
+        """What tuning records call by other names than this record's fields."""
 
     def tvm_target(self) -> dict[str, Any]:
         """TVM's target of the kernels, in TVM 0.27's dictionary form."""

@@ -184,6 +184,7 @@ class Machine:
     """
 
     kind: ClassVar[str] = "cpu"
+    runs_along_axes: ClassVar[bool] = True
 
     name: str
     family: str
@@ -276,6 +277,11 @@ class Machine:
         if self.exact_vector_bits:
             target["cl-opt"] = [f"-aarch64-sve-vector-bits-min:uint={self.exact_vector_bits}"]
         return target
+
+    @property
+    def record_facts(self) -> dict[str, Any]:
+        """None: tuning records have this record's names."""
+        return {}
 
     def blocks(self, channels: int) -> int:
         """Channel blocks that hold ``channels`` values, the last one padded with zeros."""

@@ -11,6 +11,7 @@ from tvmconv.core.arguments import MOST_THREADS, whole
 from tvmconv.core.errors import TargetError
 from tvmconv.machines import arm, cuda
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.cuda_native import native_gpu
 from tvmconv.machines.gate import lacks
 from tvmconv.machines.host import host_cores, native_machine
 from tvmconv.machines.presets import MACHINES, similar
@@ -34,7 +35,8 @@ def resolve_device(
     Parameters
     ----------
     target
-        A GPU, such as ``cuda:sm_90``, or as of :func:`resolve_machine`.
+        A GPU: ``cuda:sm_90``, the first of several as ``cuda:sm_80,sm_90``, ``cuda`` for that of
+        this machine; or as of :func:`resolve_machine`.
     threads
         As there; calls of a GPU's kernels take one thread.
 
@@ -54,13 +56,15 @@ def _gpu(target: TargetLike) -> CudaMachine | None:
     if not isinstance(target, str) or target.partition(":")[0] != "cuda":
         return None
     if target == "cuda":
-        raise TargetError(
-            "target 'cuda' is the GPU of this machine, which is not looked for yet; name one: "
-            f"{', '.join(GPUS)}"
-        )
-    if target not in cuda.MACHINES:
-        raise TargetError(f"target {target!r} has no schedules; GPUs that have: {', '.join(GPUS)}")
-    return cuda.MACHINES[target]
+        return native_gpu()
+    machines = []
+    for isa in target.removeprefix("cuda:").split(","):
+        if f"cuda:{isa}" not in cuda.MACHINES:
+            raise TargetError(
+                f"target 'cuda:{isa}' has no schedules; GPUs that have: {', '.join(GPUS)}"
+            )
+        machines.append(cuda.MACHINES[f"cuda:{isa}"])
+    return cuda.joined(machines[0], machines[1:])
 
 
 def resolve_machine(target: TargetLike = "native", threads: int | None = None) -> Machine:

@@ -13,6 +13,7 @@ from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.types import Expr
 
 NEAREST, NARROWED = "tvmconv.nearest", "tvmconv.narrowed"
+SCALED = "tvmconv.scaled"
 
 
 def nearest(value: Expr) -> Expr:
@@ -23,6 +24,28 @@ def nearest(value: Expr) -> Expr:
     return tirx.call_intrin("int32", registered(NEAREST), value)
 
 
+def scaled(whole: Expr, multiplier: Expr, shift: Expr) -> Expr:
+    """``floor(whole * multiplier / 2**(32 + shift) + 1/2)``: a product by a fixed-point number.
+
+    One rounding, to the nearest integer, halves up; nothing saturates.
+
+    Parameters
+    ----------
+    whole
+        int32.
+    multiplier
+        int32, from 0 on.
+    shift
+        int32, 1 to 31.
+    """
+    return tirx.call_intrin("int32", registered(SCALED), whole, multiplier, shift)
+
+
+def rounded_shift(whole: Expr, shift: Expr) -> Expr:
+    """``floor(whole / 2**shift + 1/2)`` of int32; ``shift`` 1 to 31, half of it added fits."""
+    return (whole + (tirx.const(1, "int32") << (shift - 1))) >> shift
+
+
 def narrowed(whole: Expr, low: Expr, high: Expr, zero_point: Expr, dtype: str) -> Expr:
     """``min(max(whole, low), high) + zero_point``, in a type of 8 bits.
 
@@ -31,8 +54,8 @@ def narrowed(whole: Expr, low: Expr, high: Expr, zero_point: Expr, dtype: str) -
     whole
         int32.
     low, high, zero_point
-        float32 integers, the same for all elements; each bound and the zero point make a value of
-        the type.
+        int32, or integers of float32, the same for all elements; each bound and the zero point make
+        a value of the type.
     dtype
         ``"uint8"`` or ``"int8"``.
     """

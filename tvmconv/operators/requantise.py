@@ -76,9 +76,10 @@ def rescaled(
     place = 0
     for step in steps_after_bias(epilogue):
         if step.kind == QUANTISE:
-            # TVM's simplifier takes the sum of below off again
-            rounded = tirx.nearbyint(_bounded(value, number, place, is_scaled))
-            value = rounded * number(place + 3)
+            # not by the sum of below, which TVM's simplifier takes off again, nor by nearbyint,
+            # with which TVM keeps a loop over lanes
+            rounded = nearest(_bounded(value, number, place, is_scaled))
+            value = rounded.astype("float32") * number(place + 3)
         elif step.kind == "add":
             assert residual is not None
             term = residual

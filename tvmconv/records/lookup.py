@@ -16,7 +16,7 @@ from tvmconv.core.arguments import file_path
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError, TvmconvError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 from tvmconv.records.logfile import LOGGER, read_log
 from tvmconv.records.record import Record, is_near, machine_facts, machine_key
 from tvmconv.records.store import best
@@ -70,7 +70,7 @@ def shipped_folder() -> Path:
     return Path(places[0]) if places else Path(__file__).parent
 
 
-def default_log(machine: Machine, estimated: bool = False) -> Path:
+def default_log(machine: Device, estimated: bool = False) -> Path:
     """The user's log of a target: of measured records, or of estimated ones."""
     return user_folder() / f"{machine.name}{'.estimated' * estimated}.jsonl"
 
@@ -110,7 +110,7 @@ def search_path(log: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
 
 
 def tuned(
-    workload: Conv2dWorkload, machine: Machine, algorithm: str, logs: Sequence[Path]
+    workload: Conv2dWorkload, machine: Device, algorithm: str, logs: Sequence[Path]
 ) -> tuple[Tuned, ...]:
     """Configs that logs hold for one algorithm, the best of the first log that has any.
 
@@ -144,7 +144,7 @@ def tuned(
     return ()
 
 
-def _measured_here(workload: Conv2dWorkload, machine: Machine, logs: Sequence[Path]) -> bool:
+def _measured_here(workload: Conv2dWorkload, machine: Device, logs: Sequence[Path]) -> bool:
     """Whether a log holds a measured record of a convolution for this very machine."""
     plain, here = str(workload.with_epilogue()), machine_key(machine_facts(machine))
     return any(
@@ -158,7 +158,7 @@ def _usable_of(
     records: Sequence[Record],
     path: Path,
     workload: Conv2dWorkload,
-    machine: Machine,
+    machine: Device,
     near: bool,
 ) -> tuple[Tuned, ...]:
     exact = machine_key(machine_facts(machine))
@@ -180,7 +180,7 @@ def _usable_of(
     return tuple(_tuned(record, path, workload, near) for record in chosen)
 
 
-def _usable(record: Record, machine: Machine, near: bool) -> Record:
+def _usable(record: Record, machine: Device, near: bool) -> Record:
     """The record with all knobs; raises :class:`ConfigError` if a build cannot use it."""
     from tvmconv.kernels import registry
     from tvmconv.records.space import validated

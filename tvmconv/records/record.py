@@ -16,7 +16,7 @@ from typing import Any
 from tvmconv.core.config import Config
 from tvmconv.core.plain_data import finite, no_number
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 from tvmconv.records.fields import (
     MACHINE_SIZES,
     MACHINE_TEXT,
@@ -247,10 +247,10 @@ _FIELDS = {
 _DEFAULT_FIELDS = {"algorithm", "config", "samples"}
 
 
-def machine_facts(machine: Machine) -> dict[str, Any]:
+def machine_facts(machine: Device) -> dict[str, Any]:
     """What a record keeps of a machine: enough to tell equal, near and foreign ones apart."""
     names = ("name", *MACHINE_TEXT, *MACHINE_SIZES)
-    return {name: getattr(machine, name) for name in names}
+    return {name: machine.record_facts.get(name, getattr(machine, name, None)) for name in names}
 
 
 def machine_key(facts: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -258,7 +258,8 @@ def machine_key(facts: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(facts[name] for name in (*MACHINE_TEXT, *MACHINE_SIZES))
 
 
-def is_near(facts: Mapping[str, Any], machine: Machine) -> bool:
+def is_near(facts: Mapping[str, Any], machine: Device) -> bool:
     """Same instruction set, registers and threads; caches and processor name may differ."""
     same = ("family", "isa", "lanes", "vector_registers", "cores")
-    return all(facts[name] == getattr(machine, name) for name in same)
+    here = machine_facts(machine)
+    return all(facts[name] == here[name] for name in same)

@@ -13,6 +13,9 @@ from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError, TvmconvError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.machines.cuda import MACHINES as GPUS
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.device import Device
 from tvmconv.machines.presets import similar
 from tvmconv.machines.record import Machine
 from tvmconv.records.record import Record
@@ -39,7 +42,7 @@ class Space:
     """
 
     workload: Conv2dWorkload
-    machine: Machine
+    machine: Device
     algorithm: str
     values: Mapping[str, tuple[KnobValue, ...]]
     starts: tuple[Config, ...]
@@ -60,7 +63,7 @@ class Space:
             registry.check(self.algorithm, self.workload, self.machine, config)
         except ConfigError:
             return False
-        algorithm = registry.algorithm(self.algorithm)
+        algorithm = registry.algorithm(self.algorithm, self.machine.kind)
         limit = algorithm.exact_below(self.workload, config)
         if limit is not None and self.largest_sum >= limit:
             return False
@@ -104,7 +107,7 @@ class Space:
 @lru_cache(maxsize=256)
 def make_space(
     workload: Conv2dWorkload,
-    machine: Machine,
+    machine: Device,
     algorithm: str,
     error_budget: float = math.inf,
     largest_sum: int = 0,
@@ -116,12 +119,11 @@ def make_space(
     ConfigError
         If the algorithm is unknown or cannot compute the workload on the machine.
     """
-    if algorithm not in registry.names():
-        raise ConfigError(
-            f"algorithm {algorithm!r} is unknown; known: {', '.join(registry.names())}"
-        )
+    names = registry.names(machine.kind)
+    if algorithm not in names:
+        raise ConfigError(f"algorithm {algorithm!r} is unknown; known: {', '.join(names)}")
     module = registry.schedule(algorithm, machine)
-    reason = registry.algorithm(algorithm).unsupported(workload, machine)
+    reason = registry.algorithm(algorithm, machine.kind).unsupported(workload, machine)
     if module is None:
         reason = reason or f"it has no schedule for {machine.family}"
     if reason or module is None:
@@ -136,7 +138,7 @@ def make_space(
     return replace(space, starts=tuple(start for start in starts if space.fits(start)))
 
 
-def validate(workload: Conv2dWorkload, machine: Machine, algorithm: str, config: Config) -> Config:
+def validate(workload: Conv2dWorkload, machine: Device, algorithm: str, config: Config) -> Config:
     """A config from outside with all knobs; one that the schedule did not mean to offer is refused.
 
     Knobs that it lacks, being older, have their neutral value. Integers must lie within the range
@@ -148,7 +150,7 @@ def validate(workload: Conv2dWorkload, machine: Machine, algorithm: str, config:
         Names the knob, or the limit that is broken.
     """
     if problem := registry.unknown(algorithm):
-        raise ConfigError(f"{problem}; builds choose from {', '.join(registry.ALGORITHMS)}")
+        raise ConfigError(f"{problem}; builds choose from {', '.join(registry.offered(machine))}")
     space = make_space(workload, machine, algorithm)
     try:
         config = registry.knobs(algorithm, machine).complete(config)
@@ -169,7 +171,7 @@ def validate(workload: Conv2dWorkload, machine: Machine, algorithm: str, config:
     return config
 
 
-def validated(record: Record, machine: Machine) -> Record:
+def validated(record: Record, machine: Device) -> Record:
     """A record whose configs have all knobs, if both are good for a machine.
 
     Raises
@@ -185,7 +187,7 @@ def validated(record: Record, machine: Machine) -> Record:
     )
 
 
-def record_machine(facts: Mapping[str, Any]) -> Machine:
+def record_machine(facts: Mapping[str, Any]) -> Machine | CudaMachine:
     """The machine that a record was tuned for, as far as schedules look at it.
 
     Raises
@@ -193,6 +195,8 @@ def record_machine(facts: Mapping[str, Any]) -> Machine:
     ConfigError
         If its instruction set has no schedules.
     """
+    if facts["family"] == CudaMachine.family:
+        return _record_gpu(facts)
     base = similar(facts["isa"], facts["mcpu"])
     if base is None or base.family != facts["family"]:
         raise ConfigError(f"{facts['family']}/{facts['isa']} has no schedules here")
@@ -204,13 +208,24 @@ def record_machine(facts: Mapping[str, Any]) -> Machine:
     return replace(base, name=name, mcpu=facts["mcpu"], cores=facts["cores"], **sizes)
 
 
+def _record_gpu(facts: Mapping[str, Any]) -> CudaMachine:
+    base = GPUS.get(f"cuda:{facts['isa']}")
+    if base is None:
+        raise ConfigError(f"GPUs of {facts['isa']} have no schedules here")
+    fixed = {"lanes": base.lanes, "vector_registers": base.registers}
+    if any(facts[name] != value for name, value in fixed.items()) or facts["cores"] < 1:
+        raise ConfigError(f"a GPU of {facts['isa']} has other registers than the record says")
+    sizes = {"l2_bytes": facts["l2_bytes"], "shared_bytes": facts["l1d_bytes"]}
+    return replace(base, model=facts["mcpu"], multiprocessors=facts["cores"], **sizes)
+
+
 def error_class(record: Record) -> tuple[Any, ...]:
     """What records must share to compete for one place: a faster, less exact one is another choice.
 
     The record must have passed :func:`refusal`.
     """
     machine = record_machine(record.machine)
-    algorithm = registry.algorithm(record.algorithm)
+    algorithm = registry.algorithm(record.algorithm, machine.kind)
     config = registry.knobs(record.algorithm, machine).complete(record.config)
     return (*record.key, algorithm.error_estimate(record.workload, machine, config))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,9 @@ _DECISIONS = (
     Column("error_estimate", "error est.", ".1e"),
     Column("reason", "reason"),
 )
+# of models some of whose layers round operands
+_PRECISION = Column("precision", "precision")
+_ROUNDING_ERROR = Column("rounding_error", "rounding err.", ".1e")
 _MEASURED_ERROR = Column("error_measured", "error meas.", ".1e")
 _MEASURED_TIME = Column("seconds", "measured ms", ".3f", 1e3)
 # of calls without alternatives
@@ -96,8 +100,12 @@ def explain_report(
     decisions, clock = model.decisions, clock_of(model.machine)
     rows = [_decision(d, clock) for d in decisions]
     columns = list(_DECISIONS)
+    precise = [d for d in decisions if d.chosen.precision]
+    if precise or model.manifest.policy.get("precision"):
+        columns.insert(columns.index(_DECISIONS[8]) + 1, _ROUNDING_ERROR)
+        columns.insert(3, _PRECISION)
     if seconds is not None:
-        columns.insert(6, _MEASURED_TIME)
+        columns.insert(columns.index(_DECISIONS[6]), _MEASURED_TIME)
         for row, d in zip(rows, decisions, strict=True):
             row["seconds"] = seconds.get((d.layer, d.kernel))
     if errors is not None:
@@ -114,6 +122,9 @@ def explain_report(
         "packed_weight_bytes": sum(d.chosen.packed_weight_bytes for d in decisions),
         "largest_error_estimate": max((d.chosen.error for d in decisions), default=0.0),
     }
+    if precise:
+        facts["precisions"] = dict(Counter(d.precision for d in decisions).most_common())
+        facts["largest_rounding_error"] = max(d.rounding_error or 0.0 for d in precise)
     if errors:
         facts["largest_error_measured"] = max(errors)
     if peak is not None:
@@ -148,6 +159,15 @@ def explain_report(
         notes=(
             "Errors are max|error| / max|reference| against float64 on normally distributed "
             "input. Layers share one workspace: its peak is the largest.",
+            *(
+                [
+                    "Rounding errors are those of products of rounded operands, weights of the "
+                    "layer by 128 pixels of such input, measured while building; their sums are "
+                    "float32."
+                ]
+                if precise
+                else []
+            ),
         ),
         data={"calls": [call.to_json() for call in model.calls]},
     )
@@ -195,6 +215,8 @@ def _decision(decision: Decision, clock: Clock) -> dict[str, Any]:
         "layer": decision.layer,
         "workload": str(decision.workload),
         "kernel": decision.kernel,
+        "precision": decision.precision,
+        "rounding_error": decision.rounding_error,
         **_candidate(decision.chosen, clock),
         "reason": decision.reason,
     }

@@ -29,7 +29,9 @@ _REGISTER_UNIT, _SHARED_UNIT, _SHARED_SYSTEM = 256, 128, 1024
 def launches_table(calls: Sequence[KernelCall], machine: CudaMachine) -> Table:
     """A row for each launch, in order; all of it is static, nothing was measured."""
     rows = [_row(call, launch, machine) for call in calls for launch in call.launches]
-    title = f"Launches, as ptxas compiled them for {machine.isa}; waves on {machine.model}"
+    built = f"ptxas compiled them for {', '.join(machine.architectures)}"
+    most = ", the most of each" if machine.others else ""
+    title = f"Launches, as {built}{most}; tiles and waves for {machine.model}"
     return Table("launches", title, _LAUNCHES, rows)
 
 

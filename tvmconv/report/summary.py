@@ -37,7 +37,9 @@ def model_facts(model: ModelFacts) -> dict[str, Any]:
         "reorders": model.manifest.reorders,
         "error_budget": model.manifest.policy.get("error_budget"),
         "memory_budget": model.manifest.policy.get("memory_budget"),
+        "precision": model.manifest.policy.get("precision", "float32"),
         "finite": model.manifest.policy.get("finite", True),
+        "requantise": model.manifest.policy.get("requantise", "float"),
     }
 
 

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from ..core.arguments import shown
 from ..core.errors import InputError
 from ..core.tensor import TensorInfo
+from .dlpack import on_gpu
+from .tensors import GpuTensor, borrowed
 
 Array = npt.NDArray[Any]
 
@@ -22,13 +24,15 @@ class Parameters:
         self._inputs = tuple(inputs)
         self._types = [np.dtype(info.dtype) for info in inputs]
 
-    def bind(self, arguments: Sequence[Any]) -> list[Array]:
+    def bind(self, arguments: Sequence[Any], stream: int | None = None) -> list[Array | GpuTensor]:
         """Arrays in input order, with shapes and types checked.
 
         Parameters
         ----------
         arguments
             One mapping of name to array, one list or tuple of arrays, or the arrays themselves.
+        stream
+            In whose order tensors in a GPU's memory are used.
 
         Raises
         ------
@@ -47,7 +51,10 @@ class Parameters:
             raise InputError(
                 f"the model has {len(inputs)} input(s), got {len(values)}: {describe(inputs)}"
             )
-        return list(map(_check, inputs, self._types, values))
+        return [
+            _check(info, dtype, value, stream)
+            for info, dtype, value in zip(inputs, self._types, values, strict=True)
+        ]
 
 
 def describe(inputs: Sequence[TensorInfo]) -> str:
@@ -57,7 +64,7 @@ def describe(inputs: Sequence[TensorInfo]) -> str:
 
 def _is_sequence(inputs: Sequence[TensorInfo], value: Sequence[Any]) -> bool:
     """Whether a list holds the inputs, rather than being one input written as nested lists."""
-    if len(inputs) != 1:
+    if len(inputs) != 1 or (len(value) == 1 and on_gpu(value[0])):
         return True
     try:
         return len(value) == 1 and np.ndim(value[0]) == len(inputs[0].shape)
@@ -85,7 +92,11 @@ def _as_array(value: Any) -> Array:
     return np.from_dlpack(value)
 
 
-def _check(info: TensorInfo, dtype: np.dtype[Any], value: Any) -> Array:
+def _check(
+    info: TensorInfo, dtype: np.dtype[Any], value: Any, stream: int | None
+) -> Array | GpuTensor:
+    if type(value) is not np.ndarray and on_gpu(value):
+        return borrowed(value, info, f"input {info.name!r}", stream)
     try:
         array = value if type(value) is np.ndarray else _as_array(value)
     except (TypeError, ValueError, OverflowError, BufferError, RuntimeError) as error:

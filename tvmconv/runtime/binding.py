@@ -68,6 +68,7 @@ class _Description(Structure):
         ("weight_bytes", c_uint64),
         ("threads", c_int32),
         ("separate_weights", c_int32),
+        ("device", c_int32),
     )
 
 
@@ -80,18 +81,20 @@ class _Options(Structure):
         ("weights", c_void_p),
         ("weight_bytes", c_uint64),
         ("weights_path", c_char_p),
+        ("cuda_graph", c_int32),
     )
 
 
 _Create = CFUNCTYPE(c_int32, POINTER(_Options), POINTER(c_void_p), c_char_p, c_size_t)
 _Run = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p)
 _Profile = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
+_Enqueue = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_void_p)
 _Message = CFUNCTYPE(c_char_p, c_void_p)
 _Destroy = CFUNCTYPE(None, c_void_p)
 
 
 class _Model(Structure):
-    # the pool's functions follow; Python makes no use of them
+    # Python makes no use of the pool's functions and `threads`; older models have no `enqueue`
     _fields_ = (
         ("abi", c_uint32),
         ("size", c_uint32),
@@ -101,6 +104,9 @@ class _Model(Structure):
         ("profile", _Profile),
         ("message", _Message),
         ("destroy", _Destroy),
+        *((name, c_void_p) for name in ("pool_create", "pool_parallel_for", "pool_destroy")),
+        ("threads", c_void_p),
+        ("enqueue", _Enqueue),
     )
 
 
@@ -146,6 +152,9 @@ class Code:
         self.weight_bytes = int(description.weight_bytes)
         self.separate_weights = bool(description.separate_weights)
         self.layers = int(description.layer_count)
+        # older models say nothing of their device, the processor
+        knows = description.size > _Description.device.offset
+        self.on_gpu = knows and description.device == 1
         self.inputs = _tensors(description.inputs, description.input_count)
         self.outputs = _tensors(description.outputs, description.output_count)
 
@@ -193,6 +202,11 @@ class State:
     def run(self, inputs: Any, outputs: Any) -> None:
         """One call; arguments as :func:`pointers` makes them."""
         if self._run(self._handle, inputs, outputs):
+            self._fail()
+
+    def enqueue(self, stream: int, inputs: Any, outputs: Any) -> None:
+        """One call, queued to a stream of the GPU, in whose memory all arguments are."""
+        if self._code._model.enqueue(self._handle, stream, inputs, outputs):
             self._fail()
 
     def profile(self, inputs: Any, outputs: Any) -> list[int]:

@@ -16,6 +16,7 @@ from . import forks
 from .arguments import Parameters
 from .outputs import Outputs, empty_aligned
 from .runner import Runner
+from .tensors import stream_handle
 from .timing import BoundCall, Timing, random_inputs, time_call
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Executable(ABC):
     def _start(self) -> Runner:
         """Load the code."""
 
-    def run(self, *arguments: Any) -> Outputs:
+    def run(self, *arguments: Any, stream: Any = None) -> Outputs:
         """Compute the outputs.
 
         Parameters
@@ -70,13 +71,19 @@ class Executable(ABC):
         arguments
             One mapping of input name to array, or the arrays in input order; numpy's, or any
             that DLPack exchanges. Types must be the model's. C-contiguous arrays are read in
-            place, others are copied.
+            place, others are copied. A model for a GPU takes tensors in its memory, too.
+        stream
+            Of a model for a GPU, the CUDA stream that the call is queued to and not waited for:
+            its handle, or an object with ``cuda_stream`` or ``ptr``, as torch and cupy have.
+            Inputs have to be kept until the stream is done with them.
 
         Returns
         -------
         Outputs
             A tuple of arrays in output order that is indexed by name as well. The arrays are
-            the caller's to keep and to change.
+            the caller's to keep and to change. Where an input is in a GPU's memory, or a stream
+            is given, they are a :class:`~tvmconv.runtime.tensors.GpuTensor` each: in the order of
+            the stream, or complete without one.
 
         Raises
         ------
@@ -85,22 +92,28 @@ class Executable(ABC):
         ArtifactError
             If this processor lacks a feature the model was built for.
         """
-        arrays = self._parameters.bind(arguments)
-        return Outputs(self._names, self._ready().run(arrays))
+        queue = None if stream is None else stream_handle(stream)
+        arrays = self._parameters.bind(arguments, queue)
+        return Outputs(self._names, self._ready().run(arrays, queue))
 
     def run_into(
         self,
         inputs: Mapping[str, Any] | Sequence[Any],
-        outputs: Mapping[str, Array] | Sequence[Array],
+        outputs: Mapping[str, Any] | Sequence[Any],
+        *,
+        stream: Any = None,
     ) -> None:
-        """Compute the outputs into arrays that exist.
+        """Compute the outputs into arrays that exist, or into tensors of the GPU's memory.
+
+        With ``stream``, as of :meth:`run`, the call is queued and not waited for.
 
         Raises
         ------
         InputError
             Additionally, if an output array is missing, or of another shape or type.
         """
-        arrays = self._parameters.bind((inputs,))
+        queue = None if stream is None else stream_handle(stream)
+        arrays = self._parameters.bind((inputs,), queue)
         if isinstance(outputs, Mapping):
             if missing := [name for name in self._names if name not in outputs]:
                 raise InputError(f"missing output array(s): {', '.join(missing)}")
@@ -109,7 +122,7 @@ class Executable(ABC):
             raise InputError(f"outputs={shown(outputs)} must be a mapping or a list of arrays")
         if len(outputs) != len(self._names):
             raise InputError(f"the model has {len(self._names)} output(s), got {len(outputs)}")
-        self._ready().run_into(arrays, outputs)
+        self._ready().run_into(arrays, outputs, queue)
 
     def empty_inputs(self) -> dict[str, Array]:
         """Uninitialised input arrays, aligned for the kernels."""
@@ -127,7 +140,7 @@ class Executable(ABC):
         number: int = 1,
         warmup: int = 2,
     ) -> Timing:
-        """Measure whole calls, argument copies excluded.
+        """Measure whole calls, argument copies excluded; a GPU's have them in its memory.
 
         Parameters
         ----------

@@ -11,8 +11,8 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
-class Outputs(tuple[Array, ...]):
-    """Output arrays in the model's order, as a tuple that also knows their names.
+class Outputs(tuple[Any, ...]):
+    """Output arrays, or tensors of a GPU, in the model's order: a tuple that knows their names.
 
     ``out[0]`` and ``out["prob"]`` are the same array; iteration and unpacking go over the
     arrays, ``keys``, ``items`` and ``dict(out)`` over the names.
@@ -20,7 +20,7 @@ class Outputs(tuple[Array, ...]):
 
     names: tuple[str, ...]
 
-    def __new__(cls, names: Sequence[str], arrays: Sequence[Array]) -> Outputs:
+    def __new__(cls, names: Sequence[str], arrays: Sequence[Any]) -> Outputs:
         """Pair names with arrays."""
         self = super().__new__(cls, arrays)
         self.names = tuple(names)

@@ -13,7 +13,10 @@ from ..core.arguments import shown
 from ..core.errors import InputError
 from ..core.tensor import TensorInfo
 from .binding import Code, State, pointers
+from .dlpack import on_gpu
+from .driver import DEFAULT_STREAM, driver
 from .outputs import empty_aligned
+from .tensors import GpuTensor, borrowed
 
 Array = npt.NDArray[Any]
 
@@ -49,6 +52,11 @@ class Runner:
         # append and pop of a deque are atomic: no lock between concurrent calls
         self._idle: deque[State] = deque()
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether kernels run on a GPU."""
+        return bool(self._code.on_gpu)
+
     def new_state(self) -> State:
         """A state that the caller keeps."""
         return State(self._code, self._threads, self._weights)
@@ -58,24 +66,120 @@ class Runner:
         if not self._idle:
             self._idle.append(self.new_state())
 
+    def operands(
+        self, arrays: Sequence[Array | GpuTensor]
+    ) -> tuple[list[Array | GpuTensor], list[Array | GpuTensor]]:
+        """Copies of inputs, and memory for outputs, where the model runs; for :class:`State`."""
+        if self.on_gpu:
+            pairs = zip(arrays, self._inputs, strict=True)
+            copies = [GpuTensor.of(array, info, DEFAULT_STREAM) for array, info in pairs]
+            results = [GpuTensor.empty(info) for info in self._outputs]
+            driver().wait(DEFAULT_STREAM)
+            return list(copies), list(results)
+        self._on_host(arrays, None)
+        inputs = [empty_aligned(info.shape, info.dtype) for info in self._inputs]
+        for copy, array in zip(inputs, arrays, strict=True):
+            np.copyto(copy, np.asarray(array))
+        return list(inputs), list(self.empty_outputs())
+
     def empty_outputs(self) -> list[Array]:
         """Uninitialised arrays for the results."""
         return [empty_aligned(info.shape, info.dtype) for info in self._outputs]
 
-    def run(self, arrays: Sequence[Array]) -> list[Array]:
-        """One call; the results are arrays of the caller's own."""
-        results = self.empty_outputs()
-        self._call(arrays, results)
-        return results
+    def run(
+        self, arrays: Sequence[Array | GpuTensor], stream: int | None = None
+    ) -> list[Array | GpuTensor]:
+        """One call; the results are the caller's own.
 
-    def run_into(self, arrays: Sequence[Array], destinations: Sequence[Array]) -> None:
-        """One call with the results in existing arrays.
+        They are in the GPU's memory where a stream is given, or an input is there; without a
+        stream they are complete.
 
         Raises
         ------
         InputError
-            If a destination has another shape or type than its output, or cannot be written.
+            If the model runs on the processor, and an input is on a GPU, or a stream is given.
         """
+        host = self._on_host(arrays, stream)
+        if host is not None:
+            results = self.empty_outputs()
+            self._call(host, results)
+            return list(results)
+        tensors = [GpuTensor.empty(info, stream) for info in self._outputs]
+        self._queue(arrays, tensors, stream)
+        return list(tensors)
+
+    def run_into(
+        self,
+        arrays: Sequence[Array | GpuTensor],
+        destinations: Sequence[Any],
+        stream: int | None = None,
+    ) -> None:
+        """One call with the results in existing arrays, or in tensors of the GPU.
+
+        Raises
+        ------
+        InputError
+            If a destination has another shape or type than its output, or cannot be written, or
+            some are on the GPU and some are not; also as :meth:`run`.
+        """
+        there = [type(value) is not np.ndarray and on_gpu(value) for value in destinations]
+        if any(there):
+            if not all(there):
+                raise InputError("destinations are all in the GPU's memory, or none is")
+            self._check_gpu()
+            pairs = zip(self._outputs, destinations, strict=True)
+            tensors = [
+                borrowed(value, info, f"the destination of output {info.name!r}", stream)
+                for info, value in pairs
+            ]
+            self._queue(arrays, tensors, stream)
+            return
+        host = self._on_host(arrays, stream)
+        if host is not None:
+            self._into_arrays(host, destinations)
+        elif stream is not None:
+            raise InputError("with a stream, destinations are in the GPU's memory")
+        else:
+            results = self.run(arrays)
+            self._check_destinations(destinations)
+            for result, array in zip(results, destinations, strict=True):
+                np.copyto(array, np.asarray(result))
+
+    def _on_host(
+        self, arrays: Sequence[Array | GpuTensor], stream: int | None
+    ) -> list[Array] | None:
+        """The inputs, if the call is one of the processor's memory alone."""
+        host = [array for array in arrays if not isinstance(array, GpuTensor)]
+        if len(host) == len(arrays) and stream is None:
+            return host
+        self._check_gpu()
+        return None
+
+    def _check_gpu(self) -> None:
+        if not self.on_gpu:
+            raise InputError(
+                "this model runs on the processor: it takes arrays in its memory, and no stream"
+            )
+
+    def _queue(
+        self,
+        arrays: Sequence[Array | GpuTensor],
+        results: Sequence[GpuTensor],
+        stream: int | None,
+    ) -> None:
+        """A call with all operands in the GPU's memory; without a stream it is waited for."""
+        queue = DEFAULT_STREAM if stream is None else stream
+        held = [
+            array if isinstance(array, GpuTensor) else GpuTensor.of(array, info, queue)
+            for array, info in zip(arrays, self._inputs, strict=True)
+        ]
+        state = self._take()
+        state.enqueue(queue, addresses(held), addresses(results))
+        self._idle.append(state)
+        if stream is None:
+            driver().wait(queue)
+
+    def _check_destinations(self, destinations: Sequence[Any]) -> None:
         for info, array in zip(self._outputs, destinations, strict=True):
             if not isinstance(array, np.ndarray):
                 raise InputError(
@@ -86,6 +190,9 @@ class Runner:
                     f"the destination of output {info.name!r} must be a writable {info.dtype} "
                     f"array of shape {info.shape}, got {array.dtype} {array.shape}"
                 )
+
+    def _into_arrays(self, arrays: Sequence[Array], destinations: Sequence[Array]) -> None:
+        self._check_destinations(destinations)
         # results are written before the last input is read
         taken = list(arrays)
         results: list[Array] = []
@@ -101,13 +208,17 @@ class Runner:
 
     def _call(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
         held = [in_memory(array) for array in arrays]
-        try:
-            state = self._idle.pop()
-        except IndexError:
-            state = self.new_state()
+        state = self._take()
         state.run(addresses(held), addresses(results))
         # the state of a call that failed is dropped
         self._idle.append(state)
+
+    def _take(self) -> State:
+        """A state that no call has."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self.new_state()
 
 
 def in_memory(array: Array) -> Array:
@@ -115,6 +226,11 @@ def in_memory(array: Array) -> Array:
     return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
 
 
-def addresses(arrays: Sequence[Array]) -> Any:
+def addresses(arrays: Sequence[Array | GpuTensor]) -> Any:
     """Where arrays start, for :class:`State`; the arrays must be kept alive."""
-    return pointers([array.__array_interface__["data"][0] for array in arrays])
+    return pointers(
+        [
+            array.address if isinstance(array, GpuTensor) else array.__array_interface__["data"][0]
+            for array in arrays
+        ]
+    )

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.tensor import TensorInfo
-from .outputs import Outputs, empty_aligned
+from .outputs import Outputs
 from .runner import Runner, addresses
+from .tensors import GpuTensor, own_copy
 
 Array = npt.NDArray[Any]
 
@@ -41,18 +42,17 @@ class Timing:
 class BoundCall:
     """A call whose inputs are fixed: calling it runs the model and nothing else.
 
-    It holds its own copies of the inputs and its own state, and may be used by one thread at a
-    time. The outputs of the last call are read with :meth:`outputs`.
+    It holds its own copies of the inputs, where the model runs, and its own state, and may be used
+    by one thread at a time. The outputs of the last call are read with :meth:`outputs`.
     """
 
-    def __init__(self, names: Sequence[str], runner: Runner, arrays: Sequence[Array]) -> None:
+    def __init__(
+        self, names: Sequence[str], runner: Runner, arrays: Sequence[Array | GpuTensor]
+    ) -> None:
         self._names = names
-        self._inputs = [empty_aligned(a.shape, a.dtype.name) for a in arrays]
-        for copy, array in zip(self._inputs, arrays, strict=True):
-            np.copyto(copy, array)
-        self._results = runner.empty_outputs()
-        self._arguments = addresses(self._inputs), addresses(self._results)
         self._state = runner.new_state()
+        self._inputs, self._results = runner.operands(arrays)
+        self._arguments = addresses(self._inputs), addresses(self._results)
         self._called = False
 
     def __call__(self) -> None:
@@ -69,7 +69,7 @@ class BoundCall:
         """Copies of the last call's outputs; the first call is made if there was none."""
         if not self._called:
             self()
-        return Outputs(self._names, [array.copy() for array in self._results])
+        return Outputs(self._names, [own_copy(array) for array in self._results])
 
 
 def time_call(call: BoundCall, repeat: int, number: int = 1, warmup: int = 2) -> Timing:

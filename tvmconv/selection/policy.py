@@ -10,7 +10,9 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvmconv.algorithms.cuda.precision import PRECISIONS
 from tvmconv.core.arguments import shown, whole
+from tvmconv.core.datatypes import REQUANTISE
 from tvmconv.core.errors import ConfigError
 from tvmconv.kernels import registry
 from tvmconv.selection.overrides import Override, read_overrides
@@ -18,10 +20,14 @@ from tvmconv.selection.overrides import Override, read_overrides
 if TYPE_CHECKING:
     from tvmconv.core.decision import Candidate
     from tvmconv.core.workload import Conv2dWorkload
+    from tvmconv.machines.device import Device
 
     Callback = Callable[[str, Conv2dWorkload, tuple[Candidate, ...]], Candidate | None]
     Overrides = str | os.PathLike[str] | Mapping[str, Any] | Callback
 
+FLOAT32 = "float32"
+# three times the estimate of rounding both operands to 11 bits
+LOW_PRECISION_BUDGET = 1e-3
 # about what ncnn's Winograd shows; admits F(4, 3) with well chosen points
 DEFAULT_ERROR_BUDGET = 5e-6
 
@@ -50,9 +56,16 @@ class Policy:
         list of algorithms say.
     logs
         Tuning logs in the order of preference; their records take part beside the defaults.
+    precision
+        What operands of products may be rounded to, beside ``"float32"``: ``"tf32"`` or ``"fp16"``.
+    low_precision_budget
+        The error budget of candidates whose operands are.
     choose
         Called with the layer's name, its workload and the candidates that the list of algorithms
         and the memory budget allow; returns one of them, or None to leave the choice alone.
+    requantise
+        How 8-bit layers rescale their sums, see :class:`~tvmconv.core.datatypes.Quantisation`:
+        ``"float"``, or ``"fixed"`` where they can.
     """
 
     algorithms: tuple[str, ...]
@@ -62,14 +75,28 @@ class Policy:
     choose: Callback | None = None
     logs: tuple[Path, ...] = ()
     finite: bool = True
+    requantise: str = "float"
+    precision: str = FLOAT32
+    low_precision_budget: float = LOW_PRECISION_BUDGET
+
+    def budget(self, candidate: Candidate) -> float:
+        """The error budget that a candidate has to keep."""
+        return self.low_precision_budget if candidate.precision else self.error_budget
+
+    def keeps(self, candidate: Candidate) -> bool:
+        """Whether it does."""
+        return candidate.error <= self.budget(candidate)
 
     def to_json(self) -> dict[str, Any]:
         """What a manifest keeps: the limits, and of overrides and logs what names them."""
+        asked = {"precision": self.precision} if self.precision != FLOAT32 else {}
         return {
+            **asked,
             "algorithms": list(self.algorithms),
             "error_budget": self.error_budget,
             "memory_budget": self.memory_budget,
             "finite": self.finite,
+            "requantise": self.requantise,
             "overrides": {entry.pattern: entry.algorithm for entry in self.overrides},
             "callback": self.choose is not None,
             "logs": [path.name for path in self.logs],
@@ -83,6 +110,8 @@ def make_policy(
     overrides: Overrides | None = None,
     logs: Sequence[Path] = (),
     finite: bool = True,
+    requantise: str = "float",
+    precision: str = FLOAT32,
 ) -> Policy:
     """A policy from a user's arguments; everything left out has its default.
 
@@ -90,15 +119,30 @@ def make_policy(
     ------
     ConfigError
         If a name is not registered, a budget is not a non-negative number, ``finite`` is no
-        boolean, or the overrides cannot be read.
+        boolean, ``requantise`` or ``precision`` is unknown, or the overrides cannot be read.
     """
+    if not isinstance(precision, str) or precision not in (FLOAT32, *PRECISIONS):
+        raise ConfigError(
+            f"precision={shown(precision)} is unknown; use {', '.join((FLOAT32, *PRECISIONS))}"
+        )
+    low = LOW_PRECISION_BUDGET if error_budget is None else _check_budget(error_budget)
     budget = DEFAULT_ERROR_BUDGET if error_budget is None else _check_budget(error_budget)
     if memory_budget is not None:
         memory_budget = whole(memory_budget, "memory_budget", 0, 1 << 62, ConfigError)
     if not isinstance(finite, bool):
         raise ConfigError(f"finite={shown(finite)} must be True or False")
+    if requantise not in REQUANTISE[1:]:
+        known = " or ".join(REQUANTISE[1:])
+        raise ConfigError(f"requantise={shown(requantise)} must be {known}")
     policy = Policy(
-        check_algorithms(algorithms), budget, memory_budget, logs=tuple(logs), finite=finite
+        check_algorithms(algorithms),
+        budget,
+        memory_budget,
+        logs=tuple(logs),
+        finite=finite,
+        requantise=requantise,
+        precision=precision,
+        low_precision_budget=low,
     )
     if callable(overrides):
         return replace(policy, choose=overrides)
@@ -138,3 +182,13 @@ def check_algorithms(algorithms: Sequence[str] | None) -> tuple[str, ...]:
         raise ConfigError(f"algorithms={list(names)}: {'; '.join(problems)}; choose from {known}")
     chosen = [name for name in names if not name.startswith("-")] or list(registry.choices())
     return tuple(name for name in chosen if f"-{name}" not in names)
+
+
+def check_precision(policy: Policy, machine: Device) -> None:
+    """Raise :class:`ConfigError` for a precision that a target does not have."""
+    if policy.precision == FLOAT32 or policy.precision in registry.precisions(machine):
+        return
+    raise ConfigError(
+        f"precision={policy.precision!r} is of the tensor cores of GPUs, and {machine.name} "
+        "computes in float32: leave it out, or build for a target such as cuda:sm_90"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tvmconv.algorithms.cuda.precision import PRECISIONS
 from tvmconv.core.decision import Candidate
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
@@ -26,6 +27,10 @@ def refuse(offer: Candidate, policy: Policy, kind: str) -> Candidate:
         return replace(offer, rejected="not in algorithms=", cause="disallowed")
     if not policy.finite and not registry.algorithm(offer.algorithm, kind).sums_products:
         return replace(offer, rejected=_MIXES, cause="finite")
+    if not policy.finite and offer.precision:
+        largest = PRECISIONS[offer.precision].largest
+        text = f"finite=False: in {offer.precision} operands beyond {largest:.6g} become infinite"
+        return replace(offer, rejected=text, cause="finite")
     budget = policy.memory_budget
     if budget is not None and offer.workspace_bytes > budget:
         text = f"workspace {offer.workspace_bytes} B exceeds the budget {budget} B"
@@ -77,7 +82,7 @@ def outdone(offer: Candidate, chosen: Candidate, policy: Policy) -> Candidate:
     """An offer that another one was preferred to, with the reason."""
     if offer.rejected:
         return offer
-    if offer.error > policy.error_budget:
+    if not policy.keeps(offer):
         return replace(offer, rejected=beyond_error(offer, policy), cause="error")
     ratio = offer.cycles / chosen.cycles
     if ratio < 1:
@@ -88,13 +93,13 @@ def outdone(offer: Candidate, chosen: Candidate, policy: Policy) -> Candidate:
 
 def preferred(chosen: Candidate, able: Sequence[Candidate], policy: Policy) -> str:
     """Why the chosen one of those that could have been taken was."""
-    if chosen.error > policy.error_budget:
+    if not policy.keeps(chosen):
         return (
             f"kept though its {beyond_error(chosen, policy)}: no candidate keeps it, and there is "
             "no plainer sum of products"
         )
-    within = [o for o in able if o.error <= policy.error_budget and o is not chosen]
-    beyond = [o for o in able if o.error > policy.error_budget and o.cycles < chosen.cycles]
+    within = [o for o in able if policy.keeps(o) and o is not chosen]
+    beyond = [o for o in able if not policy.keeps(o) and o.cycles < chosen.cycles]
     if within:
         second = min(within, key=lambda o: o.cycles)
         text = (
@@ -105,7 +110,7 @@ def preferred(chosen: Candidate, able: Sequence[Candidate], policy: Policy) -> s
     else:
         text = "the only one allowed that computes this layer"
         if len(able) > 1:
-            text = f"the only one within the error budget {number(policy.error_budget)}"
+            text = f"the only one within the error budget {number(policy.budget(chosen))}"
     if beyond:
         best = min(beyond, key=lambda o: o.cycles)
         text += (
@@ -177,7 +182,7 @@ def impossible(workload: Conv2dWorkload, layer: str, offers: Sequence[Candidate]
 
 def beyond_error(offer: Candidate, policy: Policy) -> str:
     """The sentence about an estimate beyond the budget."""
-    return f"error estimate {number(offer.error)} exceeds the budget {number(policy.error_budget)}"
+    return f"error estimate {number(offer.error)} exceeds the budget {number(policy.budget(offer))}"
 
 
 def differing(slower: Candidate, faster: Candidate) -> str:

@@ -67,6 +67,7 @@ def make_candidate(
         error=algorithm.error_estimate(workload, machine, config),
         source=source,
         parts=registry.explain_cost(name, workload, machine, config),
+        precision=algorithm.precision(config),
     )
 
 
@@ -79,8 +80,7 @@ def offers_of(
     what the record gained over that: comparable with the predictions of all other candidates.
     """
     offers = candidates(workload, machine, name)
-    # logs are of processors so far
-    if not policy.logs or offers[0].rejected or not isinstance(machine, Machine):
+    if not policy.logs or offers[0].rejected:
         return offers
     from tvmconv.records.lookup import tuned
 
@@ -140,8 +140,10 @@ def select(
         )
     offers = [
         refuse(refuse_inexact(offer, workload, needs, machine.kind), policy, machine.kind)
-        for name in registry.offered(machine)
+        for name in registry.offered(machine, policy.precision)
         for offer in offers_of(workload, machine, name, policy)
+        # what nobody asked for is no candidate that had to be refused
+        if offer.precision in ("", policy.precision)
     ]
     if not policy.finite:
         offers = _confined(offers, workload, machine)
@@ -154,7 +156,7 @@ def select(
     able = [o for o in offers if not o.rejected]
     if not able:
         raise ConfigError(impossible(workload, layer, offers))
-    pool = [o for o in able if o.error <= policy.error_budget] or _fallback(able, machine.kind)
+    pool = [o for o in able if policy.keeps(o)] or _fallback(able, machine.kind)
     chosen = min(pool, key=lambda offer: offer.cycles)
     reason = preferred(chosen, able, policy)
     if not policy.finite:
@@ -228,8 +230,8 @@ def _overridden(
 
     exact = [o for o in offers if not refuse_inexact(o, workload, needs, machine.kind).rejected]
     base = min(exact or offers, key=distance)
-    if not knobs and base.error > policy.error_budget:
-        within = [o for o in offers if o.error <= policy.error_budget]
+    if not knobs and not policy.keeps(base):
+        within = [o for o in offers if policy.keeps(o)]
         base = min(within or offers, key=distance)
     try:
         config = base.config.replace(**knobs)

@@ -45,6 +45,9 @@ TRANSPOSE = "tvmconv.transpose"
 SEGMENTS = "tvmconv.segments"
 BOUND = "tvmconv.bound"
 
+# attribute of a function for GPUs: blocks that a multiprocessor shall hold, if not the usual ones
+RESIDENT = "tvmconv.blocks_resident"
+
 _FLAG = "1"
 
 DECLARED = {

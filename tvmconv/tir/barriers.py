@@ -6,9 +6,13 @@ apart in every iteration, all that such a barrier does is to make warps wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from tvmconv.tir.rewrite import function_pass, rebuilt
 
@@ -16,6 +20,9 @@ _BARRIER = "tirx.tvm_storage_sync"
 _SHARED = "shared"
 # buffers take turns: what an iteration touches, the next but one touches again
 _TURNS = 2
+# iterations of loops and threads of which every one is looked at
+_MOST_PLACES = 1 << 20
+_Values = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -31,14 +38,17 @@ class _Access:
     ahead
         In how many iterations behind that of the barrier.
     ranges
-        Of the variables of loops and tests around it, inside of the loop that holds the barrier.
+        Of the variables of loops around it, inside of the loop that holds the barrier.
+    tests
+        What holds there: of copies that threads share unevenly, which threads take part.
     """
 
     buffer: Any
     index: Any
     writes: bool
     ahead: int
-    ranges: dict[Any, Any]
+    ranges: Mapping[Any, tuple[int, int]]
+    tests: tuple[Any, ...]
 
 
 def Barriers() -> Any:
@@ -131,35 +141,42 @@ def _all(statements: Sequence[Any], ahead: int) -> list[_Access]:
     return [a for part in statements if part is not None for a in _accesses(part, ahead)]
 
 
-def _accesses(statement: Any, ahead: int) -> Iterator[_Access]:
+def _accesses(
+    statement: Any,
+    ahead: int,
+    ranges: Mapping[Any, tuple[int, int]] | None = None,
+    tests: tuple[Any, ...] = (),
+) -> Iterator[_Access]:
     """Every load and store of shared memory in a statement."""
     import tvm_ffi
     from tvm import ir, tirx
 
+    ranges = ranges or {}
+    if isinstance(statement, tirx.SeqStmt):
+        for part in statement.seq:
+            yield from _accesses(part, ahead, ranges, tests)
+        return
+    if isinstance(statement, tirx.For) and all(
+        isinstance(bound, tirx.IntImm) for bound in (statement.min, statement.extent)
+    ):
+        first = int(statement.min)
+        inner = {**ranges, statement.loop_var: (first, first + int(statement.extent) - 1)}
+        yield from _accesses(statement.body, ahead, inner, tests)
+        return
+    if isinstance(statement, tirx.IfThenElse) and not statement.else_case:
+        yield from _accesses(tirx.Evaluate(statement.condition), ahead, ranges, tests)
+        inside = (*tests, statement.condition)
+        yield from _accesses(statement.then_case, ahead, ranges, inside)
+        return
     loads: list[Any] = []
     stores: list[Any] = []
-    loops: list[Any] = []
     tvm_ffi.structural_walk(statement, (ir.TensorLoad, loads.append))
     tvm_ffi.structural_walk(statement, (tirx.BufferStore, stores.append))
-    tvm_ffi.structural_walk(statement, (tirx.For, loops.append))
-    inner = {
-        loop.loop_var: (int(loop.min), int(loop.min) + int(loop.extent) - 1)
-        for loop in loops
-        if isinstance(loop.min, tirx.IntImm) and isinstance(loop.extent, tirx.IntImm)
-    }
-    if isinstance(statement, tirx.IfThenElse) and isinstance(statement.condition, tirx.LT):
-        test = statement.condition
-        if (
-            isinstance(test.a, ir.Var)
-            and isinstance(test.b, tirx.IntImm)
-            and not statement.else_case
-        ):
-            inner[test.a] = (0, int(test.b) - 1)
     touched = [(load.source, load.indices[0], False) for load in loads]
     touched += [(store.buffer, store.indices[0], True) for store in stores]
     for buffer, index, writes in touched:
         if str(buffer.scope()).startswith(_SHARED):
-            yield _Access(buffer, index, writes, ahead, inner)
+            yield _Access(buffer, index, writes, ahead, ranges, tests)
 
 
 def _meet(
@@ -188,55 +205,106 @@ def _reach(access: _Access, turn: int, loop: Any, ranges: dict[Any, Any]) -> tup
         index, lanes = index.base, int(index.lanes)
         if int(access.index.stride) != 1:
             return None
-    found = _interval(index, _Parity(loop.loop_var, turn + access.ahead), ranges | access.ranges)
-    return None if found is None else (found[0], found[1] + lanes - 1)
+    used = _variables(index, *access.tests)
+    known = {**ranges, **access.ranges}
+    met = {var: known[var] for var in known if any(var.same_as(other) for other in used)}
+    places = _Places(loop.loop_var, turn + access.ahead, met)
+    if places.count > _MOST_PLACES:
+        return None
+    found = places.of(index)
+    if found is None:
+        return None
+    taken = np.ones_like(found, bool)
+    for test in access.tests:
+        holds = places.of(test)
+        # a test that cannot be told leaves all places
+        if holds is not None:
+            found, taken = np.broadcast_arrays(found, taken & holds.astype(bool))
+    if not taken.any():
+        return 0, -1
+    return int(found[taken].min()), int(found[taken].max()) + lanes - 1
+
+
+def _variables(*expressions: Any) -> list[Any]:
+    """All that occur."""
+    import tvm_ffi
+    from tvm import ir
+
+    found: list[Any] = []
+    for expression in expressions:
+        tvm_ffi.structural_walk(expression, (ir.Var, found.append))
+    return found
 
 
 @dataclass(frozen=True)
-class _Parity:
-    """The loop's variable, of which no more is known than whether it is even."""
+class _Places:
+    """All iterations and threads at once, in every other iteration of a loop.
+
+    Parameters
+    ----------
+    var, turn
+        The loop's variable, of which no more is known than whether it is even.
+    ranges
+        Of all others: each is an axis of the arrays.
+    """
 
     var: Any
     turn: int
+    ranges: Mapping[Any, tuple[int, int]]
 
-    def of(self, expression: Any) -> int | None:
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return prod(last - first + 1 for first, last in self.ranges.values())
+
+    def of(self, e: Any) -> _Values | None:
+        """Every value of an expression of sums, products, quotients, remainders and tests."""
+        from tvm import ir, tirx
+
+        if isinstance(e, tirx.IntImm):
+            return np.array(int(e))
+        if isinstance(e, ir.Var):
+            return self._axis(e)
+        if isinstance(e, tirx.FloorMod) and isinstance(e.b, tirx.IntImm) and int(e.b) == _TURNS:
+            known = self._parity(e.a)
+            if known is not None:
+                return np.array(known)
+        functions = {
+            tirx.Add: np.add,
+            tirx.Sub: np.subtract,
+            tirx.Mul: np.multiply,
+            tirx.FloorDiv: np.floor_divide,
+            tirx.FloorMod: np.mod,
+            tirx.LT: np.less,
+            tirx.And: np.logical_and,
+        }
+        function = functions.get(type(e))
+        if function is None:
+            return None
+        a, b = self.of(e.a), self.of(e.b)
+        if (
+            a is None
+            or b is None
+            or (isinstance(e, tirx.FloorDiv | tirx.FloorMod) and (b < 1).any())
+        ):
+            return None
+        return np.asarray(function(a, b))
+
+    def _axis(self, var: Any) -> _Values | None:
+        for place, (known, (first, last)) in enumerate(self.ranges.items()):
+            if known.same_as(var):
+                shape = [1] * len(self.ranges)
+                shape[place] = last - first + 1
+                return np.arange(first, last + 1).reshape(shape)
+        return None
+
+    def _parity(self, expression: Any) -> int | None:
         """``var + c`` modulo 2; None for another expression."""
         from tvm import tirx
 
         if expression.same_as(self.var):
             return self.turn % _TURNS
         if isinstance(expression, tirx.Add) and isinstance(expression.b, tirx.IntImm):
-            inner = self.of(expression.a)
+            inner = self._parity(expression.a)
             return None if inner is None else (inner + int(expression.b)) % _TURNS
         return None
-
-
-def _interval(e: Any, parity: _Parity, ranges: dict[Any, Any]) -> tuple[int, int] | None:
-    """Bounds of an index of sums, products, quotients and remainders."""
-    from tvm import ir, tirx
-
-    if isinstance(e, tirx.IntImm):
-        return int(e), int(e)
-    if isinstance(e, ir.Var):
-        return ranges.get(e)
-    if isinstance(e, tirx.FloorMod) and isinstance(e.b, tirx.IntImm) and int(e.b) == _TURNS:
-        known = parity.of(e.a)
-        if known is not None:
-            return known, known
-    if not isinstance(e, tirx.Add | tirx.Sub | tirx.Mul | tirx.FloorDiv | tirx.FloorMod):
-        return None
-    a, b = _interval(e.a, parity, ranges), _interval(e.b, parity, ranges)
-    if a is None or b is None:
-        return None
-    if isinstance(e, tirx.Add):
-        return a[0] + b[0], a[1] + b[1]
-    if isinstance(e, tirx.Sub):
-        return a[0] - b[1], a[1] - b[0]
-    if b[0] != b[1] or b[0] < 1:
-        return None
-    if isinstance(e, tirx.Mul):
-        return a[0] * b[0], a[1] * b[0]
-    if isinstance(e, tirx.FloorDiv):
-        return a[0] // b[0], a[1] // b[0]
-    same = a[0] // b[0] == a[1] // b[0]
-    return (a[0] % b[0], a[1] % b[0]) if same else (0, b[0] - 1)

@@ -16,15 +16,20 @@ from typing import Any
 from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.tir import guarded_loads
+from tvmconv.tir.annotations import RESIDENT
 from tvmconv.tir.barriers import Barriers
 from tvmconv.tir.cuda_extrema import DEFINITIONS, CudaExtrema
+from tvmconv.tir.mma import DEFINITIONS as MMA_DEFINITIONS
+from tvmconv.tir.mma import Fragments, MmaCalls, calls_mma, has_fragments
+from tvmconv.tir.rewrite import function_pass, transformed
 from tvmconv.tir.workspace_parameters import with_workspace
 
 # of a launch's parameters: bytes of shared memory whose size the kernel does not know
 _DYNAMIC_SHARED = "tirx.use_dyn_shared_memory"
 _LAUNCH = "tirx.call_ffi_kernel"
 _AXES = ("x", "y", "z")
-_BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")
+_BOUNDS = re.compile(r"__launch_bounds__\((\d+)\) (\w+?)_kernel(?:_\d+)?\(")
 # blocks that a multiprocessor holds with 65536 registers, by their threads. Of tiles of a product
 # blocks of 256 threads do with 128 registers, smaller ones gather more values for each thread and
 # would spill some; what else has blocks of these sizes needs far fewer
@@ -96,13 +101,32 @@ def passes() -> list[Any]:
         low.ThreadSync("shared.dyn"),
         Barriers(),
         # behind the barriers, whose places are told from whole indices
-        tir.CommonSubexprElim(),
+        CommonExpressions(),
         low.ThreadSync("warp"),
         low.LowerThreadAllreduce(),
         CudaExtrema(),
         low.MergeSharedMemoryAllocations(),
         tir.SplitHostDevice(),
     ]
+
+
+def CommonExpressions() -> Any:
+    """TVM's pass that computes common expressions once, for functions without warps' fragments.
+
+    Pattern: a function none of whose buffers has the scope ``warp``.
+
+    Rewrite: that of ``CommonSubexprElim``.
+
+    Why not for others: LowerWarpMemory has to see the lane in every index of a fragment.
+    """
+    from tvm import tirx
+
+    def rewrite(func: Any) -> Any:
+        if has_fragments(func):
+            return func
+        return transformed(func, tirx.transform.CommonSubexprElim())
+
+    return function_pass("CommonExpressions", rewrite)
 
 
 def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
@@ -126,8 +150,15 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
 
     if isinstance(functions, tirx.PrimFunc):
         functions = ir.IRModule({str(functions.attrs["global_symbol"]): functions})
+    symbols = {str(f.attrs["global_symbol"]): var for var, f in functions.functions_items()}
+    # TVM adds _kernel to the names of kernels
+    bare = {symbol: symbol.removesuffix("_kernel") for symbol in symbols}
+    names = {symbol: symbol if name in symbols else name for symbol, name in bare.items()}
     functions = ir.IRModule(
-        {var: with_workspace(func) for var, func in functions.functions_items()}
+        {
+            var: with_workspace(functions[var]).with_attr("global_symbol", names[symbol])
+            for symbol, var in symbols.items()
+        }
     )
     target = tvm.target.Target(machine.tvm_target())
     bound = tirx.transform.BindTarget(target.with_host(tvm.target.Target("llvm")))(functions)
@@ -138,23 +169,36 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
             kernels[var] = func
         else:
             hosts[str(func.attrs["global_symbol"])] = func
-    names = {str(func.attrs["global_symbol"]) for func in kernels.values()}
-    launches = {symbol: _launches(symbol, func, names) for symbol, func in hosts.items()}
-    device = finalize_device_passes()(ir.IRModule(kernels))
+    printed = {str(func.attrs["global_symbol"]) for func in kernels.values()}
+    launches = {symbol: _launches(symbol, hosts[name], printed) for symbol, name in names.items()}
+    late = [Fragments(), guarded_loads.GuardedLoads(), MmaCalls()]
+    lowered = ir.transform.Sequential(late)(ir.IRModule(kernels))
+    device = finalize_device_passes()(lowered)
     build = tvm.get_global_func("target.build.cuda")
     text = str(build(device, target).inspect_source("cuda")) if kernels else ""
-    kernels_text = _BOUNDS.sub(_bounds, text[max(0, text.find('extern "C"')) :])
-    return CudaCode(_PREAMBLE + DEFINITIONS + kernels_text, launches)
+    called = (MMA_DEFINITIONS if calls_mma(text) else "") + (
+        guarded_loads.DEFINITIONS if guarded_loads.calls_guarded(text) else ""
+    )
+    resident = {
+        str(func.attrs["global_symbol"]): int(func.attrs[RESIDENT])
+        for _, func in functions.functions_items()
+        if RESIDENT in func.attrs
+    }
+    kernels_text = _BOUNDS.sub(
+        lambda match: _bounds(match, resident), text[max(0, text.find('extern "C"')) :]
+    )
+    return CudaCode(_PREAMBLE + DEFINITIONS + called + kernels_text, launches)
 
 
-def _bounds(match: re.Match[str]) -> str:
+def _bounds(match: re.Match[str], resident: Mapping[str, int]) -> str:
     """Launch bounds that also name the blocks that a multiprocessor shall hold.
 
     nvcc takes more registers by itself, and a block of 256 threads then waits at barriers alone.
     """
     threads = int(match[1])
-    blocks = _RESIDENT.get(threads, max(1, _THREADS // threads))
-    return f"__launch_bounds__({threads}, {blocks})"
+    usual = _RESIDENT.get(threads, max(1, _THREADS // threads))
+    head, kernel = match[0].split(" ", 1)
+    return f"{head[:-1]}, {resident.get(match[2], usual)}) {kernel}"
 
 
 def _launches(symbol: str, host: Any, kernels: set[str]) -> tuple[Launch, ...]:

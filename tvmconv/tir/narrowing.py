@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tvmconv.tir.by_lane import LANES
+from tvmconv.tir.fixed_point import scaled_by_halves, scaled_by_words
 from tvmconv.tir.narrowing_arm import nearest_of_arm, packed_by_arm
 from tvmconv.tir.rewrite import function_pass
 
@@ -45,17 +46,18 @@ def _narrowing(func: Any) -> Any:
     import tvm_ffi
     from tvm import ir, tirx
 
-    from tvmconv.operators.narrow import NARROWED, NEAREST
+    from tvmconv.operators.narrow import NARROWED, NEAREST, SCALED
 
-    found, packed, nearest = False, _packed, _nearest
+    found, packed = False, _packed
+    made: dict[str, Any] = {NEAREST: _nearest, SCALED: scaled_by_words}
     if func.attrs and func.attrs.get(LANES) is not None:
-        packed, nearest = packed_by_arm, nearest_of_arm
+        packed, made = packed_by_arm, {NEAREST: nearest_of_arm, SCALED: scaled_by_halves}
 
     def look(call: Any) -> Any:
         nonlocal found
         name = str(getattr(call.op, "name", ""))
-        found = found or name.startswith(NARROWED) or name == NEAREST
-        return nearest(call.args[0]) if name == NEAREST else call
+        found = found or name.startswith(NARROWED) or name in made
+        return made[name](*call.args) if name in made else call
 
     body = tvm_ffi.structural_map(func.body, (ir.Call, look))
     if not found:

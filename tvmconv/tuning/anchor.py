@@ -11,7 +11,7 @@ import math
 from statistics import median
 
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
 
 # kernels that take longer are measured in fewer turns
@@ -42,7 +42,7 @@ class Anchor:
         return self._running is not None
 
     def start(
-        self, pool: Pool, workload: Conv2dWorkload, machine: Machine, samples: int, seconds: float
+        self, pool: Pool, workload: Conv2dWorkload, machine: Device, samples: int, seconds: float
     ) -> None:
         """Build it where it is not running; before candidates are timed."""
         if self._running is None:

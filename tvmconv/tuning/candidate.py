@@ -11,8 +11,10 @@ import numpy.typing as npt
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
+from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.gate import Code
-from tvmconv.machines.stored import read_machine
+from tvmconv.machines.stored import read_device
+from tvmconv.tuning.gpu_place import make_gpu_place
 from tvmconv.tuning.place import Place, make_place
 from tvmconv.tvm_api.types import DeviceTensor
 
@@ -182,16 +184,20 @@ class Candidate:
         Exception
             Whatever schedule or compiler raise.
         """
-        machine = read_machine(request["machine"])
+        machine = read_device(request["machine"])
         start = time.perf_counter()
         kernels = [
             make_kernel(operands.workload, machine, algorithm, Config.from_json(config))
             for algorithm, config in request["choices"]
         ]
-        modules = [compile_kernel(kernel, bool(request.get("draft"))) for kernel in kernels]
-        seconds = time.perf_counter() - start
-        place = make_place(request.get("remote"), modules, machine)
-        return cls(operands, kernels, place, seconds)
+        remote = request.get("remote")
+        if isinstance(machine, CudaMachine):
+            place = make_gpu_place(remote, kernels, machine, operands.constants)
+        else:
+            draft = bool(request.get("draft"))
+            modules = [compile_kernel(kernel, draft) for kernel in kernels]
+            place = make_place(remote, modules, machine)
+        return cls(operands, kernels, place, time.perf_counter() - start)
 
     def facts(self) -> dict[str, Any]:
         """What is known before anything is timed.
@@ -228,7 +234,8 @@ class Candidate:
         start = time.perf_counter()
         self.place.call(number, tensors)
         seconds = time.perf_counter() - start
-        return {**self.operands.judged(kernel, tensors[-1].numpy()), "seconds": seconds}
+        output = tensors[-1].numpy().reshape(arrays[-1].shape)
+        return {**self.operands.judged(kernel, output), "seconds": seconds}
 
     def interleave(self, rounds: int, seconds: float) -> dict[str, Any]:
         """Verify all kernels, then take one sample of each in every round."""

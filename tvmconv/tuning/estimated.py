@@ -12,7 +12,8 @@ from tvmconv.estimation.cores import core_of
 from tvmconv.estimation.estimate import described_method
 from tvmconv.estimation.kernels import run_kernels
 from tvmconv.kernels.kernel import Kernel, make_kernel
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
+from tvmconv.machines.record import Machine, processor
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.candidate import Operands
 from tvmconv.tuning.journal import Trial
@@ -61,7 +62,7 @@ class EstimatingMeasurer:
     def trials(
         self,
         workload: Conv2dWorkload,
-        machine: Machine,
+        machine: Device,
         choices: Sequence[Choice],
         best: float = math.inf,
         anchor: Anchor | None = None,
@@ -74,7 +75,7 @@ class EstimatingMeasurer:
             If tools are missing.
         """
         for (algorithm, config), result in zip(
-            choices, self._results(workload, machine, choices), strict=True
+            choices, self._results(workload, processor(machine), choices), strict=True
         ):
             if isinstance(result, Failure):
                 yield Trial(algorithm, config, result.kind, math.inf)
@@ -84,12 +85,12 @@ class EstimatingMeasurer:
     def interleaved(
         self,
         workload: Conv2dWorkload,
-        machine: Machine,
+        machine: Device,
         choices: Sequence[Choice],
         final: Final,
     ) -> list[Measured | Failure]:
         """See :class:`~tvmconv.tuning.measure.Measurer`; one sample of each."""
-        return list(self._results(workload, machine, choices))
+        return list(self._results(workload, processor(machine), choices))
 
     def _results(
         self, workload: Conv2dWorkload, machine: Machine, choices: Sequence[Choice]

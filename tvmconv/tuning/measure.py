@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.device import Device
 from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.host import host_model
-from tvmconv.machines.record import Machine
+from tvmconv.machines.record import processor
 from tvmconv.records.record import turn_ratios
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Trial
@@ -80,7 +81,7 @@ class Measurer(Protocol):
     def trials(
         self,
         workload: Conv2dWorkload,
-        machine: Machine,
+        machine: Device,
         choices: Sequence[Choice],
         best: float = math.inf,
         anchor: Anchor | None = None,
@@ -94,7 +95,7 @@ class Measurer(Protocol):
     def interleaved(
         self,
         workload: Conv2dWorkload,
-        machine: Machine,
+        machine: Device,
         choices: Sequence[Choice],
         final: Final,
     ) -> list[Measured | Failure]:
@@ -117,10 +118,14 @@ class LocalMeasurer:
         """The processor's name."""
         return {"cpu": host_model()}
 
+    def ensure(self, machine: Device, what: str) -> None:
+        """Refuse what this processor cannot run."""
+        ensure_machine(processor(machine), what)
+
     def trials(
         self,
         workload: Conv2dWorkload,
-        machine: Machine,
+        machine: Device,
         choices: Sequence[Choice],
         best: float = math.inf,
         anchor: Anchor | None = None,
@@ -132,7 +137,7 @@ class LocalMeasurer:
         ArtifactError
             If this processor cannot run what is compiled for the machine.
         """
-        ensure_machine(machine, f"a candidate of {workload}")
+        self.ensure(machine, f"a candidate of {workload}")
         if anchor is not None:
             quick = self.quick
             anchor.start(self.pool, workload, machine, quick.samples, quick.seconds)
@@ -149,7 +154,7 @@ class LocalMeasurer:
     def interleaved(
         self,
         workload: Conv2dWorkload,
-        machine: Machine,
+        machine: Device,
         choices: Sequence[Choice],
         final: Final,
     ) -> list[Measured | Failure]:
@@ -160,7 +165,7 @@ class LocalMeasurer:
         ArtifactError
             As :meth:`trials`.
         """
-        ensure_machine(machine, f"a candidate of {workload}")
+        self.ensure(machine, f"a candidate of {workload}")
         built = self.pool.build(workload, machine, choices, draft=final.draft)
         results: dict[int, Failure] = {n: b for n, b in enumerate(built) if isinstance(b, Failure)}
         samples: dict[int, list[float]] = {n: [] for n in range(len(choices))}

@@ -19,7 +19,8 @@ from typing import Any
 from tvmconv.core.config import Config
 from tvmconv.core.errors import TvmconvError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.record import Machine
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.device import Device
 from tvmconv.tuning.messages import pair, receive, send
 
 Choice = tuple[str, Config]
@@ -155,7 +156,7 @@ class Pool:
     def start(
         self,
         workload: Conv2dWorkload,
-        machine: Machine,
+        machine: Device,
         choices: Sequence[Choice],
         remote: Mapping[str, Any] | None = None,
         draft: bool = False,
@@ -181,10 +182,12 @@ class Pool:
             "workload": str(workload),
             "lanes": machine.channel_block,
             "machine": machine.to_json(),
+            "threads": machine.cores,
             "choices": [[algorithm, config.to_json()] for algorithm, config in choices],
             "remote": dict(remote) if remote else None,
             "draft": draft,
-            "memory_bytes": self.limits.memory_bytes,
+            # a GPU's driver reserves more addresses than any limit
+            "memory_bytes": 0 if isinstance(machine, CudaMachine) else self.limits.memory_bytes,
             "cpu_seconds": 4 * (self.limits.build_seconds + self.limits.run_seconds),
         }
         data = json.dumps(request).encode()
@@ -203,7 +206,7 @@ class Pool:
     def build(
         self,
         workload: Conv2dWorkload,
-        machine: Machine,
+        machine: Device,
         choices: Sequence[Choice],
         draft: bool = False,
     ) -> list[Running | Failure]:

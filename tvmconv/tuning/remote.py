@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tvmconv.core.errors import TvmconvError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 from tvmconv.remote import devices_of
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.journal import Trial
@@ -74,7 +74,7 @@ class RemoteMeasurer:
     def trials(
         self,
         workload: Conv2dWorkload,
-        machine: Machine,
+        machine: Device,
         choices: Sequence[Choice],
         best: float = math.inf,
         anchor: Anchor | None = None,
@@ -96,7 +96,7 @@ class RemoteMeasurer:
     def interleaved(
         self,
         workload: Conv2dWorkload,
-        machine: Machine,
+        machine: Device,
         choices: Sequence[Choice],
         final: Final,
     ) -> list[Measured | Failure]:
@@ -128,9 +128,7 @@ class RemoteMeasurer:
                 )
             ]
 
-    def _one(
-        self, workload: Conv2dWorkload, machine: Machine, choice: Choice, best: float
-    ) -> Trial:
+    def _one(self, workload: Conv2dWorkload, machine: Device, choice: Choice, best: float) -> Trial:
         """One candidate on the next free device, on another one if that is lost."""
         while True:
             key = self._take()
@@ -148,7 +146,7 @@ class RemoteMeasurer:
                 return trial
 
     def _build(
-        self, workload: Conv2dWorkload, machine: Machine, choices: Sequence[Choice], key: str
+        self, workload: Conv2dWorkload, machine: Device, choices: Sequence[Choice], key: str
     ) -> Running:
         limits = self.pool.limits
         remote = {

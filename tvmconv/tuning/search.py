@@ -10,7 +10,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 from tvmconv.records.space import Space, make_space
 from tvmconv.tuning.cost_model import CostModel, predicted
 from tvmconv.tuning.settings import Settings
@@ -148,14 +148,14 @@ class Search:
 
 
 def searches(
-    workload: Conv2dWorkload, machine: Machine, settings: Settings, largest_sum: int = 0
+    workload: Conv2dWorkload, machine: Device, settings: Settings, largest_sum: int = 0
 ) -> list[Search]:
     """Searches of the algorithms that are predicted within reach of the best, which is first.
 
     ``largest_sum`` is that of :class:`~tvmconv.records.space.Space`.
     """
     spaces, least = [], {}
-    for name in settings.algorithms or tuple(registry.ALGORITHMS):
+    for name in settings.algorithms or registry.offered(machine):
         try:
             space = make_space(workload, machine, name, settings.error_budget, largest_sum)
         except ConfigError:

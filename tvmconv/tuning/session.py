@@ -11,9 +11,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvmconv.bench.gpu.state import gpu_state
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.device import Device
 from tvmconv.machines.gate import ensure_machine
-from tvmconv.machines.record import Machine
+from tvmconv.machines.record import processor
 from tvmconv.records.record import machine_facts
 from tvmconv.records.space import make_space
 from tvmconv.tuning.cost_model import predicted
@@ -71,7 +74,7 @@ Observer = Callable[[Progress], None]
 
 
 def collect(
-    machine: Machine,
+    machine: Device,
     models: Sequence[str | os.PathLike[str]] = (),
     suites: Sequence[str] = (),
     layers: Sequence[str] = (),
@@ -109,7 +112,7 @@ def collect(
     return tuple(found.values())
 
 
-def check_host(machine: Machine) -> None:
+def check_host(machine: Device) -> None:
     """Refuse to measure code that this processor cannot run.
 
     Raises
@@ -117,10 +120,15 @@ def check_host(machine: Machine) -> None:
     ArtifactError
         Names what the processor lacks.
     """
-    ensure_machine(machine, "a candidate", "tune on a device of that kind with --rpc-tracker")
+    if isinstance(machine, CudaMachine):
+        gpu_state(machine)
+        return
+    ensure_machine(
+        processor(machine), "a candidate", "tune on a device of that kind with --rpc-tracker"
+    )
 
 
-def check_device(machine: Machine) -> None:
+def check_device(machine: Device) -> None:
     """Refuse to tune for devices whose code nothing on this machine links.
 
     Raises
@@ -135,7 +143,7 @@ def check_device(machine: Machine) -> None:
 
 def tune(
     tasks: Sequence[Task],
-    machine: Machine,
+    machine: Device,
     measurer: Measurer,
     log: Path,
     settings: Settings,
@@ -225,7 +233,7 @@ def tune(
 
         if space == "auto":
             outcome = tune_auto(
-                task.workload, machine, settings, log, journal, host_provenance, deadline
+                task.workload, processor(machine), settings, log, journal, host_provenance, deadline
             )
             tell(outcome)
         else:
@@ -242,7 +250,7 @@ def tune(
             outcome = tuner.run(deadline, tell)
             if space == "both":
                 outcome.comparison = compare_spaces(
-                    task.workload, machine, settings, log, journal, deadline
+                    task.workload, processor(machine), settings, log, journal, deadline
                 )
         outcomes.append(outcome)
     return outcomes
@@ -258,7 +266,7 @@ def host_provenance() -> dict[str, Any]:
 
 def _of_model(
     model: str | os.PathLike[str],
-    machine: Machine,
+    machine: Device,
     shapes: Mapping[str, Sequence[int]] | None,
     fold_budget: int | None,
 ) -> Iterable[tuple[str, Conv2dWorkload, int | None]]:
@@ -278,7 +286,7 @@ def _of_model(
     ]
 
 
-def _weight(task: Task, machine: Machine) -> float:
+def _weight(task: Task, machine: Device) -> float:
     from tvmconv.tuning.untuned import untuned_choice
 
     algorithm, config = untuned_choice(task.workload, machine, largest_sum=task.largest_sum)

@@ -13,7 +13,7 @@ from typing import Any
 
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 from tvmconv.records.logfile import append
 from tvmconv.records.record import Record, machine_facts, outliers
 from tvmconv.tuning.anchor import Anchor
@@ -71,7 +71,7 @@ class WorkloadTuner:
     def __init__(
         self,
         workload: Conv2dWorkload,
-        machine: Machine,
+        machine: Device,
         measurer: Measurer,
         settings: Settings,
         log: Path,

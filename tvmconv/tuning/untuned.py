@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tvmconv.algorithms.winograd_integers import usual_sum
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.record import Machine
+from tvmconv.machines.device import Device
 from tvmconv.tuning.pool import Choice
 
 
 def untuned_choice(
     workload: Conv2dWorkload,
-    machine: Machine,
+    machine: Device,
     error_budget: float | None = None,
     algorithms: tuple[str, ...] = (),
     largest_sum: int | None = None,

@@ -63,7 +63,7 @@ def _candidate(channel: socket.socket, operands: Any, request: dict[str, Any]) -
 
         candidate = Candidate.build(operands, request)
         if not candidate.place.shared:
-            stay(int(request["machine"]["cores"]))
+            stay(int(request["threads"]))
         send(channel, {"status": "built", **candidate.facts()})
         while (order := receive(channel)) is not None:
             send(channel, candidate.obey(order))
@@ -86,6 +86,8 @@ def _limit(request: dict[str, Any]) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     cpu = int(request["cpu_seconds"])
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
+    if not request["memory_bytes"]:
+        return
     with open("/proc/self/statm") as file:  # noqa: PTH123
         mapped = int(file.read().split()[0]) * resource.getpagesize()
     most = mapped + int(request["memory_bytes"])

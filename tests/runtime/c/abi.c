@@ -39,6 +39,7 @@ int main(void) {
     FIELD(tvmconv_description, weight_bytes);
     FIELD(tvmconv_description, threads);
     FIELD(tvmconv_description, separate_weights);
+    FIELD(tvmconv_description, device);
     SIZE(tvmconv_options);
     FIELD(tvmconv_options, size);
     FIELD(tvmconv_options, threads);
@@ -47,6 +48,7 @@ int main(void) {
     FIELD(tvmconv_options, weights);
     FIELD(tvmconv_options, weight_bytes);
     FIELD(tvmconv_options, weights_path);
+    FIELD(tvmconv_options, cuda_graph);
     SIZE(tvmconv_model);
     FIELD(tvmconv_model, abi);
     FIELD(tvmconv_model, size);
@@ -60,5 +62,6 @@ int main(void) {
     FIELD(tvmconv_model, pool_parallel_for);
     FIELD(tvmconv_model, pool_destroy);
     FIELD(tvmconv_model, threads);
+    FIELD(tvmconv_model, enqueue);
     return 0;
 }

@@ -57,6 +57,12 @@ int main(int count, char **arguments) {
         EXPECT(std::fabs(scores[63] - (256 + 256 * 255 / 8.0f)) < 1);
         EXPECT(half[31] == scores[63]);
     }
+    EXPECT(has(error_of(TVMCONV_UNSUPPORTED,
+                        [&] {
+                            state.enqueue(nullptr, {input(image), input(mask)},
+                                          {output(scores), output(half, 32)});
+                        }),
+               "the processor, which has no streams"));
     std::vector<tvmconv::Input> inputs = {input(image), input(mask)};
     std::vector<tvmconv::Output> outputs = {output(scores),
                                             output(static_cast<void *>(half), sizeof half)};

@@ -83,8 +83,10 @@ class CudaOperands:
     residual: Tensor | None
 
     @classmethod
-    def of(cls, workload: Conv2dWorkload, packed_weight: tuple[int, ...]) -> CudaOperands:
-        """Placeholders for a weight of this packed shape."""
+    def of(
+        cls, workload: Conv2dWorkload, packed_weight: tuple[int, ...], packed_type: str = ""
+    ) -> CudaOperands:
+        """Placeholders for a weight of this packed shape, and type if not the workload's."""
         from tvmconv.tvm_api import te
 
         w, t, shape = workload, workload.types, workload.result_shape
@@ -93,7 +95,7 @@ class CudaOperands:
         return cls(
             w,
             te.placeholder(w.data_shape, t.data, name="data"),
-            te.placeholder(packed_weight, t.weight, name="weight"),
+            te.placeholder(packed_weight, packed_type or t.weight, name="weight"),
             bias if w.has("bias") else None,
             residual if w.has("add") else None,
         )

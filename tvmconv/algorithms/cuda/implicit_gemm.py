@@ -9,13 +9,15 @@ for all multiprocessors.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import cast
 
 import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
 from tvmconv.algorithms.cuda.base import CudaAlgorithm, CudaOperands
-from tvmconv.algorithms.cuda.slices import Slices
+from tvmconv.algorithms.cuda.slices import CHANNELS, KINDS, Slices
 from tvmconv.algorithms.padding import input_plane, inside_image, zero_unless
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
@@ -33,9 +35,43 @@ def reads_vectors(workload: Conv2dWorkload) -> bool:
     return whole and not w.is_volume and w.in_height * w.in_width % VECTOR == 0
 
 
+class Source(Enum):
+    """What a product gathers its columns from."""
+
+    IMAGE = "image"
+    # the image or a matrix, whose pixels are read by vectors
+    VECTORS = "vectors"
+    # the window tensor of im2win
+    WINDOWS = "windows"
+
+
 def slices_of(workload: Conv2dWorkload, config: Config) -> Slices:
     """The slices that a config asks for."""
     return Slices(workload, str(config["slice"]), config.int("k"))
+
+
+def padded_rows(workload: Conv2dWorkload, config: Config) -> int:
+    """Output channels of one group, rounded up to whole tiles."""
+    m = config.int("m")
+    return -(-(workload.out_channels // workload.groups) // m) * m
+
+
+def pack_slices(
+    weight: FloatArray, workload: Conv2dWorkload, slices: Slices, rows: int
+) -> FloatArray:
+    """An OIHW weight as ``(groups, slices, values of a slice, rows)``.
+
+    Zeros stand behind the channels and behind the values of a run.
+    """
+    w = workload
+    packed = np.zeros((w.groups, slices.count, slices.size, rows), weight.dtype)
+    channels = w.out_channels // w.groups
+    for part, value in np.ndindex(slices.count, slices.size):
+        if part % slices.run_slices * slices.size + value < slices.run_values:
+            c, row, column = cast("tuple[int, int, int]", slices.place(part, value))
+            taken = weight[:, c, row, column].reshape(w.groups, -1)
+            packed[:, part, value, :channels] = taken
+    return packed
 
 
 class ImplicitGemm(CudaAlgorithm):
@@ -46,7 +82,9 @@ class ImplicitGemm(CudaAlgorithm):
     """
 
     name = "implicit_gemm"
-    blocks = ("columns", "conv2d", "output")
+    blocks: tuple[str, ...] = ("columns", "conv2d", "output")
+    # whether a knob says what slices hold
+    slice_knob = True
 
     def unsuited(self, workload: Conv2dWorkload, machine: CudaMachine) -> str | None:
         """Depthwise layers have one row of the product, single pixels one column.
@@ -60,35 +98,72 @@ class ImplicitGemm(CudaAlgorithm):
             return "one output pixel is a matrix by a vector; use direct"
         return None
 
+    def slices(self, workload: Conv2dWorkload, config: Config) -> Slices:
+        """How the reduction is cut."""
+        return slices_of(workload, config)
+
+    def slice_kinds(self, workload: Conv2dWorkload) -> tuple[str, ...]:
+        """What a slice may hold: of a 1x1 window one kind; TVM takes minutes over volumes."""
+        whole = workload.kernel_h == workload.kernel_w == 1
+        return (CHANNELS,) if whole or workload.is_volume else KINDS
+
+    def source(self, workload: Conv2dWorkload, config: Config) -> Source:
+        """What columns are gathered from."""
+        return Source.VECTORS if reads_vectors(workload) else Source.IMAGE
+
+    def stored_bytes(self, workload: Conv2dWorkload, config: Config) -> int:
+        """Bytes that a first kernel writes for the product to read."""
+        return 0
+
+    def reader(self, given: CudaOperands, config: Config) -> Callable[..., Expr]:
+        """``read(tests, channel, row, column, p)``: what a tap of the window of pixel ``p`` meets.
+
+        Pixels are numbered over all output planes, rows over all planes of the window; the value is
+        zero where one of the tests fails, and in the padding.
+        """
+        w = given.workload
+        area = w.out_height * w.out_width
+
+        def read(tests: Sequence[Expr], c: Expr, row: Expr, s: Expr, p: Expr) -> Expr:
+            r = row % w.kernel_h
+            q = p % area
+            y = q // w.out_width * w.stride_h + r * w.dilation_h - w.pad_top
+            x = q % w.out_width * w.stride_w + s * w.dilation_w - w.pad_left
+            plane, inside = input_plane(w, p // area, row // w.kernel_h)
+            tests = [*inside, *tests]
+            value = given.data[plane, c, y, x]
+            if w.has_padding:
+                return inside_image(value, y, x, w, tests)
+            return zero_unless(tests, value)
+
+        return read
+
     def compute(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> list[Tensor]:
         """Blocks ``columns``, ``conv2d`` and ``output``, which adds the parts up."""
         from tvmconv.tvm_api import te
 
-        w, slices, split = workload, slices_of(workload, config), config.int("split")
+        w, slices, split = workload, self.slices(workload, config), config.int("split")
         packed = self.packed_weight_shape(w, machine, config)
         given = CudaOperands.of(w, packed)
-        area, channels = w.out_height * w.out_width, w.out_channels // w.groups
+        area = w.out_height * w.out_width
         pixels, tile = w.out_planes * area, config.int("p")
         padded = -(-pixels // tile) * tile
         parts = slices.count // split
 
+        read = self.reader(given, config)
+
         def gather(g: Expr, part: Expr, value: Expr, p: Expr) -> Expr:
             c, row, s = slices.place(part, value)
-            r = row % w.kernel_h
-            q = p % area
-            y = q // w.out_width * w.stride_h + r * w.dilation_h - w.pad_top
-            x = q % w.out_width * w.stride_w + s * w.dilation_w - w.pad_left
-            plane, tests = input_plane(w, p // area, row // w.kernel_h)
+            tests = []
             if slices.is_ragged:
-                tests = [*tests, part % slices.run_slices * slices.size + value < slices.run_values]
+                tests = [part % slices.run_slices * slices.size + value < slices.run_values]
             if padded > pixels:
                 # of whole vectors, where there are such
                 size = VECTOR if area % VECTOR == 0 else 1
                 tests = [*tests, p // size < pixels // size]
-            read = given.data[plane, g * slices.channels + c, y, x]
-            return inside_image(read, y, x, w, tests) if w.has_padding else zero_unless(tests, read)
+            return read(tests, g * slices.channels + c, row, s, p)
 
         columns = te.compute((w.groups, slices.count, slices.size, padded), gather, name="columns")
         part = te.reduce_axis((0, parts), "part")
@@ -101,6 +176,15 @@ class ImplicitGemm(CudaAlgorithm):
 
         sums = self.reduction((split, w.groups, packed[3], padded), multiply)
 
+        return given.arguments(self.finished_parts(given, sums, config))
+
+    def finished_parts(self, given: CudaOperands, sums: Tensor, config: Config) -> Tensor:
+        """Block ``output`` of sums ``(parts, groups, M, pixels)``: added up, and the epilogue."""
+        from tvmconv.tvm_api import te
+
+        w, split = given.workload, config.int("split")
+        area, channels = w.out_height * w.out_width, w.out_channels // w.groups
+
         def finish(n: Expr, g: Expr, m: Expr, q: Expr) -> Expr:
             place = (n, g * channels + m, q // w.out_width, q % w.out_width)
             total = sums[0, g, m, n * area + q]
@@ -109,20 +193,18 @@ class ImplicitGemm(CudaAlgorithm):
             return given.finished(total, place)
 
         rows = te.compute((w.out_planes, w.groups, channels, area), finish, name="output")
-        output = te.compute(
+        return te.compute(
             w.result_shape,
             lambda n, k, h, x: rows[n, k // channels, k % channels, h * w.out_width + x],
             name="unflatten",
         )
-        return given.arguments(output)
 
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> tuple[int, ...]:
         """``(groups, slices, values of a slice, M)``, M the channels of whole tiles."""
-        slices, m = slices_of(workload, config), config.int("m")
-        rows = -(-(workload.out_channels // workload.groups) // m) * m
-        return (workload.groups, slices.count, slices.size, rows)
+        slices = self.slices(workload, config)
+        return (workload.groups, slices.count, slices.size, padded_rows(workload, config))
 
     def pack_weight(
         self,
@@ -132,33 +214,27 @@ class ImplicitGemm(CudaAlgorithm):
         config: Config,
     ) -> FloatArray:
         """Re-order an OIHW weight; zeros behind the channels and behind the values of a run."""
-        w, slices = workload, slices_of(workload, config)
-        packed = np.zeros(self.packed_weight_shape(w, machine, config), weight.dtype)
-        channels = w.out_channels // w.groups
-        for part, value in np.ndindex(slices.count, slices.size):
-            if part % slices.run_slices * slices.size + value < slices.run_values:
-                c, row, column = cast("tuple[int, int, int]", slices.place(part, value))
-                taken = weight[:, c, row, column].reshape(w.groups, -1)
-                packed[:, part, value, :channels] = taken
-        return packed
+        slices = self.slices(workload, config)
+        return pack_slices(weight, workload, slices, padded_rows(workload, config))
 
     def workspace_bytes(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> int:
-        """The sums of all parts, where there is more than one."""
+        """What a first kernel writes, and the sums of all parts where there is more than one."""
         w, split, tile = workload, config.int("split"), config.int("p")
+        stored = self.stored_bytes(w, config)
         if split == 1:
-            return 0
-        rows = self.packed_weight_shape(w, machine, config)[3]
+            return stored
+        rows = padded_rows(w, config)
         pixels = w.out_planes * w.out_height * w.out_width
-        return 4 * split * w.groups * rows * (-(-pixels // tile) * tile)
+        return stored + 4 * split * w.groups * rows * (-(-pixels // tile) * tile)
 
     def multiplies(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
         """Those of whole tiles and slices."""
-        groups, count, size, rows = self.packed_weight_shape(workload, machine, config)
-        w, tile = workload, config.int("p")
+        w, slices, tile = workload, self.slices(workload, config), config.int("p")
+        values = w.groups * slices.count * slices.size
         pixels = w.out_planes * w.out_height * w.out_width
-        return groups * count * size * rows * (-(-pixels // tile) * tile)
+        return values * padded_rows(w, config) * (-(-pixels // tile) * tile)
 
     def error_estimate(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config

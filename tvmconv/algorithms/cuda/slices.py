@@ -8,8 +8,10 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.tvm_api.types import Index
 
 # what a slice holds; see Slices
-CHANNELS, ROW, WINDOW = "channels", "row", "window"
+CHANNELS, ROW, COLUMN, WINDOW = "channels", "row", "column", "window"
 KINDS = (CHANNELS, ROW, WINDOW)
+# of windows that lie column by column
+COLUMN_KINDS = (CHANNELS, COLUMN, WINDOW)
 
 
 @dataclass(frozen=True)
@@ -17,23 +19,26 @@ class Slices:
     """The K axis of the matrix product, ``count`` slices of ``size`` values.
 
     A slice of ``channels`` holds channels of one tap, the last slice of a tap zeros behind them.
-    Of few channels little would be left of it: a slice of ``row`` holds all channels of one row of
-    the window, one of ``window`` all of the window, channels outermost and columns innermost; the
-    last one of either zeros behind them.
+    Of few channels little would be left of it: a slice of ``row`` or ``column`` holds all channels
+    of one row or column of the window, one of ``window`` all of the window, channels outermost and
+    columns innermost; the last one of each zeros behind them.
 
     Parameters
     ----------
     workload
         The convolution; one group of it.
     kind
-        One of :data:`KINDS`.
+        One of :data:`KINDS`, or of :data:`COLUMN_KINDS`.
     size
         Values of a slice.
+    by_columns
+        Whether rows are innermost in a slice of ``window``, as im2win lays windows out.
     """
 
     workload: Conv2dWorkload
     kind: str
     size: int
+    by_columns: bool = False
 
     @property
     def channels(self) -> int:
@@ -45,7 +50,7 @@ class Slices:
         """How often a whole number of slices is begun: taps, rows of the window, or once."""
         w = self.workload
         rows = w.kernel_d * w.kernel_h
-        return {CHANNELS: rows * w.kernel_w, ROW: rows, WINDOW: 1}[self.kind]
+        return {CHANNELS: rows * w.kernel_w, ROW: rows, COLUMN: w.kernel_w, WINDOW: 1}[self.kind]
 
     @property
     def run_values(self) -> int:
@@ -63,6 +68,12 @@ class Slices:
         return self.runs * self.run_slices
 
     @property
+    def whole_windows(self) -> bool:
+        """Whether a slice of ``window`` holds all taps of some channels."""
+        w = self.workload
+        return self.kind == WINDOW and self.size % (w.kernel_d * w.kernel_h * w.kernel_w) == 0
+
+    @property
     def is_ragged(self) -> bool:
         """Whether the last slice of a run has zeros behind its values."""
         return self.run_values % self.size > 0
@@ -78,4 +89,8 @@ class Slices:
             return k, run // w.kernel_w, run % w.kernel_w
         if self.kind == ROW:
             return k // w.kernel_w, run, k % w.kernel_w
+        if self.kind == COLUMN:
+            return k // rows, k % rows, run
+        if self.by_columns:
+            return k // (rows * w.kernel_w), k % rows, k // rows % w.kernel_w
         return k // (rows * w.kernel_w), k // w.kernel_w % rows, k % w.kernel_w

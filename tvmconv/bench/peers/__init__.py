@@ -50,6 +50,18 @@ PEERS: dict[str, Peer] = {
         Peer("blis", "blis_gemm", "blis", models=False, layers=False, products=True),
     )
 }
+# on GPUs; cudnn is torch's call of it with its own search
+_ON_CUDA: dict[str, Peer] = {
+    peer.name: peer
+    for peer in (
+        Peer("torch", "torch_cuda", "torch"),
+        Peer("torch_compile", "torch_compile", "torch"),
+        Peer("cudnn", "cudnn", "torch", models=False),
+        Peer("cudnn_tf32", "cudnn_tf32", "torch", models=False),
+        Peer("im2col_cublas", "im2col_cublas", "torch", models=False),
+        Peer("onnxruntime", "ort_cuda", "onnxruntime-gpu"),
+    )
+}
 # Adapters that need tvmconv itself; they run in its own environment.
 OWN: dict[str, Peer] = {
     peer.name: peer
@@ -58,3 +70,13 @@ OWN: dict[str, Peer] = {
         Peer("peak", "machine_peak", "tvmconv"),
     )
 }
+_OWN_ON_CUDA: dict[str, Peer] = {
+    peer.name: peer
+    for peer in (
+        Peer("tvmconv", "own_gpu", "tvmconv"),
+        Peer("peak", "gpu_peak", "tvmconv"),
+    )
+}
+# by kind of device
+OF_KIND = {"cpu": PEERS, "cuda": _ON_CUDA}
+OWN_OF_KIND = {"cpu": OWN, "cuda": _OWN_ON_CUDA}

@@ -5,7 +5,8 @@ Requests and answers::
     {"do": "hello"}                                   {"version": "1.2.3"}
     {"do": "prepare", "folder": F, "options": {...},  {"error": e, "info": s, "first_seconds": t,
      "write": PATH or null, "slot": NAME}              "operations": n or null, "facts": {...},
-                                                       "stages": [...], "warms": bool}
+                                                       "stages": [...], "warms": bool,
+                                                       "colds": bool}
     {"do": "time", "seconds": s, "calls": n,          {"samples": [seconds of calls],
      "slot": NAME, "stage": NAME or null,              "wall_seconds": t, "cpu_seconds": t}
      "cache_bytes": n, "warm": bool}
@@ -29,6 +30,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -125,6 +127,7 @@ class Worker:
             "facts": facts,
             "stages": list(session.stages),
             "warms": session.warm is not None,
+            "colds": session.colds,
         }
 
     def _checked(
@@ -187,7 +190,10 @@ class Worker:
             raise RuntimeError("the process ended after this was prepared")
         session = self.sessions[slot]
         run = session.stages[stage] if stage else session.run
-        one = self._cold(run, session.warm if warm else None, cache_bytes)
+        if session.sampler:
+            one: Callable[[], float] = partial(_sampled, session.sampler, run, cache_bytes)
+        else:
+            one = self._cold(run, session.warm if warm else None, cache_bytes)
         clock = time.perf_counter
         samples: list[float] = []
         begin, busy = clock(), time.process_time()
@@ -220,6 +226,11 @@ class Worker:
         self.sessions.pop(slot, None)
         gc.collect()
         return {}
+
+
+def _sampled(sampler: Any, run: Any, cache_bytes: int) -> float:
+    """One sample by the session's own clock."""
+    return float(sampler(run, 1, cache_bytes)[0])
 
 
 def _thinned(samples: list[float]) -> list[float]:

@@ -63,8 +63,9 @@ struct Fibre {
   bool entered;
   State state;
   int line;      // of the barrier that it waits at
-  int shuffles;  // that it took part in: even and odd ones have slots of their own
+  int shuffles;  // and mma.sync that it took part in: even and odd ones have slots of their own
   uint64_t slot[2];
+  float operands[2][12];  // of mma.h
 };
 
 static const size_t STACK = 64 << 10, PAGE = 4096;
@@ -80,7 +81,8 @@ static void **arguments;
 static std::vector<void *> poisoned;  // shared arrays of this block that are
 static char *dynamic_shared;
 static size_t dynamic_bytes;
-static std::map<char *, size_t> memory;  // what kernels may touch; nothing listed: anything
+// what kernels may touch; nothing listed: anything. Not destroyed: models free theirs at exit
+static std::map<char *, size_t> &memory = *new std::map<char *, size_t>;
 
 static void run_next() { _longjmp(scheduler, 1); }
 
@@ -187,7 +189,6 @@ static bool release(int begin, int end, State inner, State outer) {
 }
 
 static bool allocate_stacks() {
-  if (stacks) return true;
   void *all = mmap(nullptr, STACK * MAX_THREADS, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (all == MAP_FAILED) return false;
@@ -195,6 +196,12 @@ static bool allocate_stacks() {
   // a thread that needs more stack than it has meets a page that it may not touch
   for (int i = 0; i < MAX_THREADS; ++i) mprotect(stacks + STACK * i, PAGE, PROT_NONE);
   return true;
+}
+
+// A process may have 65530 pieces of memory, and every guarded stack is two, in each library.
+static void free_stacks() {
+  for (Fibre &f : fibres) f.entered = false;
+  munmap(stacks, STACK * MAX_THREADS);
 }
 
 }  // namespace emulation
@@ -216,6 +223,8 @@ static emulation::Index threadIdx, blockIdx, blockDim, gridDim;
   emulation::exchange(value, EMULATION_LANE - (int)(delta),                                     \
                       EMULATION_LANE % (width) >= (int)(delta), __LINE__)
 
+#include "mma.h"
+
 namespace emulation {
 
 static void place(int thread) {
@@ -234,6 +243,23 @@ static void resume(int thread) {
   setcontext(&f.start);
 }
 
+// Run a warp until all of its threads are at a barrier of the block, or done: what they exchange
+// among each other holds no other warp back. Whether any of them moved.
+static bool run_warp(int first) {
+  const int end = std::min(first + 32, count);
+  volatile bool moved = false;
+  do {
+    for (volatile int j = first; j < end; ++j) {
+      int thread = descending ? first + end - 1 - j : j;
+      if (fibres[thread].state != READY) continue;
+      moved = true;
+      resume(thread);
+      if (failed) return moved;
+    }
+  } while (release(first, end, AT_WARP, AT_BARRIER));
+  return moved;
+}
+
 static bool run_block() {
   poisoned.clear();
   if (dynamic_bytes) memset(dynamic_shared, 0xff, dynamic_bytes);
@@ -248,18 +274,14 @@ static bool run_block() {
     f.start.uc_link = nullptr;
     makecontext(&f.start, enter, 0);
   }
+  const int warps = (count + 31) / 32;
   volatile bool moved = true;
   while (moved) {
     moved = false;
-    for (volatile int j = 0; j < count; ++j) {
-      int thread = descending ? count - 1 - j : j;
-      if (fibres[thread].state != READY) continue;
-      moved = true;
-      resume(thread);
+    for (volatile int j = 0; j < warps; ++j) {
+      if (run_warp(32 * (descending ? warps - 1 - j : j))) moved = true;
       if (failed) return false;
     }
-    for (int warp = 0; warp < count; warp += 32)
-      if (release(warp, std::min(warp + 32, count), AT_WARP, AT_BARRIER)) moved = true;
     if (!moved && release(0, count, AT_BARRIER, DONE)) moved = true;
     if (failed) return false;
   }
@@ -272,7 +294,7 @@ static bool run_block() {
   return true;
 }
 
-struct Entry { const char *name; void (*call)(void **); };
+struct Entry { const char *name; void (*call)(void **); int parameters; };
 extern const Entry entries[];
 
 static int launch(const char *name, const unsigned *grid, const unsigned *block, size_t bytes,
@@ -307,13 +329,13 @@ static int launch(const char *name, const unsigned *grid, const unsigned *block,
     for (blockIdx.y = 0; blockIdx.y < grid[1]; ++blockIdx.y)
       for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x)
         if (!run_block()) {
-          // they stand in the middle of a kernel
-          for (Fibre &f : fibres) f.entered = false;
+          free_stacks();
           size_t end = strlen(message);
           snprintf(message + end, sizeof message - end, " (kernel %s, block %u %u %u)", name,
                    blockIdx.x, blockIdx.y, blockIdx.z);
           return 1;
         }
+  free_stacks();
   return 0;
 }
 
@@ -331,6 +353,13 @@ int launch(const char *name, const unsigned *grid, const unsigned *block, size_t
 int launch_descending(const char *name, const unsigned *grid, const unsigned *block, size_t shared,
                       void **arguments) {
   return emulation::launch(name, grid, block, shared, arguments, 1);
+}
+
+// How many parameters a kernel has; -1 if there is none of that name.
+int emulation_parameters(const char *name) {
+  for (const emulation::Entry *entry = emulation::entries; entry->name; ++entry)
+    if (!strcmp(entry->name, name)) return entry->parameters;
+  return -1;
 }
 
 const char *emulation_message() { return emulation::message; }

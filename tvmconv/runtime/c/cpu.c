@@ -3,12 +3,21 @@
 /* Activation memory of a state that lies in the processor's memory. */
 static uint64_t host_arena_bytes(const tvmconv_description *model) { return model->arena_bytes; }
 
-static int32_t open_device(tvmconv_state *state, char *message, size_t size) {
-    (void)state, (void)message, (void)size;
+static int32_t open_device(tvmconv_state *state, const tvmconv_options *options, char *message,
+                           size_t size) {
+    (void)state, (void)options, (void)message, (void)size;
     return TVMCONV_OK;
 }
 
 static void close_device(tvmconv_state *state) { (void)state; }
+
+/* Whether a call may be queued to a stream; the reason is left in the state's message. */
+static int32_t check_queued(tvmconv_state *state, const tvmconv_frame *frame) {
+    (void)frame;
+    snprintf(state->message, sizeof state->message,
+             "this model runs on the processor, which has no streams: call run");
+    return TVMCONV_UNSUPPORTED;
+}
 
 static int32_t run_program(tvmconv_state *state, tvmconv_frame *frame, int64_t *start) {
     (void)state, (void)start;

@@ -1,14 +1,17 @@
 /* cuda.c: a model's kernels on an NVIDIA GPU. Part of runtime.c where TVMCONV_CUDA is defined.
  *
  * The first state of a model loads its kernels into the GPU and copies its constants there; all
- * states share both. A state has a stream, and one piece of the GPU's memory for its arena and its
- * inputs and outputs, so that a run copies inputs there, launches the kernels, and copies results
- * back. Pointers of the caller may be of the GPU's memory, too. */
+ * states share both. A state has a stream, and one piece of the GPU's memory for its arena and for
+ * inputs and outputs that the caller has in the processor's memory. What a run does is in
+ * cuda_run.c. */
 
 #include "driver.c"
 
 /* what kernels assume of each buffer; the driver's own allocations have it */
 #define GPU_ALIGNMENT 256
+
+/* sets of operands that a state has graphs of */
+#define KNOWN_OPERANDS 4
 
 /* What the states of this model share. */
 static struct {
@@ -20,11 +23,27 @@ static struct {
     cu_pointer constants;
 } gpu = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
+/* Tables of pointers hold those of inputs, then those of outputs. */
 struct tvmconv_gpu_state {
     cu_handle stream;
     cu_pointer memory, arena;
-    void **inputs, **outputs; /* in the GPU's memory */
-    cu_handle *events;        /* made by the first profile: the start, then one a layer */
+    void **own;        /* where operands lie that the caller has elsewhere */
+    void **used;       /* those of the call that is made */
+    cu_handle *events; /* made by the first profile: the start, then one a layer */
+    /* what a caller's stream was given, which may still go on */
+    cu_handle queued; /* an event */
+    int32_t going_on;
+    cu_handle target; /* the stream of the call that is made */
+    /* launches as graphs, of the operands that calls had lately: two buffers that take turns have
+     * one each */
+    int32_t replay; /* 0: launches are made one by one */
+    struct {
+        void **operands;
+        cu_handle graph; /* NULL: none yet */
+        int64_t calls, last;
+    } known[KNOWN_OPERANDS];
+    int64_t clock;    /* counts calls */
+    int64_t patience; /* calls before a graph is captured; doubles when one is forgotten */
 };
 
 static uint64_t host_arena_bytes(const tvmconv_description *model) {
@@ -125,34 +144,57 @@ static uint64_t place_tensors(void **places, const tvmconv_tensor *tensors, int3
 static int32_t allocate_state(struct tvmconv_gpu_state *own, char *message, size_t size) {
     const tvmconv_description *model = &tvmconv_this_description;
     uint64_t end = aligned(model->arena_bytes, GPU_ALIGNMENT);
-    end = place_tensors(own->inputs, model->inputs, model->input_count, end);
-    end = place_tensors(own->outputs, model->outputs, model->output_count, end);
+    end = place_tensors(own->own, model->inputs, model->input_count, end);
+    end = place_tensors(own->own + model->input_count, model->outputs, model->output_count, end);
     cu_result status = driver.stream_create(&own->stream, CU_STREAM_NON_BLOCKING);
+    if (!status) status = driver.event_create(&own->queued, CU_EVENT_NO_TIMING);
     if (!status) status = driver.allocate(&own->memory, end ? end : 1);
     if (status) return refuse_status(message, size, "activations and tensors", end, status);
     own->arena = own->memory;
-    for (int32_t i = 0; i < model->input_count; ++i)
-        own->inputs[i] = (void *)(own->memory + (uintptr_t)own->inputs[i]);
-    for (int32_t i = 0; i < model->output_count; ++i)
-        own->outputs[i] = (void *)(own->memory + (uintptr_t)own->outputs[i]);
+    for (int32_t i = 0; i < model->input_count + model->output_count; ++i)
+        own->own[i] = (void *)(own->memory + (uintptr_t)own->own[i]);
     return TVMCONV_OK;
 }
 
-/* Frees what a state has of the GPU; in the context. */
+/* Frees what a state has of the GPU, when that is done with it; in the context. */
 static void free_state(struct tvmconv_gpu_state *own) {
+    if (own->going_on) driver.event_wait(own->queued);
+    for (int32_t i = 0; i < KNOWN_OPERANDS; ++i)
+        if (own->known[i].graph) driver.executable_destroy(own->known[i].graph);
     for (int32_t i = 0; own->events && i <= tvmconv_this_description.layer_count; ++i)
         if (own->events[i]) driver.event_destroy(own->events[i]);
+    if (own->queued) driver.event_destroy(own->queued);
     if (own->stream) driver.stream_destroy(own->stream);
     if (own->memory) driver.release(own->memory);
 }
 
-static int32_t open_device(tvmconv_state *state, char *message, size_t size) {
+/* Whether a state replays its launches: as the options say, the environment, or the model. */
+static int32_t wants_replay(const tvmconv_options *options) {
+    const char *variable = getenv("TVMCONV_CUDA_GRAPH");
+    if (options->cuda_graph) return options->cuda_graph > 0;
+    if (variable && (!strcmp(variable, "0") || !strcmp(variable, "1"))) return variable[0] == '1';
+    return tvmconv_this_gpu.replay;
+}
+
+/* A state's part for the GPU, with its tables, none of whose content is of the GPU yet. */
+static struct tvmconv_gpu_state *new_state(const tvmconv_options *options) {
     const tvmconv_description *model = &tvmconv_this_description;
-    size_t pointers = (size_t)model->input_count + (size_t)model->output_count + 1;
-    struct tvmconv_gpu_state *own = calloc(1, sizeof *own + pointers * sizeof(void *));
+    size_t count = (size_t)model->input_count + (size_t)model->output_count;
+    struct tvmconv_gpu_state *own = calloc(1, sizeof *own + ((2 + KNOWN_OPERANDS) * count + 1) * sizeof(void *));
+    if (own == NULL) return NULL;
+    own->own = (void **)(own + 1);
+    own->used = own->own + count;
+    for (size_t i = 0; i < KNOWN_OPERANDS; ++i)
+        own->known[i].operands = own->used + (i + 1) * count;
+    own->replay = wants_replay(options);
+    own->patience = 1;
+    return own;
+}
+
+static int32_t open_device(tvmconv_state *state, const tvmconv_options *options, char *message,
+                           size_t size) {
+    struct tvmconv_gpu_state *own = new_state(options);
     if (own == NULL) return refuse(message, size, TVMCONV_MEMORY, "the system gave no memory");
-    own->inputs = (void **)(own + 1);
-    own->outputs = own->inputs + model->input_count;
     pthread_mutex_lock(&gpu.mutex);
     int32_t status = TVMCONV_OK, first = gpu.states == 0;
     if (!first && gpu.process != getpid())
@@ -206,77 +248,4 @@ static void close_device(tvmconv_state *state) {
     state->gpu = NULL;
 }
 
-/* ---- What model.c calls ---- */
-
-int32_t tvmconv_launch(const tvmconv_frame *frame, int32_t index, void **arguments) {
-    const tvmconv_kernel *kernel = &tvmconv_this_gpu.kernels[index];
-    const uint32_t *grid = kernel->grid, *block = kernel->block;
-    return driver.launch(gpu.functions[index], grid[0], grid[1], grid[2], block[0], block[1],
-                         block[2], kernel->shared_bytes, frame->gpu->stream, arguments, NULL);
-}
-
-int32_t tvmconv_copy(const tvmconv_frame *frame, void *target, const void *source,
-                     uint64_t bytes) {
-    return driver.copy((cu_pointer)target, (cu_pointer)source, bytes, frame->gpu->stream);
-}
-
-void tvmconv_stamp(const tvmconv_frame *frame, int32_t layer) {
-    driver.event_record(frame->gpu->events[layer + 1], frame->gpu->stream);
-}
-
-/* ---- Runs ---- */
-
-static cu_result make_events(struct tvmconv_gpu_state *own) {
-    int32_t count = tvmconv_this_description.layer_count + 1;
-    cu_result status = 0;
-    if (own->events) return 0;
-    own->events = calloc((size_t)count, sizeof *own->events);
-    if (own->events == NULL) return CU_NO_MEMORY;
-    for (int32_t i = 0; i < count && !status; ++i) status = driver.event_create(&own->events[i], 0);
-    return status;
-}
-
-/* Times of the events, as of a clock that starts with the first kernel. */
-static cu_result read_events(const struct tvmconv_gpu_state *own, int64_t *times, int64_t *start) {
-    cu_result status = 0;
-    *start = 0;
-    for (int32_t i = 0; i < tvmconv_this_description.layer_count && !status; ++i) {
-        float milliseconds = 0;
-        status = driver.event_elapsed(&milliseconds, own->events[0], own->events[i + 1]);
-        times[i] = (int64_t)((double)milliseconds * 1e6);
-    }
-    return status;
-}
-
-static int32_t run_program(tvmconv_state *state, tvmconv_frame *frame, int64_t *start) {
-    const tvmconv_description *model = &tvmconv_this_description;
-    struct tvmconv_gpu_state *own = state->gpu;
-    const void *const *inputs = frame->inputs;
-    void *const *outputs = frame->outputs;
-    frame->failed = -1;
-    if (gpu.process != getpid()) return -1;
-    cu_result status = driver.context_push(gpu.context);
-    if (status) return status;
-    frame->inputs = (const void *const *)own->inputs;
-    frame->outputs = own->outputs;
-    frame->arena = (char *)own->arena;
-    frame->constants = (char *)gpu.constants;
-    frame->gpu = own;
-    for (int32_t i = 0; i < model->input_count && !status; ++i)
-        status = tvmconv_copy(frame, own->inputs[i], inputs[i], model->inputs[i].bytes);
-    if (!status && frame->times) status = make_events(own);
-    if (!status && frame->times) status = driver.event_record(own->events[0], own->stream);
-    if (!status) status = tvmconv_this_program.run(frame);
-    for (int32_t i = 0; i < model->output_count && !status; ++i)
-        status = tvmconv_copy(frame, outputs[i], own->outputs[i], model->outputs[i].bytes);
-    /* after a failure, too: nothing may go on in the caller's memory */
-    cu_result waited = driver.stream_wait(own->stream);
-    if (!status) status = waited;
-    if (!status && frame->times) status = read_events(own, frame->times, start);
-    driver.context_pop(NULL);
-    return status;
-}
-
-static const char *device_fault(int32_t status) {
-    return status < 0 ? "a forked child cannot use the GPU of its parent" : driver_text(status);
-}
+#include "cuda_run.c"

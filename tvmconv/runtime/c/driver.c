@@ -15,7 +15,13 @@ enum {
     CU_MAJOR = 75,
     CU_MINOR = 76,
     CU_MOST_DYNAMIC_SHARED = 8,
-    CU_STREAM_NON_BLOCKING = 1
+    /* CUpointer_attribute, CUmemorytype */
+    CU_POINTER_MEMORY_TYPE = 2,
+    CU_POINTER_DEVICE = 9,
+    CU_MEMORY_DEVICE = 2,
+    CU_STREAM_NON_BLOCKING = 1,
+    CU_EVENT_NO_TIMING = 2,
+    CU_CAPTURE_THREAD_LOCAL = 1
 };
 
 #define DRIVER_FUNCTIONS(use)                                                                      \
@@ -35,12 +41,24 @@ enum {
     use(function_set, "cuFuncSetAttribute", (cu_handle, int, int))                                 \
     use(allocate, "cuMemAlloc_v2", (cu_pointer *, size_t))                                         \
     use(release, "cuMemFree_v2", (cu_pointer))                                                     \
+    use(pointer_attribute, "cuPointerGetAttribute", (void *, int, cu_pointer))                     \
     use(copy, "cuMemcpyAsync", (cu_pointer, cu_pointer, size_t, cu_handle))                        \
     use(stream_create, "cuStreamCreate", (cu_handle *, unsigned))                                  \
     use(stream_destroy, "cuStreamDestroy_v2", (cu_handle))                                         \
     use(stream_wait, "cuStreamSynchronize", (cu_handle))                                           \
+    use(stream_wait_event, "cuStreamWaitEvent", (cu_handle, cu_handle, unsigned))                  \
+    use(stream_captured, "cuStreamIsCapturing", (cu_handle, int *))                                \
+    use(capture_begin, "cuStreamBeginCapture_v2", (cu_handle, int))                                \
+    use(capture_end, "cuStreamEndCapture", (cu_handle, cu_handle *))                               \
+    use(graph_instantiate, "cuGraphInstantiateWithFlags",                                          \
+        (cu_handle *, cu_handle, unsigned long long))                                              \
+    use(graph_launch, "cuGraphLaunch", (cu_handle, cu_handle))                                     \
+    use(graph_destroy, "cuGraphDestroy", (cu_handle))                                              \
+    use(executable_destroy, "cuGraphExecDestroy", (cu_handle))                                     \
     use(event_create, "cuEventCreate", (cu_handle *, unsigned))                                    \
     use(event_record, "cuEventRecord", (cu_handle, cu_handle))                                     \
+    use(event_query, "cuEventQuery", (cu_handle))                                                  \
+    use(event_wait, "cuEventSynchronize", (cu_handle))                                             \
     use(event_elapsed, "cuEventElapsedTime", (float *, cu_handle, cu_handle))                      \
     use(event_destroy, "cuEventDestroy_v2", (cu_handle))                                           \
     use(launch, "cuLaunchKernel",                                                                  \
@@ -57,6 +75,16 @@ static const char *driver_text(cu_result status) {
     const char *text = NULL;
     if (driver.error_text) driver.error_text(status, &text);
     return text ? text : "an error that the driver does not name";
+}
+
+/* Whether all further calls of this process fail, too: as cuda.h says of these, or faults of the
+ * hardware. */
+static int is_lost(cu_result status) {
+    static const cu_result lost[] = {214, 220, 226, 700, 702, 709, 710, 714,
+                                     715, 716, 717, 718, 719, 721, 999};
+    for (size_t i = 0; i < sizeof lost / sizeof *lost; ++i)
+        if (status == lost[i]) return 1;
+    return 0;
 }
 
 /* Finds the driver; afterwards it stays, as it cannot be closed safely. */

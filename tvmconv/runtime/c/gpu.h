@@ -13,6 +13,7 @@ typedef struct tvmconv_kernel {
 typedef struct tvmconv_gpu_code {
     int32_t architecture; /* the least compute capability, 90 for 9.0 */
     int32_t module_count, kernel_count;
+    int32_t replay; /* 1: states replay their launches as a graph, unless told otherwise */
     const char *const *modules; /* fatbins */
     const tvmconv_kernel *kernels;
 } tvmconv_gpu_code;

@@ -19,6 +19,8 @@ typedef struct tvmconv_frame {
     char *constants; /* read only */
     int64_t *times;  /* end of each call in nanoseconds of the clock, or NULL */
     int32_t failed;  /* index of the call that returned an error */
+    int32_t queued;  /* 1: to `stream`, whose caller waits for it */
+    void *stream;
 #ifdef TVMCONV_CUDA
     struct tvmconv_gpu_state *gpu;
 #endif
@@ -62,6 +64,8 @@ int32_t tvmconv_create(const tvmconv_options *options, tvmconv_state **state, ch
 int32_t tvmconv_run(tvmconv_state *state, const void *const *inputs, void *const *outputs);
 int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *const *outputs,
                         int64_t *nanoseconds);
+int32_t tvmconv_enqueue(tvmconv_state *state, void *stream, const void *const *inputs,
+                        void *const *outputs);
 const char *tvmconv_message(const tvmconv_state *state);
 void tvmconv_destroy(tvmconv_state *state);
 int32_t tvmconv_pool_create(int32_t threads, tvmconv_pool **pool);
@@ -84,6 +88,7 @@ int32_t tvmconv_threads(const tvmconv_state *state);
         .pool_parallel_for = tvmconv_pool_parallel_for,                                            \
         .pool_destroy = tvmconv_pool_destroy,                                                      \
         .threads = tvmconv_threads,                                                                \
+        .enqueue = tvmconv_enqueue,                                                                \
     }
 #define TVMCONV_EXPORTED __attribute__((visibility("default")))
 

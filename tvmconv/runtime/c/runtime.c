@@ -184,6 +184,8 @@ static int32_t read_options(const tvmconv_options *given, tvmconv_options *optio
     memcpy(options, given, given->size < sizeof *options ? given->size : sizeof *options);
     if (options->threads < 0 || options->threads > MOST_THREADS)
         return refuse(message, size, TVMCONV_INVALID, "options.threads is not from 0 to 1024");
+    if (options->cuda_graph < -1 || options->cuda_graph > 1)
+        return refuse(message, size, TVMCONV_INVALID, "options.cuda_graph is not -1, 0 or 1");
     return TVMCONV_OK;
 }
 
@@ -261,7 +263,7 @@ int32_t tvmconv_create(const tvmconv_options *given, tvmconv_state **result, cha
     }
     status = find_constants(program, &options, &state->constants, &state->weights_mapping,
                             &state->weights_mapped, message, size);
-    if (!status) status = open_device(state, message, size);
+    if (!status) status = open_device(state, &options, message, size);
     prepare_for_forks();
     touch_thread_locals();
     state->parallel_for = options.parallel_for;
@@ -347,37 +349,42 @@ static void map_constants(tvmconv_state *state) {
 #endif
 }
 
-static int32_t execute(tvmconv_state *state, const void *const *inputs, void *const *outputs,
-                       int64_t *times, int64_t *start) {
+/* One call of what `frame` names: inputs, outputs, times, and a stream that it is queued to. */
+static int32_t execute(tvmconv_state *state, tvmconv_frame *frame, int64_t *start) {
     const tvmconv_description *model = &tvmconv_this_description;
     if (state == NULL) return TVMCONV_INVALID;
     if (!take(&state->busy)) return TVMCONV_BUSY;
-    int32_t status = check_pointers(state, "input", inputs, model->inputs, model->input_count);
+    int32_t status = check_pointers(state, "input", frame->inputs, model->inputs, model->input_count);
     if (!status)
-        status = check_pointers(state, "output", (const void *const *)outputs, model->outputs,
-                                model->output_count);
+        status = check_pointers(state, "output", (const void *const *)frame->outputs,
+                                model->outputs, model->output_count);
+    if (!status && frame->queued) status = check_queued(state, frame);
     if (!status) {
         if (!state->has_run) map_constants(state);
-        tvmconv_frame frame = {.inputs = inputs,
-                               .outputs = outputs,
-                               .arena = state->arena,
-                               .constants = (char *)state->constants,
-                               .times = times};
+        frame->arena = state->arena;
+        frame->constants = (char *)state->constants;
         __typeof__(current) before = current;
         current.state = state;
         current.inside = 0;
         current.workspace = state->workspace;
         current.workspace_end = state->workspace + state->workspace_bytes;
-        status = run_program(state, &frame, start);
+        status = run_program(state, frame, start);
         current = before;
-        if (status) status = report_failure(state, frame.failed, status);
+        if (status) status = report_failure(state, frame->failed, status);
     }
     give_back(&state->busy);
     return status;
 }
 
 int32_t tvmconv_run(tvmconv_state *state, const void *const *inputs, void *const *outputs) {
-    return execute(state, inputs, outputs, NULL, NULL);
+    tvmconv_frame frame = {.inputs = inputs, .outputs = outputs};
+    return execute(state, &frame, NULL);
+}
+
+int32_t tvmconv_enqueue(tvmconv_state *state, void *stream, const void *const *inputs,
+                        void *const *outputs) {
+    tvmconv_frame frame = {.inputs = inputs, .outputs = outputs, .queued = 1, .stream = stream};
+    return execute(state, &frame, NULL);
 }
 
 int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *const *outputs,
@@ -385,7 +392,8 @@ int32_t tvmconv_profile(tvmconv_state *state, const void *const *inputs, void *c
     int32_t layers = tvmconv_this_description.layer_count;
     int64_t start = tvmconv_now();
     if (nanoseconds == NULL && layers > 0) return TVMCONV_INVALID;
-    int32_t status = execute(state, inputs, outputs, nanoseconds, &start);
+    tvmconv_frame frame = {.inputs = inputs, .outputs = outputs, .times = nanoseconds};
+    int32_t status = execute(state, &frame, &start);
     if (status) return status;
     for (int32_t i = layers - 1; i > 0; --i) nanoseconds[i] -= nanoseconds[i - 1];
     if (layers > 0) nanoseconds[0] -= start;

@@ -1,9 +1,9 @@
 /* tvmconv.h: the C interface of every model that tvmconv compiles.
  *
- * A model is one shared object that needs libc, libm and threads only. It exports one object of
- * type tvmconv_model, under the name `tvmconv_model` and a second name of its own (see the header
- * that `tvmconv compile --header` writes), so that one program can use many models, opened with
- * dlopen or linked.
+ * A model is one shared object that needs libc, libm and threads only; one for an NVIDIA GPU opens
+ * the driver when its first state is made. It exports one object of type tvmconv_model, under the
+ * name `tvmconv_model` and a second name of its own (see the header that `tvmconv compile --header`
+ * writes), so that one program can use many models, opened with dlopen or linked.
  *
  *     const tvmconv_model *model = dlsym(dlopen("resnet18.so", RTLD_NOW), "tvmconv_model");
  *     if (model == NULL || model->abi != TVMCONV_ABI) ...
@@ -17,8 +17,8 @@
  *
  * Nothing is global: a state holds the activation memory and the threads of one call at a time.
  * States of one model share its weights. Different threads use different states; a state is used
- * by one thread at a time, any thread. A forked child may use the states of its parent. Destroy
- * states and pools before dlclose: their threads run the model's code.
+ * by one thread at a time, any thread. A forked child may use the states of its parent, except
+ * those of a GPU. Destroy states and pools before dlclose: their threads run the model's code.
  */
 #ifndef TVMCONV_H
 #define TVMCONV_H
@@ -37,7 +37,7 @@ extern "C" {
 typedef enum tvmconv_status {
     TVMCONV_OK = 0,
     TVMCONV_INVALID = 1,     /* an argument is NULL, or an option is out of range */
-    TVMCONV_UNSUPPORTED = 2, /* this processor lacks what the model was built for */
+    TVMCONV_UNSUPPORTED = 2, /* this processor or GPU lacks what the model was built for */
     TVMCONV_MEMORY = 3,      /* the system gave no memory or no threads */
     TVMCONV_WEIGHTS = 4,     /* the file of weights is missing or is another model's */
     TVMCONV_FAILED = 5,      /* a kernel failed */
@@ -86,6 +86,7 @@ typedef struct tvmconv_description {
     uint64_t weight_bytes;       /* constants, shared by all states */
     int32_t threads;             /* the number the kernels were chosen for */
     int32_t separate_weights;    /* 1: the weights are a file beside the model */
+    int32_t device;              /* where kernels run: 0 the processor, 1 an NVIDIA GPU */
 } tvmconv_description;
 
 /* What runs a kernel's parts side by side: call task(argument, i) for every i in [0, count), on
@@ -106,6 +107,10 @@ typedef struct tvmconv_options {
     uint64_t weight_bytes;    /* ... its size ... */
     const char *weights_path; /* ... or its path, to be mapped. Both NULL: model.weights beside
                                * model.so */
+    /* Of a model for a GPU, whether the launches of a call are captured into a CUDA graph, which
+     * further calls replay: 1 yes, -1 no, 0 as the environment's TVMCONV_CUDA_GRAPH says (1 or 0),
+     * or else where the model takes one image at a time. */
+    int32_t cuda_graph;
 } tvmconv_options;
 
 typedef struct tvmconv_state tvmconv_state;
@@ -121,7 +126,8 @@ typedef struct tvmconv_model {
     int32_t (*create)(const tvmconv_options *options, tvmconv_state **state, char *message,
                       size_t message_size);
     /* One inference. Pointers in the order of the description, aligned to their elements at
-     * least; inputs and outputs do not overlap. Allocates nothing (the C library may, for a few
+     * least; inputs and outputs do not overlap. Of a model for a GPU they may be of its memory,
+     * too, where inputs must be complete. Allocates nothing (the C library may, for a few
      * bytes of a thread's variables, when a thread that did not create the state first runs it). */
     int32_t (*run)(tvmconv_state *state, const void *const *inputs, void *const *outputs);
     /* As run, with the nanoseconds that each layer took. */
@@ -140,7 +146,20 @@ typedef struct tvmconv_model {
 
     /* How many threads a state uses. */
     int32_t (*threads)(const tvmconv_state *state);
+
+    /* Of a model for a GPU: as run, but queued to the caller's stream and not waited for. Pointers
+     * are of the GPU's memory, and read and written in place where they are aligned to 16 bytes, as
+     * all that the driver or a framework allocates is; the stream is a CUstream or cudaStream_t of
+     * the device's primary context, NULL the default one. Calls of one state follow each other,
+     * whatever their streams. The caller keeps the tensors until the stream is done with them. Ask
+     * TVMCONV_HAS(model, enqueue) first: older models have none. */
+    int32_t (*enqueue)(tvmconv_state *state, void *stream, const void *const *inputs,
+                       void *const *outputs);
 } tvmconv_model;
+
+/* Whether a model has a function that was added to the interface. */
+#define TVMCONV_HAS(model, function)                                                               \
+    ((model)->size >= offsetof(tvmconv_model, function) + sizeof((model)->function))
 
 #ifdef _OPENMP
 /* For options.parallel_for, in a program that is compiled with OpenMP. */

@@ -149,21 +149,35 @@ public:
     }
 
     void run(std::initializer_list<Input> inputs, std::initializer_list<Output> outputs) {
-        run(inputs.begin(), inputs.size(), outputs.begin(), outputs.size(), nullptr);
+        place(inputs.begin(), inputs.size(), outputs.begin(), outputs.size());
+        run(inputs_.data(), outputs_.data());
     }
     void run(const std::vector<Input> &inputs, const std::vector<Output> &outputs) {
-        run(inputs.data(), inputs.size(), outputs.data(), outputs.size(), nullptr);
+        place(inputs.data(), inputs.size(), outputs.data(), outputs.size());
+        run(inputs_.data(), outputs_.data());
+    }
+    // Of a model for a GPU: queued to a stream, with memory of the GPU, and not waited for.
+    void enqueue(void *stream, const std::vector<Input> &inputs,
+                 const std::vector<Output> &outputs) {
+        place(inputs.data(), inputs.size(), outputs.data(), outputs.size());
+        enqueue(stream, inputs_.data(), outputs_.data());
     }
     // The nanoseconds that each layer took.
     std::vector<int64_t> profile(const std::vector<Input> &inputs,
                                  const std::vector<Output> &outputs) {
         std::vector<int64_t> times(static_cast<std::size_t>(model_.description().layer_count));
-        run(inputs.data(), inputs.size(), outputs.data(), outputs.size(), &times);
+        place(inputs.data(), inputs.size(), outputs.data(), outputs.size());
+        raise(model_->profile(state_, inputs_.data(), outputs_.data(), times.data()));
         return times;
     }
     // Without checks of sizes, for those who have pointers anyway.
     void run(const void *const *inputs, void *const *outputs) {
         raise(model_->run(state_, inputs, outputs));
+    }
+    void enqueue(void *stream, const void *const *inputs, void *const *outputs) {
+        if (!TVMCONV_HAS(model_.operator->(), enqueue))
+            throw Error(TVMCONV_UNSUPPORTED, "the model is older than enqueue: build it again");
+        raise(model_->enqueue(state_, stream, inputs, outputs));
     }
     int32_t threads() const { return model_->threads(state_); }
 
@@ -174,15 +188,14 @@ private:
         if (status) throw Error(status, message);
     }
 
-    void run(const Input *inputs, std::size_t input_count, const Output *outputs,
-             std::size_t output_count, std::vector<int64_t> *times) {
+    // Checks memory, and lists where it is.
+    void place(const Input *inputs, std::size_t input_count, const Output *outputs,
+               std::size_t output_count) {
         const tvmconv_description &model = model_.description();
         inputs_.resize(input_count);
         outputs_.resize(output_count);
         check("input", inputs, input_count, model.inputs, model.input_count, inputs_.data());
         check("output", outputs, output_count, model.outputs, model.output_count, outputs_.data());
-        raise(times ? model_->profile(state_, inputs_.data(), outputs_.data(), times->data())
-                    : model_->run(state_, inputs_.data(), outputs_.data()));
     }
 
     template <typename Pointer>

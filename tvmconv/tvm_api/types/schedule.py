@@ -116,6 +116,9 @@ class Schedule(Protocol):
     def transform_block_layout(self, block: BlockRV, index_map: IndexMap) -> None:
         """Give a block other axes."""
 
+    def tensorize(self, block_or_loop: BlockRV | LoopRV, tensor_intrin: str) -> None:
+        """Compute the loops from one on by a tensor intrinsic, by its name."""
+
     def pad_einsum(self, block: BlockRV, padding: list[int]) -> None:
         """Round the axes of a reduction up."""
 

@@ -1,0 +1,65 @@
+"""im2col and a matrix product on GPUs: one kernel for each.
+
+1. The matrix of windows: a thread for each value, neighbours for neighbouring pixels.
+2. The product of :func:`tvmconv.schedules.cuda.block_tile.tiled_product`, which reads the matrix
+   by vectors.
+"""
+
+from __future__ import annotations
+
+from tvmconv.algorithms.cuda.im2col import MOST_VALUES, Im2col
+from tvmconv.algorithms.cuda.implicit_gemm import VECTOR
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.knobs import Knobs
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda_tiles import best_config, check_tile, tile_cycles
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.schedules.cuda.block_tile import tiled_product
+from tvmconv.schedules.cuda.product_knobs import product_knobs
+from tvmconv.schedules.cuda.threads import bind_threads
+from tvmconv.tvm_api.types import Schedule
+
+_EXPRESSION = Im2col()
+# threads of a block that writes the matrix
+_WRITING = 256
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(product_knobs(_EXPRESSION))
+
+
+def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
+    """The tile, slices and parts with the fewest predicted cycles."""
+    return best_config(_EXPRESSION, workload, machine)
+
+
+def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
+    """That of implicit GEMM; and indices of the matrix, with the zeros around it, are 32 bits."""
+    check_tile(_EXPRESSION, workload, machine, config)
+    if (values := _EXPRESSION.stored_bytes(workload, config) // 4) > MOST_VALUES:
+        raise ConfigError(
+            f"the matrix of {workload} has {values} values, and kernels index {MOST_VALUES}: take "
+            "smaller tiles or slices, or another algorithm"
+        )
+
+
+def apply(
+    schedule: Schedule, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+) -> None:
+    """Schedule the blocks of :class:`tvmconv.algorithms.cuda.im2col.Im2col` in place."""
+    columns = schedule.get_sblock("columns")
+    bind_threads(schedule, schedule.get_loops(columns), _WRITING)
+    read = schedule.cache_read(schedule.get_sblock("conv2d"), 1, "shared")
+    slices = _EXPRESSION.slices(workload, config).count
+    tiled_product(schedule, workload, config, read, slices, lanes=VECTOR)
+
+
+def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
+    """Cycles of one call, as :func:`explain_cost` counts them."""
+    return sum(explain_cost(workload, machine, config).values())
+
+
+def explain_cost(
+    workload: Conv2dWorkload, machine: CudaMachine, config: Config
+) -> dict[str, float]:
+    """See :func:`tvmconv.costs.cuda_tiles.tile_cycles`."""
+    return tile_cycles(_EXPRESSION, workload, machine, config)

@@ -1,0 +1,124 @@
+"""A tile of a product on tensor cores: how slices arrive, and which lane holds which fragment."""
+
+from __future__ import annotations
+
+from tvmconv.algorithms.cuda import fragments
+from tvmconv.algorithms.cuda.precision import Precision
+from tvmconv.costs.mma_tile import MmaTile
+from tvmconv.tir.annotations import mark_copy_by_registers, mark_pipeline
+from tvmconv.tir.mma import mma_intrinsic
+from tvmconv.tvm_api.types import BlockRV, Expr, Index, LoopRV, Schedule
+
+# words that a thread copies at a time: registers of a fragment of weights, and of columns
+_WEIGHTS, _COLUMNS = fragments.WEIGHTS, fragments.COLUMN_WORDS
+# innermost axes of what a slice holds of either: steps, tiles, lanes, registers; steps, quads,
+# pixels, words
+_INNER = 4
+# rows of columns in shared memory are this many banks apart, so that the pairs of words that half
+# a warp reads, of 4 rows by 4 pixels, fill all 32
+_BANKS, _APART = 32, 8
+
+
+def copy_slices(
+    schedule: Schedule,
+    sums: BlockRV,
+    columns: BlockRV,
+    tile: MmaTile,
+    part: LoopRV,
+    step: LoopRV,
+    *,
+    pipeline: str,
+) -> tuple[BlockRV, BlockRV]:
+    """Bring slices to shared memory and fragments of each step to registers.
+
+    Returns
+    -------
+    tuple
+        The blocks that load fragments of weights and of columns.
+    """
+    schedule.set_scope(columns, 0, "shared")
+    weights = schedule.cache_read(sums, 0, "shared")
+    loads = schedule.cache_read(sums, 0, "warp"), schedule.cache_read(sums, 1, "warp")
+    for load in loads:
+        schedule.compute_at(load, step, preserve_unit_loops=True)
+    for copy, width in ((weights, _WEIGHTS), (columns, _COLUMNS)):
+        schedule.compute_at(copy, part, preserve_unit_loops=True)
+        values = schedule.fuse(*schedule.get_loops(copy)[-_INNER:])
+        turn, warp, lane, vector = schedule.split(
+            values, [None, tile.warps, fragments.LANES, width]
+        )
+        schedule.bind(warp, "threadIdx.y")
+        schedule.bind(lane, "threadIdx.x")
+        schedule.vectorize(vector)
+        if pipeline == "none":
+            schedule.unroll(turn)
+        else:
+            mark_copy_by_registers(schedule, copy, two_buffers=pipeline == "double")
+    schedule.storage_align(columns, 0, -3, _BANKS, _APART)
+    if pipeline != "none":
+        # as in block_tile: the next slice is loaded, this one multiplied, the next one stored
+        mark_pipeline(schedule, part, stages=[0, 0, 0, 0, 1], order=[0, 3, 1, 4, 2])
+    return loads
+
+
+def load_fragments(schedule: Schedule, weights: BlockRV, columns: BlockRV) -> None:
+    """Give each lane the words of its registers. Loops over registers stay serial: the pass that
+    tells lanes from registers reads no vectors, and nvcc makes vectors of them."""
+    from tvmconv.tvm_api.tirx import IndexMap
+
+    *_, lane, _register = schedule.get_loops(weights)
+    schedule.bind(lane, "threadIdx.x")
+    *_, quad, p, word = schedule.get_loops(columns)
+    tile, column = schedule.split(p, [None, fragments.COLUMNS])
+    schedule.reorder(tile, column, quad, word)
+    schedule.bind(schedule.fuse(column, quad), "threadIdx.x")
+
+    def place(
+        g: Expr, part: Expr, step: Expr, quad: Expr, p: Expr, word: Expr
+    ) -> tuple[Index, ...]:
+        place = fragments.of_columns(quad * 2 + word, p % fragments.COLUMNS)
+        return (g, part, step, p // fragments.COLUMNS, *place)
+
+    schedule.transform_layout(columns, ("write", 0), IndexMap.from_func(place, index_dtype="int32"))
+
+
+def own_sums(
+    schedule: Schedule, tile_m: LoopRV, tile_p: LoopRV, row: LoopRV, column: LoopRV
+) -> None:
+    """Give each lane the sums that it has of the fragments of some loops."""
+    half, row = schedule.split(row, [None, fragments.ROWS // 2])
+    pair, own = schedule.split(column, [None, 2])
+    schedule.reorder(tile_m, tile_p, half, row, pair, own)
+    schedule.bind(schedule.fuse(row, pair), "threadIdx.x")
+
+
+def store_sums(schedule: Schedule, sums: BlockRV, stored: BlockRV, warp: LoopRV) -> None:
+    """Sums are registers of a warp; each lane stores its own at the end."""
+    schedule.set_scope(sums, 0, "warp")
+    schedule.reverse_compute_at(stored, warp, preserve_unit_loops=True)
+    *_, m, p = schedule.get_loops(stored)
+    own_sums(
+        schedule,
+        *_tiles(schedule, m, p),
+    )
+
+
+def _tiles(schedule: Schedule, m: LoopRV, p: LoopRV) -> tuple[LoopRV, LoopRV, LoopRV, LoopRV]:
+    tile_m, row = schedule.split(m, [None, fragments.ROWS])
+    tile_p, column = schedule.split(p, [None, fragments.COLUMNS])
+    return tile_m, tile_p, row, column
+
+
+def multiply(schedule: Schedule, sums: BlockRV, part: LoopRV, precision: Precision) -> None:
+    """Sums begin as zeros before the first slice; the innermost loops are one instruction."""
+    from tvmconv.tvm_api.tirx import IndexMap
+
+    own_sums(schedule, *schedule.get_loops(schedule.decompose_reduction(sums, part))[-4:])
+
+    def place(z: Expr, g: Expr, m: Expr, p: Expr) -> tuple[Index, ...]:
+        own = fragments.of_sums(m % fragments.ROWS, p % fragments.COLUMNS)
+        return (z, g, m // fragments.ROWS, p // fragments.COLUMNS, *own)
+
+    schedule.transform_layout(sums, ("write", 0), IndexMap.from_func(place, index_dtype="int32"))
+    row = schedule.get_loops(sums)[-3]
+    schedule.tensorize(row, mma_intrinsic(precision))

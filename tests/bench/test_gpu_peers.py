@@ -1,0 +1,91 @@
+"""Adapters of libraries on GPUs, tried on a processor: what they compute and what they refuse."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.small_network import small_network
+from tvmconv.bench.cases import write_layer_case, write_model_case
+from tvmconv.bench.peers import OF_KIND
+from tvmconv.bench.worker_process import Contender, WorkerProcess
+from tvmconv.core.workload import Conv2dWorkload
+
+PEERS = OF_KIND["cuda"]
+LAYERS = (
+    "ic16ih14oc32kh3ph1",
+    "mb2ic3ih17oc8kh7sh2ph3:nchw+bias+relu",
+    "ic20ih12iw13oc17kh3kw5dh1ph2pw4+bias+clip(0,6)",
+    "ic8ih9oc8kh3pt0pl1pb2pr1+bias+add+relu",
+    "g2ic16ih9oc32kh3ph1",
+)
+
+
+@pytest.fixture(scope="module")
+def workers():
+    found = {}
+    for name, peer in PEERS.items():
+        found[name] = WorkerProcess(Contender(name, peer.module, sys.executable), 1)
+    yield found
+    for worker in found.values():
+        worker.close()
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_without_a_gpu_a_sentence_says_so(workers, name):
+    answer = workers[name].ask(120, do="hello")
+    if "version" in answer:
+        pytest.skip("this machine has a GPU")
+    assert any(word in answer["absent"] for word in ("sees no GPU", "has no CUDA", "No module"))
+
+
+@pytest.mark.parametrize("name", ["torch", "cudnn", "im2col_cublas"])
+def test_layers_on_the_processor(workers, name, tmp_path):
+    pytest.importorskip("torch")
+    refused = []
+    for index, text in enumerate(LAYERS):
+        folder = tmp_path / str(index)
+        folder.mkdir()
+        write_layer_case(folder, Conv2dWorkload.parse(text), places=64)
+        options = {"device": "cpu", "stages": True}
+        answer = workers[name].ask(
+            300, do="prepare", folder=str(folder), options=options, write=None, slot="one"
+        )
+        if "unsupported" in answer:
+            refused.append(answer["unsupported"])
+            continue
+        assert answer["error"] < 1e-5, answer
+        timed = workers[name].ask(60, do="time", seconds=0.001, calls=3, slot="one")
+        assert len(timed["samples"]) >= 3
+        for stage in answer["stages"]:
+            timed = workers[name].ask(60, do="time", seconds=0, calls=1, slot="one", stage=stage)
+            assert timed["samples"][0] > 0
+    # unfold knows no groups
+    assert refused == (["plain 2-D convolutions only"] if name == "im2col_cublas" else [])
+    if name == "im2col_cublas":
+        assert len(answer.get("stages", ["im2col", "product"])) == 2
+
+
+def test_networks_on_the_processor(workers, tmp_path):
+    pytest.importorskip("torch")
+    import onnx
+    import onnxruntime
+
+    path = tmp_path / "small.onnx"
+    onnx.save(small_network(2), path)
+    write_model_case(tmp_path, path, None)
+    import numpy as np
+
+    with np.load(tmp_path / "inputs.npz") as file:
+        inputs = dict(file)
+    session = onnxruntime.InferenceSession(str(path))
+    names = [output.name for output in session.get_outputs()]
+    np.savez(
+        tmp_path / "reference.npz", **dict(zip(names, session.run(names, inputs), strict=True))
+    )
+    options = {"device": "cpu", "clock": "host"}
+    answer = workers["torch"].ask(
+        300, do="prepare", folder=str(tmp_path), options=options, write=None
+    )
+    assert answer["error"] < 1e-5, answer

@@ -1,0 +1,158 @@
+"""Tuning for GPUs on the emulated driver: candidates, records, resuming, a tracker's device."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+
+from tests.emulated_gpu import EmulatedGpu, needs_emulator
+from tests.tuning.examples import record
+from tvmconv.bench.variants import chosen_kernel
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.machines.cuda import MACHINES
+from tvmconv.records.logfile import append
+from tvmconv.records.record import Record, is_near, machine_facts
+from tvmconv.records.space import make_space, record_machine, refusal, validate
+
+GPU = MACHINES["cuda:sm_90"]
+WORKLOAD = Conv2dWorkload.parse("mb1ic8ih6oc40kh3ph1+bias+relu")
+LARGE = Conv2dWorkload.parse("mb32ic64ih28oc128kh3ph1+bias+relu")
+# measures two candidates and the default; a second run remembers them, a third has nothing to do
+TUNE = """
+import json, sys
+from pathlib import Path
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.cuda import MACHINES
+from tvmconv.tuning.gpu_measure import GpuMeasurer
+from tvmconv.tuning.measure import Final, Quick
+from tvmconv.tuning.pool import Pool
+from tvmconv.tuning.session import Task, tune
+from tvmconv.tuning.settings import Settings
+
+def main():
+    workload, log, tracker = sys.argv[1:4]
+    workload = Conv2dWorkload.parse(workload)
+    quick = Quick(samples=2, seconds=1e-4)
+    with Pool(workers=2) as pool:
+        if tracker:
+            from tvmconv.tuning.remote import RemoteMeasurer
+            host, port = tracker.split(":")
+            measurer = RemoteMeasurer(pool, host, int(port), ["gpu"], quick)
+        else:
+            measurer = GpuMeasurer(pool, quick)
+        for trials in map(int, sys.argv[4:]):
+            final = Final(2, 1e-4)
+            settings = Settings(trials=trials, batch=2, algorithms=("direct",), final=final)
+            (outcome,) = tune(
+                [Task("one", workload)], MACHINES["cuda:sm_90"], measurer, Path(log), settings
+            )
+            print(json.dumps({
+                "trials": outcome.trials, "remembered": outcome.remembered,
+                "status": outcome.status, "failures": dict(outcome.failures),
+                "samples": outcome.samples, "identity": measurer.identity(),
+            }))
+
+main()
+"""
+
+
+def gpu_record(gain: float) -> Record:
+    """A record that is so many times faster than the default."""
+    default = registry.default_config("implicit_gemm", LARGE, GPU)
+    other = "single" if default["pipeline"] != "single" else "none"
+    return replace(
+        record(LARGE, GPU, "implicit_gemm", {"pipeline": other}, 1e-4, gain * 1e-4),
+        device={"cpu": "NVIDIA H100"},
+    )
+
+
+def test_a_build_takes_what_a_log_of_the_gpu_holds(tmp_path):
+    log = tmp_path / "gpu.jsonl"
+    found = gpu_record(1.5)
+    append(log, [found.to_line()])
+    assert chosen_kernel(LARGE, GPU, str(log)).config == found.config
+    assert chosen_kernel(LARGE, GPU, "none").config == found.default_config
+    # of another chip it is measured there, and no use to one with fewer multiprocessors
+    small = replace(GPU, model="H100 PCIe", multiprocessors=114)
+    assert not is_near(found.machine, small)
+    assert chosen_kernel(LARGE, small, str(log)).config != found.config
+
+
+def test_records_of_gpus_are_read_back_and_held_to_their_limits():
+    found = Record.from_line(gpu_record(1.2).to_line())
+    assert refusal(found) == ""
+    assert record_machine(machine_facts(GPU)) == GPU
+    foreign = replace(found, machine={**found.machine, "isa": "sm_70"})
+    assert "sm_70 have no schedules" in refusal(foreign)
+    torn = replace(found, machine={**found.machine, "lanes": 16})
+    assert "other registers" in refusal(torn)
+    with pytest.raises(ConfigError, match=r"pipeline='triple' is out of range"):
+        validate(LARGE, GPU, "implicit_gemm", found.config.replace(pipeline="triple"))
+
+
+def test_the_space_of_a_gpu_is_that_of_its_schedules():
+    space = make_space(LARGE, GPU, "implicit_gemm")
+    assert all(space.fits(start) for start in space.starts)
+    assert not space.fits(Config.of(**{**space.starts[0], "m": 96}))
+    with pytest.raises(ConfigError, match="'strassen' is unknown"):
+        make_space(LARGE, GPU, "strassen")
+
+
+def run(gpu: EmulatedGpu, log, *trials: int, tracker: str = "") -> list[dict]:
+    done = gpu.python("-c", TUNE, str(WORKLOAD), log, tracker, *map(str, trials))
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+@needs_emulator
+def test_candidates_are_measured_on_the_gpu_and_remembered(tmp_path):
+    gpu = EmulatedGpu(tmp_path / "gpu")
+    first, again, more = run(gpu, tmp_path / "a.jsonl", 1, 1, 2)
+    assert (first["trials"], first["failures"]) == (1, {})
+    assert first["identity"]["cpu"] == "emulated on the processor"
+    assert first["samples"] > 0 or first["status"] == "not measured"
+    assert again["status"] == "done before"
+    assert (more["trials"], more["remembered"]) == (2, 1)
+
+
+_SERVER = """
+import sys
+from tvm.rpc.tracker import Tracker
+from tvm.rpc.server import Server
+tracker = Tracker(host="127.0.0.1", port=19190, port_end=19290, silent=True)
+server = Server(host="127.0.0.1", port=19300, port_end=19400, silent=True, key="gpu",
+                tracker_addr=("127.0.0.1", tracker.port))
+print(tracker.port, flush=True)
+sys.stdin.read()
+server.terminate()
+tracker.terminate()
+"""
+
+
+@pytest.mark.slow
+@needs_emulator
+def test_candidates_are_measured_on_the_gpu_of_a_tracker(tmp_path):
+    import subprocess
+
+    gpu = EmulatedGpu(tmp_path / "gpu")
+    lab = subprocess.Popen(
+        [sys.executable, "-c", _SERVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=gpu.environment,
+        text=True,
+    )
+    try:
+        port = lab.stdout.readline().strip()
+        (found,) = run(gpu, tmp_path / "a.jsonl", 1, tracker=f"127.0.0.1:{port}")
+    finally:
+        lab.stdin.close()
+        lab.wait(30)
+    assert (found["trials"], found["failures"]) == (1, {})
+    assert found["identity"]["cpu"] == "remote"

@@ -1,0 +1,164 @@
+"""Implicit GEMM on tensor cores: operands rounded to TF32 or to halves, sums in float32.
+
+The product of :mod:`tvmconv.algorithms.cuda.implicit_gemm` by ``mma.sync``. Activations stay
+float32 in memory and are rounded on the way into shared memory, to nearest; weights are rounded
+and laid out in the instruction's fragments at build time, those of ``fp16`` as halves.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import cast
+
+import numpy as np
+
+from tvmconv.algorithms.base import FloatArray
+from tvmconv.algorithms.cuda import fragments
+from tvmconv.algorithms.cuda.base import CudaOperands
+from tvmconv.algorithms.cuda.implicit_gemm import (
+    ImplicitGemm,
+    pack_slices,
+    padded_rows,
+    slices_of,
+)
+from tvmconv.algorithms.cuda.precision import PRECISIONS, Precision
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.tvm_api.types import Expr, Tensor
+
+# root of the mean square of rounding to nearest, of values of any size between two powers of two
+_ROUNDING = 0.39
+
+
+def precision_of(config: Config) -> Precision:
+    """The one that a config asks for."""
+    return PRECISIONS[str(config["precision"])]
+
+
+class ImplicitGemmMma(ImplicitGemm):
+    """One product for each group, of tiles of ``m`` channels by ``p`` pixels, by ``mma.sync``.
+
+    Knobs read by the expression: those of
+    :class:`~tvmconv.algorithms.cuda.implicit_gemm.ImplicitGemm`, and ``precision``.
+    """
+
+    name = "implicit_gemm_mma"
+    precisions = tuple(PRECISIONS)
+
+    def precision(self, config: Config) -> str:
+        """That of the operands."""
+        return str(config["precision"])
+
+    def compute(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> list[Tensor]:
+        """Blocks ``columns``, of words, ``conv2d`` and ``output``, which adds the parts up."""
+        from tvmconv.tvm_api import te
+
+        w, slices, split = workload, slices_of(workload, config), config.int("split")
+        precision = precision_of(config)
+        packed = self.packed_weight_shape(w, machine, config)
+        given = CudaOperands.of(w, packed, precision.word)
+        area = w.out_height * w.out_width
+        pixels, tile = w.out_planes * area, config.int("p")
+        padded = -(-pixels // tile) * tile
+        parts, steps = slices.count // split, packed[2]
+
+        def gather(g: Expr, part: Expr, step: Expr, quad: Expr, p: Expr, half: Expr) -> Expr:
+            word = step * fragments.WORDS + quad * 2 + half
+            values = range(precision.values)
+            return precision.word_of([read(g, part, word * len(values) + v, p) for v in values])
+
+        image = self.reader(given, config)
+
+        def read(g: Expr, part: Expr, value: Expr, p: Expr) -> Expr:
+            c, row, s = slices.place(part, value)
+            tests = []
+            if slices.is_ragged:
+                tests = [part % slices.run_slices * slices.size + value < slices.run_values]
+            if padded > pixels:
+                tests = [*tests, p < pixels]
+            return image(tests, g * slices.channels + c, row, s, p)
+
+        shape = (w.groups, slices.count, steps, fragments.QUAD, padded, 2)
+        columns = te.compute(shape, gather, name="columns")
+        part = te.reduce_axis((0, parts), "part")
+        step = te.reduce_axis((0, steps), "step")
+        word = te.reduce_axis((0, fragments.WORDS), "word")
+
+        def multiply(z: Expr, g: Expr, m: Expr, p: Expr) -> Expr:
+            index = z * parts + part
+            lane, register = fragments.of_weights(m % fragments.ROWS, word)
+            weights = given.weight[g, index, step, m // fragments.ROWS, lane, register]
+            factors = precision.product(weights, columns[g, index, step, word // 2, p, word % 2])
+            return te.sum(factors, axis=[part, step, word])
+
+        sums = self.reduction((split, w.groups, packed[3] * fragments.ROWS, padded), multiply)
+        return given.arguments(self.finished_parts(given, sums, config))
+
+    def packed_weight_shape(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> tuple[int, ...]:
+        """``(groups, slices, steps of a slice, M / 16, 32 lanes, 4 registers)``.
+
+        A step is what one instruction sums over: 8 words.
+        """
+        slices = slices_of(workload, config)
+        tiles = padded_rows(workload, config) // fragments.ROWS
+        steps = slices.size // (precision_of(config).values * fragments.WORDS)
+        return (
+            *(workload.groups, slices.count, steps, tiles),
+            *(fragments.LANES, fragments.WEIGHTS),
+        )
+
+    def packed_weight_bytes(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> int:
+        """Bytes of the words."""
+        return 4 * prod(self.packed_weight_shape(workload, machine, config))
+
+    def pack_weight(
+        self,
+        weight: FloatArray,
+        workload: Conv2dWorkload,
+        machine: CudaMachine,
+        config: Config,
+    ) -> FloatArray:
+        """Round an OIHW weight and lay it out in fragments, as words.
+
+        Raises
+        ------
+        ConfigError
+            If a weight is beyond the precision's largest number.
+        """
+        precision = precision_of(config)
+        if (found := float(np.abs(weight).max(initial=0.0))) > precision.largest:
+            raise ConfigError(
+                f"{workload} has a weight of {found:.3g}, {precision.name} ends at "
+                f"{precision.largest:.5g}: build it with another precision"
+            )
+        # (groups, slices, values, M)
+        rows = padded_rows(workload, config)
+        plain = pack_slices(weight, workload, slices_of(workload, config), rows)
+        shape = self.packed_weight_shape(workload, machine, config)
+        groups, count, steps, tiles = shape[:4]
+        words = precision.words(np.ascontiguousarray(plain.swapaxes(2, 3)))
+        words = words.reshape(groups, count, tiles, fragments.ROWS, steps, fragments.WORDS)
+        row, word = np.indices((fragments.ROWS, fragments.WORDS))
+        lane, register = fragments.of_weights(row, word)
+        packed = np.empty(shape, words.dtype)
+        packed[..., lane, register] = words.transpose(0, 1, 4, 2, 3, 5)
+        return cast("FloatArray", packed)
+
+    def error_estimate(
+        self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+    ) -> float:
+        """Rounding of both operands of every product, and of the sums as in float32.
+
+        Errors of products are as random as the products, and the largest of either are as many
+        deviations out: their ratio does not depend on how many are added.
+        """
+        rounding = _ROUNDING * 2.0 ** -precision_of(config).significant_bits * 2.0**0.5
+        return rounding + super().error_estimate(workload, machine, config)

@@ -1,0 +1,222 @@
+"""NVIDIA's driver through ctypes: memory, launches, events and graphs of the first GPU it shows.
+
+Models do not come here: their own C runtime calls the driver. This is for kernels that are measured
+by themselves, in a process of their own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.runtime.driver import Attribute, Driver
+
+Array = npt.NDArray[Any]
+Handle = ctypes.c_void_p
+
+_NON_BLOCKING = 1
+_THREAD_LOCAL_CAPTURE = 1
+_MOST_DYNAMIC_SHARED = 8
+_FACTS = {
+    "clock_khz": Attribute.CLOCK_RATE,
+    "multiprocessors": Attribute.MULTIPROCESSORS,
+    "memory_clock_khz": Attribute.MEMORY_CLOCK_RATE,
+    "memory_bus_bits": Attribute.MEMORY_BUS_BITS,
+    "l2_bytes": Attribute.L2_BYTES,
+    "capability_major": Attribute.CAPABILITY_MAJOR,
+    "capability_minor": Attribute.CAPABILITY_MINOR,
+}
+_POISON = 0xFF
+
+
+class DeviceArray:
+    """An array in the GPU's memory; freed with the object."""
+
+    def __init__(self, gpu: Gpu, shape: Sequence[int], dtype: str) -> None:
+        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
+        self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        self._gpu = gpu
+        self.pointer = gpu.allocate(max(self.nbytes, 1))
+        self._free = weakref.finalize(self, gpu.free, self.pointer, self.nbytes)
+
+    def numpy(self) -> Array:
+        """A copy here, when all that was asked of the GPU before is done."""
+        result: Array = np.empty(self.shape, self.dtype)
+        self._gpu.copy(result.ctypes.data, self.pointer, self.nbytes)
+        self._gpu.wait()
+        return result
+
+    def poison(self) -> None:
+        """Fill with bytes that are NaN as floating-point numbers."""
+        self._gpu.fill(self.pointer, _POISON, self.nbytes)
+
+
+class Graph:
+    """Launches that were captured, to be made again at once."""
+
+    def __init__(self, gpu: Gpu, executable: Handle) -> None:
+        self._gpu, self._executable = gpu, executable
+        self._free = weakref.finalize(self, gpu.call, "cuGraphExecDestroy", executable)
+
+    def __call__(self) -> None:
+        """Launch it; does not wait."""
+        self._gpu.call("cuGraphLaunch", self._executable, self._gpu.stream)
+
+
+class Gpu:
+    """The first GPU that the driver shows, with one stream; for one thread.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no driver, no GPU, or it cannot be used.
+    """
+
+    def __init__(self) -> None:
+        self._driver = Driver()
+        self.call = self._driver.call
+        self.used_bytes = self.most_bytes = 0
+        self.stream = Handle()
+        self._open = False
+
+    def open(self) -> Gpu:
+        """Make the context and the stream; what follows needs them. Returns itself."""
+        if self._open:
+            return self
+        context = Handle()
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self._driver.device)
+        self.call("cuCtxPushCurrent_v2", context)
+        self.call("cuStreamCreate", ctypes.byref(self.stream), _NON_BLOCKING)
+        self._open = True
+        return self
+
+    def facts(self) -> dict[str, Any]:
+        """Name, capability, clocks in kHz, sizes and the driver's version, as it tells them."""
+        version = ctypes.c_int()
+        self.call("cuDriverGetVersion", ctypes.byref(version))
+        return {
+            "name": self._driver.name,
+            **{key: self._driver.attribute(which) for key, which in _FACTS.items()},
+            "memory_bytes": self._driver.memory_bytes,
+            "driver_cuda": f"{version.value // 1000}.{version.value % 1000 // 10}",
+        }
+
+    def allocate(self, size: int) -> int:
+        """Memory of the GPU."""
+        pointer = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
+        self.used_bytes += size
+        self.most_bytes = max(self.most_bytes, self.used_bytes)
+        return pointer.value
+
+    def free(self, pointer: int, size: int) -> None:
+        """Give memory back."""
+        self.used_bytes -= size
+        self.call("cuMemFree_v2", ctypes.c_uint64(pointer))
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        """Copy between the GPU's memory and this process's; the stream has to be waited for."""
+        target_, source_ = ctypes.c_uint64(target), ctypes.c_uint64(source)
+        self.call("cuMemcpyAsync", target_, source_, ctypes.c_size_t(size), self.stream)
+
+    def fill(self, pointer: int, value: int, size: int) -> None:
+        """Set bytes, in the stream."""
+        size_ = ctypes.c_size_t(size)
+        self.call(
+            "cuMemsetD8Async", ctypes.c_uint64(pointer), ctypes.c_ubyte(value), size_, self.stream
+        )
+
+    def array(self, values: Array) -> DeviceArray:
+        """A copy of an array in the GPU's memory."""
+        values = np.ascontiguousarray(values)
+        found = DeviceArray(self, values.shape, str(values.dtype))
+        self.copy(found.pointer, values.ctypes.data, values.nbytes)
+        self.wait()
+        return found
+
+    def load(self, fatbin: bytes) -> Handle:
+        """The module of some machine code.
+
+        Raises
+        ------
+        ArtifactError
+            If it is for another GPU.
+        """
+        module = Handle()
+        self.call("cuModuleLoadData", ctypes.byref(module), fatbin)
+        return module
+
+    def unload(self, module: Handle) -> None:
+        """Free a module."""
+        self.call("cuModuleUnload", module)
+
+    def function(self, module: Handle, name: str, dynamic_shared_bytes: int = 0) -> Handle:
+        """A kernel of a module."""
+        function = Handle()
+        text = ctypes.c_char_p(name.encode())
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, text)
+        if dynamic_shared_bytes:
+            self.call("cuFuncSetAttribute", function, _MOST_DYNAMIC_SHARED, dynamic_shared_bytes)
+        return function
+
+    def launch(
+        self,
+        function: Handle,
+        grid: Sequence[int],
+        block: Sequence[int],
+        shared_bytes: int,
+        arguments: Any,
+    ) -> None:
+        """Launch a kernel; ``arguments`` are pointers to its parameters."""
+        self.call(
+            "cuLaunchKernel", function, *grid, *block, shared_bytes, self.stream, arguments, None
+        )
+
+    def wait(self) -> None:
+        """Until all is done; also where errors of kernels are told."""
+        self.call("cuStreamSynchronize", self.stream)
+
+    def capture(self, enqueue: Callable[[], object]) -> Graph:
+        """A graph of what a function asks of the stream."""
+        graph, executable = Handle(), Handle()
+        self.call("cuStreamBeginCapture_v2", self.stream, _THREAD_LOCAL_CAPTURE)
+        try:
+            enqueue()
+        finally:
+            self.call("cuStreamEndCapture", self.stream, ctypes.byref(graph))
+        flags = ctypes.c_ulonglong(0)
+        self.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, flags)
+        self.call("cuGraphDestroy", graph)
+        return Graph(self, executable)
+
+    def elapsed(
+        self, enqueue: Callable[[], object], before: Callable[[], object] | None = None
+    ) -> float:
+        """Seconds between two events around what a function asks of the stream.
+
+        Parameters
+        ----------
+        enqueue
+            What is timed.
+        before
+            Asked of the stream before the first event.
+        """
+        events = [Handle(), Handle()]
+        for event in events:
+            self.call("cuEventCreate", ctypes.byref(event), 0)
+        if before is not None:
+            before()
+        self.call("cuEventRecord", events[0], self.stream)
+        enqueue()
+        self.call("cuEventRecord", events[1], self.stream)
+        self.wait()
+        milliseconds = ctypes.c_float()
+        self.call("cuEventElapsedTime", ctypes.byref(milliseconds), *events)
+        for event in events:
+            self.call("cuEventDestroy_v2", event)
+        return milliseconds.value * 1e-3

@@ -1,0 +1,122 @@
+"""``bench --compile-only``: the kernels of a plan into a folder, for a machine with a GPU."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvmconv.bench.cases import batched_model
+from tvmconv.bench.gpu.compiled import Folder, source_code
+from tvmconv.bench.gpu.models import built_model
+from tvmconv.bench.gpu.probes import SOURCE
+from tvmconv.bench.variants import chosen_kernel, parse_variants
+from tvmconv.core.errors import ConfigError, InputError, TvmconvError
+from tvmconv.kernels.kernel import Kernel
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.targets import resolve_device
+from tvmconv.report.document import Column, Report, Table
+
+if TYPE_CHECKING:
+    from tvmconv.bench.plan import Plan
+
+_COLUMNS = (
+    Column("workload", "layer"),
+    Column("algorithm", "algorithm"),
+    Column("config", "schedule"),
+    Column("registers", "registers"),
+    Column("spill_bytes", "spilled bytes"),
+    Column("failure", "why not"),
+)
+
+
+def plan_kernels(plan: Plan) -> list[Kernel]:
+    """Every kernel that a plan's layers are measured with.
+
+    Raises
+    ------
+    InputError
+        If the target is no GPU.
+    """
+    machine = resolve_device(plan.target)
+    if not isinstance(machine, CudaMachine):
+        raise InputError(f"--compile-only is for GPUs, not for {plan.target}")
+    workloads = [layer.workload for layer in plan.layers]
+    found: dict[Kernel, None] = {}
+    if plan.log and not plan.algorithms:
+        logs = ("none", plan.log) if plan.log != "none" else ("none",)
+        for log in logs:
+            found |= dict.fromkeys(chosen_kernel(each, machine, log) for each in workloads)
+        return list(found)
+    for variant in parse_variants(plan.algorithms, workloads, machine):
+        for workload in workloads:
+            try:
+                found[variant.kernel(workload, machine)] = None
+            except ConfigError:
+                continue
+    return list(found)
+
+
+def compile_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
+    """Compile all kernels of a plan's layers in parallel, and the probes of a GPU's rates.
+
+    Raises
+    ------
+    InputError
+        If the target is no GPU, or no folder is named.
+    """
+    if not plan.kernels:
+        raise InputError("--compile-only fills a folder; name it with --kernels DIR")
+    kernels = plan_kernels(plan)
+    machine = resolve_device(plan.target)
+    assert isinstance(machine, CudaMachine)
+    source_code(SOURCE, machine, plan.kernels)
+    rows = []
+    workers = len(os.sched_getaffinity(0))
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        pending: list[tuple[Kernel, Future[dict[str, int] | str]]] = [
+            (kernel, pool.submit(_compiled, kernel, plan.kernels)) for kernel in kernels
+        ]
+        for kernel, future in pending:
+            result = future.result()
+            known = result if isinstance(result, dict) else {"failure": result}
+            config = str(kernel.config)
+            rows.append(
+                {
+                    "workload": str(kernel.workload),
+                    "algorithm": kernel.algorithm,
+                    "config": config,
+                    **known,
+                }
+            )
+            tell(f"{kernel.workload} {kernel.algorithm} {config}: {known}")
+    for path in plan.models:
+        for batch in plan.batches or (0,):
+            with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+                model = batched_model(path, batch, Path(folder)) if batch else path
+                built_model(model, plan.target, plan.shapes, plan.kernels, log=plan.log)
+            tell(f"{path.stem}{f' mb{batch}' * bool(batch)}: built")
+    failed = sum("failure" in row for row in rows)
+    title = f"{len(rows) - failed} kernels compiled for {machine.name}, {failed} failed"
+    return Report(
+        kind="bench-compiled",
+        title=title,
+        facts={"folder": plan.kernels, "target": machine.name},
+        tables=(Table("kernels", "Kernels", _COLUMNS, rows),),
+    )
+
+
+def _compiled(kernel: Kernel, folder: str) -> dict[str, int] | str:
+    """What a kernel takes of a GPU, or why it does not compile."""
+    try:
+        launches = Folder(Path(folder)).get(kernel).launches
+    except (TvmconvError, RuntimeError, ValueError) as error:
+        return " ".join(str(error).split())[:300]
+    return {
+        "registers": max(each.registers for each in launches),
+        "spill_bytes": sum(each.spill_bytes for each in launches),
+    }

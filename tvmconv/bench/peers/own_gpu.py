@@ -1,0 +1,102 @@
+"""tvmconv on a GPU: one convolution kernel, or a built model with its tensors on the GPU."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from .case import Array, Case, Session, Unsupported
+
+if TYPE_CHECKING:
+    from tvmconv.bench.gpu.driver import Gpu
+
+
+def version() -> str:
+    """Version of tvmconv."""
+    from tvmconv.core.version import __version__
+
+    return __version__
+
+
+def prepare(case: Case, threads: int) -> Session:
+    """A layer where the options name a workload, else the whole model."""
+    return (_layer if "workload" in case.options else _model)(case)
+
+
+@lru_cache(maxsize=1)
+def _gpu() -> Gpu:
+    from tvmconv.bench.gpu.driver import Gpu
+
+    return Gpu().open()
+
+
+def _layer(case: Case) -> Session:
+    from tvmconv.bench.gpu.compiled import kernel_code
+    from tvmconv.bench.gpu.kernel_run import GpuKernelRun
+    from tvmconv.bench.gpu.timing import Timer
+    from tvmconv.bench.variants import Variant, chosen_kernel
+    from tvmconv.core.errors import ConfigError
+    from tvmconv.core.workload import Conv2dWorkload
+    from tvmconv.machines.targets import resolve_device
+
+    workload = Conv2dWorkload.parse(case.options["workload"])
+    machine = resolve_device(case.options["target"])
+    try:
+        if "variant" in case.options:
+            kernel = Variant.from_json(case.options["variant"]).kernel(workload, machine)
+        else:
+            kernel = chosen_kernel(workload, machine, case.options["log"])
+    except ConfigError as error:
+        raise Unsupported(str(error)) from None
+    gpu = _gpu()
+    code = kernel_code(kernel, case.options.get("kernels"))
+    run = GpuKernelRun(gpu, kernel, code, case.inputs, case.constants)
+    name = case.outputs[0]
+    return Session(
+        run,
+        lambda: {name: run.output()},
+        info=f"{kernel.algorithm} {kernel.config}",
+        facts=run.facts(),
+        stages=run.stages() if case.options.get("stages") else {},
+        sampler=Timer(gpu).samples,
+    )
+
+
+def _model(case: Case) -> Session:
+    from tvmconv.bench.gpu.models import built_model
+    from tvmconv.runtime.binding import pointers
+
+    model = built_model(
+        case.onnx,
+        case.options["target"],
+        None if case.options.get("fixed") else _shapes(case),
+        case.options.get("kernels"),
+        algorithms=case.options.get("algorithms"),
+        log=case.options.get("log"),
+        fold_budget=case.options.get("fold_budget"),
+    )
+    gpu = _gpu()
+    inputs = [gpu.array(value) for value in case.inputs.values()]
+    outputs = [gpu.array(_empty(info)) for info in model.outputs]
+    state = model._ready().new_state()
+    given = [pointers([array.pointer for array in arrays]) for arrays in (inputs, outputs)]
+
+    def run(held: object = inputs) -> None:
+        # inputs are the caller's, here this function's
+        state.run(*given)
+
+    def results() -> dict[str, Array]:
+        return {n: array.numpy() for n, array in zip(case.outputs, outputs, strict=True)}
+
+    facts = {"device_bytes": model.memory.arena_bytes + model.memory.constant_bytes}
+    return Session(run, results, info="tensors on the GPU, host's clock", facts=facts, colds=False)
+
+
+def _shapes(case: Case) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(value.shape) for name, value in case.inputs.items()}
+
+
+def _empty(info: Any) -> Array:
+    import numpy as np
+
+    return np.zeros(info.shape, info.dtype)

@@ -1,0 +1,17 @@
+"""torch.compile on a GPU: TorchInductor's kernels and what libraries it calls, in a CUDA graph."""
+
+from __future__ import annotations
+
+from . import torch_cuda
+from .case import Case, Session
+
+version = torch_cuda.version
+
+
+def prepare(case: Case, threads: int) -> Session:
+    """Compiled at once with the usual mode; graphs are this bench's own."""
+    import torch
+
+    module, values = torch_cuda.module_on_device(case)
+    compiled = torch.compile(module)
+    return torch_cuda.session_of(case, lambda: compiled(*values), "torch.compile")

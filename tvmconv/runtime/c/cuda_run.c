@@ -1,0 +1,232 @@
+/* cuda_run.c: what a call of a model on a GPU does. Part of cuda.c.
+ *
+ * Operands of the caller's in the GPU's memory are used where they are, others are copied. The
+ * launches go to a stream one by one; from the second call with the same operands on, where the
+ * state replays, as a graph that was captured from them. */
+
+/* what vector loads of kernels ask of the start of an operand */
+#define OPERAND_ALIGNMENT 16
+
+/* ---- What model.c calls ---- */
+
+int32_t tvmconv_launch(const tvmconv_frame *frame, int32_t index, void **arguments) {
+    const tvmconv_kernel *kernel = &tvmconv_this_gpu.kernels[index];
+    const uint32_t *grid = kernel->grid, *block = kernel->block;
+    return driver.launch(gpu.functions[index], grid[0], grid[1], grid[2], block[0], block[1],
+                         block[2], kernel->shared_bytes, frame->gpu->target, arguments, NULL);
+}
+
+int32_t tvmconv_copy(const tvmconv_frame *frame, void *target, const void *source,
+                     uint64_t bytes) {
+    return driver.copy((cu_pointer)target, (cu_pointer)source, bytes, frame->gpu->target);
+}
+
+void tvmconv_stamp(const tvmconv_frame *frame, int32_t layer) {
+    driver.event_record(frame->gpu->events[layer + 1], frame->gpu->target);
+}
+
+/* ---- Operands ---- */
+
+/* Whether memory is that of some GPU, and of this one in particular. */
+static int on_a_gpu(const void *pointer, int *on_this) {
+    unsigned kind = 0;
+    int device = -1;
+    cu_pointer address = (cu_pointer)pointer;
+    *on_this = 0;
+    if (driver.pointer_attribute(&kind, CU_POINTER_MEMORY_TYPE, address)) return 0;
+    if (kind != CU_MEMORY_DEVICE) return 0;
+    *on_this = !driver.pointer_attribute(&device, CU_POINTER_DEVICE, address) &&
+               device == gpu.device;
+    return 1;
+}
+
+static const void *operand(const tvmconv_frame *frame, int32_t index) {
+    int32_t inputs = tvmconv_this_description.input_count;
+    return index < inputs ? frame->inputs[index] : frame->outputs[index - inputs];
+}
+
+static const tvmconv_tensor *operand_tensor(int32_t index) {
+    const tvmconv_description *model = &tvmconv_this_description;
+    return index < model->input_count ? &model->inputs[index]
+                                      : &model->outputs[index - model->input_count];
+}
+
+static int32_t operand_count(void) {
+    return tvmconv_this_description.input_count + tvmconv_this_description.output_count;
+}
+
+/* Whether a call may be queued to a stream; the reason is left in the state's message. */
+static int32_t check_queued(tvmconv_state *state, const tvmconv_frame *frame) {
+    char *message = state->message;
+    const size_t size = sizeof state->message;
+    int capturing = 0, on_this;
+    int32_t result = TVMCONV_OK;
+    if (gpu.process != getpid()) return TVMCONV_OK; /* the run says it */
+    cu_result status = driver.context_push(gpu.context);
+    if (status) return TVMCONV_OK;
+    for (int32_t i = 0; i < operand_count() && !result; ++i) {
+        if (on_a_gpu(operand(frame, i), &on_this)) continue;
+        snprintf(message, size, "%s is not in the GPU's memory, which enqueue takes; run takes both",
+                 operand_tensor(i)->name);
+        result = TVMCONV_INVALID;
+    }
+    if (!result) status = driver.stream_captured(frame->stream, &capturing);
+    if (status) {
+        snprintf(message, size, "the stream cannot be used: %s", driver_text(status));
+        result = TVMCONV_INVALID;
+    } else if (capturing) {
+        result = refuse(message, size, TVMCONV_INVALID,
+                        "the stream is being captured; a model's calls cannot be part of a graph, "
+                        "as it replays one itself");
+    }
+    driver.context_pop(NULL);
+    return result;
+}
+
+/* ---- Launches, one by one or as a graph ---- */
+
+/* The entry of the operands of this call; the one that was not used longest where they are new; -1
+ * while that cannot be given away. */
+static int32_t know_operands(struct tvmconv_gpu_state *own) {
+    const size_t bytes = (size_t)operand_count() * sizeof(void *);
+    int32_t oldest = 0;
+    ++own->clock;
+    for (int32_t i = 0; i < KNOWN_OPERANDS; ++i) {
+        if (own->known[i].calls && !memcmp(own->known[i].operands, own->used, bytes)) {
+            ++own->known[i].calls;
+            own->known[i].last = own->clock;
+            return i;
+        }
+        if (own->known[i].last < own->known[oldest].last) oldest = i;
+    }
+    if (own->known[oldest].graph) {
+        /* it may be what still goes on; nobody waits for it here */
+        if (own->going_on && driver.event_query(own->queued)) return -1;
+        driver.executable_destroy(own->known[oldest].graph);
+        if (own->patience < INT32_MAX) own->patience *= 2;
+    }
+    own->known[oldest].graph = NULL;
+    own->known[oldest].calls = 1;
+    own->known[oldest].last = own->clock;
+    memcpy(own->known[oldest].operands, own->used, bytes);
+    return oldest;
+}
+
+/* A graph of the launches of a call; NULL where none can be had, and is never asked for again. */
+static cu_handle capture(struct tvmconv_gpu_state *own, tvmconv_frame *frame) {
+    cu_handle target = own->target, captured = NULL, graph = NULL;
+    own->replay = 0;
+    if (driver.capture_begin(own->stream, CU_CAPTURE_THREAD_LOCAL)) return NULL;
+    own->target = own->stream;
+    cu_result status = tvmconv_this_program.run(frame);
+    cu_result ended = driver.capture_end(own->stream, &captured);
+    own->target = target;
+    frame->failed = -1;
+    if (!status && !ended && driver.graph_instantiate(&graph, captured, 0)) graph = NULL;
+    if (captured) driver.graph_destroy(captured);
+    own->replay = graph != NULL;
+    return graph;
+}
+
+static cu_result launch_all(struct tvmconv_gpu_state *own, tvmconv_frame *frame) {
+    if (own->replay && !frame->times) {
+        int32_t entry = know_operands(own);
+        /* the first call is made plainly, too: it loads kernels, which a capture may not */
+        if (entry >= 0 && !own->known[entry].graph && own->known[entry].calls > own->patience)
+            own->known[entry].graph = capture(own, frame);
+        if (entry >= 0 && own->known[entry].graph)
+            return driver.graph_launch(own->known[entry].graph, own->target);
+    }
+    return tvmconv_this_program.run(frame);
+}
+
+/* ---- Runs ---- */
+
+static cu_result make_events(struct tvmconv_gpu_state *own) {
+    int32_t count = tvmconv_this_description.layer_count + 1;
+    cu_result status = 0;
+    if (own->events) return 0;
+    own->events = calloc((size_t)count, sizeof *own->events);
+    if (own->events == NULL) return CU_NO_MEMORY;
+    for (int32_t i = 0; i < count && !status; ++i) status = driver.event_create(&own->events[i], 0);
+    return status;
+}
+
+/* Times of the events, as of a clock that starts with the first kernel. */
+static cu_result read_events(const struct tvmconv_gpu_state *own, int64_t *times, int64_t *start) {
+    cu_result status = 0;
+    *start = 0;
+    for (int32_t i = 0; i < tvmconv_this_description.layer_count && !status; ++i) {
+        float milliseconds = 0;
+        status = driver.event_elapsed(&milliseconds, own->events[0], own->events[i + 1]);
+        times[i] = (int64_t)((double)milliseconds * 1e6);
+    }
+    return status;
+}
+
+/* Everything of a call that goes to its stream. */
+static cu_result submit(struct tvmconv_gpu_state *own, tvmconv_frame *frame) {
+    const int32_t inputs = tvmconv_this_description.input_count, count = operand_count();
+    const void *const *given = frame->inputs;
+    void *const *results = frame->outputs;
+    cu_result status = 0;
+    int on_this;
+    if (own->going_on) status = driver.stream_wait_event(own->target, own->queued, 0);
+    for (int32_t i = 0; i < count && !status; ++i) {
+        const void *there = operand(frame, i);
+        on_a_gpu(there, &on_this);
+        int in_place = on_this && (uintptr_t)there % OPERAND_ALIGNMENT == 0;
+        own->used[i] = in_place ? (void *)there : own->own[i];
+        if (!in_place && i < inputs)
+            status = tvmconv_copy(frame, own->used[i], there, operand_tensor(i)->bytes);
+    }
+    frame->inputs = (const void *const *)own->used;
+    frame->outputs = own->used + inputs;
+    if (!status && frame->times) status = make_events(own);
+    if (!status && frame->times) status = driver.event_record(own->events[0], own->target);
+    if (!status) status = launch_all(own, frame);
+    frame->inputs = given;
+    frame->outputs = results;
+    for (int32_t i = inputs; i < count && !status; ++i)
+        if (own->used[i] != results[i - inputs])
+            status = tvmconv_copy(frame, results[i - inputs], own->used[i],
+                                  operand_tensor(i)->bytes);
+    return status;
+}
+
+static int32_t run_program(tvmconv_state *state, tvmconv_frame *frame, int64_t *start) {
+    struct tvmconv_gpu_state *own = state->gpu;
+    frame->failed = -1;
+    if (gpu.process != getpid()) return -1;
+    cu_result status = driver.context_push(gpu.context);
+    if (status) return status;
+    frame->arena = (char *)own->arena;
+    frame->constants = (char *)gpu.constants;
+    frame->gpu = own;
+    own->target = frame->queued ? frame->stream : own->stream;
+    status = submit(own, frame);
+    if (!status && frame->queued) {
+        status = driver.event_record(own->queued, own->target);
+        own->going_on = !status;
+    }
+    if (status || !frame->queued) {
+        /* after a failure, too: nothing may go on in the caller's memory */
+        cu_result waited = driver.stream_wait(own->target);
+        if (!status) status = waited;
+        own->going_on = 0;
+    }
+    if (!status && frame->times) status = read_events(own, frame->times, start);
+    driver.context_pop(NULL);
+    if (is_lost(status)) frame->failed = -1; /* noticed by some call, whoever's fault it is */
+    return status;
+}
+
+static const char *device_fault(int32_t status) {
+    static __thread char text[256];
+    if (status < 0) return "a forked child cannot use the GPU of its parent";
+    if (!is_lost(status)) return driver_text(status);
+    snprintf(text, sizeof text,
+             "%s; the GPU is lost to this process, which has to be started again",
+             driver_text(status));
+    return text;
+}

@@ -1,0 +1,163 @@
+"""NVIDIA's driver through ctypes: what Python asks of a GPU by itself, beside what models do."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from enum import IntEnum
+from functools import cache, cached_property
+from typing import Any
+
+from ..core.errors import ArtifactError
+
+_LIBRARY = "libcuda.so.1"
+_NAME_BYTES = 128
+# the default stream, by a name that DLPack uses as well
+DEFAULT_STREAM = 1
+_NO_TIMING = 2
+
+
+class Attribute(IntEnum):
+    """Values of ``CUdevice_attribute``, of cuda.h; clocks are in kHz."""
+
+    CLOCK_RATE = 13
+    MULTIPROCESSORS = 16
+    MEMORY_CLOCK_RATE = 36
+    MEMORY_BUS_BITS = 37
+    L2_BYTES = 38
+    THREADS = 39
+    CAPABILITY_MAJOR = 75
+    CAPABILITY_MINOR = 76
+    SHARED_BYTES = 81
+    REGISTERS = 82
+    SHARED_BLOCK_BYTES = 97
+    BLOCKS_RESIDENT = 106
+
+
+class Driver:
+    """The driver of this system, with the first GPU that it shows; made by :func:`driver`."""
+
+    def __init__(self) -> None:
+        try:
+            self.library = ctypes.CDLL(_LIBRARY)
+        except OSError:
+            raise ArtifactError(
+                f"this system has no driver for NVIDIA GPUs: {_LIBRARY} is not found"
+            ) from None
+        count = c_int()
+        self.call("cuInit", c_uint(0))
+        self.call("cuDeviceGetCount", byref(count))
+        if not count.value:
+            raise ArtifactError("NVIDIA's driver shows no GPU; CUDA_VISIBLE_DEVICES may hide it")
+        self.device = c_int()
+        self._process = os.getpid()
+        self.call("cuDeviceGet", byref(self.device), 0)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call one of its functions.
+
+        Raises
+        ------
+        ArtifactError
+            If it is not there, or fails; in the driver's words.
+        """
+        function = getattr(self.library, name, None)
+        if function is None:
+            raise ArtifactError(f"{_LIBRARY} has no {name}: NVIDIA's driver here is too old")
+        if status := function(*arguments):
+            text = c_char_p()
+            self.library.cuGetErrorString(status, byref(text))
+            said = (text.value or b"an error that the driver does not name").decode()
+            raise ArtifactError(f"{name} of NVIDIA's driver failed: {said}")
+
+    @property
+    def name(self) -> str:
+        """The GPU's, ``NVIDIA H100 80GB HBM3``."""
+        text = ctypes.create_string_buffer(_NAME_BYTES)
+        self.call("cuDeviceGetName", text, _NAME_BYTES, self.device)
+        return text.value.decode(errors="replace")
+
+    @property
+    def memory_bytes(self) -> int:
+        """All of the GPU's memory."""
+        found = c_size_t()
+        self.call("cuDeviceTotalMem_v2", byref(found), self.device)
+        return found.value
+
+    def attribute(self, which: Attribute) -> int:
+        """One figure of the GPU; 0 where the driver gives none."""
+        found = c_int()
+        self.call("cuDeviceGetAttribute", byref(found), c_int(which), self.device)
+        return found.value
+
+    @cached_property
+    def _context(self) -> c_void_p:
+        """The GPU's primary context, that of models and of other libraries; kept for good."""
+        context = c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", byref(context), self.device)
+        return context
+
+    @contextmanager
+    def _current(self) -> Iterator[None]:
+        if self._process != os.getpid():
+            raise ArtifactError(
+                "a forked child cannot use the GPU of its parent: load models in the child alone, "
+                "or start it by another way than fork"
+            )
+        self.call("cuCtxPushCurrent_v2", self._context)
+        try:
+            yield
+        finally:
+            self.call("cuCtxPopCurrent_v2", None)
+
+    def allocate(self, size: int, owner: object) -> int:
+        """Memory of the GPU as long as ``owner`` lives, of at least one byte; its address."""
+        address = c_size_t()
+        with self._current():
+            self.call("cuMemAlloc_v2", byref(address), c_size_t(max(size, 1)))
+        weakref.finalize(owner, self._release, address).atexit = False
+        return address.value
+
+    def _release(self, address: c_size_t) -> None:
+        # of a forked child the GPU knows nothing; of a GPU that is lost nothing is left
+        with suppress(ArtifactError), self._current():
+            self.call("cuMemFree_v2", address)
+
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
+        """Copy memory, of either kind, in the order of a stream."""
+        if size:
+            addresses = c_size_t(target), c_size_t(source)
+            with self._current():
+                self.call("cuMemcpyAsync", *addresses, c_size_t(size), c_void_p(stream))
+
+    def wait(self, stream: int) -> None:
+        """Wait until a stream has done all it was given."""
+        with self._current():
+            self.call("cuStreamSynchronize", c_void_p(stream))
+
+    def order(self, stream: int, behind: int) -> None:
+        """Let a stream go on only after all that another has been given until now."""
+        event = c_void_p()
+        with self._current():
+            self.call("cuEventCreate", byref(event), c_uint(_NO_TIMING))
+            try:
+                self.call("cuEventRecord", event, c_void_p(behind))
+                self.call("cuStreamWaitEvent", c_void_p(stream), event, c_uint(0))
+            finally:
+                self.call("cuEventDestroy_v2", event)
+
+
+@cache
+def driver() -> Driver:
+    """The driver, opened once.
+
+    Raises
+    ------
+    ArtifactError
+        If there is none, it does not start, or it shows no GPU.
+    """
+    return Driver()

@@ -1,0 +1,177 @@
+"""Tensors in the GPU's memory: those of callers, by DLPack, and those that models return."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import ArtifactError, InputError
+from ..core.tensor import TensorInfo
+from . import dlpack
+from .driver import DEFAULT_STREAM, driver
+from .outputs import empty_aligned
+
+Array = npt.NDArray[Any]
+
+
+class GpuTensor:
+    """A dense tensor in the memory of the GPU that models run on.
+
+    torch, cupy and others take it by DLPack, without a copy: ``torch.from_dlpack(tensor)``.
+    :meth:`numpy`, and ``numpy.asarray``, copy it to the processor's memory.
+
+    Parameters
+    ----------
+    address
+        Of its first element.
+    shape, dtype
+        Its extents, and numpy's name of its type.
+    stream
+        In whose order it is written; complete where there is none.
+    owner
+        What keeps the memory; the tensor itself where it is None.
+    """
+
+    def __init__(
+        self,
+        address: int,
+        shape: tuple[int, ...],
+        dtype: str,
+        stream: int | None = None,
+        owner: object = None,
+    ) -> None:
+        self.address = address
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+        self.stream = stream
+        self._owner = owner
+
+    @classmethod
+    def empty(cls, info: TensorInfo, stream: int | None = None) -> GpuTensor:
+        """Uninitialised memory for an input or output.
+
+        Raises
+        ------
+        ArtifactError
+            If the GPU has none left.
+        """
+        tensor = cls(0, info.shape, info.dtype, stream)
+        try:
+            tensor.address = driver().allocate(tensor.nbytes, tensor)
+        except ArtifactError as error:
+            raise ArtifactError(f"no memory for {info} on the GPU: {error}") from error
+        return tensor
+
+    @classmethod
+    def of(cls, source: Array | GpuTensor, info: TensorInfo, stream: int) -> GpuTensor:
+        """A copy of an array, or of a complete tensor, in the order of a stream."""
+        tensor = cls.empty(info, stream)
+        if isinstance(source, GpuTensor):
+            driver().copy(tensor.address, source.address, tensor.nbytes, stream)
+        else:
+            # the driver has read pageable memory when it returns
+            dense = np.ascontiguousarray(source)
+            driver().copy(tensor.address, dense.ctypes.data, tensor.nbytes, stream)
+        return tensor
+
+    @property
+    def nbytes(self) -> int:
+        """Its size."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    def numpy(self) -> Array:
+        """A copy in the processor's memory, once the tensor is complete."""
+        stream = DEFAULT_STREAM if self.stream is None else self.stream
+        array = empty_aligned(self.shape, self.dtype.name)
+        driver().copy(array.ctypes.data, self.address, self.nbytes, stream)
+        driver().wait(stream)
+        return array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("a tensor of the GPU's memory cannot be an array without a copy")
+        return self.numpy().astype(dtype or self.dtype, copy=False)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.CUDA, 0
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule for a consumer that uses the tensor in the order of ``stream``."""
+        if copy or dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError("a tensor of the GPU's memory is lent as it is, where it is")
+        # -1: the consumer orders its work itself
+        reader = DEFAULT_STREAM if stream is None else stream
+        if self.stream is not None and reader not in (-1, self.stream):
+            driver().order(reader, behind=self.stream)
+        return dlpack.lend(self.address, self.shape, self.dtype.name, 0, self)
+
+    def __repr__(self) -> str:
+        return f"GpuTensor({self.dtype}[{', '.join(map(str, self.shape))}])"
+
+
+def own_copy(array: Array | GpuTensor) -> Array:
+    """A copy in the processor's memory."""
+    return array.numpy() if isinstance(array, GpuTensor) else array.copy()
+
+
+def stream_handle(stream: Any) -> int | None:
+    """The handle of a CUDA stream: an integer, or an object of torch, cupy or cuda.core.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    if stream is None:
+        return None
+    handle = stream
+    if hasattr(stream, "__cuda_stream__"):
+        handle = stream.__cuda_stream__()[1]
+    else:
+        for name in ("cuda_stream", "ptr"):
+            handle = getattr(handle, name, handle)
+    if isinstance(handle, bool) or not isinstance(handle, int) or handle < 0:
+        raise InputError(
+            f"stream={stream!r} is no CUDA stream: give its handle as an integer, or an object "
+            "with cuda_stream or ptr, as torch and cupy have"
+        )
+    # 0 names the default stream for the driver, and nothing for DLPack
+    return int(handle) or DEFAULT_STREAM
+
+
+def borrowed(value: Any, info: TensorInfo, what: str, stream: int | None) -> GpuTensor:
+    """A caller's tensor, checked; used in the order of a stream, by default the default one.
+
+    Raises
+    ------
+    InputError
+        If it has another shape or type, is not dense, or is on another GPU.
+    """
+    if isinstance(value, GpuTensor) and value.stream in (None, stream):
+        found = dlpack.Borrowed(value.address, value.shape, value.dtype.name, True, 0, value)
+    else:
+        try:
+            found = dlpack.borrow(value, DEFAULT_STREAM if stream is None else stream)
+        except (TypeError, ValueError, BufferError, RuntimeError) as error:
+            raise InputError(f"{what} is no tensor: {error}") from None
+    if (found.shape, found.dtype) != (info.shape, info.dtype):
+        given = f"{found.dtype or 'a type that models do not have'} {found.shape}"
+        raise InputError(f"{what} must be {info.dtype} {info.shape}, got {given}")
+    if not found.dense:
+        raise InputError(f"{what} is not C-contiguous; a copy of it would be")
+    if found.device:
+        raise InputError(
+            f"{what} is on GPU {found.device}; models run on the first that the driver shows, "
+            "which CUDA_VISIBLE_DEVICES chooses"
+        )
+    return GpuTensor(found.address, found.shape, found.dtype, stream, found.owner)
