@@ -26,6 +26,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.strassen import level_counts
 from tvmconv.kernels.kernel import make_kernel
+from tvmconv.kernels.registry import default_config, schedule
 from tvmconv.machines.arm import MACHINES
 from tvmconv.selection.policy import make_policy
 from tvmconv.selection.select import select

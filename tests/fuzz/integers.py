@@ -17,6 +17,7 @@ from tests.fuzz.runner import Note, Wrong
 from tests.kernels import integer_arguments
 from tests.layout import unblock
 from tests.random_layers import random_integer_layer
+from tvmconv.algorithms.packed_pixels import is_packable
 from tvmconv.algorithms.winograd_integers import check_sums, largest_sums
 from tvmconv.algorithms.winograd_tiles import tiling
 from tvmconv.bench.integers import (
@@ -72,13 +73,18 @@ class Integers:
     def make(self, generator: random.Random) -> Case:
         # most layers are for direct alone
         name = generator.choice(_ALGORITHMS)
+        # few random layers are pixelwise
+        packed = int(name == "direct_bytes" and generator.random() < 0.4)
         while True:
             layout = "NCHW" if name == "direct_first" else "NCHWc"
             workload = random_integer_layer(generator, _MULTIPLY_ADDS, layout)
             machine = generator.choice(self.machines).with_cores(generator.choice((1, 1, 3)))
             if registry.algorithm(name).unsupported(workload, machine) is not None:
                 continue
+            if packed and not is_packable(workload):
+                continue
             config = generator.choice(registry.offers(name, workload, machine))
+            config = config.replace(packed=1, oh=1) if packed else config
             values = registry.knob_values(name, workload, machine)
             for _ in range(10):
                 drawn = generator.sample(sorted(values), min(len(values), generator.randrange(4)))
