@@ -20,6 +20,29 @@ from tvmconv.emulation.nvcc import write_toolkit
 
 TARGET = "cuda:sm_90"
 ROOT = Path(__file__).parents[1]
+# what programs begin with that call the model at `path`
+CALLING = """
+import numpy as np, tvmconv
+from tests.device_tensor import DeviceTensor, View, count, enter, new_stream, wait
+from tvmconv.core.errors import ArtifactError, InputError
+model = tvmconv.load(path)
+(name,) = [tensor.name for tensor in model.inputs]
+x = np.random.default_rng(0).standard_normal(model.inputs[0].shape, "float32")
+right = np.load("right.npy")
+kernels = sum(len(call.launches) for call in model.calls)
+enter()
+
+def close(result, expected=right):
+    return np.abs(result - expected).max() <= 1e-5 * np.abs(expected).max()
+
+def refused(text, kind, function, *arguments, **options):
+    try:
+        function(*arguments, **options)
+    except kind as error:
+        assert text in str(error), error
+        return
+    raise AssertionError(f"nobody said {text!r}")
+"""
 
 
 def has_nvcc() -> bool:

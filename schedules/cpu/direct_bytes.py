@@ -2,7 +2,8 @@
 
 Loops, outermost first:
 
-1. image, cache block of tile rows, output block, tile row: parallel;
+1. image, cache block of tile rows, output block, tile row: parallel; where tiles are packed, all
+   output blocks of a share use them;
 2. tile column;
 3. step: the reduction, of data as they are and, in a loop of its own, of complements;
 4. row and column of the register tile, unrolled; lanes, one vector.
@@ -10,7 +11,9 @@ Loops, outermost first:
 
 from __future__ import annotations
 
-from tvmconv.algorithms.direct import flattened
+from tvmconv.algorithms.direct_bytes import is_flat
+from tvmconv.algorithms.excess import MASKS
+from tvmconv.algorithms.packed_pixels import PACK, is_packable, words_of_block
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
@@ -32,6 +35,18 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
             "steps for what is cut off weights, of an output block on average",
             lambda w, machine: excess_sizes(ByteTileModel(w, machine).steps),
         ),
+        Knob(
+            "packed",
+            "1 packs tiles of pixels with their complements",
+            lambda w, machine: (0, 1) if is_packable(w) else (0,),
+            neutral=0,
+        ),
+        Knob(
+            "shares",
+            "shares of the output blocks, each with tiles packed for itself",
+            lambda w, machine: (1, machine.cores),
+            neutral=1,
+        ),
     )
 )
 
@@ -45,9 +60,11 @@ def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
     """The cheapest tile for each number of steps."""
     found = []
     for excess in excess_sizes(ByteTileModel(workload, machine).steps):
-        model = ByteTileModel(workload, machine, excess)
-        _, oh, ow = model.best_tile()
-        found.append(Config.of(oh=oh, ow=ow, rows=model.block(1, oh, ow), excess=excess))
+        models = [ByteTileModel(workload, machine, excess)]
+        if is_packable(workload):
+            models.append(ByteTileModel(workload, machine, excess, packed=True))
+        configs = [model.best() for model in models]
+        found.append(min(configs, key=lambda config: predicted_cycles(workload, machine, config)))
     return tuple(found)
 
 
@@ -58,24 +75,33 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         raise ConfigError(
             f"tile sizes of {workload} must be 1 or more, rows and excess 0 or more: {config}"
         )
-    registers = ByteTileModel(workload, machine).registers(1, oh, ow)
+    if config.int("packed") and (oh > 1 or not is_packable(workload)):
+        raise ConfigError(f"packed=1 of {workload} takes tiles of one row of pixelwise layers")
+    model = ByteTileModel(workload, machine, packed=bool(config.int("packed")))
+    registers = model.registers(1, oh, ow)
     check_registers(machine, registers, f"tile oh={oh} ow={ow} of {workload}")
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.direct_bytes.DirectBytes` in place."""
-    w = flattened(workload)
-    if w != workload:
+    flat = is_flat(workload, config)
+    if flat:
         schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     n, kb, h, x, lane, part, step = schedule.get_loops(block)
     h_outer, h_tile = schedule.split(h, [None, config.int("oh")])
     x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
     tile = (h_tile, x_tile)
-    if w.out_height == 1:
+    share = None
+    if flat:
         cache, x_outer = direct.cache_block(schedule, x_outer, config)
-        schedule.reorder(n, cache, kb, h_outer, x_outer, part, step, *tile, lane)
         parallel: tuple[LoopRV, ...] = (n, cache, kb)
+        if config.int("packed"):
+            share, kb = schedule.split(kb, [config.int("shares"), None])
+            parallel = (n, cache, share)
+            schedule.reorder(*parallel, kb, h_outer, x_outer, part, step, *tile, lane)
+        else:
+            schedule.reorder(*parallel, h_outer, x_outer, part, step, *tile, lane)
     else:
         cache, h_outer = direct.cache_block(schedule, h_outer, config)
         schedule.reorder(n, cache, kb, h_outer, x_outer, part, step, *tile, lane)
@@ -88,7 +114,27 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     mark_cases(schedule, cache, x_outer)
     if config.int("oh") > 1:
         mark_cases(schedule, h_outer)
+    if share is not None:
+        _pack(schedule, workload, machine, config, share)
     register_tile(schedule, block, output, at=x_outer, reduction=part, tile=tile, lane=lane)
+
+
+def _pack(
+    schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config, at: LoopRV
+) -> None:
+    """Packs the tiles of a cache block: a vector is a tile's words of a block, or a pixel's."""
+    block = schedule.get_sblock(PACK)
+    schedule.compute_at(block, at, preserve_unit_loops=True)
+    *_, place = schedule.get_loops(block)
+    words, pixels = words_of_block(machine), config.int("ow")
+    mask, channel, pixel, word = schedule.split(place, [len(MASKS), None, pixels, words])
+    if (workload.stride_h, workload.stride_w) == (1, 1):
+        schedule.reorder(channel, mask, pixel, word)
+        word = schedule.fuse(pixel, word)
+    else:
+        schedule.reorder(pixel, channel, mask, word)
+    schedule.unroll(mask)
+    schedule.vectorize(word)
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
@@ -98,4 +144,5 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
     """The parts of that sum."""
-    return ByteTileModel(workload, machine, config.int("excess")).parts(config)
+    packed = bool(config.int("packed"))
+    return ByteTileModel(workload, machine, config.int("excess"), packed).parts(config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import gcd, prod
 
 from tvmconv.machines.record import Machine
+from tvmconv.operators.lookup import LOOKUP
 from tvmconv.schedules.common.nest import (
     PARALLEL_ELEMENTS,
     Block,
@@ -53,7 +54,8 @@ def spatial_block(schedule: Schedule, block: Block, machine: Machine) -> None:
     loops, extents = list(block.loops), list(block.extents)
     if not loops:
         return
-    lanes = machine.lanes
+    bytes_ = LOOKUP in schedule.get(block.rv).annotations
+    lanes = machine.vector_bytes if bytes_ else machine.lanes
     first = collapsible_axes(schedule.get(block.rv))
     wide = machine.cores > 1 and block.work >= PARALLEL_ELEMENTS
     if prod(extents[first:]) % lanes:

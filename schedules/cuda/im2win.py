@@ -22,7 +22,7 @@ from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuda_threads import own_sum_cycles
+from tvmconv.costs.cuda_threads import sum_cycles
 from tvmconv.costs.cuda_tiles import best_config, check_tile, tile_cycles
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.cuda.block_tile import stored_sums, tiled_product
@@ -37,7 +37,8 @@ _WRITING = 256
 _SIDE = 32
 TILED, BASE = "tiled", "base"
 _FULL = {"kernel": TILED, "vector": VECTOR, "micro": 1}
-_ONE_SUM = {"m": _SIDE, "p": _SIDE}
+# so many blocks need no parts of the reduction
+_ONE_SUM = {"m": _SIDE, "p": _SIDE, "split": 1}
 
 # the ablation of the source (figure 4-9): its base, the tiled kernel less one step each, and whole;
 # then without the tensor
@@ -157,5 +158,5 @@ def explain_cost(
     found = tile_cycles(_EXPRESSION, workload, machine, config)
     if config["kernel"] == BASE:
         sums = prod(workload.result_shape)
-        found = {**found, "arithmetic": own_sum_cycles(sums, workload.taps, machine)}
+        found = {**found, "arithmetic": sum_cycles(sums, workload.taps, machine)}
     return found

@@ -77,7 +77,7 @@ def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> Non
 
 def blocks_resident(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
     """Blocks that a multiprocessor shall hold: nvcc gives threads registers for no more."""
-    return resident_blocks(machine, config)
+    return resident_blocks(workload, machine, config)
 
 
 def apply(

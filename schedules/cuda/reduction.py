@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.common.nest import Block, blocks, inline_injective, inspect
-from tvmconv.schedules.cuda.threads import block_for_each, over_threads, split_axes, threads_of_sum
+from tvmconv.schedules.cuda.threads import over_threads, share_sums, split_axes, threads_of_sum
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
 
@@ -30,7 +30,7 @@ def rule(func: PrimFunc, machine: CudaMachine) -> Schedule | None:
     if threads == 1:
         _by_thread(schedule, found, machine)
     else:
-        _by_block(schedule, found, threads)
+        share_sums(schedule, found[0], found[1].rv if len(found) > 1 else None, threads)
     return schedule
 
 
@@ -46,16 +46,3 @@ def _by_thread(schedule: Schedule, found: list[Block], machine: CudaMachine) -> 
     loops = list(last.loops) or [schedule.add_unit_loop(last.rv)]
     thread = over_threads(schedule, loops, last.work, machine)
     schedule.compute_at(sums.rv, thread)
-
-
-def _by_block(schedule: Schedule, found: list[Block], threads: int) -> None:
-    """A block for each result."""
-    block = block_for_each(schedule, found[0], threads)
-    if len(found) == 1:
-        return
-    schedule.set_scope(found[0].rv, 0, "local")
-    schedule.reverse_compute_at(found[1].rv, block, preserve_unit_loops=True)
-    _, *inner = schedule.get_loops(found[1].rv)
-    values = schedule.fuse(*inner) if len(inner) > 1 else inner[0]
-    _, thread = schedule.split(values, [None, threads])
-    schedule.bind(thread, "threadIdx.x")

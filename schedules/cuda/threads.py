@@ -9,7 +9,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.common.nest import Block
-from tvmconv.tvm_api.types import LoopRV, Schedule
+from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 # threads of a block where there is work for all multiprocessors, and where there is not
 _MOST, _FEWEST = 256, 64
@@ -48,11 +48,13 @@ def bind_threads(schedule: Schedule, loops: Sequence[LoopRV], threads: int) -> L
     return thread
 
 
-def check_threads(workload: Conv2dWorkload, machine: CudaMachine, threads: int) -> None:
+def check_threads(
+    workload: Conv2dWorkload, machine: CudaMachine, threads: int, knob: str = "threads"
+) -> None:
     """Raise :class:`ConfigError` unless they are whole warps, as many as a block may have."""
     if threads % machine.warp or not machine.warp <= threads <= machine.threads_block:
         raise ConfigError(
-            f"threads={threads} of {workload} must be a multiple of {machine.warp} up to "
+            f"{knob}={threads} of {workload} must be a multiple of {machine.warp} up to "
             f"{machine.threads_block}"
         )
 
@@ -108,3 +110,20 @@ def block_for_each(schedule: Schedule, block: Block, threads: int) -> LoopRV:
     schedule.bind(results, "blockIdx.x")
     schedule.bind(thread, "threadIdx.x")
     return results
+
+
+def share_sums(schedule: Schedule, sums: Block, rest: BlockRV | None, threads: int) -> None:
+    """A block of so many threads for each result, and what is computed from it, if anything.
+
+    Threads read neighbouring values and share their sums: by shuffles within warps, by shared
+    memory between them.
+    """
+    block = block_for_each(schedule, sums, threads)
+    if rest is None:
+        return
+    schedule.set_scope(sums.rv, 0, "local")
+    schedule.reverse_compute_at(rest, block, preserve_unit_loops=True)
+    _, *inner = schedule.get_loops(rest)
+    values = schedule.fuse(*inner) if len(inner) > 1 else inner[0]
+    _, thread = schedule.split(values, [None, threads])
+    schedule.bind(thread, "threadIdx.x")

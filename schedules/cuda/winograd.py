@@ -50,7 +50,7 @@ def apply(
 ) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.cuda.winograd.Winograd` in place."""
     tiles = tiling(workload, config)
-    slices = Winograd().packed_weight_shape(workload, machine, config)[2]
+    slices = Winograd().packed_weight_shape(workload, machine, config)[2] // config.int("split")
     _transform_output(schedule, tiles, config)
     _multiply(schedule, config, slices)
     _transform_input(schedule, tiles, config)
@@ -72,11 +72,11 @@ def _multiply(schedule: Schedule, config: Config, slices: int) -> None:
     sums, tile = schedule.get_sblock("conv2d"), BlockTile(config.int("m"), config.int("p"))
     stored = schedule.cache_write(sums, 0, "local")
     values = schedule.cache_read(sums, 1, "shared")
-    product, g, m, t, part, value = schedule.get_loops(sums)
+    z, product, g, m, t, part, value = schedule.get_loops(sums)
     bm, wm, vm, lm, im = schedule.split(m, [None, *tile.splits_m])
     bt, wt, vt, lt, it = schedule.split(t, [None, *tile.splits_p])
-    schedule.reorder(product, g, bt, bm, vm, vt, wm, wt, lm, lt, part, value, im, it)
-    schedule.bind(schedule.fuse(product, g, bt, bm), "blockIdx.x")
+    schedule.reorder(z, product, g, bt, bm, vm, vt, wm, wt, lm, lt, part, value, im, it)
+    schedule.bind(schedule.fuse(z, product, g, bt, bm), "blockIdx.x")
     schedule.bind(vm, "vthread.y")
     schedule.bind(vt, "vthread.x")
     thread = schedule.fuse(wm, wt, lm, lt)
@@ -101,9 +101,8 @@ def _transform_output(schedule: Schedule, tiles: Tiling, config: Config) -> None
     tw, j = schedule.split(x, [None, tiles.mw])
     schedule.reorder(k, n, th, tw, i, j)
     thread = bind_threads(schedule, (k, n, th, tw), config.int("threads"))
-    products = schedule.cache_read(schedule.get_sblock("rows"), 0, "local")
-    for block in (schedule.get_sblock("pixels"), schedule.get_sblock("rows"), products):
-        _in_registers(schedule, block, thread)
+    for name in ("pixels", "rows", "parts"):
+        _in_registers(schedule, schedule.get_sblock(name), thread)
     schedule.unroll(i)
     (schedule.vectorize if writes_vectors(tiles) else schedule.unroll)(j)
 

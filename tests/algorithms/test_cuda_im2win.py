@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,8 @@ from tests.cuda import SM_90, check_kernel, convolution_operands, default_kernel
 from tests.strategies import conv2d_workloads
 from tvmconv.algorithms.cuda.im2col import Im2col
 from tvmconv.algorithms.cuda.im2win import Im2win, window_shape
+from tvmconv.bench.case_memory import layer_bytes
+from tvmconv.bench.suites import load
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.emulation.module import EmulatedModule
@@ -117,6 +121,28 @@ def test_an_example_of_the_source():
     config = registry.default_config("im2col", workload, SM_90).replace(k=12, p=64)
     # of 4 pixels; the product's tile has 64
     assert Im2col().stored_bytes(workload, config) // 4 == 48 // 4 * 64
+
+
+@pytest.mark.parametrize("layer", load("dnn12"), ids=lambda layer: layer.name)
+def test_buffers_of_the_twelve_layers(layer):
+    """Equations 2-4, 2-5 and 2-7, of what kernels are given as workspace."""
+    w = replace(layer.workload, batch=128)
+    size = layer_bytes(w)
+    fused, stored = registry.offers("im2win", w, SM_90)
+    tensor = Im2win().stored_bytes(w, stored)
+    # columns that no window touches are not stored
+    untouched = (w.in_width - w.kernel_w) % w.stride_w
+    assert tensor * w.in_width == size.im2win * (w.in_width - untouched)
+    assert Im2win().stored_bytes(w, fused) == 0
+    whole = stored.replace(split=1)
+    assert Im2win().workspace_bytes(w, SM_90, whole) == tensor
+    if Im2col().unsupported(w, SM_90) is None:
+        config = registry.default_config("im2col", w, SM_90)
+        matrix = Im2col().stored_bytes(w, config)
+        rows, tile = Im2col().slices(w, config), config.int("p")
+        assert size.im2col <= matrix
+        assert matrix <= 4 * rows.count * rows.size * (w.batch * w.out_height * w.out_width + tile)
+        assert tensor < matrix
 
 
 def test_first_kernels_write_what_the_second_one_reads():

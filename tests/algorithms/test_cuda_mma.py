@@ -15,6 +15,7 @@ from tvmconv.algorithms.cuda.precision import PRECISIONS, round_tf32
 from tvmconv.bench.reference import convolution
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs import cuda_mma
 from tvmconv.selection.policy import make_policy
 from tvmconv.selection.select import candidates, select
 
@@ -40,7 +41,13 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("name", LAYERS)
+# whose forms others have, too
+LONGER = ("3x3", "dilated", "volume", "one buffer")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONGER else []) for n in LAYERS]
+)
 def test_layers(name):
     precision, problem, knobs = LAYERS[name]
     given_knobs = {**SMALL, "precision": precision, "k": STEP[precision], "pipeline": "double"}
@@ -182,3 +189,30 @@ def test_configs_that_no_block_can_have_are_refused(knobs, sentence):
 )
 def test_any_problem(workload):
     check_kernel(workload, ALGORITHM)
+
+
+def banks(addresses: list[int], words: int) -> int:
+    """The most requests of one bank when a warp accesses ``words`` words at each address.
+
+    Accesses of two words go by half warps, of four by quarters.
+    """
+    worst = 0
+    for first in range(0, 32, 32 // words):
+        touched = {a + w for a in addresses[first : first + 32 // words] for w in range(words)}
+        counts = np.bincount([a % 32 for a in touched], minlength=32)
+        worst = max(worst, int(counts.max()))
+    return worst
+
+
+@pytest.mark.parametrize("p", [64, 128])
+def test_shared_memory_has_no_conflicts_of_banks(p):
+    """By the places that :mod:`tvmconv.costs.cuda_mma` counts bytes of."""
+    pitch = cuda_mma.row_pitch(p)
+    lanes = range(32)
+    # fragments of weights lie lane by lane; of columns lane // 4 is the pixel, lane % 4 the row
+    assert banks([lane * 4 for lane in lanes], 4) == 1
+    assert banks([lane % 4 * pitch + lane // 4 * 2 for lane in lanes], 2) == 1
+    # what a warp stores: neighbours
+    assert banks([lane * 2 for lane in lanes], 2) == 1
+    # without the padding two rows meet in a bank
+    assert banks([lane % 4 * 2 * p + lane // 4 * 2 for lane in lanes], 2) > 1

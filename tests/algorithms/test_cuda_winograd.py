@@ -35,7 +35,7 @@ LAYERS = {
     "1-D": ("ic8ih1iw30oc9kh1kw3pw1+bias", 1, 4),
     "unequal": ("ic6ih11oc7kh3kw2ph1+bias", 4, 3),
 }
-SMALL = {"m": 32, "p": 64, "k": 4, "pipeline": "double", "threads": 64}
+SMALL = {"m": 32, "p": 64, "k": 4, "pipeline": "double", "threads": 64, "split": 1}
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -53,11 +53,13 @@ def test_layers(name):
         {"m": 64, "p": 128, "threads": 128},
         {"m": 128, "p": 128, "threads": 64},
         {"m": 64},
+        {"split": 3},
+        {"k": 2, "split": 6, "mh": 2, "mw": 3},
     ],
     ids=str,
 )
 def test_blocks(knobs):
-    problem = "mb5ic10ih13oc70kh3ph1+bias+relu"
+    problem = "mb5ic12ih13oc70kh3ph1+bias+relu"
     check_kernel(problem, "winograd", **{**SMALL, "mh": 4, "mw": 4, **knobs})
 
 
@@ -128,6 +130,7 @@ def test_what_it_does_not_compute_is_a_reason(problem, reason):
         ({"mh": 5}, r"mh=5 mw=2 .* at most 6 products along an axis \(mh \+ 3 - 1"),
         ({"mw": 0}, "mh=2 mw=0 .* must be 1 or more"),
         ({"m": 96}, "tile m=96 p=64 .* must be one of 128x128"),
+        ({"split": 4}, "split=4 must divide the 2 slices of"),
         ({"threads": 128}, "threads=128 .* must be one of 64, 128 and divide p=64"),
     ],
 )

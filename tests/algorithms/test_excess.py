@@ -7,7 +7,14 @@ import pytest
 
 from tests.kernels import V3
 from tvmconv.algorithms.direct_bytes import regular_steps
-from tvmconv.algorithms.excess import excess_steps, split, words
+from tvmconv.algorithms.excess import (
+    MASKS,
+    complemented,
+    complements,
+    excess_steps,
+    split,
+    words,
+)
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
@@ -49,33 +56,75 @@ def test_words_hold_four_channels_of_a_tap_for_every_lane():
     assert not found[1, ..., 2:, :].any()
 
 
+def test_complements_make_words_safe_that_have_no_sums_of_two_signs():
+    """Every pair of weights in one lane, beside every lane that is safe in one way alone."""
+    lanes = np.zeros((*PAIRS.shape[:2], 3, 2, 2), np.int8)
+    lanes[:, :, 1, 0] = PAIRS
+    masks = complements(lanes)
+    assert masks.shape == (256, 256)
+    assert set(np.unique(masks)) == {0, 1}
+    changed, missing = complemented(lanes, masks)
+    needed = split(lanes)[1].any(axis=(-3, -2, -1))
+    # a weight of -128 in the second place has no opposite
+    assert np.array_equal(needed & (masks == 0), needed & (PAIRS[..., 1] == -128))
+    assert not split(changed)[1].any(axis=(-3, -2, -1))[masks > 0].any()
+    data = np.array([[200, 3], [255, 255]])
+    for first, second in data:
+        exact = PAIRS.astype(int) @ np.array([first, second])
+        taken = np.where(masks, 255 - second, second)
+        pair = changed[:, :, 1, 0].astype(int)
+        assert np.array_equal(pair[..., 0] * first + pair[..., 1] * taken + missing[..., 1], exact)
+
+
+def test_a_word_keeps_its_data_where_no_complement_is_safe_for_all_lanes():
+    lanes = np.zeros((4, 8, 2, 2), np.int8)
+    lanes[0, 2, 1] = lanes[1, 2, 1] = lanes[2, 2] = lanes[3, 5] = 127
+    lanes[1, 7, 1] = -127, 127
+    lanes[2, 7, 0] = -127, 1
+    lanes[3, 5, 1] = 64, 64
+    assert complements(lanes).tolist() == [2, 0, 3, 1]
+    assert [f"{mask & (2**32 - 1):08x}" for mask in MASKS[1:]] == [
+        "0000ff00",
+        "ff000000",
+        "ff00ff00",
+    ]
+
+
 def test_steps_are_counted_where_any_lane_has_excess():
     weight = np.zeros((24, 16, 3, 3), np.int8)
     assert excess_steps(weight, 8) == 0
     weight[:8, :2] = 64
     weight[8:16, 1:3] = 127
+    weight[16:, :2] = 127
     assert excess_steps(weight, 8) == 0
     weight[17, 4:6, 1, 2] = 65
-    weight[23, 6:8, 1, 2] = -65
+    weight[18, 4:6, 1, 2] = -65, 65
     # of three blocks on average, rounded up: 1, 2, 2 + 9
     assert excess_steps(weight, 8) == 1
     weight[23, 12:14, 0, 0] = -128
     assert excess_steps(weight, 8) == 1
-    weight[2, 4:6] = 127
+    weight[2, 4:6] = -128
     assert excess_steps(weight, 8) == 4
 
 
-def test_a_kernel_with_too_few_steps_refuses_its_weights():
+@pytest.mark.parametrize("packed", [0, 1])
+def test_a_kernel_with_too_few_steps_refuses_its_weights(packed):
     workload = Conv2dWorkload.parse("ic64ih7oc32kh1:u8s8s32u8+bias")
     kernel = make_kernel(workload, V3, "direct_bytes")
+    config = kernel.config.replace(packed=packed, rows=packed)
+    kernel = make_kernel(workload, V3, "direct_bytes", config)
     weight = np.full(workload.weight_shape, 64, np.int8)
     assert kernel.suited(weight) == kernel
-    assert kernel.pack_weight(weight).nbytes < 1.2 * weight.nbytes
     weight[3, ::8] = 65
+    # these are complemented
+    assert kernel.suited(weight) == kernel
+    assert kernel.pack_weight(weight).nbytes < 1.3 * weight.nbytes
+    weight[4, ::8] = -65
     with pytest.raises(WorkloadError, match=r"excess=0 .* need 2"):
         kernel.pack_weight(weight)
     more = kernel.suited(weight)
     # one of four blocks has eight
     assert more.config["excess"] == 2
     rows = 4 * (regular_steps(workload, V3) + more.config["excess"])
-    assert more.pack_weight(weight).shape == (rows + rows // 8 + 1, 8, 4)
+    table = rows // 8 + (1 if packed else 2 + len(MASKS))
+    assert more.pack_weight(weight).shape == (rows + table + 4, 8, 4)

@@ -14,6 +14,7 @@ from tests.cli.verbs import data_of
 from tests.emulated_gpu import EmulatedGpu, needs_emulator
 from tests.small_network import small_network
 from tvmconv.bench.cases import write_layer_case
+from tvmconv.bench.gpu.predicted import NOT_MEASURED, predict_plan
 from tvmconv.bench.gpu.predictions import gpu_facts, share_right
 from tvmconv.bench.kernel_run import random_operands
 from tvmconv.bench.peers.case import PLACES, read_case, read_reference, relative_error
@@ -213,6 +214,26 @@ def test_outputs_are_compared_at_places_and_held_to_be_finite(tmp_path):
     unwritten.reshape(-1)[other] = np.nan
     assert relative_error({name: unwritten}, reference) == float("inf")
     assert relative_error({name: right[:1]}, reference) == float("inf")
+
+
+def test_the_ablation_of_a_source_is_predicted_with_its_memory():
+    plan = make_plan(
+        layers=["mb8ic3ih32oc64kh7sh2"],
+        algorithms="im2win:steps,im2col",
+        target="cuda:sm_90",
+        peers="none",
+        memory=True,
+    )
+    layers, memory, _ = predict_plan(plan).tables
+    stored = [row for row in layers.rows if "windows=stored" in row["contender"]]
+    assert len(stored) == 5 and len(layers.rows) == 8
+    assert {row["measured"] for row in layers.rows} == {NOT_MEASURED}
+    assert all(int(row["parts"].split("%")[0]) > 0 for row in stored[2:])
+    buffers = {row["method"]: row["buffer_bytes"] for row in memory.rows}
+    # 13 rows of windows, of 31 columns that some window touches of 32, by 7 rows of the kernel
+    base = "tvmconv im2win:windows=stored:kernel=base:m=32:p=32:split=1"
+    assert buffers[base] == 4 * 8 * 3 * 13 * 31 * 7
+    assert buffers["im2win, formula"] == 4 * 8 * 3 * 13 * 32 * 7
 
 
 def test_predictions_are_right_within_a_quarter():

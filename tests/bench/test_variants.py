@@ -60,7 +60,7 @@ def test_the_ablation_of_im2win_on_gpus(problem):
     assert [c["kernel"] for c in configs] == ["base"] + ["tiled"] * 5
     assert (whole["vector"], whole["micro"], whole["pipeline"]) == (4, 1, "double")
     assert (base["m"], base["p"], less[0]["m"], less[0]["p"]) == (32, 32, 32, 32)
-    tile = {"m": 32, "p": 32}
+    tile = {"m": 32, "p": 32, "split": 1}
     for config, without in zip(
         less, ({"micro": 0, **tile}, {"vector": 1}, {"pipeline": "none"}), strict=True
     ):

@@ -13,7 +13,7 @@ from onnx import numpy_helper
 import tvmconv
 from tests.emulating import needs_arm, run_model
 from tests.graph.quantised_net import small_input, unoptimised
-from tests.graph.test_quantised import averaged, dense, residual, separable, weights
+from tests.graph.quantised_networks import averaged, dense, residual, separable, weights
 
 
 def asymmetric() -> Any:

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from tests.emulated_gpu import Built, needs_emulator, needs_nvcc
@@ -204,6 +205,27 @@ def test_a_network_of_every_rule_is_right(tmp_path):
     tiled = {"*": {"algorithm": "winograd", "knobs": {"mh": 4, "mw": 4}}}
     built = Built(tmp_path / "mixed", mixed_network(), overrides=tiled)
     built.path = built.model.save(tmp_path / "mixed/apart.so", weights="separate")
+    inputs = built.inputs()
+    np.savez(built.path.parent / "in.npz", **inputs)
+    done = built.python(
+        "import numpy as np, tvmconv\n"
+        "np.savez('out.npz', *tvmconv.load(path).run(dict(np.load('in.npz'))))"
+    )
+    assert done.returncode == 0, done.stderr
+    results = np.load(built.path.parent / "out.npz")
+    built.check([results[name] for name in results.files], inputs)
+
+
+@needs_nvcc
+@needs_emulator
+def test_running_sums_and_sorting_have_kernels(tmp_path):
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        sorted (float[3,70] x) => (float[3,5] y, int64[3,5] i) <int64 a = {1}, int64[1] k = {5}>
+        { s = CumSum (x, a)
+          y, i = TopK <axis = 1> (s, k) }"""
+    )
+    built = Built(tmp_path / "sorted", model)
     inputs = built.inputs()
     np.savez(built.path.parent / "in.npz", **inputs)
     done = built.python(

@@ -31,6 +31,31 @@ def test_multiply_adds(kind, text, products):
 
 
 @pytest.mark.parametrize(
+    ("text", "wide", "narrow"),
+    [
+        ("ldp q0, q1, [x2, #-32]", 2, 0),
+        ("ldr q3, [x1, w2, sxtw #4]", 1, 0),
+        ("ldur q1, [x2, #-16]", 1, 0),
+        ("ld1 { v0.4s, v1.4s, v2.4s }, [x0], #48", 3, 0),
+        ("ld2 { v0.8h, v1.8h }, [x1]", 2, 0),
+        ("ldr d3, [x1], #8", 0, 1),
+        ("ldp s0, s1, [x1]", 0, 2),
+        ("ld1 { v0.2s }, [x0]", 0, 1),
+        ("ld1 { v0.s }[1], [x0]", 0, 1),
+        ("ld1r { v0.4s }, [x0]", 0, 1),
+        ("ldr x3, [sp]", 0, 0),
+        ("ldp x1, x2, [sp]", 0, 0),
+        ("str q0, [x1]", 0, 0),
+        ("ld1w { z0.s }, p0/z, [x0]", 0, 0),
+    ],
+)
+def test_loads_of_vectors(text, wide, narrow):
+    instruction = describe(text, 4, "aarch64")
+    assert (instruction.wide_loads, instruction.narrow_loads) == (wide, narrow)
+    assert not describe("movups (%rax), %xmm1", 4, "x86_64").wide_loads
+
+
+@pytest.mark.parametrize(
     ("kind", "text", "size", "ends", "target"),
     [
         ("aarch64", "b.ne #-8", 4, False, -8),

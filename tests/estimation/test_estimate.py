@@ -11,6 +11,7 @@ import tvmconv
 from tests.emulating import needs_arm
 from tests.estimating import needs_estimation
 from tests.small_network import small_network
+from tvmconv.core.datatypes import FLOAT32, DataTypes
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.estimation import estimate as estimates
@@ -24,6 +25,7 @@ from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.presets import MACHINES as ALL
 from tvmconv.machines.sve import MACHINES as SCALABLE
+from tvmconv.machines.targets import resolve_machine
 from tvmconv.tuning.candidate import Operands
 
 N1, A72, A55 = (MACHINES[name] for name in ("neoverse-n1", "cortex-a72", "cortex-a55"))
@@ -66,6 +68,16 @@ def test_hosts_are_known_by_their_processor(machine, mcpu, model):
     assert core_of(replace(machine, name="native", mcpu=mcpu)).model == model
 
 
+@pytest.mark.parametrize(
+    ("name", "products"), [("neoverse-n1", 32), ("cortex-a72", 8), ("x86-64-v3", 2 * 1.6 * 8)]
+)
+def test_the_peak_of_bytes_is_that_of_their_products(name: str, products: float):
+    core = core_of(resolve_machine(name, 1))
+    types = DataTypes("int8", "int8", "int32", "int32")
+    assert core.peak_of(types) * core.lanes == pytest.approx(products)
+    assert core.peak_of(FLOAT32) == core.peak
+
+
 def test_the_peak_is_that_of_the_longer_vectors():
     peaks = {"ftengine": 4, "neoverse-v1+sve": 4, "neoverse-n2+sve": 2, "a64fx": 2}
     for name, peak in peaks.items():
@@ -95,6 +107,23 @@ def test_no_more_multiply_adds_than_the_core_has(monkeypatch):
 
 @needs_arm
 @needs_estimation
+def test_loads_keep_multiply_adds_of_ordered_cores_from_starting(monkeypatch):
+    section = parse(["section 1", "block 0 1000 20cc224e.20cc225e", "runs 0 100"])[1]
+    known = {
+        "20cc224e": estimates.Instruction("fmla", 4, multiply_add=True),
+        "20cc225e": estimates.Instruction("ldp", 4, wide_loads=2, narrow_loads=1),
+    }
+    monkeypatch.setattr(estimates, "disassembled", lambda *_: known)
+    monkeypatch.setattr(estimates, "_steady", lambda *_: {tuple(known): Steady(1.5)})
+    for loads, cycles in (((0.0, 0.0), 150), ((2.0, 0.0), 500), ((2.0, 1.0), 600)):
+        core = Core("some", "model", 1, wide_load=loads[0], narrow_load=loads[1])
+        assert section_costs([section], core, "aarch64-linux-gnu") == [Cost(cycles, 200, 100)]
+    assert (core_of(A55).wide_load, core_of(A55).narrow_load) == (2, 0)
+    assert core_of(MACHINES["cortex-a53"]).narrow_load == 1
+    # another model is asked for as it is
+    assert core_of(A55, "cortex-a57").wide_load == core_of(A72).wide_load == 0
+
+
 def test_multiply_adds_of_a_kernel_are_those_of_its_layer():
     kernel = make_kernel(PLAIN, N1.with_cores(1), "direct")
     found = estimate_kernels([kernel, kernel])

@@ -14,12 +14,32 @@ from tvmconv.compile.nvcc import compile_cubin, find_nvcc
 from tvmconv.compile.sass import find_nvdisasm, main_loops
 from tvmconv.core.errors import ArtifactError
 
-# problem, tile, values of a slice, and the least share of multiply-adds in the main loop
+CHANNELS = {"slice": "channels", "split": 1, "pipeline": "double"}
+STORED = {**CHANNELS, "windows": "stored", "kernel": "tiled", "vector": 4, "micro": 1}
+FUSED = {**STORED, "windows": "fused"}
+MATRIX = {"split": 1, "pipeline": "double"}
+WIDE, FIRST = "mb32ic64ih56oc128kh3ph1+bias+add+relu", "mb32ic3ih224oc64kh7sh2ph3+bias+relu"
+# problem, algorithm and knobs, tile, values of a slice, and the least share of multiply-adds in the
+# main loop
 TILES = {
-    "wide": ("mb32ic64ih56oc128kh3ph1+bias+add+relu", 128, 128, 16, 0.88),
-    "pointwise": ("mb32ic256ih56oc64kh1+bias+relu", 64, 128, 16, 0.90),
-    "narrow": ("mb32ic64ih56oc64kh3ph1+bias+add+relu", 64, 128, 32, 0.88),
-    "small": ("mb32ic64ih28oc64kh3ph1+bias+add+relu", 64, 64, 32, 0.88),
+    "wide": (WIDE, "implicit_gemm", CHANNELS, 128, 128, 16, 0.88),
+    "pointwise": ("mb32ic256ih56oc64kh1+bias+relu", "implicit_gemm", CHANNELS, 64, 128, 16, 0.90),
+    "narrow": (
+        *("mb32ic64ih56oc64kh3ph1+bias+add+relu", "implicit_gemm"),
+        *(CHANNELS, 64, 128, 32, 0.88),
+    ),
+    "small": (
+        *("mb32ic64ih28oc64kh3ph1+bias+add+relu", "implicit_gemm"),
+        *(CHANNELS, 64, 64, 32, 0.88),
+    ),
+    "windows": (WIDE, "im2win", STORED, 128, 128, 16, 0.88),
+    "columns": (FIRST, "im2win", {**STORED, "slice": "column"}, 64, 64, 21, 0.88),
+    "columns, fused": (FIRST, "im2win", {**FUSED, "slice": "column"}, 64, 64, 21, 0.865),
+    "whole windows, fused": (
+        *("mb32ic128ih28oc128kh3+bias+relu", "im2win"),
+        *({**FUSED, "slice": "window"}, 64, 64, 36, 0.88),
+    ),
+    "matrix": (WIDE, "im2col", MATRIX, 128, 128, 16, 0.91),
 }
 
 
@@ -33,11 +53,12 @@ def test_main_loops(name):
         find_nvdisasm()
     except ArtifactError as error:
         pytest.skip(str(error))
-    problem, m, p, k, share = TILES[name]
-    knobs = {"slice": "channels", "split": 1, "pipeline": "double"}
-    kernel = default_kernel(problem, "implicit_gemm", SM_90, m=m, p=p, k=k, **knobs)
-    cubin, resources = compile_cubin(source_of(kernel).text, SM_90)
-    used, loop = resources["main_kernel"], main_loops(cubin)["main_kernel"]
+    problem, algorithm, knobs, m, p, k, share = TILES[name]
+    source = source_of(default_kernel(problem, algorithm, SM_90, m=m, p=p, k=k, **knobs))
+    cubin, resources = compile_cubin(source.text, SM_90)
+    # the product is the last kernel
+    product = source.launches[-1].kernel
+    used, loop = resources[product], main_loops(cubin)[product]
     assert used.spill_bytes == 0
     assert loop.count("LDL", "STL") == 0
     # 64 sums of a thread for each value of a slice

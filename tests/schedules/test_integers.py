@@ -64,6 +64,11 @@ BYTES = [
     "ic20ih12oc16kh5ph2dh1:u8s8s32u8:zpdata+bias",
     "ic32ih8oc32kh1:u8s8s32u8+bias+quantise+add",
 ]
+PIXELWISE = [
+    f"ic12ih5oc8kh1{SUMS}",
+    "mb2ic64ih9oc40kh1sh2:u8s8s32u8+bias",
+    "ic20ih7iw13oc33kh1:u8s8s32u8+bias+quantise+add",
+]
 FIRST = [
     "ic3ih32oc40kh7sh2ph3:nchw:u8s8s32u8:zpdata+bias",
     "ic3ih35oc24kh11sh4ph2:nchw:u8s8s32u8+bias",
@@ -135,6 +140,30 @@ def test_products_of_bytes_are_exact(text: str, weights: str, machine: Machine):
     actual, expected = computed(kernel, operands), exact_output(workload, operands)
     np.testing.assert_array_equal(actual, expected)
     assert len(np.unique(expected)) > (30 if weights == "any" else 1)
+
+
+@pytest.mark.parametrize(
+    "machine", [executed_on(V3), executed_on(V4)], ids=lambda machine: machine.mcpu
+)
+@pytest.mark.parametrize("weights", ["any", "extreme", "normal"])
+@pytest.mark.parametrize("text", PIXELWISE)
+def test_packed_tiles_are_exact(text: str, weights: str, machine: Machine):
+    """Last tiles of fewer pixels, shares of output blocks, strides, and words of every mask."""
+    workload = Conv2dWorkload.parse(text)
+    operands = random_integers(workload, 1)
+    weight = operands.constants.weight
+    if weights == "extreme":
+        weight[...] = np.where(weight < 0, -128, 127)
+        operands.data[...] = np.where(operands.data < 32, 0, 255)
+    elif weights == "normal":
+        numbers = np.random.default_rng(0).standard_normal(weight.shape)
+        weight[...] = np.rint(numbers * 40).clip(-128, 127)
+    for ow, rows, shares in ((5, 2, 1), (12, 1, 2)):
+        config = Config.of(oh=1, ow=ow, rows=rows, excess=0, packed=1, shares=shares)
+        kernel = make_kernel(workload, machine.with_cores(shares), "direct_bytes", config)
+        kernel = kernel.suited(weight)
+        actual, expected = computed(kernel, operands), exact_output(workload, operands)
+        np.testing.assert_array_equal(actual, expected)
 
 
 @each_machine

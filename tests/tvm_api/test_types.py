@@ -82,6 +82,7 @@ _EVERYWHERE = (object, *Protocol.__mro__)
 _OPERATORS = {
     *("__getitem__", "__call__", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__"),
     *("__rmul__", "__truediv__", "__rtruediv__", "__floordiv__", "__mod__", "__neg__"),
+    *("__and__", "__xor__", "__rshift__"),
     *("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__hash__"),
 }
 

@@ -3,13 +3,15 @@
 AVX2 has no instruction that adds products of bytes to 32 bits. ``vpmaddubsw`` takes twice as many
 products as ``vpmaddwd``, but saturates; weights that could make it do so are split by
 :mod:`tvmconv.algorithms.excess`, and their excess takes steps of its own, or meet complements of
-their data. Data are read as they lie, weights have one byte. Where a step reads is a table behind
-the weights: all steps have one loop, whatever tap or channel they belong to, and those that take
-complements a second one.
+their data. Weights have one byte. Where a step reads is a table behind the weights: all steps have
+one loop, whatever tap or channel they belong to. Data are read as they lie, and steps that take
+complements have a loop of their own, or a tile of pixels is packed with its complements first
+(:mod:`tvmconv.algorithms.packed_pixels`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +28,13 @@ from tvmconv.algorithms.excess import (
     words,
 )
 from tvmconv.algorithms.operands import Operands, output_shape
+from tvmconv.algorithms.packed_pixels import (
+    first_pixel,
+    packed_pixels,
+    packed_words,
+    pixels_of,
+    words_of_block,
+)
 from tvmconv.algorithms.words import copied, copied_shape, copied_steps
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import DataTypes
@@ -38,8 +47,6 @@ from tvmconv.tvm_api.types import Expr, Index, Tensor
 _INSTRUCTION = "vpmaddubsw"
 # what has to be widened to 16 bits otherwise
 _PAIRS = "vpmaddwd"
-# loops over steps: those of data as they are, and those of complements
-_PARTS = 2
 # bits of an entry of the table of places that index `MASKS`
 _MASK_BITS = 2
 
@@ -56,18 +63,24 @@ def _channels(workload: Conv2dWorkload, machine: Machine) -> int:
     return machine.blocks(workload.in_channels) * machine.channel_block
 
 
+def parts(config: Config) -> int:
+    """Loops over steps: that of data as they are, and that of complements, or one of both."""
+    return 1 if config.int("packed") else 2
+
+
 @dataclass(frozen=True)
 class Rows:
     """Rows of the packed weight, ``(k, 4)`` bytes each, with which its parts begin.
 
     Words of weights come first, one row a step. The steps of an output block follow each other,
-    those of complemented data last; blocks may have different numbers of them. All else is int32.
+    where data are not packed those of complemented data last; blocks may have different numbers of
+    them. All else is int32.
 
     Parameters
     ----------
     places
-        Where each step reads, in words from an output's first pixel, and in the lowest bits the
-        index of a mask.
+        Where each step reads, in words from an output's first pixel; of data that are not packed
+        with the index of a mask in the lowest bits.
     starts
         The first step of each part of each block, and of one more.
     masks
@@ -91,16 +104,16 @@ class Rows:
         lanes, blocks = machine.channel_block, machine.blocks(workload.out_channels)
         places = blocks * (regular_steps(workload, machine) + config.int("excess"))
         starts = places + -(-places // lanes)
-        masks = starts + -(-(_PARTS * blocks + 1) // lanes)
-        missing = masks + len(MASKS)
+        masks = starts + -(-(parts(config) * blocks + 1) // lanes)
+        missing = masks + (0 if config.int("packed") else len(MASKS))
         return cls(places, starts, masks, missing, missing + blocks)
 
 
 class DirectBytes(Algorithm):
     """Dense convolution of ``uint8`` by ``int8``.
 
-    Knob read by the expression: ``excess``, steps for what is cut off weights. Kernels are exact
-    for all weights that need no more.
+    Knobs read by the expression: ``excess``, steps for what is cut off weights (kernels are exact
+    for all weights that need no more); ``packed``, whether tiles of ``ow`` pixels are packed.
     """
 
     name = "direct_bytes"
@@ -131,19 +144,15 @@ class DirectBytes(Algorithm):
 
         A read behind the last index of a dimension is one of the next row, block or tap.
         """
-        from tvmconv.operators.products import complemented_dot, word
+        from tvmconv.operators.products import word
         from tvmconv.tvm_api import te, tirx
 
-        w = flattened(workload)
         packed = self.packed_weight_shape(workload, machine, config)
         given = Operands.of(workload, machine, packed)
-        copies = workload.has_padding
-        source = copied(given, workload.types.data) if copies else given.data
-        steps = copied_steps(w) if copies else (1, 1)
-        down, right = w.stride_h // steps[0], w.stride_w // steps[1]
-        width = copied_shape(w, machine)[3] if copies else w.in_width
-        rows = Rows.of(workload, machine, config)
-        part = te.reduce_axis((0, _PARTS), "part")
+        rows, count = Rows.of(workload, machine, config), parts(config)
+        read = _packed_reads if config.int("packed") else _plain_reads
+        product = read(given, config, rows)
+        part = te.reduce_axis((0, count), "part")
         # no word has more excess than one
         step = te.reduce_axis((0, 2 * regular_steps(workload, machine)), "step")
 
@@ -151,26 +160,21 @@ class DirectBytes(Algorithm):
             return word(given.weight[row, place, 0])
 
         def multiply(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
-            first, stop = (number(rows.starts, kb * _PARTS + part + i) for i in (0, 1))
+            first, stop = (number(rows.starts, kb * count + part + i) for i in (0, 1))
 
             def present(value: Expr) -> Expr:
                 return tirx.if_then_else(step < stop - first, value, tirx.const(0, "int32"))
 
-            pixel = h * down * width + x * right
             entry = present(number(rows.places, first + step))
-            place = entry >> _MASK_BITS
-            value = word(source[n, 0, 0, 0, pixel * machine.channel_block + place * WORD])
-            # none of the first part, whose indices are 0, too
-            mask = number(rows.masks + (entry & (2**_MASK_BITS - 1)), k) * part
             weight = present(word(given.weight[first + step, k, 0]))
-            return te.sum(complemented_dot(value, mask, weight, _INSTRUCTION), axis=[part, step])
+            return te.sum(product((n, h, x, k), entry, weight, part), axis=[part, step])
 
         def finished(total: Expr, place: tuple[Expr, ...]) -> Expr:
             missing = number(rows.missing + place[1], place[4])
             return given.finished(total + missing, place)
 
         shape = output_shape(workload, machine)
-        if w == workload:
+        if not is_flat(workload, config):
             total = self.reduction(shape, multiply)
             output = te.compute(shape, lambda *at: finished(total[at], at), name="output")
             return given.arguments(output)
@@ -216,26 +220,35 @@ class DirectBytes(Algorithm):
             raise WorkloadError(
                 f"{workload}: excess={most} steps are too few for weights that need {needed}"
             )
-        places = self._places(workload, machine) << _MASK_BITS
+        places = self._places(workload, machine, config)
         given = words(weight, lanes, _channels(workload, machine))
         given = given.reshape(-1, len(places), lanes, WORD // 2, 2)
         masks = complements(given)
         given, missing = complemented(given, masks)
         rows, table, starts = [], [], [0]
+        apart = not config.int("packed")
+        step = packed_words(workload, machine, config.int("ow")) // len(MASKS)
         for block, (safe, rest) in enumerate(zip(*split(given), strict=True)):
+            used = places + (masks[block] if apart else masks[block] * step)
             plain, other = np.flatnonzero(masks[block] == 0), np.flatnonzero(masks[block])
+            if not apart:
+                # one mask after the other: each part of a tile is read in its order
+                plain, other = np.argsort(masks[block], kind="stable"), other[:0]
             found = np.flatnonzero(rest.any(axis=(1, 2, 3)))
             rows += [safe[plain], rest[found], safe[other]]
-            table += [places[plain], places[found], places[other] | masks[block][other]]
-            starts += [starts[-1] + len(plain) + len(found)]
-            starts += [starts[-1] + len(other)]
+            table += [used[plain], used[found], used[other]]
+            ends = starts[-1] + len(plain) + len(found)
+            starts += [ends, ends + len(other)] if apart else [ends]
         packed = np.zeros(shape, np.int8)
         begin = Rows.of(workload, machine, config)
         for row, values in (
             (0, np.concatenate(rows)),
             (begin.places, np.concatenate(table)),
             (begin.starts, np.array(starts, np.int32)),
-            (begin.masks, np.repeat(np.array(MASKS, np.int32), lanes)),
+            (
+                begin.masks,
+                np.repeat(np.array(MASKS, np.int32), lanes)[: lanes * len(MASKS) * apart],
+            ),
             (begin.missing, missing.sum(axis=1).astype(np.int32)),
         ):
             flat = np.ascontiguousarray(values).reshape(-1).view(np.int8)
@@ -243,8 +256,8 @@ class DirectBytes(Algorithm):
         return packed  # type: ignore[return-value]
 
     @staticmethod
-    def _places(workload: Conv2dWorkload, machine: Machine) -> np.ndarray:
-        """Where each regular step reads, in words from an output's first pixel."""
+    def _places(workload: Conv2dWorkload, machine: Machine, config: Config) -> np.ndarray:
+        """Where each regular step reads, without a mask."""
         w, lanes = workload, machine.channel_block
         size = copied_shape(w, machine)[2:4] if w.has_padding else (w.in_height, w.in_width)
         row, column, channel = np.meshgrid(
@@ -254,10 +267,20 @@ class DirectBytes(Algorithm):
             indexing="ij",
         )
         pixel = (channel // lanes * size[0] + row) * size[1] + column
-        return ((pixel * lanes + channel % lanes) // WORD).ravel().astype(np.int32)
+        if config.int("packed"):
+            pixel = channel // lanes * config.int("ow")
+        place = ((pixel * lanes + channel % lanes) // WORD).ravel().astype(np.int32)
+        return place if config.int("packed") else place << _MASK_BITS
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """The copy of data with padding."""
+        """The copy of data with padding, or the packed tiles of each thread."""
+        if config.int("packed"):
+            pixels = config.int("ow")
+            tiles = -(-pixels_of(workload) // pixels)
+            count = min(config.int("rows") or tiles, tiles)
+            tasks = workload.batch * -(-tiles // count) * config.int("shares")
+            alive = count * min(machine.cores, tasks)
+            return WORD * packed_words(workload, machine, pixels) * alive
         return int(np.prod(copied_shape(workload, machine))) if workload.has_padding else 0
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
@@ -270,3 +293,52 @@ class DirectBytes(Algorithm):
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """Integers have none."""
         return 0.0
+
+
+def is_flat(workload: Conv2dWorkload, config: Config) -> bool:
+    """Whether all pixels of an image are in one row."""
+    return bool(config.int("packed")) or flattened(workload) != workload
+
+
+# a place of the sums without its output block, an entry of the table, a weight, and the part
+Product = Callable[[tuple[Expr, ...], Expr, Expr, Expr], Expr]
+
+
+def _plain_reads(given: Operands, config: Config, rows: Rows) -> Product:
+    """Products of data as they lie, or of a copy with padding.
+
+    A read behind the last index of a dimension is one of the next row, block or tap.
+    """
+    from tvmconv.operators.products import complemented_dot, word
+
+    workload, machine = given.workload, given.machine
+    w, copies = flattened(workload), workload.has_padding
+    source = copied(given, workload.types.data) if copies else given.data
+    steps = copied_steps(w) if copies else (1, 1)
+    down, right = w.stride_h // steps[0], w.stride_w // steps[1]
+    width = copied_shape(w, machine)[3] if copies else w.in_width
+
+    def product(place: tuple[Expr, ...], entry: Expr, weight: Expr, part: Expr) -> Expr:
+        n, h, x, k = place
+        pixel = (h * down * width + x * right) * machine.channel_block
+        value = word(source[n, 0, 0, 0, pixel + (entry >> _MASK_BITS) * WORD])
+        # none of the first part, whose indices are 0, too
+        mask = word(given.weight[rows.masks + (entry & (2**_MASK_BITS - 1)), k, 0]) * part
+        return complemented_dot(value, mask, weight, _INSTRUCTION)
+
+    return product
+
+
+def _packed_reads(given: Operands, config: Config, rows: Rows) -> Product:
+    """Products of packed tiles."""
+    from tvmconv.operators.products import dot
+
+    pixels = config.int("ow")
+    source, size = packed_pixels(given, pixels), words_of_block(given.machine)
+
+    def product(place: tuple[Expr, ...], entry: Expr, weight: Expr, part: Expr) -> Expr:
+        n, _, x, _ = place
+        within = x - first_pixel(given.workload, x // pixels, pixels)
+        return dot(source[n, x // pixels, entry + within * size], weight, _INSTRUCTION)
+
+    return product

@@ -19,7 +19,9 @@ from tvmconv.bench.rounds import write_reference
 from tvmconv.bench.suites import Layer
 from tvmconv.bench.variants import Variant, chosen_kernel, parse_variants
 from tvmconv.bench.worker_process import Contender
-from tvmconv.core.errors import ConfigError, InputError
+from tvmconv.core.datatypes import FLOAT32, DataTypes
+from tvmconv.core.errors import ConfigError, InputError, WorkloadError
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.estimation.cores import Core, core_of
 from tvmconv.estimation.estimate import Cost, described_method, estimate_model, section_costs
 from tvmconv.estimation.kernels import estimate_kernels
@@ -252,7 +254,7 @@ def estimates_report(entries: list[Entry], core: Core) -> Report:
             "info": entry.info,
         }
         if entry.cost is not None:
-            row |= cost_row(core, entry.cost, entry.flops)
+            row |= cost_row(core, entry.cost, entry.flops, _types(entry.problem))
             row["over_least"] = entry.cost.cycles / (least[entry.case, entry.problem] or 1.0)
         rows.append(row)
     return Report(
@@ -288,3 +290,11 @@ def _totals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     most = max((total["cases"] for total in found.values()), default=0)
     whole = [total for total in found.values() if total["cases"] == most]
     return sorted(whole, key=lambda total: float(total["estimated_cycles"]))
+
+
+def _types(problem: str) -> DataTypes:
+    """Of a convolution's problem string; float32 of others."""
+    try:
+        return Conv2dWorkload.parse(problem).types
+    except WorkloadError:
+        return FLOAT32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvmconv.bench.case_memory import layer_bytes
@@ -52,6 +53,11 @@ def memory_tables(result: BenchResult, measured_im2col: str = "tvmconv im2col:mc
     """
     threads = min((case.threads for case in result.results), default=1)
     groups = [_rows(c) for c in result.results if c.threads == threads and c.kind == "layer"]
+    return tables_of(groups, measured_im2col)
+
+
+def tables_of(groups: list[list[dict[str, Any]]], measured_im2col: str = "") -> list[Table]:
+    """Tables of the rows of each layer, see :func:`method_rows` and :func:`memory_tables`."""
     rows = [row for group in groups for row in group]
     if not rows:
         return []
@@ -68,16 +74,12 @@ def memory_tables(result: BenchResult, measured_im2col: str = "tvmconv im2col:mc
 
 def _rows(case: CaseResult) -> list[dict[str, Any]]:
     try:
-        size = layer_bytes(Conv2dWorkload.parse(case.problem))
+        workload = Conv2dWorkload.parse(case.problem)
     except WorkloadError:
         # another kind of problem, without a kernel window
         return []
-    whole = size.input + size.filter + size.output + size.im2col
-    found: list[tuple[str, int, int | None, int | None]] = [
-        ("direct, formula", size.filter, 0, None),
-        ("im2win, formula", size.filter, size.im2win, None),
-        (_IM2COL, size.filter, size.im2col, None),
-    ]
+    filters = layer_bytes(workload).filter
+    found: list[tuple[str, int, int | None, int | None]] = []
     for entry in case.entries:
         facts = entry.facts
         if entry.status != "ok" or entry.label == PEAK:
@@ -86,14 +88,39 @@ def _rows(case: CaseResult) -> list[dict[str, Any]]:
             weights, buffer = facts["packed_weight_bytes"], facts["workspace_bytes"]
             found.append((entry.label, weights, buffer, facts.get("call_bytes")))
         elif facts.get("call_bytes") is not None:
-            found.append((entry.label, size.filter, None, facts["call_bytes"]))
+            found.append((entry.label, filters, None, facts["call_bytes"]))
+    return method_rows(case.name, workload, found)
+
+
+def method_rows(
+    name: str,
+    workload: Conv2dWorkload,
+    methods: Sequence[tuple[str, int, int | None, int | None]],
+) -> list[dict[str, Any]]:
+    """Rows of one layer: what formulas say of the source's methods, then others.
+
+    Parameters
+    ----------
+    name, workload
+        The layer.
+    methods
+        Label, bytes of the weights as they are kept, bytes of buffers, and by how many a process
+        grew in its first call; None for what is not known.
+    """
+    size = layer_bytes(workload)
+    whole = size.input + size.filter + size.output + size.im2col
+    formulas: list[tuple[str, int, int | None, int | None]] = [
+        ("direct, formula", size.filter, 0, None),
+        ("im2win, formula", size.filter, size.im2win, None),
+        (_IM2COL, size.filter, size.im2col, None),
+    ]
     rows = []
-    for method, weights, buffer, measured in found:
+    for method, weights, buffer, measured in (*formulas, *methods):
         total = None if buffer is None else size.input + weights + size.output + buffer
         needed = None if measured is None else size.input + weights + measured
         rows.append(
             {
-                "case": case.name,
+                "case": name,
                 "method": method,
                 "input_bytes": size.input,
                 "filter_bytes": weights,

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
 
+from tvmconv.algorithms.direct import flattened
 from tvmconv.algorithms.direct_bytes import regular_steps
+from tvmconv.algorithms.excess import WORD
+from tvmconv.algorithms.packed_pixels import packed_words, pixels_of
 from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import ROUNDING, Microkernel
 from tvmconv.costs.register_tile import TileModel
+from tvmconv.machines.dot import multiplications_a_cycle
 
 # a block of weights, a product, a mask, and the factor that adds products of 16 bits
 _BESIDE_SUMS = 4
@@ -35,9 +40,20 @@ class ByteTileModel(TileModel):
     ----------
     excess
         Steps beside those of all weights.
+    packed
+        Whether tiles of pixels are packed with their complements.
     """
 
     excess: int = 0
+    packed: bool = False
+
+    @cached_property
+    def shape(self) -> Conv2dWorkload:
+        """Packed pixels are neighbours in one row, of a stride, too."""
+        w = self.workload
+        if not self.packed:
+            return flattened(w)
+        return replace(w, in_height=1, in_width=pixels_of(w), stride_h=1, stride_w=1)
 
     @cached_property
     def steps(self) -> int:
@@ -49,14 +65,16 @@ class ByteTileModel(TileModel):
 
         Differences find other units: 228 of 228 Gop/s on Zen 4.
         """
-        rate = self.machine.rates.multiply_adds
+        rate = multiplications_a_cycle(self.machine)
         around = Microkernel(self.machine, pixels, 1).cycles(0)
         if self.workload.types.is_requantised:
             around += pixels * ROUNDING / rate
         step = max(_MULTIPLICATIONS * pixels / rate, 1.0)
-        return self.steps * (step + _STEP_CYCLES) + self._complements * step * _COMPLEMENT + around
+        around += self._complements * step * _COMPLEMENT
+        cycles: float = self.steps * (step + _STEP_CYCLES) + around
+        return cycles
 
-    @cached_property
+    @property
     def _complements(self) -> float:
         """Steps of complemented data, where weights are distributed normally.
 
@@ -64,17 +82,23 @@ class ByteTileModel(TileModel):
         ``1 - p`` for all outputs of a block, ``2 p`` of words need either and ``2 p**2`` have
         excess all the same.
         """
+        if self.packed:
+            return 0.0
         regular = self.steps - self.excess
         return min(sqrt(2 * self.excess * regular), regular) - min(self.excess, regular)
 
     def registers(self, oc: int, oh: int, ow: int) -> int:
         """Vector registers of a tile."""
-        return oh * ow + _BESIDE_SUMS
+        return oh * ow + self._beside_sums
+
+    @property
+    def _beside_sums(self) -> int:
+        return _BESIDE_SUMS - int(self.packed)
 
     def tiles(self) -> list[tuple[int, int, int]]:
         """Tiles of one block and one row, or two where rows are short."""
-        w, most = self.shape, self.machine.vector_registers - _BESIDE_SUMS
-        heights = (1, 2) if 2 * w.out_width <= most else (1,)
+        w, most = self.shape, self.machine.vector_registers - self._beside_sums
+        heights = (1, 2) if not self.packed and 2 * w.out_width <= most else (1,)
         return [
             (1, height, width)
             for height in heights
@@ -82,6 +106,33 @@ class ByteTileModel(TileModel):
             if height <= w.out_height
         ]
 
+    def best(self) -> Config:
+        """The cheapest tile and cache block."""
+        _, oh, ow = self.best_tile()
+        rows, shares = self.block(1, oh, ow), 1
+        if self.packed:
+            # a tile that all output blocks use stays in L1, their weights stream
+            rows, cores = 1, self.machine.cores
+            shares = 1 if self._tiles(ow) % cores == 0 or self._tiles(ow) > 4 * cores else cores
+        return Config.of(
+            oh=oh, ow=ow, rows=rows, excess=self.excess, packed=int(self.packed), shares=shares
+        )
+
     def parts(self, config: Config) -> dict[str, float]:
-        """As of :class:`TileModel`."""
-        return super().parts(Config.of(**config, oc=1))
+        """As of :class:`TileModel`, and cycles of packing."""
+        found = super().parts(Config.of(**config, oc=1))
+        if self.packed:
+            pixels, machine = config.int("ow"), self.machine
+            strided = (self.workload.stride_h, self.workload.stride_w) != (1, 1)
+            stored = machine.channel_block * (1 if strided else pixels)
+            stores = (
+                packed_words(self.workload, machine, pixels)
+                * WORD
+                / min(stored, machine.vector_bytes)
+            )
+            tasks = self._tiles(pixels) * config.int("shares")
+            found["arithmetic"] += tasks * stores / machine.cores
+        return found
+
+    def _tiles(self, pixels: int) -> int:
+        return self.workload.batch * -(-pixels_of(self.workload) // pixels)

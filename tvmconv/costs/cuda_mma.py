@@ -34,13 +34,14 @@ _WORDS = (8, 16, 32)
 _LONGEST = 64
 _MOST_PARTS = 32
 _BUFFERS = {"double": 2, "single": 1, "none": 1}
-# banks of shared memory, and words of a warp's request
-_BANKS = 32
-# registers of a thread beside sums, fragments and what is on its way: addresses and loops
-_ADDRESSES = 56
+# banks of shared memory, words of a warp's request; and how far apart rows of columns are
+_BANKS, _APART = 32, 8
+# registers of a thread beside sums, fragments and what is on its way: addresses and loops, and what
+# a gathered value takes that has an address of its own
+_ADDRESSES, _PLACE = 56, 2.5
 # instructions of a thread for a slice beside products, fragments and copies; for each gathered
 # value, with its address and test; and its share of rounding a word
-_LOOP, _GATHER, _ROUND = 40.0, 4.5, 3.0
+_LOOP, _GATHER, _ROUND = 36.0, 4.3, {"tf32": 3.0, "fp16": 1.0}
 _DIVIDED = {CHANNELS: 0.0, ROW: 30.0, WINDOW: 60.0}
 # by how much the units that have less to do delay the one that has most: assumed
 _SHARED_TIME = 0.2
@@ -104,9 +105,9 @@ def check_tile(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -
             f"a slice k={k} of a tile m={tile.m} p={tile.p} takes {needed} bytes of shared memory, "
             f"a block has {machine.static_shared_bytes} ({workload})"
         )
-    if (registers := _registers(config)) > machine.registers_thread:
+    if (needed := registers(workload, config)) > machine.registers_thread:
         raise ConfigError(
-            f"wm={tile.wm} wp={tile.wp} k={k} of {workload} takes {registers} registers of a "
+            f"wm={tile.wm} wp={tile.wp} k={k} of {workload} takes {needed} registers of a "
             f"thread, it has {machine.registers_thread}"
         )
     count = slices_of(workload, config).count
@@ -114,29 +115,36 @@ def check_tile(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -
         raise ConfigError(f"split={split} must divide the {count} slices of {workload}")
 
 
+def row_pitch(p: int) -> int:
+    """Words between rows of ``p`` pairs of columns: 8 banks apart, so that 4 rows fill all 32."""
+    return 2 * p + (_APART - 2 * p) % _BANKS
+
+
 def shared_bytes(config: Config) -> int:
     """Shared memory of one block; rows of columns are padded against conflicts of banks."""
     tile, words = tile_of(config), config.int("k") // precision_of(config).values
-    pitch = 2 * tile.p
-    pitch += (8 - pitch) % _BANKS
-    columns = words // fragments.WORDS * fragments.QUAD * pitch
+    columns = words // fragments.WORDS * fragments.QUAD * row_pitch(tile.p)
     return 4 * _BUFFERS[str(config["pipeline"])] * (tile.m * words + columns)
 
 
-def _registers(config: Config) -> int:
+def registers(workload: Conv2dWorkload, config: Config) -> int:
     """Registers of a thread: sums, fragments of a step, a slice on its way, and the rest."""
+    slices = slices_of(workload, config)
     tile, words = tile_of(config), config.int("k") // precision_of(config).values
     operands = tile.wm // fragments.ROWS * fragments.WEIGHTS
     operands += tile.wp // fragments.COLUMNS * fragments.COLUMN_WORDS
     copied = 0 if config["pipeline"] == "none" else (tile.m + tile.p) * words // tile.threads
-    return tile.sums + operands + copied + _ADDRESSES
+    # of rows and windows each gathered value has an address and a test of its own
+    own = slices.kind != CHANNELS and slices.count > config.int("split")
+    places = _PLACE * slices.size * tile.p / tile.threads if own else 0
+    return tile.sums + operands + copied + int(places) + _ADDRESSES
 
 
-def resident_blocks(machine: CudaMachine, config: Config) -> int:
+def resident_blocks(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
     """Blocks that a multiprocessor holds at a time."""
     tile = tile_of(config)
     return min(
-        machine.registers // (_registers(config) * tile.threads),
+        machine.registers // (registers(workload, config) * tile.threads),
         machine.threads // tile.threads,
         machine.shared_bytes // (shared_bytes(config) + 1024),
         machine.blocks_resident,
@@ -154,7 +162,7 @@ def slice_cycles(
     read = tile.warps * steps * (tile.wm + tile.wp) * fragments.WORDS
     written = (tile.m + tile.p) * words
     gathered = slices.size * tile.p / tile.threads
-    each = _GATHER + _ROUND / precision.values
+    each = _GATHER + _ROUND[precision.name] / precision.values
     each += _DIVIDED[slices.kind] if slices.run_slices > 1 else 0.0
     vectors = tile.m * words / (4 * tile.threads) * 3
     instructions = (
@@ -182,7 +190,7 @@ def tile_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) 
     units = slice_cycles(w, machine, config)
     most = max(units.values())
     time = most + _SHARED_TIME * (sum(units.values()) - most)
-    busy = busy_blocks(blocks, resident_blocks(machine, config), tile.warps, machine)
+    busy = busy_blocks(blocks, resident_blocks(w, machine, config), tile.warps, machine)
     # copied at once, a slice waits for its bytes
     busy /= 1.0 if config["pipeline"] == "double" or slices.count == split else 0.8
     arithmetic = busy * time * each

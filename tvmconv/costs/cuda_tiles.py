@@ -43,8 +43,9 @@ _DIVIDED = {WINDOW: 60.0, ROW: 30.0, COLUMN: 30.0}
 _DIVIDED_WHOLE = 10.0
 # the same of stored windows, where row and column of a window are one number
 _DIVIDED_STORED = 10.0
-# tests of one row or column of the window, where a slice has several
-_TESTS = 2.4
+# tests of one row or column of the window, where a slice has several; and what each value of one
+# with several of both takes more
+_TESTS, _TESTED_BOTH = 2.4, 1.0
 # instructions of the kernel that writes a stored value: most of them find its place
 _WRITTEN = 30.0
 
@@ -105,6 +106,7 @@ def loop_instructions(
         if padded:
             loop += _TESTS * (workload.kernel_w if slices.kind != COLUMN else 0)
             loop += _TESTS * (workload.kernel_h if slices.kind != ROW else 0)
+            each += _TESTED_BOTH if slices.kind == WINDOW else 0.0
         # the place of a value is a constant where a thread keeps to its column of pixels
         if slices.run_slices > 1 and not slices.whole_windows:
             each += _DIVIDED_STORED if source is Source.WINDOWS else _DIVIDED[slices.kind]

@@ -39,11 +39,14 @@ from tvmconv.costs.cuda_blocks import (
     tile_of,
 )
 from tvmconv.costs.cuda_memory import waiting_cycles
+from tvmconv.costs.cuts import divisors
 from tvmconv.costs.winograd_transforms import input_arithmetic, output_arithmetic
 from tvmconv.machines.cuda import CudaMachine
 
 _SIZES = (8, 16, 32)
 _THREADS = (64, 128)
+# the output transform reads all parts
+_MOST_PARTS = 8
 # instructions of a thread of a transform that find its place, and of each row that is tested
 _PLACE, _ROW = 70.0, 6.0
 # bytes that a multiprocessor moves to or from its L1 in a cycle
@@ -63,12 +66,24 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
         Knob("k", "channels of a slice of the products", lambda w, machine: _SIZES),
         PIPELINE_KNOB,
         Knob(
+            "split",
+            "parts of the sum over channels, a divisor of the slices",
+            lambda w, machine: sorted({n for k in _SIZES for n in _splits(w, k)}),
+            neutral=1,
+        ),
+        Knob(
             "threads",
             "threads of a block of the transforms, a divisor of p",
             lambda w, machine: _THREADS,
         ),
     )
 )
+
+
+def _splits(w: Conv2dWorkload, k: int) -> list[int]:
+    """Parts that slices of so many channels may have."""
+    slices = -(-(w.in_channels // w.groups) // k)
+    return [n for n in divisors(slices) if n <= _MOST_PARTS]
 
 
 def writes_vectors(tiles: Tiling) -> bool:
@@ -93,6 +108,9 @@ def check_config(workload: Conv2dWorkload, machine: CudaMachine, config: Config)
             f"along an axis (mh + {w.kernel_h} - 1, mw + {w.kernel_w} - 1) and less than 2**31 "
             "transformed values"
         )
+    slices, split = Winograd().packed_weight_shape(w, machine, config)[2], config.int("split")
+    if split < 1 or slices % split:
+        raise ConfigError(f"split={split} must divide the {slices} slices of {w}")
     if threads not in _THREADS or config.int("p") % threads:
         shown = ", ".join(map(str, _THREADS))
         raise ConfigError(
@@ -146,11 +164,13 @@ def _products(w: Conv2dWorkload, machine: CudaMachine, config: Config) -> tuple[
     """Cycles of the products' instructions, and of their slices from L2."""
     tiles, tile = tiling(w, config), tile_of(config)
     products, groups, slices, size, rows = Winograd().packed_weight_shape(w, machine, config)
-    blocks = products * groups * (rows // tile.m) * (padded_tiles(tiles, config) // tile.p)
+    split = config.int("split")
+    blocks = split * products * groups * (rows // tile.m)
+    blocks *= padded_tiles(tiles, config) // tile.p
     vectors = -(-size * tile.p // (4 * tile.threads))
     _, slots = slice_instructions(tile, config, LOOP + vectors * COPY_VECTOR)
-    busy = busy_cycles(machine, config, blocks, slices, slots)
-    return busy, blocks * read_bytes(config, slices) / machine.l2_rate
+    busy = busy_cycles(machine, config, blocks, slices // split, slots)
+    return busy, blocks * read_bytes(config, slices // split) / machine.l2_rate
 
 
 def _transforms(tiles: Tiling, machine: CudaMachine, config: Config) -> tuple[float, float]:
@@ -167,8 +187,9 @@ def _transforms(tiles: Tiling, machine: CudaMachine, config: Config) -> tuple[fl
     given = _PLACE + _ROW * tiles.vertical.n + 2 * tiles.products + input_arithmetic(tiles)
     reading = _spread(channels * padded_tiles(tiles, config), given, moved, machine, config)
     rows = tiles.mh if writes_vectors(tiles) else pixels
-    moved = tiles.products + (2 if w.has("add") else 1) * rows * tiles.mw
-    taken = _PLACE + tiles.products + output_arithmetic(tiles) + steps * pixels + rows
+    read = tiles.products * config.int("split")
+    moved = read + (2 if w.has("add") else 1) * rows * tiles.mw
+    taken = _PLACE + 2 * read - tiles.products + output_arithmetic(tiles) + steps * pixels + rows
     if not writes_vectors(tiles):
         taken += _ROW * rows
     writing = _spread(w.out_channels * tiles.count, taken, moved, machine, config)
@@ -197,14 +218,16 @@ def best_configs(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[Config
     def cycles(config: Config) -> float:
         return sum(stage_cycles(workload, machine, config).values())
 
-    return tuple(min(_configs(*size), key=cycles) for size in tile_sizes(workload))
+    return tuple(min(_configs(workload, *size), key=cycles) for size in tile_sizes(workload))
 
 
-def _configs(mh: int, mw: int) -> Iterator[Config]:
+def _configs(workload: Conv2dWorkload, mh: int, mw: int) -> Iterator[Config]:
     for m, p in TILES:
         for k in _SIZES:
-            config = Config.of(mh=mh, mw=mw, m=m, p=p, k=k, pipeline="double", threads=64)
-            if shared_bytes(config) <= CudaMachine.static_shared_bytes:
-                yield config
+            config = Config.of(mh=mh, mw=mw, m=m, p=p, k=k, pipeline="double", threads=64, split=1)
+            if shared_bytes(config) > CudaMachine.static_shared_bytes:
+                continue
+            for split in _splits(workload, k):
+                yield config.replace(split=split)
                 if p % 128 == 0:
-                    yield config.replace(threads=128)
+                    yield config.replace(split=split, threads=128)

@@ -14,6 +14,11 @@ _MULTIPLY_ADD = {
     "aarch64": re.compile(r"(fn?ml[as]|fn?mad|fn?msb)\s+(v\d+\.[24]|z\d+\.)s"),
     "x86_64": re.compile(r"vfn?m(add|sub)\d+ps\s"),
 }
+# what AArch64 loads into vectors, up to its address: ldr, ldp and the like by name, ld1 to ld4 in
+# braces, a lane of each or, replicated, one value
+_LOAD = re.compile(r"ld(?:u?r|n?p)\s+([bhsdq]\d[^\[]*)\[|ld[1-4](r?)\s+\{([^}]*)\}(\[\d+\])?")
+_WIDE = re.compile(r"\bq\d+|\.(?:16b|8h|4s|2d)\b")
+_VECTOR = re.compile(r"\b[bhsdqv]\d+")
 _JUMP = {
     "aarch64": re.compile(r"(b|br|ret|retaa|retab|bl|blr|svc|brk|udf)\b(?!\.)"),
     "x86_64": re.compile(r"(jmp|ret|call|syscall|ud2)[qlw]?\b"),
@@ -40,6 +45,8 @@ class Instruction:
         Where it may branch to, in bytes from its own address; None for what does not branch.
     multiply_add
         Whether it multiplies and adds vectors of float32.
+    wide_loads, narrow_loads
+        Vector registers of AArch64 that it loads: 128 bits of each, or fewer.
     """
 
     text: str
@@ -47,6 +54,8 @@ class Instruction:
     ends: bool = False
     target: int | None = None
     multiply_add: bool = False
+    wide_loads: int = 0
+    narrow_loads: int = 0
 
 
 def architecture(triple: str) -> str:
@@ -84,13 +93,27 @@ def describe(text: str, size: int, kind: str) -> Instruction:
     if branch:
         # x86 counts from the end of the instruction
         target = int(branch[1]) + (size if kind == "x86_64" else 0)
+    wide, narrow = _loads(text) if kind == "aarch64" else (0, 0)
     return Instruction(
         text,
         size,
         ends=bool(_JUMP[kind].match(text)),
         target=target,
         multiply_add=bool(_MULTIPLY_ADD[kind].match(text)),
+        wide_loads=wide,
+        narrow_loads=narrow,
     )
+
+
+def _loads(text: str) -> tuple[int, int]:
+    """Vector registers that an instruction of AArch64 loads, whole ones and others."""
+    if not (found := _LOAD.match(text)):
+        return 0, 0
+    named, replicated, listed, lane = found.groups()
+    registers = named or listed
+    count = len(_VECTOR.findall(registers))
+    wide = 0 if replicated or lane else len(_WIDE.findall(registers))
+    return wide, count - wide
 
 
 def _lines(codes: list[str], triple: str) -> list[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import TargetError
+from tvmconv.machines.dot import DotProduct, dot_of_bytes, dot_of_shorts, steps_a_cycle
 from tvmconv.machines.record import Machine
 
 
@@ -25,8 +28,14 @@ class Core:
     scalable
         Multiply-adds of such vectors that scalable ones do in a cycle, as long as costs are
         counted for; 0 without them.
+    wide_load, narrow_load
+        Cycles for which no multiply-add starts while a vector register is loaded, 128 bits of it or
+        fewer: of cores that execute in order, and whose way to L1 has 64 bits.
     note
         In what the model is known to differ.
+    of_bytes, of_shorts
+        Products of 8-bit data by weights of 8 and of 16 bits, for each lane, that the processor
+        adds in a cycle; 0 without 8-bit kernels.
     hertz, product
         A clock, in cycles a second, and whose it is: estimates are cycles.
     """
@@ -39,11 +48,21 @@ class Core:
     hertz: float = 2.5e9
     product: str = "assumed"
     scalable: float = 0.0
+    of_bytes: float = 0.0
+    of_shorts: float = 0.0
+    wide_load: float = 0.0
+    narrow_load: float = 0.0
 
     @property
     def peak(self) -> float:
         """Vector multiply-adds in a cycle at best, by whichever vectors: shares are of it."""
         return max(self.multiply_adds, self.scalable)
+
+    def peak_of(self, types: DataTypes) -> float:
+        """Multiply-adds for each lane in a cycle at best, of a layer's types."""
+        if not types.is_integer:
+            return self.peak
+        return (self.of_bytes if types.weight == "int8" else self.of_shorts) or self.peak
 
     def seconds(self, cycles: float) -> float:
         """The time of so many cycles at the stated clock."""
@@ -61,7 +80,16 @@ _MODELS = {
     # Cortex-A57's model has no scalable vectors
     "aarch64+sve": ("neoverse-v1", "any processor with SVE, taken for Neoverse V1"),
     "ftengine": ("neoverse-v1", "LLVM has no model of it; Neoverse V1 has vectors as long"),
-    "cortex-a55": ("cortex-a55", "the model has two 128-bit multiply-adds a cycle, held to one"),
+    # LLVM's own model delays whatever follows a multiply-add by its latency, which the processor
+    # was measured not to do (github.com/llvm/llvm-project/pull/213238)
+    "cortex-a53": (
+        "cortex-a55",
+        "Cortex-A55's, held to one multiply-add a cycle and none while vectors are loaded",
+    ),
+    "cortex-a55": (
+        "cortex-a55",
+        "the model has two 128-bit multiply-adds a cycle, held to one and none while 128 bits load",
+    ),
     "cortex-a72": ("cortex-a57", "LLVM has Cortex-A57's model for it"),
     # LLVM gives Cortex-A57's, which has half its multiply-adds
     "cortex-a76": ("neoverse-n1", "LLVM has no model of it; Neoverse N1 is its relative"),
@@ -71,6 +99,12 @@ _MODELS = {
     "x86-64-v3": ("haswell", ""),
     "x86-64-v4": ("skylake-avx512", ""),
 }
+
+# vectors, among which spreading a word costs nothing
+_MANY = 1 << 20
+
+# cycles of loading 128 bits, and fewer, as ncnn's guide says (arm-a53-a55-dual-issue.md)
+_LOADS = {"cortex-a53": (2.0, 1.0), "cortex-a55": (2.0, 0.0)}
 
 # of one product each, as its maker states it, in cycles a second
 _CLOCKS = {
@@ -103,15 +137,25 @@ def core_of(machine: Machine, model: str = "") -> Core:
     """
     known = _MODELS.get(machine.name) or _MODELS.get(machine.mcpu)
     usual, note = known or (machine.mcpu, "")
+    loads = _LOADS.get(machine.name) or _LOADS.get(machine.mcpu) or (0.0, 0.0)
     if model and model != usual:
-        usual, note = model, ""
+        usual, note, loads = model, "", (0.0, 0.0)
     if not usual:
         raise TargetError(f"{machine.name} names no processor that LLVM has a model of")
     rate = machine.rates.multiply_adds
     core = Core(machine.name, usual, rate, machine.lanes, note)
+    products = (_products(dot, machine) for dot in (dot_of_bytes, dot_of_shorts))
+    core = replace(core, of_bytes=next(products), of_shorts=next(products))
+    core = replace(core, wide_load=loads[0], narrow_load=loads[1])
     if machine.vector.scalable:
         core = replace(core, scalable=rate * machine.vector.rate * machine.segments)
     if machine.name not in _CLOCKS:
         return core
     hertz, product = _CLOCKS[machine.name]
     return replace(core, hertz=hertz, product=product)
+
+
+def _products(dot: Callable[[Machine], DotProduct], machine: Machine) -> float:
+    """Of a machine's instruction, where what is spread serves any number of vectors."""
+    found = dot(machine)
+    return found.width * steps_a_cycle(found, machine, _MANY)

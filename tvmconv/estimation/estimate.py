@@ -220,7 +220,8 @@ def _cost(
     cycles, simulated, instructions, multiply_adds, unknown = 0.0, 0, 0, 0, 0
     for part in parts:
         length = len(part.codes)
-        products = sum(known[code].multiply_add for code in part.codes if code in known)
+        found_codes = [known[code] for code in part.codes if code in known]
+        products = sum(code.multiply_add for code in found_codes)
         instructions += part.runs * length
         multiply_adds += part.runs * products
         if (found := steady.get(part.codes)) is None:
@@ -228,7 +229,10 @@ def _cost(
         simulated += part.runs * length
         unknown += part.runs * found.unknown
         # some models start more multiply-adds in a cycle than the processor does
-        cycles += part.runs * max(found.cycles, products / core.multiply_adds)
+        started = products / core.multiply_adds
+        started += core.wide_load * sum(code.wide_loads for code in found_codes)
+        started += core.narrow_load * sum(code.narrow_loads for code in found_codes)
+        cycles += part.runs * max(found.cycles, started)
     if simulated:
         cycles *= instructions / simulated
     return Cost(cycles, instructions, multiply_adds, unknown)

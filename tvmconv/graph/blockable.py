@@ -13,7 +13,7 @@ from collections.abc import Callable
 from tvmconv.graph.activations import ACTIVATIONS, epilogue_step
 from tvmconv.graph.fold import scalar
 from tvmconv.graph.ir import Arg, Node, Value
-from tvmconv.graph.linear import AVERAGE, FLIP
+from tvmconv.graph.linear import AVERAGE, FLIP, TABLE
 from tvmconv.graph.match import CONV
 from tvmconv.graph.ranges import value_range
 
@@ -170,6 +170,7 @@ _RULES: dict[str, Callable[[Node], bool]] = {
     "quantize": _linear,
     "dequantize": _linear,
     FLIP: _moves,
+    TABLE: _moves,
     AVERAGE: _moves,
     "nn.max_pool2d": _max_pool,
     "nn.avg_pool2d": _pool,

@@ -12,6 +12,7 @@ from tvmconv.graph.emit_quantised import (
     dequantised_by,
     emit_blocked_linear,
     emit_flip,
+    emit_lookup,
     quantised_by,
 )
 from tvmconv.graph.emitter import (
@@ -24,7 +25,7 @@ from tvmconv.graph.emitter import (
     extreme,
 )
 from tvmconv.graph.ir import Node, Value
-from tvmconv.graph.linear import AVERAGE, FLIP
+from tvmconv.graph.linear import AVERAGE, FLIP, TABLE
 from tvmconv.graph.scalars import ScalarFunction, map_tensor, scalar_expression
 from tvmconv.operators.channels import concat_channels, pad_blocked, shuffle_channels, slice_blocked
 from tvmconv.operators.global_pool import global_pool
@@ -287,10 +288,15 @@ def _flip(emitter: Emitter, node: Node) -> None:
     emit_flip(emitter, node, _record(node), blocked=True)
 
 
+def _lookup(emitter: Emitter, node: Node) -> None:
+    emit_lookup(emitter, node, _record(node), blocked=True)
+
+
 _RULES: dict[str, Rule] = {
     "quantize": _linear,
     "dequantize": _linear,
     FLIP: _flip,
+    TABLE: _lookup,
     AVERAGE: _average,
     **dict.fromkeys(("add", "subtract", "multiply", "divide", "maximum", "minimum"), _binary),
     "nn.max_pool2d": _pool,

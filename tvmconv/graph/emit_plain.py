@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmconv.core.errors import ModelError
 from tvmconv.graph.emit_operators import average, depth_pool
-from tvmconv.graph.emit_quantised import emit_flip, emit_linear, is_linear
+from tvmconv.graph.emit_quantised import emit_flip, emit_linear, emit_lookup, is_linear
 from tvmconv.graph.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.ir import Node
-from tvmconv.graph.linear import AVERAGE, FLIP
+from tvmconv.graph.linear import AVERAGE, FLIP, TABLE
 from tvmconv.graph.scalars import map_tensor, scalar_expression
+from tvmconv.operators import apart
 from tvmconv.operators.lrn import lrn
 from tvmconv.operators.softmax import log_softmax, softmax
 from tvmconv.operators.sort import top_k
@@ -42,9 +44,9 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         result = extreme(emitter.builder, node.op, left, right)
         emitter.plain[node.output] = emitter.bind(result, record)
     elif node.op == "cumsum":
-        _call(emitter, node, _running_sum(node), record, opaque=True)
+        _call(emitter, node, _running_sum(emitter, node), record, opaque=True)
     elif node.op == "topk":
-        operand, sort = emitter.as_plain(node.inputs[0]), _sorting(node.attrs)
+        operand, sort = emitter.as_plain(node.inputs[0]), _sorting(emitter, node)
         _take_parts(emitter, node, emitter.call(sort, [operand], record, opaque=True), record)
     elif node.op == AVERAGE:
         # a plain image is one of blocks of one channel
@@ -53,6 +55,8 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         emitter.plain[node.output] = emitter.reshape(blocked, node.output.dims)
     elif node.op == FLIP:
         emit_flip(emitter, node, record, blocked=False)
+    elif node.op == TABLE:
+        emit_lookup(emitter, node, record, blocked=False)
     elif is_linear(node):
         emit_linear(emitter, node, record)
     elif node.call is not None:
@@ -65,16 +69,34 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         emitter.plain[node.output] = emitter.bind(_rebuilt(emitter, node), record)
 
 
-def _running_sum(node: Node) -> Any:
+def _running_sum(emitter: Emitter, node: Node) -> Any:
     """CumSum; LegalizeOps leaves it alone."""
-    axis, exclusive, dtype = node.attrs["axis"], node.attrs["exclusive"], node.output.dtype
-    return lambda x: topi.cumsum(x, axis, dtype, bool(exclusive))
+    axis, exclusive, dtype = node.attrs["axis"], bool(node.attrs["exclusive"]), node.output.dtype
+    if emitter.machine.runs_along_axes:
+        return lambda x: topi.cumsum(x, axis, dtype, exclusive)
+    _check_length(emitter, node)
+    return lambda x: apart.running_sum(x, axis, dtype, exclusive)
 
 
-def _sorting(attrs: dict[str, Any]) -> Any:
+def _sorting(emitter: Emitter, node: Node) -> Any:
     """TopK; TVM's own is a function of its runtime, which a saved model does without."""
-    largest, index_type = bool(attrs["largest"]), str(attrs["dtype"])
-    return lambda x: top_k(x, attrs["k"], attrs["axis"], largest, index_type)
+    attrs = node.attrs
+    k, axis, largest, index_type = attrs["k"], attrs["axis"], attrs["largest"], str(attrs["dtype"])
+    if emitter.machine.runs_along_axes:
+        return lambda x: top_k(x, k, axis, bool(largest), index_type)
+    _check_length(emitter, node)
+    return lambda x: apart.top_k(x, k, axis, bool(largest), index_type)
+
+
+def _check_length(emitter: Emitter, node: Node) -> None:
+    """Refuse what would take seconds where each value looks at all others of the axis."""
+    length = node.inputs[0].dims[node.attrs["axis"]]
+    if length > apart.LONGEST:
+        raise ModelError(
+            f"{node.op} of layer {node.layer!r} runs along {length} values; for "
+            f"{emitter.machine.name} they may be {apart.LONGEST}: shorten the axis, or build for a "
+            "processor"
+        )
 
 
 def _take_parts(emitter: Emitter, node: Node, results: Any, record: CallRecord) -> None:

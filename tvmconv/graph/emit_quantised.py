@@ -7,12 +7,14 @@ values that are not numbers, and are not known by name when functions are schedu
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
 from tvmconv.graph.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.ir import Array, Node, Value
 from tvmconv.graph.linear import Linear
+from tvmconv.operators.lookup import lookup
 from tvmconv.operators.quantise import Parameter, dequantise, quantise
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
@@ -73,6 +75,22 @@ def emit_flip(emitter: Emitter, node: Node, record: CallRecord, blocked: bool) -
         emitter.set_blocked(node.output, result)
     else:
         emitter.plain[node.output] = emitter.call(expression, [emitter.as_plain(source)], record)
+
+
+def emit_lookup(emitter: Emitter, node: Node, record: CallRecord, blocked: bool) -> None:
+    """A function of 8-bit integers by a table of its values."""
+    source, table = node.args
+    values = constant_of(table.data, table.dtype)
+    data = emitter.as_blocked(source) if blocked else emitter.as_plain(source)
+    shape = tuple(int(size) for size in data.ty.shape)
+    # in one row: vectors of bytes are longer than rows of blocks, or do not divide them
+    row = emitter.reshape(data, (prod(shape),))
+    found = emitter.call(lookup, [row, values], record, opaque=True)
+    result = emitter.reshape(found, shape)
+    if blocked:
+        emitter.set_blocked(node.output, result)
+    else:
+        emitter.plain[node.output] = result
 
 
 def emit_linear(emitter: Emitter, node: Node, record: CallRecord) -> None:

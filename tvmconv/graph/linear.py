@@ -13,6 +13,8 @@ from tvmconv.graph.ir import Array, Node, Value, constant, make_node
 FLIP = "flip_highest_bit"
 # an average of 8-bit integers with roundings at both ends
 AVERAGE = "average"
+# any function of an 8-bit integer, as a table of its values
+TABLE = "lookup"
 EIGHT_BITS = ("int8", "uint8")
 # below it a product with an 8-bit integer may lose digits, and not divide back to the integer
 _LEAST_SCALE = 1e-30

@@ -25,6 +25,7 @@ from tvmconv.graph.one_dimensional import raise_signals
 from tvmconv.graph.padding import merge_padding
 from tvmconv.graph.patterns import fuse_patterns
 from tvmconv.graph.quantised import dequantise_apart, fold_dequantised, move_roundings
+from tvmconv.graph.tables import tabulate
 from tvmconv.graph.transposed import lower_transposed
 from tvmconv.graph.volumes import lower_volumes
 from tvmconv.machines.device import Device
@@ -87,6 +88,8 @@ def _quantised(graph: Graph, machine: Machine, requantise: str) -> None:
     graph.remove_dead()
     fuse_integer_layers(graph, machine, requantise)
     fuse_averages(graph)
+    tabulate(graph, machine)
+    graph.remove_dead()
     dequantise_apart(graph)
     graph.remove_dead()
     fold_dequantised(graph, lambda _value, _users: False)

@@ -73,6 +73,7 @@ class CudaMachine:
     # of the program on the caller's processor
     cores: ClassVar[int] = 1
     channel_block: ClassVar[int] = 1
+    runs_along_axes: ClassVar[bool] = False
     warp: ClassVar[int] = 32
     registers_thread: ClassVar[int] = 255
     # what every CUDA kernel may take without asking

@@ -31,6 +31,8 @@ class Device(Protocol):
     channel_block
         Channels of a block of the layout that activations have between layers, in float32; of 1
         it is plain: NCHW.
+    runs_along_axes
+        Whether one thread may well compute all values of an axis in turn, as sorting does.
     """
 
     @property
@@ -53,6 +55,9 @@ class Device(Protocol):
 
     @property
     def channel_block(self) -> int: ...  # noqa: D102
+
+    @property
+    def runs_along_axes(self) -> bool: ...  # noqa: D102
 
     @property
     def described(self) -> str:

@@ -98,10 +98,31 @@ def steps_a_cycle(dot: DotProduct, machine: Machine, vectors: int = 1) -> float:
     return machine.rates.multiply_adds / max(multiplies, every / (1 + machine.code.other_units))
 
 
+# measured rates vary
+_NEARLY = 0.95
+
+
+def multiplications_a_cycle(machine: Machine) -> float:
+    """Multiplications of narrow integers, by vectors, that a core sustains in a cycle.
+
+    As many as multiply-adds of float32; fewer where pairs are slower than additions make them.
+    """
+    rates, pairs = machine.rates, DOT_PRODUCTS["vpmaddwd"]
+    limit = (pairs.share or 1.0) * rates.multiply_adds
+    return rates.words if 0 < rates.words < _NEARLY * limit else rates.multiply_adds
+
+
 def packs_with_saturation(machine: Machine) -> bool:
     """Whether vectors of integers are packed to half their width with saturation, two at once."""
     features = required_features(machine)
     return "avx2" in features or "asimd" in features
+
+
+def permuted_bytes(machine: Machine) -> int:
+    """Bytes that are looked up in a table at once by instructions that permute them; 0 for none."""
+    features = required_features(machine)
+    known = (("avx512vbmi", 64), ("avx2", 32), ("asimd", 16))
+    return next((count for feature, count in known if feature in features), 0)
 
 
 @cache

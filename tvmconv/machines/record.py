@@ -184,6 +184,7 @@ class Machine:
     """
 
     kind: ClassVar[str] = "cpu"
+    runs_along_axes: ClassVar[bool] = True
 
     name: str
     family: str

@@ -60,9 +60,12 @@ _X86_64_V4 = replace(
         spare_registers=2,
     ),
 )
-# LLVM's name of a processor -> products of words in a cycle, where they are fewer than the record's
-# multiply-adds: vectors of 512 bits go through units of 256
-_WORDS = {"znver4": 1.0}
+# LLVM's name of a processor -> steps over words in a cycle, where they are fewer than the record's
+# multiply-adds and the instructions beside them leave. On Zen 4, measured, vectors of 512 bits go
+# through units of 256. Others multiply integers by one unit, of 128 bits on Zen: 4 `vpmaddwd` with
+# `vpaddd` of 256 bits take 4 cycles, on Zen 8, by the models of llvm-mca 19, which has 2 for
+# Skylake, Ice Lake, Alder Lake, Zen 3 and Zen 4.
+_WORDS = {"znver4": 1.0, "haswell": 1.0, "broadwell": 1.0, "znver1": 0.5, "znver2": 1.0}
 
 
 def as_processor(record: Machine, mcpu: str) -> Machine:

@@ -35,13 +35,6 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
     size, inner = shape[axis], prod(shape[axis + 1 :])
     rows = prod(shape[:axis]) * inner
 
-    def before(left: Any, right: Any) -> Any:
-        ordered = left > right if largest else left < right
-        if not str(data.dtype).startswith(("float", "bfloat")):
-            return ordered
-        first, second = (left, right) if largest else (right, left)
-        return tirx.any(ordered, tirx.all(tirx.isnan(first), tirx.Not(tirx.isnan(second))))
-
     def write(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
             source, values, indices = (T.buffer_proxy(b) for b in (ins[0], *outs))
@@ -53,7 +46,10 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
                 def element(position: Any) -> Any:
                     return source[start + position * inner]
 
-                ranked = _merge_sorted(size, lambda a, b: before(element(a), element(b)))
+                def before(left: Any, right: Any) -> Any:
+                    return goes_before(element(left), element(right), data.dtype, largest)
+
+                ranked = _merge_sorted(size, before)
                 with T.serial(0, k) as rank:
                     values[target + rank * inner] = element(ranked(rank))
                     indices[target + rank * inner] = tirx.Cast(index_type, ranked(rank))
@@ -67,6 +63,15 @@ def top_k(data: Any, k: int, axis: int, largest: bool, index_type: str = "int64"
         name="top_k",
     )
     return [values, indices]
+
+
+def goes_before(left: Any, right: Any, dtype: Any, largest: bool) -> Any:
+    """Whether an element comes before another one that differs from it; NaN counts as largest."""
+    ordered = left > right if largest else left < right
+    if not str(dtype).startswith(("float", "bfloat")):
+        return ordered
+    first, second = (left, right) if largest else (right, left)
+    return tirx.any(ordered, tirx.all(tirx.isnan(first), tirx.Not(tirx.isnan(second))))
 
 
 def _merge_sorted(size: int, before: Any) -> Any:

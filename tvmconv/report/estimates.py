@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tvmconv.core.datatypes import FLOAT32, DataTypes
 from tvmconv.core.decision import Decision
 from tvmconv.estimation.cores import Core
 from tvmconv.estimation.estimate import Cost, Estimate
@@ -44,13 +45,18 @@ def estimates_table(estimate: Estimate, decisions: Mapping[tuple[str, str], Deci
                 "workload": layer.call.workload,
                 "algorithm": decision.chosen.algorithm if decision else layer.call.operator,
                 "estimated_share": layer.cost.cycles / total,
-                **cost_row(estimate.core, layer.cost, layer.call.flops if decision else 0),
+                **cost_row(
+                    estimate.core,
+                    layer.cost,
+                    layer.call.flops if decision else 0,
+                    decision.workload.types if decision else FLOAT32,
+                ),
             }
         )
     return Table("estimates", f"Estimated, not measured: {estimate.core.name}", COLUMNS, rows)
 
 
-def cost_row(core: Core, cost: Cost, flops: int) -> dict[str, Any]:
+def cost_row(core: Core, cost: Cost, flops: int, types: DataTypes = FLOAT32) -> dict[str, Any]:
     """A cost as cells.
 
     Parameters
@@ -61,6 +67,8 @@ def cost_row(core: Core, cost: Cost, flops: int) -> dict[str, Any]:
         The cost.
     flops
         Of the convolution; 0 for what is none.
+    types
+        Its types: 8-bit layers have the peak of their products.
     """
     needed = flops / 2 / core.lanes
     seconds = core.seconds(cost.cycles)
@@ -74,7 +82,7 @@ def cost_row(core: Core, cost: Cost, flops: int) -> dict[str, Any]:
     if needed and cost.cycles:
         row |= {
             "instructions_per_needed": cost.instructions / needed,
-            "estimated_peak_share": needed / cost.cycles / core.peak,
+            "estimated_peak_share": needed / cost.cycles / core.peak_of(types),
         }
     return row
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from enum import IntEnum
 from functools import cache, cached_property
@@ -53,6 +54,7 @@ class Driver:
         if not count.value:
             raise ArtifactError("NVIDIA's driver shows no GPU; CUDA_VISIBLE_DEVICES may hide it")
         self.device = c_int()
+        self._process = os.getpid()
         self.call("cuDeviceGet", byref(self.device), 0)
 
     def call(self, name: str, *arguments: Any) -> None:
@@ -101,6 +103,11 @@ class Driver:
 
     @contextmanager
     def _current(self) -> Iterator[None]:
+        if self._process != os.getpid():
+            raise ArtifactError(
+                "a forked child cannot use the GPU of its parent: load models in the child alone, "
+                "or start it by another way than fork"
+            )
         self.call("cuCtxPushCurrent_v2", self._context)
         try:
             yield
@@ -116,7 +123,8 @@ class Driver:
         return address.value
 
     def _release(self, address: c_size_t) -> None:
-        with self._current():
+        # of a forked child the GPU knows nothing; of a GPU that is lost nothing is left
+        with suppress(ArtifactError), self._current():
             self.call("cuMemFree_v2", address)
 
     def copy(self, target: int, source: int, size: int, stream: int) -> None:

@@ -121,7 +121,7 @@ def make_policy(
         If a name is not registered, a budget is not a non-negative number, ``finite`` is no
         boolean, ``requantise`` or ``precision`` is unknown, or the overrides cannot be read.
     """
-    if precision != FLOAT32 and precision not in PRECISIONS:
+    if not isinstance(precision, str) or precision not in (FLOAT32, *PRECISIONS):
         raise ConfigError(
             f"precision={shown(precision)} is unknown; use {', '.join((FLOAT32, *PRECISIONS))}"
         )

@@ -16,6 +16,7 @@ from typing import Any
 from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.tir import guarded_loads
 from tvmconv.tir.annotations import RESIDENT
 from tvmconv.tir.barriers import Barriers
 from tvmconv.tir.cuda_extrema import DEFINITIONS, CudaExtrema
@@ -170,11 +171,14 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
             hosts[str(func.attrs["global_symbol"])] = func
     printed = {str(func.attrs["global_symbol"]) for func in kernels.values()}
     launches = {symbol: _launches(symbol, hosts[name], printed) for symbol, name in names.items()}
-    lowered = ir.transform.Sequential([Fragments(), MmaCalls()])(ir.IRModule(kernels))
+    late = [Fragments(), guarded_loads.GuardedLoads(), MmaCalls()]
+    lowered = ir.transform.Sequential(late)(ir.IRModule(kernels))
     device = finalize_device_passes()(lowered)
     build = tvm.get_global_func("target.build.cuda")
     text = str(build(device, target).inspect_source("cuda")) if kernels else ""
-    mma = MMA_DEFINITIONS if calls_mma(text) else ""
+    called = (MMA_DEFINITIONS if calls_mma(text) else "") + (
+        guarded_loads.DEFINITIONS if guarded_loads.calls_guarded(text) else ""
+    )
     resident = {
         str(func.attrs["global_symbol"]): int(func.attrs[RESIDENT])
         for _, func in functions.functions_items()
@@ -183,7 +187,7 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     kernels_text = _BOUNDS.sub(
         lambda match: _bounds(match, resident), text[max(0, text.find('extern "C"')) :]
     )
-    return CudaCode(_PREAMBLE + DEFINITIONS + mma + kernels_text, launches)
+    return CudaCode(_PREAMBLE + DEFINITIONS + called + kernels_text, launches)
 
 
 def _bounds(match: re.Match[str], resident: Mapping[str, int]) -> str:

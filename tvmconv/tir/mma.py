@@ -175,6 +175,16 @@ def MmaCalls() -> Any:
     return function_pass("MmaCalls", rewrite)
 
 
+def has_products(func: Any) -> bool:
+    """Whether a function multiplies on tensor cores: before :func:`MmaCalls`."""
+    import tvm_ffi
+    from tvm import ir
+
+    found: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (ir.Call, found.append))
+    return any(getattr(call.op, "name", "") == _CALL for call in found)
+
+
 def calls_mma(source: str) -> bool:
     """Whether CUDA source calls a function of :data:`DEFINITIONS`."""
     return "tvmconv_mma_" in source

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from tvmconv.machines.dot import permuted_bytes
 from tvmconv.machines.gate import Code
 from tvmconv.machines.llvm_options import llvm_options
 from tvmconv.machines.record import Machine
@@ -20,6 +21,7 @@ from tvmconv.tir.by_lane import LANES, ByLane
 from tvmconv.tir.dot_products import DotProducts
 from tvmconv.tir.extrema import EXTREMA, Extrema
 from tvmconv.tir.lets import SpillLets
+from tvmconv.tir.lookups import PERMUTES, Lookups
 from tvmconv.tir.narrowing import Narrowing
 from tvmconv.tir.neighbours import NeighbouringWords
 from tvmconv.tir.prefetch_results import PrefetchResults
@@ -69,6 +71,7 @@ def compile_function(
     register()
     code = machine.code
     asked = {LANES: code.by_lane and machine.lanes, EXTREMA: code.extrema}
+    asked[PERMUTES] = permuted_bytes(machine)
     function = marked(function, {name: int(value) for name, value in asked.items() if value})
     options = machine.tvm_target()
     if draft:
@@ -121,6 +124,7 @@ def statement_passes() -> list[Any]:
         NeighbouringWords(),  # indices differ in constants only behind the two before
         DotProducts(),
         Narrowing(),
+        Lookups(),
         ByLane(),  # indices are constants and multiples only behind the two before
         SpillLets(),  # after VectorizeLoop: a buffer holds a whole vector
         KeepOnStack(),  # after StorageRewrite, which makes allocations anew

@@ -41,3 +41,7 @@ def register_operator(name: str) -> None:
     register_op_attr(name, "TVectorizable", True)
     register_op_attr(name, "TCallEffectKind", _PURE)
     register_op_attr(name, "TScriptPrinterName", name)
+
+
+# TVM knows this of its neighbours only: expressions with this one were computed lane by lane
+register_op_attr("tirx.nearbyint", "TVectorizable", True)

@@ -1,6 +1,5 @@
 """Loop IR: expressions, statements, functions (``tvm.tirx``)."""
 
-from tvm.ir import register_op_attr
 from tvm.tirx import (
     LE,
     LT,
@@ -130,6 +129,3 @@ __all__ = [
     "tanh",
     "transform",
 ]
-
-# TVM knows this of its neighbours only: expressions with this one were computed lane by lane
-register_op_attr("tirx.nearbyint", "TVectorizable", True)

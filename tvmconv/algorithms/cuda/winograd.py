@@ -8,7 +8,9 @@ neighbouring threads, which have neighbouring tiles, read and write neighbours.
 2. ``patch``, ``columns``, ``transform``: ``V = B^T d B`` of every input tile, in one thread's
    registers; written as ``(products, groups, channels, tiles)``.
 3. ``conv2d``: for each of the ``n_h * n_w`` products a matrix product over the input channels.
-4. ``rows``, ``pixels``, ``output``: ``A^T M A`` and the epilogue, in one thread's registers.
+   With ``split`` above 1, blocks sum parts of the channels: few tiles do not fill the GPU.
+4. ``parts``, ``rows``, ``pixels``, ``output``: the parts are added up, ``A^T M A`` and the
+   epilogue, in one thread's registers.
 """
 
 from __future__ import annotations
@@ -43,15 +45,15 @@ class Winograd(CudaAlgorithm):
 
     Knobs read by the expression: ``mh``, ``mw``, the output tile; ``m`` and ``p``, output channels
     and tiles of a block of the products, ``k``, channels of a slice: what is multiplied is padded
-    with zeros to whole ones.
+    with zeros to whole ones; ``split``, the parts of the sum over channels.
     """
 
     name = "winograd"
-    blocks = ("patch", "columns", "transform", "conv2d", "rows", "pixels", "output")
+    blocks = ("patch", "columns", "transform", "conv2d", "parts", "rows", "pixels", "output")
     stages = (
         ("input transform", ("patch", "columns", "transform")),
         ("products", ("conv2d",)),
-        ("output transform", ("rows", "pixels", "output")),
+        ("output transform", ("parts", "rows", "pixels", "output")),
     )
     sums_products = False
 
@@ -79,7 +81,8 @@ class Winograd(CudaAlgorithm):
         tall, wide = tiles.vertical, tiles.horizontal
         packed = self.packed_weight_shape(w, machine, config)
         given = CudaOperands.of(w, packed)
-        _, groups, parts, size, rows_padded = packed
+        _, groups, slices, size, rows_padded = packed
+        split = config.int("split")
         channels, padded = w.in_channels // groups, padded_tiles(tiles, config)
         lowest = (tiles.rows - 1) * tiles.mh + tall.n - 1 - w.pad_top
         rightmost = (tiles.columns - 1) * tiles.mw + wide.n - 1 - w.pad_left
@@ -87,13 +90,13 @@ class Winograd(CudaAlgorithm):
         def read(g: Expr, c: Expr, t: Expr, i: Expr, j: Expr) -> Expr:
             y = t // tiles.columns % tiles.rows * tiles.mh + i - w.pad_top
             x = t % tiles.columns * tiles.mw + j - w.pad_left
-            tests = [c < channels] if parts * size > channels else []
+            tests = [c < channels] if slices * size > channels else []
             tests += [t < tiles.count] if padded > tiles.count else []
             image = t // (tiles.rows * tiles.columns)
             value = given.data[image, g * channels + c, y, x]
             return zero_unless([*tests, *image_tests(w, y, x, lowest, rightmost)], value)
 
-        shape = (groups, parts * size, padded)
+        shape = (groups, slices * size, padded)
         patch = te.compute((*shape, tall.n, wide.n), read, name="patch")
         columns = te.compute(
             (*shape, tall.n, wide.n),
@@ -110,20 +113,30 @@ class Winograd(CudaAlgorithm):
             ),
             name="transform",
         )
-        part, value = te.reduce_axis((0, parts), "part"), te.reduce_axis((0, size), "value")
+        part, value = (
+            te.reduce_axis((0, slices // split), "part"),
+            te.reduce_axis((0, size), "value"),
+        )
 
-        def multiply(p: Expr, g: Expr, m: Expr, t: Expr) -> Expr:
-            factor = given.weight[p, g, part, value, m]
-            return te.sum(factor * transformed[p, g, part * size + value, t], axis=[part, value])
+        def multiply(z: Expr, p: Expr, g: Expr, m: Expr, t: Expr) -> Expr:
+            index = z * (slices // split) + part
+            factor = given.weight[p, g, index, value, m]
+            return te.sum(factor * transformed[p, g, index * size + value, t], axis=[part, value])
 
-        product = self.reduction((tiles.products, groups, rows_padded, padded), multiply)
+        product = self.reduction((split, tiles.products, groups, rows_padded, padded), multiply)
         out_channels = w.out_channels // groups
         shape = (groups, out_channels, tiles.count)
+        parts = te.compute(
+            (*shape, tiles.products),
+            lambda g, m, t, p: sum(
+                (product[z, p, g, m, t] for z in range(1, split)), product[0, p, g, m, t]
+            ),
+            name="parts",
+        )
         rows = te.compute(
             (*shape, tiles.mh, wide.n),
             lambda g, m, t, i, q: choose(
-                i,
-                output_rows(tall, [product[p * wide.n + q, g, m, t] for p in range(tall.n)]),
+                i, output_rows(tall, [parts[g, m, t, p * wide.n + q] for p in range(tall.n)])
             ),
             name="rows",
         )
@@ -171,7 +184,7 @@ class Winograd(CudaAlgorithm):
     def workspace_bytes(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> int:
-        """Transformed input and products of all tiles."""
+        """Transformed input, and products of all tiles and parts."""
         return sum(workspace_planes(workload, config))
 
     def multiplies(self, workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
@@ -218,4 +231,4 @@ def workspace_planes(workload: Conv2dWorkload, config: Config) -> tuple[int, int
     values = 4 * tiles.products * w.groups * padded_tiles(tiles, config)
     of_group = ((w.in_channels, config.int("k")), (w.out_channels, config.int("m")))
     read, written = (-(-(channels // w.groups) // size) * size for channels, size in of_group)
-    return values * read, values * written
+    return values * read, values * written * config.int("split")

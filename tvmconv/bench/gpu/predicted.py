@@ -7,10 +7,11 @@ the model's constants; no row is a measurement.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvmconv.bench.memory_tables import method_rows, tables_of
 from tvmconv.bench.result import OWN
 from tvmconv.bench.variants import chosen_kernel, parse_variants
 from tvmconv.core.errors import ConfigError, InputError
@@ -72,11 +73,14 @@ def predict_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
     machine = resolve_device(plan.target)
     if not isinstance(machine, CudaMachine):
         raise InputError(f"{plan.target} is no GPU")
-    rows = list(_layers(plan, machine, tell))
+    kernels = _kernels(plan, machine)
+    rows = list(_layers(kernels, tell))
     models = [
         _model(path, batch, plan, machine) for batch in plan.batches or (0,) for path in plan.models
     ]
     tables = [Table("predictions", "Layers", _COLUMNS, rows)] if rows else []
+    if plan.extras.memory:
+        tables += tables_of([_memory(layer, found) for layer, found in kernels])
     tables += (
         [Table("models", "Models, their convolutions alone", _MODELS, models)] if models else []
     )
@@ -107,22 +111,40 @@ def limit_seconds(workload: Conv2dWorkload, machine: CudaMachine) -> float:
     return max(arithmetic, memory_cycles(workload, machine) / machine.clock_hertz)
 
 
-def _layers(
-    plan: Plan, machine: CudaMachine, tell: Callable[[str], None]
-) -> Iterator[dict[str, Any]]:
+def _kernels(
+    plan: Plan, machine: CudaMachine
+) -> list[tuple[Layer, dict[str, Kernel | ConfigError]]]:
+    """What is predicted of each layer, by its label, or why it cannot be."""
     workloads = [layer.workload for layer in plan.layers]
     # as where it is measured: with a log, or none, what builds take stands alone
     alone = not workloads or (plan.log and not plan.algorithms)
     variants = () if alone else parse_variants(plan.algorithms, workloads, machine)
+    every = []
     for layer in plan.layers:
-        found = {OWN: _row(layer, OWN, chosen_kernel(layer.workload, machine, plan.log))}
+        found: dict[str, Kernel | ConfigError] = {
+            OWN: chosen_kernel(layer.workload, machine, plan.log)
+        }
         for variant in variants:
-            label = f"{OWN} {variant}"
             try:
-                found[label] = _row(layer, label, variant.kernel(layer.workload, machine))
+                found[f"{OWN} {variant}"] = variant.kernel(layer.workload, machine)
             except ConfigError as error:
                 if variant.named:
-                    found[label] = {**_head(layer, label), "schedule": str(error)}
+                    found[f"{OWN} {variant}"] = error
+        every.append((layer, found))
+    return every
+
+
+def _layers(
+    kernels: Sequence[tuple[Layer, Mapping[str, Kernel | ConfigError]]],
+    tell: Callable[[str], None],
+) -> Iterator[dict[str, Any]]:
+    for layer, contenders in kernels:
+        found = {
+            label: _row(layer, label, kernel)
+            if isinstance(kernel, Kernel)
+            else {**_head(layer, label), "schedule": str(kernel)}
+            for label, kernel in contenders.items()
+        }
         times = [row["predicted_seconds"] for row in found.values() if "predicted_seconds" in row]
         least = min(times)
         for row in found.values():
@@ -130,6 +152,17 @@ def _layers(
                 row["over_least"] = row["predicted_seconds"] / least
             yield row
         tell(f"{layer.name}: {least * 1e3:.4f} ms predicted, {found[OWN]['schedule']}")
+
+
+def _memory(layer: Layer, found: Mapping[str, Kernel | ConfigError]) -> list[dict[str, Any]]:
+    """Bytes of weights and buffers, as kernels have them."""
+    methods = []
+    for label, kernel in found.items():
+        if isinstance(kernel, Kernel):
+            given = (kernel.workload, kernel.machine, kernel.config)
+            weights = kernel.expression.packed_weight_bytes(*given)
+            methods.append((label, weights, kernel.expression.workspace_bytes(*given), None))
+    return method_rows(layer.name, layer.workload, methods)
 
 
 def _head(layer: Layer, label: str) -> dict[str, Any]:

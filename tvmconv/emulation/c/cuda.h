@@ -81,7 +81,8 @@ static void **arguments;
 static std::vector<void *> poisoned;  // shared arrays of this block that are
 static char *dynamic_shared;
 static size_t dynamic_bytes;
-static std::map<char *, size_t> memory;  // what kernels may touch; nothing listed: anything
+// what kernels may touch; nothing listed: anything. Not destroyed: models free theirs at exit
+static std::map<char *, size_t> &memory = *new std::map<char *, size_t>;
 
 static void run_next() { _longjmp(scheduler, 1); }
 
@@ -242,6 +243,23 @@ static void resume(int thread) {
   setcontext(&f.start);
 }
 
+// Run a warp until all of its threads are at a barrier of the block, or done: what they exchange
+// among each other holds no other warp back. Whether any of them moved.
+static bool run_warp(int first) {
+  const int end = std::min(first + 32, count);
+  volatile bool moved = false;
+  do {
+    for (volatile int j = first; j < end; ++j) {
+      int thread = descending ? first + end - 1 - j : j;
+      if (fibres[thread].state != READY) continue;
+      moved = true;
+      resume(thread);
+      if (failed) return moved;
+    }
+  } while (release(first, end, AT_WARP, AT_BARRIER));
+  return moved;
+}
+
 static bool run_block() {
   poisoned.clear();
   if (dynamic_bytes) memset(dynamic_shared, 0xff, dynamic_bytes);
@@ -256,18 +274,14 @@ static bool run_block() {
     f.start.uc_link = nullptr;
     makecontext(&f.start, enter, 0);
   }
+  const int warps = (count + 31) / 32;
   volatile bool moved = true;
   while (moved) {
     moved = false;
-    for (volatile int j = 0; j < count; ++j) {
-      int thread = descending ? count - 1 - j : j;
-      if (fibres[thread].state != READY) continue;
-      moved = true;
-      resume(thread);
+    for (volatile int j = 0; j < warps; ++j) {
+      if (run_warp(32 * (descending ? warps - 1 - j : j))) moved = true;
       if (failed) return false;
     }
-    for (int warp = 0; warp < count; warp += 32)
-      if (release(warp, std::min(warp + 32, count), AT_WARP, AT_BARRIER)) moved = true;
     if (!moved && release(0, count, AT_BARRIER, DONE)) moved = true;
     if (failed) return false;
   }

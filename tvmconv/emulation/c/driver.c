@@ -301,6 +301,11 @@ EXPORTED int cuCtxPopCurrent_v2(void **context) {
     return 0;
 }
 
+EXPORTED int cuCtxSetCurrent(void *context) {
+    if (current.depth) --current.depth;
+    return context ? cuCtxPushCurrent_v2(context) : 0;
+}
+
 #include "streams.c"
 
 /* ---- Modules ---- */

@@ -70,6 +70,8 @@ static inline uint tvmconv_halves(float low, float high) {
   return emulation::half_of(high) << 16 | emulation::half_of(low);
 }
 
+// of tvmconv/tir/guarded_loads.py: the place is none where the test fails
+#define tvmconv_guarded(place, inside) ((inside) ? *(place) : 0.0f)
 #define tvmconv_mma_tf32(c, a, b) \
   emulation::mma<8>(c, (const uint32_t *)(a), (const uint32_t *)(b), __LINE__)
 #define tvmconv_mma_fp16(c, a, b) emulation::mma<16>(c, a, b, __LINE__)

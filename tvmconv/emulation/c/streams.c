@@ -317,6 +317,15 @@ EXPORTED int cuMemcpyDtoH_v2(void *target, uintptr_t source, size_t bytes) {
     return cuMemcpyAsync((uintptr_t)target, source, bytes, NULL);
 }
 
+EXPORTED int cuMemcpyHtoDAsync_v2(uintptr_t target, const void *source, size_t bytes,
+                                  void *handle) {
+    return cuMemcpyAsync(target, (uintptr_t)source, bytes, handle);
+}
+
+EXPORTED int cuMemcpyDtoHAsync_v2(void *target, uintptr_t source, size_t bytes, void *handle) {
+    return cuMemcpyAsync((uintptr_t)target, source, bytes, handle);
+}
+
 /* ---- Streams and events ---- */
 
 EXPORTED int cuStreamCreate(void **result, unsigned flags) {
@@ -408,6 +417,15 @@ EXPORTED int cuStreamWaitEvent(void *where, void *handle, unsigned flags) {
         made->recorded_in = given->stream;
         status = submit(where, made);
     }
+    pthread_mutex_unlock(&mutex);
+    return status;
+}
+
+EXPORTED int cuEventQuery(void *handle) {
+    IN_CONTEXT;
+    pthread_mutex_lock(&mutex);
+    const event *given = find(handle, EVENT);
+    int status = !given ? BAD_HANDLE : given->done < given->issued ? NOT_READY : sticky;
     pthread_mutex_unlock(&mutex);
     return status;
 }

@@ -10,6 +10,9 @@
 /* what kernels assume of each buffer; the driver's own allocations have it */
 #define GPU_ALIGNMENT 256
 
+/* sets of operands that a state has graphs of */
+#define KNOWN_OPERANDS 4
+
 /* What the states of this model share. */
 static struct {
     pthread_mutex_t mutex;
@@ -31,12 +34,16 @@ struct tvmconv_gpu_state {
     cu_handle queued; /* an event */
     int32_t going_on;
     cu_handle target; /* the stream of the call that is made */
-    /* launches as a graph: of operands that calls repeat */
-    int32_t replay;       /* 0: they are made one by one */
-    void **last, **fixed; /* operands of the last call, and of the graph */
-    int32_t repeats;      /* of `last`, up to the last call */
-    int32_t patience;     /* repeats before a graph is captured: doubles with each */
-    cu_handle graph;      /* NULL: none yet */
+    /* launches as graphs, of the operands that calls had lately: two buffers that take turns have
+     * one each */
+    int32_t replay; /* 0: launches are made one by one */
+    struct {
+        void **operands;
+        cu_handle graph; /* NULL: none yet */
+        int64_t calls, last;
+    } known[KNOWN_OPERANDS];
+    int64_t clock;    /* counts calls */
+    int64_t patience; /* calls before a graph is captured; doubles when one is forgotten */
 };
 
 static uint64_t host_arena_bytes(const tvmconv_description *model) {
@@ -152,7 +159,8 @@ static int32_t allocate_state(struct tvmconv_gpu_state *own, char *message, size
 /* Frees what a state has of the GPU, when that is done with it; in the context. */
 static void free_state(struct tvmconv_gpu_state *own) {
     if (own->going_on) driver.event_wait(own->queued);
-    if (own->graph) driver.executable_destroy(own->graph);
+    for (int32_t i = 0; i < KNOWN_OPERANDS; ++i)
+        if (own->known[i].graph) driver.executable_destroy(own->known[i].graph);
     for (int32_t i = 0; own->events && i <= tvmconv_this_description.layer_count; ++i)
         if (own->events[i]) driver.event_destroy(own->events[i]);
     if (own->queued) driver.event_destroy(own->queued);
@@ -172,12 +180,12 @@ static int32_t wants_replay(const tvmconv_options *options) {
 static struct tvmconv_gpu_state *new_state(const tvmconv_options *options) {
     const tvmconv_description *model = &tvmconv_this_description;
     size_t count = (size_t)model->input_count + (size_t)model->output_count;
-    struct tvmconv_gpu_state *own = calloc(1, sizeof *own + (4 * count + 1) * sizeof(void *));
+    struct tvmconv_gpu_state *own = calloc(1, sizeof *own + ((2 + KNOWN_OPERANDS) * count + 1) * sizeof(void *));
     if (own == NULL) return NULL;
     own->own = (void **)(own + 1);
     own->used = own->own + count;
-    own->last = own->used + count;
-    own->fixed = own->last + count;
+    for (size_t i = 0; i < KNOWN_OPERANDS; ++i)
+        own->known[i].operands = own->used + (i + 1) * count;
     own->replay = wants_replay(options);
     own->patience = 1;
     return own;

@@ -1,8 +1,8 @@
 /* cuda_run.c: what a call of a model on a GPU does. Part of cuda.c.
  *
  * Operands of the caller's in the GPU's memory are used where they are, others are copied. The
- * launches go to a stream one by one; from the second call with the same operands on, as a graph
- * that was captured from them, where the state replays. */
+ * launches go to a stream one by one; from the second call with the same operands on, where the
+ * state replays, as a graph that was captured from them. */
 
 /* what vector loads of kernels ask of the start of an operand */
 #define OPERAND_ALIGNMENT 16
@@ -72,7 +72,7 @@ static int32_t check_queued(tvmconv_state *state, const tvmconv_frame *frame) {
     }
     if (!result) status = driver.stream_captured(frame->stream, &capturing);
     if (status) {
-        snprintf(message, size, "the stream is none of this GPU's: %s", driver_text(status));
+        snprintf(message, size, "the stream cannot be used: %s", driver_text(status));
         result = TVMCONV_INVALID;
     } else if (capturing) {
         result = refuse(message, size, TVMCONV_INVALID,
@@ -85,52 +85,57 @@ static int32_t check_queued(tvmconv_state *state, const tvmconv_frame *frame) {
 
 /* ---- Launches, one by one or as a graph ---- */
 
-static int same_operands(void *const *one, void *const *other) {
-    return !memcmp(one, other, (size_t)operand_count() * sizeof *one);
+/* The entry of the operands of this call; the one that was not used longest where they are new; -1
+ * while that cannot be given away. */
+static int32_t know_operands(struct tvmconv_gpu_state *own) {
+    const size_t bytes = (size_t)operand_count() * sizeof(void *);
+    int32_t oldest = 0;
+    ++own->clock;
+    for (int32_t i = 0; i < KNOWN_OPERANDS; ++i) {
+        if (own->known[i].calls && !memcmp(own->known[i].operands, own->used, bytes)) {
+            ++own->known[i].calls;
+            own->known[i].last = own->clock;
+            return i;
+        }
+        if (own->known[i].last < own->known[oldest].last) oldest = i;
+    }
+    if (own->known[oldest].graph) {
+        /* it may be what still goes on; nobody waits for it here */
+        if (own->going_on && driver.event_query(own->queued)) return -1;
+        driver.executable_destroy(own->known[oldest].graph);
+        if (own->patience < INT32_MAX) own->patience *= 2;
+    }
+    own->known[oldest].graph = NULL;
+    own->known[oldest].calls = 1;
+    own->known[oldest].last = own->clock;
+    memcpy(own->known[oldest].operands, own->used, bytes);
+    return oldest;
 }
 
-static void keep_operands(void **kept, void *const *used) {
-    memcpy(kept, used, (size_t)operand_count() * sizeof *kept);
-}
-
-/* Captures the launches of a call; on failure none are captured any more. */
-static void capture(struct tvmconv_gpu_state *own, tvmconv_frame *frame) {
-    cu_handle target = own->target, captured = NULL;
-    if (own->graph) driver.executable_destroy(own->graph);
-    own->graph = NULL;
+/* A graph of the launches of a call; NULL where none can be had, and is never asked for again. */
+static cu_handle capture(struct tvmconv_gpu_state *own, tvmconv_frame *frame) {
+    cu_handle target = own->target, captured = NULL, graph = NULL;
     own->replay = 0;
-    if (driver.capture_begin(own->stream, CU_CAPTURE_THREAD_LOCAL)) return;
+    if (driver.capture_begin(own->stream, CU_CAPTURE_THREAD_LOCAL)) return NULL;
     own->target = own->stream;
     cu_result status = tvmconv_this_program.run(frame);
     cu_result ended = driver.capture_end(own->stream, &captured);
     own->target = target;
-    if (!status && !ended) status = driver.graph_instantiate(&own->graph, captured, 0);
+    frame->failed = -1;
+    if (!status && !ended && driver.graph_instantiate(&graph, captured, 0)) graph = NULL;
     if (captured) driver.graph_destroy(captured);
-    if (status || ended) {
-        own->graph = NULL;
-        return;
-    }
-    keep_operands(own->fixed, own->used);
-    own->replay = 1;
+    own->replay = graph != NULL;
+    return graph;
 }
 
 static cu_result launch_all(struct tvmconv_gpu_state *own, tvmconv_frame *frame) {
-    /* the first call of all is made plainly, too: it loads kernels, which a capture may not */
     if (own->replay && !frame->times) {
-        int fits = own->graph && same_operands(own->fixed, own->used);
-        if (same_operands(own->last, own->used))
-            ++own->repeats;
-        else
-            own->repeats = 0;
-        keep_operands(own->last, own->used);
-        if (!fits && own->repeats >= own->patience) {
-            capture(own, frame);
-            fits = own->graph != NULL;
-            /* operands that keep changing are not worth a graph each time */
-            if (own->patience < 1 << 20) own->patience *= 2;
-        }
-        frame->failed = -1;
-        if (fits) return driver.graph_launch(own->graph, own->target);
+        int32_t entry = know_operands(own);
+        /* the first call is made plainly, too: it loads kernels, which a capture may not */
+        if (entry >= 0 && !own->known[entry].graph && own->known[entry].calls > own->patience)
+            own->known[entry].graph = capture(own, frame);
+        if (entry >= 0 && own->known[entry].graph)
+            return driver.graph_launch(own->known[entry].graph, own->target);
     }
     return tvmconv_this_program.run(frame);
 }

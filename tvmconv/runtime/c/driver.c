@@ -57,6 +57,7 @@ enum {
     use(executable_destroy, "cuGraphExecDestroy", (cu_handle))                                     \
     use(event_create, "cuEventCreate", (cu_handle *, unsigned))                                    \
     use(event_record, "cuEventRecord", (cu_handle, cu_handle))                                     \
+    use(event_query, "cuEventQuery", (cu_handle))                                                  \
     use(event_wait, "cuEventSynchronize", (cu_handle))                                             \
     use(event_elapsed, "cuEventElapsedTime", (float *, cu_handle, cu_handle))                      \
     use(event_destroy, "cuEventDestroy_v2", (cu_handle))                                           \

@@ -5,8 +5,10 @@
  *     main(input, ..., output, ...)                 computes into the given outputs
  *     profile(input, ..., output, ..., nanoseconds) the same; int64, one for each layer
  *
- * Tensors are DLTensor * or TVM's tensor objects, on the CPU. Nothing of TVM is linked: the types
- * are those of tvm/ffi/c_api.h and dlpack.h, and the function that raises errors is looked up. */
+ * Tensors are DLTensor * or TVM's tensor objects, on the CPU; those of main may all be on the GPU of
+ * a model for one, and the call is then queued to the stream that TVM's environment names. Nothing of
+ * TVM is linked: the types are those of tvm/ffi/c_api.h and dlpack.h, and its functions are looked
+ * up. */
 
 typedef struct {
     int32_t type_index;
@@ -37,7 +39,7 @@ typedef struct {
     uint64_t byte_offset;
 } dl_tensor;
 
-enum { DL_CPU = 1 };
+enum { DL_CPU = 1, DL_CUDA = 2 };
 
 static const struct {
     const char *name;
@@ -51,9 +53,10 @@ static const struct {
 };
 
 typedef void (*ffi_set_error)(const char *kind, const char *text);
+typedef void *(*ffi_get_stream)(int32_t device_type, int32_t device_id);
 
-static int ffi_raise(const char *kind, const char *text) {
-    const char *name = "TVMFFIErrorSetRaisedFromCStr";
+/* A function of TVM's; NULL where there is none. */
+static void *ffi_function(const char *name) {
     void *symbol = dlsym(RTLD_DEFAULT, name);
     if (symbol == NULL) { /* loaded, but not for all to see */
         void *library = dlopen("libtvm_ffi.so", RTLD_LAZY | RTLD_NOLOAD);
@@ -62,12 +65,26 @@ static int ffi_raise(const char *kind, const char *text) {
             dlclose(library); /* whoever called us holds it */
         }
     }
+    return symbol;
+}
+
+static int ffi_raise(const char *kind, const char *text) {
+    void *symbol = ffi_function("TVMFFIErrorSetRaisedFromCStr");
     if (symbol) {
         ffi_set_error set_error;
         memcpy(&set_error, &symbol, sizeof set_error);
         set_error(kind, text);
     }
     return -1;
+}
+
+/* The stream that a GPU's calls go to; NULL, the default one, where none was set. */
+static void *ffi_stream(void) {
+    void *symbol = ffi_function("TVMFFIEnvGetStream");
+    ffi_get_stream get_stream;
+    if (symbol == NULL) return NULL;
+    memcpy(&get_stream, &symbol, sizeof get_stream);
+    return get_stream(DL_CUDA, 0);
 }
 
 /* ---- A state for each calling thread ---- */
@@ -163,8 +180,10 @@ static void print_shape(char *text, size_t size, const int64_t *shape, int32_t r
     if (used < size) snprintf(text + used, size - used, ")");
 }
 
-/* Where the data of a tensor argument lies; NULL, and an error raised, if it does not fit. */
-static void *ffi_data(const ffi_any *argument, int32_t index, const tvmconv_tensor *wanted) {
+/* Where the data of a tensor argument lies; NULL, and an error raised, if it does not fit. Counts
+ * those on a GPU, which are allowed where there is a count. */
+static void *ffi_data(const ffi_any *argument, int32_t index, const tvmconv_tensor *wanted,
+                      int32_t *gpu_tensors) {
     char text[512], given_shape[128], wanted_shape[128];
     const dl_tensor *given = ffi_tensor(argument);
     if (given == NULL) {
@@ -176,8 +195,10 @@ static void *ffi_data(const ffi_any *argument, int32_t index, const tvmconv_tens
                 given->dtype.bits == dl_types[wanted->dtype].bits;
     int same = given->rank == wanted->rank;
     for (int32_t i = 0; same && i < given->rank; ++i) same = given->shape[i] == wanted->shape[i];
-    if (given->device.type != DL_CPU) {
-        snprintf(text, sizeof text, "argument %d, %s, is not on the CPU", (int)index, wanted->name);
+    int on_gpu = given->device.type == DL_CUDA && given->device.id == 0;
+    if (given->device.type != DL_CPU && !(on_gpu && gpu_tensors)) {
+        snprintf(text, sizeof text, "argument %d, %s, is not on the CPU%s", (int)index,
+                 wanted->name, tvmconv_this_description.device ? ", nor on its first GPU" : "");
     } else if (!known) {
         snprintf(text, sizeof text, "argument %d, %s, is not of type %s", (int)index, wanted->name,
                  dl_types[wanted->dtype].name);
@@ -190,6 +211,7 @@ static void *ffi_data(const ffi_any *argument, int32_t index, const tvmconv_tens
         snprintf(text, sizeof text, "argument %d, %s, is not dense and row-major", (int)index,
                  wanted->name);
     } else {
+        if (on_gpu) ++*gpu_tensors;
         return (char *)given->data + given->byte_offset;
     }
     ffi_raise("ValueError", text);
@@ -209,18 +231,22 @@ static int ffi_call(const ffi_any *arguments, int32_t count, int timed) {
         return ffi_raise("TypeError", text);
     }
     void *pointers[tensors + 1];
+    int32_t on_gpu = 0;
     for (int32_t i = 0; i < count; ++i) {
         const tvmconv_tensor *wanted = i < inputs    ? &model->inputs[i]
                                        : i < tensors ? &model->outputs[i - inputs]
                                                      : &times;
-        pointers[i] = ffi_data(&arguments[i], i, wanted);
+        pointers[i] = ffi_data(&arguments[i], i, wanted, model->device && !timed ? &on_gpu : NULL);
         if (pointers[i] == NULL) return -1;
     }
+    if (on_gpu && on_gpu != tensors)
+        return ffi_raise("ValueError", "tensors are all on the GPU, or all on the CPU");
     tvmconv_state *state = ffi_own_state(text, sizeof text);
     if (state == NULL) return ffi_raise("RuntimeError", text);
     const void *const *first = (const void *const *)pointers;
     int32_t status = timed ? tvmconv_profile(state, first, pointers + inputs, pointers[tensors])
-                           : tvmconv_run(state, first, pointers + inputs);
+                   : on_gpu ? tvmconv_enqueue(state, ffi_stream(), first, pointers + inputs)
+                            : tvmconv_run(state, first, pointers + inputs);
     return status ? ffi_raise("RuntimeError", status == TVMCONV_BUSY
                                                   ? "this thread is already in a run of the model"
                                                   : tvmconv_message(state))

@@ -1,0 +1,45 @@
+"""Direct convolution of GPUs against float64, executed from its CUDA source on the processor."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cuda import SM_90, check_kernel
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.selection.select import candidates
+
+
+@pytest.mark.parametrize(
+    ("problem", "share"),
+    [
+        ("mb2ic5ih7oc6kh3sh2ph1+bias+add+relu", 1),
+        ("ic480ih1oc20kh1+bias+relu", 64),
+        ("mb2ic37ih3oc9kh3+bias+add+relu", 32),
+        ("g2ic40ih5iw4oc6kh3sh2ph1+bias", 128),
+        ("ic70id3ih3oc5kd3kh3+bias", 256),
+        ("mb3ic33ih1oc1kh1", 32),
+    ],
+)
+def test_layers(problem, share):
+    check_kernel(problem, "direct", share=share)
+
+
+def test_few_values_of_long_sums_are_shared():
+    def share(problem):
+        (offer,) = candidates(Conv2dWorkload.parse(problem), SM_90, "direct")
+        return offer.config["share"]
+
+    assert share("ic1280ih1oc1000kh1+bias") >= 64
+    assert share("ic512ih7oc4096kh7+bias+relu") >= 64
+    # of few taps or enough values there is nothing to gain
+    assert share("ic20ih1oc480kh1+bias") == 1
+    assert share("mb32ic64ih56oc64kh3ph1") == 1
+
+
+def test_parts_of_warps_are_refused():
+    workload = Conv2dWorkload.parse("ic480ih1oc20kh1")
+    config = registry.default_config("direct", workload, SM_90)
+    with pytest.raises(ConfigError, match=r"share=48 .* must be a multiple of 32 up to 1024"):
+        registry.check("direct", workload, SM_90, config.replace(share=48))

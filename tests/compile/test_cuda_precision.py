@@ -1,0 +1,93 @@
+"""Networks whose layers round operands: built, saved, named, and run by the emulated driver."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvmconv
+from tests.compile.test_cuda import Built, needs_emulator, needs_nvcc
+from tests.small_network import small_network
+from tvmconv.cli.opening import open_model
+from tvmconv.core.errors import ConfigError
+from tvmconv.machines.cuda import MACHINES as GPUS
+from tvmconv.machines.presets import MACHINES
+from tvmconv.selection.policy import check_precision, make_policy
+
+ALGORITHM = "implicit_gemm_mma"
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory) -> Built:
+    folder = tmp_path_factory.mktemp("precision") / "halves"
+    # of layers so small, selection would take few
+    asked = {"algorithm": ALGORITHM, "knobs": {"precision": "fp16"}}
+    overrides = {"stem": asked, "projection": asked}
+    return Built(folder, small_network(2), precision="fp16", overrides=overrides)
+
+
+@needs_nvcc
+@needs_emulator
+class TestHalves:
+    def test_results_are_as_near_as_rounded_operands_allow(self, halves):
+        inputs = halves.inputs()
+        np.savez(halves.path.parent / "in.npz", **inputs)
+        done = halves.python(
+            "import numpy as np, tvmconv\n"
+            "np.savez('out.npz', *tvmconv.load(path).run(dict(np.load('in.npz'))))"
+        )
+        assert done.returncode == 0, done.stderr
+        (result,) = np.load(halves.path.parent / "out.npz").values()
+        (right,) = halves.expected(inputs)
+        error = np.abs(result - right).max() / np.abs(right).max()
+        # some layers of 2 ** -11 each; a sum that is exactly float32 would be a fault, too
+        assert 1e-5 < error < 5e-3
+
+    def test_the_saved_model_names_the_precision_of_each_layer(self, halves):
+        model = open_model(halves.path, "native", None, None, here=False)
+        assert model.manifest.policy["precision"] == "fp16"
+        found = {d.layer: d for d in model.decisions}
+        for layer in ("stem", "projection"):
+            assert found[layer].precision == "fp16"
+            assert 1e-5 < found[layer].rounding_error < 1e-3
+            assert found[layer].chosen.error == pytest.approx(2.7e-4, rel=0.1)
+        assert found["depthwise"].precision == "float32"
+        assert found["depthwise"].rounding_error is None
+        report = model.explain()
+        assert report.facts["precision"] == "fp16"
+        assert report.facts["precisions"]["fp16"] >= 2
+        (layers,) = (table for table in report.tables if table.name == "layers")
+        assert {row["layer"]: row["precision"] for row in layers.rows}["depthwise"] == "float32"
+        assert "fp16" in str(report)
+
+    def test_weights_are_halves(self, halves):
+        (projection,) = (d for d in halves.model.decisions if d.layer == "projection")
+        # 32 channels of 32
+        assert projection.chosen.packed_weight_bytes == 2 * 32 * 32
+
+    def test_no_kernel_spills(self, halves):
+        for call in halves.model.calls:
+            for launch in call.launches:
+                assert launch.spill_bytes == 0 or ALGORITHM not in launch.kernel
+
+
+@pytest.mark.parametrize("machine", [MACHINES["x86-64-v3"], GPUS["cuda:sm_80"]], ids=str)
+def test_only_targets_that_have_a_precision_take_it(machine):
+    check_precision(make_policy(), machine)
+    policy = make_policy(precision="tf32")
+    if machine.kind == "cuda":
+        check_precision(policy, machine)
+        return
+    with pytest.raises(ConfigError, match=r"precision='tf32' is of the tensor cores of GPUs, and"):
+        check_precision(policy, machine)
+
+
+def test_a_processor_is_refused_before_anything_is_built():
+    with pytest.raises(ConfigError, match="x86-64-v3 computes in float32: leave it out, or build"):
+        tvmconv.build(small_network(), "x86-64-v3", precision="fp16")
+
+
+@pytest.mark.parametrize("value", ["half", "", 16, None, ["tf32"]])
+def test_an_unknown_precision_is_a_sentence(value):
+    with pytest.raises(ConfigError, match="is unknown; use float32, tf32, fp16"):
+        make_policy(precision=value)

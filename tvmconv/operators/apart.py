@@ -1,0 +1,73 @@
+"""Running sums and sorting where each value is computed by itself, for devices of many threads.
+
+A processor runs along the axis. Here a value looks at all others of the axis: of n values, n
+squared are read, from caches and by neighbours together, and no value waits for another one.
+"""
+
+from __future__ import annotations
+
+from tvmconv.operators.sort import goes_before
+from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.types import Expr, Tensor
+
+# beyond so many values of an axis a call would take seconds
+LONGEST = 1 << 16
+
+
+def running_sum(data: Tensor, axis: int, dtype: str, exclusive: bool) -> Tensor:
+    """The sum of all values along an axis up to each; without itself if ``exclusive``.
+
+    Parameters
+    ----------
+    data
+        Any shape.
+    axis, exclusive
+        As in ONNX's CumSum.
+    dtype
+        Of the sums.
+    """
+    shape = [int(size) for size in data.shape]
+    axis %= len(shape)
+    other = te.reduce_axis((0, shape[axis]), "other")
+
+    def total(*place: Expr) -> Expr:
+        value = tirx.Cast(dtype, data[(*place[:axis], other, *place[axis + 1 :])])
+        reached = other < place[axis] if exclusive else other <= place[axis]
+        # a choice, not a product: what comes later may be no number
+        return te.sum(tirx.if_then_else(reached, value, tirx.const(0, dtype)), axis=[other])
+
+    return te.compute(shape, total, name="running_sum")
+
+
+def top_k(data: Tensor, k: int, axis: int, largest: bool, index_type: str) -> list[Tensor]:
+    """As :func:`tvmconv.operators.sort.top_k`: each value counts those that come before it."""
+    shape = [int(size) for size in data.shape]
+    axis %= len(shape)
+    result = [*shape[:axis], k, *shape[axis + 1 :]]
+    other, place = (te.reduce_axis((0, shape[axis]), name) for name in ("other", "place"))
+
+    def along(where: tuple[Expr, ...], position: Expr) -> tuple[Expr, ...]:
+        return (*where[:axis], position, *where[axis + 1 :])
+
+    def count(*where: Expr) -> Expr:
+        mine, its = data[where], data[along(where, other)]
+        ahead = goes_before(its, mine, data.dtype, largest)
+        behind = goes_before(mine, its, data.dtype, largest)
+        # of equal elements the first comes first
+        tied = tirx.all(tirx.Not(behind), other < where[axis])
+        return te.sum(tirx.Cast("int32", tirx.any(ahead, tied)), axis=[other])
+
+    ranks = te.compute(shape, count, name="ranks")
+
+    def find(*where: Expr) -> Expr:
+        # a type that TVM does not take for that of a loop's number, which graphs make 64 bits
+        found, zero = tirx.Cast("uint32", place), tirx.const(0, "uint32")
+        here = ranks[along(where, place)] == where[axis]
+        return te.sum(tirx.if_then_else(here, found, zero), axis=[place])
+
+    places = te.compute(result, find, name="places")
+    values = te.compute(
+        result, lambda *where: data[along(where, tirx.Cast("int32", places[where]))], name="values"
+    )
+    indices = te.compute(result, lambda *where: tirx.Cast(index_type, places[where]), name="index")
+    return [values, indices]
