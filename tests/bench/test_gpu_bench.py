@@ -229,7 +229,7 @@ def test_the_ablation_of_a_source_is_predicted_with_its_memory():
     stored = [row for row in layers.rows if "windows=stored" in row["contender"]]
     assert len(stored) == 5 and len(layers.rows) == 8
     assert {row["measured"] for row in layers.rows} == {NOT_MEASURED}
-    assert all(int(row["parts"].split("%")[0]) > 0 for row in stored[2:])
+    assert all("transforms" in row["parts"] for row in stored[2:])
     buffers = {row["method"]: row["buffer_bytes"] for row in memory.rows}
     # 13 rows of windows, of 31 columns that some window touches of 32, by 7 rows of the kernel
     base = "tvmconv im2win:windows=stored:kernel=base:m=32:p=32:split=1"

@@ -39,7 +39,7 @@ WRITTEN = [
     for _, declaration in files_of(function)
     if declaration.callback is not None
 ]
-FOLDERS = {(("compile",), "--keep"), (("bundle",), "-o")}
+FOLDERS = {(("compile",), "--keep"), (("bundle",), "-o"), (("bench",), "--kernels")}
 # what else must be given
 NAMED = {("compile",): ("-o",), ("bundle",): ("-o",)}
 

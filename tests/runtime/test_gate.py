@@ -173,12 +173,12 @@ ENTRANCES = {
     "as_import": {"compile/external.py"},
     # torch's
     "jit": {"bench/peers/torch_jit.py"},
-    "load_module": {"remote.py", "tuning/place.py"},
+    "load_module": {"remote.py", "tuning/place.py", "tuning/gpu_place.py"},
     # models, which ask the processor themselves
     "in_dll": {"runtime/binding.py"},
     "Runner": {"model.py", "runtime/portable.py"},
     "State": {"runtime/runner.py"},
-    "new_state": {"runtime/runner.py", "runtime/timing.py"},
+    "new_state": {"runtime/runner.py", "runtime/timing.py", "bench/peers/own_gpu.py"},
     # on a device of an RPC tracker
     "time_evaluator": {"remote.py", "tuning/place.py"},
     "get_function": {"tuning/place.py"},

@@ -29,7 +29,7 @@ def test_only_the_shared_operator_builds_register_tiles():
         path.name for path in SCHEDULES.rglob("*.py") if ".decompose_reduction(" in path.read_text()
     }
     # tiles of a GPU's threads are made by the room's own
-    assert calls == {"microkernel.py", "block_tile.py", *REDUCTIONS}
+    assert calls == {"microkernel.py", "block_tile.py", "mma_tile.py", *REDUCTIONS}
 
 
 def code_of(assembly, machine):

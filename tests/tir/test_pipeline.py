@@ -38,7 +38,13 @@ def constructors():
 PASSES = dict(constructors())
 OWN = [
     p.info.name
-    for p in (*loop_passes(), *statement_passes(), *bare_calls(), *cuda.passes())
+    for p in (
+        *loop_passes(),
+        *statement_passes(),
+        *bare_calls(),
+        *cuda.passes(),
+        *cuda.kernel_passes(),
+    )
     if "tvmconv" in p.info.name
 ]
 

@@ -52,10 +52,9 @@ def command(
     target: options.Target = "native",
     kernels: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(
-            metavar="DIR",
+        options.result_folder(
+            "--kernels",
             help="Of GPUs: take compiled kernels from this folder, and keep new ones there.",
-            show_default=False,
         ),
     ] = None,
     compile_only: Annotated[

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from enum import IntEnum
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 from ..core.errors import ArtifactError
@@ -54,6 +54,7 @@ class Driver:
         if not count.value:
             raise ArtifactError("NVIDIA's driver shows no GPU; CUDA_VISIBLE_DEVICES may hide it")
         self.device = c_int()
+        self._retained: c_void_p | None = None
         self._process = os.getpid()
         self.call("cuDeviceGet", byref(self.device), 0)
 
@@ -94,12 +95,14 @@ class Driver:
         self.call("cuDeviceGetAttribute", byref(found), c_int(which), self.device)
         return found.value
 
-    @cached_property
     def _context(self) -> c_void_p:
         """The GPU's primary context, that of models and of other libraries; kept for good."""
-        context = c_void_p()
-        self.call("cuDevicePrimaryCtxRetain", byref(context), self.device)
-        return context
+        if self._retained is None:
+            context = c_void_p()
+            # threads that come here together retain it more than once, which harms nothing
+            self.call("cuDevicePrimaryCtxRetain", byref(context), self.device)
+            self._retained = context
+        return self._retained
 
     @contextmanager
     def _current(self) -> Iterator[None]:
@@ -108,7 +111,7 @@ class Driver:
                 "a forked child cannot use the GPU of its parent: load models in the child alone, "
                 "or start it by another way than fork"
             )
-        self.call("cuCtxPushCurrent_v2", self._context)
+        self.call("cuCtxPushCurrent_v2", self._context())
         try:
             yield
         finally:

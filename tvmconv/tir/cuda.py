@@ -110,6 +110,11 @@ def passes() -> list[Any]:
     ]
 
 
+def kernel_passes() -> list[Any]:
+    """What is done to kernels alone, once they stand apart from what launches them."""
+    return [Fragments(), guarded_loads.GuardedLoads(), MmaCalls()]
+
+
 def CommonExpressions() -> Any:
     """TVM's pass that computes common expressions once, for functions without warps' fragments.
 
@@ -117,7 +122,8 @@ def CommonExpressions() -> Any:
 
     Rewrite: that of ``CommonSubexprElim``.
 
-    Why not for others: LowerWarpMemory has to see the lane in every index of a fragment.
+    Why here: behind the barriers, whose places are told from whole indices. Not for others, as
+    LowerWarpMemory has to see the lane in every index of a fragment.
     """
     from tvm import tirx
 
@@ -171,8 +177,7 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
             hosts[str(func.attrs["global_symbol"])] = func
     printed = {str(func.attrs["global_symbol"]) for func in kernels.values()}
     launches = {symbol: _launches(symbol, hosts[name], printed) for symbol, name in names.items()}
-    late = [Fragments(), guarded_loads.GuardedLoads(), MmaCalls()]
-    lowered = ir.transform.Sequential(late)(ir.IRModule(kernels))
+    lowered = ir.transform.Sequential(kernel_passes())(ir.IRModule(kernels))
     device = finalize_device_passes()(lowered)
     build = tvm.get_global_func("target.build.cuda")
     text = str(build(device, target).inspect_source("cuda")) if kernels else ""

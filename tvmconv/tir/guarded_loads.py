@@ -29,11 +29,11 @@ def GuardedLoads() -> Any:
 
     Rewrite: a call of ``tvmconv_guarded``, one instruction with a predicate.
 
-    Why: TVM prints such an expression as ``if`` and ``else``, and where a word has two values nvcc
-    makes branches of them: of 128x128 tiles the main loop had 384 instructions for 64 products of
-    halves, with this pass 285; of TF32 274 and 248. Other kernels are better off without: of
-    float32 tiles of 64x128 a slice took 3 % more instructions, since nvcc no longer sees which
-    addresses differ by a constant.
+    Why here: before the text is made. TVM prints such an expression as ``if`` and ``else``, and
+    where a word has two values nvcc makes branches of them: of 128x128 tiles the main loop had 384
+    instructions for 64 products of halves, with this pass 285; of TF32 274 and 248. Other kernels
+    are better off without: of float32 tiles of 64x128 a slice took 3 % more instructions, since
+    nvcc no longer sees which addresses differ by a constant.
     """
     return function_pass("GuardedLoads", _rewrite)
 

@@ -135,6 +135,8 @@ def Fragments() -> Any:
     Pattern: buffers of the scope ``warp``.
 
     Rewrite: that of TVM's LowerWarpMemory, which does one buffer of several at a time.
+
+    Why here: in kernels, whose threads are known, and before their text is made.
     """
     from tvm import tirx
 
@@ -153,8 +155,8 @@ def MmaCalls() -> Any:
 
     Rewrite: a call of the function with the places of sums, weights and columns.
 
-    Why: TVM's code generator prints the assembly into each kernel; functions have a name by which
-    the emulator finds them.
+    Why here: behind all passes that know the intrinsic. TVM's code generator prints the assembly
+    into each kernel; functions have a name by which the emulator finds them.
     """
     import tvm_ffi
     from tvm import ir, tirx
