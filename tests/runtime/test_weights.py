@@ -15,6 +15,7 @@ import numpy as np
 import programs
 import pytest
 
+from tvmconv.artifact import saving
 from tvmconv.core import files
 from tvmconv.core.errors import ArtifactError, ConfigError, TvmconvError
 from tvmconv.model import CompiledModel, load
@@ -243,6 +244,27 @@ def test_savers_and_loaders_of_one_name(apart: Path, tripled: Path) -> None:
         for future in running:
             future.result()
     assert sorted(p.suffix for p in apart.parent.iterdir()) == SUFFIXES
+
+
+def test_a_model_that_was_saved_again_behind_another(
+    apart: Path, tripled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, other = load(apart), load(tripled)
+    real, turns = saving.map_weights, list[int]()
+
+    def late(*arguments: Any) -> Any:
+        turns.append(1)
+        if len(turns) > 1:
+            return real(*arguments)
+        other.save(apart)
+        try:
+            return real(*arguments)
+        finally:
+            first.save(apart)
+
+    monkeypatch.setattr(saving, "map_weights", late)
+    assert factor_of(apart) == 1
+    assert len(turns) == 2
 
 
 def test_compilers_that_are_none() -> None:

@@ -221,6 +221,7 @@ def open_artifact(
         raise ArtifactError(f"{path}: load takes the saved .so; use tvmconv.build for a model")
     settle(path)
     record = manifest_path(path)
+    before = _identity(path)
     library = Library.open(path)
     manifest = _own_manifest(library, record)
     if manifest is None and library.manifest:
@@ -246,11 +247,20 @@ def open_artifact(
         try:
             library.weights = map_weights(path, manifest.weights_sha256, size, verify)
         except ArtifactError:
-            if Library.open(path).manifest == library.manifest:
+            if _identity(path) == before:
                 raise
-            # another process has saved meanwhile
+            # another process has saved meanwhile, perhaps the same model again behind another one
             return open_artifact(path, verify, here=here)
     return manifest, library
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What changes when another file takes a name; None where there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_ctime_ns
 
 
 def _own_manifest(library: Library, record: Path) -> Manifest | None:
