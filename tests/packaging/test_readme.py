@@ -21,6 +21,8 @@ _SHORTENED = {
     "sh examples/quickstart.sh\n": "sh examples/quickstart.sh --network squeezenet1_1 --image 64\n",
     "sh tests/run.sh\n": "sh tests/run.sh -n 0 tests/core/test_config.py\n",
     "resnet18 -o": "resnet18 --width 0.25 -o",
+    "--rounds 3\n": "--rounds 1 --seconds 0.02\n",
+    "--rounds 2": "--rounds 1 --seconds 0.02",
 }
 
 
