@@ -138,6 +138,29 @@ class ImplicitGemm(CudaAlgorithm):
 
         return read
 
+    def gatherer(
+        self, given: CudaOperands, config: Config, vector: int = 1
+    ) -> Callable[[Expr, Expr, Expr, Expr], Expr]:
+        """``gather(group, slice, value, p)``: an element of the product's right operand.
+
+        It is zero behind the values of a run and behind the pixels, which are tested by whole
+        vectors of ``vector``.
+        """
+        w, slices = given.workload, self.slices(given.workload, config)
+        pixels, tile = w.out_planes * w.out_height * w.out_width, config.int("p")
+        read = self.reader(given, config)
+
+        def gather(g: Expr, part: Expr, value: Expr, p: Expr) -> Expr:
+            c, row, s = slices.place(part, value)
+            tests = []
+            if slices.is_ragged:
+                tests = [part % slices.run_slices * slices.size + value < slices.run_values]
+            if pixels % tile:
+                tests = [*tests, p // vector < pixels // vector]
+            return read(tests, g * slices.channels + c, row, s, p)
+
+        return gather
+
     def compute(
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> list[Tensor]:
@@ -152,19 +175,7 @@ class ImplicitGemm(CudaAlgorithm):
         padded = -(-pixels // tile) * tile
         parts = slices.count // split
 
-        read = self.reader(given, config)
-
-        def gather(g: Expr, part: Expr, value: Expr, p: Expr) -> Expr:
-            c, row, s = slices.place(part, value)
-            tests = []
-            if slices.is_ragged:
-                tests = [part % slices.run_slices * slices.size + value < slices.run_values]
-            if padded > pixels:
-                # of whole vectors, where there are such
-                size = VECTOR if area % VECTOR == 0 else 1
-                tests = [*tests, p // size < pixels // size]
-            return read(tests, g * slices.channels + c, row, s, p)
-
+        gather = self.gatherer(given, config, VECTOR if area % VECTOR == 0 else 1)
         columns = te.compute((w.groups, slices.count, slices.size, padded), gather, name="columns")
         part = te.reduce_axis((0, parts), "part")
         value = te.reduce_axis((0, slices.size), "value")

@@ -66,21 +66,12 @@ class ImplicitGemmMma(ImplicitGemm):
         padded = -(-pixels // tile) * tile
         parts, steps = slices.count // split, packed[2]
 
+        value = self.gatherer(given, config)
+
         def gather(g: Expr, part: Expr, step: Expr, quad: Expr, p: Expr, half: Expr) -> Expr:
             word = step * fragments.WORDS + quad * 2 + half
             values = range(precision.values)
-            return precision.word_of([read(g, part, word * len(values) + v, p) for v in values])
-
-        image = self.reader(given, config)
-
-        def read(g: Expr, part: Expr, value: Expr, p: Expr) -> Expr:
-            c, row, s = slices.place(part, value)
-            tests = []
-            if slices.is_ragged:
-                tests = [part % slices.run_slices * slices.size + value < slices.run_values]
-            if padded > pixels:
-                tests = [*tests, p < pixels]
-            return image(tests, g * slices.channels + c, row, s, p)
+            return precision.word_of([value(g, part, word * len(values) + v, p) for v in values])
 
         shape = (w.groups, slices.count, steps, fragments.QUAD, padded, 2)
         columns = te.compute(shape, gather, name="columns")
