@@ -144,6 +144,19 @@ def chosen_kernel(workload: Conv2dWorkload, machine: Device, log: str | None) ->
     return Kernel(workload, machine, chosen.algorithm, chosen.config)
 
 
+def asked_kernel(options: Mapping[str, Any], workload: Conv2dWorkload, machine: Device) -> Kernel:
+    """The kernel that a case's options ask for: a variant's, or that which a build would take.
+
+    Raises
+    ------
+    ConfigError
+        If the variant does not suit the layer.
+    """
+    if "variant" in options:
+        return Variant.from_json(options["variant"]).kernel(workload, machine)
+    return chosen_kernel(workload, machine, options["log"])
+
+
 def parse_variants(
     text: str, workloads: Sequence[Conv2dWorkload], machine: Device
 ) -> tuple[Variant, ...]:

@@ -119,7 +119,7 @@ def _relax(case: Case, threads: int) -> Session:
 
 def _layer(case: Case, threads: int) -> Session:
     from tvmconv.bench.kernel_run import KernelRun, suited
-    from tvmconv.bench.variants import Variant, chosen_kernel
+    from tvmconv.bench.variants import asked_kernel
     from tvmconv.core.errors import ConfigError
     from tvmconv.core.workload import Conv2dWorkload
     from tvmconv.machines.targets import resolve_machine
@@ -127,10 +127,7 @@ def _layer(case: Case, threads: int) -> Session:
     workload = Conv2dWorkload.parse(case.options["workload"])
     machine = resolve_machine(case.options.get("target", "native"), threads)
     try:
-        if "variant" in case.options:
-            kernel = Variant.from_json(case.options["variant"]).kernel(workload, machine)
-        else:
-            kernel = chosen_kernel(workload, machine, case.options["log"])
+        kernel = asked_kernel(case.options, workload, machine)
     except ConfigError as error:
         raise Unsupported(str(error)) from None
     kernel = suited(kernel, case.constants)

@@ -35,7 +35,7 @@ def _layer(case: Case) -> Session:
     from tvmconv.bench.gpu.compiled import kernel_code
     from tvmconv.bench.gpu.kernel_run import GpuKernelRun
     from tvmconv.bench.gpu.timing import Timer
-    from tvmconv.bench.variants import Variant, chosen_kernel
+    from tvmconv.bench.variants import asked_kernel
     from tvmconv.core.errors import ConfigError
     from tvmconv.core.workload import Conv2dWorkload
     from tvmconv.machines.targets import resolve_device
@@ -43,10 +43,7 @@ def _layer(case: Case) -> Session:
     workload = Conv2dWorkload.parse(case.options["workload"])
     machine = resolve_device(case.options["target"])
     try:
-        if "variant" in case.options:
-            kernel = Variant.from_json(case.options["variant"]).kernel(workload, machine)
-        else:
-            kernel = chosen_kernel(workload, machine, case.options["log"])
+        kernel = asked_kernel(case.options, workload, machine)
     except ConfigError as error:
         raise Unsupported(str(error)) from None
     gpu = _gpu()
