@@ -21,7 +21,7 @@ from tvmconv.bench.peers.case import PLACES, read_case, read_reference, relative
 from tvmconv.bench.plan import make_plan
 from tvmconv.bench.reference import convolution, convolution_at, drawn_places
 from tvmconv.bench.variants import parse_variants
-from tvmconv.core.errors import InputError
+from tvmconv.core.errors import ConfigError, InputError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.cuda import MACHINES
 
@@ -158,6 +158,41 @@ def test_plans_for_gpus_have_their_own_peers_and_algorithms():
     assert {"direct", "implicit_gemm"} <= names
     with pytest.raises(InputError, match="unknown algorithm 'im2win_nchw'"):
         parse_variants("im2win_nchw", workloads, machine)
+
+
+@needs_emulator
+def test_rounded_kernels_are_called_what_they_are(gpu, tmp_path):
+    words = (*WORDS[:-1], "implicit_gemm_mma,implicit_gemm,implicit_gemm_mma:precision=fp16")
+    done = gpu.tvmconv(*words, "--precision", "tf32", "--peers", "none", "--json")
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    rows = {row["contender"]: row for row in data["measurements"]}
+    tf32, whole = "tvmconv implicit_gemm_mma:precision=tf32", "tvmconv implicit_gemm"
+    halves = "tvmconv implicit_gemm_mma:precision=fp16"
+    assert [rows[name]["precision"] for name in (tf32, whole, halves)] == [
+        "tf32",
+        "float32",
+        "fp16",
+    ]
+    assert rows[whole]["error"] < 1e-6 < 1e-5 < rows[tf32]["error"] < 1e-3
+    assert rows[whole]["peak_share"] and rows[tf32]["peak_share"] is None
+    # what is neither float32 nor what was asked for is beside the others
+    assert data["summary"][0]["contender"] in (tf32, whole)
+    (case,) = data["results"]
+    assert case["precision"] == data["settings"]["precision"] == "tf32"
+
+
+def test_a_precision_has_its_rows_and_peers_and_processors_none():
+    plan = make_plan(layers=[LAYER], target="cuda:sm_90", precision="fp16", peers="none")
+    workloads = [layer.workload for layer in plan.layers]
+    machine = MACHINES["cuda:sm_90"]
+    named = {str(v) for v in parse_variants("", workloads, machine, "fp16")}
+    assert "implicit_gemm_mma:precision=fp16" in named and "implicit_gemm" in named
+    rows = predict_plan(plan).tables[0].rows
+    assert {row["precision"] for row in rows} == {"float32", "fp16"}
+    assert all(row["limit_share"] < 1 for row in rows if row["precision"] == "fp16")
+    with pytest.raises(ConfigError, match="is of the tensor cores of GPUs, and x86-64-v3 computes"):
+        make_plan(layers=[LAYER], target="x86-64-v3", precision="fp16")
 
 
 def test_predictions_need_neither_gpu_nor_compiler(monkeypatch, tmp_path):

@@ -67,6 +67,22 @@ def test_layers_on_the_processor(workers, name, tmp_path):
         assert len(answer.get("stages", ["im2col", "product"])) == 2
 
 
+@pytest.mark.parametrize("name", ["torch", "cudnn", "cudnn_tf32", "im2col_cublas"])
+@pytest.mark.parametrize("precision", ["tf32", "fp16"])
+def test_peers_are_of_the_precision_that_is_asked_for(workers, name, precision, tmp_path):
+    pytest.importorskip("torch")
+    write_layer_case(tmp_path, Conv2dWorkload.parse(LAYERS[1]))
+    options = {"device": "cpu", "precision": precision}
+    answer = workers[name].ask(
+        300, do="prepare", folder=str(tmp_path), options=options, write=None, slot=precision
+    )
+    rounds = "tf32" if name == "cudnn_tf32" else precision
+    assert answer["facts"]["precision"] == rounds
+    # a processor has no TF32, and rounds to halves: every tensor, and what is added behind the sum
+    assert (answer["error"] > 1e-4) == (rounds == "fp16")
+    assert answer["error"] < 2e-3
+
+
 def test_networks_on_the_processor(workers, tmp_path):
     pytest.importorskip("torch")
     import onnx

@@ -19,6 +19,9 @@ from tvmconv.machines.cuda import MACHINES
 from tvmconv.records.logfile import append
 from tvmconv.records.record import Record, is_near, machine_facts
 from tvmconv.records.space import make_space, record_machine, refusal, validate
+from tvmconv.records.store import prune
+from tvmconv.tuning.search import searches
+from tvmconv.tuning.settings import Settings
 
 GPU = MACHINES["cuda:sm_90"]
 WORKLOAD = Conv2dWorkload.parse("mb1ic8ih6oc40kh3ph1+bias+relu")
@@ -36,7 +39,8 @@ from tvmconv.tuning.session import Task, tune
 from tvmconv.tuning.settings import Settings
 
 def main():
-    workload, log, tracker = sys.argv[1:4]
+    workload, log, tracker, precision = sys.argv[1:5]
+    algorithm = "direct" if precision == "float32" else "implicit_gemm_mma"
     workload = Conv2dWorkload.parse(workload)
     quick = Quick(samples=2, seconds=1e-4)
     with Pool(workers=2) as pool:
@@ -46,16 +50,18 @@ def main():
             measurer = RemoteMeasurer(pool, host, int(port), ["gpu"], quick)
         else:
             measurer = GpuMeasurer(pool, quick)
-        for trials in map(int, sys.argv[4:]):
+        for trials in map(int, sys.argv[5:]):
             final = Final(2, 1e-4)
-            settings = Settings(trials=trials, batch=2, algorithms=("direct",), final=final)
+            settings = Settings(
+                trials=trials, batch=2, algorithms=(algorithm,), final=final, precision=precision
+            )
             (outcome,) = tune(
                 [Task("one", workload)], MACHINES["cuda:sm_90"], measurer, Path(log), settings
             )
             print(json.dumps({
                 "trials": outcome.trials, "remembered": outcome.remembered,
                 "status": outcome.status, "failures": dict(outcome.failures),
-                "samples": outcome.samples, "identity": measurer.identity(),
+                "samples": outcome.samples, "best": outcome.best, "identity": measurer.identity(),
             }))
 
 main()
@@ -85,6 +91,45 @@ def test_a_build_takes_what_a_log_of_the_gpu_holds(tmp_path):
     assert chosen_kernel(LARGE, small, str(log)).config != found.config
 
 
+def rounded_record(precision: str) -> Record:
+    """A record of tensor cores, far faster than their default."""
+    offers = registry.offers("implicit_gemm_mma", LARGE, GPU)
+    (default,) = (each for each in offers if each["precision"] == precision)
+    knobs = {**default, "pipeline": "single"}
+    return replace(
+        record(LARGE, GPU, "implicit_gemm_mma", knobs, 1e-4, 5e-4), device={"cpu": "NVIDIA H100"}
+    )
+
+
+def test_records_of_tensor_cores_serve_builds_of_their_precision_alone(tmp_path):
+    log = tmp_path / "gpu.jsonl"
+    known = {precision: rounded_record(precision) for precision in ("fp16", "tf32")}
+    append(log, [each.to_line() for each in known.values()])
+    for precision, found in known.items():
+        taken = chosen_kernel(LARGE, GPU, str(log), precision)
+        assert (taken.algorithm, taken.config) == (found.algorithm, found.config)
+    assert chosen_kernel(LARGE, GPU, str(log)) == chosen_kernel(LARGE, GPU, "none")
+    # neither makes the other's place unneeded
+    kept, dropped = prune(known.values())
+    assert len(kept) == 2 and not dropped
+
+
+def test_searches_stay_within_the_precision_that_is_asked_for():
+    rounded = "implicit_gemm_mma"
+    for precision in ("tf32", "fp16"):
+        settings = Settings(algorithms=(rounded,), precision=precision)
+        (search,) = searches(LARGE, GPU, settings)
+        proposed = search.propose(8)
+        assert len(proposed) == 8
+        assert {config["precision"] for config in proposed} == {precision}
+        assert settings.to_json()["precision"] == precision
+    assert not searches(LARGE, GPU, Settings(algorithms=(rounded,)))
+    assert rounded not in {s.space.algorithm for s in searches(LARGE, GPU, Settings())}
+    # as of a build: a budget that is given is kept by tensor cores, too
+    exact = Settings(algorithms=(rounded,), precision="tf32", error_budget=1e-5)
+    assert not searches(LARGE, GPU, exact)
+
+
 def test_records_of_gpus_are_read_back_and_held_to_their_limits():
     found = Record.from_line(gpu_record(1.2).to_line())
     assert refusal(found) == ""
@@ -105,8 +150,10 @@ def test_the_space_of_a_gpu_is_that_of_its_schedules():
         make_space(LARGE, GPU, "strassen")
 
 
-def run(gpu: EmulatedGpu, log, *trials: int, tracker: str = "") -> list[dict]:
-    done = gpu.python("-c", TUNE, str(WORKLOAD), log, tracker, *map(str, trials))
+def run(
+    gpu: EmulatedGpu, log, *trials: int, tracker: str = "", precision: str = "float32"
+) -> list[dict]:
+    done = gpu.python("-c", TUNE, str(WORKLOAD), log, tracker, precision, *map(str, trials))
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
@@ -121,6 +168,10 @@ def test_candidates_are_measured_on_the_gpu_and_remembered(tmp_path):
     assert (more["trials"], more["remembered"]) == (2, 1)
     # the second candidate was measured beside the default, which the first one was
     assert more["samples"] > 0
+    # verified against the bound of their precision, which float32's would refuse
+    (rounded,) = run(gpu, tmp_path / "a.jsonl", 2, precision="tf32")
+    assert (rounded["trials"], rounded["failures"]) == (2, {})
+    assert rounded["best"] == "implicit_gemm_mma"
 
 
 _SERVER = """

@@ -30,17 +30,17 @@ def contenders(plan: Plan, kind: str) -> list[Contender]:
         for label, prepacked in (("gemm", False), ("gemm, B packed before", True)):
             found.append(own(f"{OWN} {label}", f"{OWN} gemm", prepacked=prepacked))
     elif kind == "models":
-        names = [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
+        names = build_algorithms(plan)
         found += [
             own(label, OWN, algorithms=names, log=log, fold_budget=plan.fold_budget)
-            for label, log in _builds(plan)
+            for label, log in builds(plan)
         ]
         if plan.relax_pass:
             found.append(
                 own(f"{OWN} relax", f"{OWN} relax", algorithms=names, log=plan.log, relax=True)
             )
     elif plan.log and not plan.algorithms:
-        found += [own(label, OWN, log=log) for label, log in _builds(plan)]
+        found += [own(label, OWN, log=log) for label, log in builds(plan)]
     else:
         for variant in _variants(plan):
             group = f"{OWN} {variant.algorithm}"
@@ -52,7 +52,12 @@ def contenders(plan: Plan, kind: str) -> list[Contender]:
     return found
 
 
-def _builds(plan: Plan) -> list[tuple[str, str | None]]:
+def build_algorithms(plan: Plan) -> list[str] | None:
+    """What builds of models may choose from."""
+    return [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
+
+
+def builds(plan: Plan) -> list[tuple[str, str | None]]:
     """Labels and logs of the builds to compare."""
     if plan.log in (None, "none"):
         return [(OWN, plan.log)]
@@ -63,4 +68,5 @@ def _variants(plan: Plan) -> tuple[Variant, ...]:
     from tvmconv.bench.variants import parse_variants
 
     machine = resolve_device(plan.target)
-    return parse_variants(plan.algorithms, [layer.workload for layer in plan.layers], machine)
+    workloads = [layer.workload for layer in plan.layers]
+    return parse_variants(plan.algorithms, workloads, machine, plan.precision)

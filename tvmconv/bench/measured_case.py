@@ -45,7 +45,7 @@ def measure_case(
         return CaseResult(case.name, kind, str(w), w.flops, case.count, threads, (), reason)
     with tempfile.TemporaryDirectory(prefix="tvmconv-bench-") as name:
         folder = Path(name)
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"precision": plan.precision}
         if isinstance(case, tuple):
             path, batch = case
             if batch:

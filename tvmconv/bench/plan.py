@@ -69,6 +69,9 @@ class Plan:
         Of models, each in turn; empty for their own.
     kernels
         Folder of kernels that were compiled for a GPU; empty for none.
+    precision
+        What operands of products may be rounded to, as of ``tvmconv.build``, by our kernels and by
+        the peers.
     """
 
     models: tuple[Path, ...]
@@ -88,6 +91,7 @@ class Plan:
     fold_budget: int | None = None
     batches: tuple[int, ...] = ()
     kernels: str = ""
+    precision: str = "float32"
 
     @property
     def on_gpu(self) -> bool:
@@ -123,6 +127,7 @@ def make_plan(
     fold_budget: int | None = None,
     kernels: Path | None = None,
     samples: int = 50,
+    precision: str = "float32",
 ) -> Plan:
     """Check the user's words and turn them into a plan.
 
@@ -148,7 +153,7 @@ def make_plan(
         Data types of every layer as problem strings have them, e.g. ``u8s8s32u8``.
     stages, cold, memory, load
         What to measure beside warm calls; see :class:`Extras`.
-    log, relax_pass, fold_budget, kernels
+    log, relax_pass, fold_budget, kernels, precision
         As of :class:`Plan`.
     samples
         Of GPUs, samples of each contender at least; the sources repeat calls fifty times.
@@ -157,8 +162,11 @@ def make_plan(
     ------
     InputError, WorkloadError
         If a peer, suite, layer or file does not exist.
+    ConfigError
+        If the target does not have the precision.
     """
     from tvmconv.records.lookup import search_path
+    from tvmconv.selection.policy import check_precision, make_policy
 
     for path in models:
         if not path.is_file():
@@ -176,7 +184,9 @@ def make_plan(
         found = [
             suite_files.with_types(layer, DataTypes.parse(types.split(":"))) for layer in found
         ]
-    known = peer_table.OF_KIND[resolve_device(target).kind]
+    device = resolve_device(target)
+    check_precision(make_policy(precision=precision), device)
+    known = peer_table.OF_KIND[device.kind]
     # a log that does not exist is told before anything is measured
     search_path(log)
     return Plan(
@@ -203,6 +213,7 @@ def make_plan(
         fold_budget=fold_budget,
         batches=batches,
         kernels=str(kernels or ""),
+        precision=precision,
     )
 
 
@@ -290,6 +301,7 @@ def run_plan(
         "load": plan.extras.load,
         "log": plan.log,
         "fold_budget": plan.fold_budget,
+        "precision": plan.precision,
     }
     results: list[CaseResult] = []
     batches = plan.batches or (0,)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmconv.bench.gpu.predictions import gpu_facts, prediction_note
 from tvmconv.bench.memory_tables import memory_tables
-from tvmconv.bench.result import PEAK, BenchResult, CaseResult, Entry
+from tvmconv.bench.result import FLOAT32, PEAK, BenchResult, CaseResult, Entry
 from tvmconv.bench.tables import further_tables, geomean
 from tvmconv.report.document import Column, Report, Table
 
@@ -25,6 +25,7 @@ _MEASURED = (
     Column("times_tvmconv", "x tvmconv", ".2f"),
     Column("status", "status"),
 )
+_PRECISION = Column("precision", "precision")
 _SAVED = (
     Column("saved_seconds", "saved ms", ".3f", 1e3),
     Column("speedup_over_saved", "x saved", ".3f"),
@@ -81,12 +82,17 @@ def bench_report(
         "load_at_start": load[0],
         **gpu_facts(machine.get("gpu")),
     }
-    tables = [Table("measurements", "Measured", _MEASURED + (_SAVED if earlier else ()), rows)]
+    columns = _MEASURED + (_SAVED if earlier else ())
+    if any(row["precision"] not in (None, FLOAT32) for row in rows):
+        columns = (*columns[:3], _PRECISION, *columns[3:])
+    tables = [Table("measurements", "Measured", columns, rows)]
     tables += further_tables(result, against)
     if result.settings.get("memory"):
         tables += memory_tables(result)
     if summary:
-        tables.append(Table("summary", "tvmconv against the best peer", _SUMMARY, summary))
+        asked = sorted({case.precision for case in result.results} - {FLOAT32})
+        title = "tvmconv against the best peer" + f", {' and '.join(asked)} allowed" * bool(asked)
+        tables.append(Table("summary", title, _SUMMARY, summary))
     return Report(
         kind="bench",
         title="Bench",
@@ -125,7 +131,8 @@ def _row(case: CaseResult, entry: Entry, saved: Entry | None) -> dict[str, Any]:
         "median_seconds": entry.median,
         "spread": entry.spread,
         "gflops": entry.gflops,
-        "peak_share": entry.gflops / peak if entry.gflops and peak else None,
+        "precision": entry.precision if entry.status == "ok" else None,
+        "peak_share": entry.share_of(peak),
         "error": entry.error,
         "differing": entry.facts.get("differing"),
         "times_tvmconv": None,
@@ -150,7 +157,7 @@ def _summary_row(case: CaseResult) -> dict[str, Any] | None:
         "gflop": case.flops * 1e-9,
         "contender": best.label,
         "min_seconds": best.best,
-        "peak_share": best.gflops / peak if best.gflops and peak else None,
+        "peak_share": best.share_of(peak),
     }
     if peers and peers[0].best and best.best:
         row["best_peer"] = peers[0].label

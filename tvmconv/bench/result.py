@@ -18,6 +18,7 @@ from tvmconv.report.document import SCHEMA_VERSION
 
 MAX_FILE_BYTES = 1 << 28
 PEAK = "peak"
+FLOAT32 = "float32"
 OWN = "tvmconv"
 _QUARTILES = 4
 # Peers with Winograd in float32 reach 3e-3; anything beyond 1e-2 is a wrong answer.
@@ -54,7 +55,8 @@ class Entry:
         CPUs that other programs used meanwhile, one number a round.
     facts
         Of our kernels: ``multiplies`` of a call, ``workspace_bytes``, ``packed_weight_bytes``,
-        ``pack_seconds`` of packing the weights once, ``knobs``, ``data_layout``. With
+        ``pack_seconds`` of packing the weights once, ``knobs``, ``data_layout``. On GPUs
+        ``precision``, of what rounds operands of products. With
         ``--memory``, of every contender: ``call_bytes``, by which the process grew in the
         first call (output and buffers); None where it cannot tell. With ``--load``, of every
         contender that loads a file: ``file_bytes``, ``load_seconds`` and ``first_call_seconds``
@@ -111,6 +113,16 @@ class Entry:
         return self.operations / self.best * 1e-9 if self.best and self.operations else None
 
     @property
+    def precision(self) -> str:
+        """What it rounds operands of products to."""
+        return self.facts.get("precision") or FLOAT32
+
+    def share_of(self, peak: float | None) -> float | None:
+        """Its rate over the probe's, which is of float32: of tensor cores that says nothing."""
+        rate = self.gflops if self.precision == FLOAT32 else None
+        return rate / peak if rate and peak else None
+
+    @property
     def real_gflops(self) -> float | None:
         """Rate of the multiply-adds really executed, two operations each."""
         multiplies = self.facts.get("multiplies")
@@ -142,7 +154,7 @@ class Entry:
 class CaseResult:
     """All contenders on one case at one thread count; ``count`` is a layer's multiplicity.
 
-    ``skipped`` says why nothing was measured.
+    ``skipped`` says why nothing was measured. ``precision`` is what operands might be rounded to.
     """
 
     name: str
@@ -153,6 +165,7 @@ class CaseResult:
     threads: int
     entries: tuple[Entry, ...]
     skipped: str = ""
+    precision: str = FLOAT32
 
     def entry(self, label: str) -> Entry | None:
         """The contender of this name."""
@@ -172,8 +185,8 @@ class CaseResult:
             if entry.status == "ok"
             and entry.best is not None
             and entry.label != PEAK
-            # what is less exact by choice is beside the others, not among them
-            and not entry.facts.get("precision")
+            # what is less exact than was asked for is beside the others, not among them
+            and entry.precision in (FLOAT32, self.precision)
             and entry.label.startswith(OWN) == own
         ]
         return sorted(found, key=lambda entry: entry.best or 0.0)

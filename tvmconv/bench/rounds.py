@@ -108,6 +108,7 @@ class Field:
             info.count,
             self.threads,
             tuple(entries.values()),
+            precision=options.get("precision", "float32"),
         )
 
     def _prepare(

@@ -127,7 +127,7 @@ def _kernels(result: BenchResult) -> list[dict[str, Any]]:
         for entry in _good(case):
             if "multiplies" not in entry.facts:
                 continue
-            real, effective = entry.real_gflops, entry.gflops
+            real, effective, share = entry.real_gflops, entry.gflops, entry.share_of(peak)
             rows.append(
                 {
                     "case": case.name,
@@ -137,8 +137,8 @@ def _kernels(result: BenchResult) -> list[dict[str, Any]]:
                     "schedule": entry.info,
                     "gflops": effective,
                     "real_gflops": real,
-                    "peak_share": effective / peak if effective and peak else None,
-                    "real_peak_share": real / peak if real and peak else None,
+                    "peak_share": share,
+                    "real_peak_share": real / peak if real and peak and share else None,
                     "error": entry.error,
                     **entry.facts,
                 }

@@ -123,21 +123,23 @@ class Variant:
         return Kernel(workload, machine, self.algorithm, config)
 
 
-def chosen_kernel(workload: Conv2dWorkload, machine: Device, log: str | None) -> Kernel:
+def chosen_kernel(
+    workload: Conv2dWorkload, machine: Device, log: str | None, precision: str = "float32"
+) -> Kernel:
     """The kernel that a build would take for a layer.
 
     Parameters
     ----------
     workload, machine
         The layer, and where it runs.
-    log
+    log, precision
         As of ``tvmconv.build``.
     """
     from tvmconv.records.lookup import search_path
     from tvmconv.selection.policy import make_policy
     from tvmconv.selection.select import select
 
-    policy = make_policy(logs=search_path(log))
+    policy = make_policy(logs=search_path(log), precision=precision)
     # those that cases of 8 bits have
     largest_sum = usual_sum(workload) if workload.types.is_integer else None
     chosen = select(workload, machine, policy=policy, largest_sum=largest_sum).chosen
@@ -154,16 +156,21 @@ def asked_kernel(options: Mapping[str, Any], workload: Conv2dWorkload, machine: 
     """
     if "variant" in options:
         return Variant.from_json(options["variant"]).kernel(workload, machine)
-    return chosen_kernel(workload, machine, options["log"])
+    precision = options.get("precision", "float32")
+    return chosen_kernel(workload, machine, options["log"], precision)
 
 
 def parse_variants(
-    text: str, workloads: Sequence[Conv2dWorkload], machine: Device
+    text: str,
+    workloads: Sequence[Conv2dWorkload],
+    machine: Device,
+    precision: str = "float32",
 ) -> tuple[Variant, ...]:
     """The variants that ``--algorithms`` names, in its order; those of ``""`` are the default.
 
     The default is every algorithm that computes one of the layers as it is given. ``all`` adds
-    those that read the other input layout.
+    those that read the other input layout. Algorithms that round operands take part where they do
+    to ``precision``, or are named.
 
     Raises
     ------
@@ -172,21 +179,22 @@ def parse_variants(
     ConfigError
         If a named form computes none of the layers.
     """
+    default = _default(machine, precision)
     if not text:
-        return _able(_default(machine), workloads, machine)
+        return _able(default, workloads, machine)
     found: list[Variant] = []
     for word in text.split(","):
         name, *modifiers = word.strip().split(":")
         if name.startswith("-"):
             _check_name(name[1:], machine)
-            found = [v for v in found or _default(machine) if v.algorithm != name[1:]]
+            found = [v for v in found or default if v.algorithm != name[1:]]
             continue
         if name != "all":
             _check_name(name, machine)
-        names = _all_names(machine) if name == "all" else [name]
+        names = _all_names(machine, precision) if name == "all" else [name]
         for each in names:
             found += _expanded(each, modifiers, name != "all", workloads, machine)
-    variants = tuple(dict.fromkeys(found))
+    variants = tuple(dict.fromkeys(_rounding(each, machine, precision) for each in found))
     for variant in variants:
         if variant.named and not _able((variant,), workloads, machine):
             # raises the reason
@@ -194,14 +202,24 @@ def parse_variants(
     return _able(variants, workloads, machine)
 
 
-def _default(machine: Device) -> list[Variant]:
-    return [Variant(name) for name in _all_names(machine)]
+def _default(machine: Device, precision: str) -> list[Variant]:
+    names = _all_names(machine, precision)
+    return [_rounding(Variant(name), machine, precision) for name in names]
 
 
-def _all_names(machine: Device) -> list[str]:
-    """What is measured by default: no first steps, which are slow, and float32 as it is."""
+def _all_names(machine: Device, precision: str) -> list[str]:
+    """What is measured by default: no first steps, which are slow, and no other precision."""
     names = {*registry.names(machine.kind)} - {*registry.FIRST_STEPS.values()}
-    return sorted(n for n in names if "" in registry.algorithm(n, machine.kind).precisions)
+    able = {"", precision}
+    return sorted(n for n in names if able & {*registry.algorithm(n, machine.kind).precisions})
+
+
+def _rounding(variant: Variant, machine: Device, precision: str) -> Variant:
+    """The variant in the bench's precision, where it has that and is asked for no other."""
+    known = registry.algorithm(variant.algorithm, machine.kind).precisions
+    if precision not in known or "precision" in dict(variant.knobs):
+        return variant
+    return replace(variant, knobs=(*variant.knobs, ("precision", precision)))
 
 
 def _check_name(name: str, machine: Device) -> None:

@@ -63,6 +63,7 @@ def command(
             "--compile-only", help="Of GPUs: fill the folder of --kernels and measure nothing."
         ),
     ] = False,
+    precision: options.Precision = "float32",
     threads: Annotated[str, typer.Option(help="Thread counts, e.g. 1,2.")] = "1",
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds.")] = 5,
     seconds: Annotated[
@@ -169,6 +170,7 @@ def command(
       tvmconv bench --suite resnet50 --target neoverse-n1 --estimate --peers none
       tvmconv bench --suite dnn12 --batch 128 --target cuda:sm_90 --estimate
       tvmconv bench resnet50.onnx --target cuda --peers torch,onnxruntime --batch 1,32
+      tvmconv bench --suite resnet50 --target cuda --precision tf32 --peers cudnn
       tvmconv bench --suite quantised_winograd --target x86-64-v3 --cache-misses --peers none
       tvmconv bench --list
     """
@@ -228,6 +230,7 @@ def command(
             relax_pass=relax_pass,
             kernels=kernels,
             samples=samples,
+            precision=precision,
         )
 
         if compile_only:

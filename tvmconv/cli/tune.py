@@ -40,9 +40,8 @@ def command(
         int, typer.Option(min=0, help="End a workload after so many vain candidates; 0 never.")
     ] = 0,
     seed: Annotated[int, typer.Option(help="Same seed, same proposals.")] = 0,
-    error_budget: Annotated[
-        float, typer.Option(min=0, help="Most estimated relative error of a candidate.")
-    ] = 5e-6,
+    error_budget: options.ErrorBudget = None,
+    precision: options.Precision = "float32",
     algorithms: Annotated[
         str, typer.Option(help="Algorithms to try, e.g. direct,winograd; all by default.")
     ] = "",
@@ -93,6 +92,7 @@ def command(
       tvmconv tune net.onnx --target x86-64-v3 --rpc-tracker 127.0.0.1:9190 --rpc-key lab
       tvmconv tune net.onnx --target cortex-a72 --estimate
       tvmconv tune resnet50.onnx --target cuda
+      tvmconv tune resnet50.onnx --target cuda --precision tf32
     """
     from tvmconv.core.errors import InputError
     from tvmconv.estimation.cores import core_of
@@ -102,7 +102,7 @@ def command(
     from tvmconv.machines.targets import resolve_device
     from tvmconv.records.logfile import check_destination
     from tvmconv.records.lookup import default_log
-    from tvmconv.selection.policy import check_algorithms
+    from tvmconv.selection.policy import check_algorithms, check_precision
     from tvmconv.tuning.estimated import EstimatingMeasurer
     from tvmconv.tuning.pool import Pool
     from tvmconv.tuning.reports import tune_report
@@ -144,8 +144,10 @@ def command(
         early_stop=early_stop,
         seed=seed,
         error_budget=error_budget,
+        precision=precision,
         algorithms=check_algorithms(algorithms.split(",")) if algorithms else (),
     )
+    check_precision(settings.policy, machine)
     with ExitStack() as stack:
         stack.enter_context(_stoppable())
         tasks = collect(machine, models or [], suite or [], layer or [], shapes, folding)

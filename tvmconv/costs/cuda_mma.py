@@ -110,6 +110,11 @@ def check_tile(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -
             f"wm={tile.wm} wp={tile.wp} k={k} of {workload} takes {needed} registers of a "
             f"thread, it has {machine.registers_thread}"
         )
+    if not resident_blocks(workload, machine, config):
+        raise ConfigError(
+            f"{tile.threads} threads of {needed} registers each, of wm={tile.wm} wp={tile.wp} "
+            f"k={k}, are more than a multiprocessor of {machine.name} has ({workload})"
+        )
     count = slices_of(workload, config).count
     if count % split:
         raise ConfigError(f"split={split} must divide the {count} slices of {workload}")

@@ -176,7 +176,7 @@ def _usable_of(
     from tvmconv.records.space import error_class
 
     # near machines may be several: their records compete with each other
-    chosen = best(usable, lambda record: (record.algorithm, error_class(record)[-1]))
+    chosen = best(usable, lambda record: (record.algorithm, *error_class(record)[-2:]))
     return tuple(_tuned(record, path, workload, near) for record in chosen)
 
 
@@ -191,13 +191,26 @@ def _usable(record: Record, machine: Device, near: bool) -> Record:
         record = validated(record, machine)
         module = registry.schedule(record.algorithm, machine)
         if near and module is not None:
-            default = registry.default_config(record.algorithm, record.workload, machine)
+            default = _default_like(record, machine)
             taken = module.predicted_cycles(record.workload, machine, record.config)
             if taken > _NEAR_TOLERANCE * module.predicted_cycles(record.workload, machine, default):
                 raise ConfigError("it is of a near machine, and predicted to be slower on this one")
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ConfigError(f"the schedule cannot read its knobs: {error!r}") from None
     return record
+
+
+def _default_like(record: Record, machine: Device) -> Config:
+    """The default of the record's algorithm, in its precision."""
+    from tvmconv.kernels import registry
+
+    w, algorithm = record.workload, registry.algorithm(record.algorithm, machine.kind)
+    default = registry.default_config(record.algorithm, w, machine)
+    asked = algorithm.precision(record.config)
+    if algorithm.precision(default) == asked:
+        return default
+    offers = registry.offers(record.algorithm, w, machine)
+    return next((each for each in offers if algorithm.precision(each) == asked), default)
 
 
 def _tuned(record: Record, path: Path, workload: Conv2dWorkload, near: bool) -> Tuned:

@@ -39,6 +39,8 @@ class Space:
         Most max|error| / max|reference| that a config may be estimated at.
     largest_sum
         What no sum of products of integers exceeds; configs must be exact for it.
+    precision
+        What operands of products may be rounded to, beside float32; empty for anything.
     """
 
     workload: Conv2dWorkload
@@ -48,6 +50,7 @@ class Space:
     starts: tuple[Config, ...]
     error_budget: float = math.inf
     largest_sum: int = 0
+    precision: str = ""
 
     @property
     def size(self) -> int:
@@ -64,6 +67,8 @@ class Space:
         except ConfigError:
             return False
         algorithm = registry.algorithm(self.algorithm, self.machine.kind)
+        if self.precision and algorithm.precision(config) not in ("", self.precision):
+            return False
         limit = algorithm.exact_below(self.workload, config)
         if limit is not None and self.largest_sum >= limit:
             return False
@@ -111,6 +116,7 @@ def make_space(
     algorithm: str,
     error_budget: float = math.inf,
     largest_sum: int = 0,
+    precision: str = "",
 ) -> Space:
     """The space of an algorithm; without ``starts`` if none of its offers is exact enough.
 
@@ -134,7 +140,9 @@ def make_space(
         unique = dict.fromkeys((*listed, *(start[name] for start in starts)))
         whole = all(type(v) is int for v in unique)
         values[name] = tuple(sorted(unique)) if whole else tuple(unique)
-    space = Space(workload, machine, algorithm, values, starts, error_budget, largest_sum)
+    space = Space(
+        workload, machine, algorithm, values, starts, error_budget, largest_sum, precision
+    )
     return replace(space, starts=tuple(start for start in starts if space.fits(start)))
 
 
@@ -222,12 +230,15 @@ def _record_gpu(facts: Mapping[str, Any]) -> CudaMachine:
 def error_class(record: Record) -> tuple[Any, ...]:
     """What records must share to compete for one place: a faster, less exact one is another choice.
 
+    So is one of another precision, which a build takes where it is asked for alone.
+
     The record must have passed :func:`refusal`.
     """
     machine = record_machine(record.machine)
     algorithm = registry.algorithm(record.algorithm, machine.kind)
     config = registry.knobs(record.algorithm, machine).complete(record.config)
-    return (*record.key, algorithm.error_estimate(record.workload, machine, config))
+    error = algorithm.error_estimate(record.workload, machine, config)
+    return (*record.key, algorithm.precision(config), error)
 
 
 def refusal(record: Record) -> str:

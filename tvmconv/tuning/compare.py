@@ -54,7 +54,7 @@ def tune_auto(
         in a later run.
     """
     start = time.monotonic()
-    default = untuned_choice(workload, machine, settings.error_budget, settings.algorithms)
+    default = untuned_choice(workload, machine, settings.policy)
     outcome = Outcome(workload, default=default[0])
     key = settings.to_json("auto")
     outcome.done = True
@@ -131,7 +131,7 @@ def compare_spaces(
     name, key = str(workload), settings.to_json("both")
     if known := journal.result(name, key):
         return Comparison(**known)
-    default = untuned_choice(workload, machine, settings.error_budget, settings.algorithms)
+    default = untuned_choice(workload, machine, settings.policy)
     knobs = _recorded(workload, machine, settings, log) or default
     expression = _expression(workload, machine)
     start = Comparison(

@@ -154,10 +154,15 @@ def searches(
 
     ``largest_sum`` is that of :class:`~tvmconv.records.space.Space`.
     """
-    spaces, least = [], {}
-    for name in settings.algorithms or registry.offered(machine):
+    spaces, least, policy = [], {}, settings.policy
+    known = registry.names(machine.kind)
+    for name in settings.algorithms or registry.offered(machine, settings.precision):
+        if name not in known:
+            continue
+        rounds = "" not in registry.algorithm(name, machine.kind).precisions
+        budget = policy.low_precision_budget if rounds else policy.error_budget
         try:
-            space = make_space(workload, machine, name, settings.error_budget, largest_sum)
+            space = make_space(workload, machine, name, budget, largest_sum, settings.precision)
         except ConfigError:
             continue
         if space.starts:

@@ -19,6 +19,7 @@ from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.record import processor
 from tvmconv.records.record import machine_facts
 from tvmconv.records.space import make_space
+from tvmconv.selection.policy import make_policy
 from tvmconv.tuning.cost_model import predicted
 from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.settings import Outcome, Settings
@@ -199,7 +200,7 @@ def tune(
     start = time.monotonic()
     outcomes: list[Outcome] = []
 
-    weights = {task: _weight(task, machine) for task in tasks}
+    weights = {task: _weight(task, machine, settings) for task in tasks}
     ordered = sorted(tasks, key=lambda task: -weights[task])
     for number, task in enumerate(ordered):
         left = time_budget - (time.monotonic() - start)
@@ -286,8 +287,9 @@ def _of_model(
     ]
 
 
-def _weight(task: Task, machine: Device) -> float:
+def _weight(task: Task, machine: Device, settings: Settings) -> float:
     from tvmconv.tuning.untuned import untuned_choice
 
-    algorithm, config = untuned_choice(task.workload, machine, largest_sum=task.largest_sum)
+    policy = make_policy(precision=settings.precision)
+    algorithm, config = untuned_choice(task.workload, machine, policy, task.largest_sum)
     return task.count * predicted(make_space(task.workload, machine, algorithm), config)

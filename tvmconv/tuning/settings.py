@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.selection.policy import DEFAULT_ERROR_BUDGET, FLOAT32, Policy, make_policy
 from tvmconv.tuning.measure import Final
 
 
@@ -26,7 +27,10 @@ class Settings:
     algorithms
         Names to choose from, by default all.
     error_budget
-        Most estimated max|error| / max|reference| of a candidate.
+        Most estimated max|error| / max|reference| of a candidate; None for that of builds, which
+        is a larger one for candidates that round operands of products.
+    precision
+        What those may be rounded to, as of ``tvmconv.build``.
     batch
         Candidates that are built before they are measured.
     final
@@ -37,18 +41,26 @@ class Settings:
     early_stop: int = 0
     seed: int = 0
     algorithms: tuple[str, ...] = ()
-    error_budget: float = 5e-6
+    error_budget: float | None = None
+    precision: str = FLOAT32
     batch: int = 16
     final: Final = field(default_factory=Final)
 
+    @property
+    def policy(self) -> Policy:
+        """What a build without any log would choose from within these limits."""
+        return make_policy(self.algorithms or None, self.error_budget, precision=self.precision)
+
     def to_json(self, space: str = "knobs") -> dict[str, Any]:
         """What decides whether a finished workload counts as finished for another run."""
+        budget = self.error_budget
         decides = {
             "trials": self.trials,
             "early_stop": self.early_stop,
             "seed": self.seed,
             "algorithms": list(self.algorithms),
-            "error_budget": self.error_budget,
+            "error_budget": DEFAULT_ERROR_BUDGET if budget is None else budget,
+            **({} if self.precision == FLOAT32 else {"precision": self.precision}),
         }
         return decides if space == "knobs" else {**decides, "space": space}
 

@@ -87,9 +87,7 @@ class WorkloadTuner:
         self.journal = journal
         self.provenance = provenance
         largest_sum = known_or_usual(workload, largest_sum)
-        self.default = untuned_choice(
-            workload, machine, settings.error_budget, settings.algorithms, largest_sum
-        )
+        self.default = untuned_choice(workload, machine, settings.policy, largest_sum)
         self.searches = searches(workload, machine, settings, largest_sum)
         self.outcome = Outcome(workload, default=self.default[0])
         known = journal.result(str(workload), self._anchor_key()) or {}

@@ -5,30 +5,28 @@ from __future__ import annotations
 from tvmconv.algorithms.winograd_integers import usual_sum
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
+from tvmconv.selection.policy import Policy
 from tvmconv.tuning.pool import Choice
 
 
 def untuned_choice(
     workload: Conv2dWorkload,
     machine: Device,
-    error_budget: float | None = None,
-    algorithms: tuple[str, ...] = (),
+    policy: Policy | None = None,
     largest_sum: int | None = None,
 ) -> Choice:
     """What a build without any log would take.
 
-    ``largest_sum`` is that of :func:`~tvmconv.selection.select.select`, by default what usual
-    weights reach.
+    ``policy``, without logs, and ``largest_sum`` are those of
+    :func:`~tvmconv.selection.select.select`; the latter is by default what usual weights reach.
 
     Raises
     ------
     ConfigError
         If no algorithm computes the workload.
     """
-    from tvmconv.selection.policy import make_policy
     from tvmconv.selection.select import select
 
-    policy = make_policy(algorithms or None, error_budget)
     largest_sum = known_or_usual(workload, largest_sum)
     chosen = select(workload, machine, policy=policy, largest_sum=largest_sum).chosen
     return chosen.algorithm, chosen.config

@@ -24,12 +24,13 @@ def built_model(
     algorithms: Sequence[str] | None = None,
     log: str | None = None,
     fold_budget: int | None = None,
+    precision: str = "float32",
 ) -> CompiledModel:
     """A model from the folder; built, and kept there, where it is missing.
 
     Parameters
     ----------
-    onnx, target, shapes, algorithms, log, fold_budget
+    onnx, target, shapes, algorithms, log, fold_budget, precision
         As of ``tvmconv.build``; a file's content tells models apart, not that of data beside it.
     folder
         Of compiled kernels and models, if there is one.
@@ -50,6 +51,8 @@ def built_model(
             "target": target,
             "shapes": {name: list(shape) for name, shape in sorted((shapes or {}).items())},
             "algorithms": list(algorithms or ()),
+            "log": _log_digest(log),
+            "precision": precision,
         }
         digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()
         path = Path(folder) / f"{onnx.stem}-{digest[:16]}.so"
@@ -63,6 +66,7 @@ def built_model(
             algorithms=algorithms,
             log=log,
             fold_budget=fold_budget,
+            precision=precision,
         )
     except ImportError as error:
         raise ArtifactError(
@@ -73,3 +77,9 @@ def built_model(
         path.parent.mkdir(parents=True, exist_ok=True)
         model.save(path)
     return model
+
+
+def _log_digest(log: str | None) -> str | None:
+    """What tells builds with other tuning logs apart: the named file's content."""
+    named = log and Path(log)
+    return hashlib.sha256(named.read_bytes()).hexdigest() if named and named.is_file() else log

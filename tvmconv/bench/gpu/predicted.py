@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvmconv.bench.contenders import build_algorithms
 from tvmconv.bench.memory_tables import method_rows, tables_of
 from tvmconv.bench.result import OWN
 from tvmconv.bench.variants import chosen_kernel, parse_variants
@@ -31,6 +32,7 @@ NOT_MEASURED = "not measured"
 _COLUMNS = (
     Column("case", "case"),
     Column("contender", "contender"),
+    Column("precision", "precision"),
     Column("measured", "ms"),
     Column("predicted_seconds", "predicted ms", ".4f", 1e3),
     Column("gflops", "pred. GFLOP/s", ",.0f"),
@@ -51,7 +53,8 @@ METHOD = (
     "Predicted, not measured: cycles counted from instructions, waves of blocks and bytes, at the "
     "record's boost clock, with constants that are assumed where no fit is named. Operands in the "
     "GPU's memory, every array read and written once. The limit is the longer of all multiply-adds "
-    "of direct convolution at the peak and of all arrays through memory; Winograd may pass it."
+    "of direct convolution at the peak and of all arrays through memory; Winograd may pass it. The "
+    "peak is that of float32, or of what the row's precision does on tensor cores."
 )
 
 
@@ -100,14 +103,18 @@ def predict_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
     )
 
 
-def peak_flops(machine: CudaMachine) -> float:
-    """float32 operations a second at the record's clock, a multiply-add being two."""
-    return 2.0 * machine.lanes * machine.multiprocessors * machine.clock_hertz
+def peak_flops(machine: CudaMachine, precision: str = "") -> float:
+    """Operations a second at the record's clock, a multiply-add being two.
+
+    In float32, or what ``mma.sync`` does in a precision.
+    """
+    rate = machine.tensor_rate(precision) if precision else machine.lanes
+    return 2.0 * rate * machine.multiprocessors * machine.clock_hertz
 
 
-def limit_seconds(workload: Conv2dWorkload, machine: CudaMachine) -> float:
+def limit_seconds(workload: Conv2dWorkload, machine: CudaMachine, precision: str = "") -> float:
     """The longer of the layer's multiply-adds at the peak and of its arrays through memory."""
-    arithmetic = workload.flops / peak_flops(machine)
+    arithmetic = workload.flops / peak_flops(machine, precision)
     return max(arithmetic, memory_cycles(workload, machine) / machine.clock_hertz)
 
 
@@ -118,11 +125,11 @@ def _kernels(
     workloads = [layer.workload for layer in plan.layers]
     # as where it is measured: with a log, or none, what builds take stands alone
     alone = not workloads or (plan.log and not plan.algorithms)
-    variants = () if alone else parse_variants(plan.algorithms, workloads, machine)
+    variants = () if alone else parse_variants(plan.algorithms, workloads, machine, plan.precision)
     every = []
     for layer in plan.layers:
         found: dict[str, Kernel | ConfigError] = {
-            OWN: chosen_kernel(layer.workload, machine, plan.log)
+            OWN: chosen_kernel(layer.workload, machine, plan.log, plan.precision)
         }
         for variant in variants:
             try:
@@ -180,18 +187,20 @@ def _row(layer: Layer, label: str, kernel: Kernel) -> dict[str, Any]:
     assert isinstance(machine, CudaMachine)
     cost = registry.explain_cost(kernel.algorithm, workload, machine, kernel.config)
     seconds = predicted_cycles(kernel) / machine.clock_hertz
+    precision = kernel.expression.precision(kernel.config)
     shares = {part: cycles / machine.clock_hertz / seconds for part, cycles in cost.items()}
     return {
         **_head(layer, label),
         "predicted_seconds": seconds,
         "gflops": workload.flops / seconds * 1e-9,
-        "peak_share": workload.flops / seconds / peak_flops(machine),
-        "limit_share": limit_seconds(workload, machine) / seconds,
+        "peak_share": workload.flops / seconds / peak_flops(machine, precision),
+        "limit_share": limit_seconds(workload, machine, precision) / seconds,
         "parts": ", ".join(
             f"{part} {share:.0%}" for part, share in shares.items() if share >= 0.005
         ),
         "schedule": f"{kernel.algorithm} {kernel.config}",
         "algorithm": kernel.algorithm,
+        "precision": precision or "float32",
         "knobs": kernel.config.to_json(),
     }
 
@@ -211,13 +220,18 @@ def _model(path: Path, batch: int, plan: Plan, machine: CudaMachine) -> dict[str
     from tvmconv.graph.layout import plan_layouts
     from tvmconv.graph.lower import prepare
     from tvmconv.graph.read import read_function
+    from tvmconv.records.lookup import search_path
+    from tvmconv.selection.policy import make_policy
 
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         model = batched_model(path, batch, Path(folder)) if batch else path
         loaded = read_model(model, dict(plan.shapes) if plan.shapes else None, plan.fold_budget)
     graph = read_function(to_relax(loaded)["main"], layer_name)
     prepare(graph, machine)
-    decisions = list(plan_layouts(graph, machine).decisions.values())
+    policy = make_policy(
+        build_algorithms(plan), logs=search_path(plan.log), precision=plan.precision
+    )
+    decisions = list(plan_layouts(graph, machine, policy=policy).decisions.values())
     kernels = [
         Kernel(each.workload, machine, each.chosen.algorithm, each.chosen.config)
         for each in decisions

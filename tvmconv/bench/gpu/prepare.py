@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmconv.bench.cases import batched_model
+from tvmconv.bench.contenders import build_algorithms, builds
 from tvmconv.bench.gpu.compiled import Folder, source_code
 from tvmconv.bench.gpu.models import built_model
 from tvmconv.bench.gpu.probes import SOURCE
@@ -50,9 +51,11 @@ def plan_kernels(plan: Plan) -> list[Kernel]:
     if plan.log and not plan.algorithms:
         logs = ("none", plan.log) if plan.log != "none" else ("none",)
         for log in logs:
-            found |= dict.fromkeys(chosen_kernel(each, machine, log) for each in workloads)
+            found |= dict.fromkeys(
+                chosen_kernel(each, machine, log, plan.precision) for each in workloads
+            )
         return list(found)
-    for variant in parse_variants(plan.algorithms, workloads, machine):
+    for variant in parse_variants(plan.algorithms, workloads, machine, plan.precision):
         for workload in workloads:
             try:
                 found[variant.kernel(workload, machine)] = None
@@ -98,7 +101,17 @@ def compile_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
         for batch in plan.batches or (0,):
             with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
                 model = batched_model(path, batch, Path(folder)) if batch else path
-                built_model(model, plan.target, plan.shapes, plan.kernels, log=plan.log)
+                for _, log in builds(plan):
+                    built_model(
+                        model,
+                        plan.target,
+                        plan.shapes,
+                        plan.kernels,
+                        algorithms=build_algorithms(plan),
+                        log=log,
+                        fold_budget=plan.fold_budget,
+                        precision=plan.precision,
+                    )
             tell(f"{path.stem}{f' mb{batch}' * bool(batch)}: built")
     failed = sum("failure" in row for row in rows)
     title = f"{len(rows) - failed} kernels compiled for {machine.name}, {failed} failed"

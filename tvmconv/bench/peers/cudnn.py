@@ -2,7 +2,7 @@
 
 Plain and channels-last tensors are tried, and where the epilogue is a bias with ReLU cuDNN's fused
 call; the fastest of them is the session. The search is of all algorithms that cuDNN's ``find``
-offers for float32 without TF32, Winograd and FFT among them.
+offers for the case's precision, Winograd and FFT among them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def prepare(case: Case, threads: int) -> Session:
     return fastest(case)
 
 
-def fastest(case: Case, tf32: bool = False) -> Session:
-    """The same, with products of TF32 where asked for."""
+def fastest(case: Case) -> Session:
+    """The same, for a case of any precision."""
     import torch
 
     convolutions = [node for node in case.nodes if node.op == "Conv"]
@@ -40,7 +40,6 @@ def fastest(case: Case, tf32: bool = False) -> Session:
         forms["NCHW, fused"] = fused
     sampler = torch_cuda.session_of(case, forms["NCHW"]).sampler
     assert sampler is not None
-    torch.backends.cudnn.allow_tf32 = tf32
     times: dict[str, float] = {}
     for name, form in forms.items():
         try:
@@ -66,7 +65,7 @@ def _fused(case: Case, values: list[Any]) -> Callable[[], Any] | None:
     if torch_cuda.device_of(case) != "cuda":
         return None
     weight, bias = (
-        torch.from_numpy(case.constant(name)).to("cuda") for name in (node.input(1), node.input(2))
+        torch_cuda.on_device(case, case.constant(name)) for name in (node.input(1), node.input(2))
     )
     return lambda: torch.cudnn_convolution_relu(
         values[0],

@@ -11,6 +11,5 @@ version = cudnn.version
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """As of cuDNN in float32; its result is not compared with those that are."""
-    session = cudnn.fastest(case, tf32=True)
-    return replace(session, facts={**session.facts, "precision": "tf32"})
+    """As of cuDNN; beside those in float32, it is compared where TF32 is asked for."""
+    return cudnn.fastest(replace(case, options={**case.options, "precision": "tf32"}))

@@ -22,12 +22,11 @@ def prepare(case: Case, threads: int) -> Session:
     a = node.attrs
     if node.op != "Conv" or a["group"] != 1 or len(a["strides"]) != 2:
         raise Unsupported("plain 2-D convolutions only")
-    torch_cuda.exactly()
-    where = torch_cuda.device_of(case)
+    torch_cuda.exactly(case)
     names = list(case.inputs)
-    inputs = {n: torch.from_numpy(v.copy()).to(where) for n, v in case.inputs.items()}
+    inputs = {n: torch_cuda.on_device(case, v) for n, v in case.inputs.items()}
     used = {name for each in case.nodes for name in each.inputs} & set(case.constants)
-    constants = {n: torch.from_numpy(case.constants[n]).to(where) for n in used}
+    constants = {n: torch_cuda.on_device(case, case.constants[n]) for n in used}
     weight = constants[node.input(1)]
     flat = weight.reshape(weight.shape[0], -1)
     shape = case.shapes[node.output]

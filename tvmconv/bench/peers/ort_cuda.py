@@ -1,4 +1,4 @@
-"""onnxruntime's CUDA provider: float32 without TF32, cuDNN searched exhaustively."""
+"""onnxruntime's CUDA provider: float32, TF32 only where asked for, cuDNN searched exhaustively."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from .case import Array, Case, Session, Unsupported
 
 _PROVIDER = "CUDAExecutionProvider"
-_OPTIONS = {"use_tf32": "0", "cudnn_conv_algo_search": "EXHAUSTIVE"}
+_OPTIONS = {"cudnn_conv_algo_search": "EXHAUSTIVE"}
 
 
 def version() -> str:
@@ -29,6 +29,8 @@ def version() -> str:
 
 def prepare(case: Case, threads: int) -> Session:
     """All graph optimisations; with a CUDA graph where the provider can capture one."""
+    if case.options.get("precision") == "fp16":
+        raise Unsupported("it computes in the types of the model, which is of float32")
     problems = []
     for graph in (True, False):
         try:
@@ -45,7 +47,9 @@ def _prepared(case: Case, graph: bool) -> Session:
 
     options = ort.SessionOptions()
     options.log_severity_level = 3
-    provider = {**_OPTIONS, "enable_cuda_graph": "1" if graph else "0"}
+    tf32 = case.options.get("precision") == "tf32"
+    switches = {"use_tf32": tf32, "enable_cuda_graph": graph}
+    provider = {**_OPTIONS, **{name: str(int(on)) for name, on in switches.items()}}
     session = ort.InferenceSession(str(case.onnx), options, providers=[(_PROVIDER, provider)])
     if session.get_providers()[0] != _PROVIDER:
         raise Unsupported(f"onnxruntime {ort.__version__} could not start its {_PROVIDER}")
@@ -75,5 +79,5 @@ def _prepared(case: Case, graph: bool) -> Session:
 
     how = "CUDA graph" if graph else "no CUDA graph"
     # of its arena nothing is told
-    facts = {"device_bytes": None}
+    facts = {"device_bytes": None, "precision": "tf32" if tf32 else ""}
     return Session(run, outputs, info=f"{how}, host's clock", facts=facts, colds=False)

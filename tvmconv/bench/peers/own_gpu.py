@@ -72,6 +72,7 @@ def _model(case: Case) -> Session:
         algorithms=case.options.get("algorithms"),
         log=case.options.get("log"),
         fold_budget=case.options.get("fold_budget"),
+        precision=case.options.get("precision", "float32"),
     )
     # as torch's calls are, at every batch
     os.environ["TVMCONV_CUDA_GRAPH"] = "1"
@@ -88,7 +89,10 @@ def _model(case: Case) -> Session:
     def results() -> dict[str, Array]:
         return {n: array.numpy() for n, array in zip(case.outputs, outputs, strict=True)}
 
-    facts = {"device_bytes": model.memory.arena_bytes + model.memory.constant_bytes}
+    facts = {
+        "device_bytes": model.memory.arena_bytes + model.memory.constant_bytes,
+        "precision": next((d.precision for d in model.decisions if d.chosen.precision), ""),
+    }
     return Session(run, results, info="CUDA graph, host's clock", facts=facts, colds=False)
 
 

@@ -1,4 +1,4 @@
-"""torch on a GPU: float32 without TF32, cuDNN's algorithms by its own search, CUDA graphs.
+"""torch on a GPU: cuDNN's algorithms by its own search, CUDA graphs, and no TF32 unless asked for.
 
 The device is an option of the case, so that all but graphs and events can be tried on a processor.
 """
@@ -43,12 +43,28 @@ def prepare(case: Case, threads: int) -> Session:
 
 def module_on_device(case: Case) -> tuple[Any, list[Any]]:
     """The case as a module, and its inputs, on the device."""
+
+    exactly(case)
+    values = [on_device(case, value) for value in case.inputs.values()]
+    module = torch_jit.module_of(case).eval().to(device_of(case))
+    return module.half() if precision_of(case) == "fp16" else module, values
+
+
+def on_device(case: Case, value: Array) -> Any:
+    """A tensor there, of halves where the case asks for them."""
     import torch
 
-    exactly()
-    where = device_of(case)
-    values = [torch.from_numpy(value.copy()).to(where) for value in case.inputs.values()]
-    return torch_jit.module_of(case).eval().to(where), values
+    tensor = torch.from_numpy(value.copy()).to(device_of(case))
+    halves = precision_of(case) == "fp16" and tensor.is_floating_point()
+    return tensor.half() if halves else tensor
+
+
+def precision_of(case: Case) -> str:
+    """``float32``, or what operands of products are: ``tf32``, or ``fp16``, which tensors are, too.
+
+    Sums are float32 in all of them.
+    """
+    return str(case.options.get("precision", "float32"))
 
 
 def device_of(case: Case) -> str:
@@ -56,13 +72,15 @@ def device_of(case: Case) -> str:
     return str(case.options.get("device", "cuda"))
 
 
-def exactly() -> None:
-    """float32 as it is written, and cuDNN's search among its algorithms."""
+def exactly(case: Case) -> None:
+    """The precision that is asked for and no less, and cuDNN's search among its algorithms."""
     import torch
 
     torch.set_grad_enabled(False)
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
+    tf32 = precision_of(case) == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    torch.backends.cudnn.allow_tf32 = tf32
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cudnn.benchmark = True
 
 
@@ -95,15 +113,23 @@ def session_of(
     def outputs() -> dict[str, Array]:
         results = last[0] if isinstance(last[0], tuple) else (last[0],)
         return {
-            name: result.contiguous().cpu().numpy()
+            name: _whole(result.contiguous().cpu())
             for name, result in zip(case.outputs, results, strict=True)
         }
 
     named: dict[str, Callable[[], object]] = dict(stages) if case.options.get("stages") else {}
     if named:
         named[list(named)[-1]] = run
+    rounded = {} if precision_of(case) == "float32" else {"precision": precision_of(case)}
     if device_of(case) != "cuda":
-        return Session(run, outputs, info=info, stages=named, sampler=_host_samples, colds=False)
+        return Session(
+            *(run, outputs),
+            info=info,
+            facts=rounded,
+            stages=named,
+            sampler=_host_samples,
+            colds=False,
+        )
     with torch.no_grad():
         for _ in range(_WARM_UP):
             run()
@@ -114,7 +140,7 @@ def session_of(
     run()
     torch.cuda.synchronize()
     most = int(torch.cuda.max_memory_allocated())
-    facts = {"device_bytes": most, "call_bytes": most - held}
+    facts = {"device_bytes": most, "call_bytes": most - held, **rounded}
     graphs = Graphs()
     if case.options.get("clock") == "host":
         replay = graphs.get(run, 1)
@@ -126,6 +152,11 @@ def session_of(
         text = ", ".join(filter(None, [info, "CUDA graph, host's clock"]))
         return Session(once, outputs, info=text, facts=facts, colds=False)
     return Session(run, outputs, info=info, facts=facts, stages=named, sampler=graphs.samples)
+
+
+def _whole(tensor: Any) -> Array:
+    """An array; of halves one of float32."""
+    return (tensor.float() if tensor.is_floating_point() else tensor).numpy()  # type: ignore[no-any-return]
 
 
 def _host_samples(run: Callable[[], object], count: int, cache_bytes: int) -> list[float]:
