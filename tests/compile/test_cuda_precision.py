@@ -11,6 +11,11 @@ from tests.compile.test_cuda import Built, needs_emulator, needs_nvcc
 from tests.small_network import small_network
 from tvmconv.cli.opening import open_model
 from tvmconv.core.errors import ConfigError
+from tvmconv.frontend import read_model, to_relax
+from tvmconv.frontend.canonical import layer_name
+from tvmconv.graph.layout import plan_layouts
+from tvmconv.graph.lower import prepare
+from tvmconv.graph.read import read_function
 from tvmconv.machines.cuda import MACHINES as GPUS
 from tvmconv.machines.presets import MACHINES
 from tvmconv.selection.policy import check_precision, make_policy
@@ -94,10 +99,38 @@ def test_an_unknown_precision_is_a_sentence(value):
         make_policy(precision=value)
 
 
-def test_a_weight_that_halves_do_not_hold_names_its_layer():
+def with_large_weights():
     model = small_network()
     (weight,) = (t for t in model.graph.initializer if t.name == "projection_w")
     weight.CopyFrom(numpy_helper.from_array(np.full((32, 32, 1, 1), 7e4, "float32"), weight.name))
+    return model
+
+
+def test_an_override_to_halves_that_do_not_hold_a_weight_names_its_layer():
     asked = {"projection": {"algorithm": ALGORITHM, "knobs": {"precision": "fp16"}}}
-    with pytest.raises(ConfigError, match=r"layer 'projection': .* a weight of 7e\+04, fp16 ends"):
-        tvmconv.build(model, "cuda:sm_90", overrides=asked)
+    said = (
+        r"layer 'projection': .* a weight of 7e\+04 would be infinite, as fp16 ends at 65504: ask"
+    )
+    with pytest.raises(ConfigError, match=said):
+        tvmconv.build(with_large_weights(), "cuda:sm_90", overrides=asked)
+
+
+@pytest.mark.parametrize(
+    ("precision", "asked"), [("fp16", {}), ("float32", {"algorithm": ALGORITHM})]
+)
+def test_a_layer_whose_weights_halves_do_not_hold_stays_float32(precision, asked):
+    overrides = {"projection": asked} if asked else None
+    policy = make_policy(precision=precision, overrides=overrides)
+    machine = GPUS["cuda:sm_90"]
+    graph = read_function(to_relax(read_model(with_large_weights()))["main"], layer_name)
+    prepare(graph, machine)
+    decisions = plan_layouts(graph, machine, policy=policy).decisions.values()
+    (found,) = (d for d in decisions if d.layer == "projection")
+    if asked:
+        # of an algorithm that has both, the one that holds them
+        assert found.precision == "tf32"
+        return
+    assert found.precision == "float32"
+    assert "; not fp16: a weight of 7e+04 would be infinite, as fp16 ends at 65504" in found.reason
+    refused = [each for each in found.others if each.algorithm == ALGORITHM]
+    assert refused and all(each.cause == "range" for each in refused)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from tvmconv.algorithms.cuda.precision import largest_finite
 from tvmconv.algorithms.excess import excess_steps
 from tvmconv.algorithms.winograd_integers import largest_sums
 from tvmconv.core.datatypes import itemsize
@@ -155,7 +156,8 @@ def _decide(node: Node, is_blocked: bool, machine: Device, policy: Policy | None
     workload: Conv2dWorkload = node.attrs["workload"]
     if not isinstance(machine, Machine):
         plain = replace(workload, data_layout="NCHW")
-        return select(plain, machine, layer=node.layer, policy=policy)
+        weight = largest_finite(node.args[1].data)
+        return select(plain, machine, layer=node.layer, policy=policy, largest_weight=weight)
     options = [workload]
     if not is_blocked and workload.in_channels < machine.channel_block:
         options.append(replace(workload, data_layout="NCHW"))

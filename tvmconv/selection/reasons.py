@@ -46,26 +46,32 @@ def refuse_foreign(offer: Candidate) -> Candidate:
 
 @dataclass(frozen=True)
 class Needs:
-    """What the weights of a layer of integers ask of its kernel.
+    """What the weights of a layer ask of its kernel.
 
     Parameters
     ----------
     largest_sum
-        What no sum of products exceeds.
+        Of integers, what no sum of products exceeds.
     excess
-        Steps for what :mod:`tvmconv.algorithms.excess` cuts off them.
+        Of integers, steps for what :mod:`tvmconv.algorithms.excess` cuts off them.
+    largest_weight
+        Of floats, the largest that is finite.
     """
 
     largest_sum: int = 0
     excess: int = 0
+    largest_weight: float = 0.0
 
 
 def refuse_inexact(
     offer: Candidate, workload: Conv2dWorkload, needs: Needs, kind: str
 ) -> Candidate:
-    """The offer, refused where a layer's sums of integers would not be exact."""
+    """The offer, refused where a layer's sums of integers would not be exact, or its weights not
+    finite."""
     if offer.rejected:
         return offer
+    if offer.precision and (why := PRECISIONS[offer.precision].beyond(needs.largest_weight)):
+        return replace(offer, rejected=why, cause="range")
     algorithm, text = registry.algorithm(offer.algorithm, kind), ""
     limit, held = algorithm.exact_below(workload, offer.config), algorithm.excess_held(offer.config)
     if limit is not None and needs.largest_sum >= limit:
@@ -153,6 +159,12 @@ def vector_code(chosen: Candidate, able: Sequence[Candidate], policy: Policy) ->
 def has_scalable_vectors(candidate: Candidate) -> bool:
     """Whether its schedule computes vectors of any length."""
     return bool(candidate.config.get("vectors", 0))
+
+
+def out_of_range(offers: Sequence[Candidate]) -> str:
+    """What a reason says of a precision that was asked for and does not hold the weights."""
+    refused = next((offer for offer in offers if offer.cause == "range"), None)
+    return f"; not {refused.precision}: {refused.rejected}" if refused else ""
 
 
 def confined(foreign: bool) -> str:

@@ -20,6 +20,7 @@ from tvmconv.selection.reasons import (
     Needs,
     confined,
     impossible,
+    out_of_range,
     outdone,
     preferred,
     refuse,
@@ -103,6 +104,7 @@ def select(
     policy: Policy | None = None,
     largest_sum: int | None = None,
     excess: int | None = None,
+    largest_weight: float = 0.0,
 ) -> Decision:
     """Choose the algorithm of one layer: the fewest predicted cycles that the policy allows.
 
@@ -124,13 +126,15 @@ def select(
     excess
         Of such a layer, the steps that :func:`~tvmconv.algorithms.excess.excess_steps` counts. By
         default those of any weights.
+    largest_weight
+        Of a layer of floats, the largest finite weight, which a precision must hold.
 
     Raises
     ------
     ConfigError
         If nothing that the policy allows computes the workload.
     """
-    policy, needs = policy or make_policy(), Needs()
+    policy, needs = policy or make_policy(), Needs(largest_weight=largest_weight)
     if workload.types.is_integer:
         # all integers are finite
         policy = replace(policy, finite=True)
@@ -158,7 +162,7 @@ def select(
         raise ConfigError(impossible(workload, layer, offers))
     pool = [o for o in able if policy.keeps(o)] or _fallback(able, machine.kind)
     chosen = min(pool, key=lambda offer: offer.cycles)
-    reason = preferred(chosen, able, policy)
+    reason = preferred(chosen, able, policy) + out_of_range(offers)
     if not policy.finite:
         algorithm = registry.algorithm(chosen.algorithm, machine.kind)
         reason += confined(algorithm.adds_foreign_products(workload, machine))
@@ -228,6 +232,8 @@ def _overridden(
     def distance(offer: Candidate) -> tuple[int, float]:
         return sum(offer.config.get(k) != v for k, v in knobs.items()), offer.cycles
 
+    asked = knobs.get("precision")
+    offers = tuple(o for o in offers if asked in (None, o.precision)) or offers
     exact = [o for o in offers if not refuse_inexact(o, workload, needs, machine.kind).rejected]
     base = min(exact or offers, key=distance)
     if not knobs and not policy.keeps(base):
@@ -264,11 +270,13 @@ def _picked(
 def _exact(
     chosen: Candidate, workload: Conv2dWorkload, layer: str, who: str, needs: Needs, kind: str
 ) -> None:
-    """Raise :class:`ConfigError` for a candidate that would compute a wrong sum of integers."""
-    if problem := refuse_inexact(chosen, workload, needs, kind).rejected:
+    """Raise :class:`ConfigError` for a candidate that is wrong for the weights."""
+    refused = refuse_inexact(chosen, workload, needs, kind)
+    if refused.rejected:
+        other = "tf32 or float32" if refused.cause == "range" else "a smaller tile or for direct"
         raise ConfigError(
-            f"layer {layer!r}: {who} asks for {chosen.algorithm} {chosen.config}, but {problem}: "
-            "ask for a smaller tile or for direct"
+            f"layer {layer!r}: {who} asks for {chosen.algorithm} {chosen.config}, but "
+            f"{refused.rejected}: ask for {other}"
         )
 
 

@@ -21,7 +21,7 @@ from tvmconv.algorithms.cuda.implicit_gemm import (
     padded_rows,
     slices_of,
 )
-from tvmconv.algorithms.cuda.precision import PRECISIONS, Precision
+from tvmconv.algorithms.cuda.precision import PRECISIONS, Precision, largest_finite
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
@@ -125,12 +125,8 @@ class ImplicitGemmMma(ImplicitGemm):
             If a finite weight is beyond the precision's largest number.
         """
         precision = precision_of(config)
-        finite = weight[np.isfinite(weight)]
-        if (found := float(np.abs(finite).max(initial=0.0))) > precision.largest:
-            raise ConfigError(
-                f"{workload} has a weight of {found:.3g}, {precision.name} ends at "
-                f"{precision.largest:.5g}: build it with another precision"
-            )
+        if reason := precision.beyond(largest_finite(weight)):
+            raise ConfigError(f"{workload}: {reason}; build it with another precision")
         # (groups, slices, values, M)
         rows = padded_rows(workload, config)
         plain = pack_slices(weight, workload, slices_of(workload, config), rows)

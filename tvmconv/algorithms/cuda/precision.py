@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +62,14 @@ class Precision:
         rounded = self.round(rows).astype(np.float64) @ self.round(columns).astype(np.float64)
         return float(np.abs(rounded - exact).max() / max(np.abs(exact).max(), 1e-300))
 
+    def beyond(self, weight: float) -> str:
+        """Why weights up to this size cannot be rounded to it, as a clause; empty if they can."""
+        if weight <= self.largest:
+            return ""
+        return (
+            f"a weight of {weight:.3g} would be infinite, as {self.name} ends at {self.largest:.5g}"
+        )
+
     def words(self, values: Array) -> npt.NDArray[np.float32] | npt.NDArray[np.uint32]:
         """Values packed along the last axis, whose length :attr:`values` divides."""
         if self.values == 1:
@@ -81,6 +90,11 @@ class Precision:
         if self.values == 1:
             return weights * columns
         return tirx.call_pure_extern("float32", "tvmconv_dot", weights, columns)
+
+
+def largest_finite(values: npt.NDArray[Any]) -> float:
+    """The largest absolute value that is neither infinite nor NaN; 0 of none."""
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
 def round_tf32(values: Array) -> Array:
