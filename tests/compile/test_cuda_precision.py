@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 import tvmconv
 from tests.compile.test_cuda import Built, needs_emulator, needs_nvcc
@@ -77,6 +78,60 @@ class TestHalves:
                 assert launch.spill_bytes == 0 or ALGORITHM not in launch.kernel
 
 
+def dense_network() -> onnx.ModelProto:
+    """Fully connected layers of 2 x 9 rows with everything behind them, and one of 2 rows."""
+    generator = np.random.default_rng(1)
+    constants = {
+        name: numpy_helper.from_array(generator.standard_normal(shape).astype("float32"), name)
+        for name, shape in {"up": (24, 40), "b": (40,), "down": (40, 24), "out": (24, 5)}.items()
+    }
+    node = helper.make_node
+    nodes = [
+        node("MatMul", ["x", "up"], ["u"], "up"),
+        node("Add", ["u", "b"], ["ub"], "up_bias"),
+        node("Relu", ["ub"], ["r"], "up_relu"),
+        node("MatMul", ["r", "down"], ["d"], "down"),
+        node("Add", ["d", "x"], ["s"], "residual"),
+        node("ReduceMean", ["s"], ["m"], "mean", axes=[1], keepdims=1),
+        node("MatMul", ["m", "out"], ["y"], "head"),
+    ]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "dense",
+        [value("x", TensorProto.FLOAT, [2, 9, 24])],
+        [value("y", TensorProto.FLOAT, [2, 1, 5])],
+        list(constants.values()),
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    return model
+
+
+@needs_nvcc
+@needs_emulator
+def test_fully_connected_layers_of_any_rank_are_on_tensor_cores(tmp_path):
+    asked = {"algorithm": ALGORITHM, "knobs": {"precision": "tf32"}}
+    overrides = {"down": asked}
+    built = Built(tmp_path / "dense", dense_network(), precision="tf32", overrides=overrides)
+    found = {d.layer: d for d in built.model.decisions}
+    # of two rows there is a sum for each result
+    assert set(found) == {"up", "down"}
+    assert found["down"].precision == "tf32" and 1e-5 < found["down"].rounding_error < 1e-3
+    assert [step.kind for step in found["up"].workload.epilogue] == ["bias", "relu"]
+    assert [step.kind for step in found["down"].workload.epilogue] == ["add"]
+    inputs = built.inputs()
+    np.savez(built.path.parent / "in.npz", **inputs)
+    built.check_python(
+        "import numpy as np, tvmconv\n"
+        "np.savez('out.npz', *tvmconv.load(path).run(dict(np.load('in.npz'))))"
+    )
+    (result,) = np.load(built.path.parent / "out.npz").values()
+    (right,) = built.expected(inputs)
+    error = np.abs(result - right).max() / np.abs(right).max()
+    assert 1e-6 < error < 2e-3
+
+
 @pytest.mark.parametrize("machine", [MACHINES["x86-64-v3"], GPUS["cuda:sm_80"]], ids=str)
 def test_only_targets_that_have_a_precision_take_it(machine):
     check_precision(make_policy(), machine)
@@ -132,5 +187,5 @@ def test_a_layer_whose_weights_halves_do_not_hold_stays_float32(precision, asked
         return
     assert found.precision == "float32"
     assert "; not fp16: a weight of 7e+04 would be infinite, as fp16 ends at 65504" in found.reason
-    refused = [each for each in found.others if each.algorithm == ALGORITHM]
+    refused = [each for each in found.rejected if each.algorithm == ALGORITHM]
     assert refused and all(each.cause == "range" for each in refused)

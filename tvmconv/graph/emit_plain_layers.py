@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tvmconv.core.decision import Candidate
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
@@ -9,16 +11,12 @@ from tvmconv.graph.emit_layers import layer_function
 from tvmconv.graph.emitter import CallRecord, Emitter, constant_of, scheduled
 from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Array, Node
+from tvmconv.graph.layout import oihw_weight
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.operators.dense_rows import dense_rows
-from tvmconv.selection.select import select
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr, Tensor
-
-# Rows from where on a fully connected layer is a convolution of images of one pixel: its tiles use
-# each weight for many rows, where a sum for each result reads it for each.
-_ROWS_OF_TILES = 8
 
 
 def emit_plain_conv(emitter: Emitter, node: Node) -> None:
@@ -43,24 +41,24 @@ def emit_plain_dense(emitter: Emitter, node: Node) -> None:
     epilogue = node.attrs["epilogue"]
     value, constant, *rest = node.args
     kinds = [step.kind for step in epilogue]
-    weight: Array = as_float32(constant.data).T
     bias = as_float32(rest.pop(0).data).reshape(-1) if "bias" in kinds else None
     data = emitter.as_plain(value)
     residual = emitter.as_plain(rest.pop(0)) if "add" in kinds else None
-    rows, outputs = node.output.dims
-    if rows >= _ROWS_OF_TILES:
-        inputs = weight.shape[1]
-        workload = Conv2dWorkload(
-            rows, inputs, 1, 1, outputs, 1, 1, data_layout="NCHW", epilogue=epilogue
-        )
-        chosen = select(workload, emitter.machine, layer=node.layer).chosen
+    if (decision := emitter.plan.decisions.get(node)) is not None:
+        workload, chosen = decision.workload, decision.chosen
         if residual is not None:
             residual = emitter.reshape(residual, workload.result_shape)
         image = emitter.reshape(data, workload.data_shape)
-        constants = Constants(weight.reshape(workload.weight_shape), bias)
+        constants = Constants(oihw_weight(node, workload), bias)
         made = _convolved(emitter, node, (workload, chosen), image, constants, residual)
         emitter.plain[node.output] = emitter.reshape(made, node.output.dims)
         return
+    weight: Array = as_float32(constant.data).T
+    *batch, outputs = node.output.dims
+    rows = prod(batch)
+    if len(batch) > 1:
+        data = emitter.reshape(data, (rows, weight.shape[1]))
+        residual = None if residual is None else emitter.reshape(residual, (rows, outputs))
     args = [data, constant_of(weight, "float32")]
     if bias is not None:
         args.append(constant_of(bias, "float32"))
@@ -71,7 +69,8 @@ def emit_plain_dense(emitter: Emitter, node: Node) -> None:
         return dense_rows(*tensors, epilogue=epilogue)
 
     record = CallRecord(node.layer, "dense", flops=2 * rows * constant.data.size)
-    emitter.plain[node.output] = emitter.call(expression, args, record, opaque=True)
+    flat = emitter.call(expression, args, record, opaque=True)
+    emitter.plain[node.output] = emitter.reshape(flat, node.output.dims) if len(batch) > 1 else flat
 
 
 def _convolved(

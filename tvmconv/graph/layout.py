@@ -16,19 +16,23 @@ from math import prod
 from tvmconv.algorithms.cuda.precision import largest_finite
 from tvmconv.algorithms.excess import excess_steps
 from tvmconv.algorithms.winograd_integers import largest_sums
-from tvmconv.core.datatypes import itemsize
+from tvmconv.core.datatypes import DataTypes, itemsize
 from tvmconv.core.decision import Decision
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.unexpected import reported
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.graph.blockable import can_block
-from tvmconv.graph.ir import Graph, Node, Value
-from tvmconv.graph.match import BY_FLOAT, CONV, IN_FLOAT
+from tvmconv.graph.fold import as_float32
+from tvmconv.graph.ir import Array, Graph, Node, Value
+from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
-from tvmconv.selection.policy import Policy
+from tvmconv.selection.policy import Policy, check_algorithms
 from tvmconv.selection.select import select
 
+# Rows from where on a fully connected layer is a convolution of images of one pixel: its tiles use
+# each weight for many rows, where a sum for each result reads it for each.
+_ROWS_OF_TILES = 8
 # share of the rate behind L2 at which a layout change is assumed to run when weighed against a
 # kernel: it writes as much as it reads, and no arithmetic hides it
 _REORDER_SHARE = 0.2
@@ -74,7 +78,7 @@ def plan_layouts(
     plan = Plan()
     in_blocks: set[Value] = set()
     users = graph.users()
-    total = sum(node.op == CONV for node in graph.nodes)
+    total = len(decided_nodes(graph, machine))
     for node in graph.nodes:
         if node.op == CONV:
             source = node.args[0]
@@ -90,6 +94,12 @@ def plan_layouts(
                 progress(len(plan.decisions), total)
             if machine.channel_block == 1:
                 continue
+        elif dense_workload(node, machine) is not None:
+            with reported(f"choosing an algorithm for {node}"):
+                plan.decisions[node] = _decide_dense(node, machine, policy)
+            if progress:
+                progress(len(plan.decisions), total)
+            continue
         elif not _follows(node, in_blocks):
             continue
         plan.blocked.add(node)
@@ -98,6 +108,29 @@ def plan_layouts(
         else:
             in_blocks.update(node.outputs)
     return plan
+
+
+def decided_nodes(graph: Graph, machine: Device) -> list[Node]:
+    """The nodes that get a decision: convolutions, and layers that are computed as such."""
+    return [n for n in graph.nodes if n.op == CONV or dense_workload(n, machine) is not None]
+
+
+def dense_workload(node: Node, machine: Device) -> Conv2dWorkload | None:
+    """A fully connected layer as a convolution of images of one pixel, where a device has it so."""
+    if node.op != DENSE or isinstance(machine, Machine):
+        return None
+    *batch, outputs = node.output.dims
+    rows, inputs = prod(batch), node.args[1].dims[0]
+    if rows < _ROWS_OF_TILES:
+        return None
+    epilogue = node.attrs["epilogue"]
+    return Conv2dWorkload(rows, inputs, 1, 1, outputs, 1, 1, data_layout="NCHW", epilogue=epilogue)
+
+
+def oihw_weight(node: Node, workload: Conv2dWorkload) -> Array:
+    """The weight of a decided node as its workload has it, float32."""
+    weight = as_float32(node.args[1].data)
+    return (weight if node.op == CONV else weight.T).reshape(workload.weight_shape)
 
 
 def _follows(node: Node, in_blocks: set[Value]) -> bool:
@@ -145,10 +178,21 @@ def _rescaled(decision: Decision, obstacle: str | None) -> Decision:
     return replace(decision, reason=f"{decision.reason}; rescaled by {text}")
 
 
-def largest_sum_of(node: Node) -> int | None:
+def largest_sum_of(node: Node, types: DataTypes) -> int | None:
     """What no sum of products of a layer of integers exceeds with its weights; None of floats."""
-    types = node.attrs["workload"].types
     return int(largest_sums(node.args[1].data, types.data).max()) if types.is_integer else None
+
+
+def _decide_dense(node: Node, machine: Device, policy: Policy | None) -> Decision:
+    """Any algorithm within the budgets: lists and patterns of names are for convolutions."""
+    workload = dense_workload(node, machine)
+    assert workload is not None
+    if policy is not None:
+        named = tuple(o for o in policy.overrides if o.pattern == node.layer)
+        everything = check_algorithms(None)
+        policy = replace(policy, algorithms=everything, overrides=named, choose=None)
+    weight = largest_finite(node.args[1].data)
+    return select(workload, machine, layer=node.layer, policy=policy, largest_weight=weight)
 
 
 def _decide(node: Node, is_blocked: bool, machine: Device, policy: Policy | None) -> Decision:
@@ -161,7 +205,7 @@ def _decide(node: Node, is_blocked: bool, machine: Device, policy: Policy | None
     options = [workload]
     if not is_blocked and workload.in_channels < machine.channel_block:
         options.append(replace(workload, data_layout="NCHW"))
-    largest_sum = largest_sum_of(node)
+    largest_sum = largest_sum_of(node, workload.types)
     excess = None
     if workload.types.is_integer and workload.types.weight == "int8":
         excess = excess_steps(node.args[1].data, machine.channel_block)

@@ -14,11 +14,10 @@ from tvmconv.core.unexpected import reported
 from tvmconv.frontend.canonical import layer_name
 from tvmconv.graph.emit import emit_graph
 from tvmconv.graph.emitter import CallRecord, Emitter
-from tvmconv.graph.fold import as_float32
 from tvmconv.graph.fusion import group_operators
 from tvmconv.graph.ir import Graph, Node
-from tvmconv.graph.layout import Plan, plan_layouts
-from tvmconv.graph.match import CONV, fuse_layers, unscheduled
+from tvmconv.graph.layout import Plan, decided_nodes, oihw_weight, plan_layouts
+from tvmconv.graph.match import fuse_layers, unscheduled
 from tvmconv.graph.normalise import normalise
 from tvmconv.graph.read import read_function
 from tvmconv.machines.device import Device
@@ -42,7 +41,7 @@ class LoweredGraph:
         Function ``main`` calls only ``PrimFunc`` s (and reshapes, which are views); convolution
         kernels are scheduled, weights are packed constants.
     decisions
-        One for each convolution, in execution order.
+        One for each convolution, and each layer that is computed as one, in execution order.
     calls
         Every kernel call in execution order.
     reorders
@@ -89,7 +88,7 @@ def lower(
     graph = read_function(mod["main"], layer_name)
     prepare(graph, machine, policy.requantise if policy is not None else "float")
     if policy is not None:
-        check_used(policy.overrides, [node.layer for node in graph.nodes if node.op == CONV])
+        check_used(policy.overrides, [node.layer for node in decided_nodes(graph, machine)])
     plan = plan_layouts(
         graph, machine, policy=policy, progress=_stage("choose algorithms", progress)
     )
@@ -241,7 +240,7 @@ def _rounding_error(node: Node, decision: Decision) -> float | None:
     """What rounding operands does to a layer with its weights; None where they are not rounded."""
     if not decision.chosen.precision:
         return None
-    weight = as_float32(node.args[1].data)
+    weight = oihw_weight(node, decision.workload)
     return PRECISIONS[decision.chosen.precision].measured_error(weight, decision.workload.groups)
 
 

@@ -8,6 +8,7 @@ matrix product with a constant right side a ``dense`` node of the same form.
 from __future__ import annotations
 
 import math
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -49,7 +50,8 @@ def normalise(graph: Graph, machine: Device, requantise: str = "float") -> None:
     fold_constants(graph)
     fold_dequantised(graph, is_weight)
     graph.forward(_split_batch_norm)
-    graph.forward(_simplify)
+    # devices with plain layouts have one kernel for fully connected layers of any rank
+    graph.forward(partial(_simplify, ranks=2 if isinstance(machine, Machine) else None))
     merge_duplicates(graph)
     canonical_activations(graph)
     graph.remove_dead()
@@ -95,7 +97,7 @@ def _quantised(graph: Graph, machine: Machine, requantise: str) -> None:
     graph.remove_dead()
     fold_dequantised(graph, lambda _value, _users: False)
     # products whose constant was kept for an 8-bit layer
-    graph.forward(_simplify)
+    graph.forward(partial(_simplify, ranks=2))
 
 
 def _split_batch_norm(node: Node, mapping: dict[Value, Value]) -> list[Node]:
@@ -132,14 +134,17 @@ _OF_TWO = {"sum": "add", "max": "maximum", "min": "minimum"}
 _UNBOUNDED = {"maximum": -math.inf, "minimum": math.inf}
 
 
-def _simplify(node: Node, mapping: dict[Value, Value]) -> list[Node]:
-    """One spelling for shape changes, identities, reductions and matrix products."""
+def _simplify(node: Node, mapping: dict[Value, Value], ranks: int | None) -> list[Node]:
+    """One spelling for shape changes, identities, reductions and matrix products.
+
+    ``ranks`` is that of fully connected layers' inputs, None for any.
+    """
     if len(node.outputs) != 1 or node.output.shape is None or not node.inputs:
         return [node]
     source = node.args[0]
     if node.op in _SHAPE_ONLY and source.shape is not None:
         node.op, node.args, node.attrs, node.call = "reshape", [source], {}, None
-    elif node.op == "matmul" and _is_dense(node):
+    elif node.op == "matmul" and _is_dense(node, ranks):
         node.op, node.call = "dense", None
     elif node.op == "nn.adaptive_avg_pool2d" and tuple(node.attrs["output_size"]) == (1, 1):
         if node.attrs["layout"] == "NCHW":
@@ -164,13 +169,13 @@ def _changes_nothing(node: Node, source: Value) -> bool:
     return node.op in ("broadcast_to", *_UNBOUNDED) and source.shape == node.output.shape
 
 
-def _is_dense(node: Node) -> bool:
+def _is_dense(node: Node, ranks: int | None) -> bool:
     data, weight = node.args
     return (
         node.output.dtype == "float32"
         and data.dtype == "float32"
         and data.shape is not None
-        and len(data.shape) == 2
+        and (len(data.shape) == ranks if ranks else len(data.shape) >= 2)
         and weight.is_const
         and len(weight.dims) == 2
         and not data.is_const

@@ -282,8 +282,8 @@ def _of_model(
     prepare(graph, machine)
     plan = plan_layouts(graph, machine)
     return [
-        (decision.layer, decision.workload, largest_sum_of(node))
-        for node, decision in plan.decisions.items()
+        (d.layer, d.workload, largest_sum_of(node, d.workload.types))
+        for node, d in plan.decisions.items()
     ]
 
 
