@@ -43,6 +43,8 @@ def build(
     precision: str = "float32",
     log: str | os.PathLike[str] | None = None,
     cc: str = "",
+    device: int = 0,
+    cuda_graph: bool | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel:
     """Compile an ONNX model for one machine.
@@ -102,6 +104,9 @@ def build(
         The C compiler that links the model, with options as in a shell, e.g.
         ``"clang --target=aarch64-linux-gnu"``; by default that of the variables ``CC`` and
         ``CXX``, or the first that is installed. A saved model needs none.
+    device, cuda_graph
+        How this object runs a model for GPUs, as of :func:`tvmconv.load`. The target ``"cuda"`` is
+        that GPU, too.
     progress
         Called as ``progress(stage, done, total)`` while building.
 
@@ -143,15 +148,20 @@ def build(
     from tvmconv.core.unexpected import carrying, delivered, reported
     from tvmconv.frontend import read_model, to_relax
     from tvmconv.graph.lower import lower
+    from tvmconv.machines.cuda_native import native_gpu
     from tvmconv.model import CompiledModel
     from tvmconv.records.lookup import search_path
+    from tvmconv.runtime.gpu_options import GpuOptions
     from tvmconv.selection.policy import check_precision, make_policy
     from tvmconv.tvm_runtime.threads import prepare
 
     if progress is not None:
         progress = carrying(function(progress, "progress"), "progress")
     report = _stoppable(progress)
-    machine = resolve_device(target, threads)
+    gpu = GpuOptions.of(device, cuda_graph)
+    here = gpu.device and target == "cuda"
+    machine = native_gpu(gpu.device) if here else resolve_device(target, threads)
+    gpu.check(machine.kind == "cuda")
     if cc:
         Toolchain.find(cc, machine.triple)
     if callable(overrides):
@@ -204,7 +214,7 @@ def build(
                 model_sha256=loaded.sha256,
                 policy=policy.to_json(),
             )
-            compiled = CompiledModel(manifest, code)
+            compiled = CompiledModel(manifest, code, gpu=gpu)
         report("generate code", 1, 1)
     return compiled
 

@@ -13,6 +13,7 @@ from tvmconv.core.arguments import MOST_THREADS, file_path, shown, whole
 from tvmconv.core.errors import ArtifactError, ConfigError
 from tvmconv.core.interrupts import uninterrupted
 from tvmconv.runtime.executable import Executable
+from tvmconv.runtime.gpu_options import GpuOptions
 from tvmconv.runtime.library import Library
 from tvmconv.runtime.runner import Runner
 from tvmconv.runtime.weights import weights_path
@@ -35,12 +36,18 @@ class CompiledModel(ModelFacts, Executable):
         Its code; loaded on the first call.
     load_seconds
         Time that :func:`load` took; 0 for a model built in this process.
+    gpu
+        Of a model for GPUs.
     """
 
     def __init__(
-        self, manifest: Manifest, library: Library | CompiledProgram, load_seconds: float = 0.0
+        self,
+        manifest: Manifest,
+        library: Library | CompiledProgram,
+        load_seconds: float = 0.0,
+        gpu: GpuOptions | None = None,
     ) -> None:
-        super().__init__(manifest.inputs, manifest.outputs)
+        super().__init__(manifest.inputs, manifest.outputs, gpu)
         self.manifest = manifest
         self.load_seconds = load_seconds
         self._library = library
@@ -186,6 +193,7 @@ class CompiledModel(ModelFacts, Executable):
             self.outputs,
             self.threads,
             self._library.weights,
+            self._gpu,
         )
 
     def __repr__(self) -> str:
@@ -198,7 +206,14 @@ class CompiledModel(ModelFacts, Executable):
 
 
 @uninterrupted()
-def load(path: str | Path, *, threads: int | None = None, verify: bool = True) -> CompiledModel:
+def load(
+    path: str | Path,
+    *,
+    threads: int | None = None,
+    verify: bool = True,
+    device: int = 0,
+    cuda_graph: bool | None = None,
+) -> CompiledModel:
     """Open a saved model.
 
     Everything is checked before any of its code is mapped: the manifest, the hash of the
@@ -214,6 +229,10 @@ def load(path: str | Path, *, threads: int | None = None, verify: bool = True) -
     verify
         Whether to hash the shared object and separate weights and compare with the manifest,
         which reads all of them: about a tenth of a second for 160 MB.
+    device, cuda_graph
+        Of models for GPUs: which of those that the driver shows, from 0; and whether launches are
+        replayed as a CUDA graph, by default where inputs are of one image, or as the variable
+        ``TVMCONV_CUDA_GRAPH`` says.
 
     Raises
     ------
@@ -223,10 +242,11 @@ def load(path: str | Path, *, threads: int | None = None, verify: bool = True) -
     start = time.perf_counter()
     if threads is not None:
         threads = whole(threads, "threads", high=MOST_THREADS)
+    gpu = GpuOptions.of(device, cuda_graph)
     manifest, library = open_artifact(file_path(path, "path", ArtifactError), verify)
     if threads is not None:
         manifest = manifest.with_threads(threads)
-    model = CompiledModel(manifest, library)
+    model = CompiledModel(manifest, library, gpu=gpu)
     model.prepare()
     model.load_seconds = time.perf_counter() - start
     return model

@@ -91,6 +91,7 @@ class Options(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("parallel_for", "parallel_context", "weights")),
         *(("weight_bytes", ctypes.c_uint64), ("weights_path", ctypes.c_char_p)),
         ("cuda_graph", ctypes.c_int32),
+        ("gpu", ctypes.c_int64),
     )
 
 

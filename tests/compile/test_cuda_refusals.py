@@ -21,7 +21,8 @@ refused("is no CUDA stream", InputError, model.run, x, stream="one")
 refused("the stream cannot be used: invalid resource handle", ArtifactError, model.run,
         DeviceTensor(x), stream=4096)
 enter(1)
-refused("is on GPU 1; models run on the first", InputError, model.run, DeviceTensor(x, device=1))
+refused("is on GPU 1, and this model on GPU 0: move the tensor, or open the model with device=1",
+        InputError, model.run, DeviceTensor(x, device=1))
 """, TVMCONV_EMULATED_GPUS="2")  # fmt: skip
 
 
@@ -33,6 +34,15 @@ for options in ({"stream": 0}, {}):
     given = x if options else DeviceTensor(x)
     refused("this model runs on the processor", InputError, here.run, given, **options)
 refused("this model runs on the processor", InputError, here.run_into, [x], [DeviceTensor(right)])
+here.save("here.so")
+for options in ({"device": 1}, {"cuda_graph": False}):
+    said = next(iter(options)) + "="
+    refused(said, InputError, tvmconv.load, "here.so", **options)
+    refused("and this one runs on the processor", InputError, tvmconv.load, "here.so", **options)
+    refused(said, InputError, tvmconv.build, small_network(1), "x86-64-v3", **options)
+assert tvmconv.load("here.so", device=0).run(x)
+for options in ({"device": -1}, {"device": "1"}, {"device": True}, {"cuda_graph": 1}):
+    refused(next(iter(options)) + "=", InputError, tvmconv.load, path, **options)
 """)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from tvmconv.core.errors import InputError
 if TYPE_CHECKING:
     from tvmconv.model import CompiledModel
     from tvmconv.remote import RemoteModel
+    from tvmconv.runtime.gpu_options import GpuOptions
 
 
 def open_model(
@@ -28,6 +30,7 @@ def open_model(
     cc: str = "",
     verify: bool = True,
     here: bool = True,
+    gpu: GpuOptions | None = None,
 ) -> CompiledModel:
     """Load a saved model, or build an ONNX model with progress on the terminal.
 
@@ -39,11 +42,13 @@ def open_model(
         If the file cannot be opened, or build options are given for a finished model.
     """
     import tvmconv
+    from tvmconv.runtime.gpu_options import GpuOptions
 
+    gpu = gpu or GpuOptions()
     if path.suffix == ".so":
         _refuse_choices(path, target, shapes, choices)
         if here:
-            return tvmconv.load(path, threads=threads, verify=verify)
+            return tvmconv.load(path, threads=threads, verify=verify, **vars(gpu))
         from tvmconv.artifact.saving import open_artifact
         from tvmconv.model import CompiledModel
 
@@ -68,8 +73,19 @@ def open_model(
             fold_budget=choices.fold_budget,
             log=choices.log,
             cc=cc,
+            **vars(gpu),
             progress=callback,
         )
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where a model runs: on a device of TVM's RPC, or here on one of the GPUs."""
+
+    rpc: str = ""
+    tracker: str = ""
+    key: str = ""
+    gpu: GpuOptions | None = None
 
 
 @contextmanager
@@ -81,9 +97,7 @@ def open_where(
     choices: Choices | None = None,
     *,
     verify: bool = True,
-    rpc: str = "",
-    tracker: str = "",
-    key: str = "",
+    where: Where | None = None,
 ) -> Iterator[CompiledModel | RemoteModel]:
     """As :func:`open_model`, here or on the device that the options of RPC name.
 
@@ -92,9 +106,18 @@ def open_where(
     TvmconvError
         Additionally, if the device cannot be reached.
     """
+    where = where or Where()
+    rpc, tracker, key, gpu = where.rpc, where.tracker, where.key, where.gpu
     if not (rpc or tracker or key):
-        yield open_model(path, target, threads, shapes, choices, verify=verify)
+        yield open_model(path, target, threads, shapes, choices, verify=verify, gpu=gpu)
         return
+    from tvmconv.runtime.gpu_options import GpuOptions
+
+    if gpu not in (None, GpuOptions()):
+        raise InputError(
+            "--device and --cuda-graph are of GPUs here; on a device of RPC a model runs on the "
+            "first GPU: start its server with CUDA_VISIBLE_DEVICES"
+        )
     from tvmconv.remote import Address, connected
 
     if bool(tracker) != bool(key) or bool(rpc) == bool(tracker):

@@ -192,6 +192,19 @@ Precision = Annotated[
         help="What GPUs may round operands of convolutions to, for tensor cores; sums are float32.",
     ),
 ]
+GpuIndex = Annotated[
+    int,
+    typer.Option("--device", min=0, metavar="N", help="Of models for GPUs: which GPU, from 0."),
+]
+CudaGraph = Annotated[
+    Optional[bool],  # noqa: UP045
+    typer.Option(
+        "--cuda-graph/--no-cuda-graph",
+        help="Of models for GPUs: replay the launches of a call as a CUDA graph; by default where"
+        " inputs are of one image.",
+        show_default=False,
+    ),
+]
 OverrideFile = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option(

@@ -33,6 +33,8 @@ def command(
     shape: options.Shape = None,
     log: options.TuningLog = None,
     verify: options.Verify = True,
+    device: options.GpuIndex = 0,
+    cuda_graph: options.CudaGraph = None,
     rpc: options.Rpc = "",
     rpc_tracker: options.RpcTracker = "",
     rpc_key: options.RpcKey = "",
@@ -49,11 +51,12 @@ def command(
     """
     from tvmconv.bench.layers import chrome_trace_events, profile_report
     from tvmconv.bench.running import make_inputs, read_inputs
-    from tvmconv.cli.opening import open_where
+    from tvmconv.cli.opening import Where, open_where
+    from tvmconv.runtime.gpu_options import GpuOptions
 
-    where = {"rpc": rpc, "tracker": rpc_tracker, "key": rpc_key}
+    where = Where(rpc, rpc_tracker, rpc_key, GpuOptions.of(device, cuda_graph))
     choices = Choices(log=log)
-    with open_where(model, target, threads, shape, choices, verify=verify, **where) as compiled:
+    with open_where(model, target, threads, shape, choices, verify=verify, where=where) as compiled:
         values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
         report = profile_report(compiled, values, repeat)
     if chrome_trace is not None:

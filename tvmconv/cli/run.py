@@ -40,6 +40,8 @@ def command(
     log: options.TuningLog = None,
     requantise: options.Requantise = "float",
     verify: options.Verify = True,
+    device: options.GpuIndex = 0,
+    cuda_graph: options.CudaGraph = None,
     rpc: options.Rpc = "",
     rpc_tracker: options.RpcTracker = "",
     rpc_key: options.RpcKey = "",
@@ -55,10 +57,12 @@ def command(
       tvmconv run resnet18.onnx --compare-onnxruntime
       tvmconv run resnet18.so --rpc 127.0.0.1:9090
       tvmconv run resnet18.so --emulate
+      tvmconv run resnet50.cuda.so --device 1 --no-cuda-graph
     """
     from tvmconv.bench.running import emulated_report, make_inputs, read_inputs, run_report
-    from tvmconv.cli.opening import open_where
+    from tvmconv.cli.opening import Where, open_where
     from tvmconv.core.errors import InputError
+    from tvmconv.runtime.gpu_options import GpuOptions
 
     original = onnx or (None if model.suffix == ".so" else model)
     if compare_onnxruntime and original is None:
@@ -67,6 +71,8 @@ def command(
     if emulate:
         if model.suffix != ".so":
             raise InputError(f"--emulate takes a saved .so, not {model}; compile it first")
+        if device or cuda_graph is not None:
+            raise InputError("--emulate is of other processors; leave out --device, --cuda-graph")
         if rpc or rpc_tracker:
             raise InputError("--emulate runs on this machine; leave out --rpc")
         given = read_inputs(inputs or [])
@@ -74,9 +80,9 @@ def command(
         return
     if compare_onnxruntime and (rpc or rpc_tracker):
         raise InputError("--compare-onnxruntime takes turns on this machine; leave out --rpc")
-    where = {"rpc": rpc, "tracker": rpc_tracker, "key": rpc_key}
+    where = Where(rpc, rpc_tracker, rpc_key, GpuOptions.of(device, cuda_graph))
     choices = Choices(log=log, requantise=requantise)
-    with open_where(model, target, threads, shape, choices, verify=verify, **where) as compiled:
+    with open_where(model, target, threads, shape, choices, verify=verify, where=where) as compiled:
         values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
         report = run_report(compiled, values, repeat, output, reference)
     emit(report, as_json, save)

@@ -22,8 +22,8 @@ _FIELDS = {
 }
 
 
-def native_gpu() -> CudaMachine:
-    """The first GPU that the driver shows.
+def native_gpu(index: int = 0) -> CudaMachine:
+    """One of the GPUs that the driver shows, by default the first.
 
     Its record is that of its architecture, or of the last one before that has schedules, whose
     code it runs or translates. What the driver does not say is as there.
@@ -35,7 +35,7 @@ def native_gpu() -> CudaMachine:
     """
     names = ", ".join(MACHINES)
     try:
-        gpu = driver()
+        gpu = driver(index)
         return adapted(gpu)
     except ArtifactError as error:
         raise TargetError(

@@ -18,10 +18,19 @@ Array = npt.NDArray[Any]
 
 
 class Parameters:
-    """The inputs of a model, as what arguments are checked against."""
+    """The inputs of a model, as what arguments are checked against.
 
-    def __init__(self, inputs: Sequence[TensorInfo]) -> None:
+    Parameters
+    ----------
+    inputs
+        In argument order.
+    device
+        The GPU on which tensors in a GPU's memory must be.
+    """
+
+    def __init__(self, inputs: Sequence[TensorInfo], device: int = 0) -> None:
         self._inputs = tuple(inputs)
+        self._device = device
         self._types = [np.dtype(info.dtype) for info in inputs]
 
     def bind(self, arguments: Sequence[Any], stream: int | None = None) -> list[Array | GpuTensor]:
@@ -52,7 +61,7 @@ class Parameters:
                 f"the model has {len(inputs)} input(s), got {len(values)}: {describe(inputs)}"
             )
         return [
-            _check(info, dtype, value, stream)
+            _check(info, dtype, value, stream, self._device)
             for info, dtype, value in zip(inputs, self._types, values, strict=True)
         ]
 
@@ -93,10 +102,10 @@ def _as_array(value: Any) -> Array:
 
 
 def _check(
-    info: TensorInfo, dtype: np.dtype[Any], value: Any, stream: int | None
+    info: TensorInfo, dtype: np.dtype[Any], value: Any, stream: int | None, device: int
 ) -> Array | GpuTensor:
     if type(value) is not np.ndarray and on_gpu(value):
-        return borrowed(value, info, f"input {info.name!r}", stream)
+        return borrowed(value, info, f"input {info.name!r}", stream, device)
     try:
         array = value if type(value) is np.ndarray else _as_array(value)
     except (TypeError, ValueError, OverflowError, BufferError, RuntimeError) as error:

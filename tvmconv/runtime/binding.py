@@ -23,6 +23,7 @@ from typing import Any
 
 from ..core.errors import ArtifactError
 from ..core.tensor import TensorInfo
+from .gpu_options import GpuOptions
 
 ABI = 1
 SYMBOL = "tvmconv_model"
@@ -82,6 +83,7 @@ class _Options(Structure):
         ("weight_bytes", c_uint64),
         ("weights_path", c_char_p),
         ("cuda_graph", c_int32),
+        ("gpu", c_int64),
     )
 
 
@@ -176,6 +178,8 @@ class State:
         Threads of a call, as far as the process has CPUs for them.
     weights
         Array of the weights, for a model that keeps them apart; it lives as long as this object.
+    gpu
+        Of a model for GPUs.
 
     Raises
     ------
@@ -183,12 +187,17 @@ class State:
         If this processor lacks a feature, or the system gives no memory; the model's own words.
     """
 
-    def __init__(self, code: Code, threads: int, weights: Any = None) -> None:
+    def __init__(
+        self, code: Code, threads: int, weights: Any = None, gpu: GpuOptions | None = None
+    ) -> None:
         self._code = code
         self._weights = weights
         model = code._model
         self._run, self._profile, self._message = model.run, model.profile, model.message
         options = _Options(size=ctypes.sizeof(_Options), threads=threads)
+        if gpu is not None:
+            options.gpu = gpu.device
+            options.cuda_graph = {None: 0, True: 1, False: -1}[gpu.cuda_graph]
         if weights is not None:
             options.weights, options.weight_bytes = weights.ctypes.data, weights.nbytes
         handle = c_void_p()

@@ -39,9 +39,9 @@ class Attribute(IntEnum):
 
 
 class Driver:
-    """The driver of this system, with the first GPU that it shows; made by :func:`driver`."""
+    """The driver of this system, with one of the GPUs that it shows; made by :func:`driver`."""
 
-    def __init__(self) -> None:
+    def __init__(self, index: int = 0) -> None:
         try:
             self.library = ctypes.CDLL(_LIBRARY)
         except OSError:
@@ -53,10 +53,15 @@ class Driver:
         self.call("cuDeviceGetCount", byref(count))
         if not count.value:
             raise ArtifactError("NVIDIA's driver shows no GPU; CUDA_VISIBLE_DEVICES may hide it")
+        if index >= count.value:
+            raise ArtifactError(
+                f"there is no GPU {index}: NVIDIA's driver shows {count.value}, numbered from 0; "
+                "CUDA_VISIBLE_DEVICES may hide some"
+            )
         self.device = c_int()
         self._retained: c_void_p | None = None
         self._process = os.getpid()
-        self.call("cuDeviceGet", byref(self.device), 0)
+        self.call("cuDeviceGet", byref(self.device), c_int(index))
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call one of its functions.
@@ -155,12 +160,12 @@ class Driver:
 
 
 @cache
-def driver() -> Driver:
-    """The driver, opened once.
+def driver(index: int = 0) -> Driver:
+    """The driver with a GPU, opened once for each.
 
     Raises
     ------
     ArtifactError
-        If there is none, it does not start, or it shows no GPU.
+        If there is none, it does not start, or it shows no such GPU.
     """
-    return Driver()
+    return Driver(index)

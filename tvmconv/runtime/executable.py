@@ -14,6 +14,7 @@ from ..core.interrupts import uninterrupted
 from ..core.tensor import TensorInfo
 from . import forks
 from .arguments import Parameters
+from .gpu_options import GpuOptions
 from .outputs import Outputs, empty_aligned
 from .runner import Runner
 from .tensors import stream_handle
@@ -33,8 +34,14 @@ class Executable(ABC):
     are shared.
     """
 
-    def __init__(self, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> None:
-        self._parameters = Parameters(inputs)
+    def __init__(
+        self,
+        inputs: Sequence[TensorInfo],
+        outputs: Sequence[TensorInfo],
+        gpu: GpuOptions | None = None,
+    ) -> None:
+        self._gpu = gpu or GpuOptions()
+        self._parameters = Parameters(inputs, self._gpu.device)
         self._names = tuple(info.name for info in outputs)
         self._lock = forks.Lock()
         self._runner: Runner | None = None

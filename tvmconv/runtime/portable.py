@@ -16,6 +16,7 @@ from ..core.errors import ArtifactError
 from ..core.tensor import TensorInfo
 from .binding import Code
 from .executable import Executable
+from .gpu_options import GpuOptions
 from .library import Library
 from .runner import Runner
 from .weights import map_weights
@@ -35,15 +36,23 @@ class Model(Executable):
         The record that follows its code; empty where none does.
     threads
         Threads of one call; 0 for those it was built for.
+    gpu
+        Of a model for GPUs.
     """
 
-    def __init__(self, library: Library, manifest: Mapping[str, Any], threads: int = 0) -> None:
+    def __init__(
+        self,
+        library: Library,
+        manifest: Mapping[str, Any],
+        threads: int = 0,
+        gpu: GpuOptions | None = None,
+    ) -> None:
         self._code: Code = library.code()
         self._weights = library.weights
         self._threads = threads or self._code.threads
         self.manifest = manifest
         self.name = self._code.name
-        super().__init__(self.inputs, self.outputs)
+        super().__init__(self.inputs, self.outputs, gpu)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -88,14 +97,23 @@ class Model(Executable):
         return "\n".join([f"{self.name} for {self._code.target}", *lines])
 
     def _start(self) -> Runner:
-        return Runner(self._code, self.inputs, self.outputs, self._threads, self._weights)
+        return Runner(
+            self._code, self.inputs, self.outputs, self._threads, self._weights, self._gpu
+        )
 
     def __repr__(self) -> str:
         tensors = "; ".join(map(str, (*self.inputs, *self.outputs)))
         return f"Model({self.name!r}, {self._code.target}, threads={self._threads}, {tensors})"
 
 
-def load(path: str | Path, *, threads: int | None = None, verify: bool = True) -> Model:
+def load(
+    path: str | Path,
+    *,
+    threads: int | None = None,
+    verify: bool = True,
+    device: int = 0,
+    cuda_graph: bool | None = None,
+) -> Model:
     """Open a saved model.
 
     Parameters
@@ -107,6 +125,10 @@ def load(path: str | Path, *, threads: int | None = None, verify: bool = True) -
     verify
         Whether to hash the file, and separate weights, and compare with its manifest before code
         is mapped.
+    device, cuda_graph
+        Of models for GPUs: which of those that the driver shows, from 0; and whether launches are
+        replayed as a CUDA graph, by default where inputs are of one image, or as the variable
+        ``TVMCONV_CUDA_GRAPH`` says.
 
     Raises
     ------
@@ -114,6 +136,7 @@ def load(path: str | Path, *, threads: int | None = None, verify: bool = True) -
         Naming the file, what does not fit, and what to do.
     """
     count = 0 if threads is None else whole(threads, "threads", high=MOST_THREADS)
+    gpu = GpuOptions.of(device, cuda_graph)
     file = file_path(path, "path", ArtifactError)
     library = Library.open(file)
     manifest = _manifest(library, file)
@@ -126,7 +149,7 @@ def load(path: str | Path, *, threads: int | None = None, verify: bool = True) -
     if sha256 := recorded.get("weights_sha256"):
         size = manifest["memory"]["constant_bytes"]
         library.weights = map_weights(file, str(sha256), int(size), verify)
-    return Model(library, manifest, count)
+    return Model(library, manifest, count, gpu)
 
 
 def _manifest(library: Library, file: Path) -> Any:

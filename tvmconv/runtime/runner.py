@@ -15,6 +15,7 @@ from ..core.tensor import TensorInfo
 from .binding import Code, State, pointers
 from .dlpack import on_gpu
 from .driver import DEFAULT_STREAM, driver
+from .gpu_options import GpuOptions
 from .outputs import empty_aligned
 from .tensors import GpuTensor, borrowed
 
@@ -34,6 +35,13 @@ class Runner:
         Threads of one call.
     weights
         The constants, where they are not part of the code.
+    gpu
+        Of a model for GPUs.
+
+    Raises
+    ------
+    InputError
+        If there are options for GPUs, and the model runs on the processor.
     """
 
     def __init__(
@@ -43,7 +51,10 @@ class Runner:
         outputs: Sequence[TensorInfo],
         threads: int,
         weights: npt.NDArray[np.uint8] | None = None,
+        gpu: GpuOptions | None = None,
     ) -> None:
+        self._gpu = gpu or GpuOptions()
+        self._gpu.check(code.on_gpu)
         self._code = code
         self._inputs = inputs
         self._outputs = outputs
@@ -59,7 +70,7 @@ class Runner:
 
     def new_state(self) -> State:
         """A state that the caller keeps."""
-        return State(self._code, self._threads, self._weights)
+        return State(self._code, self._threads, self._weights, self._gpu)
 
     def prepare(self) -> None:
         """Have a state for the next call."""
@@ -72,9 +83,10 @@ class Runner:
         """Copies of inputs, and memory for outputs, where the model runs; for :class:`State`."""
         if self.on_gpu:
             pairs = zip(arrays, self._inputs, strict=True)
-            copies = [GpuTensor.of(array, info, DEFAULT_STREAM) for array, info in pairs]
-            results = [GpuTensor.empty(info) for info in self._outputs]
-            driver().wait(DEFAULT_STREAM)
+            device = self._gpu.device
+            copies = [GpuTensor.of(array, info, DEFAULT_STREAM, device) for array, info in pairs]
+            results = [GpuTensor.empty(info, device=device) for info in self._outputs]
+            driver(device).wait(DEFAULT_STREAM)
             return list(copies), list(results)
         self._on_host(arrays, None)
         inputs = [empty_aligned(info.shape, info.dtype) for info in self._inputs]
@@ -104,7 +116,7 @@ class Runner:
             results = self.empty_outputs()
             self._call(host, results)
             return list(results)
-        tensors = [GpuTensor.empty(info, stream) for info in self._outputs]
+        tensors = [GpuTensor.empty(info, stream, self._gpu.device) for info in self._outputs]
         self._queue(arrays, tensors, stream)
         return list(tensors)
 
@@ -129,7 +141,13 @@ class Runner:
             self._check_gpu()
             pairs = zip(self._outputs, destinations, strict=True)
             tensors = [
-                borrowed(value, info, f"the destination of output {info.name!r}", stream)
+                borrowed(
+                    value,
+                    info,
+                    f"the destination of output {info.name!r}",
+                    stream,
+                    self._gpu.device,
+                )
                 for info, value in pairs
             ]
             self._queue(arrays, tensors, stream)
@@ -168,16 +186,16 @@ class Runner:
         stream: int | None,
     ) -> None:
         """A call with all operands in the GPU's memory; without a stream it is waited for."""
-        queue = DEFAULT_STREAM if stream is None else stream
+        queue, device = DEFAULT_STREAM if stream is None else stream, self._gpu.device
         held = [
-            array if isinstance(array, GpuTensor) else GpuTensor.of(array, info, queue)
+            array if isinstance(array, GpuTensor) else GpuTensor.of(array, info, queue, device)
             for array, info in zip(arrays, self._inputs, strict=True)
         ]
         state = self._take()
         state.enqueue(queue, addresses(held), addresses(results))
         self._idle.append(state)
         if stream is None:
-            driver().wait(queue)
+            driver(device).wait(queue)
 
     def _check_destinations(self, destinations: Sequence[Any]) -> None:
         for info, array in zip(self._outputs, destinations, strict=True):

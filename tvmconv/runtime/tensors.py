@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 
 
 class GpuTensor:
-    """A dense tensor in the memory of the GPU that models run on.
+    """A dense tensor in the memory of a GPU.
 
     torch, cupy and others take it by DLPack, without a copy: ``torch.from_dlpack(tensor)``.
     :meth:`numpy`, and ``numpy.asarray``, copy it to the processor's memory.
@@ -33,6 +33,8 @@ class GpuTensor:
         In whose order it is written; complete where there is none.
     owner
         What keeps the memory; the tensor itself where it is None.
+    device
+        The GPU, as the driver numbers those that it shows.
     """
 
     def __init__(
@@ -42,15 +44,17 @@ class GpuTensor:
         dtype: str,
         stream: int | None = None,
         owner: object = None,
+        device: int = 0,
     ) -> None:
         self.address = address
         self.shape = shape
         self.dtype = np.dtype(dtype)
         self.stream = stream
+        self.device = device
         self._owner = owner
 
     @classmethod
-    def empty(cls, info: TensorInfo, stream: int | None = None) -> GpuTensor:
+    def empty(cls, info: TensorInfo, stream: int | None = None, device: int = 0) -> GpuTensor:
         """Uninitialised memory for an input or output.
 
         Raises
@@ -58,23 +62,25 @@ class GpuTensor:
         ArtifactError
             If the GPU has none left.
         """
-        tensor = cls(0, info.shape, info.dtype, stream)
+        tensor = cls(0, info.shape, info.dtype, stream, device=device)
         try:
-            tensor.address = driver().allocate(tensor.nbytes, tensor)
+            tensor.address = driver(device).allocate(tensor.nbytes, tensor)
         except ArtifactError as error:
             raise ArtifactError(f"no memory for {info} on the GPU: {error}") from error
         return tensor
 
     @classmethod
-    def of(cls, source: Array | GpuTensor, info: TensorInfo, stream: int) -> GpuTensor:
+    def of(
+        cls, source: Array | GpuTensor, info: TensorInfo, stream: int, device: int = 0
+    ) -> GpuTensor:
         """A copy of an array, or of a complete tensor, in the order of a stream."""
-        tensor = cls.empty(info, stream)
+        tensor = cls.empty(info, stream, device)
         if isinstance(source, GpuTensor):
-            driver().copy(tensor.address, source.address, tensor.nbytes, stream)
+            driver(device).copy(tensor.address, source.address, tensor.nbytes, stream)
         else:
             # the driver has read pageable memory when it returns
             dense = np.ascontiguousarray(source)
-            driver().copy(tensor.address, dense.ctypes.data, tensor.nbytes, stream)
+            driver(device).copy(tensor.address, dense.ctypes.data, tensor.nbytes, stream)
         return tensor
 
     @property
@@ -86,8 +92,8 @@ class GpuTensor:
         """A copy in the processor's memory, once the tensor is complete."""
         stream = DEFAULT_STREAM if self.stream is None else self.stream
         array = empty_aligned(self.shape, self.dtype.name)
-        driver().copy(array.ctypes.data, self.address, self.nbytes, stream)
-        driver().wait(stream)
+        driver(self.device).copy(array.ctypes.data, self.address, self.nbytes, stream)
+        driver(self.device).wait(stream)
         return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -96,7 +102,7 @@ class GpuTensor:
         return self.numpy().astype(dtype or self.dtype, copy=False)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return dlpack.CUDA, 0
+        return dlpack.CUDA, self.device
 
     def __dlpack__(
         self,
@@ -112,8 +118,8 @@ class GpuTensor:
         # -1: the consumer orders its work itself
         reader = DEFAULT_STREAM if stream is None else stream
         if self.stream is not None and reader not in (-1, self.stream):
-            driver().order(reader, behind=self.stream)
-        return dlpack.lend(self.address, self.shape, self.dtype.name, 0, self)
+            driver(self.device).order(reader, behind=self.stream)
+        return dlpack.lend(self.address, self.shape, self.dtype.name, self.device, self)
 
     def __repr__(self) -> str:
         return f"GpuTensor({self.dtype}[{', '.join(map(str, self.shape))}])"
@@ -149,7 +155,9 @@ def stream_handle(stream: Any) -> int | None:
     return int(handle) or DEFAULT_STREAM
 
 
-def borrowed(value: Any, info: TensorInfo, what: str, stream: int | None) -> GpuTensor:
+def borrowed(
+    value: Any, info: TensorInfo, what: str, stream: int | None, device: int = 0
+) -> GpuTensor:
     """A caller's tensor, checked; used in the order of a stream, by default the default one.
 
     Raises
@@ -158,20 +166,21 @@ def borrowed(value: Any, info: TensorInfo, what: str, stream: int | None) -> Gpu
         If it has another shape or type, is not dense, or is on another GPU.
     """
     if isinstance(value, GpuTensor) and value.stream in (None, stream):
-        found = dlpack.Borrowed(value.address, value.shape, value.dtype.name, True, 0, value)
+        given = (value.address, value.shape, value.dtype.name, True, value.device, value)
+        found = dlpack.Borrowed(*given)
     else:
         try:
             found = dlpack.borrow(value, DEFAULT_STREAM if stream is None else stream)
         except (TypeError, ValueError, BufferError, RuntimeError) as error:
             raise InputError(f"{what} is no tensor: {error}") from None
     if (found.shape, found.dtype) != (info.shape, info.dtype):
-        given = f"{found.dtype or 'a type that models do not have'} {found.shape}"
-        raise InputError(f"{what} must be {info.dtype} {info.shape}, got {given}")
+        said = f"{found.dtype or 'a type that models do not have'} {found.shape}"
+        raise InputError(f"{what} must be {info.dtype} {info.shape}, got {said}")
     if not found.dense:
         raise InputError(f"{what} is not C-contiguous; a copy of it would be")
-    if found.device:
+    if found.device != device:
         raise InputError(
-            f"{what} is on GPU {found.device}; models run on the first that the driver shows, "
-            "which CUDA_VISIBLE_DEVICES chooses"
+            f"{what} is on GPU {found.device}, and this model on GPU {device}: move the tensor, or "
+            f"open the model with device={found.device}"
         )
-    return GpuTensor(found.address, found.shape, found.dtype, stream, found.owner)
+    return GpuTensor(found.address, found.shape, found.dtype, stream, found.owner, device)

@@ -49,6 +49,7 @@ int main(void) {
     FIELD(tvmconv_options, weight_bytes);
     FIELD(tvmconv_options, weights_path);
     FIELD(tvmconv_options, cuda_graph);
+    FIELD(tvmconv_options, gpu);
     SIZE(tvmconv_model);
     FIELD(tvmconv_model, abi);
     FIELD(tvmconv_model, size);

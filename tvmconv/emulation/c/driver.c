@@ -389,6 +389,7 @@ EXPORTED int cuModuleGetFunction(void **result, void *handle, const char *name) 
     function *made = status ? NULL : give(FUNCTION, sizeof *made);
     if (made) {
         made->module = handle;
+        made->device = device_of_context();
         made->kernels = given->kernels;
         made->parameters = parameters;
         snprintf(made->name, sizeof made->name, "%s", name);
@@ -416,5 +417,6 @@ EXPORTED long emulated_count(const char *what) {
            : !strcmp(what, "copies")         ? counts.copies         /* within the GPU */
            : !strcmp(what, "host copies")    ? counts.host_copies    /* to or from it */
            : !strcmp(what, "bytes")          ? (long)used[0]         /* now allocated */
+           : !strcmp(what, "bytes of GPU 1") ? (long)used[1]
                                              : -1;
 }

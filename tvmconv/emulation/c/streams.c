@@ -31,7 +31,7 @@ typedef struct {
     object head;
     void *module;
     const kernel_library *kernels;
-    int parameters, most_shared;
+    int device, parameters, most_shared;
     char name[256];
 } function;
 
@@ -51,6 +51,7 @@ typedef struct operation {
     function kernel;
     unsigned grid[3], block[3], shared;
     uintptr_t *arguments;
+    int foreign; /* an argument is memory of another GPU */
     /* COPY */
     uintptr_t target, source;
     size_t bytes;
@@ -70,7 +71,7 @@ typedef struct {
 typedef struct stream {
     object head;
     queue work;
-    int non_blocking, capturing, invalidated;
+    int device, non_blocking, capturing, invalidated;
     queue captured;
 } stream;
 
@@ -124,6 +125,10 @@ static void run_kernel(operation *launch) {
     for (int i = 0; i < launch->kernel.parameters; ++i) pointers[i] = &launch->arguments[i];
     if (++counts.kernels == variable("TVMCONV_EMULATED_LOST", 0)) {
         sticky = LOST;
+    } else if (launch->foreign) {
+        snprintf(failure, sizeof failure, "%s was given memory of another GPU",
+                 launch->kernel.name);
+        sticky = FAILED;
     } else if (launch->kernel.kernels->launch(launch->kernel.name, launch->grid, launch->block,
                                               launch->shared, pointers)) {
         snprintf(failure, sizeof failure, "%s", launch->kernel.kernels->message());
@@ -164,8 +169,11 @@ static void drain_all(void) {
         if (each->kind == STREAM) drain((stream *)each);
 }
 
+/* A stream of the current context's GPU. */
 static stream *stream_of(void *handle) {
-    return handle == NULL || handle == (void *)1 ? &legacy : find(handle, STREAM);
+    if (handle == NULL || handle == (void *)1) return &legacy;
+    stream *found = find(handle, STREAM);
+    return found && found->device == device_of_context() ? found : NULL;
 }
 
 /* Gives a stream, or the graph that it is captured into, something to do. */
@@ -334,6 +342,7 @@ EXPORTED int cuStreamCreate(void **result, unsigned flags) {
     pthread_mutex_lock(&mutex);
     stream *made = give(STREAM, sizeof *made);
     made->non_blocking = (int)flags;
+    made->device = device_of_context();
     *result = made;
     pthread_mutex_unlock(&mutex);
     return 0;
@@ -477,8 +486,8 @@ EXPORTED int cuLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsi
         return INVALID;
     pthread_mutex_lock(&mutex);
     const function *given = find(handle, FUNCTION);
-    int status = given ? 0 : BAD_HANDLE;
-    if (given) {
+    int status = given && given->device == device_of_context() ? 0 : BAD_HANDLE;
+    if (!status) {
         unsigned most = (unsigned)given->most_shared;
         if (shared_bytes > (most > STATIC_SHARED ? most : STATIC_SHARED)) status = INVALID;
         for (int i = 0; i < given->parameters; ++i)
@@ -492,8 +501,11 @@ EXPORTED int cuLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsi
         made->shared = shared_bytes;
         made->arguments = malloc((size_t)given->parameters * sizeof(uintptr_t) + 1);
         /* all parameters are pointers */
-        for (int i = 0; i < given->parameters; ++i)
+        for (int i = 0; i < given->parameters; ++i) {
             memcpy(&made->arguments[i], arguments[i], sizeof(uintptr_t));
+            const allocation *there = allocation_of(made->arguments[i]);
+            if (there && there->device != given->device) made->foreign = 1;
+        }
         ++counts.launches;
         status = submit(where, made);
     }

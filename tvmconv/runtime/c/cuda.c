@@ -1,7 +1,7 @@
 /* cuda.c: a model's kernels on an NVIDIA GPU. Part of runtime.c where TVMCONV_CUDA is defined.
  *
- * The first state of a model loads its kernels into the GPU and copies its constants there; all
- * states share both. A state has a stream, and one piece of the GPU's memory for its arena and for
+ * The first state of a model on a GPU loads its kernels there and copies its constants; all states
+ * on that GPU share both. A state has a stream, and one piece of the GPU's memory for its arena and for
  * inputs and outputs that the caller has in the processor's memory. What a run does is in
  * cuda_run.c. */
 
@@ -13,18 +13,24 @@
 /* sets of operands that a state has graphs of */
 #define KNOWN_OPERANDS 4
 
-/* What the states of this model share. */
-static struct {
-    pthread_mutex_t mutex;
+/* What the states of this model on one GPU share; it goes with the last of them. */
+struct gpu_part {
+    struct gpu_part *next;
+    int index, device; /* the driver's number of it, and its handle */
     int32_t states;
-    pid_t process;
-    int device;
     cu_handle context, *modules, *functions;
     cu_pointer constants;
-} gpu = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+};
+
+static struct {
+    pthread_mutex_t mutex;
+    pid_t process; /* that has the parts */
+    struct gpu_part *parts;
+} gpus = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* Tables of pointers hold those of inputs, then those of outputs. */
 struct tvmconv_gpu_state {
+    struct gpu_part *gpu;
     cu_handle stream;
     cu_pointer memory, arena;
     void **own;        /* where operands lie that the caller has elsewhere */
@@ -61,16 +67,23 @@ static int32_t refuse_status(char *message, size_t size, const char *what, uint6
     return status == CU_NO_MEMORY ? TVMCONV_MEMORY : TVMCONV_UNSUPPORTED;
 }
 
-/* The first GPU that the driver shows, if it is one that the kernels are for. */
-static int32_t find_gpu(char *message, size_t size) {
+/* The GPU of a part, if there is one of that number, and the kernels are for it. */
+static int32_t find_gpu(struct gpu_part *part, char *message, size_t size) {
     int count = 0, major = 0, minor = 0;
     char name[128] = "";
     cu_result status = driver.device_count(&count);
     if (!status && count < 1) status = CU_NO_DEVICE;
-    if (!status) status = driver.device_get(&gpu.device, 0);
-    if (!status) status = driver.device_attribute(&major, CU_MAJOR, gpu.device);
-    if (!status) status = driver.device_attribute(&minor, CU_MINOR, gpu.device);
-    if (!status) status = driver.device_name(name, sizeof name, gpu.device);
+    if (!status && part->index >= count) {
+        snprintf(message, size,
+                 "there is no GPU %d: the driver shows %d, numbered from 0; CUDA_VISIBLE_DEVICES "
+                 "may hide some",
+                 part->index, count);
+        return TVMCONV_UNSUPPORTED;
+    }
+    if (!status) status = driver.device_get(&part->device, part->index);
+    if (!status) status = driver.device_attribute(&major, CU_MAJOR, part->device);
+    if (!status) status = driver.device_attribute(&minor, CU_MINOR, part->device);
+    if (!status) status = driver.device_name(name, sizeof name, part->device);
     if (status) {
         snprintf(message, size, "no GPU is to be had: %s", driver_text(status));
         return TVMCONV_UNSUPPORTED;
@@ -83,41 +96,39 @@ static int32_t find_gpu(char *message, size_t size) {
     return TVMCONV_UNSUPPORTED;
 }
 
-static cu_result load_kernels(void) {
+static cu_result load_kernels(struct gpu_part *part) {
     const tvmconv_gpu_code *code = &tvmconv_this_gpu;
     cu_result status = 0;
     for (int32_t i = 0; i < code->module_count && !status; ++i)
-        status = driver.module_load(&gpu.modules[i], code->modules[i]);
+        status = driver.module_load(&part->modules[i], code->modules[i]);
     for (int32_t i = 0; i < code->kernel_count && !status; ++i) {
         const tvmconv_kernel *kernel = &code->kernels[i];
-        status = driver.module_function(&gpu.functions[i], gpu.modules[kernel->module],
+        status = driver.module_function(&part->functions[i], part->modules[kernel->module],
                                         kernel->name);
         if (!status && kernel->shared_bytes)
-            status = driver.function_set(gpu.functions[i], CU_MOST_DYNAMIC_SHARED,
+            status = driver.function_set(part->functions[i], CU_MOST_DYNAMIC_SHARED,
                                          (int)kernel->shared_bytes);
     }
     return status;
 }
 
 /* Frees what states share; in the context. */
-static void unload(void) {
-    if (gpu.constants) driver.release(gpu.constants);
-    for (int32_t i = 0; gpu.modules && i < tvmconv_this_gpu.module_count; ++i)
-        if (gpu.modules[i]) driver.module_unload(gpu.modules[i]);
-    free(gpu.modules);
-    free(gpu.functions);
-    gpu.modules = gpu.functions = NULL;
-    gpu.constants = 0;
+static void unload(struct gpu_part *part) {
+    if (part->constants) driver.release(part->constants);
+    for (int32_t i = 0; part->modules && i < tvmconv_this_gpu.module_count; ++i)
+        if (part->modules[i]) driver.module_unload(part->modules[i]);
+    free(part->modules);
+    free(part->functions);
 }
 
 /* Loads kernels and constants; in the context. */
-static int32_t load(const char *constants, char *message, size_t size) {
+static int32_t load(struct gpu_part *part, const char *constants, char *message, size_t size) {
     const uint64_t bytes = tvmconv_this_description.weight_bytes;
-    gpu.modules = calloc((size_t)tvmconv_this_gpu.module_count + 1, sizeof *gpu.modules);
-    gpu.functions = calloc((size_t)tvmconv_this_gpu.kernel_count + 1, sizeof *gpu.functions);
-    if (!gpu.modules || !gpu.functions)
+    part->modules = calloc((size_t)tvmconv_this_gpu.module_count + 1, sizeof *part->modules);
+    part->functions = calloc((size_t)tvmconv_this_gpu.kernel_count + 1, sizeof *part->functions);
+    if (!part->modules || !part->functions)
         return refuse(message, size, TVMCONV_MEMORY, "the system gave no memory");
-    cu_result status = load_kernels();
+    cu_result status = load_kernels(part);
     if (status) {
         snprintf(message, size, "the GPU's driver does not take kernels for %s: %s%s",
                  tvmconv_this_description.target, driver_text(status),
@@ -125,8 +136,8 @@ static int32_t load(const char *constants, char *message, size_t size) {
         return TVMCONV_UNSUPPORTED;
     }
     if (!bytes) return TVMCONV_OK;
-    status = driver.allocate(&gpu.constants, bytes);
-    if (!status) status = driver.copy(gpu.constants, (cu_pointer)constants, bytes, NULL);
+    status = driver.allocate(&part->constants, bytes);
+    if (!status) status = driver.copy(part->constants, (cu_pointer)constants, bytes, NULL);
     if (!status) status = driver.stream_wait(NULL);
     return status ? refuse_status(message, size, "weights", bytes, status) : TVMCONV_OK;
 }
@@ -191,57 +202,98 @@ static struct tvmconv_gpu_state *new_state(const tvmconv_options *options) {
     return own;
 }
 
+/* Takes a part out of those that there are. */
+static void forget_part(const struct gpu_part *part) {
+    struct gpu_part **link = &gpus.parts;
+    while (*link && *link != part) link = &(*link)->next;
+    if (*link) *link = part->next;
+}
+
+/* Makes the part of a GPU that has none, with kernels and constants; its context is left current. */
+static int32_t make_part(struct gpu_part **result, int index, const char *constants, char *message,
+                         size_t size) {
+    struct gpu_part *part = calloc(1, sizeof *part);
+    if (part == NULL) return refuse(message, size, TVMCONV_MEMORY, "the system gave no memory");
+    part->index = index;
+    int32_t status = find_gpu(part, message, size);
+    cu_result failed = status ? 0 : driver.context_retain(&part->context, part->device);
+    if (failed) {
+        snprintf(message, size, "the GPU cannot be used: %s", driver_text(failed));
+        status = TVMCONV_UNSUPPORTED;
+    }
+    if (!status) {
+        driver.context_push(part->context);
+        status = load(part, constants, message, size);
+        if (status) {
+            unload(part);
+            driver.context_pop(NULL);
+            driver.context_release(part->device);
+        }
+    }
+    if (status) {
+        free(part);
+        return status;
+    }
+    part->next = gpus.parts;
+    gpus.parts = *result = part;
+    return TVMCONV_OK;
+}
+
+/* Leaves a part's context, and frees the part where no state is left. */
+static void leave_part(struct gpu_part *part) {
+    int last = part->states == 0;
+    if (last) unload(part);
+    driver.context_pop(NULL);
+    if (!last) return;
+    driver.context_release(part->device);
+    forget_part(part);
+    free(part);
+}
+
 static int32_t open_device(tvmconv_state *state, const tvmconv_options *options, char *message,
                            size_t size) {
     struct tvmconv_gpu_state *own = new_state(options);
     if (own == NULL) return refuse(message, size, TVMCONV_MEMORY, "the system gave no memory");
-    pthread_mutex_lock(&gpu.mutex);
-    int32_t status = TVMCONV_OK, first = gpu.states == 0;
-    if (!first && gpu.process != getpid())
+    pthread_mutex_lock(&gpus.mutex);
+    int32_t status = TVMCONV_OK;
+    if (gpus.parts && gpus.process != getpid())
         status = refuse(message, size, TVMCONV_UNSUPPORTED,
                         "a forked child cannot use the GPU of its parent: load models in the child "
                         "alone, or start it by another way than fork");
     if (!status) status = open_driver(message, size);
-    if (!status && first) {
-        status = find_gpu(message, size);
-        cu_result failed = status ? 0 : driver.context_retain(&gpu.context, gpu.device);
-        if (failed) {
-            snprintf(message, size, "the GPU cannot be used: %s", driver_text(failed));
-            status = TVMCONV_UNSUPPORTED;
-        }
-        if (status) first = 0; /* there is nothing to release */
-    }
+    struct gpu_part *part = gpus.parts;
+    while (part && part->index != options->gpu) part = part->next;
+    if (!status && part) driver.context_push(part->context);
+    else if (!status)
+        status = make_part(&part, (int)options->gpu, state->constants, message, size);
     if (!status) {
-        driver.context_push(gpu.context);
-        if (first) status = load(state->constants, message, size);
-        if (!status) status = allocate_state(own, message, size);
+        own->gpu = part;
+        status = allocate_state(own, message, size);
         if (status) free_state(own);
-        if (status && first) unload();
-        driver.context_pop(NULL);
-        if (status && first) driver.context_release(gpu.device);
+        else ++part->states;
+        leave_part(part);
     }
     if (status) {
         free(own);
     } else {
-        gpu.process = getpid();
-        ++gpu.states;
+        gpus.process = getpid();
         state->gpu = own;
     }
-    pthread_mutex_unlock(&gpu.mutex);
+    pthread_mutex_unlock(&gpus.mutex);
     return status;
 }
 
 static void close_device(tvmconv_state *state) {
     if (state->gpu == NULL) return;
+    struct gpu_part *part = state->gpu->gpu;
     /* of a forked child the GPU knows nothing */
-    if (gpu.process == getpid()) {
-        pthread_mutex_lock(&gpu.mutex);
-        driver.context_push(gpu.context);
+    if (gpus.process == getpid()) {
+        pthread_mutex_lock(&gpus.mutex);
+        driver.context_push(part->context);
         free_state(state->gpu);
-        if (--gpu.states == 0) unload();
-        driver.context_pop(NULL);
-        if (gpu.states == 0) driver.context_release(gpu.device);
-        pthread_mutex_unlock(&gpu.mutex);
+        --part->states;
+        leave_part(part);
+        pthread_mutex_unlock(&gpus.mutex);
     }
     free(state->gpu->events);
     free(state->gpu);

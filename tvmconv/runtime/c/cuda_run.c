@@ -12,7 +12,7 @@
 int32_t tvmconv_launch(const tvmconv_frame *frame, int32_t index, void **arguments) {
     const tvmconv_kernel *kernel = &tvmconv_this_gpu.kernels[index];
     const uint32_t *grid = kernel->grid, *block = kernel->block;
-    return driver.launch(gpu.functions[index], grid[0], grid[1], grid[2], block[0], block[1],
+    return driver.launch(frame->gpu->gpu->functions[index], grid[0], grid[1], grid[2], block[0], block[1],
                          block[2], kernel->shared_bytes, frame->gpu->target, arguments, NULL);
 }
 
@@ -27,8 +27,8 @@ void tvmconv_stamp(const tvmconv_frame *frame, int32_t layer) {
 
 /* ---- Operands ---- */
 
-/* Whether memory is that of some GPU, and of this one in particular. */
-static int on_a_gpu(const void *pointer, int *on_this) {
+/* Whether memory is that of some GPU, and of a state's in particular. */
+static int on_a_gpu(const struct tvmconv_gpu_state *own, const void *pointer, int *on_this) {
     unsigned kind = 0;
     int device = -1;
     cu_pointer address = (cu_pointer)pointer;
@@ -36,7 +36,7 @@ static int on_a_gpu(const void *pointer, int *on_this) {
     if (driver.pointer_attribute(&kind, CU_POINTER_MEMORY_TYPE, address)) return 0;
     if (kind != CU_MEMORY_DEVICE) return 0;
     *on_this = !driver.pointer_attribute(&device, CU_POINTER_DEVICE, address) &&
-               device == gpu.device;
+               device == own->gpu->device;
     return 1;
 }
 
@@ -61,11 +61,11 @@ static int32_t check_queued(tvmconv_state *state, const tvmconv_frame *frame) {
     const size_t size = sizeof state->message;
     int capturing = 0, on_this;
     int32_t result = TVMCONV_OK;
-    if (gpu.process != getpid()) return TVMCONV_OK; /* the run says it */
-    cu_result status = driver.context_push(gpu.context);
+    if (gpus.process != getpid()) return TVMCONV_OK; /* the run says it */
+    cu_result status = driver.context_push(state->gpu->gpu->context);
     if (status) return TVMCONV_OK;
     for (int32_t i = 0; i < operand_count() && !result; ++i) {
-        if (on_a_gpu(operand(frame, i), &on_this)) continue;
+        if (on_a_gpu(state->gpu, operand(frame, i), &on_this)) continue;
         snprintf(message, size, "%s is not in the GPU's memory, which enqueue takes; run takes both",
                  operand_tensor(i)->name);
         result = TVMCONV_INVALID;
@@ -174,7 +174,7 @@ static cu_result submit(struct tvmconv_gpu_state *own, tvmconv_frame *frame) {
     if (own->going_on) status = driver.stream_wait_event(own->target, own->queued, 0);
     for (int32_t i = 0; i < count && !status; ++i) {
         const void *there = operand(frame, i);
-        on_a_gpu(there, &on_this);
+        on_a_gpu(own, there, &on_this);
         int in_place = on_this && (uintptr_t)there % OPERAND_ALIGNMENT == 0;
         own->used[i] = in_place ? (void *)there : own->own[i];
         if (!in_place && i < inputs)
@@ -197,11 +197,11 @@ static cu_result submit(struct tvmconv_gpu_state *own, tvmconv_frame *frame) {
 static int32_t run_program(tvmconv_state *state, tvmconv_frame *frame, int64_t *start) {
     struct tvmconv_gpu_state *own = state->gpu;
     frame->failed = -1;
-    if (gpu.process != getpid()) return -1;
-    cu_result status = driver.context_push(gpu.context);
+    if (gpus.process != getpid()) return -1;
+    cu_result status = driver.context_push(state->gpu->gpu->context);
     if (status) return status;
     frame->arena = (char *)own->arena;
-    frame->constants = (char *)gpu.constants;
+    frame->constants = (char *)own->gpu->constants;
     frame->gpu = own;
     own->target = frame->queued ? frame->stream : own->stream;
     status = submit(own, frame);

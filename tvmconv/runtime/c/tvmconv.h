@@ -111,6 +111,9 @@ typedef struct tvmconv_options {
      * further calls replay: 1 yes, -1 no, 0 as the environment's TVMCONV_CUDA_GRAPH says (1 or 0),
      * or else where the model takes one image at a time. */
     int32_t cuda_graph;
+    /* Of a model for a GPU, which one of those that the driver shows, from 0. (Of 64 bits, so that
+     * it lies behind the padding that the field before it had.) */
+    int64_t gpu;
 } tvmconv_options;
 
 typedef struct tvmconv_state tvmconv_state;
