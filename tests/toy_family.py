@@ -19,5 +19,5 @@ TOY = replace(
     channel_block=4,
     l3_bytes=0,
     rates=replace(V3.rates, l1=32.0, l3=0.0),
-    code=replace(V3.code, unrolls_block=False, halves=True),
+    code=replace(V3.code, unrolls_block=False, halves=True, phases=True),
 )

@@ -18,6 +18,7 @@ from tvmconv.costs.microkernel import check_registers
 from tvmconv.costs.winograd import KNOBS, WinogradModel, strip_tiles
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile, transform_tile
+from tvmconv.schedules.common.phases import phase_loops, product_loops
 from tvmconv.tir.annotations import mark_cases, mark_panel, mark_stream
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
@@ -122,11 +123,11 @@ def _products(
     """The register tiles; returns the block that stores them."""
     if region is not None:
         schedule.compute_at(block, region, preserve_unit_loops=True)
-    p, kb, t, lane, cb, c = schedule.get_loops(block)[-6:]
+    p, kb, t, lane, *blocks, c = product_loops(schedule, block)
     outer, t_tile = schedule.split(t, [None, config.int("rt")])
     group, kb_tile = schedule.split(kb, [None, config.int("kr")])
     steps, tile = channel_steps(machine, c, (t_tile, kb_tile))
-    schedule.reorder(p, group, outer, cb, *steps, *tile, lane)
+    schedule.reorder(p, group, outer, *blocks, *steps, *tile, lane)
     if region is None:
         p = schedule.fuse(p, group)
         schedule.parallel(p)
@@ -135,7 +136,7 @@ def _products(
     elif steps:
         mark_panel(schedule, outer)
     store = schedule.cache_write(block, 0, "local")
-    register_tile(schedule, block, store, at=outer, reduction=cb, tile=tile, lane=lane)
+    register_tile(schedule, block, store, at=outer, reduction=blocks[0], tile=tile, lane=lane)
     return store
 
 
@@ -147,7 +148,8 @@ def _input(
     if region is not None:
         schedule.compute_at(block, region, preserve_unit_loops=True)
     p, cb, t, lane = schedule.get_loops(block)[-4:]
-    schedule.reorder(cb, t, p, lane)
+    *passes, cb = phase_loops(schedule, cb, tiles.workload)
+    schedule.reorder(cb, *passes, t, p, lane)
     if region is None:
         schedule.parallel(cb)
     schedule.unroll(p)

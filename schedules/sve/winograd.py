@@ -15,6 +15,7 @@ from tvmconv.costs.segments import MOST_VECTORS, segment_registers
 from tvmconv.costs.segments_winograd import SegmentWinogradModel
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.phases import product_loops
 from tvmconv.schedules.cpu import winograd as neon
 from tvmconv.tir.annotations import mark_segments
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
@@ -79,12 +80,12 @@ def _products(
     """The register tiles; returns the block that stores them."""
     if region is not None:
         schedule.compute_at(block, region, preserve_unit_loops=True)
-    p, kb, t, lane, cb, c = schedule.get_loops(block)[-6:]
+    p, kb, t, lane, *blocks, c = product_loops(schedule, block)
     group, kb_tile = schedule.split(kb, [None, config.int("kr")])
-    schedule.reorder(p, group, t, cb, c, kb_tile, lane)
+    schedule.reorder(p, group, t, *blocks, c, kb_tile, lane)
     if region is None:
         schedule.parallel(schedule.fuse(p, group))
     store = schedule.cache_write(block, 0, "local")
-    register_tile(schedule, block, store, at=t, reduction=cb, tile=(c, kb_tile), lane=lane)
+    register_tile(schedule, block, store, at=t, reduction=blocks[0], tile=(c, kb_tile), lane=lane)
     mark_segments(schedule, t, config.int("vectors"))
     return store

@@ -104,7 +104,7 @@ def test_every_cost_of_code_counts_somewhere(name: str) -> None:
     other = replace(base, code=replace(base.code, **slower))
     if name == "unrolls_block":
         other = replace(V4, code=replace(V4.code, unrolls_block=True))
-    problems = (*PROBLEMS, "mb1ic512ih28oc16oh28kh1")
+    problems = (*PROBLEMS, "mb1ic512ih28oc16oh28kh1", "mb1ic64ih28oc64kh3sh2ph1")
     if name in OF_INTEGERS:
         problems = ("mb1ic64ih28oc64kh3ph1:s8s8s32s8",)
     found = [

@@ -32,7 +32,7 @@ LANES = replace(
     name="lanes",
     vector=Vector(bits=128, registers=32),
     channel_block=4,
-    code=replace(V3.code, by_lane=True, transforms_strips=True, halves=True),
+    code=replace(V3.code, by_lane=True, transforms_strips=True, halves=True, phases=True),
 )
 CORES = [MACHINES["cortex-a72"], MACHINES["neoverse-n1"], MACHINES["neoverse-v2"]]
 # LLVM orders code for these as for cores that execute in order

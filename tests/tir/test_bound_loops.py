@@ -37,6 +37,8 @@ def test_other_guards_stay():
             for c in T.serial(64, annotations={"tvmconv.bound": 1}):
                 y[t] = y[t] + T.if_then_else(t < n[0], x[c], 0)
             for c in T.serial(64, annotations={"tvmconv.bound": 1}):
+                y[t] = y[t] + T.if_then_else(t < n[1] and c < n[0], x[c], 0)
+            for c in T.serial(64, annotations={"tvmconv.bound": 1}):
                 y[t] = y[t] + T.if_then_else(c < n[0], x[c], 1)
 
     @T.prim_func(private=True, s_tir=True)
@@ -48,6 +50,8 @@ def test_other_guards_stay():
                 y[t] = y[t] + x[c] * T.if_then_else(c < n[1], x[c], 0)
             for c in range(64):
                 y[t] = y[t] + T.if_then_else(t < n[0], x[c], 0)
+            for c in range(n[0]):
+                y[t] = y[t] + T.if_then_else(t < n[1], x[c], 0)
             for c in range(64):
                 y[t] = y[t] + T.if_then_else(c < n[0], x[c], 1)
 

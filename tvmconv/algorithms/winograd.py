@@ -8,11 +8,16 @@ channels instead of products: every stage then works on the blocked layout of th
 3. ``conv2d``: for each of the ``n_h * n_w`` products a matrix product over the input channels.
 4. ``rows``, ``output``: ``A^T M A``, the epilogue, and only the pixels that exist.
 
+Strided layers are sums of dense ones (:mod:`tvmconv.algorithms.winograd_phases`), whose transformed
+values lie side by side as those of further input channels.
+
 8-bit layers have the same stages: matrices of integers, transformed values of 16 bits, products of
 words of two, and sums of 32 bits, exactly (:mod:`tvmconv.algorithms.winograd_integers`).
 """
 
 from __future__ import annotations
+
+from math import prod
 
 import numpy as np
 
@@ -20,14 +25,17 @@ from tvmconv.algorithms.base import Algorithm, FloatArray
 from tvmconv.algorithms.operands import Operands
 from tvmconv.algorithms.padding import image_tests, input_plane, zero_unless
 from tvmconv.algorithms.winograd_integers import check_sums, divided, exact_below
+from tvmconv.algorithms.winograd_phases import phase_count, phases, split_filter
 from tvmconv.algorithms.winograd_tiles import (
     Tiling,
+    block_channels,
     by_strips,
     filter_taps,
     is_representable,
     plane_strides,
     region_tiles,
     summed_blocks,
+    summed_products,
     tile_error,
     tiling,
     transformed_type,
@@ -41,7 +49,7 @@ from tvmconv.tvm_api.types import Expr, Tensor
 
 
 class Winograd(Algorithm):
-    """Dense convolution of stride 1 with at most 8 products per axis.
+    """Convolution without dilation and groups, with at most 8 products per axis.
 
     Knobs read by the expression: ``mh``, ``mw``, the output tile; ``kr``, the output blocks that
     one register tile covers: weights are packed in groups of that many blocks. ``fused``,
@@ -59,15 +67,16 @@ class Winograd(Algorithm):
     sums_products = False
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Strides, dilation, groups and 1x1 kernels leave nothing to save."""
+        """Dilation, groups and 1x1 kernels leave nothing to save, strides what phases do."""
         w = workload
         if w.data_layout != "NCHWc":
             return "it reads channel-blocked input, not plain NCHW"
-        if reason := unsuited_window(w):
+        by_phases = machine.code.phases and not w.types.is_integer
+        if reason := unsuited_window(w, by_phases=by_phases):
             return reason
         if w.groups != 1:
             return f"{w.groups} groups leave too few channels for its products"
-        least = Tiling(w, 1 if w.kernel_h == 1 else 2, 1 if w.kernel_w == 1 else 2)
+        least = Tiling(w, *(1 if axis.taps == 1 else 2 for axis in phases(w)))
         if not is_representable(least):
             return f"a {w.kernel_h}x{w.kernel_w} kernel's transformed values exceed 16 bits"
         return None
@@ -81,8 +90,9 @@ class Winograd(Algorithm):
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """See the base class and the module; tiles are numbered across the whole batch."""
         from tvmconv.algorithms.winograd_rows import choose, input_rows, output_rows
+        from tvmconv.operators.math import literal
         from tvmconv.operators.products import dot, negative_dot, word
-        from tvmconv.tvm_api import te
+        from tvmconv.tvm_api import te, tirx
 
         w, tiles, kr = workload, tiling(workload, config), config.int("kr")
         lanes = machine.channel_block
@@ -91,8 +101,11 @@ class Winograd(Algorithm):
         packed = self.packed_weight_shape(w, machine, config)
         given = Operands.of(w, machine, packed, self.packed_type(w))
         integer = w.types.is_integer
-        lowest = (tiles.rows - 1) * tiles.mh + tall.n - 1 - w.pad_top
-        rightmost = (tiles.columns - 1) * tiles.mw + wide.n - 1 - w.pad_left
+        down, along = phases(w)
+        last = ((tiles.rows - 1) * tiles.mh + tall.n, (tiles.columns - 1) * tiles.mw + wide.n)
+        lowest = (last[0] - 1) * down.stride + down.count - 1 - w.pad_top
+        rightmost = (last[1] - 1) * along.stride + along.count - 1 - w.pad_left
+        phase_blocks = in_blocks // phase_count(w)
 
         # tiles of a patch: one, or a row of them, whose neighbours share columns
         group = tiles.columns if by_strips(w, machine) else 1
@@ -100,9 +113,12 @@ class Winograd(Algorithm):
 
         def read(cb: Expr, g: Expr, i: Expr, j: Expr, c: Expr) -> Expr:
             t = g * group
-            y = t // tiles.columns % tiles.rows * tiles.mh + i - w.pad_top
-            x = t % tiles.columns * tiles.mw + j - w.pad_left
-            plane_blocks = in_blocks // w.kernel_d
+            y = t // tiles.columns % tiles.rows * tiles.mh + i
+            x = t % tiles.columns * tiles.mw + j
+            y = y * down.stride + cb // phase_blocks // along.count - w.pad_top
+            x = x * along.stride + cb // phase_blocks % along.count - w.pad_left
+            cb = cb % phase_blocks
+            plane_blocks = phase_blocks // w.kernel_d
             image = t // (tiles.columns * tiles.rows)
             plane, tests = input_plane(w, image, cb // plane_blocks)
             block = cb % plane_blocks if w.is_volume else cb
@@ -133,13 +149,29 @@ class Winograd(Algorithm):
             ),
             name="transform",
         )
-        cb = te.reduce_axis((0, in_blocks), "cb")
+        # columns' phases lie between those of rows and the blocks of channels
+        row_blocks = in_blocks // down.count
+        a = te.reduce_axis((0, down.count), "a")
+        b = te.reduce_axis((0, row_blocks), "cb")
         c = te.reduce_axis((0, packed[3]), "c")
+        strided = phase_count(w) > 1
+
+        def whole(p: Expr, value: Expr) -> Expr:
+            # at infinity phases without a last tap are zero
+            for step, axis, size, n in (
+                (b, along, phase_blocks, p % wide.n == wide.n - 1),
+                (a, down, 1, p // wide.n == tall.n - 1),
+            ):
+                if axis.whole < axis.count:
+                    bound = tirx.if_then_else(n, axis.whole * size, axis.count * size)
+                    value = tirx.if_then_else(step < bound, value, literal(0, value))
+            return value
 
         def multiplied(p: Expr, kb: Expr, t: Expr, k: Expr) -> Expr:
+            cb = a * row_blocks + b if strided else b
             at = (p, kb // kr, cb, c, kb % kr, k)
             if not integer:
-                return transformed[p, cb, t, c] * given.weight[at]
+                return whole(p, transformed[p, cb, t, c] * given.weight[at])
             words = dot_of_shorts(machine)
             value = [transformed[p, cb, t, c * words.width + i] for i in range(words.width)]
             multiply = negative_dot if _negates(words) else dot
@@ -147,7 +179,7 @@ class Winograd(Algorithm):
 
         product = self.reduction(
             (tiles.products, out_blocks, tiles.count, lanes),
-            lambda p, kb, t, k: te.sum(multiplied(p, kb, t, k), axis=[cb, c]),
+            lambda p, kb, t, k: te.sum(multiplied(p, kb, t, k), axis=[a, b, c] if strided else [b, c]),
         )
         rows = te.compute(
             (out_blocks, tiles.count, tiles.mh, wide.n, lanes),
@@ -169,8 +201,9 @@ class Winograd(Algorithm):
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
-        """``(n_h * n_w, K/(kr*k), T*C/c, c, kr, k)``, ``k`` and ``c`` the machine's block.
+        """``(n_h * n_w, K/(kr*k), P*T*C/c, c, kr, k)``, ``k`` and ``c`` the machine's block.
 
+        ``P`` are the phases; of fewer channels than a block has, ``c`` is their number.
         Of integer types ``(n_h * n_w, K/(kr*k), T*C/c, c/i, kr, k, i)`` with ``i`` in a word, and
         the opposite signs where products are subtracted.
         """
@@ -178,7 +211,7 @@ class Winograd(Algorithm):
         groups = -(-machine.blocks(workload.out_channels) // kr)
         blocks, products = summed_blocks(workload, machine), tiling(workload, config).products
         if not workload.types.is_integer:
-            return (products, groups, blocks, lanes, kr, lanes)
+            return (products, groups, blocks, block_channels(workload, machine), kr, lanes)
         size = dot_of_shorts(machine).width
         return (products, groups, blocks, lanes // size, kr, lanes, size)
 
@@ -204,9 +237,12 @@ class Winograd(Algorithm):
             check_sums(weight, workload, *tiles.integer)
             sign = -1 if _negates(dot_of_shorts(machine)) else 1
         planes, size = workload.kernel_d, (workload.kernel_h, workload.kernel_w)
-        padded = np.zeros((groups * kr * lanes, planes, blocks // planes * lanes, *size))
         split = weight.reshape(*weight.shape[:2], planes, *size).swapaxes(1, 2)
-        padded[: workload.out_channels, :, : workload.in_channels] = split
+        split = np.moveaxis(split_filter(split, workload), (3, 4), (1, 2))
+        filters = split.reshape(len(weight), -1, *split.shape[4:])
+        inputs = blocks // filters.shape[1] * prod(shape[3::3])
+        padded = np.zeros((groups * kr * lanes, filters.shape[1], inputs, *filters.shape[3:]))
+        padded[: workload.out_channels, :, : workload.in_channels] = filters
         result = np.empty(shape, self.packed_type(workload))
         for p, taps in enumerate(filter_taps(tiles)):
             plane = np.tensordot(padded, sign * taps, 2)
@@ -224,8 +260,9 @@ class Winograd(Algorithm):
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Those of the products; transforms use additions and constants."""
         tiles = tiling(workload, config)
-        blocks = summed_blocks(workload, machine) * machine.blocks(workload.out_channels)
-        return tiles.products * tiles.count * blocks * machine.channel_block**2
+        outputs = machine.blocks(workload.out_channels) * machine.channel_block
+        inputs = summed_products(tiles, machine) * block_channels(workload, machine)
+        return tiles.count * inputs * outputs
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """Rounding of the products' sums, amplified by the transforms of both axes.

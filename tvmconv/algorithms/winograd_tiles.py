@@ -21,6 +21,7 @@ from tvmconv.algorithms.winograd_matrices import (
     rounding_error,
     transforms,
 )
+from tvmconv.algorithms.winograd_phases import phase_count, phases
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
@@ -29,11 +30,16 @@ from tvmconv.machines.record import Machine
 # growth of the error by the transforms of one axis, by products; fitted to measurements against
 # float64 (docs/winograd.md)
 _AMPLIFICATION = {1: 1.0, 2: 1.0, 3: 1.2, 4: 1.3, 5: 2.1, 6: 2.15, 7: 4.2, 8: 6.0}
+# of phases with two taps, which are few beside the outputs of such tiles
+_OF_TWO_TAPS = {3: 1.3, 6: 2.65, 7: 4.8, 8: 6.9}
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """Tiles of a workload's output: F(mh, R) down the columns and F(mw, S) along the rows."""
+    """Tiles of a workload's output: F(mh, R) down the columns and F(mw, S) along the rows.
+
+    Of a strided workload R and S are the taps of its phases.
+    """
 
     workload: Conv2dWorkload
     mh: int
@@ -42,12 +48,12 @@ class Tiling:
     @property
     def vertical(self) -> Transforms:
         """Matrices for columns of a tile."""
-        return self._matrices(self.mh, self.workload.kernel_h)
+        return self._matrices(self.mh, phases(self.workload)[0].taps)
 
     @property
     def horizontal(self) -> Transforms:
         """Matrices for rows of a tile."""
-        return self._matrices(self.mw, self.workload.kernel_w)
+        return self._matrices(self.mw, phases(self.workload)[1].taps)
 
     def _matrices(self, m: int, r: int) -> Transforms:
         return (integer_transforms if self.workload.types.is_integer else transforms)(m, r)
@@ -84,16 +90,27 @@ def tiling(workload: Conv2dWorkload, config: Config) -> Tiling:
     return Tiling(workload, config.int("mh"), config.int("mw"))
 
 
-def unsuited_window(workload: Conv2dWorkload) -> str | None:
-    """Why tiles save nothing of a window, as a clause; None if they do."""
+def unsuited_window(workload: Conv2dWorkload, *, by_phases: bool = False) -> str | None:
+    """Why tiles save nothing of a window, as a clause; None if they do.
+
+    Parameters
+    ----------
+    workload
+        The convolution.
+    by_phases
+        Whether a strided kernel may be cut into dense ones.
+    """
     w = workload
-    if (w.stride_h, w.stride_w) != (1, 1):
+    tall, wide = (axis.taps for axis in phases(w))
+    if (w.stride_h, w.stride_w) != (1, 1) and not by_phases:
         return f"its tiles overlap only at stride 1, not {w.stride_h}x{w.stride_w}"
     if (w.dilation_h, w.dilation_w) != (1, 1):
         return f"it needs dense kernels, not dilation {w.dilation_h}x{w.dilation_w}"
     if w.kernel_h * w.kernel_w == 1:
         return "a 1x1 kernel has no products to save"
-    if max(w.kernel_h, w.kernel_w) >= most_products(w):
+    if tall * wide == 1:
+        return f"a {w.kernel_h}x{w.kernel_w} kernel at such a stride has no products to save"
+    if max(tall, wide) >= most_products(w):
         return f"a {w.kernel_h}x{w.kernel_w} kernel needs more than {most_products(w)} points"
     return None
 
@@ -110,17 +127,37 @@ def tile_error(tiles: Tiling, channels: int) -> float:
 
     Rounding of the products' sums, amplified by the transforms of both axes.
     """
-    grown = _AMPLIFICATION[tiles.vertical.n] * _AMPLIFICATION[tiles.horizontal.n]
-    return rounding_error(grown, channels)
+    grown = 1.0
+    for axis, matrices in zip(
+        phases(tiles.workload), (tiles.vertical, tiles.horizontal), strict=True
+    ):
+        few = axis.stride > 1 and axis.taps == 2
+        usual = _AMPLIFICATION[matrices.n]
+        grown *= _OF_TWO_TAPS.get(matrices.n, usual) if few else usual
+    return rounding_error(grown, channels * phase_count(tiles.workload))
 
 
 def summed_blocks(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Blocks of input channels that the products sum over, those of every plane of a kernel.
+    """Blocks of input channels that the products sum over, those of every phase and plane.
 
     A 3-D convolution is a 2-D one of as many times the channels: output planes share no
     transformed values, which saves keeping those of whole volumes.
     """
-    return workload.kernel_d * machine.blocks(workload.in_channels)
+    planes = phase_count(workload) * workload.kernel_d
+    return planes * machine.blocks(workload.in_channels)
+
+
+def summed_products(tiles: Tiling, machine: Machine) -> int:
+    """Products of a tile, each as often as there are blocks of input channels in its sum."""
+    w = tiles.workload
+    tall, wide = phases(w)
+    each = tall.products(tiles.mh) * wide.products(tiles.mw)
+    return each * w.kernel_d * machine.blocks(w.in_channels)
+
+
+def block_channels(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Input channels of a block that are multiplied: a single block may have fewer than lanes."""
+    return min(machine.channel_block, workload.in_channels)
 
 
 def transformed_type(workload: Conv2dWorkload) -> str:

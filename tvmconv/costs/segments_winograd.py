@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tvmconv.algorithms.winograd_tiles import region_tiles, summed_blocks, tiling
+from tvmconv.algorithms.winograd_tiles import (
+    block_channels,
+    region_tiles,
+    summed_products,
+    tiling,
+)
 from tvmconv.core.config import Config
 from tvmconv.costs.cuts import divisors
 from tvmconv.costs.segments import MOST_VECTORS, segment_registers, segment_step
@@ -55,9 +60,9 @@ class SegmentWinogradModel(WinogradModel):
             alive = region_tiles(tiles, config)
             groups = machine.blocks(self.workload.out_channels) // kr
             runs = -(-alive // (vectors * machine.segments)) * (tiles.count // alive)
-            steps = summed_blocks(self.workload, machine) * machine.channel_block
+            steps = summed_products(tiles, machine) * block_channels(self.workload, machine)
             step = segment_step(machine, kr, vectors)
             step *= _FEW_BLOCKS_COST if kr < _FEWEST_BLOCKS else 1.0
             stored = 2.0 * kr * vectors
-            found["arithmetic"] = tiles.products * groups * runs * (steps * step + stored)
+            found["arithmetic"] = groups * runs * (steps * step + tiles.products * stored)
         return found

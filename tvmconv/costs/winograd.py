@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tvmconv.algorithms.winograd_integers import exact_below, worst_sum
+from tvmconv.algorithms.winograd_phases import phases
 from tvmconv.algorithms.winograd_tiles import (
     Tiling,
+    block_channels,
     by_strips,
     is_representable,
     most_products,
     region_tiles,
     summed_blocks,
+    summed_products,
     tiling,
     workspace_planes,
 )
@@ -90,7 +93,7 @@ class WinogradModel:
         """Steps of a register tile over one channel block, and cycles of one."""
         machine, words = self.machine, self._words
         if words is None:
-            return machine.channel_block, Microkernel(machine, rt, kr).step_cycles(_FOLDED_SHARE)
+            return block_channels(self.workload, machine), Microkernel(machine, rt, kr).step_cycles(_FOLDED_SHARE)
         # of products that are added apart, only the addition waits for the one before
         latency = machine.fma_latency if words.steps == 1 else 1
         step = max(rt * kr / steps_a_cycle(words, machine), latency, machine.load_cycles(kr, rt))
@@ -100,16 +103,17 @@ class WinogradModel:
     def tile_sizes(self) -> tuple[tuple[int, int], ...]:
         """Tiles with distinct numbers of tiles: a larger tile that saves nothing is left out."""
         w = self.workload
-        heights = _useful(w.out_height, w.kernel_h, most_products(w))
-        widths = _useful(w.out_width, w.kernel_w, most_products(w))
+        tall, wide = (axis.taps for axis in phases(w))
+        heights = _useful(w.out_height, tall, most_products(w))
+        widths = _useful(w.out_width, wide, most_products(w))
         sizes = [(h, x) for h in heights for x in widths if abs(h - x) <= 2 or 1 in (h, x)]
         return tuple(size for size in sizes if is_representable(Tiling(w, *size)))
 
     def check_tile(self, config: Config) -> None:
         """Raise :class:`ConfigError` for a tile outside the known points."""
         w = self.workload
-        for name, kernel in (("mh", w.kernel_h), ("mw", w.kernel_w)):
-            size, most = config.int(name), most_products(w) - kernel + 1
+        for name, axis in zip(("mh", "mw"), phases(w), strict=True):
+            size, most = config.int(name), most_products(w) - axis.taps + 1
             if not 1 <= size <= most:
                 raise ConfigError(f"{name}={size} of {w} must lie between 1 and {most}")
         if not is_representable(tiles := tiling(w, config)):
@@ -153,13 +157,14 @@ class WinogradModel:
         alive = region_tiles(tiles, config)
         regions = tiles.count // alive
         each, step = self._steps(rt, kr)
-        steps = tiles.products * out_blocks // kr * (tiles.count // rt) * in_blocks * each
+        panels = out_blocks // kr * (tiles.count // rt)
+        steps = summed_products(tiles, machine) * panels * each
         (_, short), (_, size) = workspace_planes(w, machine)
         panel = short * lanes * kr * in_blocks * lanes
         cost = _PRODUCT_COST
         if panel > machine.l1d_bytes // 2:
             cost *= 1 + _L2_SHOWN / (machine.rates.l2 * rt)
-        product = steps * (step * cost + _STORE_CYCLES / (in_blocks * each))
+        product = steps * step * cost + tiles.products * panels * _STORE_CYCLES
         tall, wide = tiles.vertical.n, tiles.horizontal.n
         work_in = input_arithmetic(tiles) + 2 * tiles.products
         if by_strips(w, machine):

@@ -61,6 +61,7 @@ _CORTEX_A72 = Machine(
         transforms_strips=True,
         extrema=True,
         halves=True,
+        phases=True,
         # a guess in proportion to what a run of so short vectors holds: two or three lines
         late_run=1.0,
         other_units=1.0,

@@ -122,6 +122,8 @@ class CodeCosts:
     halves
         Whether products of halves (``strassen``) were found to pay: sums of input and output are
         cheap beside multiply-adds of four lanes.
+    phases
+        Whether Winograd of strided kernels, as a sum of dense ones, was found to pay.
     """
 
     folded_broadcast: float
@@ -135,6 +137,7 @@ class CodeCosts:
     transforms_strips: bool = False
     extrema: bool = False
     halves: bool = False
+    phases: bool = False
     widening: float = 1.0
     other_units: float = 0.0
     late_run: float = 5.0

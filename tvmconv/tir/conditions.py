@@ -36,7 +36,7 @@ class Memo:
 
     def conjuncts(self, condition: Any) -> Collection[Any]:
         """The parts of a conjunction."""
-        return self._once(_conjuncts, condition)
+        return self._once(conjuncts, condition)
 
     def variables(self, expression: Any) -> dict[int, Any]:
         """The variables of an expression by their handles, each once."""
@@ -101,11 +101,12 @@ def _selects(stmt: Any) -> list[Any]:
     return _walk(stmt, (ir.Call,))
 
 
-def _conjuncts(condition: Any) -> list[Any]:
+def conjuncts(condition: Any) -> list[Any]:
+    """The parts of a conjunction, or the condition itself."""
     from tvm import tirx
 
     if isinstance(condition, tirx.And):
-        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
+        return [*conjuncts(condition.a), *conjuncts(condition.b)]
     return [condition]
 
 

@@ -1,0 +1,34 @@
+"""Loops over the phases of a strided kernel, see :mod:`tvmconv.algorithms.winograd_phases`."""
+
+from __future__ import annotations
+
+from tvmconv.algorithms.winograd_phases import phase_count, phases
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.tir.annotations import mark_bound, mark_cases
+from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
+
+
+def product_loops(schedule: Schedule, block: BlockRV) -> list[LoopRV]:
+    """The loops of Winograd's products, those over summed blocks between lanes and channels.
+
+    There are two of a strided kernel, over phases of rows and over all else; each ends where
+    filters are zero.
+    """
+    loops = list(schedule.get_loops(block))[-len(schedule.get(block).iter_vars) :]
+    for loop in loops[4:-1] if len(loops) > 6 else ():
+        mark_bound(schedule, loop)
+    return loops
+
+
+def phase_loops(schedule: Schedule, blocks: LoopRV, workload: Conv2dWorkload) -> list[LoopRV]:
+    """Cut a loop over summed blocks into those over phases and one over blocks of each.
+
+    Phases read other rows and columns, and those at the borders under other predicates: each has
+    code of its own.
+    """
+    if phase_count(workload) == 1:
+        return [blocks]
+    tall, wide = phases(workload)
+    *passes, inner = schedule.split(blocks, [tall.count, wide.count, None])
+    mark_cases(schedule, *passes)
+    return [*passes, inner]
