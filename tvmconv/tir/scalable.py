@@ -13,7 +13,6 @@ from tvmconv.tir.conditions import is_select
 from tvmconv.tir.gathers import gathered
 from tvmconv.tir.predicates import Lanes
 from tvmconv.tir.rewrite import substitute
-from tvmconv.tir.woven import Woven
 from tvmconv.tir.vectors import (
     FLAGS,
     FLOATS,
@@ -24,6 +23,7 @@ from tvmconv.tir.vectors import (
     length,
     number,
 )
+from tvmconv.tir.woven import Panels
 
 _ALL = 31  # the pattern of ptrue that sets every lane
 # operations that LLVM has instructions for; of others it would call a function for each lane, which
@@ -45,12 +45,15 @@ class Pixels(Lanes):
     ----------
     private
         Buffers of one pixel -> those of the vector, by place.
-    woven
-        The panels of the tile that the vector is one of; None where there are none.
+    panels
+        Those that are woven.
+    tile
+        The tile's number, and how many of its segments are in front of the vector.
     """
 
     private: dict[Any, dict[int, Any]]
-    woven: Woven | None = None
+    panels: Panels
+    tile: tuple[Any, Any]
 
     def place(self, index: Any) -> Any:
         """The index of the first pixel's value."""
@@ -163,7 +166,7 @@ class Pixels(Lanes):
             return tirx.BufferLoad(self.own(load.source, index), [number(0)])
         first = self._first(load.source, index)
         if self.varies(first):
-            if not self.reached(load.source, first):
+            if load.source not in self.panels.buffers and not self.adjacent(load.source, first):
                 return gathered(self, load.source, first, tests)
             address = self.address(load.source, index)
             return intrinsic(FLOATS, "ld1", self.mask(tests), address)
@@ -186,23 +189,18 @@ class Pixels(Lanes):
         from tvm import tirx
 
         first = self._first(buffer, index)
-        if self.woven is not None and self._apart(buffer, first, self.woven.steps):
-            rest = substitute(first, {self.pixel: number(0)})
-            place = self.woven.place(buffer, self.analyzer.simplify(rest))
-        elif self._apart(buffer, first, 1):
+        if buffer in self.panels.buffers:
+            step = self.analyzer.simplify(substitute(first, {self.pixel: number(0)}))
+            place = self.panels.place(buffer, *self.tile, step)
+        elif self.adjacent(buffer, first):
             place = self.place(first)
         else:
             raise NoScalableForm(f"pixels that lie apart in {buffer.name}, {first}")
         return tirx.address_of(tirx.BufferLoad(buffer, [place]))
 
-    def reached(self, buffer: Any, first: Any) -> bool:
-        """Whether the pixels of a vector lie side by side, by themselves or as they are woven."""
-        steps = (1, self.woven.steps) if self.woven is not None else (1,)
-        return any(self._apart(buffer, first, step) for step in steps)
-
-    def _apart(self, buffer: Any, first: Any, segments: int) -> bool:
-        """Whether each pixel's values begin so many segments behind those of the one before."""
-        wanted = segments * SEGMENT // int(buffer.dtype.lanes)
+    def adjacent(self, buffer: Any, first: Any) -> bool:
+        """Whether each pixel's values, which begin at ``first``, follow those of the one before."""
+        wanted = SEGMENT // int(buffer.dtype.lanes)
         step = self.analyzer.simplify(substitute(first, {self.pixel: self.pixel + 1}) - first)
         return is_number(step, wanted) and str(buffer.dtype).startswith("float32")
 

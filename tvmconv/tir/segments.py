@@ -13,7 +13,7 @@ from tvmconv.tir.scalable import Pixels
 from tvmconv.tir.stack import ON_STACK
 from tvmconv.tir.vector_code import NO_SCALABLE_FORM
 from tvmconv.tir.vectors import FLOATS, NoScalableForm, number
-from tvmconv.tir.woven import Weaving, Woven
+from tvmconv.tir.woven import Panels, Weaving, panels_of
 
 
 def Segments() -> Any:
@@ -43,18 +43,17 @@ def _segments(func: Any) -> Any:
 
 
 def _rewritten(func: Any, weave: bool) -> tuple[Any, bool]:
-    """The function, and whether panels are woven by all loops over them or by none."""
+    """The function, and whether all that accesses its panels takes them as they are woven."""
     from tvm import sym
 
     allocated = _accesses(func.body, allocations=True)
     analyzer = sym.Analyzer()
     refused = []
-    given = set(func.params)
-    weaving = Weaving({b: n for b, n in _accesses(func.body).items() if b not in given})
-    plain = 0
+    weaving = Weaving(_accesses(func.body))
+    for loop, vectors, steps in _marked(func):
+        weaving.add(panels_of(loop, vectors, steps, analyzer))
 
     def rewrite(loop: Any, marks: Any) -> Any:
-        nonlocal plain
         vectors, steps = (int(value) for value in marks)
         if steps and not weave:
             return loop
@@ -64,20 +63,37 @@ def _rewritten(func: Any, weave: bool) -> tuple[Any, bool]:
             for buffer, count in inside.items()
             if buffer in allocated and (buffer.scope() == "local" or count == allocated[buffer])
         }
-        woven: set[Any] = set()
+        panels = weaving.of(vectors, steps)
         try:
-            tiles = _loop(loop, vectors, private, analyzer, steps, woven)
+            tiles = _loop(loop, vectors, private, analyzer, panels)
         except NoScalableForm as reason:
             refused.append(str(reason))
-            plain += bool(steps)
-            return loop  # NEON code, a pixel at a time
-        weaving.add(woven, (vectors, steps), inside)
+            # NEON code, a pixel at a time
+            panels = panels_of(loop, vectors, steps, analyzer)
+            tiles = panels.by_segment(loop, analyzer) if panels.buffers else loop
+        weaving.count(panels, inside)
         return tiles
 
     rewritten = replace_marked(func, {SEGMENTS: rewrite})
     if refused:
         rewritten = rewritten.with_attr(NO_SCALABLE_FORM, refused[0])
-    return rewritten, not plain and weaving.whole
+    return rewritten, weaving.whole
+
+
+def _marked(func: Any) -> list[tuple[Any, int, int]]:
+    """The marked loops, with the values of their marks."""
+    import tvm_ffi
+    from tvm import tirx
+
+    found = []
+
+    def look(loop: Any) -> None:
+        if SEGMENTS in loop.annotations:
+            vectors, steps = loop.annotations[SEGMENTS]
+            found.append((loop, int(vectors), int(steps)))
+
+    tvm_ffi.structural_walk(func.body, (tirx.For, look))
+    return found
 
 
 def _accesses(stmt: Any, allocations: bool = False) -> dict[Any, int]:
@@ -99,10 +115,7 @@ def _accesses(stmt: Any, allocations: bool = False) -> dict[Any, int]:
     return {b: n for b, n in found.items() if b in owned or not allocations}
 
 
-def _loop(
-    loop: Any, vectors: int, private: set[Any], analyzer: Any, steps: int, found: set[Any]
-) -> Any:
-    """The loop over tiles; adds the buffers of woven panels to those that are found."""
+def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any, panels: Panels) -> Any:
     from tvm import ir, tirx
 
     count = int(loop.extent)
@@ -119,8 +132,8 @@ def _loop(
                 flag = {ON_STACK: tirx.IntImm("bool", 1)}
                 allocations.append(tirx.AllocBuffer(made, flag))
         first = tile * pixels + vector * tirx.vscale()
-        woven = Woven(steps, vectors, vector, tile, found) if steps else None
-        groups.append(Pixels(loop.loop_var, first, count, analyzer, own, woven))
+        beside = vector * tirx.vscale()
+        groups.append(Pixels(loop.loop_var, first, count, analyzer, own, panels, (tile, beside)))
     tiles = tirx.floordiv(number(count) + pixels - 1, pixels)
     if is_fold(loop) and loop.body.buffer not in private:
         return folded(loop, groups, lambda body: tirx.For(tile, number(0), tiles, loop.kind, body))
