@@ -68,7 +68,7 @@ def apply(schedule: Schedule, workload: GemmWorkload, machine: Machine, config: 
     mark_parallel(schedule, *((panel,) if across else (block, task)))
     if not config["prepacked"]:
         _pack_b(schedule, p, machine, parallel=not across and machine.cores > 1)
-    _pack_a(schedule, block if across or tasks == 1 else task, machine)
+    pack_a(schedule, block if across or tasks == 1 else task, machine)
     register_tile(schedule, product, output, at=tile, reduction=x, tile=(inner, i, v), lane=lane)
     if config.int("ahead"):
         mark_stream(schedule, x, config.int("ahead"))
@@ -77,7 +77,7 @@ def apply(schedule: Schedule, workload: GemmWorkload, machine: Machine, config: 
         mark_result(schedule, tile)
 
 
-def _pack_a(schedule: Schedule, at: LoopRV, machine: Machine) -> None:
+def pack_a(schedule: Schedule, at: LoopRV, machine: Machine) -> None:
     """Slivers of A: rows along k become columns along m, in squares of registers."""
     block = schedule.get_sblock("pack_a")
     schedule.compute_at(block, at, preserve_unit_loops=True)

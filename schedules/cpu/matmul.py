@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tvmconv.costs.products import best_tile
@@ -12,7 +12,7 @@ from tvmconv.schedules.common.nest import Block, blocks, inline_injective, paral
 from tvmconv.schedules.cpu.elementwise import spatial_block
 from tvmconv.tir.axes import loads
 from tvmconv.tir.rewrite import variables
-from tvmconv.tvm_api.types import Expr, IndexMap, PrimFunc, Schedule
+from tvmconv.tvm_api.types import BlockRV, Expr, IndexMap, PrimFunc, Schedule
 
 # multiply-adds below which copying into panels costs more than it saves
 _SMALLEST = 4096
@@ -27,35 +27,13 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     3. One register tile of rows and vectors runs over the whole inner dimension; batches and
        panels are shared between the threads.
     """
-    from tvmconv.tvm_api.s_tir import Schedule
-
-    schedule = Schedule(func, enable_check=False)
-    inline_injective(schedule)
-    found = blocks(schedule)
-    products = [block for block in found if block.is_reduction]
-    if len(products) != 1 or not all(all(block.extents) for block in found):
+    found = plain_product(func)
+    if found is None:
         return None
-    product = products[0]
-    operand = _columns_operand(schedule, product)
-    if operand is None or product.work < _SMALLEST:
-        return None
-    lanes, batch = machine.lanes, len(product.loops) - 3
-    m_extent, n_extent, k_extent = product.extents[-3:]
-    best = best_tile(machine, m_extent, n_extent, k_extent)
-    rows, width = best.rows, best.vectors * lanes
-    schedule.pad_einsum(product.rv, [1] * batch + [rows, width, 1])
-    packed = schedule.cache_read(product.rv, operand.index, "global")
-    panels = operand.panels(width)
-    schedule.transform_layout(product.rv, ("read", operand.index), panels)
-    schedule.transform_block_layout(packed, panels)
-    store = schedule.cache_write(product.rv, 0, "global")
-    vectors = _index_map(
-        lambda *index: (*index[:-1], index[-1] // lanes, index[-1] % lanes),
-        batch + 2,
-        operand.index_dtype,
-    )
-    schedule.transform_layout(product.rv, ("write", 0), vectors)
-    schedule.transform_block_layout(store, vectors)
+    schedule, product, operand = found
+    best = best_tile(machine, *product.extents[-3:])
+    rows, lanes, width = best.rows, machine.lanes, best.vectors * machine.lanes
+    packed, store = pack_columns(schedule, product, operand, (rows, width, 1), lanes)
     *outer, m, n, k = schedule.get_loops(product.rv)
     row_tiles, row = schedule.split(m, [None, rows])
     columns, vector, lane = schedule.split(n, [None, width // lanes, lanes])
@@ -73,8 +51,58 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     return schedule
 
 
+def plain_product(func: PrimFunc) -> tuple[Schedule, Block, Operand] | None:
+    """The product of a function, and which operand holds its columns; None if it is no such."""
+    from tvmconv.tvm_api.s_tir import Schedule
+
+    schedule = Schedule(func, enable_check=False)
+    inline_injective(schedule)
+    found = blocks(schedule)
+    products = [block for block in found if block.is_reduction]
+    if len(products) != 1 or not all(all(block.extents) for block in found):
+        return None
+    operand = _columns_operand(schedule, products[0])
+    if operand is None or products[0].work < _SMALLEST:
+        return None
+    return schedule, products[0], operand
+
+
+def pack_columns(
+    schedule: Schedule, product: Block, operand: Operand, tile: Sequence[int], lanes: int
+) -> tuple[BlockRV, BlockRV]:
+    """Copy columns into panels, and let the result be vectors.
+
+    Parameters
+    ----------
+    tile
+        Rows, columns (of a panel) and inner steps to whole numbers of which matrices are padded.
+    lanes
+        Values of a vector.
+
+    Returns
+    -------
+    packed, store
+        The blocks that write the panels, ``(.., n / columns, k, columns)``, and the result.
+    """
+    batch = len(product.loops) - 3
+    schedule.pad_einsum(product.rv, [1] * batch + list(tile))
+    packed = schedule.cache_read(product.rv, operand.index, "global")
+    panels = operand.panels(tile[1])
+    schedule.transform_layout(product.rv, ("read", operand.index), panels)
+    schedule.transform_block_layout(packed, panels)
+    store = schedule.cache_write(product.rv, 0, "global")
+    vectors = _index_map(
+        lambda *index: (*index[:-1], index[-1] // lanes, index[-1] % lanes),
+        batch + 2,
+        operand.index_dtype,
+    )
+    schedule.transform_layout(product.rv, ("write", 0), vectors)
+    schedule.transform_block_layout(store, vectors)
+    return packed, store
+
+
 @dataclass(frozen=True)
-class _Operand:
+class Operand:
     """The operand that holds the columns, and its axes of columns and of inner steps."""
 
     index: int
@@ -101,7 +129,7 @@ def _index_map(position: Callable[..., tuple[Expr, ...]], axes: int, dtype: str)
     return tirx.IndexMap.from_func(position, ndim=axes, index_dtype=dtype)
 
 
-def _columns_operand(schedule: Schedule, block: Block) -> _Operand | None:
+def _columns_operand(schedule: Schedule, block: Block) -> Operand | None:
     """B of a plain matrix product; None for any other reduction."""
     if len(block.kinds) < 3 or block.kinds != "S" * (len(block.kinds) - 1) + "R":
         return None
@@ -122,4 +150,4 @@ def _columns_operand(schedule: Schedule, block: Block) -> _Operand | None:
     inner = [i for i, part in enumerate(axes) if part.same_as(k)]
     if not column or not inner:
         return None
-    return _Operand(index, len(axes), column[0], inner[0], str(n.ty.dtype))
+    return Operand(index, len(axes), column[0], inner[0], str(n.ty.dtype))

@@ -30,8 +30,14 @@ def half_cache(machine: Machine, mr: int, nr: int) -> dict[str, int]:
     return {"kc": kc, "mc": max(1, l2 // kc // mr) * mr, "nc": max(1, l3 // kc // nr) * nr}
 
 
-def default_config(workload: GemmWorkload, machine: Machine) -> Config:
-    """The cheapest register tile, and blocks that fill half of L2 and L3.
+def default_config(workload: GemmWorkload, machine: Machine, prepacked: bool = False) -> Config:
+    """The cheapest register tile, and the blocks around it."""
+    config = blocked(workload, machine, _tile(workload, machine))
+    return config.replace(prepacked=prepacked)
+
+
+def blocked(workload: GemmWorkload, machine: Machine, tile: Microkernel) -> Config:
+    """Blocks around a tile that fill half of L2 and L3.
 
     Both slivers of a tile come from L2, which it hides, so that ``kc`` may be larger than half
     of L1 allows: C, whose way to memory is what the multiply-adds hide least, then moves less
@@ -40,7 +46,6 @@ def default_config(workload: GemmWorkload, machine: Machine) -> Config:
     blocks become smaller, then the columns are split as well.
     """
     w, lanes = workload, machine.lanes
-    tile = _tile(w, machine)
     mr, nr = tile.rows, tile.vectors * lanes
     parts = -(-w.k // max(lanes, min(_STEPS, machine.l2_bytes // 8 // (4 * nr))))
     kc = _rounded(-(-w.k // parts), lanes) if w.k > lanes else w.k

@@ -21,6 +21,8 @@ from tvmconv.operators.dense import DenseTile
 _WIDE, _WIDEST = 2, 4
 # fewest and most rows of a tile of scalable vectors, where a layer has them: of six some spilled
 _SCALABLE_ROWS = 3, 5
+# rows of a product whose vectors give lanes
+_MOST_LANES = 8
 # Cycles of a step that multiply-adds do not hide, beside those of direct convolution: measured on
 # gemm, with AVX2 and AVX-512. Taller tiles have fewer steps.
 _STEP_SHOWN = 2.0
@@ -120,6 +122,17 @@ def _scalable_tile(rows: int, present: int, machine: Machine) -> tuple[int, int]
     if height > 1:
         vectors = max(vectors, min(_WIDEST, most))
     return height, min(vectors * machine.segments, present)
+
+
+def scalable_product(rows: int, columns: int, machine: Machine) -> tuple[int, int]:
+    """Rows and vectors of a tile of a product by scalable vectors of columns; no vectors of NEON's.
+
+    Lanes of a vector of each row are multiplied, which must be among the first eight registers.
+    """
+    lanes = machine.lanes
+    if columns % lanes or not 1 < machine.segments <= columns // lanes or rows < lanes:
+        return 0, 0
+    return balanced(rows, _MOST_LANES), _WIDE
 
 
 def _streamed_vectors(outputs: int, machine: Machine) -> int:

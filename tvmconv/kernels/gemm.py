@@ -73,7 +73,9 @@ def make_gemm(
     if reason := refusal(workload.types, TYPES):
         raise ConfigError(f"gemm cannot compute {workload}: {reason}")
     schedules = _schedules(machine)
-    config = schedules.KNOBS.complete(config or schedules.default_config(workload, machine))
+    prepacked = bool(knobs.get("prepacked"))
+    usual = config or schedules.default_config(workload, machine, prepacked)
+    config = schedules.KNOBS.complete(usual)
     config = config.replace(**knobs)
     schedules.KNOBS.check(workload, machine, config)
     schedules.check(workload, machine, config)

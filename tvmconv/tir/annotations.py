@@ -107,8 +107,9 @@ DECLARED = {
     ),
     SEGMENTS: Annotation(
         "over pixels, the unrolled blocks and the vectorised channels inside",
-        "vectors of a tile",
-        "so many vectors of neighbouring pixels are computed at once, of whatever length they are",
+        "[vectors of a tile, steps between neighbouring pixels of woven buffers, or 0]",
+        "so many vectors of neighbouring pixels are computed at once, of whatever length they are; "
+        "of buffers whose pixels lie so many segments apart the tiles follow each other",
         "tvmconv.Segments",
     ),
     BOUND: Annotation(
@@ -182,9 +183,14 @@ def mark_transpose(schedule: Any, loop: Any) -> None:
     schedule.annotate(loop, TRANSPOSE, 1)
 
 
-def mark_segments(schedule: Any, pixels: Any, vectors: int) -> None:
-    """Compute tiles of ``vectors`` scalable vectors along a loop over single pixels."""
-    schedule.annotate(pixels, SEGMENTS, vectors)
+def mark_segments(schedule: Any, pixels: Any, vectors: int, steps: int = 0) -> None:
+    """Compute tiles of ``vectors`` scalable vectors along a loop over single pixels.
+
+    With ``steps``, buffers of the function in which the values of neighbouring pixels lie so many
+    segments apart hold the vectors of a tile together, step for step. They must have room for
+    whole tiles of the longest vectors; loops that see the same one must have the same numbers.
+    """
+    schedule.annotate(pixels, SEGMENTS, [vectors, steps])
 
 
 def mark_bound(schedule: Any, loop: Any) -> None:

@@ -11,10 +11,7 @@ from typing import Any
 from tvmconv.tir.rewrite import local_buffer, uses
 from tvmconv.tir.scalable import Pixels
 from tvmconv.tir.stack import ON_STACK
-from tvmconv.tir.vectors import FLAGS, FLOATS, SEGMENT, intrinsic, length, number
-
-# the longest vectors, in float32
-_MOST_FLOATS = 2048 // 32
+from tvmconv.tir.vectors import FLAGS, FLOATS, MOST_SEGMENTS, SEGMENT, intrinsic, length, number
 
 
 def is_fold(loop: Any) -> bool:
@@ -57,7 +54,7 @@ def folded(loop: Any, groups: Sequence[Pixels], tiles: Callable[[Any], Any]) -> 
     total = sums[0][2]
     for _, _, other in sums[1:]:
         total = operation(total, other)
-    kept = local_buffer((_MOST_FLOATS,), "float32", "partial_segments")
+    kept = local_buffer((MOST_SEGMENTS * SEGMENT,), "float32", "partial_segments")
     whole = intrinsic(FLAGS, "ptrue", number(31))
     address = tirx.address_of(tirx.BufferLoad(kept, [number(0)]))
     segment, partial_of = _segment_of(kept)

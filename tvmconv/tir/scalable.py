@@ -23,6 +23,7 @@ from tvmconv.tir.vectors import (
     length,
     number,
 )
+from tvmconv.tir.woven import Panels
 
 _ALL = 31  # the pattern of ptrue that sets every lane
 # operations that LLVM has instructions for; of others it would call a function for each lane, which
@@ -44,9 +45,15 @@ class Pixels(Lanes):
     ----------
     private
         Buffers of one pixel -> those of the vector, by place.
+    panels
+        Those that are woven.
+    tile
+        The tile's number, and how many of its segments are in front of the vector.
     """
 
     private: dict[Any, dict[int, Any]]
+    panels: Panels
+    tile: tuple[Any, Any]
 
     def place(self, index: Any) -> Any:
         """The index of the first pixel's value."""
@@ -159,7 +166,7 @@ class Pixels(Lanes):
             return tirx.BufferLoad(self.own(load.source, index), [number(0)])
         first = self._first(load.source, index)
         if self.varies(first):
-            if not self.adjacent(load.source, first):
+            if load.source not in self.panels.buffers and not self.adjacent(load.source, first):
                 return gathered(self, load.source, first, tests)
             address = self.address(load.source, index)
             return intrinsic(FLOATS, "ld1", self.mask(tests), address)
@@ -182,9 +189,14 @@ class Pixels(Lanes):
         from tvm import tirx
 
         first = self._first(buffer, index)
-        if not self.adjacent(buffer, first):
+        if buffer in self.panels.buffers:
+            step = self.analyzer.simplify(substitute(first, {self.pixel: number(0)}))
+            place = self.panels.place(buffer, *self.tile, step)
+        elif self.adjacent(buffer, first):
+            place = self.place(first)
+        else:
             raise NoScalableForm(f"pixels that lie apart in {buffer.name}, {first}")
-        return tirx.address_of(tirx.BufferLoad(buffer, [self.place(first)]))
+        return tirx.address_of(tirx.BufferLoad(buffer, [place]))
 
     def adjacent(self, buffer: Any, first: Any) -> bool:
         """Whether each pixel's values, which begin at ``first``, follow those of the one before."""

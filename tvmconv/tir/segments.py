@@ -7,11 +7,13 @@ from typing import Any
 
 from tvmconv.tir.annotations import SEGMENTS
 from tvmconv.tir.folds import folded, is_fold
+from tvmconv.tir.forwarding import forwarded
 from tvmconv.tir.rewrite import function_pass, local_buffer, replace_marked, uses
 from tvmconv.tir.scalable import Pixels
 from tvmconv.tir.stack import ON_STACK
 from tvmconv.tir.vector_code import NO_SCALABLE_FORM
 from tvmconv.tir.vectors import FLOATS, NoScalableForm, number
+from tvmconv.tir.woven import Panels, Weaving, panels_of
 
 
 def Segments() -> Any:
@@ -36,27 +38,62 @@ def Segments() -> Any:
 
 
 def _segments(func: Any) -> Any:
+    rewritten, whole = _rewritten(func, weave=True)
+    return rewritten if whole else _rewritten(func, weave=False)[0]
+
+
+def _rewritten(func: Any, weave: bool) -> tuple[Any, bool]:
+    """The function, and whether all that accesses its panels takes them as they are woven."""
     from tvm import sym
 
     allocated = _accesses(func.body, allocations=True)
     analyzer = sym.Analyzer()
     refused = []
+    weaving = Weaving(_accesses(func.body))
+    for loop, vectors, steps in _marked(func):
+        weaving.add(panels_of(loop, vectors, steps, analyzer))
 
-    def rewrite(loop: Any, vectors: Any) -> Any:
+    def rewrite(loop: Any, marks: Any) -> Any:
+        vectors, steps = (int(value) for value in marks)
+        if steps and not weave:
+            return loop
         inside = _accesses(loop.body)
         private = {
             buffer
             for buffer, count in inside.items()
             if buffer in allocated and (buffer.scope() == "local" or count == allocated[buffer])
         }
+        panels = weaving.of(vectors, steps)
         try:
-            return _loop(loop, int(vectors), private, analyzer)
+            tiles = _loop(loop, vectors, private, analyzer, panels)
         except NoScalableForm as reason:
             refused.append(str(reason))
-            return loop  # NEON code, a pixel at a time
+            # NEON code, a pixel at a time
+            panels = panels_of(loop, vectors, steps, analyzer)
+            tiles = panels.by_segment(loop, analyzer) if panels.buffers else loop
+        weaving.count(panels, inside)
+        return tiles
 
     rewritten = replace_marked(func, {SEGMENTS: rewrite})
-    return rewritten.with_attr(NO_SCALABLE_FORM, refused[0]) if refused else rewritten
+    if refused:
+        rewritten = rewritten.with_attr(NO_SCALABLE_FORM, refused[0])
+    return rewritten, weaving.whole
+
+
+def _marked(func: Any) -> list[tuple[Any, int, int]]:
+    """The marked loops, with the values of their marks."""
+    import tvm_ffi
+    from tvm import tirx
+
+    found = []
+
+    def look(loop: Any) -> None:
+        if SEGMENTS in loop.annotations:
+            vectors, steps = loop.annotations[SEGMENTS]
+            found.append((loop, int(vectors), int(steps)))
+
+    tvm_ffi.structural_walk(func.body, (tirx.For, look))
+    return found
 
 
 def _accesses(stmt: Any, allocations: bool = False) -> dict[Any, int]:
@@ -78,7 +115,7 @@ def _accesses(stmt: Any, allocations: bool = False) -> dict[Any, int]:
     return {b: n for b, n in found.items() if b in owned or not allocations}
 
 
-def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any) -> Any:
+def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any, panels: Panels) -> Any:
     from tvm import ir, tirx
 
     count = int(loop.extent)
@@ -95,7 +132,8 @@ def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any) -> Any:
                 flag = {ON_STACK: tirx.IntImm("bool", 1)}
                 allocations.append(tirx.AllocBuffer(made, flag))
         first = tile * pixels + vector * tirx.vscale()
-        groups.append(Pixels(loop.loop_var, first, count, analyzer, own))
+        beside = vector * tirx.vscale()
+        groups.append(Pixels(loop.loop_var, first, count, analyzer, own, panels, (tile, beside)))
     tiles = tirx.floordiv(number(count) + pixels - 1, pixels)
     if is_fold(loop) and loop.body.buffer not in private:
         return folded(loop, groups, lambda body: tirx.For(tile, number(0), tiles, loop.kind, body))
@@ -132,7 +170,8 @@ def _statement(stmt: Any, groups: list[Pixels], tests: tuple[Any, ...]) -> Any:
         return _statement(body, groups, (*tests, *more))
 
     if isinstance(stmt, tirx.SeqStmt):
-        parts = [inside(part) for part in stmt.seq if not isinstance(part, tirx.AllocBuffer)]
+        kept = [part for part in stmt.seq if not isinstance(part, tirx.AllocBuffer)]
+        parts = [inside(part) for part in forwarded(kept)]
         return tirx.SeqStmt(parts) if len(parts) > 1 else parts[0]
     if isinstance(stmt, tirx.For):
         return tirx.For(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-# float32 values of a segment
+# float32 values of a segment, and how many of them the longest vector has
 SEGMENT = 4
+MOST_SEGMENTS = 2048 // 32 // SEGMENT
 FLOATS, FLAGS = "float32xvscalex4", "boolxvscalex4"
 
 

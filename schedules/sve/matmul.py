@@ -1,0 +1,84 @@
+"""Products of matrices that are both computed at run time, by scalable vectors of columns.
+
+As packed products (:mod:`tvmconv.schedules.sve.gemm`), but for the rows, which stay where they are:
+lanes of vectors along the inner dimension.
+"""
+
+from __future__ import annotations
+
+from tvmconv.costs.products import scalable_product
+from tvmconv.machines.record import Machine
+from tvmconv.schedules.common.microkernel import register_tile
+from tvmconv.schedules.common.nest import blocks, parallelise
+from tvmconv.schedules.cpu import matmul as neon
+from tvmconv.schedules.cpu.elementwise import spatial_block
+from tvmconv.schedules.sve.panels import make_room
+from tvmconv.tir.annotations import mark_segments, mark_transpose
+from tvmconv.tvm_api.types import BlockRV, PrimFunc, Schedule
+
+# steps of a panel that are copied at once
+_PACKED = 4
+
+
+def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
+    """Schedule a (batched) matrix product whose columns are whole segments, and fill a vector.
+
+    1. Rows are padded to whole tiles, and the inner dimension to whole vectors of its values.
+    2. Panels of columns, of one batch at a time, are as wide as a tile of some vectors.
+    3. Batches are shared between the threads; where they are too few, rows are.
+    """
+    found = neon.plain_product(func)
+    if found is None:
+        return None
+    schedule, product, operand = found
+    lanes = machine.lanes
+    m_extent, n_extent, k_extent = product.extents[-3:]
+    rows, vectors = scalable_product(m_extent, n_extent, machine)
+    if not vectors:
+        return neon.rule(func, machine)
+    packed, store = neon.pack_columns(schedule, product, operand, (rows, lanes, lanes), lanes)
+    for producer in schedule.get_producers(packed):
+        schedule.compute_inline(producer)
+    *outer, m, n, k = schedule.get_loops(product.rv)
+    steps = -(-k_extent // lanes) * lanes
+    tiles, row = schedule.split(m, [None, rows])
+    count = int(schedule.get(tiles).extent)
+    batches = product.work // (m_extent * n_extent * k_extent)
+    shared = 1 if batches >= machine.cores else min(count, machine.cores)
+    share, tiles = schedule.split(tiles, [shared, None])
+    columns, lane = schedule.split(n, [None, lanes])
+    k, step = schedule.split(k, [None, lanes])
+    schedule.reorder(*outer, share, columns, tiles, k, step, row, lane)
+    batch = schedule.fuse(*outer) if len(outer) > 1 else outer[0] if outer else None
+    if batch is not None and shared == 1:
+        parallelise(schedule, [batch], product.work, machine.cores)
+    else:
+        parallelise(schedule, [share], product.work, machine.cores)
+    if batch is not None:
+        schedule.compute_at(packed, batch, preserve_unit_loops=True)
+    _panels(schedule, packed, operand.inner_axis > operand.column_axis)
+    make_room(schedule, packed, vectors, steps, machine)
+    mark_segments(schedule, schedule.get_loops(packed)[-3], vectors, steps)
+    register_tile(
+        schedule, product.rv, store, at=tiles, reduction=k, tile=(step, row), lane=lane
+    )
+    mark_segments(schedule, columns, vectors, steps)
+    done = {product.name, str(schedule.get(packed).name_hint), str(schedule.get(store).name_hint)}
+    for block in blocks(schedule):
+        if block.is_spatial and block.kinds and block.name not in done:
+            spatial_block(schedule, block, machine)
+    return schedule
+
+
+def _panels(schedule: Schedule, packed: BlockRV, transposed: bool) -> None:
+    """Some steps of all panels at a time; of a column's values in a row, squares of registers."""
+    *_, panel, x, lane = schedule.get_loops(packed)
+    x, step = schedule.split(x, [None, _PACKED])
+    if transposed:
+        schedule.reorder(x, panel, lane, step)
+        mark_transpose(schedule, lane)
+        schedule.vectorize(step)
+    else:
+        schedule.reorder(x, panel, step, lane)
+        schedule.unroll(step)
+        schedule.vectorize(lane)
