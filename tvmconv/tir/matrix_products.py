@@ -16,17 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from tvmconv.machines.dot import MATRIX
 from tvmconv.tir.conditions import is_zero
-from tvmconv.tir.rewrite import function_pass
-
-_LANES = 4
-# bytes of a word, and of an item of data: two words of channel blocks that lie side by side
-_WORD, _ITEM = 8, 4
-_ITEMS = _WORD // _ITEM
-_INTRINSIC = "llvm.aarch64.neon.smmla.v4i32.v16i8"
+from tvmconv.tir.matrix_operands import ITEMS, LANES, arithmetic, items, outputs, product
+from tvmconv.tir.rewrite import function_pass, local_buffer
 
 
 def MatrixProducts() -> Any:
@@ -37,8 +33,10 @@ def MatrixProducts() -> Any:
     statements, the sums are read. Data are of int32, two of which are a word.
 
     Rewrite: sums of two pixels, neighbours where there are such, hold squares between their
-    initialisation by zeros and what reads them. A pixel that is left over has its products put in
-    order at once; scalars, as expressions without a schedule have them, are plain arithmetic.
+    initialisation by zeros and what reads them. A pixel that is left over is multiplied twice, its
+    second square in a vector of its own. Where runs of updates do not allow the same pairs, the
+    products of each pixel are put in order at once; scalars, as expressions without a schedule have
+    them, are plain arithmetic.
 
     Why here: sums are vectors with constant indices once loops are unrolled. It goes before
     NeighbouringWords and DotProducts, which know words of 32 bits.
@@ -109,9 +107,10 @@ def _scope(sequence: Any) -> Any:
         return sequence
     runs = [run for index in adding for run in _runs(parts[index])]
     rest = [part for index, part in enumerate(parts) if index not in adding]
-    pairs = _agreed(runs)
-    if not pairs or not _begun(rest, pairs):
+    agreed = _agreed(runs)
+    if not agreed or not _begun(rest, agreed):
         return sequence
+    spares, pairs = _with_spares(agreed)
 
     def ordered(load: Any) -> Any:
         pair = pairs.get(_key(load))
@@ -128,7 +127,23 @@ def _scope(sequence: Any) -> Any:
             parts[index] = tvm_ffi.structural_map(part, (tirx.SeqStmt, multiplied))
         elif index > adding[0]:
             parts[index] = tvm_ffi.structural_map(part, (ir.TensorLoad, ordered))
-    return tirx.SeqStmt(parts)
+    return tirx.SeqStmt([*spares, *parts])
+
+
+def _with_spares(agreed: dict[_Key, _Pair]) -> tuple[list[Any], dict[_Key, _Pair]]:
+    """The pairs, a pixel that is left over with a vector beside; and what begins these vectors."""
+    from tvm import tirx
+
+    left = [key for key, pair in agreed.items() if pair == (key, key)]
+    if not left:
+        return [], agreed
+    buffer = local_buffer((len(left),), f"int32x{LANES}", "spare")
+    zeros = tirx.Broadcast(tirx.const(0, "int32"), LANES)
+    stores = [
+        tirx.BufferStore(buffer, zeros, [tirx.IntImm("int32", at)]) for at in range(len(left))
+    ]
+    spares = {key: (key, (buffer, at)) for at, key in enumerate(left)}
+    return [tirx.AllocBuffer(buffer), *stores], agreed | spares
 
 
 def _only_adds(statement: Any) -> bool:
@@ -220,18 +235,21 @@ def _agreed(runs: Iterable[list[_Update]]) -> dict[_Key, _Pair]:
 
 
 def _paired(step: list[_Update]) -> Iterator[_Pair]:
-    """Sums of pixels that one vector of weights serves, by twos: neighbours, then what is left."""
+    """Sums of pixels that one vector of weights serves, by twos: neighbours, then what is left.
+
+    A last one is its own other.
+    """
     order = sorted(step, key=lambda update: update.place)
     left: list[_Update] = []
     while order:
         update = order.pop(0)
         common, place = update.place
-        if order and order[0].place == (common, place + _ITEMS):
+        if order and order[0].place == (common, place + ITEMS):
             yield update.key, order.pop(0).key
         else:
             left.append(update)
-    for first, second in zip(left[::2], left[1::2], strict=False):
-        yield first.key, second.key
+    for first, second in zip_longest(left[::2], left[1::2]):
+        yield first.key, (second or first).key
 
 
 def _multiplied(sequence: Any, pairs: dict[_Key, _Pair]) -> Any:
@@ -240,6 +258,7 @@ def _multiplied(sequence: Any, pairs: dict[_Key, _Pair]) -> Any:
     from tvm import tirx
 
     updates = [_update(part) for part in sequence.seq]
+    keys = {update.key for update in updates if update is not None}
     waiting: dict[tuple[_Key, int], _Update] = {}
     parts: list[Any] = []
     for part, update in zip(sequence.seq, updates, strict=True):
@@ -248,27 +267,30 @@ def _multiplied(sequence: Any, pairs: dict[_Key, _Pair]) -> Any:
             parts.append(part)
             continue
         step = tvm_ffi.structural_hash(update.weight)
-        other = waiting.pop((pair[pair[0] == update.key], step), None)
+        alone = pair[1] not in keys
+        other = update if alone else waiting.pop((pair[pair[0] == update.key], step), None)
         if other is None:
             waiting[update.key, step] = update
             continue
         first, second = (update, other) if update.key == pair[0] else (other, update)
         pixels = _together(first, second)
-        for half, each in enumerate((first, second)):
-            value = _product(each.store.value.a, pixels, _outputs(first.weight, half))
-            parts.append(tirx.BufferStore(each.store.buffer, value, each.store.indices))
+        for half, (buffer, at) in enumerate(pair):
+            place = [tirx.IntImm("int32", at)]
+            total = tirx.BufferLoad(buffer, place)
+            value = product(total, pixels, outputs(first.weight, half))
+            parts.append(tirx.BufferStore(buffer, value, place))
     return tirx.SeqStmt(parts)
 
 
 def _together(first: _Update, second: _Update) -> Any:
-    """Two pixels' words in one vector: one load where they are neighbours."""
+    """Two pixels' words in one vector, or one's twice: one load where they are neighbours."""
     from tvm import tirx
 
     (common, place), (other, next_place) = first.place, second.place
-    if common == other and next_place == place + _ITEMS:
-        return _items(first.data, 2 * _ITEMS)
-    words = [_items(update.data, _ITEMS) for update in (first, second)]
-    return tirx.Shuffle(words, list(range(2 * _ITEMS)))
+    if common == other and next_place == place + ITEMS:
+        return items(first.data, 2 * ITEMS)
+    words = [items(update.data, ITEMS) for update in (first, second)]
+    return tirx.Shuffle(words, list(range(2 * ITEMS)))
 
 
 def _alone(node: Any) -> Any:
@@ -277,57 +299,18 @@ def _alone(node: Any) -> Any:
 
     for data, weight in _products(node.b):
         if int(node.ty.dtype.lanes) == 1:
-            return node.a + _arithmetic(data, weight)
-        zeros = tirx.Broadcast(tirx.const(0, "int32"), _LANES)
-        twice = tirx.Shuffle([_items(data, _ITEMS)] * 2, list(range(2 * _ITEMS)))
-        halves = [_product(zeros, twice, _outputs(weight, half)) for half in range(2)]
+            return node.a + arithmetic(data, weight)
+        zeros = tirx.Broadcast(tirx.const(0, "int32"), LANES)
+        # both pixels of the squares
+        twice = tirx.Shuffle([items(data, ITEMS)] * 2, list(range(2 * ITEMS)))
+        halves = [product(zeros, twice, outputs(weight, half)) for half in range(2)]
         return node.a + tirx.Shuffle(halves, _pixel(0))
     return node
 
 
 def _pixel(which: int) -> list[int]:
     """Where the sums of one pixel are in two squares."""
-    return [2 * which, 2 * which + 1, 2 * which + _LANES, 2 * which + 1 + _LANES]
-
-
-def _product(total: Any, pixels: Any, outputs: Any) -> Any:
-    from tvm import tirx
-
-    bytes_ = (tirx.reinterpret("int8x16", operand) for operand in (pixels, outputs))
-    return tirx.call_llvm_pure_intrin("int32x4", _INTRINSIC, total, *bytes_)
-
-
-def _items(load: Any, count: int) -> Any:
-    """So many items of data from a loaded one on."""
-    from tvm import tirx
-
-    (index,) = load.indices
-    return tirx.BufferLoad(load.source, [tirx.Ramp(index, _one(index), count)])
-
-
-def _outputs(load: Any, half: int) -> Any:
-    """The words of the first two or the last two outputs of a block."""
-    from tvm import tirx
-
-    base, size = load.indices[0].base, 2 * _WORD
-    begin = base + tirx.IntImm(str(base.ty.dtype), size * half)
-    return tirx.BufferLoad(load.source, [tirx.Ramp(begin, _one(base), size)])
-
-
-def _arithmetic(data: Any, weight: Any) -> Any:
-    """The same of scalars."""
-    from tvm import tirx
-
-    def item(load: Any, distance: int) -> Any:
-        (index,) = load.indices
-        place = index + tirx.IntImm(str(index.ty.dtype), distance)
-        return tirx.Cast("int32", tirx.BufferLoad(load.source, [place]))
-
-    products = []
-    for place in range(_WORD):
-        byte = item(data, place // _ITEM) << 8 * (_ITEM - 1 - place % _ITEM) >> 8 * (_ITEM - 1)
-        products.append(byte * item(weight, place))
-    return sum(products[1:], products[0])
+    return [2 * which, 2 * which + 1, 2 * which + LANES, 2 * which + 1 + LANES]
 
 
 def _key(load: Any) -> _Key | None:
@@ -339,11 +322,5 @@ def _key_of(buffer: Any, indices: Any) -> _Key | None:
     from tvm import tirx
 
     (index,) = indices if len(indices) == 1 else (None,)
-    vector = str(buffer.dtype) == f"int32x{_LANES}"
+    vector = str(buffer.dtype) == f"int32x{LANES}"
     return (buffer, int(index)) if vector and isinstance(index, tirx.IntImm) else None
-
-
-def _one(index: Any) -> Any:
-    from tvm import tirx
-
-    return tirx.IntImm(str(index.ty.dtype), 1)
