@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from tvmconv.algorithms.row_words import ROWS, piece_of_row
-from tvmconv.algorithms.words import WIDEN
+from tvmconv.algorithms.words import WIDEN, copied_steps
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.tir.annotations import mark_cases, mark_parallel
 from tvmconv.tvm_api.types import Schedule
 
 # elements of one load; a power of two, as channel blocks are
 _ELEMENTS = 32
+# words of a vector
+_PIXELS = 4
 
 
 def schedule_widening(schedule: Schedule, workload: Conv2dWorkload) -> None:
@@ -33,6 +35,28 @@ def schedule_widening(schedule: Schedule, workload: Conv2dWorkload) -> None:
     schedule.vectorize(c)
     mark_parallel(schedule, n, block, y)
     mark_cases(schedule, y, x)
+
+
+def schedule_joining(schedule: Schedule, workload: Conv2dWorkload) -> None:
+    """Schedule the block of :func:`tvmconv.algorithms.words.joined_words`.
+
+    Vectors of neighbouring pixels' words of two blocks, which are stored in turns.
+    """
+    n, block, y, x, i = schedule.get_loops(schedule.get_sblock(WIDEN))
+    outer = [n, block, y]
+    if copied_steps(workload) != (1, 1):
+        # pixels that lie apart are copied one by one
+        schedule.unroll(i)
+        mark_parallel(schedule, *outer)
+        return
+    if not workload.has_padding and int(schedule.get(x).extent) == workload.in_width:
+        x = schedule.fuse(outer.pop(), x)
+    pieces, piece = schedule.split(x, [None, _PIXELS])
+    schedule.reorder(pieces, i, piece)
+    schedule.unroll(i)
+    schedule.vectorize(piece)
+    mark_parallel(schedule, *outer)
+    mark_cases(schedule, *outer[2:], pieces)
 
 
 def schedule_rows(schedule: Schedule, workload: Conv2dWorkload) -> None:

@@ -13,7 +13,7 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 from __future__ import annotations
 
 from tvmconv.algorithms.direct import flattened
-from tvmconv.algorithms.words import dot_of, widened_shape
+from tvmconv.algorithms.words import block_read, dot_of, widened_shape
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
@@ -23,7 +23,7 @@ from tvmconv.costs.register_tile import TileModel
 from tvmconv.costs.tile_knobs import OUT_BLOCKS, prefetch_flag
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile, word_steps
-from tvmconv.schedules.common.widening import schedule_widening
+from tvmconv.schedules.common.widening import schedule_joining, schedule_widening
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_prefetch, mark_taps
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
@@ -101,7 +101,8 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
         parallel = (n, cache, kb_outer, h_outer)
         schedule.reorder(*parallel, x_outer, *reduction, *steps, *tile, lane)
     if widened_shape(workload, machine):
-        schedule_widening(schedule, workload)
+        joins = block_read(workload, machine) > machine.channel_block
+        (schedule_joining if joins else schedule_widening)(schedule, workload)
     for taps in depth:
         mark_taps(schedule, taps)
     mark_parallel(schedule, *parallel)

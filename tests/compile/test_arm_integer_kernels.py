@@ -50,8 +50,8 @@ WINOGRAD = [
     "mb2ic20ih13oc24kh3ph1:s8s8s32s32+bias",
     "ic16ih12oc16kh3ph1:s8s8s32s8:fixed:zpdata+bias",
 ]
-# without and with dot products of bytes
-each_machine = pytest.mark.parametrize("name", ["aarch64", "neoverse-n1"])
+# without and with dot products of bytes, and with products of matrices
+each_machine = pytest.mark.parametrize("name", ["aarch64", "neoverse-n1", "neoverse-n2"])
 
 
 def operands_of(kernel: Kernel, seed: int = 0) -> IntegerOperands:

@@ -20,6 +20,7 @@ from tvmconv.algorithms.padding import input_plane, inside_image
 from tvmconv.algorithms.words import (
     Factors,
     arranged,
+    block_read,
     channels_read,
     copied_steps,
     widened,
@@ -197,7 +198,7 @@ class Direct(Algorithm):
         return arranged(rows, workload, machine)
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Nothing beyond the register tile; where 8-bit data are widened, the copy of them."""
+        """Nothing beyond the register tile; where 8-bit data are widened or joined, the copy."""
         return widened_bytes(workload, machine)
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
@@ -217,6 +218,8 @@ class Direct(Algorithm):
 @lru_cache(maxsize=1024)
 def input_span(workload: Conv2dWorkload, machine: Machine) -> int:
     """Input blocks that one output block reads; the same number for every output block."""
+    if workload.groups == 1:
+        return -(-workload.in_channels // block_read(workload, machine))
     lanes, spans = machine.channel_block, []
     for block in range(machine.blocks(workload.out_channels)):
         begin, end = _channels_read(workload, lanes, block)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -10,12 +10,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.algorithms.operands import Operands
+from tvmconv.algorithms.operands import WORD_BYTES, Operands
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.dot import DotProduct, dot_of_bytes, dot_of_shorts
+from tvmconv.machines.dot import (
+    MATRIX,
+    DotProduct,
+    dot_of_bytes,
+    dot_of_shorts,
+    matrix_of_bytes,
+)
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
@@ -26,8 +32,15 @@ WIDEN = "widen"
 
 def dot_of(workload: Conv2dWorkload, machine: Machine) -> DotProduct:
     """The instruction that multiplies an integer workload's data by its weights."""
-    small = workload.types.weight == "int8"
-    return dot_of_bytes(machine) if small else dot_of_shorts(machine)
+    if workload.types.weight != "int8":
+        return dot_of_shorts(machine)
+    return matrix_of_bytes(machine) if _has_matrices(workload, machine) else dot_of_bytes(machine)
+
+
+def _has_matrices(workload: Conv2dWorkload, machine: Machine) -> bool:
+    """Whether all outputs share channels of more than one block, at more than one pixel."""
+    pixels = workload.out_height * workload.out_width
+    return workload.groups == 1 and workload.in_channels > machine.channel_block and pixels > 1
 
 
 def word_size(workload: Conv2dWorkload, machine: Machine) -> int:
@@ -38,7 +51,12 @@ def word_size(workload: Conv2dWorkload, machine: Machine) -> int:
 def channels_read(workload: Conv2dWorkload, machine: Machine) -> int:
     """Channels of a block that a reduction reads: whole words, one block at most."""
     size = word_size(workload, machine)
-    return -(-min(machine.channel_block, workload.in_channels) // size) * size
+    return -(-min(block_read(workload, machine), workload.in_channels) // size) * size
+
+
+def block_read(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Channels of a block as a reduction reads it: of a layout's, or of a word that is longer."""
+    return max(machine.channel_block, word_size(workload, machine))
 
 
 def copied_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
@@ -52,18 +70,22 @@ def copied_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
     height = ((w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h) // down + 1
     width = ((w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w) // right + 1
     depth = (w.out_depth - 1) * w.stride_d + (w.kernel_d - 1) * w.dilation_d + 1
-    channels = machine.blocks(w.in_channels), machine.channel_block
+    block = block_read(w, machine)
+    channels = -(-w.in_channels // block), block
     return (w.batch * depth, channels[0], height, width, channels[1])
 
 
 def widened_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...] | None:
-    """Shape of the copy of 8-bit data as 16-bit integers.
+    """Shape of the copy of 8-bit data as 16-bit integers, or in blocks of longer words.
 
     None where the processor multiplies the data as it is. A widening load for every broadcast word
     took twice as long as the multiplications that it feeds.
     """
     types = workload.types
-    if not types.is_integer or dot_of(workload, machine).element == types.data:
+    if not types.is_integer:
+        return None
+    dot = dot_of(workload, machine)
+    if dot.element == types.data and dot.width <= machine.channel_block:
         return None
     return copied_shape(workload, machine)
 
@@ -82,13 +104,15 @@ def is_negated(workload: Conv2dWorkload, machine: Machine) -> bool:
 def widened_bytes(workload: Conv2dWorkload, machine: Machine) -> int:
     """Bytes of that copy; 0 without one."""
     shape = widened_shape(workload, machine)
-    return 2 * prod(shape) if shape else 0
+    return itemsize(dot_of(workload, machine).element) * prod(shape) if shape else 0
 
 
 def widened(given: Operands) -> Tensor | None:
     """Block ``widen``, the copy of :func:`widened_shape`; None where there is none."""
     if widened_shape(given.workload, given.machine) is None:
         return None
+    if block_read(given.workload, given.machine) > given.machine.channel_block:
+        return joined_words(given)
     return copied(given, "int16", is_negated(given.workload, given.machine))
 
 
@@ -104,9 +128,51 @@ def copied(given: Operands, dtype: str, negated: bool = False) -> Tensor:
     negated
         Whether it has the opposite sign.
     """
+    zero = None if given.zero is None else given.zero[0]
+
+    def read(plane: Expr, cb: Expr, row: Expr, column: Expr, c: Expr) -> Expr:
+        return given.data[plane, cb, row, column, c]
+
+    def finish(value: Expr) -> Expr:
+        return -value.astype(dtype) if negated else value.astype(dtype)
+
+    return _copy(given, copied_shape(given.workload, given.machine), read, zero, finish)
+
+
+def joined_words(given: Operands) -> Tensor:
+    """Block ``widen``, the copy of :func:`copied_shape` with two blocks' words side by side.
+
+    Its items are these words, int32, of which the last axis has two. Where channels end with the
+    first of them the second is another's: packed weights are zero there.
+    """
+    from tvmconv.operators.products import word
+
+    *outer, channels = copied_shape(given.workload, given.machine)
+    words = channels // WORD_BYTES
+    last = given.machine.blocks(given.workload.in_channels) - 1
+
+    def read(plane: Expr, cb: Expr, row: Expr, column: Expr, i: Expr) -> Expr:
+        from tvmconv.tvm_api import tirx
+
+        block = cb * words + i
+        block = tirx.min(block, last) if (last + 1) % words else block
+        return word(given.data[plane, block, row, column, 0])
+
+    zero = None if given.zero is None else word(given.zero[0])
+    return _copy(given, (*outer, words), read, zero)
+
+
+def _copy(
+    given: Operands,
+    shape: tuple[int, ...],
+    read: Callable[..., Expr],
+    zero: Expr | None,
+    finish: Callable[[Expr], Expr] = lambda value: value,
+) -> Tensor:
+    """Block ``widen``: what ``read`` makes of each place, or ``zero`` where that is padding."""
     from tvmconv.tvm_api import te
 
-    w, shape = given.workload, copied_shape(given.workload, given.machine)
+    w = given.workload
     depth = shape[0] // w.batch
     down, right = copied_steps(w)
 
@@ -117,10 +183,8 @@ def copied(given: Operands, dtype: str, negated: bool = False) -> Tensor:
             tap = n % depth - w.pad_front
             tests = [tap >= 0, tap < w.in_depth] if w.pad_front or w.pad_back else []
             plane = n // depth * w.in_depth + tap
-        zero = None if given.zero is None else given.zero[0]
-        read = given.data[plane, cb, row, column, c]
-        value = inside_image(read, row, column, w, tests, zero).astype(dtype)
-        return -value if negated else value
+        found = read(plane, cb, row, column, c)
+        return finish(inside_image(found, row, column, w, tests, zero))
 
     return te.compute(shape, value, name=WIDEN)
 
@@ -148,7 +212,9 @@ class Factors:
         if self._dot is None:
             return tensor[place]
         *outer, step = place
-        return self._read(tensor, (*outer, step * self._dot.width))
+        # words that were put together are two items of a copy
+        items = self._dot.width // (WORD_BYTES if str(tensor.dtype) == "int32" else 1)
+        return self._read(tensor, (*outer, step * items))
 
     def word(self, tensor: Tensor, place: tuple[Index, ...]) -> Expr:
         """The word of integers that begins at a place."""

@@ -36,12 +36,15 @@ class Microkernel:
         matrix.
     rate
         Multiply-adds in a cycle: of integers, those of their words. 0 for those of float32.
+    words
+        Words of 32 bits that each operand of a multiply-add has.
     """
 
     machine: Machine
     rows: int
     vectors: int
     rate: float = 0.0
+    words: int = 1
 
     @property
     def registers(self) -> int:
@@ -70,7 +73,7 @@ class Microkernel:
         loads = machine.load_cycles(self.vectors, self.rows)
         if machine.code.by_lane:
             # one load of spread values serves as many steps as it has lanes
-            loads = machine.load_cycles(self.vectors + self.rows / machine.lanes, 0)
+            loads = self.words * machine.load_cycles(self.vectors + self.rows / machine.lanes, 0)
         elif self.vectors == 1:
             loads *= folded * machine.code.folded_broadcast
         multiply_adds = self.rows * self.vectors / (self.rate or machine.rates.multiply_adds)
@@ -85,7 +88,7 @@ class Microkernel:
             Steps of the reduction. Vectors of so many that half of L1 does not hold them come
             from L2 for every tile.
         """
-        step, loaded = self.step_cycles(), self.machine.vector_bytes * self.vectors
+        step, loaded = self.step_cycles(), self.words * self.machine.vector_bytes * self.vectors
         written_out = self.machine.channel_block if self.machine.code.by_lane else 1
         if loaded * steps > self.machine.l1d_bytes // 2:
             step += _L2_SHOWN * loaded / self.machine.rates.l2

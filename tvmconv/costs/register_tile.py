@@ -12,12 +12,13 @@ from functools import cached_property
 from math import ceil, prod
 
 from tvmconv.algorithms.direct import flattened, input_span
+from tvmconv.algorithms.operands import WORD_BYTES
 from tvmconv.algorithms.words import channels_read, dot_of, word_size
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import ROUNDING, Microkernel
-from tvmconv.machines.dot import DotProduct, steps_a_cycle
+from tvmconv.machines.dot import MATRIX, DotProduct, steps_a_cycle
 from tvmconv.machines.record import Machine
 
 # taps of a row beyond which LLVM keeps the loop over them
@@ -94,6 +95,9 @@ class TileModel:
         """
         machine = self.machine
         neighbours = machine.vector_bytes // (dot.width * itemsize(dot.element))
+        if dot.name == MATRIX:
+            # of a block weights are two vectors, of which one is loaded ahead
+            return oc * _pairs(oh * ow) * neighbours + 2 * oc + 4
         pixels = oh * ceil(ow / neighbours)
         held = oc * oh * ow + oc + pixels
         if not dot.spread:
@@ -107,6 +111,12 @@ class TileModel:
         """How integers are multiplied; None of floating types."""
         w = self.workload
         return dot_of(w, self.machine) if w.types.is_integer else None
+
+    @cached_property
+    def _words(self) -> int:
+        """Words of 32 bits that a step multiplies for each sum."""
+        dot = self._dot
+        return max(1, dot.width * itemsize(dot.element) // WORD_BYTES) if dot else 1
 
     def _columns(self, ow: int) -> set[int]:
         """Columns that a row of a tile reads in the taps that the compiler writes out, too."""
@@ -140,11 +150,13 @@ class TileModel:
     def tile_cycles(self, oc: int, pixels: int) -> float:
         """Cycles of one register tile over the whole reduction."""
         w, machine, rate, rounded = self.workload, self.machine, 0.0, 0.0
+        sums = pixels
         if self._dot is not None:
             rate = steps_a_cycle(self._dot, machine, oc)
+            sums = 2 * _pairs(pixels) if self._dot.name == MATRIX else pixels
         if w.types.is_requantised:
             rounded = pixels * oc * ROUNDING / machine.rates.multiply_adds
-        return Microkernel(machine, pixels, oc, rate).cycles(self.steps) + rounded
+        return Microkernel(machine, sums, oc, rate, self._words).cycles(self.steps) + rounded
 
     def runs(self, oc: int, oh: int, ow: int) -> int:
         """Rows of pixels of one channel block that all tiles read."""
@@ -253,7 +265,7 @@ class TileModel:
     @cached_property
     def weight_bytes(self) -> int:
         """Bytes of the packed weights; a step takes a word of each output channel."""
-        return 4 * self.steps * self.out_blocks * self.machine.channel_block
+        return self._words * WORD_BYTES * self.steps * self.out_blocks * self.machine.channel_block
 
     @property
     def weight_cycles(self) -> float:
@@ -285,6 +297,11 @@ class TileModel:
     def call_cycles(self, config: Config) -> float:
         """Cycles of one call on the machine's cores."""
         return sum(self.parts(config).values())
+
+
+def _pairs(pixels: int) -> int:
+    """Of so many pixels, one that is left over counting as one."""
+    return -(-pixels // 2)
 
 
 def pieces(extent: int, tile: int) -> list[tuple[int, int]]:

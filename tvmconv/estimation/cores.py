@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import TargetError
-from tvmconv.machines.dot import DotProduct, dot_of_bytes, dot_of_shorts, steps_a_cycle
+from tvmconv.machines.dot import DotProduct, dot_of_shorts, matrix_of_bytes, steps_a_cycle
 from tvmconv.machines.record import Machine
 
 
@@ -144,7 +144,7 @@ def core_of(machine: Machine, model: str = "") -> Core:
         raise TargetError(f"{machine.name} names no processor that LLVM has a model of")
     rate = machine.rates.multiply_adds
     core = Core(machine.name, usual, rate, machine.lanes, note)
-    products = (_products(dot, machine) for dot in (dot_of_bytes, dot_of_shorts))
+    products = (_products(dot, machine) for dot in (matrix_of_bytes, dot_of_shorts))
     core = replace(core, of_bytes=next(products), of_shorts=next(products))
     core = replace(core, wide_load=loads[0], narrow_load=loads[1])
     if machine.vector.scalable:

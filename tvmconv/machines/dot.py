@@ -59,11 +59,15 @@ DOT_PRODUCTS = {
         DotProduct("vpmaddwd", "uint8", "int16", width=2, steps=2, share=0.8),
         DotProduct("vpmaddubsw", "uint8", "uint8", width=4, steps=3, additions=1),
         DotProduct("sdot", "int8", "int8", width=4, steps=1),
+        # two pixels' words by two outputs' words: of two steps each instruction does a half of both
+        DotProduct("smmla", "int8", "int8", width=8, steps=1),
         # `smull`, `smlal` and `sadalp`: 16 bits hold two products but of four numbers -128
         DotProduct("smull", "int8", "int8", width=4, steps=3, additions=1, spread=2, widens=True),
         DotProduct("smlal", "int8", "int16", width=1, steps=1, widens=True),
     )
 }
+# the one that multiplies matrices
+MATRIX = "smmla"
 _BY_FEATURE = (
     ("avx512_vnni", "vpdpbusd", "vpdpwssd"),
     ("avx_vnni", "vpdpbusd", "vpdpwssd"),
@@ -76,6 +80,13 @@ _BY_FEATURE = (
 def dot_of_bytes(machine: Machine) -> DotProduct:
     """How a machine multiplies 8-bit data by 8-bit weights."""
     return DOT_PRODUCTS[_found(machine)[0]]
+
+
+def matrix_of_bytes(machine: Machine) -> DotProduct:
+    """How a machine multiplies 8-bit data of several pixels by 8-bit weights of several outputs."""
+    if "i8mm" in required_features(machine):
+        return DOT_PRODUCTS[MATRIX]
+    return dot_of_bytes(machine)
 
 
 def dot_of_shorts(machine: Machine) -> DotProduct:

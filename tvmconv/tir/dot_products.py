@@ -53,7 +53,8 @@ def _dot_products(func: Any) -> Any:
     def words(call: Any) -> Any:
         nonlocal found
         name = getattr(call.op, "name", "")
-        found = found or bool(instruction_of(name))
+        # words are copied without products, too
+        found = found or name == WORD or bool(instruction_of(name))
         if name.startswith(SIDE_BY_SIDE):
             return _side_by_side(call, int(name.removeprefix(SIDE_BY_SIDE)))
         if name not in (WORD, PAIR):

@@ -22,8 +22,10 @@ from tvmconv.tir.dot_products import DotProducts
 from tvmconv.tir.extrema import EXTREMA, Extrema
 from tvmconv.tir.lets import SpillLets
 from tvmconv.tir.lookups import PERMUTES, Lookups
+from tvmconv.tir.matrix_products import MatrixProducts
 from tvmconv.tir.narrowing import Narrowing
 from tvmconv.tir.neighbours import NeighbouringWords
+from tvmconv.tir.paired_stores import PairedStores
 from tvmconv.tir.prefetch_results import PrefetchResults
 from tvmconv.tir.prefetch_streams import PrefetchStreams
 from tvmconv.tir.rewrite import marked
@@ -121,8 +123,10 @@ def statement_passes() -> list[Any]:
         tir.UnrollLoop(),
         tir.StmtSimplify(),
         low.RewriteUnsafeSelect(),
+        MatrixProducts(),  # those of words of 64 bits
         NeighbouringWords(),  # indices differ in constants only behind the two before
         DotProducts(),
+        PairedStores(),
         Narrowing(),
         Lookups(),
         ByLane(),  # indices are constants and multiples only behind the two before
