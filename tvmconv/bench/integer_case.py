@@ -10,12 +10,15 @@ import numpy as np
 from tvmconv.algorithms.winograd_integers import USUAL_SIGMA
 from tvmconv.bench.case_files import SEED, CaseInfo, window_attributes, write_case
 from tvmconv.bench.integers import IntegerOperands, exact_output
+from tvmconv.bench.peers.case import CHANNELS_LAST
 from tvmconv.core.epilogue_op import QUANTISE
 from tvmconv.core.errors import InputError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.arguments import Constants
 
 _STEPS = ((), (QUANTISE, "add"))
+# types and shapes by name
+Tensors = dict[str, tuple[str, tuple[int, ...]]]
 
 
 def write_integer_case(
@@ -43,14 +46,35 @@ def write_integer_case(
         )
     operands = _operands(w)
     nodes, values, output = _nodes(w, operands)
-    helper, tensor = onnx.helper, onnx.TensorProto
     inputs = {"data": operands.data}
     if operands.residual is not None:
         inputs["residual"] = operands.residual
+    given = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
+    result = {output: (types.output, w.result_shape)}
+    onnx.save(_model(nodes, values, given, result), folder / "model.onnx")
+    onnx.save(_model(*_channels_last(nodes, values, given, result)), folder / CHANNELS_LAST)
+    constants = _arrays(operands.constants)
+    shapes = {n: list(v.shape) for n, v in (inputs | values).items()}
+    shapes |= {node["outputs"][0]: list(w.result_shape) for node in nodes}
+    write_case(folder, folder / "model.onnx", nodes, shapes, constants | values, inputs, [output])
+    np.savez(folder / "reference.npz", **{output: exact_output(w, operands)})  # type: ignore[arg-type]
+    return CaseInfo(name or str(w), "layer", str(w), w.flops, count)
+
+
+def _model(
+    nodes: list[dict[str, Any]], values: dict[str, Any], inputs: Tensors, outputs: Tensors
+) -> Any:
+    """The ONNX model of nodes as case folders have them."""
+    import onnx
+
+    helper, tensor = onnx.helper, onnx.TensorProto
     element = {"uint8": tensor.UINT8, "int8": tensor.INT8}
 
-    def value(name: str, dtype: str, shape: tuple[int, ...]) -> Any:
-        return helper.make_tensor_value_info(name, element[dtype], list(shape))
+    def described(tensors: Tensors) -> list[Any]:
+        return [
+            helper.make_tensor_value_info(name, element[dtype], list(shape))
+            for name, (dtype, shape) in tensors.items()
+        ]
 
     graph = helper.make_graph(
         [
@@ -58,18 +82,46 @@ def write_integer_case(
             for n in nodes
         ],
         "layer",
-        [value(name, str(array.dtype), array.shape) for name, array in inputs.items()],
-        [value(output, types.output, w.result_shape)],
+        described(inputs),
+        described(outputs),
         [onnx.numpy_helper.from_array(array, name) for name, array in values.items()],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, folder / "model.onnx")
-    constants = _arrays(operands.constants)
-    shapes = {n: list(v.shape) for n, v in (inputs | values).items()}
-    shapes |= {node["outputs"][0]: list(w.result_shape) for node in nodes}
-    write_case(folder, folder / "model.onnx", nodes, shapes, constants | values, inputs, [output])
-    np.savez(folder / "reference.npz", **{output: exact_output(w, operands)})  # type: ignore[arg-type]
-    return CaseInfo(name or str(w), "layer", str(w), w.flops, count)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _channels_last(
+    nodes: list[dict[str, Any]], values: dict[str, Any], inputs: Tensors, outputs: Tensors
+) -> tuple[list[dict[str, Any]], dict[str, Any], Tensors, Tensors]:
+    """The same model with inputs and outputs of the same names in NHWC, transposed inside.
+
+    Libraries whose kernels take this layout cancel the transpositions, of which a layer in the
+    middle of a network has none.
+    """
+    moved = {name: f"{name}.nchw" for name in (*inputs, *outputs)}
+
+    def transposed(source: str, output: str, order: list[int]) -> dict[str, Any]:
+        name = f"{output}.transposed"
+        return {
+            "name": name,
+            "op": "Transpose",
+            "inputs": [source],
+            "outputs": [output],
+            "attrs": {"perm": order},
+        }
+
+    def last(tensors: Tensors) -> Tensors:
+        return {
+            name: (dtype, (shape[0], *shape[2:], shape[1]))
+            for name, (dtype, shape) in tensors.items()
+        }
+
+    inner = [
+        {**node, **{side: [moved.get(n, n) for n in node[side]] for side in ("inputs", "outputs")}}
+        for node in nodes
+    ]
+    before = [transposed(name, moved[name], [0, 3, 1, 2]) for name in inputs]
+    behind = [transposed(moved[name], name, [0, 2, 3, 1]) for name in outputs]
+    return [*before, *inner, *behind], values, last(inputs), last(outputs)
 
 
 def read_constants(arrays: Any) -> Constants:

@@ -40,6 +40,7 @@ PEERS: dict[str, Peer] = {
     for peer in (
         Peer("onnxruntime", "ort", "onnxruntime", products=True),
         Peer("openvino", "openvino_cpu", "openvino"),
+        Peer("openvino_profile", "openvino_profile", "openvino", models=False),
         Peer("torch", "torch_jit", "torch", products=True),
         Peer("torch_im2col", "torch_im2col", "torch", models=False),
         Peer("onednn", "onednn_direct", "onednn", models=False, products=True),

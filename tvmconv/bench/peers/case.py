@@ -18,6 +18,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
+# a file beside the model of a layer: the same with inputs and outputs in NHWC
+CHANNELS_LAST = "channels_last.onnx"
 # the variable with the command that emulates this process, where it is emulated
 EMULATOR = "TVMCONV_EMULATOR"
 

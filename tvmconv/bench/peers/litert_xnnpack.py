@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .case import Array, Case, Session
+from .quantised import without_quantisers
+from .tflite_graph import TO_NCHW, TO_NHWC
 from .tflite_writer import write_model
+
+# added to a byte it makes uint8 of int8, and the other way round
+_SIGN = np.uint8(128)
 
 
 def version() -> str:
@@ -16,23 +21,32 @@ def version() -> str:
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """The interpreter with its default XNNPACK delegate; the input copy is not part of a call."""
+    """The interpreter with its default XNNPACK delegate; the input copy is not part of a call.
+
+    Integers of inputs and outputs are int8 inside, whatever the case has.
+    """
     from ai_edge_litert.interpreter import Interpreter
 
-    _, value = case.single_input()
-    interpreter = Interpreter(model_content=write_model(case), num_threads=threads)
+    quantised = without_quantisers(case)
+    interpreter = Interpreter(model_content=write_model(quantised), num_threads=threads)
     interpreter.allocate_tensors()
-    data = value.transpose(0, 2, 3, 1) if value.ndim == 4 else value
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.ascontiguousarray(data))
+    for value, detail in zip(case.inputs.values(), interpreter.get_input_details(), strict=True):
+        data = value.transpose(TO_NHWC) if value.ndim == 4 else value
+        if data.dtype == np.uint8:
+            data = (data + _SIGN).view(np.int8)
+        interpreter.set_tensor(detail["index"], np.ascontiguousarray(data))
     # the public invoke() checks Python state before each call, which costs microseconds
     invoke = interpreter._interpreter.Invoke
     details = {d["name"].partition(":")[0]: d["index"] for d in interpreter.get_output_details()}
+    kept = [quantised.stored_outputs.get(name) for name in quantised.case.outputs]
 
     def outputs() -> dict[str, Array]:
         result = {}
-        for name, index in zip(case.outputs, details.values(), strict=True):
+        for name, index, storage in zip(case.outputs, details.values(), kept, strict=True):
             tensor = interpreter.get_tensor(index)
-            result[name] = tensor.transpose(0, 3, 1, 2) if tensor.ndim == 4 else tensor
+            if storage and storage.dtype == np.uint8:
+                tensor = tensor.view(np.uint8) + _SIGN
+            result[name] = tensor.transpose(TO_NCHW) if tensor.ndim == 4 else tensor
         return result
 
     names = {detail["op_name"] for detail in interpreter._get_ops_details()}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from .case import Array, Case, Session
@@ -16,6 +19,17 @@ def version() -> str:
 
 def prepare(case: Case, threads: int) -> Session:
     """Latency mode, one stream, float32 forced."""
+    run, _, outputs, compiled = open_request(case, threads)
+    return Session(run, outputs, info=_primitives(compiled))
+
+
+def open_request(
+    case: Case, threads: int, **more: str
+) -> tuple[Callable[[], None], Any, Callable[[], dict[str, Array]], Any]:
+    """One synchronous call, the request, its outputs and the compiled model.
+
+    ``more`` are settings beside those of :func:`prepare`.
+    """
     import openvino as ov
 
     core = ov.Core()
@@ -27,6 +41,7 @@ def prepare(case: Case, threads: int) -> Session:
         "INFERENCE_PRECISION_HINT": "f32",
         "NUM_STREAMS": "1",
         "PERFORMANCE_HINT": "LATENCY",
+        **more,
     }
     compiled = core.compile_model(model, "CPU", settings)
     request = compiled.create_infer_request()
@@ -43,7 +58,7 @@ def prepare(case: Case, threads: int) -> Session:
         assert tensors
         return {name: np.array(request.get_tensor(name).data) for name in case.outputs}
 
-    return Session(run, outputs, info=_primitives(compiled))
+    return run, request, outputs, compiled
 
 
 def _primitives(compiled: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .case import Array, Case, Session
+from .case import CHANNELS_LAST, Array, Case, Session
 
 
 def version() -> str:
@@ -26,11 +26,14 @@ def open_export(case: Case, threads: int, exported: Mapping[str, Any]) -> Sessio
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """All graph optimisations, plain NCHW tensors in and out.
+    """All graph optimisations, plain NCHW tensors in and out, or NHWC of 8-bit layers.
 
-    With the option ``exact`` none of them: of 8-bit models onnxruntime then computes what ONNX
+    Of these it would transpose plain tensors before and behind its kernel, which takes NHWC.
+
+    With the option ``exact`` no optimisation: of 8-bit models onnxruntime then computes what ONNX
     defines, where its own 8-bit kernels saturate.
     """
+    import numpy as np
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -39,10 +42,13 @@ def prepare(case: Case, threads: int) -> Session:
     options.log_severity_level = 3
     if case.options.get("exact"):
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(str(case.onnx), options, providers=["CPUExecutionProvider"])
+    last = case.folder / CHANNELS_LAST
+    path = last if last.exists() else case.onnx
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()
     for name, value in case.inputs.items():
-        binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(value))
+        given = np.ascontiguousarray(value.transpose(0, 2, 3, 1)) if path == last else value
+        binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(given))
     for output in session.get_outputs():
         binding.bind_output(output.name, "cpu")
     # The first call settles the output shapes; bound buffers then spare an allocation a call.
@@ -54,6 +60,9 @@ def prepare(case: Case, threads: int) -> Session:
         binding.bind_ortvalue_output(name, value)
 
     def outputs() -> dict[str, Array]:
-        return {name: value.numpy() for name, value in bound.items()}
+        found = {name: value.numpy() for name, value in bound.items()}
+        if path != last:
+            return found
+        return {name: value.transpose(0, 3, 1, 2) for name, value in found.items()}
 
     return Session(lambda: session.run_with_iobinding(binding), outputs)

@@ -78,11 +78,14 @@ class Quantised:
         How a value is stored, by its name; float32 where it has no entry.
     integers
         The stored constants by name.
+    stored_outputs
+        How outputs are stored that the case has as integers, by their names here.
     """
 
     case: Case
     storage: Mapping[str, Storage]
     integers: Mapping[str, Array]
+    stored_outputs: Mapping[str, Storage]
 
     def weight(self, name: str) -> tuple[Array, Array] | None:
         """A stored weight in int8 with a scale for each output channel; None of a float one.
@@ -144,7 +147,9 @@ def without_quantisers(case: Case) -> Quantised:
     if len(outputs) != len(case.outputs):
         raise Unsupported("one value as two outputs")
     plain = replace(case, nodes=tuple(nodes), constants=constants, outputs=tuple(outputs))
-    return Quantised(plain, storage, integers)
+    makers = {node.output: node for node in case.nodes if node.op == "QuantizeLinear"}
+    stored = {new: _storage(case, makers[old]) for new, old in outputs.items() if old in makers}
+    return Quantised(plain, storage, integers, stored)
 
 
 def _storage(case: Case, node: Node) -> Storage:

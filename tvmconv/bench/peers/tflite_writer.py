@@ -10,7 +10,7 @@ import numpy as np
 
 from .case import Array, Case, Node, Unsupported
 from .fusion import Step, clip_bounds, fuse
-from .quantised import Storage, without_quantisers
+from .quantised import Quantised, Storage
 from .tflite_graph import TO_NCHW, TO_NHWC, FlatGraph
 
 # operators without weights that have a form in 8 bits; and those whose result has the operand's
@@ -19,15 +19,17 @@ _IN_8_BITS = ("Add", "Mul", "GlobalAveragePool", "Concat")
 _KEEPING = ("MaxPool", "AveragePool", "Flatten", "Reshape", "Squeeze", "Unsqueeze")
 
 
-def write_model(case: Case) -> bytes:
-    """The model file of a case with one float32 input.
+def write_model(quantised: Quantised) -> bytes:
+    """The model file of a case.
+
+    Inputs and outputs that the case has as integers are int8.
 
     Raises
     ------
     Unsupported
         If an operator or a form of it has no counterpart here.
     """
-    return _Writer(without_quantisers(case)).write()
+    return _Writer(quantised).write()
 
 
 class _Writer(FlatGraph):
@@ -35,11 +37,13 @@ class _Writer(FlatGraph):
 
     def write(self) -> bytes:
         """Convert every step and serialise."""
-        name, value = self.case.single_input()
-        source = self.produced(name, value.shape)
-        storage = self.quantised.storage
-        if name in storage:
-            self.convert(name, storage[name].signed())
+        storage, sources = self.quantised.storage, []
+        for name, value in self.case.inputs.items():
+            integers = value.dtype != np.float32
+            kept = storage[name].signed() if name in storage else None
+            sources.append(self.produced(name, value.shape, kept if integers else None))
+            if kept:
+                self.convert(name, kept)
         for step in fuse(self.case):
             write = getattr(self, f"_{step.node.op.lower()}", None)
             if write is None:
@@ -55,8 +59,12 @@ class _Writer(FlatGraph):
             self.stored |= stored
             if wanted:
                 self.convert(step.output, wanted)
-        self.graph.inputs = [source]
-        self.graph.outputs = [self.converted(name, None) for name in self.case.outputs]
+        self.graph.inputs = sources
+        kept_outputs = self.quantised.stored_outputs
+        self.graph.outputs = [
+            self.converted(name, kept_outputs[name].signed() if name in kept_outputs else None)
+            for name in self.case.outputs
+        ]
         return self.serialise()
 
     def own_storage(self, node: Node, wanted: Storage | None) -> Storage | None:
