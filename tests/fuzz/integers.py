@@ -137,7 +137,9 @@ def _operands(kernel: Kernel, seed: int) -> IntegerOperands:
     zero = int(pick.choice([0, 255, zero])) if zero else 0
     bias, scale = _bias(constants, weight, pick), _scale(constants, pick)
     # models with larger scales round behind a kernel that writes float32
-    while w.types.is_requantised and exceeds_rounding(weight, bias, scale):
+    while w.types.is_requantised and exceeds_rounding(
+        weight, bias, scale, w.epilogue, constants.numbers
+    ):
         scale = scale * np.float32(0.5)
     changed = Constants(weight, bias, zero, scale, constants.numbers)
     in_fixed_point = w.types.quantisation.requantise == "fixed"

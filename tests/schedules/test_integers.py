@@ -233,9 +233,12 @@ def test_roundings_in_the_middle_are_vector_code(machine: Machine):
     text = "ic32ih14oc64kh1:u8s8s32u8+bias+quantise+add"
     kernel = make_kernel(Conv2dWorkload.parse(text), machine, "direct")
     assembly = compile_function(kernel.prim_func(), machine).inspect_source()
-    assert not re.search(r"vround|vcvtsi2ss|vrndscale", assembly)
-    packed, rounded = (len(re.findall(rf"\t{n}\t", assembly)) for n in ("vpmovzxbd", "vcvtps2dq"))
-    assert rounded == 2 * packed > 0
+    assert not re.search(r"vroundss|vcvtsi2ss|vrndscaless", assembly)
+    names = ("vpmovzxbd", "vcvtps2dq", "vround|vrndscale", "vmul", "vfmadd")
+    widened, *others = (len(re.findall(rf"\t(?:{name})\w*\t", assembly)) for name in names)
+    # both roundings, the scale of the sums, and two factors with their additions
+    assert others == [widened, widened, widened, 2 * widened]
+    assert widened > 0
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,12 @@ def exactly_added(workload: Conv2dWorkload, operands: IntegerOperands) -> Intege
     if scale is not None and (workload.has("add") or workload.has("hardsigmoid")):
         scale = np.exp2(np.rint(np.log2(scale))).astype(np.float32)
     if numbers is not None:
-        numbers = _few_bits(numbers)
+        rows = _few_bits(numbers).reshape(-1, NUMBERS)
+        for row, step in zip(rows, [*steps_after_bias(workload.epilogue), None], strict=True):
+            if step is None or step.kind == QUANTISE:
+                # kernels take its product with other numbers
+                row[0] = np.exp2(np.rint(np.log2(row[0] or 1)))
+        numbers = rows.reshape(-1)
     if residual is not None and residual.dtype == np.float32:
         residual = _few_bits(residual)
     constants = replace(constants, scale=scale, numbers=numbers)

@@ -142,8 +142,10 @@ class _Layer:
             np.float64(self.linear.scale) * self.known.scale.astype(np.float64), len(weight)
         )
         chain, floating = _Reader(self.node, scale, self.linear.dtype, readers).chains()
-        if exceeds_rounding(weight, chain.bias, scale / chain.divisor):
-            chain = floating
+        numbers = np.array(chain.numbers, np.float64).reshape(-1)
+        sums = (weight, chain.bias, scale / chain.divisor)
+        if exceeds_rounding(*sums, chain.steps, numbers):
+            chain, numbers = floating, numbers[:0]
         bias = np.zeros(len(weight)) if chain.bias is None else chain.bias
         if _overflows(weight, bias):
             self.node.attrs[IN_FLOAT] = "32 bits do not hold its sums"
@@ -151,7 +153,6 @@ class _Layer:
         workload = self._workload(chain, weight)
         by_float = ""
         if self.requantise == "fixed":
-            numbers = np.array(chain.numbers, np.float64)
             found = in_fixed_point(
                 workload, scale / chain.divisor, numbers, largest_sums(weight, bias)
             )
@@ -169,7 +170,7 @@ class _Layer:
         given = {
             "zero_point": self.linear.zero_point,
             "scale": (scale / chain.divisor).astype(kind),
-            "numbers": np.array(chain.numbers, kind).reshape(-1) if rounds else None,
+            "numbers": numbers if rounds else None,
         }
         attrs: dict[str, Any] = {"workload": workload, "numbers": given}
         if by_float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.algorithms.operands import WORD_BYTES, count_of_numbers
+from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel
@@ -34,9 +36,10 @@ class Constants:
         Of 8-bit data.
     scale
         ``(K,)`` or ``()`` of float32: what sums are multiplied by. None where they are not. Of
-        ``requantise="fixed"`` of float64, as are the numbers: integers are made of them.
+        ``requantise="fixed"`` of float64: integers are made of them.
     numbers
-        Those of the steps behind, see :mod:`tvmconv.operators.requantise`.
+        Those of the model's steps behind, which :func:`tvmconv.kernels.merged_scales.merged` or
+        :func:`tvmconv.kernels.multipliers.fixed_numbers` takes.
     """
 
     weight: Array
@@ -51,19 +54,33 @@ _LARGEST_RESULT = 2.0**30
 _LARGEST_DATA = 255
 
 
-def exceeds_rounding(weight: Array, bias: Array | None, scale: Array) -> bool:
-    """Whether sums times their scale may leave the range that kernels round correctly.
+def exceeds_rounding(
+    weight: Array,
+    bias: Array | None,
+    scale: Array,
+    epilogue: Sequence[EpilogueOp],
+    numbers: Array | None,
+) -> bool:
+    """Whether what is rounded may leave the range that kernels round correctly.
 
     A sum of data less any zero point is at most 255 times the magnitudes of the weights. Results
     that are to be rounded to 8 bits come near the limit only where nearly all of them are clipped.
 
     Parameters
     ----------
-    weight, bias, scale
+    weight, bias, scale, numbers
         As in :class:`Constants`.
+    epilogue
+        The workload's.
     """
-    sums = largest_sums(weight, bias)
-    return bool(np.any(sums * scale.astype(np.float64) >= _LARGEST_RESULT))
+    from tvmconv.kernels.merged_scales import largest_terms, merged
+
+    terms = 0.0
+    if numbers is not None and numbers.size:
+        scale, numbers = merged(epilogue, scale, numbers)
+        terms = largest_terms(epilogue, numbers)
+    sums = largest_sums(weight, bias) * scale.astype(np.float64)
+    return bool(np.any(sums + terms >= _LARGEST_RESULT))
 
 
 def largest_sums(weight: Array, bias: Array | None) -> Array:
@@ -102,28 +119,33 @@ def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
             found.append(vector(bias, types.accumulator))
     elif constants.zero_point:
         raise WorkloadError(f"{w} needs a bias: it holds the data's zero point")
-    if types.quantisation.requantise != "none":
-        if constants.scale is None:
-            raise WorkloadError(f"{w} needs the scales of its sums")
-        if types.is_requantised and exceeds_rounding(weight, constants.bias, constants.scale):
+    if types.quantisation.requantise != "none" and constants.scale is None:
+        raise WorkloadError(f"{w} needs the scales of its sums")
+    count, scale, numbers = count_of_numbers(w), constants.scale, constants.numbers
+    if count and (numbers is None or numbers.shape != (count,)):
+        raise WorkloadError(f"{w} needs {count} numbers of its epilogue")
+    if types.is_requantised:
+        assert scale is not None
+        if exceeds_rounding(weight, constants.bias, scale, w.epilogue, numbers):
             raise WorkloadError(
                 f"{w} has scales with which sums reach 2**30; let it write float32 and round behind"
             )
-    count, numbers = count_of_numbers(w), constants.numbers
-    if count and (numbers is None or numbers.shape != (count,)):
-        raise WorkloadError(f"{w} needs {count} numbers of its epilogue")
     if types.quantisation.requantise == "fixed":
         fixed = in_integers(w, constants)
         scales = np.stack([vector(row, "int32") for row in fixed.scale], axis=1)
         # lanes without a channel are shifted, too
         scales[:, 1] = np.maximum(scales[:, 1], 1)
         return [*found, scales, fixed.numbers]
+    if count and numbers is not None and scale is not None:
+        # which needs TVM; constants of float32 layers are packed where a GPU is, without
+        from tvmconv.kernels.merged_scales import merged
+
+        scale, numbers = merged(w.epilogue, scale, numbers, types.output)
     if types.quantisation.requantise != "none":
-        assert constants.scale is not None
-        found.append(vector(constants.scale, "float32"))
-    if count:
-        assert numbers is not None
-        found.append(numbers.astype(np.float32))
+        assert scale is not None
+        found.append(vector(scale, "float32"))
+    if count and numbers is not None:
+        found.append(numbers)
     return found
 
 

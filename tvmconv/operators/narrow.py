@@ -13,7 +13,7 @@ from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.types import Expr
 
 NEAREST, NARROWED = "tvmconv.nearest", "tvmconv.narrowed"
-SCALED = "tvmconv.scaled"
+SCALED, WHOLE = "tvmconv.scaled", "tvmconv.whole"
 
 
 def nearest(value: Expr) -> Expr:
@@ -22,6 +22,11 @@ def nearest(value: Expr) -> Expr:
     Of values below -2**31 and of NaN it is -2**31.
     """
     return tirx.call_intrin("int32", registered(NEAREST), value)
+
+
+def whole_number(value: Expr) -> Expr:
+    """The nearest integer to a float32, in float32, halves to the even one."""
+    return tirx.call_intrin("float32", registered(WHOLE), value)
 
 
 def scaled(whole: Expr, multiplier: Expr, shift: Expr) -> Expr:

@@ -4,18 +4,20 @@ ONNX quantises a real number ``v`` as ``clip(round(v / scale) + zero_point)``, r
 the even neighbour. A layer's sums times the scales of data and weight are such numbers. What a
 model does with them until the last rounding is a row of steps; each has four numbers:
 
-=============  ===================================================================
+=============  ========================================================================
 step           its numbers
-=============  ===================================================================
-``add``        zero point and scale of the residual, two unused
-``quantise``   factor, lowest and highest result less the zero point, scale
+=============  ========================================================================
+``add``        constant, and factor of the residual, two unused
+``quantise``   factor, lowest and highest result less the zero point, factor of the result
 the last       factor, lowest and highest result less the zero point, zero point
 others         four unused
-=============  ===================================================================
+=============  ========================================================================
 
-``factor`` is one over the result's scale. Where nothing but a bias stands before a rounding, the
-factor is part of the layer's scales, and unused. Bounds are those of the type, or tighter where
-the model clips before it rounds.
+The first ``factor`` of a rounding is one over the result's scale. Where nothing but additions
+stands between it and the rounding or the sums before, it is part of the factors of what is added,
+and unused. A residual's constant is its zero point times its factor, negative. Bounds are those of
+the type, or tighter where the model clips before it rounds.
+:func:`tvmconv.kernels.merged_scales.merged` makes the numbers of a model's scales.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from collections.abc import Callable, Sequence
 
 from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
 from tvmconv.operators.epilogue import apply_step
-from tvmconv.operators.narrow import narrowed, nearest, rounded_and_narrowed
+from tvmconv.operators.narrow import narrowed, nearest, rounded_and_narrowed, whole_number
 from tvmconv.tvm_api import tirx
 from tvmconv.tvm_api.types import Expr, Tensor
 
@@ -63,8 +65,8 @@ def rescaled(
     residual
         8 bits where the output has them, else float32; None where no step adds it.
     packs
-        Whether the result is narrowed by the operators of :mod:`tvmconv.operators.narrow`. Sums
-        times their scale must then be below 2**31 in magnitude.
+        Whether the result is narrowed by the operators of :mod:`tvmconv.operators.narrow`. What
+        is rounded must then be below 2**31 in magnitude, where it is sums and additions.
     """
     value = total.astype("float32") * scale
 
@@ -78,17 +80,18 @@ def rescaled(
         if step.kind == QUANTISE:
             # not by the sum of below, which TVM's simplifier takes off again, nor by nearbyint,
             # with which TVM keeps a loop over lanes
-            rounded = nearest(_bounded(value, number, place, is_scaled))
-            value = rounded.astype("float32") * number(place + 3)
+            rounded = whole_number(_bounded(value, number, place, is_scaled))
+            value = rounded * number(place + 3)
+            is_scaled = True
         elif step.kind == "add":
             assert residual is not None
             term = residual
             if output != "float32":
-                term = (residual.astype("float32") - number(place)) * number(place + 1)
+                term = residual.astype("float32") * number(place + 1) + number(place)
             value = value + term
         else:
             value = apply_step(value, step)
-        is_scaled = False
+            is_scaled = False
         place += NUMBERS
     if output == "float32":
         return value

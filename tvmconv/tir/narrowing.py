@@ -46,12 +46,15 @@ def _narrowing(func: Any) -> Any:
     import tvm_ffi
     from tvm import ir, tirx
 
-    from tvmconv.operators.narrow import NARROWED, NEAREST, SCALED
+    from tvmconv.operators.narrow import NARROWED, NEAREST, SCALED, WHOLE
 
     found, packed = False, _packed
-    made: dict[str, Any] = {NEAREST: _nearest, SCALED: scaled_by_words}
+    made: dict[str, Any] = {NEAREST: _nearest, SCALED: scaled_by_words, WHOLE: _whole}
     if func.attrs and func.attrs.get(LANES) is not None:
-        packed, made = packed_by_arm, {NEAREST: nearest_of_arm, SCALED: scaled_by_halves}
+        packed, made = (
+            packed_by_arm,
+            {NEAREST: nearest_of_arm, SCALED: scaled_by_halves, WHOLE: _whole},
+        )
 
     def look(call: Any) -> Any:
         nonlocal found
@@ -185,6 +188,13 @@ def _nearest(value: Any) -> Any:
     low = tirx.const(-(2.0**31), "float32")
     bounded = tirx.max(value, low if lanes == 1 else tirx.Broadcast(low, lanes))
     return tirx.Cast(number, tirx.nearbyint(bounded))
+
+
+def _whole(value: Any) -> Any:
+    """float32 rounded to an integer, halves to even."""
+    from tvm import tirx
+
+    return tirx.call_llvm_pure_intrin(str(value.ty.dtype), "llvm.roundeven", value)
 
 
 def _alone(call: Any) -> Any:
