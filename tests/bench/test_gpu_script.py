@@ -6,18 +6,34 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
+import numpy as np
+import onnxruntime
 import pytest
 
-from examples import gpu as script
+from examples.gpu import measuring
+from examples.gpu import phases as script
+from examples.gpu.__main__ import main
+from examples.gpu.networks import folded, planned
+from examples.gpu.preparing import contents, pack, unpacked
+from examples.gpu.rows import report
+from examples.networks import NETWORKS
 from tests.cli.verbs import invoke
 from tvmconv.bench.gpu import prepare
+from tvmconv.bench.result import BenchResult, CaseResult, Entry
+from tvmconv.cli.output import write_text
 from tvmconv.report.document import Report
+
+MODELS = ("networks", "torch-compile")
 
 
 @pytest.mark.parametrize("small", [False, True], ids=["whole", "small"])
 def test_every_phase_names_kernels_that_there_are(small, tmp_path, monkeypatch):
-    (tmp_path / "small.txt").write_text(script._SMALL_SUITE)
+    (tmp_path / script.SUITE_FILE).write_text(script.SMALL_SUITE)
+    models = [tmp_path / path for path in planned(small)]
+    for path in models:
+        path.touch()
     plans = []
 
     def compile_plan(plan, tell):
@@ -25,7 +41,7 @@ def test_every_phase_names_kernels_that_there_are(small, tmp_path, monkeypatch):
         return Report("bench-compiled", "", {}, ())
 
     monkeypatch.setattr(prepare, "compile_plan", compile_plan)
-    found = list(script.phases(tmp_path, small, [], "cuda:sm_90"))
+    found = list(script.phases(tmp_path, small, models))
     for phase in found:
         words = script.command(phase, tmp_path, "cuda:sm_90", "--compile-only")
         result = invoke(*words[words.index("bench") :])
@@ -38,23 +54,111 @@ def test_every_phase_names_kernels_that_there_are(small, tmp_path, monkeypatch):
     assert {name for name, _ in forms} >= {"direct", "depthwise", "implicit_gemm", "winograd"}
     assert len(kernels["im2win-steps"]) > 5 * len({k.workload for k in kernels["im2win-steps"]})
     if not small:
-        assert sum(phase.seconds for phase in found) <= 480
+        assert sum(phase.seconds for phase in found) <= 460
         assert len(kernels["resnet50-layers"]) == 69
         assert {kernel.workload.batch for kernel in kernels["dnn12"]} == {128}
+        assert [plan.models for plan in plans].count(tuple(models)) == len(MODELS)
+    assert [p.name for p in script.phases(tmp_path, small, models, MODELS)] == list(MODELS)
 
 
 def test_a_phase_is_ended_when_its_time_is_up():
     start = time.monotonic()
     words = [sys.executable, "-uc", "import time; print('one'); time.sleep(60)"]
-    status, said = script.run(words, dict(os.environ), 3)
+    status, said = measuring.run(words, dict(os.environ), 3)
     assert time.monotonic() - start < 30
     assert status.startswith("ended")
     assert said == "one\n"
-    assert script.run([sys.executable, "-c", "exit(3)"], dict(os.environ), 30)[0] == "failed (3)"
+    assert measuring.run([sys.executable, "-c", "exit(3)"], dict(os.environ), 30)[0] == "failed (3)"
 
 
 def test_what_there_is_no_time_for_is_told(tmp_path):
-    code = script.measure(tmp_path, tmp_path / "results", False, [], "cuda:sm_90", total=5.0)
+    code = measuring.measure(tmp_path, tmp_path / "results", False, "cuda:sm_90", total=5.0)
     assert code == 1
     rows = json.loads((tmp_path / "results/summary.json").read_text())
     assert {row["status"] for row in rows} == {"left out: the time was up"}
+
+
+def saved() -> BenchResult:
+    """A run that was ended behind its first case."""
+    entries = (
+        Entry("peak", "ok", operations=10**9, rounds=[[1e-4]]),
+        Entry("tvmconv winograd", "ok", operations=10**9, rounds=[[2e-4, 3e-4]]),
+        Entry("tvmconv direct", "wrong", message="the outputs differ"),
+        Entry("cudnn", "ok", "2.11", operations=10**9, rounds=[[1e-4]]),
+    )
+    case = CaseResult("conv1 mb128", "layer", "mb128ic3ih8oc8kh3", 10**9, 1, 1, entries)
+    gpu = {"name": "H100", "driver_cuda": "13.0", "target": "cuda:sm_90"}
+    settings = {"cases": ["conv1 mb128", "conv2 mb128"]}
+    return BenchResult({"gpu": gpu}, settings, (case,))
+
+
+def test_each_phase_has_its_own_chance(tmp_path, monkeypatch):
+    """One raises, one saves a part, one is ended without a file, the others have no time."""
+    limits, done = [], iter(range(9))
+
+    def run(words, state, seconds):
+        limits.append(seconds)
+        match next(done):
+            case 0:
+                raise OSError("no memory")
+            case 1:
+                path = Path(words[words.index("--save") + 1])
+                write_text(path, json.dumps(saved().to_json()))
+                return "done", "much\nwas said"
+        return "ended: its time was up", "half a line"
+
+    monkeypatch.setattr(measuring, "run", run)
+    monkeypatch.setattr(measuring, "write_networks", lambda folder, small: None)
+    assert measuring.measure(tmp_path, tmp_path, False, "cuda:sm_90", total=460.0) == 1
+    rows = json.loads((tmp_path / "summary.json").read_text())
+    assert [row["phase"] for row in rows] == [p.name for p in script.phases(tmp_path, False, [])]
+    assert rows[0]["status"] == "failed: OSError: no memory"
+    assert rows[1]["status"] == "done, but for some cases"
+    assert rows[1]["missing"] == ["conv2 mb128"]
+    assert rows[1]["rows_without_time"] == ["conv1 mb128, tvmconv direct: wrong, the outputs differ"]
+    assert all(row["status"].startswith("ended") for row in rows[2:])
+    # what a phase leaves goes to the next
+    assert limits[1] == pytest.approx(45 + 105, abs=5)
+    lines = measuring.table(rows)
+    assert any(line.strip() == "no cases: conv2 mb128" for line in lines)
+
+
+def test_a_kit_of_another_version_is_refused(tmp_path, capsys):
+    kit = tmp_path / "kit"
+    (kit / "0123456789ab").mkdir(parents=True)
+    with pytest.raises(SystemExit):
+        main(["measure", str(kit), "-o", str(tmp_path / "results")])
+    assert "prepare it again" in capsys.readouterr().err
+    place = contents(kit)
+    place.mkdir()
+    (place / "one.kernel").write_bytes(b"1")
+    found = unpacked(pack(kit), tmp_path / "there")
+    assert (contents(found) / "one.kernel").read_bytes() == b"1"
+
+
+def test_a_report_has_ratios_slow_layers_and_what_is_missing(tmp_path):
+    path = tmp_path / "dnn12.json.gz"
+    write_text(path, json.dumps(saved().to_json()))
+    summary = [{"phase": "dnn12", "status": "done", **measuring.missing(path)}]
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    text = report(tmp_path)
+    assert text.startswith("# H100, CUDA 13.0")
+    assert "| conv1 mb128 | wrong | - | - | - | 0.2 | 0.1 | - | - | winograd | 50 | 0.50 |" in text
+    assert "cudnn / tvmconv 0.50 of 1 layers; below 0.7: conv1 mb128 0.50" in text
+    assert "no cases: conv2 mb128" in text
+    assert "No fit" in text
+    assert not list(tmp_path.glob(".*.new"))
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
+def test_folded_networks_compute_the_same(name):
+    model = NETWORKS[name](image=32, width=0.25)
+    x = np.random.default_rng(0).standard_normal((1, 3, 32, 32), "float32")
+    results = []
+    for each in (model, folded(NETWORKS[name](image=32, width=0.25))):
+        session = onnxruntime.InferenceSession(each.SerializeToString())
+        results += session.run(None, {"input": x})
+        kinds = {node.op_type for node in each.graph.node}
+    assert "BatchNormalization" not in kinds
+    right, found = results
+    assert np.abs(found - right).max() <= 1e-5 * np.abs(right).max()

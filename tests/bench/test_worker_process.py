@@ -22,6 +22,11 @@ from __future__ import annotations
 import os, time
 from .case import Case, Session, Unsupported, read_reference
 
+held = []
+
+def broken():
+    return bool(held)
+
 def version():
     print("chatter that must not reach the protocol")
     if os.environ.get("FAKE_ABSENT"):
@@ -32,6 +37,10 @@ def prepare(case, threads):
     mode = case.options["mode"]
     if mode == "unsupported":
         raise Unsupported("too odd")
+    if mode == "breaks":
+        held.append(1)
+    if held:
+        raise RuntimeError("an illegal address")
     if mode == "raises":
         raise ValueError("two\\nlines")
     reference = read_reference(case.folder)
@@ -186,3 +195,14 @@ time.sleep(600)
         program.wait()
     # where nobody reaps orphans it stays a zombie
     assert wait_for(lambda: not Path(f"/proc/{pid}").exists() or state(pid) == "Z")
+
+
+def test_a_process_that_a_fault_has_broken_is_left(adapter, folder):
+    """As a GPU refuses whatever follows in the process of a kernel that faulted."""
+    info = CaseInfo("layer", "layer", "ic4ih5oc4kh3", 1)
+    with Field([Contender("fake", adapter, sys.executable)], 1, ()) as field:
+        field.hello()
+        (first,) = field.measure(folder, info, 1, 0.001, {"mode": "breaks"}).entries
+        (second,) = field.measure(folder, info, 1, 0.001, {"mode": "well"}).entries
+    assert (first.status, first.message) == ("failed", "RuntimeError: an illegal address")
+    assert second.status == "ok"

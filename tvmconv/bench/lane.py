@@ -105,6 +105,8 @@ class Lane:
         answer = self.process.ask(
             timeout, do="time", seconds=seconds, calls=calls, slot=self.label, **what
         )
+        if answer.get("broken"):
+            self.process.close()
         if "samples" not in answer:
             raise WorkerError(reason(answer))
         return answer

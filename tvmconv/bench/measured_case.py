@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -16,15 +17,13 @@ if TYPE_CHECKING:
     from tvmconv.bench.plan import Plan
     from tvmconv.bench.rounds import Field
 
+Case = tuple[Path, int] | suite_files.Layer | suite_files.Product
+
 # values of a layer's output that are compared on GPUs, whose batches are large
 _PLACES = 4096
 
 
-def measure_case(
-    plan: Plan,
-    contest: Field,
-    case: tuple[Path, int] | suite_files.Layer | suite_files.Product,
-) -> CaseResult:
+def measure_case(plan: Plan, contest: Field, case: Case) -> CaseResult:
     """Measure a model at a batch size (0 for its own), a layer or a product.
 
     Raises
@@ -40,9 +39,7 @@ def measure_case(
     labels = [lane.label for lane in contest.workers]
     gpu = plan.on_gpu
     if not gpu and not isinstance(case, tuple) and (reason := too_large(case.workload, labels)):
-        w, threads = case.workload, contest.threads
-        kind = "layer" if isinstance(case, suite_files.Layer) else "product"
-        return CaseResult(case.name, kind, str(w), w.flops, case.count, threads, (), reason)
+        return skipped_case(case, contest.threads, reason)
     with tempfile.TemporaryDirectory(prefix="tvmconv-bench-") as name:
         folder = Path(name)
         options: dict[str, Any] = {"precision": plan.precision}
@@ -52,7 +49,7 @@ def measure_case(
                 path = batched_model(path, batch, folder)
             info = write_model_case(folder, path, plan.shapes, plan.fold_budget)
             if batch:
-                info = replace(info, name=f"{info.name} mb{batch}")
+                info = replace(info, name=batch_name(info.name, batch))
             if gpu:
                 # of a device's calls one by one, as a program makes them
                 options |= {"clock": "host", "fixed": plan.shapes is None}
@@ -61,6 +58,7 @@ def measure_case(
                 Contender("reference", reference.module, plan.python("onnxruntime")),
                 folder,
                 exact=is_quantised(path),
+                threads=len(os.sched_getaffinity(0)) if gpu else 1,
             )
         elif isinstance(case, suite_files.Product):
             from tvmconv.bench.gemm_run import write_gemm_case
@@ -72,3 +70,26 @@ def measure_case(
             info = write_layer_case(folder, case.workload, case.name, case.count, places)
             options["workload"] = str(case.workload)
         return contest.measure(folder, info, plan.rounds, plan.seconds, options)
+
+
+def skipped_case(case: Case, threads: int, reason: str) -> CaseResult:
+    """A case of which nothing was measured, and why."""
+    if isinstance(case, tuple):
+        path, batch = case
+        return CaseResult(batch_name(path.stem, batch), "model", path.name, 0, 1, threads, (), reason)
+    w = case.workload
+    kind = "layer" if isinstance(case, suite_files.Layer) else "product"
+    return CaseResult(case.name, kind, str(w), w.flops, case.count, threads, (), reason)
+
+
+def case_names(plan: Plan) -> list[str]:
+    """The cases of a plan; models by their files, which mostly are named as what they hold."""
+    models = [
+        batch_name(path.stem, batch) for batch in plan.batches or (0,) for path in plan.models
+    ]
+    return [*(layer.name for layer in plan.layers), *(p.name for p in plan.products), *models]
+
+
+def batch_name(name: str, batch: int) -> str:
+    """A model's name at a batch size, 0 for its own."""
+    return f"{name} mb{batch}" if batch else name

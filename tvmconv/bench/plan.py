@@ -20,7 +20,7 @@ from tvmconv.bench.peers import Peer
 from tvmconv.bench.report import bench_report
 from tvmconv.bench.result import BenchResult, CaseResult, read_saved
 from tvmconv.core.datatypes import DataTypes
-from tvmconv.core.errors import InputError
+from tvmconv.core.errors import InputError, TvmconvError
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.record import processor
 from tvmconv.machines.targets import resolve_device
@@ -277,9 +277,10 @@ def run_plan(
     ------
     TvmconvError
         If this processor cannot run code for the target, or a model cannot be read or has no
-        reference. A contender's failure is recorded instead.
+        reference; on a GPU such a model is a case without entries. A contender's failure is
+        recorded instead.
     """
-    from tvmconv.bench.measured_case import measure_case
+    from tvmconv.bench.measured_case import case_names, measure_case, skipped_case
     from tvmconv.bench.rounds import Field, describe
     from tvmconv.machines.gate import ensure_machine
 
@@ -289,6 +290,7 @@ def run_plan(
     else:
         ensure_machine(processor(resolve_device(plan.target)), "a contender")
     settings = {
+        "cases": case_names(plan),
         "target": plan.target,
         "threads": list(plan.threads),
         "rounds": plan.rounds,
@@ -316,8 +318,16 @@ def run_plan(
             cpus = () if plan.on_gpu else pick_cpus(threads)
             with Field(contenders(plan, kind), threads, cpus, plan.extras) as contest:
                 contest.hello()
+                # from here on a saved file says what it was to hold
+                checkpoint(BenchResult(header, settings, tuple(results)))
                 for case in cases:
-                    result = measure_case(plan, contest, case)
+                    try:
+                        result = measure_case(plan, contest, case)
+                    except TvmconvError as error:
+                        # minutes on a GPU are not to end with the first model that fails
+                        if not plan.on_gpu:
+                            raise
+                        result = skipped_case(case, threads, str(error))
                     results.append(result)
                     tell(describe(result))
                     if plan.on_gpu:

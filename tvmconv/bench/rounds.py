@@ -129,6 +129,9 @@ class Field:
             answer = lane.process.ask(_PREPARE_SECONDS, **request)
         except WorkerError as error:
             return replace(entry, status="failed", message=str(error))
+        if answer.get("broken"):
+            # what it holds is lost, and the next case shall find a process that works
+            lane.process.close()
         if "first_seconds" not in answer:
             status = "unsupported" if "unsupported" in answer else "failed"
             return replace(entry, status=status, message=reason(answer))
@@ -191,7 +194,9 @@ class Field:
         return {"call_bytes": answer.get("facts", {}).get("call_bytes")}
 
 
-def write_reference(contender: Contender, folder: Path, exact: bool = False) -> None:
+def write_reference(
+    contender: Contender, folder: Path, exact: bool = False, threads: int = 1
+) -> None:
     """Store a model's outputs, as one contender (onnxruntime) computes them.
 
     ``exact`` asks it for no optimisation that changes results, which matters to 8-bit models.
@@ -201,7 +206,7 @@ def write_reference(contender: Contender, folder: Path, exact: bool = False) -> 
     TvmconvError
         If it cannot: a bench does not time what it cannot check.
     """
-    worker = WorkerProcess(contender, 1)
+    worker = WorkerProcess(contender, threads)
     path = str(folder / "reference.npz")
     try:
         answer = worker.ask(

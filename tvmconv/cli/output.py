@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,7 +49,14 @@ def write_text(path: Path, text: str) -> None:
     """
     data = text.encode()
     try:
-        path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+        content = gzip.compress(data, mtime=0) if path.suffix == ".gz" else data
+        if not path.is_file():
+            path.write_bytes(content)
+            return
+        # a long run writes it again and again; who is ended meanwhile leaves the last one whole
+        written = path.with_name(f".{path.name}.{os.getpid()}.new")
+        written.write_bytes(content)
+        written.replace(path)
     except OSError as error:
         raise TvmconvError(f"cannot write {path}: {error.strerror}") from None
 

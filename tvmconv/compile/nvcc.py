@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,6 +22,8 @@ from tvmconv.core.errors import ArtifactError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
 
+# names a folder where what nvcc made is kept, and taken from instead of compiling it again
+KEPT = "TVMCONV_NVCC_CACHE"
 # where the wheels of NVIDIA put their programs
 _WHEELS = ("cu13", "cuda_nvcc", "cuda_nvdisasm")
 _KERNEL = re.compile(
@@ -123,10 +130,14 @@ def _compiled(
 ) -> tuple[bytes, dict[str, Resources]]:
     """What nvcc makes of a source, with the options that say of which form."""
     nvcc = find_nvcc()
+    command = [nvcc, "-std=c++17", "-O3", "-Xptxas", "-v", *form]
+    kept = _kept(source, command)
+    if kept and kept.is_file():
+        head, _, content = kept.read_bytes().partition(b"\n")
+        return content, {name: Resources(**each) for name, each in json.loads(head).items()}
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         written, result = Path(folder) / "kernels.cu", Path(folder) / "kernels"
         written.write_text(source)
-        command = [nvcc, "-std=c++17", "-O3", "-Xptxas", "-v", *form]
         try:
             done = subprocess.run(
                 [*command, "-o", str(result), str(written)],
@@ -145,7 +156,36 @@ def _compiled(
             faults = re.findall(r"^.*\berror\b.*(?:\n.*){0,2}", said, re.MULTILINE)
             said = "\n".join(faults or [said])[:2000]
             raise ArtifactError(f"{nvcc} does not compile kernels for {machine.name}:\n{said}")
-        return result.read_bytes(), read_resources(done.stderr)
+        content, resources = result.read_bytes(), read_resources(done.stderr)
+    if kept:
+        _keep(kept, content, resources)
+    return content, resources
+
+
+def _kept(source: str, command: Sequence[str]) -> Path | None:
+    """Where the result is kept; None where the user names no folder."""
+    folder = os.environ.get(KEPT)
+    if not folder:
+        return None
+    said = "\n".join([*_version(command[0]), *command[1:], source])
+    return Path(folder) / f"{hashlib.sha256(said.encode()).hexdigest()[:32]}.nvcc"
+
+
+@lru_cache(maxsize=4)
+def _version(nvcc: str) -> tuple[str, ...]:
+    """The program, and what it says of itself."""
+    done = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False)
+    return (nvcc, done.stdout)
+
+
+def _keep(path: Path, content: bytes, resources: Mapping[str, Resources]) -> None:
+    """At once, as others may write the same; a folder that cannot be written keeps nothing."""
+    head = json.dumps({name: asdict(each) for name, each in resources.items()})
+    written = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written.write_bytes(head.encode() + b"\n" + content)
+        written.rename(path)
 
 
 def compile_fatbins(

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,10 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.cuda import CudaMachine
 
 _MOST_BYTES = 1 << 28
+_PACKAGE = Path(__file__).parents[2]
+# of the package, what the code of a kernel or a model comes from
+_MAKERS = ("algorithms", "compile", "core", "frontend", "graph", "kernels", "operators")
+_MAKERS += ("program", "runtime", "schedules", "selection", "tir", "tvm_api")
 
 
 @dataclass(frozen=True)
@@ -107,8 +112,23 @@ def source_code(
     return read_regular(path, _MOST_BYTES, ArtifactError), path
 
 
+@cache
+def code_digest() -> str:
+    """Tells versions of the code that makes kernels and models apart.
+
+    What another version compiled is not measured as this one's.
+    """
+    found = hashlib.sha256(__version__.encode())
+    # of each folder by itself, as one of them may be a link
+    for folder in _MAKERS:
+        for path in sorted((_PACKAGE / folder).resolve().rglob("*")):
+            if path.suffix in (".py", ".c", ".h"):
+                found.update(f"{folder}/{path.name}\n".encode() + path.read_bytes())
+    return found.hexdigest()
+
+
 class Folder:
-    """Compiled kernels in files, by what they compute.
+    """Compiled kernels in files, by what they compute and the version of the code.
 
     Parameters
     ----------
@@ -136,8 +156,9 @@ class Folder:
             compiled = compile_kernel(kernel)
         except ImportError as error:
             raise ArtifactError(
-                f"{self.path} holds no {kernel.algorithm} for {kernel.workload}; prepare it by "
-                f"bench --compile-only where TVM and nvcc are ({error}): {kernel.config}"
+                f"{self.path} holds no {kernel.algorithm} of this version for {kernel.workload}; "
+                f"prepare it by bench --compile-only where TVM and nvcc are ({error}): "
+                f"{kernel.config}"
             ) from None
         self.path.mkdir(parents=True, exist_ok=True)
         head = {
@@ -163,7 +184,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def _described(kernel: Kernel) -> dict[str, Any]:
     return {
-        "version": __version__,
+        "code": code_digest(),
         "isa": kernel.machine.isa,
         "workload": str(kernel.workload),
         "algorithm": kernel.algorithm,

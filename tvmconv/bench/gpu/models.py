@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.artifact.manifest import manifest_path, read_manifest
+from tvmconv.bench.gpu.compiled import code_digest
+from tvmconv.bench.gpu.onnx_structure import structure_and_weights
+from tvmconv.bench.gpu.recipes import Recipe, recipe_of
 from tvmconv.core.errors import ArtifactError
-from tvmconv.core.version import __version__
+from tvmconv.runtime.weights import recorded, weights_path
 
 if TYPE_CHECKING:
     from tvmconv.model import CompiledModel
+
+Array = npt.NDArray[Any]
 
 
 def built_model(
@@ -28,10 +39,12 @@ def built_model(
 ) -> CompiledModel:
     """A model from the folder; built, and kept there, where it is missing.
 
+    Kept models are without weights: these are made from the ONNX model's where they run.
+
     Parameters
     ----------
     onnx, target, shapes, algorithms, log, fold_budget, precision
-        As of ``tvmconv.build``; a file's content tells models apart, not that of data beside it.
+        As of ``tvmconv.build``; what a model is but for its weights tells models apart.
     folder
         Of compiled kernels and models, if there is one.
 
@@ -42,12 +55,13 @@ def built_model(
     """
     import tvmconv
 
-    path = None
+    path, weights = None, dict[str, Array]()
     if folder:
+        structure, weights = structure_and_weights(onnx)
         known = {
-            "version": __version__,
+            "code": code_digest(),
             "model": onnx.name,
-            "sha256": hashlib.sha256(onnx.read_bytes()).hexdigest(),
+            "structure": structure,
             "target": target,
             "shapes": {name: list(shape) for name, shape in sorted((shapes or {}).items())},
             "algorithms": list(algorithms or ()),
@@ -56,8 +70,8 @@ def built_model(
         }
         digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()
         path = Path(folder) / f"{onnx.stem}-{digest[:16]}.so"
-        if path.is_file():
-            return tvmconv.load(path)
+        if _recipe_path(path).is_file():
+            return _filled(path, weights)
     try:
         model = tvmconv.build(
             onnx,
@@ -74,8 +88,7 @@ def built_model(
             f"bench --compile-only where TVM and nvcc are ({error})"
         ) from None
     if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        model.save(path)
+        _keep(model, path, weights)
     return model
 
 
@@ -83,3 +96,40 @@ def _log_digest(log: str | None) -> str | None:
     """What tells builds with other tuning logs apart: the named file's content."""
     named = log and Path(log)
     return hashlib.sha256(named.read_bytes()).hexdigest() if named and named.is_file() else log
+
+
+def _keep(model: CompiledModel, path: Path, weights: Mapping[str, Array]) -> None:
+    """Save a built model with a recipe in the place of its weights, which comes last."""
+    from tvmconv.compile.network import CompiledProgram
+
+    assert isinstance(model._library, CompiledProgram)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    model.save(path, weights="separate")
+    content = weights_path(path)
+    sha256 = recorded(content)
+    assert sha256 is not None
+    machine = model.machine
+    recipe = recipe_of(model._library.program, model.decisions, machine, weights, sha256)
+    if not np.array_equal(recipe.file(weights, machine), np.fromfile(content, np.uint8)):
+        raise ArtifactError(f"{path}: the recipe of its weights makes others")
+    content.unlink()
+    recipe.write(_recipe_path(path))
+
+
+def _filled(path: Path, weights: Mapping[str, Array]) -> CompiledModel:
+    """A kept model with weights made by its recipe, in files that are gone when it is open."""
+    from tvmconv import load
+
+    recipe = Recipe.read(_recipe_path(path))
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        copy = Path(folder) / path.name
+        for file in (path, manifest_path(path)):
+            shutil.copyfile(file, copy.with_suffix(file.suffix))
+        machine = read_manifest(manifest_path(path)).machine
+        recipe.file(weights, machine).tofile(weights_path(copy))
+        # another machine's sums of transformed weights may end in another last bit
+        return load(copy, verify=False)
+
+
+def _recipe_path(path: Path) -> Path:
+    return path.with_suffix(".recipe")

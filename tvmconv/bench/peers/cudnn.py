@@ -13,7 +13,7 @@ from typing import Any
 from . import torch_cuda
 from .case import Case, Session, Unsupported
 
-version = torch_cuda.version
+version, broken = torch_cuda.version, torch_cuda.broken
 _TRIED = 5
 
 

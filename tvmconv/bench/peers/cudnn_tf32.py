@@ -7,7 +7,7 @@ from dataclasses import replace
 from . import cudnn
 from .case import Case, Session
 
-version = cudnn.version
+version, broken = cudnn.version, cudnn.broken
 
 
 def prepare(case: Case, threads: int) -> Session:

@@ -10,7 +10,7 @@ from typing import Any
 from . import torch_cuda, torch_jit
 from .case import Case, Session, Unsupported
 
-version = torch_cuda.version
+version, broken = torch_cuda.version, torch_cuda.broken
 
 
 def prepare(case: Case, threads: int) -> Session:

@@ -31,6 +31,17 @@ def _gpu() -> Gpu:
     return Gpu().open()
 
 
+def broken() -> bool:
+    """Whether the GPU refuses this process: after a fault of a kernel it does for good."""
+    from tvmconv.core.errors import ArtifactError
+
+    try:
+        _gpu().wait()
+    except ArtifactError:
+        return True
+    return False
+
+
 def _layer(case: Case) -> Session:
     from tvmconv.bench.gpu.compiled import kernel_code
     from tvmconv.bench.gpu.kernel_run import GpuKernelRun

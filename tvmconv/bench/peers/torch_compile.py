@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import torch_cuda
 from .case import Case, Session
 
-version = torch_cuda.version
+version, broken = torch_cuda.version, torch_cuda.broken
 
 
 def prepare(case: Case, threads: int) -> Session:

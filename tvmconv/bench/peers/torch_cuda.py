@@ -41,6 +41,17 @@ def prepare(case: Case, threads: int) -> Session:
     return session_of(case, lambda: module(*values))
 
 
+def broken() -> bool:
+    """Whether the GPU refuses this process: after a fault of a kernel it does for good."""
+    import torch
+
+    try:
+        torch.cuda.synchronize()
+    except (RuntimeError, AssertionError):
+        return True
+    return False
+
+
 def module_on_device(case: Case) -> tuple[Any, list[Any]]:
     """The case as a module, and its inputs, on the device."""
 

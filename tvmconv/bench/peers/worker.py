@@ -13,7 +13,9 @@ Requests and answers::
     {"do": "count", "folder": F, "section": n}        {"error": e}
     {"do": "drop", "slot": NAME}                      {}
     anything that fails                               {"failure": "..."}, {"unsupported": "..."},
-                                                      or {"absent": "..."} without the library
+                                                      or {"absent": "..."} without the library;
+                                                      "broken": true where the adapter says that
+                                                      nothing can follow in this process
 
 ``write`` stores the outputs instead of comparing them: the peer that computes the reference.
 A process can hold several prepared cases, one a slot. With ``cache_bytes`` everything is evicted
@@ -103,7 +105,8 @@ class Worker:
             return {"absent": str(error)}
         except Exception as error:
             text = " ".join(f"{type(error).__name__}: {error}".split())
-            return {"failure": text[:300]}
+            broken = getattr(self.adapter, "broken", None)
+            return {"failure": text[:300], **({"broken": True} if broken and broken() else {})}
 
     def hello(self) -> dict[str, Any]:
         """The library's version."""

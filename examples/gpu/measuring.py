@@ -1,0 +1,163 @@
+"""All phases on the machine with the GPU, one after another, whatever becomes of each."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from examples.gpu.networks import planned, write_networks
+from examples.gpu.phases import Phase, command, environment, phases
+
+# of what is left, for the summary and the end of a process
+_LEAST_SECONDS, _GRACE = 8.0, 5.0
+_SHOWN = 12
+NETWORKS = ("networks", "torch-compile")
+
+
+def measure(
+    kit: Path,
+    results: Path,
+    small: bool,
+    target: str,
+    total: float,
+    only: Sequence[str] = (),
+    emulator: Mapping[str, str] | None = None,
+) -> int:
+    """Run phases while there is time.
+
+    Parameters
+    ----------
+    kit
+        The folder that was prepared, of this version of the code.
+    results
+        A file for each phase, rewritten after every case, and ``summary.json``.
+    small, target, only
+        As of :func:`~examples.gpu.phases.phases`.
+    total
+        Seconds for all.
+    emulator
+        Variables of an emulated GPU.
+
+    Returns
+    -------
+    int
+        0 where everything was measured.
+    """
+    results.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    state = {**environment(), **(emulator or {})}
+    summary: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        places = [Path(folder) / path for path in planned(small)]
+        waiting = list(phases(kit, small, places, only))
+        while waiting:
+            phase = waiting.pop(0)
+            left = total - (time.monotonic() - start)
+            row: dict[str, Any] = {"phase": phase.name}
+            summary.append(row)
+            if left < _LEAST_SECONDS:
+                row["status"] = "left out: the time was up"
+                continue
+            print(f"== {phase.name}, {left:.0f} s left", flush=True)
+            began = time.monotonic()
+            try:
+                if phase.name in NETWORKS and not places[-1].is_file():
+                    write_networks(Path(folder), small)
+                later = 0.0 if small else sum(each.seconds for each in waiting)
+                spent = time.monotonic() - began
+                limit = max(left - later, min(phase.seconds, left)) - spent
+                row |= _measured(phase, results, command(phase, kit, target), state, limit)
+            except Exception as error:
+                # whatever it is, the next phase has its own chance
+                row["status"] = f"failed: {type(error).__name__}: {error}"
+            row["seconds"] = round(time.monotonic() - began, 1)
+            _write(results / "summary.json", summary)
+            print(f"{row['status']}, {row['seconds']:.0f} s", flush=True)
+    _write(results / "summary.json", summary)
+    print("\n".join(["", *table(summary)]), flush=True)
+    return 0 if all(row["status"] == "done" for row in summary) else 1
+
+
+def _measured(
+    phase: Phase, results: Path, words: Sequence[str], state: Mapping[str, str], limit: float
+) -> dict[str, Any]:
+    """How a phase ended, and what it left."""
+    path = results / f"{phase.name}.json.gz"
+    path.unlink(missing_ok=True)
+    status, said = run([*words, "--save", str(path)], state, limit)
+    row: dict[str, Any] = {"status": status}
+    if path.is_file():
+        row |= {"file": path.name, **missing(path)}
+        if row["missing"] and status == "done":
+            row["status"] = "done, but for some cases"
+    if row["status"] != "done":
+        row["said"] = said.splitlines()[-_SHOWN:]
+        print("\n".join(row["said"]), flush=True)
+    return row
+
+
+def run(words: Sequence[str], state: Mapping[str, str], seconds: float) -> tuple[str, str]:
+    """How a bench ended, and what it said; what was saved until its time was up stays."""
+    with tempfile.TemporaryFile("w+") as log:
+        # a file, as a pipe would be waited for while anybody holds it
+        process = subprocess.Popen(words, env=dict(state), stdout=log, stderr=subprocess.STDOUT)
+        try:
+            process.wait(timeout=max(seconds, 0.0))
+            code = process.returncode
+            status = "done" if code == 0 else f"failed ({code})"
+        except subprocess.TimeoutExpired:
+            status = "ended: its time was up, cases that were done are saved"
+            process.terminate()
+            try:
+                process.wait(timeout=_GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        log.seek(0)
+        return status, log.read()
+
+
+def missing(path: Path) -> dict[str, Any]:
+    """Cases of a saved bench that were not measured, and rows that have no time, with reasons."""
+    from tvmconv.bench.result import read_saved
+
+    result = read_saved(path)
+    measured = [case.name for case in result.results if not case.skipped]
+    left = list(result.settings.get("cases", ()))
+    for name in measured:
+        if name in left:
+            left.remove(name)
+    rows = [
+        f"{case.name}, {entry.label}: {entry.status}, {entry.message}"
+        for case in result.results
+        for entry in case.entries
+        if entry.status != "ok" or not entry.rounds
+    ]
+    rows += [f"{case.name}: {case.skipped}" for case in result.results if case.skipped]
+    return {"cases": len(measured), "missing": left, "rows_without_time": rows}
+
+
+def table(summary: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The summary in lines: phases, then which cases and rows are missing."""
+    lines = []
+    for row in summary:
+        cases = f"{row['cases']} cases, " if "cases" in row else ""
+        lines.append(f"{row['phase']:16} {cases}{row['status']}, {row.get('seconds', 0):.0f} s")
+        if row.get("missing"):
+            lines.append(f"    no cases: {', '.join(row['missing'])}")
+        found = row.get("rows_without_time", ())
+        lines += [f"    {text[:200]}" for text in found[:_SHOWN]]
+        if len(found) > _SHOWN:
+            lines.append(f"    and {len(found) - _SHOWN} rows more: summary.json")
+    return lines
+
+
+def _write(path: Path, summary: Sequence[Mapping[str, Any]]) -> None:
+    written = path.with_suffix(".new")
+    written.write_text(json.dumps(summary, indent=1))
+    written.replace(path)

@@ -1,0 +1,120 @@
+"""What is measured, in the order of its worth: benches with their limits of time."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SMALL_SUITE = """# layers of every kind, small enough for an emulated GPU
+mb2ic8ih9oc40kh3ph1+bias+relu n"3x3"
+mb1ic3ih15oc16kh7sh2ph3:nchw+bias+relu n"first"
+mb2ic16ih6oc24kh1+bias n"1x1"
+g2ic8ih7oc16kh3sh2ph1 n"grouped"
+g12ic12ih8oc12kh3ph1+bias+clip(0,6) n"depthwise"
+ic12ih7oc20kh3+bias+add+relu n"residual"
+"""
+# every form of a kernel that schedules have
+_FORMS = (
+    "all,implicit_gemm:slice=all:split=1:pipeline=all,winograd:mh=all,im2win:steps,"
+    "implicit_gemm_mma:precision=all"
+)
+SUITE_FILE = "small.txt"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One bench.
+
+    Parameters
+    ----------
+    name
+        Of its file.
+    words
+        What follows ``tvmconv bench``.
+    seconds
+        What it may take; what earlier phases leave is added.
+    peers
+        Libraries of it.
+    fitted
+        Whether the cost model is fitted to it.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    seconds: float
+    peers: str = "none"
+    fitted: bool = False
+
+
+def phases(
+    kit: Path, small: bool, models: Sequence[Path], only: Sequence[str] = ()
+) -> Iterator[Phase]:
+    """All phases, or those that are named.
+
+    Parameters
+    ----------
+    kit
+        The folder of compiled kernels.
+    small
+        Whether layers are tiny, for an emulated GPU.
+    models
+        The networks' ONNX files.
+    only
+        Names; empty for all.
+    """
+    for phase in _phases(kit, small, models):
+        if not only or phase.name in only:
+            yield phase
+
+
+def _phases(kit: Path, small: bool, models: Sequence[Path]) -> Iterator[Phase]:
+    quick = ("--rounds", "2", "--seconds", "0.001", "--samples", "2")
+    timed = quick if small else ("--rounds", "5", "--seconds", "0.01")
+    suite = str(kit / SUITE_FILE)
+    layers = suite if small else "dnn12"
+    batch = () if small else ("--batch", "128")
+    batches = () if small else ("--batch", "1,32,128")
+    yield Phase("correct", ("--suite", suite, *quick, "--algorithms", _FORMS), 45)
+    everyone = "cudnn" if small else "cudnn,im2col_cublas,torch"
+    words = ("--suite", layers, *batch, *timed, "--memory")
+    yield Phase("dnn12", words, 105, everyone, fitted=True)
+    network = suite if small else "resnet50"
+    words = ("--suite", network, *batches, *timed, "--log", "none")
+    yield Phase("resnet50-layers", words, 105, "cudnn", fitted=True)
+    both = () if small else ("--batch", "1,32")
+    words = (*map(str, models), *both, *timed)
+    yield Phase("networks", words, 75, "torch,onnxruntime")
+    steps = ("--suite", layers, *batch, *timed, "--algorithms", "im2win:steps,im2col", "--stages")
+    yield Phase("im2win-steps", steps, 55)
+    mma = ("--suite", layers, *batch, *timed, "--algorithms", "implicit_gemm_mma")
+    yield Phase("tf32", mma, 25, "cudnn_tf32")
+    # its compiler takes longer than all measurements of the networks
+    yield Phase("torch-compile", words, 50, "torch_compile")
+
+
+def command(phase: Phase, kit: Path, target: str, *more: str) -> list[str]:
+    """The bench of a phase."""
+    given = ["--target", target, "--kernels", str(kit), "--peers", phase.peers]
+    return [sys.executable, "-m", "tvmconv", "bench", *phase.words, *given, *more]
+
+
+def environment() -> dict[str, str]:
+    """For benches: this tree, and no tuning log but what the kit was compiled with."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "TVMCONV_TUNING_LOGS": "none",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def emulated(folder: Path) -> dict[str, str]:
+    """A GPU that the processor emulates, where there is none."""
+    from tvmconv.emulation.nvcc import write_toolkit
+
+    return write_toolkit(folder)

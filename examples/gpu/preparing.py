@@ -1,0 +1,82 @@
+"""A kit: kernels and networks that are compiled where there is no GPU."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from examples.gpu.networks import write_networks
+from examples.gpu.phases import SMALL_SUITE, SUITE_FILE, command, environment, phases
+
+# digits of the version of the code, the name of a kit's one folder
+_DIGITS = 12
+
+
+def contents(kit: Path) -> Path:
+    """Where a kit has what this version of the code compiles: of another one nothing is used."""
+    from tvmconv.bench.gpu.compiled import code_digest
+
+    return kit / code_digest()[:_DIGITS]
+
+
+def prepare(kit: Path, small: bool, target: str, only: Sequence[str] = ()) -> int:
+    """Compile what phases need; nothing is measured.
+
+    What a kit has already is not compiled again, so that a run which was ended goes on when it is
+    repeated; what nvcc made stays in a folder beside it, also when other code changes. ``KIT.zip``
+    is the kit as one file, for the way to another machine.
+    """
+    place = contents(kit)
+    place.mkdir(parents=True, exist_ok=True)
+    for older in kit.iterdir():
+        if older.is_dir() and older != place:
+            shutil.rmtree(older)
+    (place / SUITE_FILE).write_text(SMALL_SUITE)
+    state = {**environment(), "TVMCONV_NVCC_CACHE": str(kit.with_name(f"{kit.name}-nvcc"))}
+    failed = []
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        models = write_networks(Path(folder), small)
+        for phase in phases(place, small, models, only):
+            start = time.monotonic()
+            print(f"== {phase.name}", flush=True)
+            words = command(phase, place, target, "--compile-only", "--json")
+            done = subprocess.run(words, env=state, stdout=subprocess.DEVNULL, check=False)
+            if done.returncode:
+                failed.append(phase.name)
+            print(f"== {phase.name}: {time.monotonic() - start:.0f} s", flush=True)
+    packed = pack(kit)
+    size = sum(path.stat().st_size for path in _files(kit))
+    print(
+        f"{kit}: {size / 2**20:.1f} MiB; {packed}: {packed.stat().st_size / 2**20:.1f} MiB"
+        + f"; failed: {', '.join(failed)}" * bool(failed)
+    )
+    return 1 if failed else 0
+
+
+def pack(kit: Path) -> Path:
+    """The folder as one file."""
+    packed = kit.with_name(f"{kit.name}.zip")
+    written = packed.with_suffix(".new")
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for path in _files(kit):
+            archive.write(path, path.relative_to(kit))
+    written.replace(packed)
+    return packed
+
+
+def unpacked(kit: Path, folder: Path) -> Path:
+    """A kit's folder: itself, or a file of :func:`pack` unpacked into another one."""
+    if kit.is_dir():
+        return kit
+    shutil.unpack_archive(kit, folder, "zip")
+    return folder
+
+
+def _files(kit: Path) -> list[Path]:
+    return sorted(path for path in kit.rglob("*") if path.is_file() and os.access(path, os.R_OK))

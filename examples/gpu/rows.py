@@ -1,0 +1,224 @@
+"""What was measured as tables in Markdown, for ``docs/results.md``: milliseconds are the least."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from math import exp, log
+from pathlib import Path
+
+from examples.gpu.measuring import NETWORKS, table
+from examples.gpu.phases import phases
+from tvmconv.bench.gpu.fit import fit_report
+from tvmconv.bench.gpu.predictions import RIGHT_WITHIN, gpu_facts, prediction_table
+from tvmconv.bench.result import OWN, PEAK, BenchResult, CaseResult, Entry, read_saved
+from tvmconv.core.errors import InputError
+
+# below it a layer wants an explanation
+_SLOW = 0.7
+_METHODS = ("direct", "im2col", "im2win", "implicit_gemm", "winograd")
+Row = Sequence[object]
+
+
+def report(results: Path) -> str:
+    """All tables of a folder of results; what is not there is named at the end.
+
+    Raises
+    ------
+    InputError
+        If the folder holds no results.
+    """
+    found = {path.name.partition(".")[0]: read_saved(path) for path in results.glob("*.json.gz")}
+    if not found:
+        raise InputError(f"{results} holds no results of python -m examples.gpu measure")
+    parts = [_head(found.values())]
+    for name, section in _SECTIONS.items():
+        if name in found:
+            parts += section(found[name])
+    parts += _networks([found[name] for name in NETWORKS if name in found])
+    fitted = [p.name for p in phases(Path(), False, ()) if p.fitted and p.name in found]
+    parts += _predictions([found[name] for name in fitted])
+    summary = results / "summary.json"
+    if summary.is_file():
+        parts += ["## What is missing", "```", *table(json.loads(summary.read_text())), "```"]
+    return "\n".join([*parts, ""])
+
+
+def _head(results: Iterable[BenchResult]) -> str:
+    every = list(results)
+    facts = gpu_facts(every[0].machine.get("gpu"))
+    versions = {
+        f"{entry.label} {entry.version}"
+        for result in every
+        for case in result.results
+        for entry in case.entries
+        if entry.version and not entry.label.startswith((OWN, PEAK))
+    }
+    lines = [*(f"{key}: {value}" for key, value in facts.items()), *sorted(versions)]
+    return "\n".join([f"# {facts.get('gpu', 'GPU')}", "", *lines])
+
+
+def _dnn12(result: BenchResult) -> list[str]:
+    peers = ("cudnn", "im2col_cublas", "torch")
+    rows = []
+    for case in result.results:
+        own = case.ranked(own=True)
+        rows.append(
+            [
+                case.name,
+                *(_least(case, f"{OWN} {method}") for method in _METHODS),
+                *(_least(case, peer) for peer in peers),
+                own[0].label.removeprefix(f"{OWN} ") if own else "-",
+                _share(case, own[0]) if own else "-",
+                _text(_ratio(case, "cudnn")),
+            ]
+        )
+    head = ("layer", *_METHODS, *peers, "fastest of ours", "% of peak", "cudnn / fastest")
+    return [
+        *_table("The twelve layers", head, rows),
+        *_against(result, "cudnn"),
+        *_memory(result),
+    ]
+
+
+def _memory(result: BenchResult) -> list[str]:
+    """Bytes that a call takes beside its operands: output and buffers."""
+    labels = [*(f"{OWN} {method}" for method in _METHODS), "im2col_cublas", "cudnn"]
+    rows = []
+    for case in result.results:
+        cells = []
+        for label in labels:
+            entry = case.entry(label)
+            size = entry.facts.get("call_bytes") if entry else None
+            cells.append(f"{size / 2**20:.0f}" if size else "-")
+        rows.append([case.name, *cells])
+    head = ("layer", *(label.removeprefix(f"{OWN} ") for label in labels))
+    return _table("MiB of output and buffers", head, rows)
+
+
+def _layers(result: BenchResult) -> list[str]:
+    rows = []
+    for case in result.results:
+        own = case.entry(OWN)
+        times = [case.name, case.count, _least(case, OWN), _least(case, "cudnn")]
+        text = own.info if own else "-"
+        share = _share(case, own) if own else "-"
+        rows.append([*times, _text(_ratio(case, "cudnn")), share, text])
+    head = ("layer", "times", OWN, "cudnn", "ratio", "% of peak", "schedule")
+    return [*_table("ResNet-50, layer by layer", head, rows), *_against(result, "cudnn")]
+
+
+def _steps(result: BenchResult) -> list[str]:
+    labels = list(
+        dict.fromkeys(
+            entry.label
+            for case in result.results
+            for entry in case.entries
+            if entry.label.startswith(f"{OWN} ")
+        )
+    )
+    rows = []
+    for case in result.results:
+        entries = [case.entry(label) for label in labels]
+        rows.append([case.name, *(_share(case, entry) if entry else "-" for entry in entries)])
+    head = ("layer", *(label.removeprefix(f"{OWN} ") for label in labels))
+    return _table("im2win by steps, % of the measured peak", head, rows)
+
+
+def _tf32(result: BenchResult) -> list[str]:
+    own = f"{OWN} implicit_gemm_mma"
+    rows = [
+        [case.name, _least(case, own), _least(case, "cudnn_tf32"), _text(_ratio(case, "cudnn_tf32", own))]
+        for case in result.results
+    ]
+    return _table("TF32", ("layer", OWN, "cudnn_tf32", "ratio"), rows)
+
+
+def _networks(results: Sequence[BenchResult]) -> list[str]:
+    if not results:
+        return []
+    peers = ("torch", "onnxruntime", "torch_compile")
+    names = list(dict.fromkeys(case.name for result in results for case in result.results))
+    rows = []
+    for name in names:
+        cases = [case for result in results for case in result.results if case.name == name]
+        cells: list[object] = [name, _least(cases[0], OWN)]
+        for peer in peers:
+            # each beside ours of the same rounds
+            there = [case for case in cases if case.entry(peer)]
+            cells += [_least(there[0], peer), _text(_ratio(there[0], peer))] if there else ["-", "-"]
+        rows.append(cells)
+    head = ("network", OWN, *(word for peer in peers for word in (peer, "ratio")))
+    return _table("Whole networks, ms a call", head, rows)
+
+
+def _predictions(results: Sequence[BenchResult]) -> list[str]:
+    if not results:
+        return []
+    rows = [row for result in results for row in prediction_table(result).rows]
+    cells = [
+        [row["case"], row["contender"], f"{row['median_seconds'] * 1e3:.4f}"]
+        + [f"{row['predicted_seconds'] * 1e3:.4f}", f"{row['ratio']:.2f}"]
+        for row in rows
+    ]
+    head = ("layer", "contender", "ms median", "predicted", "predicted / measured")
+    lines = _table("Predicted and measured", head, cells)
+    try:
+        facts = fit_report(results).facts
+    except InputError as error:
+        return [*lines, f"No fit: {error}"]
+    text = [f"- {key}: {value:.4g}" for key, value in facts.items() if isinstance(value, float)]
+    return [*lines, f"The fit, and what is within {RIGHT_WITHIN:.0%} of the measured:", "", *text]
+
+
+def _against(result: BenchResult, peer: str) -> list[str]:
+    """Geometric means over batch sizes, and layers that are slower than they may be."""
+    found: dict[str, list[tuple[str, float]]] = {}
+    for case in result.results:
+        ratio = _ratio(case, peer)
+        if ratio:
+            batch = case.problem.partition("mb")[2].partition("ic")[0] or "1"
+            found.setdefault(batch, []).append((case.name, ratio))
+    lines = []
+    for batch, ratios in found.items():
+        mean = exp(sum(log(ratio) for _, ratio in ratios) / len(ratios))
+        slow = [f"{name} {ratio:.2f}" for name, ratio in ratios if ratio < _SLOW]
+        told = f"; below {_SLOW}: {', '.join(slow)}" if slow else ""
+        lines.append(f"- batch {batch}: {peer} / {OWN} {mean:.2f} of {len(ratios)} layers{told}")
+    return [*lines, ""]
+
+
+def _ratio(case: CaseResult, peer: str, label: str = "") -> float | None:
+    """A peer's time over that of one of ours, the fastest where none is named."""
+    own = case.entry(label) if label else next(iter(case.ranked(own=True)), None)
+    other = case.entry(peer)
+    return other.best / own.best if own and other and own.best and other.best else None
+
+
+def _least(case: CaseResult, label: str) -> str:
+    entry = case.entry(label)
+    if entry is None:
+        return "-"
+    return f"{entry.best * 1e3:.4g}" if entry.best else entry.status
+
+
+def _share(case: CaseResult, entry: Entry) -> str:
+    peak = case.peak_gflops
+    return f"{100 * entry.gflops / peak:.0f}" if entry.gflops and peak else "-"
+
+
+def _text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _table(title: str, head: Row, rows: Sequence[Row]) -> list[str]:
+    lines = [f"| {' | '.join(map(str, cells))} |" for cells in (head, ["---"] * len(head), *rows)]
+    return ["", f"## {title}", "", *lines, ""]
+
+
+_SECTIONS: dict[str, Callable[[BenchResult], list[str]]] = {
+    "dnn12": _dnn12,
+    "resnet50-layers": _layers,
+    "im2win-steps": _steps,
+    "tf32": _tf32,
+}

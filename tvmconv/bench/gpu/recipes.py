@@ -1,0 +1,234 @@
+"""Constants of a built model from the weights of its ONNX model, without TVM.
+
+A built model that travels need not take its weights along: what a build makes of them is a
+recipe, and a machine that has the ONNX model, or the seed that it is made from, follows it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.core.config import Config
+from tvmconv.core.decision import Decision
+from tvmconv.core.errors import ArtifactError, TvmconvError
+from tvmconv.core.files import read_regular
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import Kernel
+from tvmconv.machines.device import Device
+from tvmconv.runtime.weights import Bytes, pack_header
+
+if TYPE_CHECKING:
+    from tvmconv.program.program import Program
+
+Array = npt.NDArray[Any]
+
+_MOST_BYTES = 1 << 30
+# forms in which a weight becomes a constant
+_PLAIN, _TRANSPOSED, _PACKED, _KEPT = "plain", "transposed", "packed", "kept"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """How one constant is made.
+
+    Parameters
+    ----------
+    offset, size
+        Bytes of all constants that it takes.
+    form
+        ``plain`` as the weight lies there, ``transposed``, ``packed`` by a kernel, or ``kept``:
+        its bytes are in the recipe.
+    weight
+        Name of the ONNX model's initializer; empty of what is kept.
+    workload, algorithm, config
+        The kernel that it is packed for.
+    """
+
+    offset: int
+    size: int
+    form: str
+    weight: str = ""
+    workload: str = ""
+    algorithm: str = ""
+    config: Mapping[str, Any] | None = None
+
+    def made(self, weight: Array, machine: Device) -> Bytes:
+        """The constant's bytes."""
+        if self.form == _PACKED:
+            workload = Conv2dWorkload.parse(self.workload)
+            config = Config.from_json(self.config or {})
+            kernel = Kernel(workload, machine, self.algorithm, config)
+            weight = kernel.pack_weight(weight.reshape(workload.weight_shape))
+        elif self.form == _TRANSPOSED:
+            weight = weight.T
+        return np.ascontiguousarray(weight).reshape(-1).view(np.uint8)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All constants of a model.
+
+    Parameters
+    ----------
+    sha256
+        Their hash where the model was built, which its code and its file of weights name.
+    size
+        Their bytes, with the zeros between them.
+    pieces
+        How each is made.
+    kept
+        Bytes of those that are not made, one after another.
+    """
+
+    sha256: str
+    size: int
+    pieces: tuple[Piece, ...]
+    kept: bytes = b""
+
+    def write(self, path: Path) -> None:
+        """Into a file."""
+        head = {**asdict(self), "kept": len(self.kept)}
+        path.write_bytes(json.dumps(head).encode() + b"\n" + self.kept)
+
+    @classmethod
+    def read(cls, path: Path) -> Recipe:
+        """Inverse of :meth:`write`.
+
+        Raises
+        ------
+        ArtifactError
+            If the file is damaged.
+        """
+        try:
+            line, _, kept = read_regular(path, _MOST_BYTES, ArtifactError).partition(b"\n")
+            head = json.loads(line)
+            if len(kept) != head["kept"]:
+                raise ValueError(f"{len(kept)} bytes of {head['kept']}")
+            pieces = tuple(Piece(**piece) for piece in head["pieces"])
+            return cls(head["sha256"], int(head["size"]), pieces, kept)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ArtifactError(f"{path} holds no recipe of weights ({error})") from None
+
+    def file(self, weights: Mapping[str, Array], machine: Device) -> Bytes:
+        """The content of a file of weights: its header, then the constants.
+
+        Parameters
+        ----------
+        weights
+            The ONNX model's initializers.
+        machine
+            The model's target.
+
+        Raises
+        ------
+        ArtifactError
+            If a weight is missing, or of another size.
+        """
+        header = np.frombuffer(pack_header(self.size, bytes.fromhex(self.sha256)), np.uint8)
+        content = np.zeros(header.size + self.size, np.uint8)
+        content[: header.size] = header
+        kept = 0
+        for piece in self.pieces:
+            if piece.form == _KEPT:
+                made = np.frombuffer(self.kept, np.uint8)[kept : kept + piece.size]
+                kept += piece.size
+            else:
+                try:
+                    made = piece.made(weights[piece.weight], machine)
+                except (KeyError, ValueError, TvmconvError) as error:
+                    raise ArtifactError(
+                        f"the ONNX model has another {piece.weight} than the built one: {error}"
+                    ) from None
+            if made.size != piece.size:
+                raise ArtifactError(
+                    f"{piece.weight} makes {made.size} bytes of constants, not {piece.size}"
+                )
+            start = header.size + piece.offset
+            content[start : start + piece.size] = made
+        return content
+
+
+def recipe_of(
+    program: Program,
+    decisions: Iterable[Decision],
+    machine: Device,
+    weights: Mapping[str, Array],
+    sha256: str,
+) -> Recipe:
+    """How the constants of a program are made from the weights of its ONNX model.
+
+    Each constant is compared with what weights become; of what none becomes the bytes are kept.
+
+    Parameters
+    ----------
+    program, decisions
+        Of the built model.
+    machine
+        Its target.
+    weights
+        The ONNX model's initializers, by name.
+    sha256
+        Hash of the constants.
+    """
+    found = {
+        _key(piece.made(array, machine)): piece
+        for name, array in weights.items()
+        for piece in _unpacked(name, array)
+    }
+    kernels = {
+        operand.offset: decision
+        for decision in decisions
+        for call in program.calls
+        if call.record.kernel == decision.kernel
+        for operand in call.operands[1:2]
+    }
+    pieces, kept = [], bytearray()
+    for constant in program.constants:
+        data = np.ascontiguousarray(constant.data).reshape(-1).view(np.uint8)
+        piece = found.get(_key(data))
+        if piece is None and constant.offset in kernels:
+            piece = _packed(data, kernels[constant.offset], machine, weights)
+        if piece is None:
+            piece = Piece(0, 0, _KEPT)
+            kept += data.tobytes()
+        pieces.append(replace(piece, offset=constant.offset, size=data.size))
+    return Recipe(sha256, program.constant_bytes, tuple(pieces), bytes(kept))
+
+
+def _unpacked(name: str, array: Array) -> Iterator[Piece]:
+    yield Piece(0, 0, _PLAIN, name)
+    if array.ndim == 2:
+        yield Piece(0, 0, _TRANSPOSED, name)
+
+
+def _packed(
+    data: Bytes, decision: Decision, machine: Device, weights: Mapping[str, Array]
+) -> Piece | None:
+    """The weight that a kernel packs to these bytes; None where there is none."""
+    workload, chosen = decision.workload, decision.chosen
+    # layers are named by their nodes, and weights mostly so
+    names = sorted(weights, key=lambda name: not name.startswith(decision.layer))
+    for name in names:
+        array = weights[name]
+        if array.size != prod(workload.weight_shape) or array.dtype != np.float32:
+            continue
+        piece = Piece(
+            0, 0, _PACKED, name, str(workload), chosen.algorithm, chosen.config.to_json()
+        )
+        made = piece.made(array, machine)
+        if made.size == data.size and bool((made == data).all()):
+            return piece
+    return None
+
+
+def _key(data: Bytes) -> tuple[int, bytes]:
+    return data.size, hashlib.blake2b(data.data, digest_size=16).digest()
