@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from tvmconv.algorithms.depthwise import rows_of_word
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
@@ -25,6 +26,8 @@ from tvmconv.tvm_api.types import Schedule
 
 # multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
 _UNROLL_LIMIT = 256
+# columns of a tile whose steps are words of several rows, and vectors that are narrowed at once
+_WORDS_TILE, _NARROWED = 8, 4
 # share of the rate of L2 that so few multiply-adds between loads reach
 _L2_SHARE = 4 / 9
 
@@ -50,6 +53,11 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """Widest balanced row tile, and rows on top until the FMA latency is hidden."""
     tile_w = balanced(workload.out_width, _widest(machine))
+    if rows_of_word(workload, machine) > 1:
+        # Weights come from memory, so that few registers hold a tile, too. Four vectors of sums
+        # are narrowed to one: of tiles of six the last two took nearly as many instructions.
+        tile_w = -(-balanced(workload.out_width, _WORDS_TILE) // _NARROWED) * _NARROWED
+        tile_w = min(tile_w, workload.out_width)
     rows = max(1, min(machine.minimum_accumulators // tile_w, workload.out_height))
     return Config.of(tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, rows))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
-from tvmconv.algorithms.padding import input_plane, inside_image
+from tvmconv.algorithms.padding import input_plane, inside_image, zero_unless
 from tvmconv.algorithms.words import Factors, dot_of, is_negated, word_size
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
@@ -71,9 +71,10 @@ class Depthwise(Algorithm):
             def value(place: int) -> Expr:
                 row = h * w.stride_h + (r * size + place) * w.dilation_h - w.pad_top
                 pixel = given.data[plane, b, row, column, lane]
-                # the weights of rows behind the last are zero
+                value = inside_image(pixel, row, column, w, tests, zero)
+                # the weights of rows behind the last are zero, and so need not be read
                 exists = [r * size + place < w.kernel_h] if words > 1 and w.kernel_h % size else []
-                return inside_image(pixel, row, column, w, [*tests, *exists], zero)
+                return zero_unless(exists, value)
 
             row = depth[0] * words + r if depth else r
             values = [value(place) for place in range(min(size, w.kernel_h))]

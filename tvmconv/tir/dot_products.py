@@ -106,7 +106,7 @@ def _side_by_side(call: Any, width: int) -> Any:
     from tvm import tirx
 
     values, lanes, kind = list(call.args), int(call.ty.dtype.lanes), str(call.ty.dtype)
-    if len(values) == 1:
+    if all(_is_zero(value) for value in values[1:]):
         return tirx.Cast(kind, values[0])
     if lanes == 1:
         bits = 32 // width
@@ -119,6 +119,13 @@ def _side_by_side(call: Any, width: int) -> Any:
     if width == 2:
         mixed = tirx.Cast(f"uint16x{lanes * width}", mixed)
     return tirx.reinterpret(kind, mixed)
+
+
+def _is_zero(value: Any) -> bool:
+    from tvm import tirx
+
+    scalar = value.value if isinstance(value, tirx.Broadcast) else value
+    return isinstance(scalar, tirx.IntImm) and int(scalar) == 0
 
 
 def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
