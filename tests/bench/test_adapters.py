@@ -79,6 +79,25 @@ def test_layers(workers, name, tmp_path):
     assert len(refused) <= (2 if name == "onednn" else 0), refused
 
 
+@pytest.mark.parametrize("name", ["onnxruntime", "openvino", "openvino_profile", "litert"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ic16ih14oc32kh3ph1:u8s8s32u8:zpdata+bias",
+        "g32ic32ih15oc32kh3sh2ph1:u8s8s32u8:zpdata+bias",
+        "ic24ih7oc16kh1:u8s8s32u8+bias+quantise+add",
+    ],
+)
+def test_8_bit_layers(workers, name, text, tmp_path):
+    write_layer_case(tmp_path, Conv2dWorkload.parse(text))
+    worker = worker_of(workers, name)
+    answer = worker.ask(300, do="prepare", folder=str(tmp_path), options={}, write=None)
+    # values saturate on processors without exact products of bytes, and OpenVINO adds unrounded
+    assert answer["facts"]["differing"] < 0.3, answer
+    samples = worker.ask(300, do="time", seconds=0.001, calls=2)["samples"]
+    assert all(0 <= sample < 1 for sample in samples)
+
+
 @pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if peer.products])
 def test_products(workers, name, tmp_path):
     write_gemm_case(tmp_path, GemmWorkload.parse("gemm:m33n50k20"))

@@ -309,3 +309,16 @@ def test_rows_of_a_depthwise_layer_are_put_side_by_side_by_moving_bytes():
     assert len(re.findall(r"\tvperm[ti]2b\t", assembly)) % 9 == 0
     assert len(re.findall(r"\tvperm[ti]2b\t", assembly)) >= 27
     assert not re.search(r"vpslld|vpmovzxbd", assembly)
+
+
+def test_a_lone_row_of_a_word_is_widened_in_one_instruction():
+    """Of three rows the third has a word for itself; it is not put beside zeros first."""
+    workload = Conv2dWorkload.parse("g32ic32ih16oc32kh3ph1:u8s8s32u8:zpdata+bias")
+    kernel = make_kernel(workload, V3, "depthwise")
+    columns = kernel.config.int("tile_w") + 2
+    lines = compile_function(kernel.prim_func(), V3).inspect_source().splitlines()
+    counts = [sum(f"\t{name}\t" in line for line in lines) for name in ("vpmovzxbd", "vpunpcklbw")]
+    # a tile at each border has one column less; rows at the border have code of their own
+    assert kernel.config.int("tile_w") == 8
+    assert counts[0] >= 2 * (columns - 1)
+    assert counts[1] <= counts[0] * 3 / 2
