@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tvmconv.kernels.arguments import Constants
 
 _STEPS = ((), (QUANTISE, "add"))
 # types and shapes by name
-Tensors = dict[str, tuple[str, tuple[int, ...]]]
+Tensors = Mapping[str, tuple[str, tuple[int, ...]]]
 
 
 def write_integer_case(

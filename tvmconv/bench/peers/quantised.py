@@ -148,8 +148,10 @@ def without_quantisers(case: Case) -> Quantised:
         raise Unsupported("one value as two outputs")
     plain = replace(case, nodes=tuple(nodes), constants=constants, outputs=tuple(outputs))
     makers = {node.output: node for node in case.nodes if node.op == "QuantizeLinear"}
-    stored = {new: _storage(case, makers[old]) for new, old in outputs.items() if old in makers}
-    return Quantised(plain, storage, integers, stored)
+    kept_outputs = {
+        new: _storage(case, makers[old]) for new, old in outputs.items() if old in makers
+    }
+    return Quantised(plain, storage, integers, kept_outputs)
 
 
 def _storage(case: Case, node: Node) -> Storage:

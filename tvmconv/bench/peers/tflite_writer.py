@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .case import Array, Case, Node, Unsupported
+from .case import Array, Node, Unsupported
 from .fusion import Step, clip_bounds, fuse
 from .quantised import Quantised, Storage
 from .tflite_graph import TO_NCHW, TO_NHWC, FlatGraph
