@@ -12,7 +12,7 @@ Loops, outermost first:
 from __future__ import annotations
 
 from tvmconv.algorithms.direct_bytes import is_flat
-from tvmconv.algorithms.excess import MASKS
+from tvmconv.algorithms.excess import MASKS, ORDERS
 from tvmconv.algorithms.packed_pixels import PACK, is_packable, words_of_block
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
@@ -24,7 +24,13 @@ from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.widening import schedule_widening
 from tvmconv.schedules.cpu import direct
-from tvmconv.tir.annotations import mark_bound, mark_cases, mark_parallel
+from tvmconv.tir.annotations import (
+    mark_bound,
+    mark_cases,
+    mark_parallel,
+    mark_result,
+    mark_stream,
+)
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
@@ -37,8 +43,8 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
         ),
         Knob(
             "packed",
-            "1 packs tiles of pixels with their complements",
-            lambda w, machine: (0, 1) if is_packable(w) else (0,),
+            "tiles of pixels are packed with their complements in so many orders of words' bytes",
+            lambda w, machine: range(len(ORDERS) + 1) if is_packable(w) else (0,),
             neutral=0,
         ),
         Knob(
@@ -57,14 +63,18 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
 
 
 def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
-    """The cheapest tile for each number of steps."""
+    """The cheapest tile for each number of steps and of orders."""
     found = []
     for excess in excess_sizes(ByteTileModel(workload, machine).steps):
         models = [ByteTileModel(workload, machine, excess)]
-        if is_packable(workload):
-            models.append(ByteTileModel(workload, machine, excess, packed=True))
-        configs = [model.best() for model in models]
-        found.append(min(configs, key=lambda config: predicted_cycles(workload, machine, config)))
+        if not is_packable(workload):
+            found.append(models[0].best())
+            continue
+        models += [ByteTileModel(workload, machine, excess, n + 1) for n in range(len(ORDERS))]
+        # weights that have so much excess in one order have less in others
+        plain, *packed = (model.best() for model in models)
+        cycles = [predicted_cycles(workload, machine, config) for config in (plain, packed[0])]
+        found += [plain if cycles[0] <= cycles[1] else packed[0], *packed[1:]]
     return tuple(found)
 
 
@@ -75,9 +85,12 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         raise ConfigError(
             f"tile sizes of {workload} must be 1 or more, rows and excess 0 or more: {config}"
         )
-    if config.int("packed") and (oh > 1 or not is_packable(workload)):
-        raise ConfigError(f"packed=1 of {workload} takes tiles of one row of pixelwise layers")
-    model = ByteTileModel(workload, machine, packed=bool(config.int("packed")))
+    packed = config.int("packed")
+    if packed and (oh > 1 or not is_packable(workload)):
+        raise ConfigError(f"packed of {workload} takes tiles of one row of pixelwise layers")
+    if not 0 <= packed <= len(ORDERS):
+        raise ConfigError(f"packed of {workload} must be 0 to {len(ORDERS)}: {config}")
+    model = ByteTileModel(workload, machine, packed=packed)
     registers = model.registers(1, oh, ow)
     check_registers(machine, registers, f"tile oh={oh} ow={ow} of {workload}")
 
@@ -116,6 +129,8 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
         mark_cases(schedule, h_outer)
     if share is not None:
         _pack(schedule, workload, machine, config, share)
+        # a loop of one tile is none
+        mark_result(schedule, x_outer if int(schedule.get(x_outer).extent) > 1 else kb)
     register_tile(schedule, block, output, at=x_outer, reduction=part, tile=tile, lane=lane)
 
 
@@ -127,10 +142,13 @@ def _pack(
     schedule.compute_at(block, at, preserve_unit_loops=True)
     *_, place = schedule.get_loops(block)
     words, pixels = words_of_block(machine), config.int("ow")
-    mask, channel, pixel, word = schedule.split(place, [len(MASKS), None, pixels, words])
+    variants = len(MASKS) * config.int("packed")
+    mask, channel, pixel, word = schedule.split(place, [variants, None, pixels, words])
     if (workload.stride_h, workload.stride_w) == (1, 1):
         schedule.reorder(channel, mask, pixel, word)
         word = schedule.fuse(pixel, word)
+        # each block of channels begins a line of its own, where hardware sees no stream
+        mark_stream(schedule, channel, pixels * machine.channel_block)
     else:
         schedule.reorder(pixel, channel, mask, word)
     schedule.unroll(mask)
@@ -144,5 +162,5 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
     """The parts of that sum."""
-    packed = bool(config.int("packed"))
-    return ByteTileModel(workload, machine, config.int("excess"), packed).parts(config)
+    model = ByteTileModel(workload, machine, config.int("excess"), config.int("packed"))
+    return model.parts(config)

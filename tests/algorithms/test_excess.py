@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 from tests.kernels import V3
-from tvmconv.algorithms.direct_bytes import regular_steps
+from tvmconv.algorithms.byte_rows import regular_steps
 from tvmconv.algorithms.excess import (
     MASKS,
+    ORDERS,
     complemented,
     complements,
     excess_steps,
+    in_order,
     split,
+    variants,
     words,
 )
 from tvmconv.core.errors import WorkloadError
@@ -90,6 +93,35 @@ def test_a_word_keeps_its_data_where_no_complement_is_safe_for_all_lanes():
     ]
 
 
+def test_words_are_taken_in_any_order_that_is_safe():
+    """Whatever the order and the complement, products add up to what they were."""
+    generator = np.random.default_rng(1)
+    drawn = np.rint(generator.normal(0, 55, (4000, 8, 2, 2))).clip(-128, 127)
+    drawn[:500] = generator.choice([-128, -127, 0, 1, 127], (500, 8, 2, 2))
+    weight = drawn.astype(np.int8)
+    found = variants(weight, len(ORDERS))
+    assert set(found) == {*range(-1, len(ORDERS) * len(MASKS))}
+    for orders in (1, 2):
+        fewer = variants(weight, orders)
+        assert np.array_equal(fewer, np.where(found < orders * len(MASKS), found, -1))
+    orders, masks = np.divmod(np.maximum(found, 0), len(MASKS))
+    ordered = in_order(weight, orders)
+    changed, missing = complemented(ordered, masks)
+    assert np.array_equal(split(changed)[1].any(axis=(1, 2, 3)), found < 0)
+
+    data = generator.choice([0, 1, 77, 254, 255], (4000, 4))
+    taken = np.take_along_axis(data, np.array(ORDERS)[orders], axis=1)
+    bits = np.array([[mask >> 8 * i & 255 for i in range(4)] for mask in MASKS])
+    sums = (changed.reshape(-1, 8, 4) * (taken ^ bits[masks])[:, None]).sum(axis=-1) + missing
+    assert np.array_equal(sums, (weight.reshape(-1, 8, 4) * data[:, None]).sum(axis=-1))
+    steps = [
+        excess_steps(weight.reshape(-1, 8, 4)[:512].transpose(1, 0, 2).reshape(8, -1, 1, 1), 8, n)
+        for n in (1, 2, 3)
+    ]
+    assert steps == [int((variants(weight[:512], n) < 0).sum()) for n in (1, 2, 3)]
+    assert steps[0] > steps[1] > steps[2]
+
+
 def test_steps_are_counted_where_any_lane_has_excess():
     weight = np.zeros((24, 16, 3, 3), np.int8)
     assert excess_steps(weight, 8) == 0
@@ -107,11 +139,11 @@ def test_steps_are_counted_where_any_lane_has_excess():
     assert excess_steps(weight, 8) == 4
 
 
-@pytest.mark.parametrize("packed", [0, 1])
+@pytest.mark.parametrize("packed", [0, 1, 3])
 def test_a_kernel_with_too_few_steps_refuses_its_weights(packed):
     workload = Conv2dWorkload.parse("ic64ih7oc32kh1:u8s8s32u8+bias")
     kernel = make_kernel(workload, V3, "direct_bytes")
-    config = kernel.config.replace(packed=packed, rows=packed)
+    config = kernel.config.replace(packed=packed, rows=min(packed, 1))
     kernel = make_kernel(workload, V3, "direct_bytes", config)
     weight = np.full(workload.weight_shape, 64, np.int8)
     assert kernel.suited(weight) == kernel

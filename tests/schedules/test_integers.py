@@ -158,8 +158,8 @@ def test_packed_tiles_are_exact(text: str, weights: str, machine: Machine):
     elif weights == "normal":
         numbers = np.random.default_rng(0).standard_normal(weight.shape)
         weight[...] = np.rint(numbers * 40).clip(-128, 127)
-    for ow, rows, shares in ((5, 2, 1), (12, 1, 2)):
-        config = Config.of(oh=1, ow=ow, rows=rows, excess=0, packed=1, shares=shares)
+    for ow, rows, shares, orders in ((5, 2, 1, 1), (12, 1, 2, 3)):
+        config = Config.of(oh=1, ow=ow, rows=rows, excess=0, packed=orders, shares=shares)
         kernel = make_kernel(workload, machine.with_cores(shares), "direct_bytes", config)
         kernel = kernel.suited(weight)
         actual, expected = computed(kernel, operands), exact_output(workload, operands)

@@ -254,7 +254,7 @@ def test_tiles_of_few_blocks_are_not_taken_where_a_layer_has_more():
 @pytest.mark.parametrize(("excess", "steps"), [(0, 0), (2, 2), (3, 4), (12, 12)])
 def test_products_of_bytes_have_the_steps_that_weights_need(excess, steps):
     workload = Conv2dWorkload.parse("ic256ih14oc256kh1:u8s8s32u8+bias")
-    decision = select(workload, AVX2, excess=excess)
+    decision = select(workload, AVX2, excess=[excess] * 3)
     assert (decision.chosen.algorithm, decision.chosen.config["excess"]) == ("direct_bytes", steps)
     fewer = [o for o in decision.rejected if o.config.get("excess", steps) < steps]
     assert all(f"need {excess} more steps" in o.rejected for o in fewer)
@@ -262,10 +262,10 @@ def test_products_of_bytes_have_the_steps_that_weights_need(excess, steps):
 
 def test_products_of_bytes_are_left_where_too_many_weights_need_more():
     workload = Conv2dWorkload.parse("ic256ih14oc256kh1:u8s8s32u8+bias")
-    for excess in (13, None):
+    for excess in ([13] * 3, None):
         assert select(workload, AVX2, excess=excess).chosen.algorithm == "direct"
     with pytest.raises(ConfigError, match="need 13 more steps to be exact, and it has 2"):
         policy = make_policy(
             overrides={"conv1": {"algorithm": "direct_bytes", "knobs": {"excess": 2}}}
         )
-        select(workload, AVX2, layer="conv1", excess=13, policy=policy)
+        select(workload, AVX2, layer="conv1", excess=[13] * 3, policy=policy)

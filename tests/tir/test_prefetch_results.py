@@ -74,3 +74,46 @@ def test_without_a_reduction_there_is_nothing_to_hide_behind():
                 y[t, v] = y[t, v] + T.float32(1)
 
     check(PrefetchResults(), before, expected)
+
+
+def test_short_vectors_share_the_prefetches_of_their_lines_and_of_what_is_added_to_them():
+    """12 vectors of 8 bytes: of elements 0 to 63, from 64 on, and those of the last line."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(
+        r: T.Buffer((8, 12, 8), "uint8"),
+        x: T.Buffer((8, 64), "uint8"),
+        y: T.Buffer((8, 12, 8), "uint8"),
+    ):
+        for t in T.serial(8, annotations={"tvmconv.result": 1}):
+            acc = T.alloc_buffer((12, 8), "uint8", scope="local")
+            for _ in T.unroll(1):
+                for c in range(64):
+                    for i in T.unroll(12):
+                        for v in T.vectorized(8):
+                            acc[i, v] = acc[i, v] + x[t, c]
+            for i in T.unroll(12):
+                for v in T.vectorized(8):
+                    y[t, i, v] = acc[i, v] + r[t, i, v] + x[t, v]
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(
+        r: T.Buffer((8, 12, 8), "uint8"),
+        x: T.Buffer((8, 64), "uint8"),
+        y: T.Buffer((8, 12, 8), "uint8"),
+    ):
+        for t in range(8):
+            acc = T.alloc_buffer((12, 8), "uint8", scope="local")
+            for i in T.unroll(3):
+                fetch(y[t, T.min(i * 8, 11), 0], 3, write=True)
+                fetch(r[t, T.min(i * 8, 11), 0], 3)
+            for _ in T.unroll(1):
+                for c in range(64):
+                    for i in T.unroll(12):
+                        for v in T.vectorized(8):
+                            acc[i, v] = acc[i, v] + x[t, c]
+            for i in T.unroll(12):
+                for v in T.vectorized(8):
+                    y[t, i, v] = acc[i, v] + r[t, i, v] + x[t, v]
+
+    check(PrefetchResults(), before, expected)

@@ -104,3 +104,26 @@ def test_a_reduction_over_part_of_a_panel_has_no_next_one():
                 y[t, v] = y[t, v] + w[0, c, v]
 
     check(PrefetchStreams(), before, expected)
+
+
+def test_pieces_of_one_dimension_are_asked_for_where_the_next_tile_begins():
+    """24 words are 96 bytes; rows of planes lie 512 apart."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((4096,), "int32"), y: T.Buffer((5, 8, 24), "int32")):
+        for t in range(5):
+            for c in T.serial(8, annotations={"tvmconv.stream": 96}):
+                for v in T.vectorized(24):
+                    y[t, c, v] = x[c * 512 + t * 24 + v]
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((4096,), "int32"), y: T.Buffer((5, 8, 24), "int32")):
+        for t in range(5):
+            for c in range(8):
+                fetch(x[T.Add(c * 512 + t * 24, 0) + 24], 3)
+                fetch(x[T.Add(c * 512 + t * 24, 0) + 40], 3)
+                fetch(x[T.Add(c * 512 + t * 24, 0) + 47], 3)
+                for v in T.vectorized(24):
+                    y[t, c, v] = x[c * 512 + t * 24 + v]
+
+    check(PrefetchStreams(), before, expected)

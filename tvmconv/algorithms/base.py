@@ -123,10 +123,10 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
         """
         return None
 
-    def excess_held(self, config: Config) -> int | None:
-        """For how many steps of excess a kernel has room, see :mod:`tvmconv.algorithms.excess`.
+    def excess_held(self, config: Config) -> tuple[int, int] | None:
+        """In how many orders a kernel takes words, and for how many steps of excess it has room.
 
-        None where no weights have any.
+        See :mod:`tvmconv.algorithms.excess`. None where no weights have any.
         """
         return None
 

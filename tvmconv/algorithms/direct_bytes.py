@@ -12,19 +12,25 @@ complements have a loop of their own, or a tile of pixels is packed with its com
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
+from tvmconv.algorithms.byte_rows import (
+    Rows,
+    channels_read_by_words,
+    parts,
+    regular_steps,
+)
 from tvmconv.algorithms.direct import flattened
 from tvmconv.algorithms.excess import (
     MASKS,
     WORD,
     complemented,
-    complements,
     excess_steps,
+    in_order,
     split,
+    variants,
     words,
 )
 from tvmconv.algorithms.operands import Operands, output_shape
@@ -51,69 +57,12 @@ _PAIRS = "vpmaddwd"
 _MASK_BITS = 2
 
 
-def regular_steps(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Steps of a sum of any weights: words of channels, times taps."""
-    return _channels(workload, machine) // WORD * workload.kernel_h * workload.kernel_w
-
-
-def _channels(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Input channels that are read, in whole words."""
-    if workload.in_channels < machine.channel_block:
-        return -(-workload.in_channels // WORD) * WORD
-    return machine.blocks(workload.in_channels) * machine.channel_block
-
-
-def parts(config: Config) -> int:
-    """Loops over steps: that of data as they are, and that of complements, or one of both."""
-    return 1 if config.int("packed") else 2
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of the packed weight, ``(k, 4)`` bytes each, with which its parts begin.
-
-    Words of weights come first, one row a step. The steps of an output block follow each other,
-    where data are not packed those of complemented data last; blocks may have different numbers of
-    them. All else is int32.
-
-    Parameters
-    ----------
-    places
-        Where each step reads, in words from an output's first pixel; of data that are not packed
-        with the index of a mask in the lowest bits.
-    starts
-        The first step of each part of each block, and of one more.
-    masks
-        :data:`~tvmconv.algorithms.excess.MASKS`, a row each. (Of scalars that are spread LLVM xors
-        the scalars and spreads the result, which takes twice as many instructions.)
-    missing
-        What complements take off the sums of each block, one row a block.
-    end
-        Of all.
-    """
-
-    places: int
-    starts: int
-    masks: int
-    missing: int
-    end: int
-
-    @classmethod
-    def of(cls, workload: Conv2dWorkload, machine: Machine, config: Config) -> Rows:
-        """Those of a kernel."""
-        lanes, blocks = machine.channel_block, machine.blocks(workload.out_channels)
-        places = blocks * (regular_steps(workload, machine) + config.int("excess"))
-        starts = places + -(-places // lanes)
-        masks = starts + -(-(parts(config) * blocks + 1) // lanes)
-        missing = masks + (0 if config.int("packed") else len(MASKS))
-        return cls(places, starts, masks, missing, missing + blocks)
-
-
 class DirectBytes(Algorithm):
     """Dense convolution of ``uint8`` by ``int8``.
 
     Knobs read by the expression: ``excess``, steps for what is cut off weights (kernels are exact
-    for all weights that need no more); ``packed``, whether tiles of ``ow`` pixels are packed.
+    for all weights that need no more); ``packed``, in how many orders of their words' bytes tiles
+    of ``ow`` pixels are packed, 0 for none.
     """
 
     name = "direct_bytes"
@@ -199,15 +148,15 @@ class DirectBytes(Algorithm):
         """``(rows, k, 4)``: see :class:`Rows`."""
         return (Rows.of(workload, machine, config).end, machine.channel_block, WORD)
 
-    def excess_held(self, config: Config) -> int | None:
+    def excess_held(self, config: Config) -> tuple[int, int] | None:
         """The knob."""
-        return config.int("excess")
+        return _orders(config), config.int("excess")
 
     def suited(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> Config:
         """With as many steps as the weights need, if it has fewer."""
-        needed = excess_steps(weight, machine.channel_block)
+        needed = excess_steps(weight, machine.channel_block, _orders(config))
         return config.replace(excess=max(needed, config.int("excess")))
 
     def pack_weight(
@@ -216,18 +165,18 @@ class DirectBytes(Algorithm):
         """Split and re-order an OIHW weight; raises :class:`WorkloadError` for too much excess."""
         shape = self.packed_weight_shape(workload, machine, config)
         lanes, most = shape[1], config.int("excess")
-        if (needed := excess_steps(weight, lanes)) > most:
+        if (needed := excess_steps(weight, lanes, _orders(config))) > most:
             raise WorkloadError(
                 f"{workload}: excess={most} steps are too few for weights that need {needed}"
             )
         places = self._places(workload, machine, config)
-        given = words(weight, lanes, _channels(workload, machine))
+        given = words(weight, lanes, channels_read_by_words(workload, machine))
         given = given.reshape(-1, len(places), lanes, WORD // 2, 2)
-        masks = complements(given)
-        given, missing = complemented(given, masks)
+        masks = np.maximum(variants(given, _orders(config)), 0)
+        given, missing = complemented(in_order(given, masks // len(MASKS)), masks % len(MASKS))
         rows, table, starts = [], [], [0]
         apart = not config.int("packed")
-        step = packed_words(workload, machine, config.int("ow")) // len(MASKS)
+        step = packed_words(workload, machine, config.int("ow"), 1) // len(MASKS)
         for block, (safe, rest) in enumerate(zip(*split(given), strict=True)):
             used = places + (masks[block] if apart else masks[block] * step)
             plain, other = np.flatnonzero(masks[block] == 0), np.flatnonzero(masks[block])
@@ -263,7 +212,7 @@ class DirectBytes(Algorithm):
         row, column, channel = np.meshgrid(
             np.arange(w.kernel_h) * w.dilation_h,
             np.arange(w.kernel_w) * w.dilation_w,
-            np.arange(0, _channels(w, machine), WORD),
+            np.arange(0, channels_read_by_words(w, machine), WORD),
             indexing="ij",
         )
         pixel = (channel // lanes * size[0] + row) * size[1] + column
@@ -280,7 +229,7 @@ class DirectBytes(Algorithm):
             count = min(config.int("rows") or tiles, tiles)
             tasks = workload.batch * -(-tiles // count) * config.int("shares")
             alive = count * min(machine.cores, tasks)
-            return WORD * packed_words(workload, machine, pixels) * alive
+            return WORD * packed_words(workload, machine, pixels, _orders(config)) * alive
         return int(np.prod(copied_shape(workload, machine))) if workload.has_padding else 0
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
@@ -293,6 +242,11 @@ class DirectBytes(Algorithm):
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """Integers have none."""
         return 0.0
+
+
+def _orders(config: Config) -> int:
+    """Orders of a word's bytes that steps may take."""
+    return max(config.int("packed"), 1)
 
 
 def is_flat(workload: Conv2dWorkload, config: Config) -> bool:
@@ -334,7 +288,8 @@ def _packed_reads(given: Operands, config: Config, rows: Rows) -> Product:
     from tvmconv.operators.products import dot
 
     pixels = config.int("ow")
-    source, size = packed_pixels(given, pixels), words_of_block(given.machine)
+    source = packed_pixels(given, pixels, _orders(config))
+    size = words_of_block(given.machine)
 
     def product(place: tuple[Expr, ...], entry: Expr, weight: Expr, part: Expr) -> Expr:
         n, _, x, _ = place

@@ -2,12 +2,14 @@
 
 ``vpmaddubsw`` adds two products of unsigned by signed bytes in 16 bits, saturated. With data of 0
 to 255, two weights whose positive part has a sum of at most 128, and whose negative part one of at
-least -128, are safe: ``255 * 128 = 32,640 < 2**15``. Two ways make others safe:
+least -128, are safe: ``255 * 128 = 32,640 < 2**15``. Three ways make others safe:
 
 - **Complements.** ``b * x = 255 * b - b * (255 - x)``: where the second byte of a pair of data is
   complemented, its weight changes its sign, and pairs of two signs are safe whatever they are. The
   first term is known when a model is built. A word is complemented where that makes its pairs safe
   for all output channels of a block.
+- **Orders.** Four bytes make pairs in three ways. Where words of data are packed in several orders
+  beside each other, a step takes the first whose pairs are safe, complemented or not.
 - **Excess.** Otherwise one weight of a pair is cut, and what was cut off, a pair of itself and
   zero, is safe, too; it is multiplied in a step of its own.
 """
@@ -27,6 +29,8 @@ _LIMIT = 128
 WORD = 4
 # what a word's data are xor-ed with for each value of `complements`: the second bytes of its pairs
 MASKS = (0, 0x0000FF00, 0xFF000000 - 2**32, 0xFF00FF00 - 2**32)
+# bytes of a word in each order: as it is, its middle ones exchanged, its second and last one
+ORDERS = ((0, 1, 2, 3), (0, 2, 1, 3), (0, 3, 2, 1))
 _BYTE = 255
 
 
@@ -80,6 +84,40 @@ def complements(weight: Array) -> Array:
     return found
 
 
+def variants(weight: Array, orders: int) -> Array:
+    """In which order of :data:`ORDERS`, and with which complement, words are safe.
+
+    Parameters
+    ----------
+    weight
+        As for :func:`complements`.
+    orders
+        How many may be taken; the first that is safe is.
+
+    Returns
+    -------
+    Array
+        ``(...)`` of int32, an index of :data:`ORDERS` times 4 and one of :data:`MASKS`; 0 for words
+        that are safe as they are, and -1 for those that are not in any way.
+    """
+    found = np.full(weight.shape[:-3], -1, np.int32)
+    for order in range(orders):
+        left = found < 0
+        ordered = in_order(weight[left], np.full(int(left.sum()), order))
+        masks = complements(ordered)
+        is_safe = (masks > 0) | ~split(ordered)[1].any(axis=(-3, -2, -1))
+        found[left] = np.where(is_safe, order * len(MASKS) + masks, -1)
+    return found
+
+
+def in_order(weight: Array, orders: Array) -> Array:
+    """Words ``(..., lanes, 2, 2)`` with their bytes in the order of each, an index ``(...)``."""
+    taken = np.array(ORDERS)[orders][..., None, :]
+    flat = weight.reshape(*weight.shape[:-2], WORD)
+    ordered: Array = np.take_along_axis(flat, np.broadcast_to(taken, flat.shape), axis=-1)
+    return ordered.reshape(weight.shape)
+
+
 def complemented(weight: Array, masks: Array) -> tuple[Array, Array]:
     """Weights for complemented data, and what that takes off the sums of each output channel.
 
@@ -123,7 +161,7 @@ def words(weight: Array, lanes: int, channels: int) -> Array:
     return np.ascontiguousarray(steps.transpose(0, 4, 5, 2, 1, 3))
 
 
-def excess_steps(weight: Array, lanes: int) -> int:
+def excess_steps(weight: Array, lanes: int, orders: int = 1) -> int:
     """Steps that the excess of a block of output channels takes on average, rounded up.
 
     Parameters
@@ -132,10 +170,11 @@ def excess_steps(weight: Array, lanes: int) -> int:
         ``(K, C, R, S)`` of int8.
     lanes
         Output channels of a block.
+    orders
+        Orders of its bytes in which a word may be taken.
     """
     channels = -(-weight.shape[1] // WORD) * WORD
     steps = words(weight, lanes, channels)
     pairs = steps.reshape(*steps.shape[:-1], WORD // 2, 2)
-    _, rest = split(pairs)
-    unsafe = rest.any(axis=(-3, -2, -1)) & (complements(pairs) == 0)
+    unsafe = variants(pairs, orders) < 0
     return int(-(-unsafe.sum() // steps.shape[0]))

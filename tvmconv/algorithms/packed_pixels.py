@@ -1,13 +1,13 @@
 """Tiles of pixels of pixelwise layers, packed as words beside complements of them.
 
 A kernel that runs over a tile of pixels for one output block after the other reads it from the
-first-level cache, in the order in which it lies, and takes a word with or without a complement at
-no cost. Pixels of a stride are neighbours then.
+first-level cache, in the order in which it lies, and takes a word with or without a complement, or
+with its bytes in another order, at no cost. Pixels of a stride are neighbours then.
 """
 
 from __future__ import annotations
 
-from tvmconv.algorithms.excess import MASKS, WORD
+from tvmconv.algorithms.excess import MASKS, ORDERS, WORD
 from tvmconv.algorithms.operands import Operands
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
@@ -32,10 +32,10 @@ def words_of_block(machine: Machine) -> int:
     return machine.channel_block // WORD
 
 
-def packed_words(workload: Conv2dWorkload, machine: Machine, pixels: int) -> int:
-    """Words of one tile of so many pixels, with its complements."""
+def packed_words(workload: Conv2dWorkload, machine: Machine, pixels: int, orders: int) -> int:
+    """Words of one tile of so many pixels, with its complements, in some of their orders."""
     blocks = machine.blocks(workload.in_channels)
-    return len(MASKS) * blocks * pixels * words_of_block(machine)
+    return orders * len(MASKS) * blocks * pixels * words_of_block(machine)
 
 
 def first_pixel(workload: Conv2dWorkload, tile: Index, pixels: int) -> Expr:
@@ -45,10 +45,10 @@ def first_pixel(workload: Conv2dWorkload, tile: Index, pixels: int) -> Expr:
     return tirx.min(tile * pixels, tirx.const(pixels_of(workload) - pixels, "int32"))
 
 
-def packed_pixels(given: Operands, pixels: int) -> Tensor:
+def packed_pixels(given: Operands, pixels: int, orders: int) -> Tensor:
     """Block ``pack``: ``(N, tiles, words)`` of int32.
 
-    A tile's words lie as ``(masks, C/c, pixels, c/4)``; the first of the masks is none.
+    A tile's words lie as ``(orders, masks, C/c, pixels, c/4)``; the first of the masks is none.
     """
     from tvmconv.operators.products import word
     from tvmconv.tvm_api import te
@@ -60,15 +60,41 @@ def packed_pixels(given: Operands, pixels: int) -> Tensor:
 
     def value(n: Expr, tile: Expr, place: Expr) -> Expr:
         part, block = place % words, place // (words * pixels) % blocks
-        mask = place // (words * pixels * blocks)
+        variant = place // (words * pixels * blocks)
+        mask = variant % len(MASKS)
         pixel = first_pixel(w, tile, pixels) + place // words % pixels
         if strided:
             row, column = pixel // w.out_width, pixel % w.out_width
             pixel = row * (w.stride_h * w.in_width) + column * w.stride_w
         # an index behind the last one of a dimension is one of the next
         read = word(given.data[n, 0, 0, 0, (block * plane + pixel) * lanes + part * WORD])
+        if orders > 1:
+            read = _ordered(read, variant // len(MASKS))
         # the last mask is the sum of those before
         return read ^ (mask % 2 * MASKS[1] + mask // 2 * MASKS[2])
 
     tiles = -(-pixels_of(w) // pixels)
-    return te.compute((w.batch, tiles, packed_words(w, machine, pixels)), value, name=PACK)
+    return te.compute((w.batch, tiles, packed_words(w, machine, pixels, orders)), value, name=PACK)
+
+
+def _ordered(read: Expr, order: Expr) -> Expr:
+    """A word with its bytes in one of :data:`ORDERS`, whose index schedules make a constant."""
+    from tvmconv.tvm_api import tirx
+
+    found = read
+    for index, places in enumerate(ORDERS[1:], 1):
+        value = read & _kept(places, 0)
+        for distance in {source - place for place, source in enumerate(places)} - {0}:
+            bits = 8 * abs(distance)
+            moved = read << bits if distance < 0 else read >> bits
+            value = value | (moved & _kept(places, distance))
+        found = tirx.Select(order == index, value, found)
+    return found
+
+
+def _kept(places: tuple[int, ...], distance: int) -> Expr:
+    """A mask of the bytes that come from so many places above."""
+    from tvmconv.tvm_api import tirx
+
+    mask = sum(0xFF << 8 * to for to, source in enumerate(places) if source - to == distance)
+    return tirx.const(mask - (mask >> 31 << 32), "int32")

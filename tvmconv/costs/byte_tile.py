@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
 
+from tvmconv.algorithms.byte_rows import regular_steps
 from tvmconv.algorithms.direct import flattened
-from tvmconv.algorithms.direct_bytes import regular_steps
 from tvmconv.algorithms.excess import WORD
 from tvmconv.algorithms.packed_pixels import packed_words, pixels_of
 from tvmconv.core.config import Config
@@ -43,11 +43,11 @@ class ByteTileModel(TileModel):
     excess
         Steps beside those of all weights.
     packed
-        Whether tiles of pixels are packed with their complements.
+        In how many orders of words' bytes tiles of pixels are packed, with complements of each.
     """
 
     excess: int = 0
-    packed: bool = False
+    packed: int = 0
 
     @cached_property
     def shape(self) -> Conv2dWorkload:
@@ -96,7 +96,7 @@ class ByteTileModel(TileModel):
 
     @property
     def _beside_sums(self) -> int:
-        return _BESIDE_SUMS - int(self.packed)
+        return _BESIDE_SUMS - int(self.packed > 0)
 
     def tiles(self) -> list[tuple[int, int, int]]:
         """Tiles of one block and one row, or two where rows are short."""
@@ -118,7 +118,7 @@ class ByteTileModel(TileModel):
             rows, cores = 1, self.machine.cores
             shares = 1 if self._tiles(ow) % cores == 0 or self._tiles(ow) > 4 * cores else cores
         return Config.of(
-            oh=oh, ow=ow, rows=rows, excess=self.excess, packed=int(self.packed), shares=shares
+            oh=oh, ow=ow, rows=rows, excess=self.excess, packed=self.packed, shares=shares
         )
 
     def parts(self, config: Config) -> dict[str, float]:
@@ -129,7 +129,7 @@ class ByteTileModel(TileModel):
             strided = (self.workload.stride_h, self.workload.stride_w) != (1, 1)
             stored = machine.channel_block * (1 if strided else pixels)
             stores = (
-                packed_words(self.workload, machine, pixels)
+                packed_words(self.workload, machine, pixels, self.packed)
                 * WORD
                 / min(stored, machine.vector_bytes)
             )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from tvmconv.algorithms.cuda.precision import largest_finite
-from tvmconv.algorithms.excess import excess_steps
+from tvmconv.algorithms.excess import ORDERS, excess_steps
 from tvmconv.algorithms.winograd_integers import largest_sums
 from tvmconv.core.datatypes import DataTypes, itemsize
 from tvmconv.core.decision import Decision
@@ -208,7 +208,8 @@ def _decide(node: Node, is_blocked: bool, machine: Device, policy: Policy | None
     largest_sum = largest_sum_of(node, workload.types)
     excess = None
     if workload.types.is_integer and workload.types.weight == "int8":
-        excess = excess_steps(node.args[1].data, machine.channel_block)
+        orders = range(1, len(ORDERS) + 1)
+        excess = [excess_steps(node.args[1].data, machine.channel_block, n) for n in orders]
     offers: list[tuple[float, Decision]] = []
     problem: ConfigError | None = None
     for option in options:

@@ -53,13 +53,14 @@ class Needs:
     largest_sum
         Of integers, what no sum of products exceeds.
     excess
-        Of integers, steps for what :mod:`tvmconv.algorithms.excess` cuts off them.
+        Of integers, steps for what :mod:`tvmconv.algorithms.excess` cuts off them, by the number
+        of orders in which words are taken.
     largest_weight
         Of floats, the largest that is finite.
     """
 
     largest_sum: int = 0
-    excess: int = 0
+    excess: Sequence[int] = ()
     largest_weight: float = 0.0
 
 
@@ -76,10 +77,10 @@ def refuse_inexact(
     limit, held = algorithm.exact_below(workload, offer.config), algorithm.excess_held(offer.config)
     if limit is not None and needs.largest_sum >= limit:
         text = f"sums of products may reach {needs.largest_sum}, and it is exact below {limit}"
-    elif held is not None and needs.excess > held:
+    elif held is not None and (needed := needs.excess[held[0] - 1]) > held[1]:
         text = (
-            f"pairs of weights beyond 128 need {needs.excess} more steps to be exact, and it has "
-            f"{held}"
+            f"pairs of weights beyond 128 need {needed} more steps to be exact, and it has "
+            f"{held[1]}"
         )
     return replace(offer, rejected=text, cause="overflow") if text else offer
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from tvmconv.algorithms.excess import ORDERS
 from tvmconv.algorithms.winograd_integers import worst_sum
 from tvmconv.core.config import Config
 from tvmconv.core.decision import Candidate, Decision
@@ -103,7 +104,7 @@ def select(
     layer: str = "",
     policy: Policy | None = None,
     largest_sum: int | None = None,
-    excess: int | None = None,
+    excess: Sequence[int] | None = None,
     largest_weight: float = 0.0,
 ) -> Decision:
     """Choose the algorithm of one layer: the fewest predicted cycles that the policy allows.
@@ -124,8 +125,8 @@ def select(
         It decides which tiles of Winograd are exact, and is no part of the workload: layers that
         differ in it share kernels and tuning records.
     excess
-        Of such a layer, the steps that :func:`~tvmconv.algorithms.excess.excess_steps` counts. By
-        default those of any weights.
+        Of such a layer, the steps that :func:`~tvmconv.algorithms.excess.excess_steps` counts for
+        each number of orders. By default those of any weights.
     largest_weight
         Of a layer of floats, the largest finite weight, which a precision must hold.
 
@@ -140,7 +141,7 @@ def select(
         policy = replace(policy, finite=True)
         needs = Needs(
             worst_sum(workload) if largest_sum is None else largest_sum,
-            workload.taps if excess is None else excess,
+            (workload.taps,) * len(ORDERS) if excess is None else excess,
         )
     offers = [
         refuse(refuse_inexact(offer, workload, needs, machine.kind), policy, machine.kind)

@@ -29,9 +29,11 @@ def PrefetchStreams() -> Any:
     piece.
 
     Rewrite: a stream's iteration begins with one prefetch per cache line of its piece, the marked
-    distance ahead. Where several tiles use a panel, each iteration of a tile's reduction
-    prefetches the tile's share of the next panel. Addresses behind the end of the operand are
-    prefetched as well, which never faults. Loops that do not fit only lose their annotation.
+    distance ahead; where its variable is part of an index, of so many bytes behind the vector that
+    it loads, with which the next tile begins. Where several tiles use a panel, each iteration of a
+    tile's reduction prefetches the tile's share of the next panel. Addresses behind the end of the
+    operand are prefetched as well, which never faults. Loops that do not fit only lose their
+    annotation.
 
     Why here: a product with few rows uses each weight a few times only, so that its time is that
     of the weights' arrival. Hardware prefetchers stop at every page, and neither TVM nor LLVM
@@ -121,12 +123,35 @@ def _lines(loop: Any, distance: Any) -> Any:
     """A loop that prefetches each iteration's piece ``distance`` bytes ahead."""
     load = _operand(loop)
     if load is None:
-        return loop
+        hints = _next_piece(loop, int(distance))
+        return _with_hints(loop, hints) if hints else loop
     _, values = _piece(load, loop)
     start = _start(load, _inner(loop))
     size = item_bytes(str(load.source.dtype))
     lines = range(0, size * values, _LINE)
     return _with_hints(loop, [_ahead(start, (int(distance) + n) // size, TO_L1) for n in lines])
+
+
+def _next_piece(loop: Any, size: int) -> list[Any]:
+    """Prefetches of what follows a vector of ``size`` bytes that an iteration loads, if it does."""
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    inner, found = _inner(loop), []
+    vectors = [n.loop_var for n in inner if int(n.kind) == tirx.ForKind.VECTORIZED]
+
+    def look(load: Any) -> None:
+        last = load.indices[-1]
+        if uses(last, loop.loop_var) and any(uses(last, var) for var in vectors):
+            found.append(load)
+
+    tvm_ffi.structural_walk(loop.body, (ir.TensorLoad, look))
+    if not found:
+        return []
+    item = item_bytes(str(found[0].source.dtype))
+    # what is behind need not begin with a line
+    places = [*range(0, size, _LINE), size - 1]
+    return [_ahead(_start(found[0], inner), (size + n) // item, TO_L1) for n in places]
 
 
 def _share(loop: Any, _value: Any) -> Any:
