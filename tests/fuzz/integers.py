@@ -169,7 +169,7 @@ def _weight_range(w: Conv2dWorkload) -> tuple[int, int]:
 
 
 def _pushed(values: Any, ends: tuple[int, int], pick: np.random.Generator) -> Any:
-    """As they are, at the ends of their range, mostly zero, or all one value of both ends."""
+    """As they are, at their range's ends, mostly zero, all one value of both, or most near zero."""
     match pick.integers(12):
         case 0:
             return pick.choice(np.array(ends, values.dtype), values.shape)
@@ -177,6 +177,11 @@ def _pushed(values: Any, ends: tuple[int, int], pick: np.random.Generator) -> An
             return np.full_like(values, pick.choice(ends))
         case 2:
             return np.where(pick.random(values.shape) < 0.9, values.dtype.type(0), values)
+        case 3 | 4:
+            # pairs of which few may saturate
+            middle, deviation = (ends[0] + ends[1] + 1) // 2, (ends[1] - ends[0]) / 6
+            drawn = np.rint(pick.normal(middle, deviation, values.shape))
+            return drawn.clip(*ends).astype(values.dtype)
     return values
 
 

@@ -120,9 +120,9 @@ def test_pieces_of_one_dimension_are_asked_for_where_the_next_tile_begins():
     def expected(x: T.Buffer((4096,), "int32"), y: T.Buffer((5, 8, 24), "int32")):
         for t in range(5):
             for c in range(8):
-                fetch(x[T.Add(c * 512 + t * 24, 0) + 24], 3)
-                fetch(x[T.Add(c * 512 + t * 24, 0) + 40], 3)
-                fetch(x[T.Add(c * 512 + t * 24, 0) + 47], 3)
+                fetch(x[T.Add(c * 512 + t * 24, 0) + 24], 2)
+                fetch(x[T.Add(c * 512 + t * 24, 0) + 40], 2)
+                fetch(x[T.Add(c * 512 + t * 24, 0) + 47], 2)
                 for v in T.vectorized(24):
                     y[t, c, v] = x[c * 512 + t * 24 + v]
 

@@ -20,8 +20,12 @@ from tvmconv.machines.dot import multiplications_a_cycle
 _BESIDE_SUMS = 4
 # of a step for one pixel, and what a step's loop costs
 _MULTIPLICATIONS, _STEP_CYCLES = 2, 0.25
-# by how much a step of complemented data is longer (1.19 times on Zen 4)
-_COMPLEMENT = 0.2
+# by how much a step of complemented data is longer: 1.19 times on Zen 4 by itself, and the loops
+# over steps are two, shorter ones (256 to 64 channels of 56x56 took 1.02 to 1.12 times the packed)
+_COMPLEMENT = 0.3
+# cycles of one store while a tile is packed: a second order gained nothing with 64 outputs (256
+# channels of 56x56), 2 to 4 % with 128
+_STORED = 1.25
 # vectors of sums that make one of results
 _NARROWED = 4
 # Shares of a kernel's steps that its excess may take. Normally distributed weights whose largest
@@ -134,7 +138,7 @@ class ByteTileModel(TileModel):
                 / min(stored, machine.vector_bytes)
             )
             tasks = self._tiles(pixels) * config.int("shares")
-            found["arithmetic"] += tasks * stores / machine.cores
+            found["arithmetic"] += tasks * stores * _STORED / machine.cores
         return found
 
     def _tiles(self, pixels: int) -> int:

@@ -52,9 +52,7 @@ def _joined(first: Any, second: Any) -> Any:
         return None
     order = [place for i in range(lanes) for place in (i, lanes + i)]
     place = tirx.Ramp(one.base, tirx.IntImm(str(one.base.ty.dtype), 1), 2 * lanes)
-    return tirx.BufferStore(
-        first.buffer, tirx.Shuffle([first.value, second.value], order), [place]
-    )
+    return tirx.BufferStore(first.buffer, tirx.Shuffle([first.value, second.value], order), [place])
 
 
 def _alternate(statement: Any) -> Any:

@@ -151,7 +151,8 @@ def _next_piece(loop: Any, size: int) -> list[Any]:
     item = item_bytes(str(found[0].source.dtype))
     # what is behind need not begin with a line
     places = [*range(0, size, _LINE), size - 1]
-    return [_ahead(_start(found[0], inner), (size + n) // item, TO_L1) for n in places]
+    # L1 holds the tile itself
+    return [_ahead(_start(found[0], inner), (size + n) // item, TO_L2) for n in places]
 
 
 def _share(loop: Any, _value: Any) -> Any:
