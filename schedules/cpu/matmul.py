@@ -74,6 +74,8 @@ def pack_columns(
 
     Parameters
     ----------
+    schedule, product, operand
+        As :func:`plain_product` found them.
     tile
         Rows, columns (of a panel) and inner steps to whole numbers of which matrices are padded.
     lanes

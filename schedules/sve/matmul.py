@@ -59,9 +59,7 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     _panels(schedule, packed, operand.inner_axis > operand.column_axis)
     make_room(schedule, packed, vectors, steps, machine)
     mark_segments(schedule, schedule.get_loops(packed)[-3], vectors, steps)
-    register_tile(
-        schedule, product.rv, store, at=tiles, reduction=k, tile=(step, row), lane=lane
-    )
+    register_tile(schedule, product.rv, store, at=tiles, reduction=k, tile=(step, row), lane=lane)
     mark_segments(schedule, columns, vectors, steps)
     done = {product.name, str(schedule.get(packed).name_hint), str(schedule.get(store).name_hint)}
     for block in blocks(schedule):

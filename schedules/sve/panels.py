@@ -14,10 +14,14 @@ def make_room(
 
     Parameters
     ----------
+    schedule
+        Of the function.
     block
         Writes the panels, one of each segment: ``(..., panel, steps, lanes)``.
     vectors, steps
         Of the tile, and of each panel.
+    machine
+        The processor.
     """
     axis = len(schedule.get(block).writes[0].region) - 4
     whole = vectors * MOST_SEGMENTS * steps * machine.lanes

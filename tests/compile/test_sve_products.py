@@ -3,59 +3,96 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tvm import topi
 
 from tests.compile.test_sve import LENGTHS, SCALABLE
-from tests.compile.test_sve_operators import Case, check
-from tests.emulating import needs_arm, run_functions, vectors_of
+from tests.compile.test_sve_operators import LOAD, Case
+from tests.emulating import CALL, HOSTILE, needs_arm, run_functions, vectors_of
 from tests.operators.harness import normal
+from tests.schedules.test_by_lane import matching, most_sums
+from tests.schedules.test_segments import LANE, SPILL
 from tvmconv.bench.gemm_run import exact, random_operands
+from tvmconv.core.errors import ConfigError
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.kernels.gemm import make_gemm
+from tvmconv.machines.presets import MACHINES
+from tvmconv.tir.pipeline import compile_function
+from tvmconv.tir.vector_code import recorded_code
 
 PRODUCTS = {
     # rows and columns that end inside of tiles, steps in parts, columns in panels
     "gemm:m26n100k70": {"mr": 12, "kc": 24, "mc": 12, "nc": 40},
     "gemm:m17n64k33:alpha0.5:beta-2": {"mr": 10, "kc": 34},
-    "gemm:m8n24k16:beta1": {"mr": 8, "vectors": 3, "unroll": 4},
-    "gemm:m70n200k50": {},
 }
-
-
-@needs_arm
-def test_products_at_every_vector_length(tmp_path: Path) -> None:
-    workloads = [GemmWorkload.parse(text) for text in PRODUCTS]
-    kernels = [
-        make_gemm(w, SCALABLE, **knobs)
-        for w, knobs in zip(workloads, PRODUCTS.values(), strict=True)
-    ]
-    assert all(kernel.config["vectors"] for kernel in kernels)
-    given = [random_operands(w) for w in workloads]
-    operands = [
-        [*inputs.values(), np.full((w.m, w.n), np.nan, np.float32)]
-        for w, inputs in zip(workloads, given, strict=True)
-    ]
-    functions = [kernel.prim_func() for kernel in kernels]
-    for results in run_functions(
-        functions, operands, SCALABLE, tmp_path, *map(vectors_of, LENGTHS)
-    ):
-        for w, inputs, result in zip(workloads, given, results, strict=True):
-            expected = exact(w, inputs)
-            assert np.abs(result - expected).max() <= 1e-6 * np.abs(expected).max(), w
 
 
 def multiplied(batches: int, rows: int, columns: int, inner: int, transposed: bool) -> Case:
     a = normal(batches, rows, inner)
     b = normal(batches, *((columns, inner) if transposed else (inner, columns)), seed=1)
-    wide = a.astype("float64")
-    expected = wide @ (b.transpose(0, 2, 1) if transposed else b)
+    expected = a.astype("float64") @ (b.transpose(0, 2, 1) if transposed else b)
     return Case(lambda x, y: topi.nn.batch_matmul(x, y, transpose_b=transposed), (a, b), expected)
 
 
+# columns that are no whole segments, values of a column in a row, inner steps that are no vectors
+MATRICES = ((3, 20, 38, 64, False), (1, 13, 100, 36, True), (1, 7, 24, 35, True))
+
+
 @needs_arm
-def test_products_of_computed_matrices_at_every_vector_length(tmp_path: Path) -> None:
-    shapes = ((2, 20, 100, 64), (1, 13, 24, 35), (3, 7, 36, 30))
-    check([multiplied(*shape, t) for shape in shapes for t in (False, True)], tmp_path)
+@pytest.mark.parametrize("caller", [CALL, pytest.param(HOSTILE, marks=pytest.mark.slow)])
+def test_products_at_every_vector_length(caller: Path, tmp_path: Path) -> None:
+    functions, operands, expected = [], [], []
+    for text, knobs in PRODUCTS.items():
+        workload = GemmWorkload.parse(text)
+        kernel = make_gemm(workload, SCALABLE, **knobs)
+        assert kernel.config["vectors"] == 2
+        inputs = random_operands(workload)
+        functions.append(kernel.prim_func())
+        operands.append([*inputs.values()])
+        expected.append(exact(workload, inputs))
+    for case in (multiplied(*shape) for shape in MATRICES):
+        functions.append(case.function(SCALABLE))
+        operands.append([*case.arrays])
+        expected.append(case.expected)
+    for arrays, result in zip(operands, expected, strict=True):
+        arrays.append(np.full(result.shape, np.nan, np.float32))
+    lengths = map(vectors_of, LENGTHS)
+    for found in run_functions(functions, operands, SCALABLE, tmp_path, *lengths, caller=caller):
+        for result, correct in zip(found, expected, strict=True):
+            assert np.abs(result - correct).max() <= 1e-6 * np.abs(correct).max()
+
+
+@pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])
+@pytest.mark.parametrize("rows", [8, 10, 12])
+def test_the_tiles_of_the_source_read_one_stream_of_columns(name: str, rows: int) -> None:
+    kernel = make_gemm(GemmWorkload(512, 512, 512), MACHINES[name], mr=rows, mc=rows)
+    code = compile_function(kernel.prim_func(), kernel.machine)
+    body = most_sums(str(code.inspect_source("s")).splitlines(), LANE)
+    # two steps of two vectors; no multiply-add but by lanes
+    assert len(matching(LANE, body)) == 2 * 2 * rows
+    assert len(matching(LOAD, body)) == 2 * 2
+    assert not matching(SPILL, body)
+
+
+@pytest.mark.parametrize("name", ["aarch64+sve", "neoverse-v1+sve"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_of_computed_matrices_multiply_by_lanes(name: str, transposed: bool) -> None:
+    case = multiplied(1, 40, 128, 64, transposed)
+    with recorded_code() as codes:
+        body = most_sums(case.assembly(MACHINES[name]), LANE)
+    assert len(matching(LANE, body)) == 4 * 4 * 5
+    assert not matching(SPILL, body)
+    assert codes["main"].startswith("SVE")
+
+
+@pytest.mark.parametrize("knobs", [{"prepacked": True, "vectors": 2}, {"nr": 8}, {"vectors": 4}])
+def test_tiles_that_scalable_vectors_do_not_have_are_refused(knobs: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"tile mr=.* vectors"):
+        make_gemm(GemmWorkload(64, 64, 64), SCALABLE, **knobs)
+
+
+def test_columns_packed_before_have_neon_code() -> None:
+    assert make_gemm(GemmWorkload(64, 64, 64), SCALABLE, prepacked=True).config["vectors"] == 0

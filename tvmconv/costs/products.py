@@ -21,8 +21,6 @@ from tvmconv.operators.dense import DenseTile
 _WIDE, _WIDEST = 2, 4
 # fewest and most rows of a tile of scalable vectors, where a layer has them: of six some spilled
 _SCALABLE_ROWS = 3, 5
-# rows of a product whose vectors give lanes
-_MOST_LANES = 8
 # Cycles of a step that multiply-adds do not hide, beside those of direct convolution: measured on
 # gemm, with AVX2 and AVX-512. Taller tiles have fewer steps.
 _STEP_SHOWN = 2.0
@@ -110,12 +108,10 @@ def dense_tile(rows: int, inputs: int, outputs: int, machine: Machine) -> DenseT
 def _scalable_tile(rows: int, present: int, machine: Machine) -> tuple[int, int]:
     """Rows of a tile of scalable vectors, and segments of outputs, of which there are ``present``.
 
-    The height fills up the fewest rows; vectors are as many as hide the latency of sums, or four
-    where several rows share what is loaded.
+    Vectors are as many as hide the latency of sums, or four where several rows share what is
+    loaded.
     """
-    fewest = min(rows, _SCALABLE_ROWS[0])
-    heights_ = range(fewest, min(rows, _SCALABLE_ROWS[1]) + 1)
-    height = min(heights_, key=lambda h: (-(-rows // h) * h, -h))
+    height = _scalable_height(rows)
     hiding = machine.fma_latency * machine.rates.multiply_adds * machine.vector.rate
     most = (machine.vector_registers - height - 2) // (height + 1)
     vectors = max(1, min(ceil(hiding / height), most))
@@ -124,15 +120,24 @@ def _scalable_tile(rows: int, present: int, machine: Machine) -> tuple[int, int]
     return height, min(vectors * machine.segments, present)
 
 
-def scalable_product(rows: int, columns: int, machine: Machine) -> tuple[int, int]:
-    """Rows and vectors of a tile of a product by scalable vectors of columns; no vectors of NEON's.
+def _scalable_height(rows: int) -> int:
+    """The height that fills up the fewest rows."""
+    fewest = min(rows, _SCALABLE_ROWS[0])
+    heights_ = range(fewest, min(rows, _SCALABLE_ROWS[1]) + 1)
+    return min(heights_, key=lambda h: (-(-rows // h) * h, -h))
 
-    Lanes of a vector of each row are multiplied, which must be among the first eight registers.
+
+def scalable_product(rows: int, columns: int, machine: Machine) -> tuple[int, int]:
+    """Rows and vectors of a tile of a product by scalable vectors of columns; (0, 0) for NEON's.
+
+    Four vectors of the tallest tiles of a fully connected layer, which LLVM did not spill; those of
+    two and three vectors it did. Two where the columns are so few.
     """
-    lanes = machine.lanes
-    if columns % lanes or not 1 < machine.segments <= columns // lanes or rows < lanes:
+    present = columns // machine.lanes
+    if not 1 < machine.segments <= present or rows < _SCALABLE_ROWS[0]:
         return 0, 0
-    return balanced(rows, _MOST_LANES), _WIDE
+    height = _scalable_height(rows)
+    return height, _WIDEST if present > _WIDE * machine.segments else _WIDE
 
 
 def _streamed_vectors(outputs: int, machine: Machine) -> int:
