@@ -62,17 +62,18 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.winograd.Winograd` in place."""
-    apply_with(_products, schedule, workload, machine, config)
+    apply_with(_products, mark_cases, schedule, workload, machine, config)
 
 
 def apply_with(
     products_of: Callable[[Schedule, BlockRV, LoopRV | None, Machine, Config], BlockRV],
+    strips_of: Callable[..., None],
     schedule: Schedule,
     workload: Conv2dWorkload,
     machine: Machine,
     config: Config,
 ) -> None:
-    """As :func:`apply`, with register tiles of a family's own."""
+    """As :func:`apply`, with a family's register tiles, and its strips: of each, of its columns."""
     tiles, fused = tiling(workload, config), bool(config.int("fused"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     n, kb, h, x, lane = schedule.get_loops(output)
@@ -99,7 +100,9 @@ def apply_with(
     schedule.vectorize(lane)
     transform_tile(schedule, schedule.get_sblock("rows"), at=tw)
     products = products_of(schedule, block, region, machine, config)
-    transformed = _input(schedule, region, machine, tiles, config)
+    transformed, strip = _input(schedule, region, machine, tiles, config)
+    if strip:
+        strips_of(schedule, *strip)
     strides = plane_strides(tiles, config, machine)
     for stage, (plane, stride, size) in zip((transformed, products), strides, strict=True):
         span = machine.l1d_way_bytes // size
@@ -142,8 +145,9 @@ def _products(
 
 def _input(
     schedule: Schedule, region: LoopRV | None, machine: Machine, tiles: Tiling, config: Config
-) -> BlockRV:
-    """The transform of the input; returns its block."""
+) -> tuple[BlockRV, tuple[LoopRV, ...]]:
+    """The transform of the input; returns its block, and the loops over strips and columns."""
+    strip: tuple[LoopRV, ...] = ()
     block = schedule.get_sblock("transform")
     if region is not None:
         schedule.compute_at(block, region, preserve_unit_loops=True)
@@ -160,8 +164,8 @@ def _input(
         _, t = schedule.split(t, [None, row])
         part, _ = schedule.split(t, [None, strip_tiles(tiles, machine, row)])
         transform_tile(schedule, columns, at=part, strip=True)
-        mark_cases(schedule, part, schedule.get_loops(columns)[-3])
+        strip = part, schedule.get_loops(columns)[-3]
     else:
         transform_tile(schedule, columns, at=t)
     transform_tile(schedule, patch, at=schedule.get_loops(columns)[-3])
-    return block
+    return block, strip

@@ -1,7 +1,8 @@
 """Winograd convolution whose products take scalable vectors of tiles.
 
 Tiles of a region lie side by side as pixels do, so that the products are those of direct
-convolution. Transforms are NEON code.
+convolution. So do the columns of a strip, whose part of the input transform takes vectors of them;
+the part of its tiles, which would gather every column, and the output transform are NEON code.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.phases import product_loops
 from tvmconv.schedules.cpu import winograd as neon
-from tvmconv.tir.annotations import mark_segments
+from tvmconv.tir.annotations import mark_cases, mark_segments
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 KNOBS: Knobs[Conv2dWorkload] = Knobs(
@@ -59,7 +60,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.winograd.Winograd` in place."""
     if config.int("vectors"):
-        neon.apply_with(_products, schedule, workload, machine, config)
+        neon.apply_with(_products, _strips, schedule, workload, machine, config)
     else:
         neon.apply(schedule, workload, machine, config)
 
@@ -89,3 +90,9 @@ def _products(
     register_tile(schedule, block, store, at=t, reduction=blocks[0], tile=(c, kb_tile), lane=lane)
     mark_segments(schedule, t, config.int("vectors"))
     return store
+
+
+def _strips(schedule: Schedule, strip: LoopRV, column: LoopRV) -> None:
+    """A vector of columns at once; predicates keep out the padding."""
+    mark_cases(schedule, strip)
+    mark_segments(schedule, column, 1)

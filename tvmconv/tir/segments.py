@@ -63,6 +63,7 @@ def _rewritten(func: Any, weave: bool) -> tuple[Any, bool]:
             for buffer, count in inside.items()
             if buffer in allocated and (buffer.scope() == "local" or count == allocated[buffer])
         }
+        private -= _by_pixel(loop)
         panels = weaving.of(vectors, steps)
         try:
             tiles = _loop(loop, vectors, private, analyzer, panels)
@@ -141,6 +142,21 @@ def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any, panels: Pan
     if allocations:
         body = tirx.SeqStmt([*allocations, body])
     return tirx.For(tile, number(0), tiles, loop.kind, body)
+
+
+def _by_pixel(loop: Any) -> set[Any]:
+    """Buffers that hold values of several pixels."""
+    import tvm_ffi
+    from tvm import tirx
+
+    found = set()
+
+    def look(store: Any) -> None:
+        if uses(store.indices[0], loop.loop_var):
+            found.add(store.buffer)
+
+    tvm_ffi.structural_walk(loop.body, (tirx.BufferStore, look))
+    return found
 
 
 def _places(body: Any, private: set[Any], analyzer: Any) -> dict[Any, set[int]]:
