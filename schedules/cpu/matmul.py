@@ -31,7 +31,8 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     if found is None:
         return None
     schedule, product, operand = found
-    best = best_tile(machine, *product.extents[-3:])
+    m_extent, n_extent, k_extent = product.extents[-3:]
+    best = best_tile(machine, m_extent, n_extent, k_extent)
     rows, lanes, width = best.rows, machine.lanes, best.vectors * machine.lanes
     packed, store = pack_columns(schedule, product, operand, (rows, width, 1), lanes)
     *outer, m, n, k = schedule.get_loops(product.rv)

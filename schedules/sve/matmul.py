@@ -21,7 +21,7 @@ _PACKED = 4
 
 
 def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
-    """Schedule a (batched) matrix product whose columns are whole segments, and fill a vector.
+    """Schedule a batched matrix product whose columns fill a vector.
 
     1. Rows are padded to whole tiles, and the inner dimension to whole vectors of its values.
     2. Panels of columns, of one batch at a time, are as wide as a tile of some vectors.
@@ -34,7 +34,9 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     lanes = machine.lanes
     m_extent, n_extent, k_extent = product.extents[-3:]
     rows, vectors = scalable_product(m_extent, n_extent, machine)
-    if not vectors:
+    # the panels of one batch end where those of the next would begin; without an axis of batches
+    # there is no room behind them
+    if not vectors or len(product.loops) == 3:
         return neon.rule(func, machine)
     packed, store = neon.pack_columns(schedule, product, operand, (rows, lanes, lanes), lanes)
     for producer in schedule.get_producers(packed):
@@ -49,13 +51,9 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     columns, lane = schedule.split(n, [None, lanes])
     k, step = schedule.split(k, [None, lanes])
     schedule.reorder(*outer, share, columns, tiles, k, step, row, lane)
-    batch = schedule.fuse(*outer) if len(outer) > 1 else outer[0] if outer else None
-    if batch is not None and shared == 1:
-        parallelise(schedule, [batch], product.work, machine.cores)
-    else:
-        parallelise(schedule, [share], product.work, machine.cores)
-    if batch is not None:
-        schedule.compute_at(packed, batch, preserve_unit_loops=True)
+    batch = schedule.fuse(*outer) if len(outer) > 1 else outer[0]
+    parallelise(schedule, [batch if shared == 1 else share], product.work, machine.cores)
+    schedule.compute_at(packed, batch, preserve_unit_loops=True)
     _panels(schedule, packed, operand.inner_axis > operand.column_axis)
     make_room(schedule, packed, vectors, steps, machine)
     mark_segments(schedule, schedule.get_loops(packed)[-3], vectors, steps)

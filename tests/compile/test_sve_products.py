@@ -96,3 +96,10 @@ def test_tiles_that_scalable_vectors_do_not_have_are_refused(knobs: dict[str, An
 
 def test_columns_packed_before_have_neon_code() -> None:
     assert make_gemm(GemmWorkload(64, 64, 64), SCALABLE, prepacked=True).config["vectors"] == 0
+
+
+def test_a_product_without_batches_has_neon_code() -> None:
+    a, b = normal(12, 32), normal(32, 48, seed=1)
+    with recorded_code() as codes:
+        Case(topi.matmul, (a, b), a @ b).assembly(SCALABLE)
+    assert codes["main"].startswith("NEON")
