@@ -101,8 +101,7 @@ def apply_with(
     transform_tile(schedule, schedule.get_sblock("rows"), at=tw)
     products = products_of(schedule, block, region, machine, config)
     transformed, strip = _input(schedule, region, machine, tiles, config)
-    if strip:
-        strips_of(schedule, *strip)
+    strips_of(schedule, *strip)
     strides = plane_strides(tiles, config, machine)
     for stage, (plane, stride, size) in zip((transformed, products), strides, strict=True):
         span = machine.l1d_way_bytes // size

@@ -92,7 +92,11 @@ def _products(
     return store
 
 
-def _strips(schedule: Schedule, strip: LoopRV, column: LoopRV) -> None:
-    """A vector of columns at once; predicates keep out the padding."""
-    mark_cases(schedule, strip)
-    mark_segments(schedule, column, 1)
+def _strips(schedule: Schedule, *loops: LoopRV) -> None:
+    """Of a strip's loop and that over its columns: a vector of columns at once.
+
+    Predicates keep out the padding.
+    """
+    mark_cases(schedule, *loops[:1])
+    for column in loops[1:]:
+        mark_segments(schedule, column, 1)
