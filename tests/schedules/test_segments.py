@@ -72,6 +72,9 @@ def test_the_products_of_winograd_are_the_same_loop():
     text = str(compile_kernel(kernel).inspect_source("s"))
     tile = kernel.config.int("kr") * kernel.config.int("vectors")
     assert len(matching(LANE, text.splitlines())) >= 4 * tile
+    # of the transforms, columns of a strip
+    columns = [body for body in inner_loops(text.splitlines()) if matching(PLAIN, body)]
+    assert columns and not any(matching(SPILL, body) for body in columns)
 
 
 def test_rows_are_joined_where_they_are_as_long_as_before_or_gathered():
