@@ -63,6 +63,9 @@ DOT_PRODUCTS = {
         DotProduct("smmla", "int8", "int8", width=8, steps=1),
         # `smull`, `smlal` and `sadalp`: 16 bits hold two products but of four numbers -128
         DotProduct("smull", "int8", "int8", width=4, steps=3, additions=1, spread=2, widens=True),
+        # of bytes widened to 32 bits in vectors: SVE's `sdot` has no form in LLVM for vectors of a
+        # fixed length (which products a `partial.reduce` adds to which sum is not defined)
+        DotProduct("mla", "int8", "int8", width=4, steps=4),
         DotProduct("smlal", "int8", "int16", width=1, steps=1, widens=True),
     )
 }
@@ -126,7 +129,8 @@ def multiplications_a_cycle(machine: Machine) -> float:
 def packs_with_saturation(machine: Machine) -> bool:
     """Whether vectors of integers are packed to half their width with saturation, two at once."""
     features = required_features(machine)
-    return "avx2" in features or "asimd" in features
+    # NEON's packing takes its own vectors
+    return "avx2" in features or ("asimd" in features and not machine.exact_vector_bits)
 
 
 def permuted_bytes(machine: Machine) -> int:
@@ -139,4 +143,6 @@ def permuted_bytes(machine: Machine) -> int:
 @cache
 def _found(machine: Machine) -> tuple[str, str]:
     features = required_features(machine)
+    if machine.exact_vector_bits:
+        return "mla", "smlal"
     return next((byte, short) for feature, byte, short in _BY_FEATURE if feature in features)

@@ -21,7 +21,9 @@ _MADD_BYTES = {
 }
 _MADD = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd"}
 _MADD[512] = "llvm.x86.avx512.pmaddw.d.512"
-_ELEMENTS = {"vpdpbusd": "int8", "vpdpwssd": "int16", "sdot": "int8", "vpmaddubsw": "int8"}
+_ELEMENTS = {"vpdpwssd": "int16"} | dict.fromkeys(
+    ("vpdpbusd", "sdot", "mla", "vpmaddubsw"), "int8"
+)
 
 
 def DotProducts() -> Any:
@@ -208,7 +210,7 @@ def _less(total: Any, products: Any) -> Any:
 
 
 def _arithmetic(data: Any, weight: Any, name: str) -> Any:
-    """The same of scalars, which expressions without a schedule have."""
+    """The same of scalars, which expressions without a schedule have, and of ``mla``'s vectors."""
     from tvm import tirx
 
     bits, lanes = int(_ELEMENTS.get(name, "int16").lstrip("int")), int(data.ty.dtype.lanes)

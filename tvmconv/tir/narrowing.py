@@ -10,6 +10,8 @@ from tvmconv.tir.fixed_point import scaled_by_halves, scaled_by_words
 from tvmconv.tir.narrowing_arm import nearest_of_arm, packed_by_arm
 from tvmconv.tir.rewrite import function_pass
 
+# attribute of functions for that architecture
+AARCH64 = "tvmconv.aarch64"
 # of 16 bytes each; packing instructions work within them
 _LANE = 16
 # 32-bit vectors that make one of 8 bits
@@ -50,6 +52,8 @@ def _narrowing(func: Any) -> Any:
 
     found, packed = False, _packed
     made: dict[str, Any] = {NEAREST: _nearest, SCALED: scaled_by_words, WHOLE: _whole}
+    if func.attrs and func.attrs.get(AARCH64) is not None:
+        made[NEAREST] = nearest_of_arm
     if func.attrs and func.attrs.get(LANES) is not None:
         packed, made = (
             packed_by_arm,

@@ -23,7 +23,7 @@ from tvmconv.tir.extrema import EXTREMA, Extrema
 from tvmconv.tir.lets import SpillLets
 from tvmconv.tir.lookups import PERMUTES, Lookups
 from tvmconv.tir.matrix_products import MatrixProducts
-from tvmconv.tir.narrowing import Narrowing
+from tvmconv.tir.narrowing import AARCH64, Narrowing
 from tvmconv.tir.neighbours import NeighbouringWords
 from tvmconv.tir.paired_stores import PairedStores
 from tvmconv.tir.prefetch_results import PrefetchResults
@@ -74,6 +74,7 @@ def compile_function(
     code = machine.code
     asked = {LANES: code.by_lane and machine.lanes, EXTREMA: code.extrema}
     asked[PERMUTES] = permuted_bytes(machine)
+    asked[AARCH64] = machine.triple.startswith("aarch64")
     function = marked(function, {name: int(value) for name, value in asked.items() if value})
     options = machine.tvm_target()
     if draft:
