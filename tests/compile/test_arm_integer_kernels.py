@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.emulating import needs_arm, run_functions
+from tests.emulating import needs_arm, run_functions, vectors_of
 from tests.kernels import integer_arguments
 from tests.layout import unblock
 from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
@@ -19,6 +19,7 @@ from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.record import Machine
+from tvmconv.machines.sve import MACHINES as SCALABLE
 
 SUMS = ":s8s8s32s32"
 DIRECT = [
@@ -50,8 +51,8 @@ WINOGRAD = [
     "mb2ic20ih13oc24kh3ph1:s8s8s32s32+bias",
     "ic16ih12oc16kh3ph1:s8s8s32s8:fixed:zpdata+bias",
 ]
-# without and with dot products of bytes, and with products of matrices
-each_machine = pytest.mark.parametrize("name", ["aarch64", "neoverse-n1", "neoverse-n2"])
+# without and with dot products of bytes
+each_machine = pytest.mark.parametrize("name", ["aarch64", "neoverse-n1"])
 
 
 def operands_of(kernel: Kernel, seed: int = 0) -> IntegerOperands:
@@ -67,20 +68,23 @@ def operands_of(kernel: Kernel, seed: int = 0) -> IntegerOperands:
 
 
 def emulated(
-    kernels: Sequence[Kernel], given: Sequence[IntegerOperands], folder: Path
+    kernels: Sequence[Kernel],
+    given: Sequence[IntegerOperands],
+    folder: Path,
+    options: Sequence[str] = (),
 ) -> Iterator[np.ndarray]:
     """What kernels of one machine compute, in the plain layout."""
     arrays = [integer_arguments(k, o) for k, o in zip(kernels, given, strict=True)]
     functions = [kernel.prim_func() for kernel in kernels]
-    (results,) = run_functions(functions, arrays, kernels[0].machine, folder, ())
+    (results,) = run_functions(functions, arrays, kernels[0].machine, folder, options)
     for kernel, result in zip(kernels, results, strict=True):
         yield unblock(result, kernel.workload.out_channels)
 
 
-def check(kernels: Sequence[Kernel], folder: Path) -> None:
+def check(kernels: Sequence[Kernel], folder: Path, options: Sequence[str] = ()) -> None:
     given = [operands_of(kernel) for kernel in kernels]
     for kernel, operands, actual in zip(
-        kernels, given, emulated(kernels, given, folder), strict=True
+        kernels, given, emulated(kernels, given, folder, options), strict=True
     ):
         expected = exact_output(kernel.workload, operands)
         assert actual.dtype == expected.dtype
@@ -103,6 +107,21 @@ def test_kernels_of_bytes_are_exact(name: str, tmp_path: Path):
         ],
         tmp_path,
     )
+
+
+@needs_arm
+def test_products_of_matrices_are_exact(tmp_path: Path):
+    machine = MACHINES["neoverse-n2"].with_cores(2)
+    texts = [DIRECT[i] for i in (0, 1, 4, 6, 11, 12, 13)]
+    check(kernels_of(texts, machine, "direct"), tmp_path)
+
+
+@needs_arm
+def test_vectors_of_fixed_length_are_exact(tmp_path: Path):
+    machine = SCALABLE["a64fx"].with_cores(2)
+    kernels = kernels_of(DIRECT[2:4] + DIRECT[-2:-1], machine, "direct")
+    kernels += kernels_of(DEPTHWISE[1:2], machine, "depthwise")
+    check(kernels, tmp_path, vectors_of(512))
 
 
 def test_products_that_16_bits_do_not_hold_are_refused():

@@ -15,6 +15,7 @@ DOT = r"\tsdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b\[\d\]"
 PAIRS = r"\tsadalp\s+v\d+\.4s, v\d+\.8h"
 LANE = r"\tsmlal2?\s+v\d+\.4s, v\d+\.[48]h, v\d+\.h\[\d\]"
 _STACK = re.compile(r"\t(?:st|ld)\w+\s+[qv]\d+.*\[sp")
+MATRIX = r"\tsmmla\s+v\d+\.4s, v\d+\.16b, v\d+\.16b"
 BYTES = ":s8s8s32s8+bias"
 
 
@@ -23,6 +24,12 @@ BYTES = ":s8s8s32s8+bias"
     [
         ("neoverse-n1", "direct", "ic64ih28oc64kh3ph1", DOT, 0.72),
         ("cortex-a55", "direct", "ic256ih14oc256kh1", DOT, 0.7),
+        # of words of 64 bits weights are two loads, and pixels come in twos
+        ("neoverse-v1", "direct", "ic64ih28oc64kh3ph1", MATRIX, 0.7),
+        ("neoverse-n2", "direct", "ic256ih14oc256kh1", MATRIX, 0.7),
+        ("neoverse-v1", "direct", "ic128ih28oc128kh3sh2ph1", MATRIX, 0.45),
+        # the last of seven pixels is multiplied twice
+        ("neoverse-n2", "direct", "ic64ih7oc64kh3ph1", MATRIX, 0.6),
         # two multiplications and half a word spread for each
         ("cortex-a72", "direct", "ic64ih28oc64kh3ph1", PAIRS, 0.22),
         ("cortex-a53", "direct", "ic64ih28oc64kh3ph1", PAIRS, 0.18),

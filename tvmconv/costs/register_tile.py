@@ -118,6 +118,13 @@ class TileModel:
         dot = self._dot
         return max(1, dot.width * itemsize(dot.element) // WORD_BYTES) if dot else 1
 
+    @property
+    def _pairs_apart(self) -> bool:
+        """Whether pixels of a product of matrices are no neighbours: a 1x1 layer's are copied so."""
+        w = self.shape
+        matrix = self._dot is not None and self._dot.name == MATRIX
+        return matrix and w.stride_w > 1 and w.kernel_w > 1
+
     def _columns(self, ow: int) -> set[int]:
         """Columns that a row of a tile reads in the taps that the compiler writes out, too."""
         w = self.shape
@@ -156,7 +163,12 @@ class TileModel:
             sums = 2 * _pairs(pixels) if self._dot.name == MATRIX else pixels
         if w.types.is_requantised:
             rounded = pixels * oc * ROUNDING / machine.rates.multiply_adds
-        return Microkernel(machine, sums, oc, rate, self._words).cycles(self.steps) + rounded
+        joined = 0.0
+        if sums != pixels or self._pairs_apart:
+            # two pixels' words that lie apart are put into one vector beside the products
+            joined = (_pairs(pixels) if self._pairs_apart else 1) / machine.rates.multiply_adds
+        tile = Microkernel(machine, sums, oc, rate, self._words)
+        return tile.cycles(self.steps) + self.steps * joined + rounded
 
     def runs(self, oc: int, oh: int, ow: int) -> int:
         """Rows of pixels of one channel block that all tiles read."""
