@@ -16,7 +16,6 @@ from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.dot import (
-    MATRIX,
     DotProduct,
     dot_of_bytes,
     dot_of_shorts,

@@ -120,7 +120,7 @@ class TileModel:
 
     @property
     def _pairs_apart(self) -> bool:
-        """Whether pixels of a product of matrices are no neighbours: a 1x1 layer's are copied so."""
+        """Whether pixels of a matrix are no neighbours, as in a copy for a 1x1 layer they are."""
         w = self.shape
         matrix = self._dot is not None and self._dot.name == MATRIX
         return matrix and w.stride_w > 1 and w.kernel_w > 1

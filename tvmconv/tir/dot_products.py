@@ -21,9 +21,7 @@ _MADD_BYTES = {
 }
 _MADD = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd"}
 _MADD[512] = "llvm.x86.avx512.pmaddw.d.512"
-_ELEMENTS = {"vpdpwssd": "int16"} | dict.fromkeys(
-    ("vpdpbusd", "sdot", "mla", "vpmaddubsw"), "int8"
-)
+_ELEMENTS = {"vpdpwssd": "int16"} | dict.fromkeys(("vpdpbusd", "sdot", "mla", "vpmaddubsw"), "int8")
 
 
 def DotProducts() -> Any:

@@ -15,13 +15,21 @@ each while they are added to, and are put in order where they are read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from tvmconv.machines.dot import MATRIX
 from tvmconv.tir.conditions import is_zero
 from tvmconv.tir.matrix_operands import ITEMS, LANES, arithmetic, items, outputs, product
+from tvmconv.tir.matrix_updates import (
+    Key,
+    Pair,
+    Update,
+    key_of,
+    place_of,
+    products_of,
+    runs_of,
+    update_of,
+)
 from tvmconv.tir.rewrite import function_pass, local_buffer
 
 
@@ -49,51 +57,11 @@ def _matrix_products(func: Any) -> Any:
     from tvm import ir, tirx
 
     found: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (ir.Call, lambda call: found.extend(_products(call))))
+    tvm_ffi.structural_walk(func.body, (ir.Call, lambda call: found.extend(products_of(call))))
     if not found:
         return func
     body = tvm_ffi.structural_map(func.body, (tirx.SeqStmt, _scope))
     return func.with_body(tvm_ffi.structural_map(body, (tirx.Add, _alone)))
-
-
-@dataclass(frozen=True)
-class _Update:
-    """A store that adds a product to a vector of sums.
-
-    Parameters
-    ----------
-    store
-        The statement.
-    data, weight
-        Loads of one item of data, and of the vector of first elements of the weights' words.
-    """
-
-    store: Any
-    data: Any
-    weight: Any
-
-    @property
-    def key(self) -> _Key:
-        """The vector of sums."""
-        return self.store.buffer, int(self.store.indices[0])
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """Of the data: what its index has in common with others, and the rest of it."""
-        import tvm_ffi
-        from tvm import tirx
-
-        index = self.data.indices[0]
-        if isinstance(index, tirx.IntImm):
-            return 0, int(index)
-        if isinstance(index, tirx.Add) and isinstance(index.b, tirx.IntImm):
-            return tvm_ffi.structural_hash(index.a), int(index.b)
-        return tvm_ffi.structural_hash(index), 0
-
-
-# a vector of sums: its buffer and its place there
-_Key = tuple[Any, int]
-_Pair = tuple[_Key, _Key]
 
 
 def _scope(sequence: Any) -> Any:
@@ -105,7 +73,7 @@ def _scope(sequence: Any) -> Any:
     adding = [index for index, part in enumerate(parts) if _only_adds(part)]
     if not adding:
         return sequence
-    runs = [run for index in adding for run in _runs(parts[index])]
+    runs = [run for index in adding for run in runs_of(parts[index])]
     rest = [part for index, part in enumerate(parts) if index not in adding]
     agreed = _agreed(runs)
     if not agreed or not _begun(rest, agreed):
@@ -113,11 +81,12 @@ def _scope(sequence: Any) -> Any:
     spares, pairs = _with_spares(agreed)
 
     def ordered(load: Any) -> Any:
-        pair = pairs.get(_key(load))
-        if pair is None:
+        key = key_of(load)
+        if key is None or key not in pairs:
             return load
+        pair = pairs[key]
         squares = [tirx.BufferLoad(buffer, [tirx.IntImm("int32", at)]) for buffer, at in pair]
-        return tirx.Shuffle(squares, _pixel(pair.index(_key(load))))
+        return tirx.Shuffle(squares, _pixel(pair.index(key)))
 
     def multiplied(statement: Any) -> Any:
         return _multiplied(statement, pairs)
@@ -130,7 +99,7 @@ def _scope(sequence: Any) -> Any:
     return tirx.SeqStmt([*spares, *parts])
 
 
-def _with_spares(agreed: dict[_Key, _Pair]) -> tuple[list[Any], dict[_Key, _Pair]]:
+def _with_spares(agreed: dict[Key, Pair]) -> tuple[list[Any], dict[Key, Pair]]:
     """The pairs, a pixel that is left over with a vector beside; and what begins these vectors."""
     from tvm import tirx
 
@@ -151,14 +120,14 @@ def _only_adds(statement: Any) -> bool:
     import tvm_ffi
     from tvm import ir
 
-    updates = [update for run in _runs(statement) for update in run]
+    updates = [update for run in runs_of(statement) for update in run]
     buffers = {update.store.buffer for update in updates}
     loads: list[Any] = []
     tvm_ffi.structural_walk(statement, (ir.TensorLoad, loads.append))
     return bool(updates) and sum(load.source in buffers for load in loads) == len(updates)
 
 
-def _begun(statements: Iterable[Any], pairs: dict[_Key, _Pair]) -> bool:
+def _begun(statements: Iterable[Any], pairs: dict[Key, Pair]) -> bool:
     """Whether statements set all sums of the pairs to zero, and store nothing else there."""
     import tvm_ffi
     from tvm import tirx
@@ -166,62 +135,19 @@ def _begun(statements: Iterable[Any], pairs: dict[_Key, _Pair]) -> bool:
     stores: list[Any] = []
     for statement in statements:
         tvm_ffi.structural_walk(statement, (tirx.BufferStore, stores.append))
-    stores = [store for store in stores if _key_of(store.buffer, store.indices) in pairs]
+    stores = [store for store in stores if place_of(store.buffer, store.indices) in pairs]
     zeros = (isinstance(s.value, tirx.Broadcast) and is_zero(s.value.value) for s in stores)
-    begun = {_key_of(store.buffer, store.indices) for store in stores}
+    begun = {place_of(store.buffer, store.indices) for store in stores}
     return begun == pairs.keys() and all(zeros)
 
 
-def _runs(statement: Any) -> list[list[_Update]]:
-    """The updates in a statement, those together that follow each other in one sequence."""
-    import tvm_ffi
-    from tvm import tirx
-
-    found: list[list[_Update]] = []
-
-    def look(sequence: Any) -> None:
-        run = [update for part in sequence.seq if (update := _update(part)) is not None]
-        if run:
-            found.append(run)
-
-    tvm_ffi.structural_walk(statement, (tirx.SeqStmt, look))
-    return found
-
-
-def _update(statement: Any) -> _Update | None:
-    """A store as one that adds a product of words; None for any other statement."""
-    from tvm import ir, tirx
-
-    if not isinstance(statement, tirx.BufferStore) or not isinstance(statement.value, tirx.Add):
-        return None
-    total, product = statement.value.a, statement.value.b
-    key = _key_of(statement.buffer, statement.indices)
-    same = isinstance(total, ir.TensorLoad) and key is not None and _key(total) == key
-    for data, weight in _products(product) if same else ():
-        return _Update(statement, data, weight)
-    return None
-
-
-def _products(call: Any) -> Iterator[tuple[Any, Any]]:
-    """The loads that a product of words spread over four sums multiplies."""
-    from tvm import tirx
-
-    from tvmconv.operators.products import instruction_of
-
-    if instruction_of(getattr(getattr(call, "op", None), "name", "")) != MATRIX:
-        return
-    data, weight = call.args
-    data = data.value if isinstance(data, tirx.Broadcast) else data
-    yield data.args[0], weight.args[0]
-
-
-def _agreed(runs: Iterable[list[_Update]]) -> dict[_Key, _Pair]:
+def _agreed(runs: Iterable[list[Update]]) -> dict[Key, Pair]:
     """Pairs of sums that all runs of updates allow; none where they differ."""
     import tvm_ffi
 
-    pairs: dict[_Key, _Pair] = {}
+    pairs: dict[Key, Pair] = {}
     for run in runs:
-        steps: dict[int, list[_Update]] = {}
+        steps: dict[int, list[Update]] = {}
         for update in run:
             steps.setdefault(tvm_ffi.structural_hash(update.weight), []).append(update)
         found = {key: pair for step in steps.values() for pair in _paired(step) for key in pair}
@@ -234,13 +160,13 @@ def _agreed(runs: Iterable[list[_Update]]) -> dict[_Key, _Pair]:
     return pairs
 
 
-def _paired(step: list[_Update]) -> Iterator[_Pair]:
+def _paired(step: list[Update]) -> Iterator[Pair]:
     """Sums of pixels that one vector of weights serves, by twos: neighbours, then what is left.
 
     A last one is its own other.
     """
     order = sorted(step, key=lambda update: update.place)
-    left: list[_Update] = []
+    left: list[Update] = []
     while order:
         update = order.pop(0)
         common, place = update.place
@@ -252,14 +178,14 @@ def _paired(step: list[_Update]) -> Iterator[_Pair]:
         yield first.key, (second or first).key
 
 
-def _multiplied(sequence: Any, pairs: dict[_Key, _Pair]) -> Any:
+def _multiplied(sequence: Any, pairs: dict[Key, Pair]) -> Any:
     """A sequence of updates, those of pairs as products of matrices."""
     import tvm_ffi
     from tvm import tirx
 
-    updates = [_update(part) for part in sequence.seq]
+    updates = [update_of(part) for part in sequence.seq]
     keys = {update.key for update in updates if update is not None}
-    waiting: dict[tuple[_Key, int], _Update] = {}
+    waiting: dict[tuple[Key, int], Update] = {}
     parts: list[Any] = []
     for part, update in zip(sequence.seq, updates, strict=True):
         pair = None if update is None else pairs.get(update.key)
@@ -282,7 +208,7 @@ def _multiplied(sequence: Any, pairs: dict[_Key, _Pair]) -> Any:
     return tirx.SeqStmt(parts)
 
 
-def _together(first: _Update, second: _Update) -> Any:
+def _together(first: Update, second: Update) -> Any:
     """Two pixels' words in one vector, or one's twice: one load where they are neighbours."""
     from tvm import tirx
 
@@ -297,7 +223,7 @@ def _alone(node: Any) -> Any:
     """A sum and a product that stand by themselves: of one pixel, or scalars."""
     from tvm import tirx
 
-    for data, weight in _products(node.b):
+    for data, weight in products_of(node.b):
         if int(node.ty.dtype.lanes) == 1:
             return node.a + arithmetic(data, weight)
         zeros = tirx.Broadcast(tirx.const(0, "int32"), LANES)
@@ -311,16 +237,3 @@ def _alone(node: Any) -> Any:
 def _pixel(which: int) -> list[int]:
     """Where the sums of one pixel are in two squares."""
     return [2 * which, 2 * which + 1, 2 * which + LANES, 2 * which + 1 + LANES]
-
-
-def _key(load: Any) -> _Key | None:
-    return _key_of(load.source, load.indices)
-
-
-def _key_of(buffer: Any, indices: Any) -> _Key | None:
-    """A vector of sums; None for what cannot be one."""
-    from tvm import tirx
-
-    (index,) = indices if len(indices) == 1 else (None,)
-    vector = str(buffer.dtype) == f"int32x{LANES}"
-    return (buffer, int(index)) if vector and isinstance(index, tirx.IntImm) else None
