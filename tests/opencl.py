@@ -55,7 +55,9 @@ def opencl_source(kernel: Kernel) -> str:
     bound = tirx.transform.BindTarget(target.with_host(tvm.target.Target("llvm")))(module)
     split = ir.transform.Sequential(passes())(bound)
     kernels = {
-        var: func for var, func in split.functions_items() if "tirx.kernel_launch_params" in func.attrs
+        var: func
+        for var, func in split.functions_items()
+        if "tirx.kernel_launch_params" in func.attrs
     }
     device = finalize_device_passes()(ir.IRModule(kernels))
     build = tvm.get_global_func("target.build.opencl")
@@ -76,7 +78,9 @@ def run_by_pocl(kernel: Kernel) -> tuple[np.ndarray, np.ndarray]:
         assert not launch.dynamic_shared_bytes
         made = cl.Kernel(program, launch.kernel)
         made.set_args(*(buffers[place] for place in launch.arguments))
-        total = [blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True)]
+        total = [
+            blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True)
+        ]
         cl.enqueue_nd_range_kernel(queue, made, total, launch.block)
     output = np.empty_like(arrays[len(given) - 1])
     cl.enqueue_copy(queue, output, buffers[len(given) - 1])

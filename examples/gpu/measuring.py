@@ -123,7 +123,7 @@ def run(words: Sequence[str], state: Mapping[str, str], seconds: float) -> tuple
 
 
 def missing(path: Path) -> dict[str, Any]:
-    """Cases of a saved bench that were not measured, and rows that have no time, with reasons."""
+    """Cases of a saved bench that were not measured, and by reasons, whose rows have no time."""
     from tvmconv.bench.result import read_saved
 
     result = read_saved(path)
@@ -132,13 +132,15 @@ def missing(path: Path) -> dict[str, Any]:
     for name in measured:
         if name in left:
             left.remove(name)
-    rows = [
-        f"{case.name}, {entry.label}: {entry.status}, {entry.message}"
-        for case in result.results
-        for entry in case.entries
-        if entry.status != "ok" or not entry.rounds
-    ]
-    rows += [f"{case.name}: {case.skipped}" for case in result.results if case.skipped]
+    rows: dict[str, list[str]] = {}
+    for case in result.results:
+        if case.skipped:
+            rows.setdefault(f"{case.kind}: {case.skipped}", []).append(case.name)
+        for entry in case.entries:
+            # what an algorithm does not compute is not missing
+            if entry.status != "unsupported" and (entry.status != "ok" or not entry.rounds):
+                text = f"{entry.label} {entry.status}: {entry.message}"
+                rows.setdefault(text, []).append(case.name)
     return {"cases": len(measured), "missing": left, "rows_without_time": rows}
 
 
@@ -150,10 +152,11 @@ def table(summary: Sequence[Mapping[str, Any]]) -> list[str]:
         lines.append(f"{row['phase']:16} {cases}{row['status']}, {row.get('seconds', 0):.0f} s")
         if row.get("missing"):
             lines.append(f"    no cases: {', '.join(row['missing'])}")
-        found = row.get("rows_without_time", ())
-        lines += [f"    {text[:200]}" for text in found[:_SHOWN]]
+        found = row.get("rows_without_time", {})
+        for text, names in list(found.items())[:_SHOWN]:
+            lines.append(f"    {', '.join(names)[:80]}: {text[:160]}")
         if len(found) > _SHOWN:
-            lines.append(f"    and {len(found) - _SHOWN} rows more: summary.json")
+            lines.append(f"    and {len(found) - _SHOWN} reasons more: summary.json")
     return lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from math import exp, log
 from pathlib import Path
@@ -40,8 +41,8 @@ def report(results: Path) -> str:
     parts += _predictions([found[name] for name in fitted])
     summary = results / "summary.json"
     if summary.is_file():
-        parts += ["## What is missing", "```", *table(json.loads(summary.read_text())), "```"]
-    return "\n".join([*parts, ""])
+        parts += ["## What is missing", "", "```", *table(json.loads(summary.read_text())), "```"]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join([*parts, ""]))
 
 
 def _head(results: Iterable[BenchResult]) -> str:
@@ -128,7 +129,12 @@ def _steps(result: BenchResult) -> list[str]:
 def _tf32(result: BenchResult) -> list[str]:
     own = f"{OWN} implicit_gemm_mma"
     rows = [
-        [case.name, _least(case, own), _least(case, "cudnn_tf32"), _text(_ratio(case, "cudnn_tf32", own))]
+        [
+            case.name,
+            _least(case, own),
+            _least(case, "cudnn_tf32"),
+            _text(_ratio(case, "cudnn_tf32", own)),
+        ]
         for case in result.results
     ]
     return _table("TF32", ("layer", OWN, "cudnn_tf32", "ratio"), rows)
@@ -146,7 +152,9 @@ def _networks(results: Sequence[BenchResult]) -> list[str]:
         for peer in peers:
             # each beside ours of the same rounds
             there = [case for case in cases if case.entry(peer)]
-            cells += [_least(there[0], peer), _text(_ratio(there[0], peer))] if there else ["-", "-"]
+            cells += (
+                [_least(there[0], peer), _text(_ratio(there[0], peer))] if there else ["-", "-"]
+            )
         rows.append(cells)
     head = ("network", OWN, *(word for peer in peers for word in (peer, "ratio")))
     return _table("Whole networks, ms a call", head, rows)
@@ -157,8 +165,10 @@ def _predictions(results: Sequence[BenchResult]) -> list[str]:
         return []
     rows = [row for result in results for row in prediction_table(result).rows]
     cells = [
-        [row["case"], row["contender"], f"{row['median_seconds'] * 1e3:.4f}"]
-        + [f"{row['predicted_seconds'] * 1e3:.4f}", f"{row['ratio']:.2f}"]
+        (
+            *(row["case"], row["contender"], f"{row['median_seconds'] * 1e3:.4f}"),
+            *(f"{row['predicted_seconds'] * 1e3:.4f}", f"{row['ratio']:.2f}"),
+        )
         for row in rows
     ]
     head = ("layer", "contender", "ms median", "predicted", "predicted / measured")
@@ -168,7 +178,8 @@ def _predictions(results: Sequence[BenchResult]) -> list[str]:
     except InputError as error:
         return [*lines, f"No fit: {error}"]
     text = [f"- {key}: {value:.4g}" for key, value in facts.items() if isinstance(value, float)]
-    return [*lines, f"The fit, and what is within {RIGHT_WITHIN:.0%} of the measured:", "", *text]
+    head = f"The fit, and the shares of kernels within {RIGHT_WITHIN:.0%} of the measured time:"
+    return [*lines, head, "", *text, ""]
 
 
 def _against(result: BenchResult, peer: str) -> list[str]:

@@ -28,7 +28,11 @@ LARGE = [
     ("implicit_gemm", "mb2ic24ih29iw27oc70kh3ph1+bias+add+relu", {}),
     ("winograd", "mb2ic20ih30iw26oc72kh3ph1+bias+relu", {"mh": 2, "mw": 2}),
     ("im2col", "g2mb2ic30ih19oc52kh3kw5sh2dh1+bias+relu", {}),
-    ("implicit_gemm", "mb2ic64ih56oc128kh3ph1+bias+relu", {"m": 128, "p": 128, "k": 16, "split": 1}),
+    (
+        "implicit_gemm",
+        "mb2ic64ih56oc128kh3ph1+bias+relu",
+        {"m": 128, "p": 128, "k": 16, "split": 1},
+    ),
     ("implicit_gemm", "mb2ic64ih56oc64kh3ph1+bias", {"m": 64, "p": 128, "k": 16, "split": 1}),
     ("winograd", "mb4ic64ih56oc128kh3ph1+bias+relu", {"m": 128, "p": 128, "k": 16, "split": 1}),
 ]

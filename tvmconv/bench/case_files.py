@@ -53,11 +53,11 @@ def write_case(
     constants: Mapping[str, Array],
     inputs: Mapping[str, Array],
     outputs: list[str],
-    mapped: bool = False,
+    repeated: int = 0,
 ) -> None:
     """The files of a case folder except the ONNX file and the reference.
 
-    Inputs that are ``mapped`` are files of their own, of which readers take what they need.
+    Of inputs that are ``repeated`` after so many values these alone are written.
     """
     data = {
         "onnx": str(onnx_path),
@@ -65,12 +65,10 @@ def write_case(
         "shapes": shapes,
         "inputs": list(inputs),
         "outputs": outputs,
-        "mapped": mapped,
+        "repeated": repeated,
     }
     (folder / "case.json").write_text(json.dumps(data))
     np.savez(folder / "constants.npz", **constants)  # type: ignore[arg-type]
-    if mapped:
-        for place, value in enumerate(inputs.values()):
-            np.save(folder / f"input{place}.npy", value)
-    else:
-        np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]
+    if repeated:
+        inputs = {name: value.reshape(-1)[:repeated] for name, value in inputs.items()}
+    np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]

@@ -57,8 +57,8 @@ def write_layer_case(
     """A folder for one layer with seeded weights, its ONNX file and its float64 output.
 
     With ``places`` so many values of the output are computed for the reference, drawn from all of
-    it, and inputs are repeated draws in files that readers map: layers of large batches are
-    written in a second then.
+    it, and inputs are repeated draws, of which each is written once: gigabytes of large batches
+    are none on the disk.
 
     Raises
     ------
@@ -100,7 +100,8 @@ def write_layer_case(
     else:
         reference = {output: convolution(w, inputs, constants)}
     path = folder / "model.onnx"
-    write_case(folder, path, nodes, shapes, constants, inputs, [output], bool(places))
+    repeated = _DRAWN if places else 0
+    write_case(folder, path, nodes, shapes, constants, inputs, [output], repeated)
     np.savez(folder / "reference.npz", **reference)  # type: ignore[arg-type]
     return CaseInfo(name or str(w), "layer", str(w), w.flops, count)
 

@@ -76,7 +76,9 @@ def skipped_case(case: Case, threads: int, reason: str) -> CaseResult:
     """A case of which nothing was measured, and why."""
     if isinstance(case, tuple):
         path, batch = case
-        return CaseResult(batch_name(path.stem, batch), "model", path.name, 0, 1, threads, (), reason)
+        return CaseResult(
+            batch_name(path.stem, batch), "model", path.name, 0, 1, threads, (), reason
+        )
     w = case.workload
     kind = "layer" if isinstance(case, suite_files.Layer) else "product"
     return CaseResult(case.name, kind, str(w), w.flops, case.count, threads, (), reason)

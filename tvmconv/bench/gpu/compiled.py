@@ -25,8 +25,10 @@ from tvmconv.machines.cuda import CudaMachine
 _MOST_BYTES = 1 << 28
 _PACKAGE = Path(__file__).parents[2]
 # of the package, what the code of a kernel or a model comes from
-_MAKERS = ("algorithms", "compile", "core", "frontend", "graph", "kernels", "operators")
-_MAKERS += ("program", "runtime", "schedules", "selection", "tir", "tvm_api")
+_MAKERS = (
+    *("algorithms", "compile", "core", "frontend", "graph", "kernels", "operators"),
+    *("program", "runtime", "schedules", "selection", "tir", "tvm_api"),
+)
 
 
 @dataclass(frozen=True)

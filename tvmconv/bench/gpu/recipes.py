@@ -221,9 +221,7 @@ def _packed(
         array = weights[name]
         if array.size != prod(workload.weight_shape) or array.dtype != np.float32:
             continue
-        piece = Piece(
-            0, 0, _PACKED, name, str(workload), chosen.algorithm, chosen.config.to_json()
-        )
+        piece = Piece(0, 0, _PACKED, name, str(workload), chosen.algorithm, chosen.config.to_json())
         made = piece.made(array, machine)
         if made.size == data.size and bool((made == data).all()):
             return piece

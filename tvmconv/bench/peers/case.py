@@ -133,12 +133,10 @@ class Session:
 def read_case(folder: Path, options: Mapping[str, Any]) -> Case:
     """Open a case folder; constants are read from disk when an adapter asks for them."""
     data = json.loads((folder / "case.json").read_text())
-    if data.get("mapped"):
-        places = enumerate(data["inputs"])
-        inputs = {name: np.load(folder / f"input{i}.npy", mmap_mode="r") for i, name in places}
-    else:
-        with np.load(folder / "inputs.npz") as file:
-            inputs = {name: file[name] for name in data["inputs"]}
+    with np.load(folder / "inputs.npz") as file:
+        inputs = {name: file[name] for name in data["inputs"]}
+    if data.get("repeated"):
+        inputs = {name: np.resize(v, data["shapes"][name]) for name, v in inputs.items()}
     return Case(
         folder=folder,
         onnx=Path(data["onnx"]),

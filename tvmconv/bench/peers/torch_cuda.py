@@ -65,7 +65,7 @@ def on_device(case: Case, value: Array) -> Any:
     """A tensor there, of halves where the case asks for them."""
     import torch
 
-    tensor = torch.from_numpy(value.copy()).to(device_of(case))
+    tensor = torch.from_numpy(value).to(device_of(case))
     halves = precision_of(case) == "fp16" and tensor.is_floating_point()
     return tensor.half() if halves else tensor
 
