@@ -119,7 +119,7 @@ def test_kernels_that_are_wrong_or_missing_are_told(gpu, kernels, tmp_path):
     assert rows["tvmconv direct"]["min_seconds"] is None
     assert rows["tvmconv implicit_gemm"]["status"] == "failed"
     notes = " ".join(json.loads(done.stdout)["notes"])
-    assert "holds no implicit_gemm for" in notes
+    assert "holds no implicit_gemm of this version for" in notes
     assert "--compile-only" in notes
 
 
