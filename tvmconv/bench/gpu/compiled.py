@@ -123,9 +123,12 @@ def code_digest() -> str:
     found = hashlib.sha256(__version__.encode())
     # of each folder by itself, as one of them may be a link
     for folder in _MAKERS:
-        for path in sorted((_PACKAGE / folder).resolve().rglob("*")):
-            if path.suffix in (".py", ".c", ".h"):
-                found.update(f"{folder}/{path.name}\n".encode() + path.read_bytes())
+        place = (_PACKAGE / folder).resolve()
+        for path in sorted(place.rglob("*")):
+            name = path.relative_to(place)
+            # what packaging leaves in a tree is in no copy of it
+            if path.suffix in (".py", ".c", ".h") and "build" not in name.parts:
+                found.update(f"{folder}/{name}\n".encode() + path.read_bytes())
     return found.hexdigest()
 
 
