@@ -36,10 +36,10 @@ _OPTIONS = ["-cl-std=CL1.2"]
 @cache
 def pocl() -> tuple[Any, Any, Any]:
     """The module, a context of PoCL's processor device and a queue; skips where it is not."""
-    cl = pytest.importorskip("pyopencl", reason="needs pyopencl and pocl-binary-distribution")
+    cl = pytest.importorskip("pyopencl", reason="needs PoCL: pip install -e '.[opencl]'")
     platforms = [p for p in cl.get_platforms() if "Portable" in p.name]
     if not platforms:
-        pytest.skip("needs PoCL: pip install pocl-binary-distribution")
+        pytest.skip("needs PoCL: pip install -e '.[opencl]'")
     context = cl.Context([platforms[0].get_devices()[0]])
     return cl, context, cl.CommandQueue(context)
 
