@@ -57,6 +57,24 @@ def order(stream: int, behind: int) -> None:
     call("cuStreamWaitEvent", c_void_p(stream), event, c_uint(0))
 
 
+def begin_capture(stream: int, mode: int = 0) -> None:
+    """As torch does by default: nothing is allocated or asked for meanwhile, in any thread."""
+    call("cuStreamBeginCapture_v2", c_void_p(stream), c_int(mode))
+
+
+def end_capture(stream: int) -> c_void_p:
+    """What was captured, to be launched by :func:`replay`."""
+    captured, graph = c_void_p(), c_void_p()
+    call("cuStreamEndCapture", c_void_p(stream), byref(captured))
+    call("cuGraphInstantiateWithFlags", byref(graph), captured, ctypes.c_ulonglong(0))
+    call("cuGraphDestroy", captured)
+    return graph
+
+
+def replay(graph: c_void_p, stream: int) -> None:
+    call("cuGraphLaunch", graph, c_void_p(stream))
+
+
 class DeviceTensor:
     """A copy of an array; one that a stream has yet to make, where a stream is given."""
 
@@ -81,6 +99,12 @@ class DeviceTensor:
                 c_size_t(array.nbytes),
                 c_void_p(stream),
             )
+
+    def write(self, array: np.ndarray) -> None:
+        """Other contents, complete on return."""
+        size = c_size_t(array.nbytes)
+        call("cuMemcpyHtoD_v2", c_size_t(self.address), c_void_p(array.ctypes.data), size)
+        wait(0)
 
     def numpy(self, stream: int | None = None) -> np.ndarray:
         """What the memory holds when a stream has done all it has."""

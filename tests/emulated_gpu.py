@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 CALLING = """
 import numpy as np, tvmconv
 from tests.device_tensor import DeviceTensor, View, count, enter, new_stream, wait
+from tests.device_tensor import begin_capture, end_capture, replay
 from tvmconv.core.errors import ArtifactError, InputError
 model = tvmconv.load(path)
 (name,) = [tensor.name for tensor in model.inputs]

@@ -19,6 +19,7 @@ import pytest
 from tests.emulated_gpu import Built, needs_emulator, needs_nvcc
 from tests.small_network import mixed_network
 from tvmconv.compile.nvcc import find_nvcc, read_resources
+from tvmconv.compile.nvidia import find_program
 from tvmconv.core.errors import ArtifactError
 from tvmconv.runtime.library import C_SOURCES
 
@@ -155,6 +156,10 @@ class TestSmall:
             assert row["blocks_resident"] > 0
             # what tiles may take is the matter of their own tests
             assert row["spill_bytes"] == 0 or "implicit_gemm" in row["kernel"]
+        (layers,) = [table for table in report.tables if table.name == "layers"]
+        # Winograd alone may pass it
+        assert all(0 < row["limit_share"] < 1 for row in layers.rows)
+        assert "% of limit" in str(report)
         for name in ("machine", "calls", "decisions", "memory"):
             assert getattr(model.manifest, name) == getattr(small.model.manifest, name)
 
@@ -172,6 +177,17 @@ class TestSmall:
         assert row["workspace_bytes"] == 4 * 4 * 6 * 64 * (24 + 32)
         assert small.model.memory.arena_bytes >= row["workspace_bytes"]
         assert 1e-7 < row["error_estimate"] < 5e-6
+
+    @pytest.mark.skipif(find_program("nvdisasm") is None, reason="needs nvdisasm")
+    def test_main_loops_are_read_where_there_is_a_disassembler(self, small):
+        shares = {
+            launch.kernel: launch.multiply_add_share
+            for call in small.model.calls
+            for launch in call.launches
+        }
+        (product,) = (s for name, s in shares.items() if "winograd" in name and s)
+        assert 0.5 < product < 1
+        assert not shares["max_pool2d_kernel"]
 
     def test_kernels_are_named_after_their_function(self, small):
         for call in small.model.calls:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -15,17 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 
+from tvmconv.compile.nvidia import find_program
+from tvmconv.compile.sass import main_loops
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
 
 # names a folder where what nvcc made is kept, and taken from instead of compiling it again
 KEPT = "TVMCONV_NVCC_CACHE"
-# where the wheels of NVIDIA put their programs
-_WHEELS = ("cu13", "cuda_nvcc", "cuda_nvdisasm")
 _KERNEL = re.compile(
     r"Function properties for (?P<name>\w+)\n\s*(?P<stack>\d+) bytes stack frame, "
     r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads\n"
@@ -46,11 +44,15 @@ class Resources:
         Of a block.
     spill_bytes
         Registers that one thread stores and loads, in bytes.
+    multiply_add_share
+        Of the main loop's instructions, as nvdisasm reads the first architecture's; 0 where there
+        is no such loop, or no nvdisasm.
     """
 
     registers: int
     shared_bytes: int
     spill_bytes: int
+    multiply_add_share: float = 0.0
 
     def of(self, launch: Launch) -> Launch:
         """A launch of the kernel with these."""
@@ -59,18 +61,8 @@ class Resources:
             registers=self.registers,
             shared_bytes=self.shared_bytes,
             spill_bytes=self.spill_bytes,
+            multiply_add_share=self.multiply_add_share,
         )
-
-
-def find_program(name: str) -> str | None:
-    """One of NVIDIA's: of the variable of its name, on the path, below ``CUDA_HOME``, of wheels."""
-    homes = [os.environ.get(variable, "") for variable in ("CUDA_HOME", "CUDA_PATH")]
-    places = [Path(home) / "bin" / name for home in (*homes, "/usr/local/cuda") if home]
-    found = find_spec("nvidia")
-    for folder in (found.submodule_search_locations or ()) if found else ():
-        places += [Path(folder) / wheel / "bin" / name for wheel in _WHEELS]
-    named = os.environ.get(name.upper()) or shutil.which(name)
-    return named or next((str(place) for place in places if place.is_file()), None)
 
 
 def find_nvcc() -> str:
@@ -105,7 +97,8 @@ def compile_fatbin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, 
     Returns
     -------
     tuple
-        The fatbin, and what each kernel takes; of several architectures the most.
+        The fatbin, and what each kernel takes; of several architectures the most. With the
+        share of multiply-adds in main loops, if there is an nvdisasm.
 
     Raises
     ------
@@ -117,7 +110,7 @@ def compile_fatbin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, 
         number = isa.removeprefix("sm_")
         ptx = f",compute_{number}" if isa == machine.architectures[-1] else ""
         options += ["-gencode", f"arch=compute_{number},code=[{isa}{ptx}]"]
-    return _compiled(source, machine, [*options, "-fatbin"])
+    return _compiled(source, machine, [*options, "-fatbin"], loops=True)
 
 
 def compile_cubin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, Resources]]:
@@ -126,7 +119,7 @@ def compile_cubin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, R
 
 
 def _compiled(
-    source: str, machine: CudaMachine, form: Sequence[str]
+    source: str, machine: CudaMachine, form: Sequence[str], loops: bool = False
 ) -> tuple[bytes, dict[str, Resources]]:
     """What nvcc makes of a source, with the options that say of which form."""
     nvcc = find_nvcc()
@@ -138,9 +131,11 @@ def _compiled(
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         written, result = Path(folder) / "kernels.cu", Path(folder) / "kernels"
         written.write_text(source)
+        # of a fatbin, the machine code of each architecture as a file of its own
+        separate = ["-keep", "-keep-dir", folder] if loops else []
         try:
             done = subprocess.run(
-                [*command, "-o", str(result), str(written)],
+                [*command, *separate, "-o", str(result), str(written)],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -156,7 +151,8 @@ def _compiled(
             faults = re.findall(r"^.*\berror\b.*(?:\n.*){0,2}", said, re.MULTILINE)
             said = "\n".join(faults or [said])[:2000]
             raise ArtifactError(f"{nvcc} does not compile kernels for {machine.name}:\n{said}")
-        content, resources = result.read_bytes(), read_resources(done.stderr)
+        content = result.read_bytes()
+        resources = _with_shares(read_resources(done.stderr), Path(folder), machine, loops)
     if kept:
         _keep(kept, content, resources)
     return content, resources
@@ -167,7 +163,8 @@ def _kept(source: str, command: Sequence[str]) -> Path | None:
     folder = os.environ.get(KEPT)
     if not folder:
         return None
-    said = "\n".join([*_version(command[0]), *command[1:], source])
+    read = str(find_program("nvdisasm") is not None)
+    said = "\n".join([*_version(command[0]), read, *command[1:], source])
     return Path(folder) / f"{hashlib.sha256(said.encode()).hexdigest()[:32]}.nvcc"
 
 
@@ -186,6 +183,21 @@ def _keep(path: Path, content: bytes, resources: Mapping[str, Resources]) -> Non
         path.parent.mkdir(parents=True, exist_ok=True)
         written.write_bytes(head.encode() + b"\n" + content)
         written.rename(path)
+
+
+def _with_shares(
+    resources: dict[str, Resources], folder: Path, machine: CudaMachine, loops: bool
+) -> dict[str, Resources]:
+    """With what kept machine code tells of main loops; without where nothing reads it."""
+    kept = sorted(folder.glob(f"*{machine.isa.removeprefix('sm_')}.cubin")) if loops else []
+    try:
+        found = main_loops(kept[0].read_bytes()) if kept else {}
+    except ArtifactError:
+        found = {}
+    return {
+        name: replace(each, multiply_add_share=found[name].share) if name in found else each
+        for name, each in resources.items()
+    }
 
 
 def compile_fatbins(

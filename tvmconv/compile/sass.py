@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmconv.compile.nvcc import find_program
+from tvmconv.compile.nvidia import find_program
 from tvmconv.core.errors import ArtifactError
 
 _LABEL = re.compile(r"\s*(\.L_x_\d+):")
@@ -34,7 +34,7 @@ class Loop:
 
 
 def find_nvdisasm() -> str:
-    """The program, see :func:`~tvmconv.compile.nvcc.find_program`.
+    """The program, see :func:`~tvmconv.compile.nvidia.find_program`.
 
     Raises
     ------

@@ -27,6 +27,8 @@ class Launch:
         Shared memory of a block that the kernel has by itself.
     spill_bytes
         Bytes of registers that one thread stores in memory and reads back.
+    multiply_add_share
+        Multiply-adds over all instructions of the main loop; 0 where it is not known.
     """
 
     kernel: str
@@ -37,6 +39,7 @@ class Launch:
     registers: int = 0
     shared_bytes: int = 0
     spill_bytes: int = 0
+    multiply_add_share: float = 0.0
 
     @property
     def blocks(self) -> int:

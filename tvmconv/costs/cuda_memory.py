@@ -26,6 +26,21 @@ def memory_cycles(workload: Conv2dWorkload, machine: CudaMachine, workspace: int
     return (4 * values + 2 * workspace) / machine.memory_rate
 
 
+def peak_rate(machine: CudaMachine, precision: str = "") -> float:
+    """Multiply-adds of the GPU in a cycle: of float32, or of a precision on tensor cores."""
+    rate = machine.tensor_rate(precision) if precision else machine.lanes
+    return rate * machine.multiprocessors
+
+
+def least_cycles(workload: Conv2dWorkload, machine: CudaMachine, precision: str = "") -> float:
+    """The longer of direct convolution's multiply-adds at the peak and of its arrays' moves.
+
+    Winograd may take less.
+    """
+    arithmetic = workload.flops / 2.0 / peak_rate(machine, precision)
+    return max(arithmetic, memory_cycles(workload, machine))
+
+
 def waiting_cycles(memory: float, busy: float) -> float:
     """Cycles of memory that other work of the same call does not hide.
 

@@ -12,7 +12,7 @@ from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.estimates import estimate_facts, estimates_table
 from tvmconv.report.knobs import knobs_table
-from tvmconv.report.launches import launches_table
+from tvmconv.report.launches import launches_table, limit_share
 from tvmconv.report.summary import bytes_text, memory_table, model_facts
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ _DECISIONS = (
     Column("error_estimate", "error est.", ".1e"),
     Column("reason", "reason"),
 )
+# of GPUs
+_LIMIT = Column("limit_share", "% of limit", ".0f", 100)
 # of models some of whose layers round operands
 _PRECISION = Column("precision", "precision")
 _ROUNDING_ERROR = Column("rounding_error", "rounding err.", ".1e")
@@ -101,6 +103,10 @@ def explain_report(
     decisions, clock = model.decisions, clock_of(model.machine)
     rows = [_decision(d, clock) for d in decisions]
     columns = list(_DECISIONS)
+    if isinstance(model.machine, CudaMachine):
+        columns.insert(columns.index(_DECISIONS[6]), _LIMIT)
+        for row, d in zip(rows, decisions, strict=True):
+            row["limit_share"] = limit_share(d, model.machine)
     precise = [d for d in decisions if d.chosen.precision]
     if precise or model.manifest.policy.get("precision"):
         columns.insert(columns.index(_DECISIONS[8]) + 1, _ROUNDING_ERROR)

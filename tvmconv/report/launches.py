@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmconv.core.decision import KernelCall
+from tvmconv.core.decision import Decision, KernelCall
 from tvmconv.core.launch import Launch
+from tvmconv.costs.cuda_memory import least_cycles
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.report.document import Column, Table
 
@@ -20,6 +21,7 @@ _LAUNCHES = (
     Column("spill_bytes", "spills B"),
     Column("blocks_resident", "blocks/SM"),
     Column("waves", "waves", ".2f"),
+    Column("multiply_add_share", "FFMA %", ".1f", 100),
 )
 # registers are given to warps in pieces of this many, shared memory in pieces of that many bytes,
 # of which the system keeps so many for each block
@@ -49,6 +51,12 @@ def blocks_resident(launch: Launch, machine: CudaMachine) -> int:
     )
 
 
+def limit_share(decision: Decision, machine: CudaMachine) -> float:
+    """What the limit of a layer is of its predicted time: see :func:`least_cycles`."""
+    chosen = decision.chosen
+    return least_cycles(decision.workload, machine, chosen.precision) / chosen.cycles
+
+
 def _row(call: KernelCall, launch: Launch, machine: CudaMachine) -> dict[str, Any]:
     resident = blocks_resident(launch, machine)
     return {
@@ -62,6 +70,7 @@ def _row(call: KernelCall, launch: Launch, machine: CudaMachine) -> dict[str, An
         "spill_bytes": launch.spill_bytes,
         "blocks_resident": resident,
         "waves": launch.blocks / (resident * machine.multiprocessors) if resident else None,
+        "multiply_add_share": launch.multiply_add_share or None,
     }
 
 

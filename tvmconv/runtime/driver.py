@@ -7,7 +7,7 @@ import os
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from enum import IntEnum
 from functools import cache
 from typing import Any
@@ -141,6 +141,14 @@ class Driver:
             addresses = c_size_t(target), c_size_t(source)
             with self._current():
                 self.call("cuMemcpyAsync", *addresses, c_size_t(size), c_void_p(stream))
+
+    def capture(self, stream: int) -> int:
+        """The number of the capture that a stream is in; 0 where it is in none, or is no stream."""
+        phase, number = c_int(), c_uint64()
+        with suppress(ArtifactError), self._current():
+            given = (c_void_p(stream), byref(phase), byref(number), None, None, None)
+            self.call("cuStreamGetCaptureInfo_v2", *given)
+        return number.value if phase.value else 0
 
     def wait(self, stream: int) -> None:
         """Wait until a stream has done all it was given."""

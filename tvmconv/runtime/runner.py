@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.arguments import shown
-from ..core.errors import InputError
+from ..core.errors import ArtifactError, InputError
 from ..core.tensor import TensorInfo
 from .binding import Code, State, pointers
 from .dlpack import on_gpu
@@ -62,6 +62,8 @@ class Runner:
         self._weights = weights
         # append and pop of a deque are atomic: no lock between concurrent calls
         self._idle: deque[State] = deque()
+        # a caller's graph uses the memory of the state whose launches it holds, for good
+        self._captured: dict[int, State] = {}
 
     @property
     def on_gpu(self) -> bool:
@@ -116,6 +118,11 @@ class Runner:
             results = self.empty_outputs()
             self._call(host, results)
             return list(results)
+        if self._capture(stream):
+            raise InputError(
+                "the stream is being captured, where results cannot be allocated: call run_into "
+                "with inputs and outputs that exist in the GPU's memory"
+            )
         tensors = [GpuTensor.empty(info, stream, self._gpu.device) for info in self._outputs]
         self._queue(arrays, tensors, stream)
         return list(tensors)
@@ -187,15 +194,39 @@ class Runner:
     ) -> None:
         """A call with all operands in the GPU's memory; without a stream it is waited for."""
         queue, device = DEFAULT_STREAM if stream is None else stream, self._gpu.device
+        capture = self._capture(stream)
+        if capture and not all(isinstance(array, GpuTensor) for array in arrays):
+            raise InputError(
+                "the stream is being captured, where arrays of the processor's memory cannot be "
+                "copied: give inputs in the GPU's memory"
+            )
         held = [
             array if isinstance(array, GpuTensor) else GpuTensor.of(array, info, queue, device)
             for array, info in zip(arrays, self._inputs, strict=True)
         ]
-        state = self._take()
+        state = self._take_for(capture) if capture else self._take()
         state.enqueue(queue, addresses(held), addresses(results))
-        self._idle.append(state)
+        if not capture:
+            self._idle.append(state)
         if stream is None:
             driver(device).wait(queue)
+
+    def _capture(self, stream: int | None) -> int:
+        """The number of the capture that a caller's stream is in; 0 of none."""
+        return 0 if stream is None else driver(self._gpu.device).capture(stream)
+
+    def _take_for(self, capture: int) -> State:
+        """The state of a capture: one that exists, as none can be made meanwhile."""
+        if capture not in self._captured:
+            try:
+                self._captured[capture] = self._idle.pop()
+            except IndexError:
+                raise ArtifactError(
+                    "the stream is being captured, and all memory of the model's calls belongs to "
+                    "graphs captured before or to calls that go on: call the model once before "
+                    "each capture"
+                ) from None
+        return self._captured[capture]
 
     def _check_destinations(self, destinations: Sequence[Any]) -> None:
         for info, array in zip(self._outputs, destinations, strict=True):

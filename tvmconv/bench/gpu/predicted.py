@@ -16,8 +16,7 @@ from tvmconv.bench.memory_tables import method_rows, tables_of
 from tvmconv.bench.result import OWN
 from tvmconv.bench.variants import chosen_kernel, parse_variants
 from tvmconv.core.errors import ConfigError, InputError
-from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuda_memory import memory_cycles
+from tvmconv.costs.cuda_memory import least_cycles, peak_rate
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.cuda import CudaMachine
@@ -108,14 +107,7 @@ def peak_flops(machine: CudaMachine, precision: str = "") -> float:
 
     In float32, or what ``mma.sync`` does in a precision.
     """
-    rate = machine.tensor_rate(precision) if precision else machine.lanes
-    return 2.0 * rate * machine.multiprocessors * machine.clock_hertz
-
-
-def limit_seconds(workload: Conv2dWorkload, machine: CudaMachine, precision: str = "") -> float:
-    """The longer of the layer's multiply-adds at the peak and of its arrays through memory."""
-    arithmetic = workload.flops / peak_flops(machine, precision)
-    return max(arithmetic, memory_cycles(workload, machine) / machine.clock_hertz)
+    return 2.0 * peak_rate(machine, precision) * machine.clock_hertz
 
 
 def _kernels(
@@ -186,7 +178,8 @@ def _row(layer: Layer, label: str, kernel: Kernel) -> dict[str, Any]:
     machine, workload = kernel.machine, kernel.workload
     assert isinstance(machine, CudaMachine)
     cost = registry.explain_cost(kernel.algorithm, workload, machine, kernel.config)
-    seconds = predicted_cycles(kernel) / machine.clock_hertz
+    cycles = predicted_cycles(kernel)
+    seconds = cycles / machine.clock_hertz
     precision = kernel.expression.precision(kernel.config)
     shares = {part: cycles / machine.clock_hertz / seconds for part, cycles in cost.items()}
     return {
@@ -194,7 +187,7 @@ def _row(layer: Layer, label: str, kernel: Kernel) -> dict[str, Any]:
         "predicted_seconds": seconds,
         "gflops": workload.flops / seconds * 1e-9,
         "peak_share": workload.flops / seconds / peak_flops(machine, precision),
-        "limit_share": limit_seconds(workload, machine, precision) / seconds,
+        "limit_share": least_cycles(workload, machine, precision) / cycles,
         "parts": ", ".join(
             f"{part} {share:.0%}" for part, share in shares.items() if share >= 0.005
         ),

@@ -46,7 +46,9 @@ enum {
     LOST = 719,
     NOT_SUPPORTED = 801,
     CAPTURE_UNSUPPORTED = 900,
-    CAPTURE_INVALIDATED = 901
+    CAPTURE_INVALIDATED = 901,
+    CAPTURE_ISOLATION = 905,
+    CAPTURED_EVENT = 907
 };
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -212,6 +214,12 @@ EXPORTED int cuGetErrorString(int status, const char **text) {
     case CAPTURE_INVALIDATED:
         *text = "operation failed due to a previous error during capture";
         return 0;
+    case CAPTURE_ISOLATION:
+        *text = "dependency created on uncaptured work in another stream";
+        return 0;
+    case CAPTURED_EVENT:
+        *text = "operation not permitted on an event last recorded in a capturing stream";
+        return 0;
     }
     *text = NULL;
     return INVALID;
@@ -350,6 +358,7 @@ EXPORTED int cuModuleLoadData(void **result, const void *image) {
     size_t own_bytes = 0;
     kernel_library *kernels = NULL;
     IN_CONTEXT;
+    UNCAPTURED;
     if ((uintptr_t)image % 8 || memcmp(image, &magic, sizeof magic)) return BAD_IMAGE;
     if (!has_code(image, &own, &own_bytes)) return NO_BINARY;
     pthread_mutex_lock(&mutex);

@@ -40,6 +40,7 @@ typedef struct {
     long issued, done;
     struct stream *stream; /* of the last record */
     struct timespec time;
+    uint64_t capture; /* in which it was recorded last; 0: in none */
 } event;
 
 typedef enum { LAUNCH, COPY, FILL, RECORD, WAIT } action;
@@ -71,7 +72,8 @@ typedef struct {
 typedef struct stream {
     object head;
     queue work;
-    int device, non_blocking, capturing, invalidated;
+    int device, non_blocking, capturing, invalidated, mode;
+    uint64_t capture; /* its number */
     queue captured;
 } stream;
 
@@ -82,6 +84,26 @@ typedef struct {
 
 /* the default stream, whose handles are NULL and 1 */
 static stream legacy;
+
+/* Captures that forbid what allocates, loads or asks for an end: of mode 0 in all threads, of mode
+ * 1 in the thread that began it. */
+static int captures_of_all;
+static __thread int captures_of_thread;
+
+static int forbidden(void) {
+    if (!captures_of_all && !captures_of_thread) return 0;
+    for (object *each = objects; each; each = each->next)
+        if (each->kind == STREAM && ((stream *)each)->capturing) ((stream *)each)->invalidated = 1;
+    return 1;
+}
+
+#define UNCAPTURED                                                                                 \
+    do {                                                                                           \
+        pthread_mutex_lock(&mutex);                                                                \
+        int forbids = forbidden();                                                                 \
+        pthread_mutex_unlock(&mutex);                                                              \
+        if (forbids) return CAPTURE_UNSUPPORTED;                                                   \
+    } while (0)
 
 static void start_queue(queue *work) {
     if (!work->end) work->end = &work->first;
@@ -214,6 +236,7 @@ static operation *operation_of(action what) {
 
 EXPORTED int cuMemAlloc_v2(uintptr_t *result, size_t bytes) {
     IN_CONTEXT;
+    UNCAPTURED;
     if (!bytes) return INVALID;
     int device = device_of_context(), status = NO_MEMORY;
     size_t all = (bytes + 255) / 256 * 256;
@@ -239,6 +262,7 @@ EXPORTED int cuMemAlloc_v2(uintptr_t *result, size_t bytes) {
 
 EXPORTED int cuMemFree_v2(uintptr_t pointer) {
     IN_CONTEXT;
+    UNCAPTURED;
     pthread_mutex_lock(&mutex);
     drain_all(); /* it waits for the GPU */
     allocation **link = &allocations;
@@ -377,11 +401,14 @@ EXPORTED int cuStreamSynchronize(void *handle) {
     return status;
 }
 
-EXPORTED int cuStreamIsCapturing(void *handle, int *capturing) {
+EXPORTED int cuStreamGetCaptureInfo_v2(void *handle, int *phase, uint64_t *number, void **graph,
+                                       const void ***nodes, size_t *count) {
     IN_CONTEXT;
+    if (graph || nodes || count) return INVALID; /* of no use here */
     pthread_mutex_lock(&mutex);
     stream *given = stream_of(handle);
-    if (given) *capturing = given->capturing;
+    if (given) *phase = given->capturing ? 1 + given->invalidated : 0;
+    if (given) *number = given->capture;
     pthread_mutex_unlock(&mutex);
     return given ? 0 : BAD_HANDLE;
 }
@@ -399,8 +426,10 @@ EXPORTED int cuEventRecord(void *handle, void *where) {
     IN_CONTEXT;
     pthread_mutex_lock(&mutex);
     event *given = find(handle, EVENT);
-    int status = given ? 0 : BAD_HANDLE;
-    if (given) {
+    stream *place = stream_of(where);
+    int status = given && place ? 0 : BAD_HANDLE;
+    if (!status) given->capture = place->capturing ? place->capture : 0;
+    if (!status && !place->capturing) {
         operation *made = operation_of(RECORD);
         made->event = given;
         made->ticket = given->issued + 1;
@@ -418,8 +447,14 @@ EXPORTED int cuStreamWaitEvent(void *where, void *handle, unsigned flags) {
     IN_CONTEXT;
     pthread_mutex_lock(&mutex);
     event *given = find(handle, EVENT);
-    int status = flags ? INVALID : given ? 0 : BAD_HANDLE;
-    if (!status && given->issued) {
+    stream *place = stream_of(where);
+    int status = flags ? INVALID : given && place ? 0 : BAD_HANDLE;
+    if (!status && place->capturing && given->capture != place->capture) {
+        place->invalidated = 1;
+        status = CAPTURE_ISOLATION;
+    } else if (!status && !place->capturing && given->capture) {
+        status = CAPTURED_EVENT; /* forks of a capture are not emulated */
+    } else if (!status && !place->capturing && given->issued) {
         operation *made = operation_of(WAIT);
         made->event = given;
         made->ticket = given->issued;
@@ -432,15 +467,20 @@ EXPORTED int cuStreamWaitEvent(void *where, void *handle, unsigned flags) {
 
 EXPORTED int cuEventQuery(void *handle) {
     IN_CONTEXT;
+    UNCAPTURED;
     pthread_mutex_lock(&mutex);
     const event *given = find(handle, EVENT);
-    int status = !given ? BAD_HANDLE : given->done < given->issued ? NOT_READY : sticky;
+    int status = !given                        ? BAD_HANDLE
+                 : given->capture              ? CAPTURED_EVENT
+                 : given->done < given->issued ? NOT_READY
+                                               : sticky;
     pthread_mutex_unlock(&mutex);
     return status;
 }
 
 EXPORTED int cuEventSynchronize(void *handle) {
     IN_CONTEXT;
+    UNCAPTURED;
     pthread_mutex_lock(&mutex);
     event *given = find(handle, EVENT);
     if (given && given->done < given->issued) drain_until(given->stream, given, given->issued);
@@ -522,8 +562,13 @@ EXPORTED int cuStreamBeginCapture_v2(void *handle, int mode) {
                  : given == &legacy || given->capturing ? CAPTURE_UNSUPPORTED
                                                       : 0;
     if (!status) {
+        static uint64_t captures;
         given->capturing = 1;
         given->invalidated = 0;
+        given->mode = mode;
+        given->capture = ++captures;
+        if (mode == 0) ++captures_of_all;
+        if (mode == 1) ++captures_of_thread;
         clear(&given->captured);
     }
     pthread_mutex_unlock(&mutex);
@@ -543,6 +588,10 @@ EXPORTED int cuStreamEndCapture(void *handle, void **result) {
         for (operation *each = given->captured.first; each; each = each->next)
             append(&made->work, copy_of(each));
         *result = made;
+    }
+    if (given && given->capturing) {
+        if (given->mode == 0) --captures_of_all;
+        if (given->mode == 1) --captures_of_thread;
     }
     if (given) {
         given->capturing = 0;

@@ -17,7 +17,7 @@
 struct gpu_part {
     struct gpu_part *next;
     int index, device; /* the driver's number of it, and its handle */
-    int32_t states;
+    int32_t states, has_run; /* a call was made, for which the driver loaded kernels */
     cu_handle context, *modules, *functions;
     cu_pointer constants;
 };
@@ -40,6 +40,11 @@ struct tvmconv_gpu_state {
     cu_handle queued; /* an event */
     int32_t going_on;
     cu_handle target; /* the stream of the call that is made */
+    /* the caller's capture that this call becomes part of, by the driver's number of it, and the
+     * last one, where a call ends with an event */
+    int32_t captured;
+    uint64_t capture, last_capture;
+    cu_handle in_graph;
     /* launches as graphs, of the operands that calls had lately: two buffers that take turns have
      * one each */
     int32_t replay; /* 0: launches are made one by one */
@@ -159,6 +164,7 @@ static int32_t allocate_state(struct tvmconv_gpu_state *own, char *message, size
     end = place_tensors(own->own + model->input_count, model->outputs, model->output_count, end);
     cu_result status = driver.stream_create(&own->stream, CU_STREAM_NON_BLOCKING);
     if (!status) status = driver.event_create(&own->queued, CU_EVENT_NO_TIMING);
+    if (!status) status = driver.event_create(&own->in_graph, CU_EVENT_NO_TIMING);
     if (!status) status = driver.allocate(&own->memory, end ? end : 1);
     if (status) return refuse_status(message, size, "activations and tensors", end, status);
     own->arena = own->memory;
@@ -175,6 +181,7 @@ static void free_state(struct tvmconv_gpu_state *own) {
     for (int32_t i = 0; own->events && i <= tvmconv_this_description.layer_count; ++i)
         if (own->events[i]) driver.event_destroy(own->events[i]);
     if (own->queued) driver.event_destroy(own->queued);
+    if (own->in_graph) driver.event_destroy(own->in_graph);
     if (own->stream) driver.stream_destroy(own->stream);
     if (own->memory) driver.release(own->memory);
 }

@@ -2,7 +2,8 @@
  *
  * Operands of the caller's in the GPU's memory are used where they are, others are copied. The
  * launches go to a stream one by one; from the second call with the same operands on, where the
- * state replays, as a graph that was captured from them. */
+ * state replays, as a graph that was captured from them. A caller's stream that is being captured
+ * gets them one by one, and nothing else. */
 
 /* what vector loads of kernels ask of the start of an operand */
 #define OPERAND_ALIGNMENT 16
@@ -55,30 +56,42 @@ static int32_t operand_count(void) {
     return tvmconv_this_description.input_count + tvmconv_this_description.output_count;
 }
 
+/* Whether the caller captures a stream, and the call can be part of that. Nothing may be loaded,
+ * allocated or waited for meanwhile. */
+static int32_t check_captured(tvmconv_state *state, cu_handle stream) {
+    struct tvmconv_gpu_state *own = state->gpu;
+    int phase = 0;
+    cu_result status = driver.capture_info(stream, &phase, &own->capture, NULL, NULL, NULL);
+    own->captured = !status && phase;
+    if (status) {
+        snprintf(state->message, sizeof state->message, "the stream cannot be used: %s",
+                 driver_text(status));
+        return TVMCONV_INVALID;
+    }
+    if (phase == CU_CAPTURE_FAILED)
+        return refuse(state->message, sizeof state->message, TVMCONV_INVALID,
+                      "the capture of the stream has failed before this call: end it");
+    if (phase && !__atomic_load_n(&own->gpu->has_run, __ATOMIC_RELAXED))
+        return refuse(state->message, sizeof state->message, TVMCONV_INVALID,
+                      "the stream is being captured, and the model has not run on this GPU yet: "
+                      "call it once before, which loads its kernels");
+    return TVMCONV_OK;
+}
+
 /* Whether a call may be queued to a stream; the reason is left in the state's message. */
 static int32_t check_queued(tvmconv_state *state, const tvmconv_frame *frame) {
-    char *message = state->message;
-    const size_t size = sizeof state->message;
-    int capturing = 0, on_this;
+    int on_this;
     int32_t result = TVMCONV_OK;
     if (gpus.process != getpid()) return TVMCONV_OK; /* the run says it */
-    cu_result status = driver.context_push(state->gpu->gpu->context);
-    if (status) return TVMCONV_OK;
+    if (driver.context_push(state->gpu->gpu->context)) return TVMCONV_OK;
     for (int32_t i = 0; i < operand_count() && !result; ++i) {
         if (on_a_gpu(state->gpu, operand(frame, i), &on_this)) continue;
-        snprintf(message, size, "%s is not in the GPU's memory, which enqueue takes; run takes both",
+        snprintf(state->message, sizeof state->message,
+                 "%s is not in the GPU's memory, which enqueue takes; run takes both",
                  operand_tensor(i)->name);
         result = TVMCONV_INVALID;
     }
-    if (!result) status = driver.stream_captured(frame->stream, &capturing);
-    if (status) {
-        snprintf(message, size, "the stream cannot be used: %s", driver_text(status));
-        result = TVMCONV_INVALID;
-    } else if (capturing) {
-        result = refuse(message, size, TVMCONV_INVALID,
-                        "the stream is being captured; a model's calls cannot be part of a graph, "
-                        "as it replays one itself");
-    }
+    if (!result) result = check_captured(state, frame->stream);
     driver.context_pop(NULL);
     return result;
 }
@@ -129,7 +142,7 @@ static cu_handle capture(struct tvmconv_gpu_state *own, tvmconv_frame *frame) {
 }
 
 static cu_result launch_all(struct tvmconv_gpu_state *own, tvmconv_frame *frame) {
-    if (own->replay && !frame->times) {
+    if (own->replay && !frame->times && !own->captured) {
         int32_t entry = know_operands(own);
         /* the first call is made plainly, too: it loads kernels, which a capture may not */
         if (entry >= 0 && !own->known[entry].graph && own->known[entry].calls > own->patience)
@@ -171,7 +184,10 @@ static cu_result submit(struct tvmconv_gpu_state *own, tvmconv_frame *frame) {
     void *const *results = frame->outputs;
     cu_result status = 0;
     int on_this;
-    if (own->going_on) status = driver.stream_wait_event(own->target, own->queued, 0);
+    if (own->captured && own->last_capture == own->capture)
+        status = driver.stream_wait_event(own->target, own->in_graph, 0);
+    else if (own->going_on && !own->captured)
+        status = driver.stream_wait_event(own->target, own->queued, 0);
     for (int32_t i = 0; i < count && !status; ++i) {
         const void *there = operand(frame, i);
         on_a_gpu(own, there, &on_this);
@@ -204,7 +220,16 @@ static int32_t run_program(tvmconv_state *state, tvmconv_frame *frame, int64_t *
     frame->constants = (char *)own->gpu->constants;
     frame->gpu = own;
     own->target = frame->queued ? frame->stream : own->stream;
+    own->captured = own->captured && frame->queued;
     status = submit(own, frame);
+    if (own->captured) {
+        /* a graph has no end to wait for: its owner orders its replays */
+        own->last_capture = own->capture;
+        if (!status) status = driver.event_record(own->in_graph, own->target);
+        driver.context_pop(NULL);
+        return status;
+    }
+    if (!status) __atomic_store_n(&own->gpu->has_run, 1, __ATOMIC_RELAXED);
     if (!status && frame->queued) {
         status = driver.event_record(own->queued, own->target);
         own->going_on = !status;

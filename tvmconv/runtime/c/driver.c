@@ -21,7 +21,8 @@ enum {
     CU_MEMORY_DEVICE = 2,
     CU_STREAM_NON_BLOCKING = 1,
     CU_EVENT_NO_TIMING = 2,
-    CU_CAPTURE_THREAD_LOCAL = 1
+    CU_CAPTURE_THREAD_LOCAL = 1,
+    CU_CAPTURE_FAILED = 2 /* CUstreamCaptureStatus */
 };
 
 #define DRIVER_FUNCTIONS(use)                                                                      \
@@ -47,7 +48,8 @@ enum {
     use(stream_destroy, "cuStreamDestroy_v2", (cu_handle))                                         \
     use(stream_wait, "cuStreamSynchronize", (cu_handle))                                           \
     use(stream_wait_event, "cuStreamWaitEvent", (cu_handle, cu_handle, unsigned))                  \
-    use(stream_captured, "cuStreamIsCapturing", (cu_handle, int *))                                \
+    use(capture_info, "cuStreamGetCaptureInfo_v2",                                                 \
+        (cu_handle, int *, uint64_t *, cu_handle *, const cu_handle **, size_t *))                 \
     use(capture_begin, "cuStreamBeginCapture_v2", (cu_handle, int))                                \
     use(capture_end, "cuStreamEndCapture", (cu_handle, cu_handle *))                               \
     use(graph_instantiate, "cuGraphInstantiateWithFlags",                                          \

@@ -155,7 +155,10 @@ typedef struct tvmconv_model {
      * all that the driver or a framework allocates is; the stream is a CUstream or cudaStream_t of
      * the device's primary context, NULL the default one. Calls of one state follow each other,
      * whatever their streams. The caller keeps the tensors until the stream is done with them. Ask
-     * TVMCONV_HAS(model, enqueue) first: older models have none. */
+     * TVMCONV_HAS(model, enqueue) first: older models have none.
+     * A stream that the caller captures gets the call's launches, once the model has run on that
+     * GPU. The graph then uses the memory of the state: earlier calls are complete before it is
+     * replayed, no call of the state runs beside a replay, and the state outlives the graph. */
     int32_t (*enqueue)(tvmconv_state *state, void *stream, const void *const *inputs,
                        void *const *outputs);
 } tvmconv_model;
