@@ -154,7 +154,7 @@ class Winograd(Algorithm):
         a = te.reduce_axis((0, down.count), "a")
         b = te.reduce_axis((0, row_blocks), "cb")
         c = te.reduce_axis((0, packed[3]), "c")
-        strided = phase_count(w) > 1
+        axes = [a, b, c] if phase_count(w) > 1 else [b, c]
 
         def whole(p: Expr, value: Expr) -> Expr:
             # at infinity phases without a last tap are zero
@@ -168,7 +168,7 @@ class Winograd(Algorithm):
             return value
 
         def multiplied(p: Expr, kb: Expr, t: Expr, k: Expr) -> Expr:
-            cb = a * row_blocks + b if strided else b
+            cb = a * row_blocks + b if len(axes) > 2 else b
             at = (p, kb // kr, cb, c, kb % kr, k)
             if not integer:
                 return whole(p, transformed[p, cb, t, c] * given.weight[at])
@@ -179,7 +179,7 @@ class Winograd(Algorithm):
 
         product = self.reduction(
             (tiles.products, out_blocks, tiles.count, lanes),
-            lambda p, kb, t, k: te.sum(multiplied(p, kb, t, k), axis=[a, b, c] if strided else [b, c]),
+            lambda p, kb, t, k: te.sum(multiplied(p, kb, t, k), axis=axes),
         )
         rows = te.compute(
             (out_blocks, tiles.count, tiles.mh, wide.n, lanes),

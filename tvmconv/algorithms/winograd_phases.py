@@ -75,6 +75,8 @@ def split_filter(weight: FloatArray, workload: Conv2dWorkload) -> FloatArray:
     ----------
     weight
         ``(..., R, S)``.
+    workload
+        The convolution.
 
     Returns
     -------

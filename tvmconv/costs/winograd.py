@@ -93,9 +93,8 @@ class WinogradModel:
         """Steps of a register tile over one channel block, and cycles of one."""
         machine, words = self.machine, self._words
         if words is None:
-            return block_channels(self.workload, machine), Microkernel(machine, rt, kr).step_cycles(
-                _FOLDED_SHARE
-            )
+            cycles = Microkernel(machine, rt, kr).step_cycles(_FOLDED_SHARE)
+            return block_channels(self.workload, machine), cycles
         # of products that are added apart, only the addition waits for the one before
         latency = machine.fma_latency if words.steps == 1 else 1
         step = max(rt * kr / steps_a_cycle(words, machine), latency, machine.load_cycles(kr, rt))
