@@ -56,7 +56,9 @@ def tile_of(config: Config) -> BlockTile:
     """The tile of the knobs ``m`` and ``p``, and of im2win's ``kernel``, ``vector``, ``micro``."""
     vector, micro = config.get("vector", 4), config.get("micro", 1)
     micro = micro and config.get("kernel", "tiled") == "tiled"
-    return BlockTile(config.int("m"), config.int("p"), int(vector), bool(micro))
+    return BlockTile(
+        config.int("m"), config.int("p"), int(vector), bool(micro), config.int("k")
+    )
 
 
 def check_block(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
@@ -82,8 +84,10 @@ def check_block(workload: Conv2dWorkload, machine: CudaMachine, config: Config) 
 
 
 def shared_bytes(config: Config) -> int:
-    """Shared memory of one block."""
-    return slice_bytes(config) * _BUFFERS[str(config["pipeline"])]
+    """Shared memory of one block; sums that are exchanged take the place of columns."""
+    tile, buffers = tile_of(config), _BUFFERS[str(config["pipeline"])]
+    values, exchanged = buffers * config.int("k"), tile.share * tile.m if tile.share > 1 else 0
+    return 4 * (values * tile.m + max(values, exchanged) * tile.p)
 
 
 def slice_bytes(config: Config) -> int:
@@ -120,8 +124,9 @@ def slice_instructions(tile: BlockTile, config: Config, others: float) -> tuple[
         Instructions of the loop and of copying the pixels.
     """
     size = config.int("k")
-    products = float(size * tile.sums)
-    reads = size * (tile.thread_rows + tile.thread_columns) / tile.side
+    own = size / tile.share
+    products = own * tile.sums
+    reads = own * (tile.thread_rows + tile.thread_columns) / tile.side
     vectors = -(-size * tile.m // (tile.vector * tile.threads))
     barriers = _WAIT + (_BARRIER if config["pipeline"] == "single" else 0.0)
     issued = products + reads + vectors * COPY_VECTOR + others + barriers

@@ -112,8 +112,9 @@ def _loop(loop: Any, ranges: dict[Any, Any], later: Sequence[Any]) -> Any:
 
     parts = list(loop.body.seq)
     barriers = [place for place, part in enumerate(parts) if _is_barrier(part)]
+    end = next((place for place, part in enumerate(later) if _is_barrier(part)), len(later))
     # a write behind the loop might meet what its last iteration reads
-    if len(barriers) < _TURNS or any(a.writes for part in later for a in _accesses(part, 0)):
+    if len(barriers) < _TURNS or any(a.writes for a in _all(later[:end], 0)):
         return None
     removed = False
     for place in barriers[1:]:
