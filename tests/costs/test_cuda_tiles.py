@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.cuda import SM_80, SM_90
-from tvmconv.algorithms.cuda.implicit_gemm import Source
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda_memory import memory_cycles
@@ -78,9 +77,8 @@ def test_tiles_are_full_of_multiply_adds(problem, machine):
         for offer in candidates(workload, machine, name):
             assert loop_share(expression, workload, offer.config) >= FULL
             assert offer.config["pipeline"] != "single"
-            gathered = expression.source(workload, offer.config) is not Source.VECTORS
             largest = offer.config["m"] == offer.config["p"] == 128
-            assert not (largest and gathered and workload.has("add"))
+            assert not (largest and workload.has("add"))
 
 
 def test_the_smallest_tile_gathers_only_for_layers_without_64_rows():

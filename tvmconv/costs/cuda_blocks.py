@@ -34,7 +34,7 @@ _FILLED, _ENOUGH_WARPS = 0.95, 8
 _REGISTERS, _REGISTERS_SMALL = {256: 128, 128: 168, 64: 168}, 112
 _FEW = 32
 # of windows a value's place and tests are its own: with 168 registers some spilled
-_REGISTERS_WINDOW, _SMALL_BLOCK = 200, 64
+_REGISTERS_WINDOW, _SMALL_BLOCK = 255, 64
 # issue slots that go by while the 32 banks of shared memory give a warp a value each
 _BANKS = 4.0
 _COPIED_ONCE_LOST = 0.8

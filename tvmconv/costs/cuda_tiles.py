@@ -131,14 +131,14 @@ def _production(
 
     The smallest tile stays where all others would compute rows that are none. Tiles of 128x128 go
     where nvcc spilled: where half of a block's threads have other places in a window than the other
-    half, and on sm_80 of gathered columns where a residual is added.
+    half, and on sm_80 where a residual is added.
     """
     rows, kept = workload.out_channels // workload.groups, []
     for config in configs:
         tile, slices = tile_of(config), expression.slices(workload, config)
         gathered = expression.source(workload, config) is not Source.VECTORS
         places = gathered and slices.kind != CHANNELS and tile.threads > tile.p
-        added = gathered and workload.has("add") and config.int("split") == 1
+        added = workload.has("add") and config.int("split") == 1
         if tile.m * tile.p < _LARGEST or not (places or added):
             kept.append(config)
     shares = [loop_share(expression, workload, config) for config in kept]
