@@ -34,6 +34,8 @@ from tvmconv.machines.cuda import CudaMachine
 _SIZES = (8, 16, 32)
 # least share of multiply-adds; rows of all tiles but the smallest; values of the largest tile
 FULL, _WHOLE_ROWS, _LARGEST = 0.88, 64, 128 * 128
+# how much longer a full tile may take by count: of small grids smaller blocks use the GPU better
+_LONGER = 1.1
 # a slice longer than this is unrolled into more code than instruction caches hold
 _LONGEST = 48
 _MOST_PARTS = 32
@@ -126,8 +128,9 @@ def loop_share(expression: ImplicitGemm, workload: Conv2dWorkload, config: Confi
 
 def _production(
     expression: ImplicitGemm, workload: Conv2dWorkload, configs: list[Config]
-) -> list[Config]:
-    """Those whose main loop is multiply-adds by :data:`FULL`, or as near as tiles of 64 rows come.
+) -> tuple[list[Config], list[Config]]:
+    """Those whose main loop is multiply-adds by :data:`FULL`, or as near as tiles of 64 rows come;
+    and all that do not spill.
 
     The smallest tile stays where all others would compute rows that are none. Tiles of 128x128 go
     where nvcc spilled: where half of a block's threads have other places in a window than the other
@@ -144,11 +147,12 @@ def _production(
     shares = [loop_share(expression, workload, config) for config in kept]
     whole = [s for s, c in zip(shares, kept, strict=True) if c.int("m") <= _WHOLE_ROWS]
     least = min(FULL, max(whole))
-    return [
+    full = [
         config
         for share, config in zip(shares, kept, strict=True)
         if share >= least or 0 < rows % _WHOLE_ROWS <= config.int("m") < _WHOLE_ROWS
     ]
+    return full, kept
 
 
 @lru_cache(maxsize=65536)
@@ -246,5 +250,8 @@ def best_config(
                     if shared_bytes(config) <= machine.static_shared_bytes:
                         yield config
 
-    found = _production(expression, workload, list(offers()))
-    return min(found, key=lambda c: sum(tile_cycles(expression, workload, machine, c).values()))
+    def cycles(config: Config) -> float:
+        return sum(tile_cycles(expression, workload, machine, config).values())
+
+    full, every = (min(f, key=cycles) for f in _production(expression, workload, list(offers())))
+    return every if cycles(full) > _LONGER * cycles(every) else full
