@@ -244,11 +244,12 @@ def best_config(
                 knobs = dict(fixed) | ({"slice": kind} if expression.slice_knob else {})
                 count = Slices(workload, kind, k).count
                 for split in (d for d in divisors(count) if d <= _MOST_PARTS):
-                    # two buffers, where there is a second slice: one would take a second barrier
-                    pipeline = "double" if count > split else "none"
-                    config = Config.of(**knobs, m=m, p=p, k=k, split=split, pipeline=pipeline)
-                    if shared_bytes(config) <= machine.static_shared_bytes:
-                        yield config
+                    # one buffer would take a second barrier, but where there is one slice
+                    for pipeline in ("double", "none")[: 2 if count == split else 1]:
+                        config = Config.of(**knobs, m=m, p=p, k=k, split=split, pipeline=pipeline)
+                        if shared_bytes(config) <= machine.static_shared_bytes:
+                            yield config
+                            break
 
     def cycles(config: Config) -> float:
         return sum(tile_cycles(expression, workload, machine, config).values())
