@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.block_tile import BlockTile
 from tvmconv.costs.cuda_blocks import tile_of
 from tvmconv.schedules.cuda.threads import bind_threads
 from tvmconv.tir.annotations import mark_copy_by_registers, mark_pipeline
-from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
+from tvmconv.tvm_api.types import BlockRV, Expr, Index, LoopRV, Schedule
 
 _VECTOR = 4
+# loops of a thread's pieces, and of a piece
+_PIECE_LOOPS = 4
 # threads of the kernel that adds parts up
 _ADDING = 256
 
@@ -72,16 +78,17 @@ def tiled_product(
     tile, split = tile_of(config), config.int("split")
     area = workload.out_height * workload.out_width
     stored = stored_sums(schedule, workload, split)
-    block = schedule.get_sblock("conv2d")
-    thread, part, value = bind_tile(schedule, block, tile)
     vector = tile.splits_p[-1] == _VECTOR and (split > 1 or area % _VECTOR == 0)
-    store_tile(schedule, block, stored, thread, vector=vector)
+    sums = schedule.get_sblock("conv2d")
+    sums, part, value = deal_tile(schedule, sums, stored, tile, vector=vector)
     pipeline = str(config["pipeline"]) if slices > split else "none"
-    copy_pipeline(schedule, block, columns, tile, part, value, lanes=lanes, pipeline=pipeline)
+    copy_pipeline(schedule, sums, columns, tile, part, value, lanes=lanes, pipeline=pipeline)
 
 
-def bind_tile(schedule: Schedule, sums: BlockRV, tile: BlockTile) -> tuple[LoopRV, LoopRV, LoopRV]:
-    """Deal rows and columns of a product to blocks, warps and threads.
+def deal_tile(
+    schedule: Schedule, sums: BlockRV, stored: BlockRV, tile: BlockTile, *, vector: bool
+) -> tuple[BlockRV, LoopRV, LoopRV]:
+    """Deal rows and columns of a product to blocks, warps and threads, and store their sums.
 
     Parameters
     ----------
@@ -89,14 +96,20 @@ def bind_tile(schedule: Schedule, sums: BlockRV, tile: BlockTile) -> tuple[LoopR
         Of the function.
     sums
         The product: any loops, rows, columns, slices, and values of a slice.
+    stored
+        The block that reads the sums; a thread does so at the end.
     tile
         Of a block.
+    vector
+        Whether it stores vectors of columns.
 
     Returns
     -------
-    tuple of loops
-        Threads, slices and values.
+    tuple
+        The block of a thread's own sums, and its loops of slices and values.
     """
+    if tile.share > 1:
+        return _deal_shared(schedule, sums, stored, tile, vector=vector)
     *others, m, p, part, value = schedule.get_loops(sums)
     bm, wm, vm, lm, im = schedule.split(m, [None, *tile.splits_m])
     bp, wp, vp, lp, ip = schedule.split(p, [None, *tile.splits_p])
@@ -106,18 +119,90 @@ def bind_tile(schedule: Schedule, sums: BlockRV, tile: BlockTile) -> tuple[LoopR
     schedule.bind(vp, "vthread.x")
     thread = schedule.fuse(wm, wp, lm, lp)
     schedule.bind(thread, "threadIdx.x")
-    return thread, part, value
-
-
-def store_tile(
-    schedule: Schedule, sums: BlockRV, stored: BlockRV, thread: LoopRV, *, vector: bool
-) -> None:
-    """Sums are registers; a thread writes its pieces at the end, by vectors of pixels if it may."""
     schedule.set_scope(sums, 0, "local")
     schedule.reverse_compute_at(stored, thread, preserve_unit_loops=True)
     *_, row, column = schedule.get_loops(stored)
     schedule.unroll(row)
     (schedule.vectorize if vector else schedule.unroll)(column)
+    return sums, part, value
+
+
+def _deal_shared(
+    schedule: Schedule, sums: BlockRV, stored: BlockRV, tile: BlockTile, *, vector: bool
+) -> tuple[BlockRV, LoopRV, LoopRV]:
+    """The same where warps share sums: each adds its part of a slice's values, they meet in shared
+    memory, and all threads add and store.
+
+    A thread's pieces are axes of their own and not ``vthread``: TVM would do for each of those all
+    that follows in the block.
+    """
+    share, _ = schedule.split(schedule.get_loops(sums)[-1], [tile.share, None])
+    own = schedule.rfactor(share, 0)
+    exchanged = schedule.cache_write(own, 0, "local")
+    schedule.set_scope(exchanged, 0, "shared")
+    *others, share, value = schedule.get_loops(own)
+    schedule.reorder(share, *others, value)
+    rows, columns = _piece_sizes(tile)
+    # behind all axes of the sums but two come rows and columns, then slices and values
+    first = len(others) - 3
+    schedule.transform_block_layout(exchanged, _apart(first + 2, {first: rows, first + 1: columns}))
+    schedule.transform_block_layout(own, _apart(first + 4, {first: rows, first + 1: columns}))
+    schedule.transform_layout(
+        own, ("write", 0), _apart(first + 2, {first: rows, first + 1: columns})
+    )
+    share, *others, m, row, p, column, part, value = schedule.get_loops(own)
+    bm, wm, vm = schedule.split(m, [None, *tile.splits_m[:2]])
+    bp, wp, vp = schedule.split(p, [None, *tile.splits_p[:2]])
+    lm, im = schedule.split(row, tile.splits_m[2:])
+    lp, ip = schedule.split(column, tile.splits_p[2:])
+    schedule.reorder(*others, bp, bm, share, wm, wp, lm, lp, part, value, vm, vp, im, ip)
+    grid, thread = schedule.fuse(*others, bp, bm), schedule.fuse(share, wm, wp, lm, lp)
+    schedule.bind(grid, "blockIdx.x")
+    schedule.bind(thread, "threadIdx.x")
+    schedule.reverse_compute_at(exchanged, thread, preserve_unit_loops=True)
+    *pieces, column = schedule.get_loops(exchanged)[-_PIECE_LOOPS:]
+    for loop in pieces:
+        schedule.unroll(loop)
+    schedule.vectorize(column)
+    # the threads of a block once more, for four neighbours each
+    for later in (sums, stored):
+        schedule.reverse_compute_at(later, grid, preserve_unit_loops=True)
+    *_, m, p = schedule.get_loops(stored)
+    across = tile.p // _VECTOR
+    turn, row = schedule.split(m, [None, tile.threads // across])
+    far, column, pixel = schedule.split(p, [None, across, _VECTOR])
+    schedule.reorder(turn, far, row, column, pixel)
+    thread = schedule.fuse(row, column)
+    schedule.bind(thread, "threadIdx.x")
+    (schedule.vectorize if vector else schedule.unroll)(pixel)
+    schedule.set_scope(sums, 0, "local")
+    schedule.compute_at(sums, thread, preserve_unit_loops=True)
+    axes = schedule.get_loops(sums)[-first - 3 :]
+    schedule.vectorize(axes[-1])
+    schedule.decompose_reduction(sums, axes[0])
+    return own, part, value
+
+
+def _piece_sizes(tile: BlockTile) -> tuple[int, int]:
+    """Rows and columns that the pieces of a warp have side by side."""
+    return prod(tile.splits_m[2:]), prod(tile.splits_p[2:])
+
+
+def _apart(axes: int, sizes: Mapping[int, int]) -> Any:
+    """A layout in which some of so many axes are two: pieces of a size, and places in them.
+
+    In front of all of them is one more, of the warps that share.
+    """
+    from tvmconv.tvm_api.tirx import IndexMap
+
+    def place(*index: Expr) -> list[Index]:
+        found: list[Index] = [index[0]]
+        for axis, value in enumerate(index[1:]):
+            size = sizes.get(axis)
+            found += [value] if size is None else [value // size, value % size]
+        return found
+
+    return IndexMap.from_func(place, ndim=axes + 1, index_dtype="int32")
 
 
 def copy_pipeline(
@@ -138,12 +223,20 @@ def copy_pipeline(
     """
     schedule.set_scope(columns, 0, "shared")
     weights = schedule.cache_read(sums, 0, "shared")
+    # loops of what a copy and a thread's sums take of a slice
+    taken, pieces = 2, 2
+    if tile.share > 1:
+        taken, pieces = taken + 1, _PIECE_LOOPS
+        for place, copy in enumerate((weights, columns)):
+            axes = len(schedule.get_loops(copy)) - 1
+            size = _piece_sizes(tile)[place]
+            schedule.transform_layout(sums, ("read", place), _apart(axes, {axes - 1: size}))
     for read in (schedule.cache_read(sums, 0, "local"), schedule.cache_read(sums, 1, "local")):
         schedule.compute_at(read, value, preserve_unit_loops=True)
         schedule.vectorize(schedule.get_loops(read)[-1])
     for copy, width in ((weights, tile.vector), (columns, lanes)):
         schedule.compute_at(copy, part, preserve_unit_loops=True)
-        both = schedule.fuse(*schedule.get_loops(copy)[-2:])
+        both = schedule.fuse(*schedule.get_loops(copy)[-taken:])
         turn, thread, vector = schedule.split(both, [None, tile.threads, width])
         schedule.bind(thread, "threadIdx.x")
         if width > 1:
@@ -152,11 +245,10 @@ def copy_pipeline(
             schedule.unroll(turn)
         else:
             mark_copy_by_registers(schedule, copy, two_buffers=pipeline == "double")
-    *_, row, column = schedule.get_loops(sums)
-    for loop in (row, column, value):
+    for loop in (*schedule.get_loops(sums)[-pieces:], value):
         schedule.unroll(loop)
     init = schedule.decompose_reduction(sums, part)
-    for loop in schedule.get_loops(init)[-2:]:
+    for loop in schedule.get_loops(init)[-pieces:]:
         schedule.unroll(loop)
     if pipeline != "none":
         # two copies to registers, two from there to shared memory, and the products: the next

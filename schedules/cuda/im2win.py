@@ -22,6 +22,7 @@ from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda_blocks import register_blocks
 from tvmconv.costs.cuda_threads import sum_cycles
 from tvmconv.costs.cuda_tiles import best_config, check_tile, tile_cycles
 from tvmconv.machines.cuda import CudaMachine
@@ -111,6 +112,11 @@ def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> Non
             f"the window tensor of {workload} has {values} values, and kernels index "
             f"{MOST_VALUES}: take windows=fused"
         )
+
+
+def blocks_resident(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
+    """See :func:`tvmconv.costs.cuda_blocks.register_blocks`."""
+    return register_blocks(machine, config)
 
 
 def apply(

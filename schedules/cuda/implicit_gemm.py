@@ -10,6 +10,7 @@ from tvmconv.algorithms.cuda.implicit_gemm import VECTOR, ImplicitGemm, reads_ve
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knobs
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda_blocks import register_blocks
 from tvmconv.costs.cuda_tiles import best_config, check_tile, tile_cycles
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.cuda.block_tile import tiled_product
@@ -29,6 +30,11 @@ def default_config(workload: Conv2dWorkload, machine: CudaMachine) -> Config:
 def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
     """Tiles are whole warps, slices fit into shared memory, and parts divide the slices."""
     check_tile(_EXPRESSION, workload, machine, config)
+
+
+def blocks_resident(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
+    """See :func:`tvmconv.costs.cuda_blocks.register_blocks`."""
+    return register_blocks(machine, config)
 
 
 def apply(

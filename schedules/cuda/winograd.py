@@ -13,7 +13,7 @@ from tvmconv.algorithms.cuda.winograd import Winograd
 from tvmconv.algorithms.winograd_tiles import Tiling, tiling
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.block_tile import BlockTile
+from tvmconv.costs.cuda_blocks import tile_of
 from tvmconv.costs.cuda_winograd import (
     KNOBS,
     best_configs,
@@ -22,7 +22,7 @@ from tvmconv.costs.cuda_winograd import (
     writes_vectors,
 )
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.schedules.cuda.block_tile import bind_tile, copy_pipeline, store_tile
+from tvmconv.schedules.cuda.block_tile import copy_pipeline, deal_tile
 from tvmconv.schedules.cuda.threads import bind_threads
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
@@ -69,11 +69,10 @@ def _transform_input(schedule: Schedule, tiles: Tiling, config: Config) -> None:
 
 
 def _multiply(schedule: Schedule, config: Config, slices: int) -> None:
-    sums, tile = schedule.get_sblock("conv2d"), BlockTile(config.int("m"), config.int("p"))
+    sums, tile = schedule.get_sblock("conv2d"), tile_of(config)
     stored = schedule.cache_write(sums, 0, "local")
     values = schedule.cache_read(sums, 1, "shared")
-    thread, part, value = bind_tile(schedule, sums, tile)
-    store_tile(schedule, sums, stored, thread, vector=True)
+    sums, part, value = deal_tile(schedule, sums, stored, tile, vector=True)
     copy_pipeline(
         schedule,
         sums,

@@ -8,6 +8,7 @@ from tests.cuda import SM_80, SM_90
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda_memory import memory_cycles
+from tvmconv.costs.cuda_tiles import FULL, loop_share
 from tvmconv.kernels import registry
 from tvmconv.selection.policy import make_policy
 from tvmconv.selection.select import candidates, select
@@ -55,6 +56,36 @@ def test_tiles_follow_the_channels():
 def test_first_layers_take_whole_rows():
     config = tiled("mb128ic3ih224oc64kh7sh2ph3")
     assert (config["slice"], config["k"]) == ("row", 21)
+
+
+@pytest.mark.parametrize("machine", [SM_80, SM_90], ids=["sm_80", "sm_90"])
+@pytest.mark.parametrize(
+    "problem",
+    [
+        LAYERS[0],
+        LAYERS[2],
+        "mb32ic64ih56oc64kh3ph1+bias+add+relu",
+        "mb32ic256ih56oc512kh1sh2+bias+relu",
+        "mb32ic256ih28oc256kh3sh2ph1+bias+relu",
+        "mb32ic512ih14oc512kh3sh2ph1+bias+add+relu",
+    ],
+)
+def test_tiles_are_full_of_multiply_adds(problem, machine):
+    """And none is taken that has two barriers a slice, or of which nvcc spilled."""
+    workload = Conv2dWorkload.parse(problem)
+    for name in ("implicit_gemm", "im2col"):
+        expression = registry.algorithm(name, "cuda")
+        for offer in candidates(workload, machine, name):
+            assert loop_share(expression, workload, offer.config) >= FULL
+            assert offer.config["pipeline"] != "single"
+            largest = offer.config["m"] == offer.config["p"] == 128
+            assert not (largest and workload.has("add"))
+
+
+def test_the_smallest_tile_gathers_only_for_layers_without_64_rows():
+    """Each value that it gathers has 32 products; tiles of 64 rows have twice as many."""
+    assert tiled("mb32ic256ih56oc512kh1sh2")["m"] >= 64
+    assert tiled("mb32ic64ih56oc96kh3ph1")["m"] == 32
 
 
 def test_depthwise_layers_have_a_kernel_of_their_own():

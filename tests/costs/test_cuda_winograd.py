@@ -55,7 +55,7 @@ def test_it_is_taken_where_the_count_says_so():
         "mb32ic256ih28oc256kh1+bias+relu",
         "mb32ic3ih224oc64kh3ph1+bias+relu",
     ):
-        assert chosen(problem).algorithm in {"implicit_gemm", "im2win"}
+        assert chosen(problem).algorithm != "winograd"
 
 
 def test_slower_memory_takes_it_off_layers_of_few_channels():

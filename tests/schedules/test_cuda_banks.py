@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cuda import SM_90, default_kernel, source_of
+from tvmconv.costs.cuda_blocks import tile_of
 
 WARP, QUARTER, GROUPS = 32, 8, 8
 TILES = [(128, 128, 16), (64, 128, 32), (64, 64, 32), (32, 64, 32)]
@@ -60,7 +61,7 @@ def test_no_bank_is_needed_twice(algorithm, m, p, k):
     text = "\n".join(line for line in body.splitlines() if "__shared__" not in line)
     expressions = set(indices(text))
     # copies of both operands in and in again, and their values of a slice, at least
-    assert len(expressions) >= 4 * k
+    assert len(expressions) >= 4 * k // tile_of(kernel.config).share
     names = re.findall(r"for \(int (\w+) = 0", text)
     for expression in expressions:
         for first in range(0, launch.block[0], QUARTER):

@@ -15,35 +15,49 @@ PROBLEM = "ic16ih6oc24kh3ph1"
 KNOBS = {"m": 32, "p": 64, "k": 4, "slice": "channels", "split": 1}
 
 
-def source(pipeline: str) -> Source:
-    return source_of(default_kernel(PROBLEM, "implicit_gemm", SM_90, pipeline=pipeline, **KNOBS))
+# 36 slices, and three: the loop over all but one has two iterations
+THREE = "ic12ih6oc24kh1"
 
 
 def barriers_of_the_loop(text: str) -> int:
     """Those between the head of the loop over slices and the brace that closes it."""
-    body = re.search(r"\n  for \(int part = 0;.*?\n  }\n", text, flags=re.DOTALL)
-    assert body is not None
-    return body[0].count(BARRIER)
+    bodies = re.findall(r"\n  for \(int \w+ = 0;.*?\n  }(?=\n)", text, flags=re.DOTALL)
+    (found,) = [count for body in bodies if (count := body.count(BARRIER))]
+    return found
 
 
-@pytest.mark.parametrize(("pipeline", "count"), [("double", 1), ("single", 2)])
-def test_barriers_of_an_iteration(pipeline, count):
-    assert barriers_of_the_loop(source(pipeline).text) == count
+@pytest.mark.parametrize(
+    ("problem", "knobs", "count"),
+    [
+        (PROBLEM, {"pipeline": "double"}, 1),
+        (PROBLEM, {"pipeline": "single"}, 2),
+        (THREE, {"pipeline": "double"}, 1),
+        (THREE, {"pipeline": "double", "k": 5}, 1),
+        (THREE, {"pipeline": "double", "m": 64}, 1),
+    ],
+)
+def test_barriers_of_an_iteration(problem, knobs, count):
+    kernel = default_kernel(problem, "implicit_gemm", SM_90, **{**KNOBS, **knobs})
+    assert barriers_of_the_loop(source_of(kernel).text) == count
 
 
 SMALL = {**KNOBS, "pipeline": "double"}
+MATRIX = {name: SMALL[name] for name in SMALL if name != "slice"}
 ONE_SUM = {**SMALL, "p": 32, "windows": "stored", "kernel": "tiled", "micro": 0}
+# problem, algorithm, knobs and barriers; two of these around sums that warps exchange
 FORMS = {
-    "even copies": ("implicit_gemm", SMALL),
-    # slices of which some threads copy more than others
-    "uneven copies": ("implicit_gemm", {**SMALL, "k": 5}),
-    "matrix": ("im2col", {name: SMALL[name] for name in SMALL if name != "slice"}),
-    "windows": ("im2win", {**SMALL, "windows": "stored", "slice": "window", "k": 9}),
-    "one sum": ("im2win", ONE_SUM),
-    "one buffer": ("im2col", {"m": 32, "p": 64, "k": 4, "split": 1, "pipeline": "single"}),
+    "even copies": (PROBLEM, "implicit_gemm", SMALL, 4),
+    # slices of which some threads copy more than others, and warps have sums of their own
+    "uneven copies": (PROBLEM, "implicit_gemm", {**SMALL, "k": 5}, 2),
+    "two iterations": (THREE, "implicit_gemm", {**SMALL, "k": 5}, 2),
+    "two iterations, shared sums": (THREE, "implicit_gemm", SMALL, 4),
+    "matrix": (PROBLEM, "im2col", MATRIX, 4),
+    "windows": (PROBLEM, "im2win", {**SMALL, "windows": "stored", "slice": "window", "k": 9}, 2),
+    "one sum": (PROBLEM, "im2win", ONE_SUM, 2),
+    "one buffer": (PROBLEM, "im2col", {**MATRIX, "pipeline": "single"}, 5),
 }
 # each is compiled as often as it has barriers, and once more
-QUICK = ("even copies", "uneven copies")
+QUICK = ("even copies", "uneven copies", "two iterations")
 
 
 @pytest.mark.parametrize(
@@ -51,11 +65,11 @@ QUICK = ("even copies", "uneven copies")
 )
 def test_every_barrier_that_is_left_is_needed(form):
     """Mutations: without any one of them results depend on the order of threads, or are wrong."""
-    algorithm, knobs = FORMS[form]
-    kernel = default_kernel(PROBLEM, algorithm, SM_90, **knobs)
+    problem, algorithm, knobs, count = FORMS[form]
+    kernel = default_kernel(problem, algorithm, SM_90, **knobs)
     whole = source_of(kernel)
     places = [match.start() for match in re.finditer(re.escape(BARRIER), whole.text)]
-    assert len(places) == (3 if form == "one buffer" else 2)
+    assert len(places) == count
     for place in places:
         text = whole.text[:place] + whole.text[place + len(BARRIER) :]
         with pytest.raises(ArtifactError, match="depend on the order of the threads"):

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 # rows, which is broadcast, and 32 neighbouring columns, all banks
 LANES_M, LANES_P = 4, 8
 _WARP = LANES_M * LANES_P
-_THREAD_COLUMNS = 8
+_THREAD_ROWS = _THREAD_COLUMNS = 8
+# values of a tile that one warp has with 8x8 sums a thread
+_OF_WARP = _WARP * _THREAD_ROWS * _THREAD_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -25,12 +27,25 @@ class BlockTile:
         banks.
     micro
         Whether a thread has many sums. With one each, a warp has 32 neighbours of a row.
+    size
+        Values of a slice of the reduction.
     """
 
     m: int
     p: int
     vector: int = 4
     micro: bool = True
+    size: int = 2
+
+    @property
+    def share(self) -> int:
+        """Warps that share their sums, each of which adds its part of a slice.
+
+        Blocks of one warp would leave a multiprocessor with too few: of the smallest tile two warps
+        have the same sums, half of the values each, where a slice has two halves.
+        """
+        whole = self.micro and self.side > 1 and self.size % 2 == 0
+        return 2 if whole and self.m * self.p <= _OF_WARP else 1
 
     @property
     def row_pieces(self) -> int:
@@ -52,7 +67,7 @@ class BlockTile:
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return self.splits_m[0] * self.splits_p[0] * _WARP
+        return self.share * self.splits_m[0] * self.splits_p[0] * _WARP
 
     @property
     def sums(self) -> int:
@@ -61,10 +76,11 @@ class BlockTile:
 
     @property
     def thread_rows(self) -> int:
-        """Rows of a thread; small tiles would leave a block with one warp."""
+        """Rows of a thread; without shared sums small tiles would leave a block with one warp."""
         if not self.micro:
             return 1
-        return 4 if self.m * self.p <= 32 * 64 else 8
+        few = self.m * self.p <= _OF_WARP and self.share == 1
+        return _THREAD_ROWS // 2 if few else _THREAD_ROWS
 
     @property
     def thread_columns(self) -> int:

@@ -7,6 +7,7 @@ share a multiprocessor follows the CUDA Programming Guide. Nothing was measured 
 
 from __future__ import annotations
 
+from tvmconv.algorithms.cuda.slices import WINDOW
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob
@@ -23,7 +24,7 @@ _BUFFERS = {"double": 2, "single": 1, "none": 1}
 # what a second barrier costs that keeps a slice from being stored before the last one is read
 _BARRIER = 40.0
 # issue slots that a slice loses at its barrier: assumed
-_WAIT = 20.0
+WAIT = 20.0
 # values' worth of time before the first product and behind the last
 _ENDS = 24.0
 # share of issue slots that warps fill when there are enough of them, and that many of an SM
@@ -32,6 +33,8 @@ _FILLED, _ENOUGH_WARPS = 0.95, 8
 # sums it needs fewer
 _REGISTERS, _REGISTERS_SMALL = {256: 128, 128: 168, 64: 168}, 112
 _FEW = 32
+# of windows a value's place and tests are its own: with 168 registers some spilled
+_REGISTERS_WINDOW, _SMALL_BLOCK = 255, 64
 # issue slots that go by while the 32 banks of shared memory give a warp a value each
 _BANKS = 4.0
 _COPIED_ONCE_LOST = 0.8
@@ -56,7 +59,7 @@ def tile_of(config: Config) -> BlockTile:
     """The tile of the knobs ``m`` and ``p``, and of im2win's ``kernel``, ``vector``, ``micro``."""
     vector, micro = config.get("vector", 4), config.get("micro", 1)
     micro = micro and config.get("kernel", "tiled") == "tiled"
-    return BlockTile(config.int("m"), config.int("p"), int(vector), bool(micro))
+    return BlockTile(config.int("m"), config.int("p"), int(vector), bool(micro), config.int("k"))
 
 
 def check_block(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
@@ -82,8 +85,10 @@ def check_block(workload: Conv2dWorkload, machine: CudaMachine, config: Config) 
 
 
 def shared_bytes(config: Config) -> int:
-    """Shared memory of one block."""
-    return slice_bytes(config) * _BUFFERS[str(config["pipeline"])]
+    """Shared memory of one block; sums that are exchanged take the place of columns."""
+    tile, buffers = tile_of(config), _BUFFERS[str(config["pipeline"])]
+    values, exchanged = buffers * config.int("k"), tile.share * tile.m if tile.share > 1 else 0
+    return 4 * (values * tile.m + max(values, exchanged) * tile.p)
 
 
 def slice_bytes(config: Config) -> int:
@@ -99,14 +104,22 @@ def read_bytes(config: Config, slices: int) -> float:
 def resident_blocks(machine: CudaMachine, config: Config) -> int:
     """Blocks that a multiprocessor holds at a time."""
     tile = tile_of(config)
-    registers = _REGISTERS[tile.threads] if tile.sums > _FEW else _REGISTERS_SMALL
-    registers = registers if tile.sums > 1 else machine.registers // tile.threads
     return min(
-        machine.registers // (registers * tile.threads),
+        register_blocks(machine, config),
         machine.threads // tile.threads,
         machine.shared_bytes // (shared_bytes(config) + 1024),
         machine.blocks_resident,
     )
+
+
+def register_blocks(machine: CudaMachine, config: Config) -> int:
+    """Blocks for whose threads there are registers; nvcc holds them to so many."""
+    tile = tile_of(config)
+    registers = _REGISTERS[tile.threads] if tile.sums > _FEW else _REGISTERS_SMALL
+    if config.get("slice") == WINDOW and tile.threads == _SMALL_BLOCK:
+        registers = _REGISTERS_WINDOW
+    registers = registers if tile.sums > 1 else machine.registers // tile.threads
+    return machine.registers // (registers * tile.threads)
 
 
 def slice_instructions(tile: BlockTile, config: Config, others: float) -> tuple[float, float]:
@@ -120,10 +133,11 @@ def slice_instructions(tile: BlockTile, config: Config, others: float) -> tuple[
         Instructions of the loop and of copying the pixels.
     """
     size = config.int("k")
-    products = float(size * tile.sums)
-    reads = size * (tile.thread_rows + tile.thread_columns) / tile.side
+    own = size / tile.share
+    products = own * tile.sums
+    reads = own * (tile.thread_rows + tile.thread_columns) / tile.side
     vectors = -(-size * tile.m // (tile.vector * tile.threads))
-    barriers = _WAIT + (_BARRIER if config["pipeline"] == "single" else 0.0)
+    barriers = WAIT + (_BARRIER if config["pipeline"] == "single" else 0.0)
     issued = products + reads + vectors * COPY_VECTOR + others + barriers
     return products, max(issued, reads * _BANKS if tile.side == 1 else 0.0)
 

@@ -19,6 +19,7 @@ from tvmconv.costs.cuda_blocks import (
     COPY_VECTOR,
     LOOP,
     TILES,
+    WAIT,
     busy_cycles,
     check_block,
     read_bytes,
@@ -31,6 +32,10 @@ from tvmconv.costs.cuts import divisors
 from tvmconv.machines.cuda import CudaMachine
 
 _SIZES = (8, 16, 32)
+# least share of multiply-adds; rows of all tiles but the smallest; values of the largest tile
+FULL, _WHOLE_ROWS, _LARGEST = 0.88, 64, 128 * 128
+# how much longer a full tile may take by count: of small grids smaller blocks use the GPU better
+_LONGER = 1.1
 # a slice longer than this is unrolled into more code than instruction caches hold
 _LONGEST = 48
 _MOST_PARTS = 32
@@ -113,6 +118,41 @@ def loop_instructions(
         elif tile.threads != tile.p:
             each += _DIVIDED_WHOLE
     return slice_instructions(tile, config, gathered * each + loop)
+
+
+def loop_share(expression: ImplicitGemm, workload: Conv2dWorkload, config: Config) -> float:
+    """Multiply-adds over all instructions of a slice."""
+    products, issued = loop_instructions(expression, workload, config)
+    return products / (issued - WAIT)
+
+
+def _production(
+    expression: ImplicitGemm, workload: Conv2dWorkload, configs: list[Config]
+) -> tuple[list[Config], list[Config]]:
+    """Those whose main loop is multiply-adds by :data:`FULL`, or as near as tiles of 64 rows come;
+    and all that do not spill.
+
+    The smallest tile stays where all others would compute rows that are none. Tiles of 128x128 go
+    where nvcc spilled: where half of a block's threads have other places in a window than the other
+    half, and on sm_80 where a residual is added.
+    """
+    rows, kept = workload.out_channels // workload.groups, []
+    for config in configs:
+        tile, slices = tile_of(config), expression.slices(workload, config)
+        gathered = expression.source(workload, config) is not Source.VECTORS
+        places = gathered and slices.kind != CHANNELS and tile.threads > tile.p
+        added = workload.has("add") and config.int("split") == 1
+        if tile.m * tile.p < _LARGEST or not (places or added):
+            kept.append(config)
+    shares = [loop_share(expression, workload, config) for config in kept]
+    whole = [s for s, c in zip(shares, kept, strict=True) if c.int("m") <= _WHOLE_ROWS]
+    least = min(FULL, max(whole))
+    full = [
+        config
+        for share, config in zip(shares, kept, strict=True)
+        if share >= least or 0 < rows % _WHOLE_ROWS <= config.int("m") < _WHOLE_ROWS
+    ]
+    return full, kept
 
 
 @lru_cache(maxsize=65536)
@@ -204,11 +244,15 @@ def best_config(
                 knobs = dict(fixed) | ({"slice": kind} if expression.slice_knob else {})
                 count = Slices(workload, kind, k).count
                 for split in (d for d in divisors(count) if d <= _MOST_PARTS):
-                    # a buffer for the next slice only where there is one, and room for it
-                    for pipeline in ("double", "single", "none"):
+                    # one buffer would take a second barrier, but where there is one slice
+                    for pipeline in ("double", "none")[: 2 if count == split else 1]:
                         config = Config.of(**knobs, m=m, p=p, k=k, split=split, pipeline=pipeline)
                         if shared_bytes(config) <= machine.static_shared_bytes:
                             yield config
                             break
 
-    return min(offers(), key=lambda c: sum(tile_cycles(expression, workload, machine, c).values()))
+    def cycles(config: Config) -> float:
+        return sum(tile_cycles(expression, workload, machine, config).values())
+
+    full, every = (min(f, key=cycles) for f in _production(expression, workload, list(offers())))
+    return every if cycles(full) > _LONGER * cycles(every) else full

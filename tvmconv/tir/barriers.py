@@ -112,8 +112,9 @@ def _loop(loop: Any, ranges: dict[Any, Any], later: Sequence[Any]) -> Any:
 
     parts = list(loop.body.seq)
     barriers = [place for place, part in enumerate(parts) if _is_barrier(part)]
+    end = next((place for place, part in enumerate(later) if _is_barrier(part)), len(later))
     # a write behind the loop might meet what its last iteration reads
-    if len(barriers) < _TURNS or any(a.writes for part in later for a in _accesses(part, 0)):
+    if len(barriers) < _TURNS or any(a.writes for a in _all(later[:end], 0)):
         return None
     removed = False
     for place in barriers[1:]:
@@ -208,7 +209,11 @@ def _reach(access: _Access, turn: int, loop: Any, ranges: dict[Any, Any]) -> tup
     used = _variables(index, *access.tests)
     known = {**ranges, **access.ranges}
     met = {var: known[var] for var in known if any(var.same_as(other) for other in used)}
-    places = _Places(loop.loop_var, turn + access.ahead, met)
+    # the variable of two iterations is its own remainder, which TVM simplifies away
+    two = isinstance(loop.extent, tirx.IntImm) and int(loop.extent) == _TURNS
+    if two and turn + access.ahead >= _TURNS:
+        return 0, -1
+    places = _Places(loop.loop_var, turn + access.ahead, met, two and int(loop.min) == 0)
     if places.count > _MOST_PLACES:
         return None
     found = places.of(index)
@@ -246,11 +251,14 @@ class _Places:
         The loop's variable, of which no more is known than whether it is even.
     ranges
         Of all others: each is an axis of the arrays.
+    is_turn
+        Whether the variable is ``turn`` itself.
     """
 
     var: Any
     turn: int
     ranges: Mapping[Any, tuple[int, int]]
+    is_turn: bool = False
 
     @property
     def count(self) -> int:
@@ -264,7 +272,8 @@ class _Places:
         if isinstance(e, tirx.IntImm):
             return np.array(int(e))
         if isinstance(e, ir.Var):
-            return self._axis(e)
+            own = self.is_turn and e.same_as(self.var)
+            return np.array(self.turn) if own else self._axis(e)
         if isinstance(e, tirx.FloorMod) and isinstance(e.b, tirx.IntImm) and int(e.b) == _TURNS:
             known = self._parity(e.a)
             if known is not None:

@@ -34,7 +34,7 @@ _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\) (\w+?)_kernel(?:_\d+)?\(")
 # blocks of 256 threads do with 128 registers, smaller ones gather more values for each thread and
 # would spill some; what else has blocks of these sizes needs far fewer
 _RESIDENT = {256: 2, 128: 3, 64: 6}
-_THREADS = 512
+_THREADS, _LARGE_BLOCK = 512, 256
 # grids end there along y and z
 _MOST_YZ = 65535
 # what TVM's printed kernels use; its own preamble takes nvcc a second
@@ -203,7 +203,10 @@ def _bounds(match: re.Match[str], resident: Mapping[str, int]) -> str:
     threads = int(match[1])
     usual = _RESIDENT.get(threads, max(1, _THREADS // threads))
     head, kernel = match[0].split(" ", 1)
-    return f"{head[:-1]}, {resident.get(match[2], usual)}) {kernel}"
+    asked = resident.get(match[2], usual)
+    # the kernels beside the product have such blocks, too, and need more registers than many leave
+    blocks = min(asked, usual) if threads == _LARGE_BLOCK else asked
+    return f"{head[:-1]}, {blocks}) {kernel}"
 
 
 def _launches(symbol: str, host: Any, kernels: set[str]) -> tuple[Launch, ...]:
