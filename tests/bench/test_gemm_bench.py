@@ -7,7 +7,9 @@ import json
 import pytest
 
 from tvmconv.bench.case_memory import too_large
-from tvmconv.bench.plan import bench_report, make_plan, run_plan
+from tvmconv.bench.measuring import run_plan
+from tvmconv.bench.plan import make_plan
+from tvmconv.bench.report import bench_report
 from tvmconv.bench.result import BenchResult
 from tvmconv.bench.suites import Product
 from tvmconv.core.errors import InputError

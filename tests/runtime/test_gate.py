@@ -20,8 +20,9 @@ from tvmconv.bench.gemm_run import GemmRun
 from tvmconv.bench.gemm_run import random_operands as matrices
 from tvmconv.bench.kernel_run import KernelRun, random_operands
 from tvmconv.bench.measured_error import measure_errors
+from tvmconv.bench.measuring import run_plan
 from tvmconv.bench.peak import fma_runner, measure_peak, read_runner
-from tvmconv.bench.plan import make_plan, run_plan
+from tvmconv.bench.plan import make_plan
 from tvmconv.bench.suites import parse_layer
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.gemm_workload import GemmWorkload

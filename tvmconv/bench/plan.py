@@ -1,34 +1,22 @@
-"""``tvmconv bench``: what to measure, with whom, and the run itself."""
+"""``tvmconv bench``: what to measure, and with whom."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tvmconv.bench import peers as peer_table
 from tvmconv.bench import suites as suite_files
-from tvmconv.bench.contenders import contenders
-from tvmconv.bench.gpu.state import gpu_state, nvidia_smi
-from tvmconv.bench.host import host_header, pick_cpus
 from tvmconv.bench.lane import Extras
 from tvmconv.bench.peers import Peer
-from tvmconv.bench.report import bench_report
-from tvmconv.bench.result import BenchResult, CaseResult, read_saved
 from tvmconv.core.datatypes import DataTypes
-from tvmconv.core.errors import InputError, TvmconvError
+from tvmconv.core.errors import InputError
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.machines.record import processor
 from tvmconv.machines.targets import resolve_device
-
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["Plan", "bench_report", "make_plan", "read_saved", "run_plan"]
 
 _ALIASES = {"ort": "onnxruntime", "ov": "openvino", "xnnpack": "litert", "dnnl": "onednn"}
 
@@ -255,82 +243,3 @@ def _pythons(items: Sequence[str], known_peers: Mapping[str, Peer]) -> dict[str,
             raise InputError(f"--peer-python {path!r} is not an executable file")
         pythons[peer] = path
     return pythons
-
-
-def run_plan(
-    plan: Plan,
-    tell: Callable[[str], None] = lambda _: None,
-    checkpoint: Callable[[BenchResult], None] = lambda _: None,
-) -> BenchResult:
-    """Measure everything; layers and models each with their own contenders.
-
-    Parameters
-    ----------
-    plan
-        From :func:`make_plan`.
-    tell
-        Called with one line after every case.
-    checkpoint
-        Called after every case with all results so far, so that a long run can be kept.
-
-    Raises
-    ------
-    TvmconvError
-        If this processor cannot run code for the target, or a model cannot be read or has no
-        reference; on a GPU such a model is a case without entries. A contender's failure is
-        recorded instead.
-    """
-    from tvmconv.bench.measured_case import case_names, measure_case, skipped_case
-    from tvmconv.bench.rounds import Field, describe
-    from tvmconv.machines.gate import ensure_machine
-
-    header = host_header()
-    if plan.on_gpu:
-        header["gpu"] = gpu_state(plan.target)
-    else:
-        ensure_machine(processor(resolve_device(plan.target)), "a contender")
-    settings = {
-        "cases": case_names(plan),
-        "target": plan.target,
-        "threads": list(plan.threads),
-        "rounds": plan.rounds,
-        "seconds": plan.seconds,
-        "peers": list(plan.peers),
-        "algorithms": plan.algorithms,
-        "stages": plan.extras.stages,
-        "cold_cache_bytes": plan.extras.cold_bytes,
-        "memory": plan.extras.memory,
-        "load": plan.extras.load,
-        "log": plan.log,
-        "fold_budget": plan.fold_budget,
-        "precision": plan.precision,
-    }
-    results: list[CaseResult] = []
-    batches = plan.batches or (0,)
-    for threads in plan.threads:
-        for kind in ("layers", "products", "models"):
-            cases = getattr(plan, kind)
-            if kind == "models":
-                cases = [(path, batch) for batch in batches for path in plan.models]
-            if not cases:
-                continue
-            # a GPU is given work by one thread, but packing and peers' compilers may use all CPUs
-            cpus = () if plan.on_gpu else pick_cpus(threads)
-            with Field(contenders(plan, kind), threads, cpus, plan.extras) as contest:
-                contest.hello()
-                # from here on a saved file says what it was to hold
-                checkpoint(BenchResult(header, settings, tuple(results)))
-                for case in cases:
-                    try:
-                        result = measure_case(plan, contest, case)
-                    except TvmconvError as error:
-                        # minutes on a GPU are not to end with the first model that fails
-                        if not plan.on_gpu:
-                            raise
-                        result = skipped_case(case, threads, str(error))
-                    results.append(result)
-                    tell(describe(result))
-                    if plan.on_gpu:
-                        header["gpu"]["nvidia_smi_after"] = nvidia_smi()
-                    checkpoint(BenchResult(header, settings, tuple(results)))
-    return BenchResult(header, settings, tuple(results))

@@ -174,8 +174,10 @@ def command(
       tvmconv bench --suite quantised_winograd --target x86-64-v3 --cache-misses --peers none
       tvmconv bench --list
     """
-    from tvmconv.bench import plan as benches
-    from tvmconv.bench.result import joined
+    from tvmconv.bench.measuring import run_plan
+    from tvmconv.bench.plan import make_plan
+    from tvmconv.bench.report import bench_report
+    from tvmconv.bench.result import joined, read_saved
     from tvmconv.core.errors import InputError
 
     if list_names:
@@ -201,13 +203,13 @@ def command(
 
         if not show:
             raise InputError("--fit fits to saved measurements; name them with --show")
-        emit(fit_report([benches.read_saved(path) for path in show], tell), as_json, save)
+        emit(fit_report([read_saved(path) for path in show], tell), as_json, save)
         return
-    earlier = benches.read_saved(compare) if compare else None
+    earlier = read_saved(compare) if compare else None
     if show:
-        result = joined([benches.read_saved(path) for path in show])
+        result = joined([read_saved(path) for path in show])
     else:
-        plan = benches.make_plan(
+        plan = make_plan(
             models=models or [],
             suites=suite or [],
             layers=layer or [],
@@ -254,8 +256,8 @@ def command(
             if save is not None:
                 write_text(save, json.dumps(result.to_json()))
 
-        result = benches.run_plan(plan, tell, checkpoint)
-    report = benches.bench_report(result, earlier, against=against)
+        result = run_plan(plan, tell, checkpoint)
+    report = bench_report(result, earlier, against=against)
     if csv is not None:
         write_text(csv, report.tables[0].to_csv())
     emit(report, as_json, save)

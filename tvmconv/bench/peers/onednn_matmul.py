@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .case import Case, Session
-
-if TYPE_CHECKING:
-    from .onednn_direct import Engine
+from .onednn_engine import Engine
 
 
 def prepare(case: Case, engine: Engine) -> Session:
