@@ -30,7 +30,7 @@ from tvmconv.machines.targets import resolve_machine
 COUNTED = Path(tvmconv.bench.peers.__file__).with_name("counted.py")
 # the start of an ELF file for 64-bit Arm
 ARM_PROGRAM = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00\xb7\x00"
-# an interpreter of unpacked packages, see docs/arm.md
+# an interpreter of unpacked packages, see docs/arm-estimated.md
 PEER_PYTHON = os.environ.get("TVMCONV_PEER_PYTHON", "")
 
 
@@ -139,7 +139,8 @@ def test_absent_library_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.slow
 @needs_estimation
 @pytest.mark.skipif(
-    not PEER_PYTHON, reason="TVMCONV_PEER_PYTHON names no Python for 64-bit Arm (docs/arm.md)"
+    not PEER_PYTHON,
+    reason="TVMCONV_PEER_PYTHON names no Python for 64-bit Arm (docs/arm-estimated.md)",
 )
 def test_ncnn_executes_the_multiply_adds_of_a_layer(tmp_path: Path) -> None:
     machine = resolve_machine("cortex-a72")

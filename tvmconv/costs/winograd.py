@@ -49,8 +49,9 @@ _STREAM_SHOWN, _AGAIN_SHOWN, _SCRATCH_SHOWN = 0.5, 0.35, 1.0
 _PRODUCT_COST, _STORE_CYCLES, _L2_SHOWN = 1.05208, 12.5, 48.0
 # cycles of one arithmetic instruction of a transform, loads and stores included; more for each
 # axis with so many values that the sums of a whole row no longer stay in registers. By strips they
-# do: estimated cycles of F(2x4) to F(6x6) on three cores (docs/arm.md) follow the arithmetic alone
-# and fall with the units, 0.8 to 1.1 times this cost over the multiply-adds of a cycle
+# do: estimated cycles of F(2x4) to F(6x6) on three cores (docs/arm-estimated.md) follow the
+# arithmetic alone and fall with the units, 0.8 to 1.1 times this cost over the multiply-adds of a
+# cycle
 _TRANSFORM_COST, _LONG_TRANSFORM_COST, _LONG = 1.40625, 0.9375, 7
 _CALL_CYCLES = 4167
 # share of what a folded broadcast costs elsewhere: transformed values are read in order
