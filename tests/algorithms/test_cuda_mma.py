@@ -112,7 +112,9 @@ def test_weights_beyond_halves_are_refused():
     workload = Conv2dWorkload.parse("ic32ih6oc32kh3ph1")
     kernel = kernel_of(workload, ALGORITHM, SM_90, precision="fp16", k=32, split=1)
     weight = np.full(workload.weight_shape, 1e5, np.float32)
-    with pytest.raises(ConfigError, match=r"a weight of 1e\+05 would be infinite, as fp16 ends at 65504"):
+    with pytest.raises(
+        ConfigError, match=r"a weight of 1e\+05 would be infinite, as fp16 ends at 65504"
+    ):
         kernel.pack_weight(weight)
     weight[:] = np.inf
     assert set(kernel.pack_weight(weight).ravel()) == {0x7C007C00}
