@@ -23,6 +23,8 @@ _FORMS = (
     "implicit_gemm_mma:precision=all"
 )
 SUITE_FILE = "small.txt"
+# of tensor cores, a phase each
+PRECISIONS = ("tf32", "fp16")
 
 
 @dataclass(frozen=True)
@@ -89,11 +91,12 @@ def _phases(kit: Path, small: bool, models: Sequence[Path]) -> Iterator[Phase]:
     words = (*map(str, models), *both, *timed)
     yield Phase("networks", words, 75, "torch,onnxruntime")
     steps = ("--suite", layers, *batch, *timed, "--algorithms", "im2win:steps,im2col", "--stages")
-    yield Phase("im2win-steps", steps, 55)
-    mma = ("--suite", layers, *batch, *timed, "--algorithms", "implicit_gemm_mma")
-    yield Phase("tf32", mma, 25, "cudnn_tf32")
+    yield Phase("im2win-steps", steps, 45)
+    for precision in PRECISIONS:
+        mma = ("--algorithms", "implicit_gemm_mma", "--precision", precision)
+        yield Phase(precision, ("--suite", layers, *batch, *timed, *mma), 20, "cudnn")
     # its compiler takes longer than all measurements of the networks
-    yield Phase("torch-compile", words, 50, "torch_compile")
+    yield Phase("torch-compile", words, 45, "torch_compile")
 
 
 def command(phase: Phase, kit: Path, target: str, *more: str) -> list[str]:

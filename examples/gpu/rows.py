@@ -9,7 +9,7 @@ from math import exp, log
 from pathlib import Path
 
 from examples.gpu.measuring import NETWORKS, table
-from examples.gpu.phases import phases
+from examples.gpu.phases import PRECISIONS, phases
 from tvmconv.bench.gpu.fit import fit_report
 from tvmconv.bench.gpu.predictions import RIGHT_WITHIN, gpu_facts, prediction_table
 from tvmconv.bench.result import OWN, PEAK, BenchResult, CaseResult, Entry, read_saved
@@ -126,18 +126,14 @@ def _steps(result: BenchResult) -> list[str]:
     return _table("im2win by steps, % of the measured peak", head, rows)
 
 
-def _tf32(result: BenchResult) -> list[str]:
-    own = f"{OWN} implicit_gemm_mma"
+def _rounded(result: BenchResult) -> list[str]:
+    precision = result.settings["precision"]
+    own = f"{OWN} implicit_gemm_mma:precision={precision}"
     rows = [
-        [
-            case.name,
-            _least(case, own),
-            _least(case, "cudnn_tf32"),
-            _text(_ratio(case, "cudnn_tf32", own)),
-        ]
+        [case.name, _least(case, own), _least(case, "cudnn"), _text(_ratio(case, "cudnn", own))]
         for case in result.results
     ]
-    return _table("TF32", ("layer", OWN, "cudnn_tf32", "ratio"), rows)
+    return _table(f"Tensor cores, {precision}", ("layer", OWN, "cudnn", "ratio"), rows)
 
 
 def _networks(results: Sequence[BenchResult]) -> list[str]:
@@ -231,5 +227,5 @@ _SECTIONS: dict[str, Callable[[BenchResult], list[str]]] = {
     "dnn12": _dnn12,
     "resnet50-layers": _layers,
     "im2win-steps": _steps,
-    "tf32": _tf32,
+    **dict.fromkeys(PRECISIONS, _rounded),
 }

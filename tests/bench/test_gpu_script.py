@@ -53,6 +53,8 @@ def test_every_phase_names_kernels_that_there_are(small, tmp_path, monkeypatch):
     forms = {(kernel.algorithm, kernel.config.get("mh")) for kernel in kernels["correct"]}
     assert {name for name, _ in forms} >= {"direct", "depthwise", "implicit_gemm", "winograd"}
     assert len(kernels["im2win-steps"]) > 5 * len({k.workload for k in kernels["im2win-steps"]})
+    for precision in script.PRECISIONS:
+        assert {kernel.config["precision"] for kernel in kernels[precision]} == {precision}
     if not small:
         assert sum(phase.seconds for phase in found) <= 460
         assert len(kernels["resnet50-layers"]) == 69
@@ -149,6 +151,20 @@ def test_a_report_has_ratios_slow_layers_and_what_is_missing(tmp_path):
     assert "no cases: conv2 mb128" in text
     assert "No fit" in text
     assert not list(tmp_path.glob(".*.new"))
+
+
+def test_a_report_compares_tensor_cores_in_their_precision(tmp_path):
+    label = "tvmconv implicit_gemm_mma:precision=fp16"
+    entries = (
+        Entry(label, "ok", operations=10**9, rounds=[[2e-4]]),
+        Entry("cudnn", "ok", "2.11", operations=10**9, rounds=[[1e-4]]),
+    )
+    case = CaseResult("conv1 mb128", "layer", "mb128ic3ih8oc8kh3", 10**9, 1, 1, entries)
+    result = BenchResult(saved().machine, {"precision": "fp16"}, (case,))
+    write_text(tmp_path / "fp16.json.gz", json.dumps(result.to_json()))
+    text = report(tmp_path)
+    assert "## Tensor cores, fp16" in text
+    assert "| conv1 mb128 | 0.2 | 0.1 | 0.50 |" in text
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])

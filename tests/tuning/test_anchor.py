@@ -30,6 +30,7 @@ class Slowing:
 class Kernel(Running):
     def __init__(self, machine, config):
         self.machine = machine
+        self.spill_bytes = 0
         self.seconds = 1e-3 * config.int("ow")
         self.check = {"status": "correct", "error": 1e-7, "limit": 1e-5}
 

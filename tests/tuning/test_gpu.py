@@ -158,9 +158,13 @@ def run(
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
+@pytest.fixture(scope="module")
+def gpu(tmp_path_factory) -> EmulatedGpu:
+    return EmulatedGpu(tmp_path_factory.mktemp("gpu"))
+
+
 @needs_emulator
-def test_candidates_are_measured_on_the_gpu_and_remembered(tmp_path):
-    gpu = EmulatedGpu(tmp_path / "gpu")
+def test_candidates_are_measured_on_the_gpu_and_remembered(gpu, tmp_path):
     first, again, more = run(gpu, tmp_path / "a.jsonl", 1, 1, 2)
     assert (first["trials"], first["failures"]) == (1, {})
     assert first["identity"]["cpu"] == "emulated on the processor"
@@ -172,6 +176,21 @@ def test_candidates_are_measured_on_the_gpu_and_remembered(tmp_path):
     (rounded,) = run(gpu, tmp_path / "a.jsonl", 2, precision="tf32")
     assert (rounded["trials"], rounded["failures"]) == (2, {})
     assert rounded["best"] == "implicit_gemm_mma"
+
+
+@needs_emulator
+def test_what_nvcc_spills_is_not_timed_but_for_the_default(gpu, tmp_path, monkeypatch):
+    spilling = tmp_path / "nvcc"
+    said = "s/0 bytes spill loads/8 bytes spill loads/"
+    spilling.write_text(f"""#!/bin/sh\n"{gpu.folder}/nvcc" "$@" 2>&1 | sed '{said}' >&2\n""")
+    spilling.chmod(0o755)
+    monkeypatch.setitem(gpu.environment, "NVCC", str(spilling))
+    log = tmp_path / "a.jsonl"
+    (found,) = run(gpu, log, 2)
+    assert (found["trials"], found["failures"]) == (2, {"spilled": 1})
+    lines = [json.loads(line) for line in log.with_suffix(".trials").read_text().splitlines()]
+    timed = [line["config"] for line in lines if line.get("status") == "timed"]
+    assert timed == [registry.default_config("direct", WORKLOAD, GPU).to_json()]
 
 
 _SERVER = """
@@ -190,10 +209,9 @@ tracker.terminate()
 
 @pytest.mark.slow
 @needs_emulator
-def test_candidates_are_measured_on_the_gpu_of_a_tracker(tmp_path):
+def test_candidates_are_measured_on_the_gpu_of_a_tracker(gpu, tmp_path):
     import subprocess
 
-    gpu = EmulatedGpu(tmp_path / "gpu")
     lab = subprocess.Popen(
         [sys.executable, "-c", _SERVER],
         stdin=subprocess.PIPE,

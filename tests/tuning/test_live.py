@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import sys
 import threading
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 from tests.tuning.examples import POINTWISE, SMALL, V3, Instant
 from tvmconv.cli.live import Live, duration, line
@@ -75,6 +77,10 @@ def test_a_line_has_it_all():
         "1/3 conv: trial 8/64, best 1 ms winograd, default 2 ms direct, 1.50 x onednn, "
         "184 trials left, 70 s"
     )
+    spilled = Outcome(SMALL, failures=Counter(spilled=2, wrong=1))
+    assert "trial 0/64, 2 spilled, 184 trials left" in line(replace(PROGRESS, outcome=spilled))
+    (note,) = tune_report(TASKS, [spilled], Path("a.jsonl"), 1.0).notes
+    assert note.endswith("2 candidates")
     assert [duration(s) for s in (9, 720, 12240)] == ["9 s", "12 min", "3.4 h"]
 
 

@@ -65,6 +65,8 @@ def line(progress: Progress) -> str:
         parts.append(f"default {outcome.default_seconds * 1e3:.4g} ms {outcome.default},")
     if outcome.over_peer is not None:
         parts.append(f"{outcome.over_peer:.2f} x {outcome.peer},")
+    if outcome.spilled:
+        parts.append(f"{outcome.spilled} spilled,")
     parts.append(f"{progress.trials_left} trials left")
     if math.isfinite(progress.seconds_left):
         parts[-1] += f", {duration(progress.seconds_left)}"

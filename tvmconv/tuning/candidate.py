@@ -205,7 +205,10 @@ class Candidate:
         A kernel of this machine is verified at once, while others are built; of a device nothing
         is asked before its turn.
         """
-        facts: dict[str, Any] = {"build_seconds": self.build_seconds}
+        facts: dict[str, Any] = {
+            "build_seconds": self.build_seconds,
+            "spill_bytes": self.place.spill_bytes,
+        }
         if not self.place.shared:
             facts["check"] = self.verify()
         return facts

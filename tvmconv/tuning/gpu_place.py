@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.bench.gpu.compiled import Compiled, compile_kernel
+from tvmconv.bench.gpu.compiled import Compiled, compile_kernel, spill_bytes
 from tvmconv.bench.gpu.driver import DeviceArray, Gpu
 from tvmconv.bench.gpu.kernel_run import GpuCall
 from tvmconv.bench.gpu.timing import Timer
+from tvmconv.core.decision import KernelCall
 from tvmconv.kernels.arguments import Constants
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.cuda import CudaMachine
@@ -53,6 +54,7 @@ class LocalGpu:
     shared = False
 
     def __init__(self, compiled: Sequence[Compiled]) -> None:
+        self.spill_bytes = sum(each.spill_bytes for each in compiled)
         self._gpu = Gpu().open()
         self._timer = Timer(self._gpu)
         self._compiled = compiled
@@ -106,10 +108,12 @@ class RemoteGpu:
         self._folder = tempfile.TemporaryDirectory(prefix="tvmconv-")
         self._paths: list[Path] = []
         self._layers: list[int] = []
+        self.spill_bytes = 0
         for number, kernel in enumerate(kernels):
-            path, layers = _saved(kernel, constants, Path(self._folder.name), number)
+            path, calls = _saved(kernel, constants, Path(self._folder.name), number)
             self._paths.append(path)
-            self._layers.append(layers)
+            self._layers.append(len(calls))
+            self.spill_bytes += sum(spill_bytes(call.launches) for call in calls)
         self._session: Any = None
         self._loaded: list[Any] = []
 
@@ -161,8 +165,10 @@ class RemoteGpu:
             self._loaded.append(self._session.load_module(path.name))
 
 
-def _saved(kernel: Kernel, constants: Constants, folder: Path, number: int) -> tuple[Path, int]:
-    """A saved model of one layer by one kernel, and how many calls it has."""
+def _saved(
+    kernel: Kernel, constants: Constants, folder: Path, number: int
+) -> tuple[Path, Sequence[KernelCall]]:
+    """A saved model of one layer by one kernel, and its calls."""
     import tvmconv
     from tvmconv.bench.cases import layer_model
 
@@ -174,4 +180,4 @@ def _saved(kernel: Kernel, constants: Constants, folder: Path, number: int) -> t
     machine = kernel.machine
     assert isinstance(machine, CudaMachine)
     built = tvmconv.build(model, machine, overrides={"*": chosen}, log="none")
-    return built.save(folder / f"candidate{number}.so"), len(built.calls)
+    return built.save(folder / f"candidate{number}.so"), built.calls

@@ -18,13 +18,16 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import TvmconvError
 from tvmconv.records.logfile import append, read_lines
 
+# what came of a candidate that was not timed because nvcc spilled its registers
+SPILLED = "spilled"
+
 
 @dataclass(frozen=True)
 class Trial:
     """One measured candidate.
 
-    ``status`` is ``timed``, or what it failed of (``hung``, ``crashed``, ``error``, ``wrong``);
-    ``seconds`` is infinite then.
+    ``status`` is ``timed``, or what it failed of (``hung``, ``crashed``, ``error``, ``wrong``,
+    ``spilled``); ``seconds`` is infinite then.
     """
 
     algorithm: str

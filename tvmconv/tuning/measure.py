@@ -16,7 +16,7 @@ from tvmconv.machines.host import host_model
 from tvmconv.machines.record import processor
 from tvmconv.records.record import turn_ratios
 from tvmconv.tuning.anchor import Anchor
-from tvmconv.tuning.journal import Trial
+from tvmconv.tuning.journal import SPILLED, Trial
 from tvmconv.tuning.pool import Choice, Failure, Pool, Running
 
 # a candidate whose first call takes this much longer than the best is not timed further
@@ -88,7 +88,8 @@ class Measurer(Protocol):
     ) -> Iterator[Trial]:
         """Quick measurements, every choice with a result, in order.
 
-        ``best`` is the seconds of the best so far; what is far slower gets one sample only.
+        ``best`` is the seconds of the best so far; what is far slower gets one sample only. What
+        spills registers gets none, unless it is the anchor's choice.
         Where an ``anchor`` is timed in turn with them, all seconds are those of its moment.
         """
 
@@ -141,10 +142,11 @@ class LocalMeasurer:
         if anchor is not None:
             quick = self.quick
             anchor.start(self.pool, workload, machine, quick.samples, quick.seconds)
+        spared = anchor.choice if anchor is not None else None
         built = self.pool.build(workload, machine, choices, draft=True)
         try:
             for choice, candidate in zip(choices, built, strict=True):
-                trial = quick_trial(choice, candidate, best, self.quick, anchor)
+                trial = quick_trial(choice, candidate, best, self.quick, spared, anchor)
                 if trial.status == "timed":
                     best = min(best, trial.seconds)
                 yield trial
@@ -196,13 +198,19 @@ def quick_trial(
     built: Running | Failure,
     best: float,
     quick: Quick,
+    spared: Choice | None = None,
     anchor: Anchor | None = None,
 ) -> Trial:
-    """Verify and time one candidate, and end its process."""
+    """Verify and time one candidate, and end its process.
+
+    One whose registers are spilled is not timed, but for the ``spared``, which others are held to.
+    """
     algorithm, config = choice
     if isinstance(built, Failure):
         return Trial(algorithm, config, built.kind, math.inf)
     try:
+        if built.spill_bytes and choice != spared:
+            return Trial(algorithm, config, SPILLED, math.inf)
         checked = built.check or built.order("verify")
         error = float(checked["error"])
         if checked["status"] != "correct":

@@ -47,9 +47,11 @@ class Place(Protocol):
     """Memory, calls and times of one device; kernels go by their number.
 
     ``shared`` tells of devices that others may ask for too: they are to be used in turn only.
+    ``spill_bytes`` is what nvcc says that threads of the kernels spill, 0 on processors.
     """
 
     shared: bool
+    spill_bytes: int
 
     def tensors(self, arrays: Sequence[npt.NDArray[Any]]) -> list[DeviceTensor]:
         """Copies of arrays on the device."""
@@ -93,7 +95,7 @@ class Local:
         If this processor lacks a feature that the code may use.
     """
 
-    shared = False
+    shared, spill_bytes = False, 0
 
     def __init__(self, modules: Sequence[Code], threads: int, cache_bytes: int) -> None:
         self._functions = [module["main"] for module in modules]
@@ -157,7 +159,7 @@ class Remote:
     that dies there counts as crashed.
     """
 
-    shared = True
+    shared, spill_bytes = True, 0
 
     def __init__(
         self, remote: Mapping[str, Any], modules: Sequence[Code], machine: Machine

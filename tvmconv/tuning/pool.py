@@ -68,6 +68,8 @@ class Running:
         self.pid = 0
         # the result of the verification, where that came with the build
         self.check: dict[str, Any] | None = None
+        # of its kernels' registers, as nvcc says
+        self.spill_bytes = 0
 
     def answer(self, seconds: float, what: str) -> dict[str, Any]:
         """The next message that says more than the process's number.
@@ -95,6 +97,7 @@ class Running:
                 self.close()
                 raise Failure(str(message["status"]), str(message.get("reason", "")))
             self.check = message.get("check", self.check)
+            self.spill_bytes = int(message.get("spill_bytes", self.spill_bytes))
             return message
 
     def order(self, what: str, **details: Any) -> dict[str, Any]:

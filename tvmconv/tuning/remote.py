@@ -81,16 +81,17 @@ class RemoteMeasurer:
     ) -> Iterator[Trial]:
         """See :class:`~tvmconv.tuning.measure.Measurer`; as many at a time as there are devices.
 
-        Nothing is measured in turn with the candidates: ``anchor`` is not used.
+        Nothing is measured in turn with the candidates: of the ``anchor`` the choice counts alone.
 
         Raises
         ------
         TvmconvError
             If no device is left.
         """
+        spared = anchor.choice if anchor is not None else None
         with ThreadPoolExecutor(max(self._count, 1)) as threads:
             yield from threads.map(
-                lambda choice: self._one(workload, machine, choice, best), choices
+                lambda choice: self._one(workload, machine, choice, best, spared), choices
             )
 
     def interleaved(
@@ -128,7 +129,14 @@ class RemoteMeasurer:
                 )
             ]
 
-    def _one(self, workload: Conv2dWorkload, machine: Device, choice: Choice, best: float) -> Trial:
+    def _one(
+        self,
+        workload: Conv2dWorkload,
+        machine: Device,
+        choice: Choice,
+        best: float,
+        spared: Choice | None,
+    ) -> Trial:
         """One candidate on the next free device, on another one if that is lost."""
         while True:
             key = self._take()
@@ -138,7 +146,7 @@ class RemoteMeasurer:
             except Failure as failure:
                 built = failure
             built_here = isinstance(built, Running)
-            trial = quick_trial(choice, built, best, self.quick)
+            trial = quick_trial(choice, built, best, self.quick, spared)
             # a candidate that cannot be built says nothing about the device
             fault = trial.status if built_here and trial.status in _DEVICE_FAULTS else ""
             if self._release(key, fault):

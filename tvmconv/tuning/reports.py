@@ -155,6 +155,8 @@ def tune_report(
         columns = (*_OUTCOMES[:7], *_PEERS, *_OUTCOMES[7:])
         facts["geometric_mean_over_best_peer"] = statistics.geometric_mean(ratios)
     notes = tuple(f"{peer} not measured: {why}" for peer, why in (missing or {}).items())
+    if spilled := sum(outcome.spilled for outcome in outcomes):
+        notes += (f"not timed, as nvcc spilled their registers: {spilled} candidates",)
     tables = [Table("workloads", "Workloads", columns, rows)]
     if spaces := _spaces(outcomes, names):
         if over := [row["ratio"] for row in spaces if "ratio" in row]:

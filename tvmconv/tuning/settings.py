@@ -9,6 +9,7 @@ from typing import Any
 
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.selection.policy import DEFAULT_ERROR_BUDGET, FLOAT32, Policy, make_policy
+from tvmconv.tuning.journal import SPILLED
 from tvmconv.tuning.measure import Final
 
 
@@ -130,6 +131,11 @@ class Outcome:
     def fresh(self) -> int:
         """Trials that this run measured."""
         return self.trials - self.remembered
+
+    @property
+    def spilled(self) -> int:
+        """Trials that were not timed because nvcc spilled registers."""
+        return self.failures[SPILLED]
 
     @property
     def over_peer(self) -> float | None:

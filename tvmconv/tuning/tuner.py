@@ -17,7 +17,7 @@ from tvmconv.machines.device import Device
 from tvmconv.records.logfile import append
 from tvmconv.records.record import Record, machine_facts, outliers
 from tvmconv.tuning.anchor import Anchor
-from tvmconv.tuning.journal import Journal, Trial
+from tvmconv.tuning.journal import SPILLED, Journal, Trial
 from tvmconv.tuning.measure import (
     Final,
     Measured,
@@ -173,7 +173,13 @@ class WorkloadTuner:
         return dict(reversed(batch.items()))
 
     def _measure(self, batch: Batch, observe: Observer | None) -> None:
-        name, known = str(self.workload), self.journal.trials(str(self.workload))
+        name = str(self.workload)
+        # the default is timed whatever it spills; within other limits it may have been another
+        known = {
+            choice: trial
+            for choice, trial in self.journal.trials(name).items()
+            if choice != self.default or trial.status != SPILLED
+        }
         choices: list[Choice] = [
             (search.space.algorithm, config)
             for search, configs in batch.items()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -50,6 +50,11 @@ class Compiled:
     launches: tuple[Launch, ...]
     shapes: tuple[tuple[int, ...], ...]
 
+    @property
+    def spill_bytes(self) -> int:
+        """Bytes that a thread of each launch spills, together."""
+        return spill_bytes(self.launches)
+
     def facts(self) -> dict[str, Any]:
         """Registers, shared memory, spills and blocks of each launch."""
         return {
@@ -65,6 +70,11 @@ class Compiled:
                 for each in self.launches
             ]
         }
+
+
+def spill_bytes(launches: Iterable[Launch]) -> int:
+    """Bytes of registers that a thread of each launch stores and reads back, together."""
+    return sum(launch.spill_bytes for launch in launches)
 
 
 def compile_kernel(kernel: Kernel) -> Compiled:

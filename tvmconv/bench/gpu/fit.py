@@ -13,7 +13,7 @@ from math import exp, log
 from statistics import fmean
 from typing import Any
 
-from tvmconv.bench.gpu.predicted import predicted_cycles
+from tvmconv.bench.gpu.predicted import predicted_cycles, predicted_seconds
 from tvmconv.bench.gpu.predictions import RIGHT_WITHIN, share_right
 from tvmconv.bench.result import BenchResult
 from tvmconv.core.config import Config
@@ -117,9 +117,8 @@ def ratios(rows: Sequence[Measured], factors: Mapping[str, float]) -> list[float
     for row in rows:
         machine = row.kernel.machine
         assert isinstance(machine, CudaMachine)
-        changed = with_factors(machine, factors)
-        cycles = predicted_cycles(replace(row.kernel, machine=changed))
-        found.append(cycles / machine.clock_hertz / row.seconds)
+        changed = replace(row.kernel, machine=with_factors(machine, factors))
+        found.append(predicted_seconds(changed) / row.seconds)
     return found
 
 

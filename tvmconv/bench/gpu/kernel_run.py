@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 from tvmconv.bench.gpu.compiled import Compiled
 from tvmconv.bench.gpu.driver import DeviceArray, Gpu
-from tvmconv.bench.gpu.predicted import predicted_cycles
+from tvmconv.bench.gpu.predicted import predicted_seconds
 from tvmconv.core.launch import Launch
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
-from tvmconv.machines.cuda import CudaMachine
 
 Array = npt.NDArray[Any]
 
@@ -144,12 +143,6 @@ class GpuKernelRun:
             "predicted_seconds": predicted_seconds(kernel),
             **self._compiled.facts(),
         }
-
-
-def predicted_seconds(kernel: Kernel) -> float:
-    """What the cost model says of a kernel for a GPU, at the record's clock."""
-    assert isinstance(kernel.machine, CudaMachine)
-    return predicted_cycles(kernel) / kernel.machine.clock_hertz
 
 
 def _stage_name(number: int, launch: Launch) -> str:

@@ -178,10 +178,9 @@ def _row(layer: Layer, label: str, kernel: Kernel) -> dict[str, Any]:
     machine, workload = kernel.machine, kernel.workload
     assert isinstance(machine, CudaMachine)
     cost = registry.explain_cost(kernel.algorithm, workload, machine, kernel.config)
-    cycles = predicted_cycles(kernel)
-    seconds = cycles / machine.clock_hertz
+    cycles, seconds = predicted_cycles(kernel), predicted_seconds(kernel)
     precision = kernel.expression.precision(kernel.config)
-    shares = {part: cycles / machine.clock_hertz / seconds for part, cycles in cost.items()}
+    shares = {part: each / cycles for part, each in cost.items()}
     return {
         **_head(layer, label),
         "predicted_seconds": seconds,
@@ -203,6 +202,12 @@ def predicted_cycles(kernel: Kernel) -> float:
     module = registry.schedule(kernel.algorithm, kernel.machine)
     assert module is not None
     return float(module.predicted_cycles(kernel.workload, kernel.machine, kernel.config))
+
+
+def predicted_seconds(kernel: Kernel) -> float:
+    """The same in seconds, at the record's clock."""
+    assert isinstance(kernel.machine, CudaMachine)
+    return predicted_cycles(kernel) / kernel.machine.clock_hertz
 
 
 def _model(path: Path, batch: int, plan: Plan, machine: CudaMachine) -> dict[str, Any]:
@@ -229,7 +234,7 @@ def _model(path: Path, batch: int, plan: Plan, machine: CudaMachine) -> dict[str
         Kernel(each.workload, machine, each.chosen.algorithm, each.chosen.config)
         for each in decisions
     ]
-    seconds = sum(map(predicted_cycles, kernels)) / machine.clock_hertz
+    seconds = sum(map(predicted_seconds, kernels))
     flops = sum(each.workload.flops for each in decisions)
     return {
         "case": path.stem + f" mb{batch}" * bool(batch),

@@ -126,10 +126,10 @@ def compile_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
 def _compiled(kernel: Kernel, folder: str) -> dict[str, int] | str:
     """What a kernel takes of a GPU, or why it does not compile."""
     try:
-        launches = Folder(Path(folder)).get(kernel).launches
+        compiled = Folder(Path(folder)).get(kernel)
     except (TvmconvError, RuntimeError, ValueError) as error:
         return " ".join(str(error).split())[:300]
     return {
-        "registers": max(each.registers for each in launches),
-        "spill_bytes": sum(each.spill_bytes for each in launches),
+        "registers": max(each.registers for each in compiled.launches),
+        "spill_bytes": compiled.spill_bytes,
     }
