@@ -58,7 +58,6 @@ _ON_CUDA: dict[str, Peer] = {
         Peer("torch", "torch_cuda", "torch"),
         Peer("torch_compile", "torch_compile", "torch"),
         Peer("cudnn", "cudnn", "torch", models=False),
-        Peer("cudnn_tf32", "cudnn_tf32", "torch", models=False),
         Peer("im2col_cublas", "im2col_cublas", "torch", models=False),
         Peer("onnxruntime", "ort_cuda", "onnxruntime-gpu"),
     )

@@ -19,11 +19,6 @@ _TRIED = 5
 
 def prepare(case: Case, threads: int) -> Session:
     """Every form is called once and timed; the fastest stays."""
-    return fastest(case)
-
-
-def fastest(case: Case) -> Session:
-    """The same, for a case of any precision."""
     import torch
 
     convolutions = [node for node in case.nodes if node.op == "Conv"]
