@@ -17,7 +17,7 @@ def test_check_model_of_a_layer():
 
 def test_bench_of_a_layer_saved_and_compared(folder: Path):
     words = ("bench", "--layer", "ic8ih6oc8kh3ph1", "--peers", "onnxruntime", "--rounds", 2,
-             "--seconds", 0.001)  # fmt: skip
+             "--seconds", 0.001, "--algorithms", "direct,winograd")  # fmt: skip
     data = data_of(*words, "--save", folder / "bench.json", "--csv", folder / "bench.csv")
     assert data == json.loads((folder / "bench.json").read_text())
     assert {"schema", "kind", "machine", "settings", "results", "measurements"} <= set(data)
