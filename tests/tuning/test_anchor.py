@@ -7,7 +7,7 @@ import pytest
 from tests.tuning.examples import SMALL, V3, default
 from tvmconv.tuning.anchor import Anchor
 from tvmconv.tuning.measure import LocalMeasurer
-from tvmconv.tuning.pool import Failure, Running
+from tvmconv.tuning.pool import Failure, Limits, Running
 
 GOOD = default(SMALL, V3)
 CHOICES = [("direct", GOOD.replace(ow=ow)) for ow in (1, 2, 3, 4)]
@@ -29,8 +29,8 @@ class Slowing:
 
 class Kernel(Running):
     def __init__(self, machine, config):
+        super().__init__(None, Limits())
         self.machine = machine
-        self.spill_bytes = 0
         self.seconds = 1e-3 * config.int("ow")
         self.check = {"status": "correct", "error": 1e-7, "limit": 1e-5}
 

@@ -137,8 +137,8 @@ class Hanging:
 
 class Silent(Running):
     def __init__(self, hangs):
+        super().__init__(None, Limits())
         self.hangs = hangs
-        self.check = None
 
     def answer(self, seconds, what):
         return {"status": "built"}
@@ -164,6 +164,19 @@ def test_a_device_that_hangs_twice_gets_nothing_more(monkeypatch):
     alone = RemoteMeasurer(pool, "127.0.0.1", 9, ["bad"], QUICK)
     with pytest.raises(TvmconvError, match=r"no device is left; lost: bad"):
         list(alone.trials(SMALL, V3, [("direct", GOOD)]))
+
+
+def test_an_error_of_ours_frees_the_device_and_is_shown(monkeypatch):
+    monkeypatch.setattr(RemoteMeasurer, "_devices", lambda self: {"good": 2})
+
+    def broken(self, what, **details):
+        raise RuntimeError("not a failure of the candidate")
+
+    monkeypatch.setattr(Silent, "order", broken)
+    measurer = RemoteMeasurer(Hanging(), "127.0.0.1", 9, ["good"], QUICK)
+    with pytest.raises(RuntimeError, match="not a failure"):
+        list(measurer.trials(SMALL, V3, [("direct", GOOD)] * 12))
+    assert [measurer._take(), measurer._take()] == ["good", "good"]
 
 
 def test_missing_devices_and_trackers_are_named(lab, pool):

@@ -142,11 +142,16 @@ class RemoteMeasurer:
             key = self._take()
             built: Running | Failure
             try:
-                built = self._build(workload, machine, [choice], key)
-            except Failure as failure:
-                built = failure
-            built_here = isinstance(built, Running)
-            trial = quick_trial(choice, built, best, self.quick, spared)
+                try:
+                    built = self._build(workload, machine, [choice], key)
+                except Failure as failure:
+                    built = failure
+                built_here = isinstance(built, Running)
+                trial = quick_trial(choice, built, best, self.quick, spared)
+            except BaseException:
+                # others wait for this device, and the error is shown when they have ended
+                self._slots.put(key)
+                raise
             # a candidate that cannot be built says nothing about the device
             fault = trial.status if built_here and trial.status in _DEVICE_FAULTS else ""
             if self._release(key, fault):
