@@ -17,6 +17,7 @@ from tvmconv.algorithms.winograd_integers import (
     largest_sums,
     worst_sum,
 )
+from tvmconv.algorithms.winograd_phases import phases, split_filter
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import WorkloadError
@@ -36,9 +37,9 @@ def pair(tile, r=3):
 def tile_sums(tile, data, weight):
     """One tile's sums in integers of 32 bits, whatever overflows, with transforms of 16 bits.
 
-    ``data`` is ``(C, mh + 2, mw + 2)``, ``weight`` ``(C, 3, 3)``.
+    ``data`` is ``(C, mh + r - 1, mw + r - 1)``, ``weight`` ``(C, r, r)``.
     """
-    tall, wide = pair(tile)
+    tall, wide = pair(tile, weight.shape[-1])
 
     def matrix(of):
         exact = of.astype(np.int64)
@@ -57,9 +58,9 @@ def tile_sums(tile, data, weight):
     return (at @ sums.astype(np.int64) @ bt.T).astype(np.int32)
 
 
-def quotient(tile, value):
+def quotient(tile, value, r=3):
     """What the kernel makes of such sums: the odd factor's inverse, then a shift."""
-    scale = np.prod([each.scale for each in pair(tile)], dtype=int)
+    scale = np.prod([each.scale for each in pair(tile, r)], dtype=int)
     shift = int(scale & -scale).bit_length() - 1
     inverse = pow(int(scale >> shift), -1, 2**32)
     wrapped = (value.astype(np.int64) * inverse % 2**32).astype(np.uint32).view(np.int32)
@@ -138,6 +139,36 @@ def test_tiles_are_exact_modulo_the_bound(tile, seed):
             ):
                 result = quotient(tile, tile_sums(tile, data, weight))
                 assert np.array_equal(result, expected_sums(tile, data, weight))
+
+
+@pytest.mark.parametrize("size", [3, 4, 7, 11])
+@pytest.mark.parametrize("seed", range(2))
+def test_strided_tiles_are_exact_modulo_the_bound(size, seed):
+    """Phases are further channels of the same tile; their sum has one bound."""
+    generator, stride = np.random.default_rng(seed), 4 if size == 11 else 2
+    workload = Conv2dWorkload.parse(f"ic9ih99oc1kh{size}sh{stride}:u8s8s32s32")
+    taps = phases(workload)[0].taps
+    for m in range(2, MOST_PRODUCTS - taps + 2):
+        channels = min(114, exact_below(*pair((m, m), taps)) // (255 * 128 * size**2))
+        assert fits_shorts(*pair((m, m), taps), BYTES)
+        span = (m + taps - 1) * stride
+        for data in (
+            np.full((channels, span, span), 255),
+            generator.choice([0, 255], (channels, span, span)),
+        ):
+            for weight in (
+                np.full((channels, size, size), -128),
+                generator.choice([-128, 127], (channels, size, size)),
+            ):
+                split = split_filter(weight, workload).reshape(-1, taps, taps)
+                rows = data.reshape(channels, -1, stride, span // stride, stride)
+                inputs = rows.transpose(0, 2, 4, 1, 3)
+                count = phases(workload)[0].count
+                inputs = inputs[:, :count, :count].reshape(len(split), *inputs.shape[3:])
+                result = quotient((m, m), tile_sums((m, m), inputs, split), taps)
+                windows = np.lib.stride_tricks.sliding_window_view(data, (size, size), (1, 2))
+                seen = windows[:, ::stride, ::stride][:, :m, :m]
+                assert np.array_equal(result, np.einsum("cyxrs,crs->yx", seen, weight))
 
 
 @each_tile

@@ -46,6 +46,21 @@ def test_winograd_is_exact(text: str, tile: tuple[int, int], machine: Machine):
     assert len(np.unique(expected)) > 50
 
 
+@each_machine
+@pytest.mark.parametrize(
+    ("text", "tile"),
+    [
+        ("mb2ic20ih17iw15oc24kh3sh2ph1:u8s8s32u8:zpdata+bias", (5, 4)),
+        ("ic3ih19oc16kh7sh2ph3:u8s8s32u8:zpdata+bias", (3, 3)),
+        ("ic8ih12iw13oc8kh3sh1sw2ph1:u8s8s32u8:zpdata+bias", (4, 4)),
+    ],
+)
+def test_strided_kernels_are_exact(text: str, tile: tuple[int, int], machine: Machine):
+    actual, expected = outputs(kernel_of(text, machine, tile))
+    np.testing.assert_array_equal(actual, expected)
+    assert len(np.unique(expected)) > 50
+
+
 @pytest.mark.parametrize("knobs", [{"fused": 0}, {"rh": 1, "rw": 2, "rt": 1, "kr": 3}])
 @pytest.mark.parametrize("text", ["ic24ih12iw32oc24kh3ph1", "ic24ih12iw32oc24kh1kw3pw1"])
 def test_every_way_through_the_stages_is_exact(text: str, knobs: dict[str, int]):

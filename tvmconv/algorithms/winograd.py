@@ -71,8 +71,7 @@ class Winograd(Algorithm):
         w = workload
         if w.data_layout != "NCHWc":
             return "it reads channel-blocked input, not plain NCHW"
-        by_phases = machine.code.phases and not w.types.is_integer
-        if reason := unsuited_window(w, by_phases=by_phases):
+        if reason := unsuited_window(w, by_phases=machine.code.phases or w.types.is_integer):
             return reason
         if w.groups != 1:
             return f"{w.groups} groups leave too few channels for its products"
@@ -175,7 +174,8 @@ class Winograd(Algorithm):
             words = dot_of_shorts(machine)
             value = [transformed[p, cb, t, c * words.width + i] for i in range(words.width)]
             multiply = negative_dot if _negates(words) else dot
-            return multiply(word(*value), word(given.weight[(*at, 0)]), words.name)
+            product = multiply(word(*value), word(given.weight[(*at, 0)]), words.name)
+            return whole(p, product)
 
         product = self.reduction(
             (tiles.products, out_blocks, tiles.count, lanes),
@@ -204,16 +204,17 @@ class Winograd(Algorithm):
         """``(n_h * n_w, K/(kr*k), P*T*C/c, c, kr, k)``, ``k`` and ``c`` the machine's block.
 
         ``P`` are the phases; of fewer channels than a block has, ``c`` is their number.
-        Of integer types ``(n_h * n_w, K/(kr*k), T*C/c, c/i, kr, k, i)`` with ``i`` in a word, and
+        Of integer types ``(n_h * n_w, K/(kr*k), P*T*C/c, c/i, kr, k, i)`` with ``i`` in a word, and
         the opposite signs where products are subtracted.
         """
         kr, lanes = config.int("kr"), machine.channel_block
         groups = -(-machine.blocks(workload.out_channels) // kr)
         blocks, products = summed_blocks(workload, machine), tiling(workload, config).products
+        channels = block_channels(workload, machine)
         if not workload.types.is_integer:
-            return (products, groups, blocks, block_channels(workload, machine), kr, lanes)
+            return (products, groups, blocks, channels, kr, lanes)
         size = dot_of_shorts(machine).width
-        return (products, groups, blocks, lanes // size, kr, lanes, size)
+        return (products, groups, blocks, channels // size, kr, lanes, size)
 
     def packed_type(self, workload: Conv2dWorkload) -> str:
         """16 bits of integers."""

@@ -120,6 +120,9 @@ def exact_below(vertical: IntegerTransforms, horizontal: IntegerTransforms) -> i
     32-bit integer with this residue is ``2**a * y`` itself, and an arithmetic shift by ``a``, which
     drops ``a`` zero bits, leaves ``y``. The bias, the data's zero point in it, is added behind,
     as in every other algorithm.
+
+    Strided kernels are sums over phases as over channels: ``y`` is the sum of all of them, and
+    taps that a phase lacks are weights of zero.
     """
     shift, _ = _divisor(vertical, horizontal)
     return int(2 ** (_SUM_BITS - 1 - shift))

@@ -25,6 +25,7 @@ from tvmconv.algorithms.winograd_phases import phase_count, phases
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.dot import dot_of_shorts
 from tvmconv.machines.record import Machine
 
 # growth of the error by the transforms of one axis, by products; fitted to measurements against
@@ -61,8 +62,8 @@ class Tiling:
     @property
     def integer(self) -> tuple[IntegerTransforms, IntegerTransforms]:
         """Both, where the workload multiplies integers."""
-        w = self.workload
-        return integer_transforms(self.mh, w.kernel_h), integer_transforms(self.mw, w.kernel_w)
+        tall, wide = phases(self.workload)
+        return integer_transforms(self.mh, tall.taps), integer_transforms(self.mw, wide.taps)
 
     @property
     def products(self) -> int:
@@ -156,8 +157,15 @@ def summed_products(tiles: Tiling, machine: Machine) -> int:
 
 
 def block_channels(workload: Conv2dWorkload, machine: Machine) -> int:
-    """Input channels of a block that are multiplied: a single block may have fewer than lanes."""
-    return min(machine.channel_block, workload.in_channels)
+    """Input channels of a block that are multiplied: a single block may have fewer than lanes.
+
+    Of integers they are whole words.
+    """
+    channels = min(machine.channel_block, workload.in_channels)
+    if not workload.types.is_integer:
+        return channels
+    width = dot_of_shorts(machine).width
+    return -(-channels // width) * width
 
 
 def transformed_type(workload: Conv2dWorkload) -> str:

@@ -77,6 +77,9 @@ class Microkernel:
         elif self.vectors == 1:
             loads *= folded * machine.code.folded_broadcast
         multiply_adds = self.rows * self.vectors / (self.rate or machine.rates.multiply_adds)
+        if self.rate:
+            loaded = self.vectors + self.rows / machine.lanes
+            multiply_adds += machine.code.loads_block * self.words * loaded
         return max(multiply_adds, machine.fma_latency, loads)
 
     def cycles(self, steps: int) -> float:

@@ -93,13 +93,15 @@ class WinogradModel:
     def _steps(self, rt: int, kr: int) -> tuple[int, float]:
         """Steps of a register tile over one channel block, and cycles of one."""
         machine, words = self.machine, self._words
+        channels = block_channels(self.workload, machine)
         if words is None:
-            cycles = Microkernel(machine, rt, kr).step_cycles(_FOLDED_SHARE)
-            return block_channels(self.workload, machine), cycles
+            return channels, Microkernel(machine, rt, kr).step_cycles(_FOLDED_SHARE)
         # of products that are added apart, only the addition waits for the one before
         latency = machine.fma_latency if words.steps == 1 else 1
-        step = max(rt * kr / steps_a_cycle(words, machine), latency, machine.load_cycles(kr, rt))
-        return machine.channel_block // words.width, step
+        blocked = machine.code.loads_block / 2 * (kr + rt / machine.lanes)
+        multiplied = rt * kr / steps_a_cycle(words, machine) + blocked
+        step = max(multiplied, latency, machine.load_cycles(kr, rt))
+        return channels // words.width, step
 
     @cached_property
     def tile_sizes(self) -> tuple[tuple[int, int], ...]:

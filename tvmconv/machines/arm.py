@@ -69,6 +69,8 @@ _CORTEX_A72 = Machine(
 )
 # LLVM's "generic" processor executes in order, too
 _ORDERED = replace(_CORTEX_A72.code, loads_ahead=1)
+# of the two in order, whose way to L1 has 64 bits: ncnn's guide (arm-a53-a55-dual-issue.md)
+_LOADS_BLOCK = 2.0
 
 
 def _core(
@@ -85,15 +87,18 @@ def _core(
     line: int = 64,
     sharers: int = 1,
     ordered: bool = False,
+    blocking: float = 0.0,
 ) -> Machine:
     """A core beside Cortex-A72.
 
     ``caches`` are sizes of L1, of the L2 of ``sharers`` cores, and of L3, ``rates`` bytes a cycle
     of L1, L2, L3 and memory, ``widening`` the cost of multiplying integers into wider sums, by
-    Arm's guides. LLVM orders code for an ``ordered`` core as for one that executes in order.
+    Arm's guides. LLVM orders code for an ``ordered`` core as for one that executes in order;
+    ``blocking`` is :attr:`CodeCosts.loads_block`.
     """
     l1d, l2, l3 = caches
     from_l1, from_l2, from_l3, from_memory = rates
+    code = _ORDERED if ordered else _CORTEX_A72.code
     return replace(
         _CORTEX_A72,
         name=name,
@@ -109,7 +114,7 @@ def _core(
         l1d_way_bytes=l1d // ways,
         l1d_ways=ways,
         rates=Rates(fma, loads, from_l1, from_l2, from_l3, from_memory),
-        code=replace(_ORDERED if ordered else _CORTEX_A72.code, widening=widening, other_units=0.0),
+        code=replace(code, widening=widening, other_units=0.0, loads_block=blocking),
     )
 
 
@@ -128,6 +133,7 @@ _CORES = (
         ways=4,
         rates=(8.0, 4.0, 0.0, 1.5),
         ordered=True,
+        blocking=_LOADS_BLOCK,
     ),
     _core(
         "cortex-a55",
@@ -138,6 +144,7 @@ _CORES = (
         ways=4,
         rates=(8.0, 6.0, 3.0, 1.5),
         ordered=True,
+        blocking=_LOADS_BLOCK,
     ),
     _CORTEX_A72,
     _core(

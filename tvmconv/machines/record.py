@@ -119,11 +119,15 @@ class CodeCosts:
         Cycles of multiplying integers into sums of twice their bits over those of a multiply-add.
     other_units
         Vector units that multiply nothing over those that do.
+    loads_block
+        Cycles in which no vector is multiplied while one is loaded, half of them of half a vector.
+        Counted for integers.
     halves
         Whether products of halves (``strassen``) were found to pay: sums of input and output are
         cheap beside multiply-adds of four lanes.
     phases
-        Whether Winograd of strided kernels, as a sum of dense ones, was found to pay.
+        Whether Winograd of strided kernels, as a sum of dense ones, was found to pay for floats.
+        Integers take it where it is predicted to be the fastest.
     """
 
     folded_broadcast: float
@@ -140,6 +144,7 @@ class CodeCosts:
     phases: bool = False
     widening: float = 1.0
     other_units: float = 0.0
+    loads_block: float = 0.0
     late_run: float = 5.0
 
 
