@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.schedules.test_by_lane import hot_loop, matching
+from tests.schedules.test_by_lane import generated_assembly, hot_loop, matching
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.arm import MACHINES
@@ -33,6 +33,7 @@ BYTES = ":s8s8s32s8+bias"
         # two multiplications and half a word spread for each
         ("cortex-a72", "direct", "ic64ih28oc64kh3ph1", PAIRS, 0.22),
         ("cortex-a53", "direct", "ic64ih28oc64kh3ph1", PAIRS, 0.18),
+        ("cortex-a72", "direct", "ic64ih56oc128kh3sh2ph1", PAIRS, 0.19),
         ("cortex-a72", "winograd", "ic64ih28oc64kh3ph1", LANE, 0.8),
     ],
 )
@@ -41,6 +42,13 @@ def test_sums_stay_in_registers(name: str, algorithm: str, text: str, sums: str,
     body = hot_loop(kernel, re.compile(sums))
     assert not matching(_STACK, body)
     assert len(matching(re.compile(sums), body)) >= share * len(body)
+
+
+def test_three_channels_are_transformed_in_whole_vectors():
+    workload = Conv2dWorkload.parse(f"ic3ih40oc16kh7sh2ph3{BYTES}")
+    lines = generated_assembly(make_kernel(workload, MACHINES["cortex-a72"], "winograd"))
+    assert matching(re.compile(LANE), lines)
+    assert not matching(re.compile(r"\t(?:ld1|st1|umov|mov)\s.*v\d+\.h ?\}?\[[0-2]\]"), lines)
 
 
 def test_words_of_a_stride_are_lanes_too():

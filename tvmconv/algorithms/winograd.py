@@ -152,7 +152,11 @@ class Winograd(Algorithm):
         row_blocks = in_blocks // down.count
         a = te.reduce_axis((0, down.count), "a")
         b = te.reduce_axis((0, row_blocks), "cb")
-        c = te.reduce_axis((0, packed[3]), "c")
+        # written-out steps lose their guards, and make whole vectors of transformed values: LLVM
+        # moves parts of vectors of 16 bits one by one
+        whole_block = integer and machine.code.by_lane
+        steps = lanes // dot_of_shorts(machine).width if whole_block else packed[3]
+        c = te.reduce_axis((0, steps), "c")
         axes = [a, b, c] if phase_count(w) > 1 else [b, c]
 
         def whole(p: Expr, value: Expr) -> Expr:
@@ -164,6 +168,8 @@ class Winograd(Algorithm):
                 if axis.whole < axis.count:
                     bound = tirx.if_then_else(n, axis.whole * size, axis.count * size)
                     value = tirx.if_then_else(step < bound, value, literal(0, value))
+            if steps > packed[3]:
+                value = tirx.if_then_else(c < packed[3], value, literal(0, value))
             return value
 
         def multiplied(p: Expr, kb: Expr, t: Expr, k: Expr) -> Expr:

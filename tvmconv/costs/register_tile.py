@@ -104,6 +104,8 @@ class TileModel:
             # two steps are written out
             return held + 2 * pixels + 2
         ahead = machine.code.loads_ahead
+        # of a stride a vector has fewer pixels' words that a tile multiplies
+        held += oh * ceil(ow / max(1, neighbours // self.shape.stride_w)) - pixels
         return held + oc + dot.steps + dot.spread * (2 + ahead) + ahead
 
     @cached_property
