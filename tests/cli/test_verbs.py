@@ -180,7 +180,7 @@ def test_builds_take_a_log_and_finished_modules_do_not(folder: Path, library: Pa
         (("compile", "small.onnx", "-o", "b.so", "--target", "z80"), "z80"),
         (("compile", "small.onnx", "-o", "b.so", "--target", "cortex_a72"), "mean cortex-a72?"),
         (("compile", "small.onnx", "-o", "b.so"), "--shape input:Nx3x21x20, in Python"),
-        (("compile", ".", "-o", "b.so"), "a folder, not a regular file"),
+        (("compile", ".", "-o", "b.so"), "not a regular file but a folder"),
         (("compile", "small.onnx", "-o", "b.so", "--weights", "away"), "--weights"),
         (("compile", "small.onnx", "-o", "b.so", "--cc", "'"), "is no command"),
         (("compile", "small.onnx", "-o", "tvmconv.so", "--header"), "tvmconv's own"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -12,7 +12,9 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from tvmconv.report.document import Table
+if TYPE_CHECKING:
+    from tvmconv.report.document import Table
+
 
 # between columns without a frame
 _GAP = 2
