@@ -18,7 +18,7 @@ from tvmconv.core.errors import TvmconvError
 EPILOG = "Exit codes: 0 done, 1 an error you can mend (one line on standard error), 2 wrong usage."
 
 
-def _warn(message: Warning | str, *_place: object) -> None:
+def _warn(message: Warning | str, *_place: Any, **_more: Any) -> None:
     """A warning as a line of its own; where in the package it arose tells a user nothing."""
     sys.stderr.write(f"tvmconv: warning: {' '.join(str(message).split())}\n")
 
