@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.decision import Decision, Unscheduled
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.device import Device
 from tvmconv.report.candidates import candidate_row, candidates_table
 from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Column, Report, Table
@@ -100,46 +101,14 @@ def explain_report(
         ``str()`` of it is the terminal view.
     """
     decisions, clock = model.decisions, clock_of(model.machine)
-    rows = [_decision(d, clock) for d in decisions]
-    columns = list(_DECISIONS)
-    if isinstance(model.machine, CudaMachine):
-        columns.insert(columns.index(_DECISIONS[6]), _LIMIT)
-        for row, d in zip(rows, decisions, strict=True):
-            row["limit_share"] = limit_share(d, model.machine)
-    precise = [d for d in decisions if d.chosen.precision]
-    if precise or model.manifest.policy.get("precision"):
-        columns.insert(columns.index(_DECISIONS[8]) + 1, _ROUNDING_ERROR)
-        columns.insert(3, _PRECISION)
-    if seconds is not None:
-        columns.insert(columns.index(_DECISIONS[6]), _MEASURED_TIME)
-        for row, d in zip(rows, decisions, strict=True):
-            row["seconds"] = seconds.get((d.layer, d.kernel))
-    if errors is not None:
-        columns.insert(columns.index(_DECISIONS[8]) + 1, _MEASURED_ERROR)
-        for row, error in zip(rows, errors, strict=True):
-            row["error_measured"] = error
-    facts = {
-        **model_facts(model),
-        "convolutions": len(decisions),
-        "predicted_convolution_seconds": clock.seconds(sum(d.chosen.cycles for d in decisions)),
-        "predicted_at": str(clock),
-        "rates": model.machine.rates_origin,
-        "peak_workspace_bytes": max((d.chosen.workspace_bytes for d in decisions), default=0),
-        "packed_weight_bytes": sum(d.chosen.packed_weight_bytes for d in decisions),
-        "largest_error_estimate": max((d.chosen.error for d in decisions), default=0.0),
-    }
-    if precise:
-        facts["precisions"] = dict(Counter(d.precision for d in decisions).most_common())
-        facts["largest_rounding_error"] = max(d.rounding_error or 0.0 for d in precise)
+    facts = {**model_facts(model), **_convolution_facts(decisions, clock, model.machine)}
+    precise = any(d.chosen.precision for d in decisions)
     if errors:
         facts["largest_error_measured"] = max(errors)
     if peak is not None:
         facts |= {"peak_gflops": peak[0], "memory_read_gbs": peak[1]}
     if estimate is not None:
         facts |= estimate_facts(estimate)
-    integers = sum(d.workload.types.is_integer for d in decisions)
-    if integers:
-        facts["integer_convolutions"] = integers
     left = model.unscheduled
     if left:
         facts["unscheduled_convolutions"] = len(left)
@@ -148,7 +117,7 @@ def explain_report(
         title=_title(model),
         facts=facts,
         tables=(
-            Table("layers", "Decisions", tuple(columns), rows),
+            _layers_table(model, clock, seconds, errors),
             *([_estimated(estimate, decisions)] if estimate is not None else []),
             candidates_table(decisions, clock),
             *([_vectors_table(model)] if any(call.vectors for call in model.calls) else []),
@@ -178,6 +147,57 @@ def explain_report(
         ),
         data={"calls": [call.to_json() for call in model.calls]},
     )
+
+
+def _layers_table(
+    model: CompiledModel,
+    clock: Clock,
+    seconds: Mapping[tuple[str, str], float] | None,
+    errors: Sequence[float] | None,
+) -> Table:
+    """A row for every decision, with the columns that this target and these measurements have."""
+    decisions = model.decisions
+    rows = [_decision(d, clock) for d in decisions]
+    columns = list(_DECISIONS)
+    if isinstance(model.machine, CudaMachine):
+        columns.insert(columns.index(_DECISIONS[6]), _LIMIT)
+        for row, d in zip(rows, decisions, strict=True):
+            row["limit_share"] = limit_share(d, model.machine)
+    precise = any(d.chosen.precision for d in decisions)
+    if precise or model.manifest.policy.get("precision"):
+        columns.insert(columns.index(_DECISIONS[8]) + 1, _ROUNDING_ERROR)
+        columns.insert(3, _PRECISION)
+    if seconds is not None:
+        columns.insert(columns.index(_DECISIONS[6]), _MEASURED_TIME)
+        for row, d in zip(rows, decisions, strict=True):
+            row["seconds"] = seconds.get((d.layer, d.kernel))
+    if errors is not None:
+        columns.insert(columns.index(_DECISIONS[8]) + 1, _MEASURED_ERROR)
+        for row, error in zip(rows, errors, strict=True):
+            row["error_measured"] = error
+    return Table("layers", "Decisions", tuple(columns), rows)
+
+
+def _convolution_facts(
+    decisions: Sequence[Decision], clock: Clock, machine: Device
+) -> dict[str, Any]:
+    """Sums and extremes over all decisions."""
+    facts: dict[str, Any] = {
+        "convolutions": len(decisions),
+        "predicted_convolution_seconds": clock.seconds(sum(d.chosen.cycles for d in decisions)),
+        "predicted_at": str(clock),
+        "rates": machine.rates_origin,
+        "peak_workspace_bytes": max((d.chosen.workspace_bytes for d in decisions), default=0),
+        "packed_weight_bytes": sum(d.chosen.packed_weight_bytes for d in decisions),
+        "largest_error_estimate": max((d.chosen.error for d in decisions), default=0.0),
+    }
+    precise = [d for d in decisions if d.chosen.precision]
+    if precise:
+        facts["precisions"] = dict(Counter(d.precision for d in decisions).most_common())
+        facts["largest_rounding_error"] = max(d.rounding_error or 0.0 for d in precise)
+    if integers := sum(d.workload.types.is_integer for d in decisions):
+        facts["integer_convolutions"] = integers
+    return facts
 
 
 def _title(model: CompiledModel) -> str:
