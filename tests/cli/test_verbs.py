@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ import onnxruntime as ort
 import pytest
 
 from tests.cli.verbs import data_of, invoke
+from tvmconv.core.errors import ConfigError
+from tvmconv.machines import targets
 
 VERBS = ("compile", "bundle", "run", "profile", "explain", "bench")
 
@@ -175,6 +178,9 @@ def test_builds_take_a_log_and_finished_modules_do_not(folder: Path, library: Pa
         (("compile", "a.so", "-o", "b.so"), "built already"),
         (("compile", "small.onnx", "-o", "b.so", "--shape", "input=1x3"), "--shape"),
         (("compile", "small.onnx", "-o", "b.so", "--target", "z80"), "z80"),
+        (("compile", "small.onnx", "-o", "b.so", "--target", "cortex_a72"), "mean cortex-a72?"),
+        (("compile", "small.onnx", "-o", "b.so"), "--shape input:Nx3x21x20, in Python"),
+        (("compile", ".", "-o", "b.so"), "not a regular file but a folder"),
         (("compile", "small.onnx", "-o", "b.so", "--weights", "away"), "--weights"),
         (("compile", "small.onnx", "-o", "b.so", "--cc", "'"), "is no command"),
         (("compile", "small.onnx", "-o", "tvmconv.so", "--header"), "tvmconv's own"),
@@ -202,6 +208,16 @@ def test_user_errors_are_one_line(folder: Path, library: Path, monkeypatch, word
     assert result.stderr.count("\n") == 1
     assert message in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_warnings_are_one_line(monkeypatch):
+    def slow(*_: object) -> None:
+        warnings.warn("net: 'conv1'\nruns as plain loops", stacklevel=2)
+        raise ConfigError("enough")
+
+    monkeypatch.setattr(targets, "shipped_machine", slow)
+    text = invoke("machine").stderr
+    assert text == "tvmconv: warning: net: 'conv1' runs as plain loops\ntvmconv: enough\n"
 
 
 def test_debug_shows_the_traceback(library: Path):

@@ -56,7 +56,7 @@ def test_garbage(data: bytes) -> None:
 
 def test_path_problems(tmp_path: Path) -> None:
     refuse(tmp_path / "missing.onnx", "missing.onnx", "check the path")
-    refuse(tmp_path, "not a regular file")
+    refuse(tmp_path, "not a regular file but a folder")
     pipe = tmp_path / "pipe.onnx"
     os.mkfifo(pipe)
     refuse(pipe, "not a regular file")

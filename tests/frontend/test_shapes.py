@@ -29,6 +29,7 @@ def test_missing_shapes_name_input_dimension_and_remedy() -> None:
     assert "'x'" in text
     assert "dimension(s) 0, 2" in text
     assert "shapes={'x': (batch, 3, height, 8)}" in text
+    assert "--shape x:batchx3xheightx8" in text
 
 
 def test_shapes_are_shared_by_name() -> None:

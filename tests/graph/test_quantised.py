@@ -11,7 +11,7 @@ import pytest
 
 import tvmconv
 from tests.frontend.quantised_models import quantised_network
-from tests.graph.network import AVX512, convs, epilogues, other_ops, prepared
+from tests.graph.network import AVX512, convs, epilogues, other_ops, planned, prepared
 from tests.graph.passed import pipeline, run
 from tests.graph.quantised_net import QuantisedNet, small_input, unoptimised
 from tests.graph.quantised_networks import (
@@ -28,6 +28,7 @@ from tests.graph.quantised_networks import (
 )
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.frontend import read_model, to_relax
+from tvmconv.machines.cuda import MACHINES
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.report.explain import explain_report
 
@@ -143,6 +144,14 @@ def test_layers_of_16_bits_say_that_they_are_float32(data: Any, weight: Any, rea
     (decision,) = tvmconv.build(model, threads=1).decisions
     assert decision.workload.types == FLOAT32
     assert f"in float32 although quantised: its {reason}" in decision.reason
+
+
+def test_models_for_gpus_say_that_their_layers_are_float32():
+    decisions = planned(residual(), MACHINES["cuda:sm_90"])[1].decisions.values()
+    assert len(decisions) == 2
+    for decision in decisions:
+        assert decision.workload.types == FLOAT32
+        assert "in float32 although quantised: GPUs have no 8-bit" in decision.reason
 
 
 @pytest.mark.filterwarnings("ignore:.*16 bits")

@@ -6,7 +6,10 @@ import csv
 import io
 import json
 
+import pytest
+
 from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.render import report_text
 
 ROWS = [
     {"layer": "conv[1]", "seconds": 0.0012345, "share": 0.5, "extra": 7},
@@ -44,3 +47,27 @@ def test_csv_holds_every_value():
     rows = list(csv.DictReader(io.StringIO(TABLE.to_csv())))
     assert rows[0] == {"layer": "conv[1]", "seconds": "0.0012345", "share": "0.5", "extra": "7"}
     assert rows[1]["share"] == rows[1]["extra"] == ""
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_narrow_terminal_shows_every_word_and_figure_whole(width):
+    """A frame breaks words into pieces of a few letters where a table has ten columns."""
+    problem, reason = "mb1ic64ih56oc64kh3ph1+bias+relu", "fewest predicted cycles: " * 5
+    names = ("layer", "problem", "algorithm", "seconds", "reason")
+    columns = (*(Column(name, name) for name in names), Column("last", "many words here"))
+    row = {"layer": "layer1.0", "problem": problem, "algorithm": "winograd", "seconds": 0.5}
+    rows = [{**row, "reason": reason, "last": 12345.0}, {"layer": "l" * 30, "problem": "-"}]
+    text = report_text(Report("k", "t", tables=(Table("t", "Layers", columns, rows),)), width)
+    assert max(map(len, text.splitlines())) <= width
+    for part in (problem, "layer1.0", "l" * 30, "winograd", "0.5", "12345.0", "predicted"):
+        assert part in text
+    assert text.count("cycles:") == 5
+    assert "problem -" not in text
+
+
+def test_the_terminal_may_show_fewer_rows():
+    table = Table("t", "T", (Column("a", "a"),), [{"a": 1}, {"a": 2}], brief=[{"a": "one of two"}])
+    report = Report("k", "title", tables=(table,))
+    assert "one of two" in str(report)
+    assert report.to_json()["t"] == [{"a": 1}, {"a": 2}]
+    assert len(table.to_csv().splitlines()) == 3

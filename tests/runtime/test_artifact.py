@@ -247,17 +247,20 @@ def test_built_for_another_processor_saves_but_does_not_run(
     np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
 
 
-def test_moved_together_and_apart(saved: Path, tmp_path: Path) -> None:
+def test_moved_with_and_without_its_readable_copy(saved: Path, tmp_path: Path) -> None:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     moved = folder / "renamed.so"
     shutil.move(saved, moved)
-    with pytest.raises(ArtifactError, match=r"renamed\.json is missing.*copy them together"):
-        load(moved)
+    assert load(moved).name == "dense"
     shutil.move(saved.with_suffix(".json"), moved.with_suffix(".json"))
     assert load(moved).name == "dense"
     with pytest.raises(ArtifactError, match=r"dense\.so does not exist"):
         load(saved)
+    moved.with_suffix(".json").unlink()
+    os.truncate(moved, moved.stat().st_size - 1)
+    with pytest.raises(ArtifactError, match=r"renamed\.so holds no manifest.*cut short"):
+        load(moved)
 
 
 def test_wrong_arguments_of_load(saved: Path) -> None:

@@ -233,8 +233,7 @@ def _read(path: Path) -> bytes:
         return read_regular(path, MAX_BYTES)
     except FileNotFoundError:
         raise ArtifactError(
-            f"{path} is missing; a saved model is a .so and the .json of the same name, "
-            "move and copy them together"
+            f"{path} is missing; copy it with the .so of the same name, or save the model again"
         ) from None
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror}") from error

@@ -229,6 +229,11 @@ def open_artifact(
         library = Library.open(path)
         manifest = _own_manifest(library, record)
     if manifest is None:
+        if not library.manifest and not os.path.lexists(record):
+            raise ArtifactError(
+                f"{path} holds no manifest, so tvmconv did not save it, or it was cut short; copy "
+                "it again, or build the model again"
+            )
         manifest = read_manifest(record)
         if library.manifest:
             raise ArtifactError(
@@ -264,8 +269,14 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _own_manifest(library: Library, record: Path) -> Manifest | None:
-    """The manifest inside a library if its copy has its name or is about to get it."""
+    """The manifest inside a library if its copy has its name, is about to get it or is not there.
+
+    A copy that differs is a fault: one of the two was damaged or edited, and nothing says which.
+    """
     text = library.manifest
-    if text and any(is_copy(text, file) for file in (record, *files.pending(record))):
+    if text and (
+        not os.path.lexists(record)
+        or any(is_copy(text, file) for file in (record, *files.pending(record)))
+    ):
         return parse_manifest(text, record)
     return None

@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 an error that the user can mend, told in one line; 2 wrong
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -17,13 +18,20 @@ from tvmconv.core.errors import TvmconvError
 EPILOG = "Exit codes: 0 done, 1 an error you can mend (one line on standard error), 2 wrong usage."
 
 
+def _warn(message: Warning | str, *_place: Any, **_more: Any) -> None:
+    """A warning as a line of its own; where in the package it arose tells a user nothing."""
+    sys.stderr.write(f"tvmconv: warning: {' '.join(str(message).split())}\n")
+
+
 class Verbs(TyperGroup):
     """The group of verbs; turns the package's own errors into one line and exit code 1."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a verb."""
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = _warn
+                return super().invoke(ctx)
         except TvmconvError as error:
             if ctx.params.get("debug"):
                 raise

@@ -59,7 +59,10 @@ def open_regular(
     info = os.fstat(descriptor)
     if not stat.S_ISREG(info.st_mode):
         os.close(descriptor)
-        raise error(f"{os.fspath(path)} is not a regular file; give the file itself or a copy")
+        found = " but a folder" if stat.S_ISDIR(info.st_mode) else ""
+        raise error(
+            f"{os.fspath(path)} is not a regular file{found}; give the file itself or a copy"
+        )
     if info.st_size > limit:
         os.close(descriptor)
         raise error(

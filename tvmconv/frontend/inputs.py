@@ -124,6 +124,7 @@ def _freeze(
     elif not declared.HasField("shape"):
         raise ModelError(
             f"{where} has no declared shape; give it, for example "
+            f"--shape {value.name}:1x3x224x224, in Python "
             f"shapes={{{value.name!r}: (1, 3, 224, 224)}}"
         )
     else:
@@ -133,10 +134,12 @@ def _freeze(
         ]
         missing = [axis for axis, size in enumerate(sizes) if not size]
         if missing:
+            sides = _declared(value)
+            option = sides.strip("(,)").replace(", ", "x")
             raise ModelError(
-                f"{where}: dimension(s) {', '.join(map(str, missing))} of {_declared(value)} "
-                f"are not fixed; give the whole shape: shapes={{{value.name!r}: "
-                f"{_declared(value)}}} with a number for each name"
+                f"{where}: dimension(s) {', '.join(map(str, missing))} of {sides} are not fixed; "
+                f"give the whole shape, --shape {value.name}:{option}, in "
+                f"Python shapes={{{value.name!r}: {sides}}}, with a number for each name"
             )
         shape = tuple(int(size) for size in sizes)
     check_shape(shape, dtype, where)

@@ -102,7 +102,8 @@ def _obstacle(node: Node) -> str:
     if data.is_const:
         return "its input is a constant"
     if other := sorted({v.dtype for v in (data, weight, node.output)} - {"float32"}):
-        return f"it computes in {', '.join(other)}, kernels in float32"
+        types = ", ".join(other)
+        return f"it computes in {types}, kernels in float32: convert the model to float32"
     return "no kernel has its layout or rank"
 
 

@@ -22,6 +22,7 @@ from tvmconv.graph.integer_layers import fuse_integer_layers, is_weight
 from tvmconv.graph.integer_pool import fuse_averages
 from tvmconv.graph.integer_sums import fuse_integer_sums
 from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
+from tvmconv.graph.match import IN_FLOAT
 from tvmconv.graph.one_dimensional import raise_signals
 from tvmconv.graph.padding import merge_padding
 from tvmconv.graph.patterns import fuse_patterns
@@ -61,6 +62,7 @@ def normalise(graph: Graph, machine: Device, requantise: str = "float") -> None:
     graph.remove_dead()
     # GPUs have no 8-bit kernels so far: they round where the model does, and sum in float32
     if not isinstance(machine, Machine):
+        _note_quantised(graph)
         fold_dequantised(graph, lambda _value, _users: False)
     elif any(node.op in ("quantize", "dequantize") for node in graph.nodes):
         _quantised(graph, machine, requantise)
@@ -72,6 +74,15 @@ def normalise(graph: Graph, machine: Device, requantise: str = "float") -> None:
     lower_volumes(graph)
     fold_affine(graph)
     graph.remove_dead()
+
+
+def _note_quantised(graph: Graph) -> None:
+    """Give layers of dequantised data the reason, :data:`IN_FLOAT`, that a GPU computes them so."""
+    for node in graph.nodes:
+        if node.op.startswith("nn.conv") or node.op == "matmul":
+            made = node.args[0].producer
+            if made is not None and made.op == "dequantize":
+                node.attrs[IN_FLOAT] = "GPUs have no 8-bit kernels"
 
 
 def _quantised(graph: Graph, machine: Machine, requantise: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from tvmconv.core.arguments import MOST_THREADS, whole
@@ -144,9 +145,12 @@ def _parse_classic(text: str) -> dict[str, Any]:
 
 def _from_options(options: dict[str, Any], original: TargetLike) -> Machine:
     if options.get("kind") != "llvm":
+        names = (*PRESETS, "cuda", *GPUS)
+        near = get_close_matches(str(options.get("kind")), names, n=1)
+        guess = f"did you mean {near[0]}? Otherwise " if near else ""
         raise TargetError(
-            f"target {original!r}: kind {options.get('kind')!r} has no schedules; "
-            f"use 'llvm ...' or a preset: {', '.join(PRESETS)}"
+            f"target {original!r} has no schedules; {guess}use 'llvm ...' or a preset: "
+            f"{', '.join(names)}"
         )
     triple = str(options.get("mtriple", "x86_64"))
     if triple.partition("-")[0] in ("aarch64", "arm64"):

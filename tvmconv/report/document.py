@@ -45,12 +45,32 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of plain values under typed columns; ``name`` is its key in JSON."""
+    """Rows of plain values under typed columns.
+
+    Parameters
+    ----------
+    name
+        Key of the table in JSON.
+    title
+        Heading on the terminal.
+    columns
+        What the terminal shows of a row.
+    rows
+        All rows; those of JSON and CSV.
+    brief
+        Rows of the terminal where they are others.
+    """
 
     name: str
     title: str
     columns: tuple[Column, ...]
     rows: Sequence[Mapping[str, Any]]
+    brief: Sequence[Mapping[str, Any]] | None = None
+
+    @property
+    def shown(self) -> Sequence[Mapping[str, Any]]:
+        """The rows of the terminal."""
+        return self.rows if self.brief is None else self.brief
 
     def to_csv(self) -> str:
         """All values of the rows, unrounded; a heading line first."""

@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.core.decision import Candidate, Decision, Unscheduled
+from tvmconv.core.decision import Decision, Unscheduled
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.device import Device
+from tvmconv.report.candidates import candidate_row, candidates_table
 from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.estimates import estimate_facts, estimates_table
 from tvmconv.report.knobs import knobs_table
 from tvmconv.report.launches import launches_table, limit_share
-from tvmconv.report.summary import bytes_text, memory_table, model_facts
+from tvmconv.report.summary import memory_table, model_facts
 
 if TYPE_CHECKING:
     from tvmconv.estimation.estimate import Estimate
@@ -30,6 +32,14 @@ _DECISIONS = (
     Column("packed_weight", "weights"),
     Column("error_estimate", "error est.", ".1e"),
     Column("reason", "reason"),
+)
+_LEGEND = (
+    "problem: the convolution as `tvmconv bench --layer` takes it (docs/bench.md). schedule: the "
+    "values of the algorithm's knobs; --knobs says what they mean. from: where they come from, "
+    "the cost model (default) or a tuning log.",
+    "predicted: by the cost model at the clock above; M cycles are millions, and in brackets is "
+    "what the other candidate would spend more (+) or less (-) on each part. workspace: scratch "
+    "memory of a call. weights: as packed for the algorithm.",
 )
 # of GPUs
 _LIMIT = Column("limit_share", "% of limit", ".0f", 100)
@@ -54,16 +64,6 @@ _VECTORS = (
     Column("algorithm", "algorithm"),
     Column("vectors", "code"),
     Column("reason", "why"),
-)
-_CANDIDATES = (
-    Column("layers", "layers"),
-    Column("algorithm", "algorithm"),
-    Column("config", "schedule"),
-    Column("predicted_seconds", "predicted ms", ".3f", 1e3),
-    Column("workspace", "workspace"),
-    Column("packed_weight", "weights"),
-    Column("error_estimate", "error est.", ".1e"),
-    Column("verdict", "chosen, or why not"),
 )
 
 
@@ -101,58 +101,25 @@ def explain_report(
         ``str()`` of it is the terminal view.
     """
     decisions, clock = model.decisions, clock_of(model.machine)
-    rows = [_decision(d, clock) for d in decisions]
-    columns = list(_DECISIONS)
-    if isinstance(model.machine, CudaMachine):
-        columns.insert(columns.index(_DECISIONS[6]), _LIMIT)
-        for row, d in zip(rows, decisions, strict=True):
-            row["limit_share"] = limit_share(d, model.machine)
-    precise = [d for d in decisions if d.chosen.precision]
-    if precise or model.manifest.policy.get("precision"):
-        columns.insert(columns.index(_DECISIONS[8]) + 1, _ROUNDING_ERROR)
-        columns.insert(3, _PRECISION)
-    if seconds is not None:
-        columns.insert(columns.index(_DECISIONS[6]), _MEASURED_TIME)
-        for row, d in zip(rows, decisions, strict=True):
-            row["seconds"] = seconds.get((d.layer, d.kernel))
-    if errors is not None:
-        columns.insert(columns.index(_DECISIONS[8]) + 1, _MEASURED_ERROR)
-        for row, error in zip(rows, errors, strict=True):
-            row["error_measured"] = error
-    facts = {
-        **model_facts(model),
-        "convolutions": len(decisions),
-        "predicted_convolution_seconds": clock.seconds(sum(d.chosen.cycles for d in decisions)),
-        "predicted_at": str(clock),
-        "rates": model.machine.rates_origin,
-        "peak_workspace_bytes": max((d.chosen.workspace_bytes for d in decisions), default=0),
-        "packed_weight_bytes": sum(d.chosen.packed_weight_bytes for d in decisions),
-        "largest_error_estimate": max((d.chosen.error for d in decisions), default=0.0),
-    }
-    if precise:
-        facts["precisions"] = dict(Counter(d.precision for d in decisions).most_common())
-        facts["largest_rounding_error"] = max(d.rounding_error or 0.0 for d in precise)
+    facts = {**model_facts(model), **_convolution_facts(decisions, clock, model.machine)}
+    precise = any(d.chosen.precision for d in decisions)
     if errors:
         facts["largest_error_measured"] = max(errors)
     if peak is not None:
         facts |= {"peak_gflops": peak[0], "memory_read_gbs": peak[1]}
     if estimate is not None:
         facts |= estimate_facts(estimate)
-    integers = sum(d.workload.types.is_integer for d in decisions)
-    if integers:
-        facts["integer_convolutions"] = integers
     left = model.unscheduled
     if left:
         facts["unscheduled_convolutions"] = len(left)
-    considered = [row for group in _alike(decisions) for row in _considered(group, clock)]
     return Report(
         kind="explain",
         title=_title(model),
         facts=facts,
         tables=(
-            Table("layers", "Decisions", tuple(columns), rows),
+            _layers_table(model, clock, seconds, errors),
             *([_estimated(estimate, decisions)] if estimate is not None else []),
-            Table("candidates", "All candidates, by layer", _CANDIDATES, considered),
+            candidates_table(decisions, clock),
             *([_vectors_table(model)] if any(call.vectors for call in model.calls) else []),
             *(
                 [launches_table(model.calls, model.machine)]
@@ -165,6 +132,7 @@ def explain_report(
             *((knobs_table(decisions, model.machine),) if knobs else ()),
         ),
         notes=(
+            *_LEGEND,
             "Errors are max|error| / max|reference| against float64 on normally distributed "
             "input. Layers share one workspace: its peak is the largest.",
             *(
@@ -179,6 +147,57 @@ def explain_report(
         ),
         data={"calls": [call.to_json() for call in model.calls]},
     )
+
+
+def _layers_table(
+    model: CompiledModel,
+    clock: Clock,
+    seconds: Mapping[tuple[str, str], float] | None,
+    errors: Sequence[float] | None,
+) -> Table:
+    """A row for every decision, with the columns that this target and these measurements have."""
+    decisions = model.decisions
+    rows = [_decision(d, clock) for d in decisions]
+    columns = list(_DECISIONS)
+    if isinstance(model.machine, CudaMachine):
+        columns.insert(columns.index(_DECISIONS[6]), _LIMIT)
+        for row, d in zip(rows, decisions, strict=True):
+            row["limit_share"] = limit_share(d, model.machine)
+    precise = any(d.chosen.precision for d in decisions)
+    if precise or model.manifest.policy.get("precision"):
+        columns.insert(columns.index(_DECISIONS[8]) + 1, _ROUNDING_ERROR)
+        columns.insert(3, _PRECISION)
+    if seconds is not None:
+        columns.insert(columns.index(_DECISIONS[6]), _MEASURED_TIME)
+        for row, d in zip(rows, decisions, strict=True):
+            row["seconds"] = seconds.get((d.layer, d.kernel))
+    if errors is not None:
+        columns.insert(columns.index(_DECISIONS[8]) + 1, _MEASURED_ERROR)
+        for row, error in zip(rows, errors, strict=True):
+            row["error_measured"] = error
+    return Table("layers", "Decisions", tuple(columns), rows)
+
+
+def _convolution_facts(
+    decisions: Sequence[Decision], clock: Clock, machine: Device
+) -> dict[str, Any]:
+    """Sums and extremes over all decisions."""
+    facts: dict[str, Any] = {
+        "convolutions": len(decisions),
+        "predicted_convolution_seconds": clock.seconds(sum(d.chosen.cycles for d in decisions)),
+        "predicted_at": str(clock),
+        "rates": machine.rates_origin,
+        "peak_workspace_bytes": max((d.chosen.workspace_bytes for d in decisions), default=0),
+        "packed_weight_bytes": sum(d.chosen.packed_weight_bytes for d in decisions),
+        "largest_error_estimate": max((d.chosen.error for d in decisions), default=0.0),
+    }
+    precise = [d for d in decisions if d.chosen.precision]
+    if precise:
+        facts["precisions"] = dict(Counter(d.precision for d in decisions).most_common())
+        facts["largest_rounding_error"] = max(d.rounding_error or 0.0 for d in precise)
+    if integers := sum(d.workload.types.is_integer for d in decisions):
+        facts["integer_convolutions"] = integers
+    return facts
 
 
 def _title(model: CompiledModel) -> str:
@@ -235,63 +254,6 @@ def _decision(decision: Decision, clock: Clock) -> dict[str, Any]:
         "kernel": decision.kernel,
         "precision": decision.precision,
         "rounding_error": decision.rounding_error,
-        **_candidate(decision.chosen, clock),
+        **candidate_row(decision.chosen, clock),
         "reason": decision.reason,
-    }
-
-
-def _alike(decisions: Sequence[Decision]) -> list[list[Decision]]:
-    """Decisions that differ in nothing but the layer, together."""
-    groups: list[list[Decision]] = []
-    for decision in decisions:
-        for group in groups:
-            first = group[0]
-            if (first.workload, first.chosen, first.reason, first.rejected) == (
-                decision.workload,
-                decision.chosen,
-                decision.reason,
-                decision.rejected,
-            ):
-                group.append(decision)
-                break
-        else:
-            groups.append([decision])
-    return groups
-
-
-def _considered(group: list[Decision], clock: Clock) -> list[dict[str, Any]]:
-    """The chosen candidate, then the others by cost, those that cannot compute the layer last."""
-    decision = group[0]
-    others = sorted(decision.rejected, key=lambda o: (o.cause == "unsupported", o.cycles))
-    layers = ", ".join(d.layer for d in group)
-    names = {"layers": layers, "count": len(group), "workload": str(decision.workload)}
-    taken = {**names, **_candidate(decision.chosen, clock), "cause": "", "verdict": "chosen"}
-    return [
-        taken,
-        *(
-            {**names, **_candidate(o, clock), "cause": o.cause, "verdict": o.rejected}
-            for o in others
-        ),
-    ]
-
-
-def _candidate(candidate: Candidate, clock: Clock) -> dict[str, Any]:
-    plain = {
-        "algorithm": candidate.algorithm,
-        "config": str(candidate.config),
-        "knobs": candidate.config.to_json(),
-        "source": candidate.source,
-    }
-    if candidate.cause == "unsupported":
-        return plain
-    return {
-        **plain,
-        "predicted_cycles": candidate.cycles,
-        "predicted_seconds": clock.seconds(candidate.cycles),
-        "parts": dict(candidate.parts),
-        "workspace_bytes": candidate.workspace_bytes,
-        "workspace": bytes_text(candidate.workspace_bytes),
-        "packed_weight_bytes": candidate.packed_weight_bytes,
-        "packed_weight": bytes_text(candidate.packed_weight_bytes),
-        "error_estimate": candidate.error,
     }

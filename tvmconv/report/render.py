@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
-from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from tvmconv.report.fitting import Fitted
+
 if TYPE_CHECKING:
-    from tvmconv.report.document import Report, Table
+    from tvmconv.report.document import Report
 
 
 def print_report(report: Report, console: Console | None = None) -> None:
@@ -35,21 +36,9 @@ def renderable(report: Report) -> Group:
         for name, value in report.facts.items():
             grid.add_row(Text(name.replace("_", " "), style="dim"), Text(_fact(value)))
         parts.append(grid)
-    parts += [_table(table) for table in report.tables]
+    parts += [Fitted(table) for table in report.tables]
     parts += [Text(note) for note in report.notes]
     return Group(*parts)
-
-
-def _table(table: Table) -> RichTable:
-    view = RichTable(title=escape(table.title), title_justify="left", header_style="bold")
-    for column in table.columns:
-        numeric = any(isinstance(row.get(column.key), int | float) for row in table.rows)
-        justify: Literal["right", "left"] = "right" if numeric else "left"
-        # a cut problem string could not be copied into the next command
-        view.add_column(escape(column.title), justify=justify, overflow="fold")
-    for row in table.rows:
-        view.add_row(*(escape(column.text(row)) for column in table.columns))
-    return view
 
 
 def _fact(value: object) -> str:

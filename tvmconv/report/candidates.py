@@ -1,0 +1,107 @@
+"""Every candidate of every layer, and why it was taken or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmconv.core.decision import Candidate, Decision
+from tvmconv.report.clock import Clock
+from tvmconv.report.document import Column, Table
+from tvmconv.report.summary import bytes_text
+
+_CANDIDATES = (
+    Column("layers", "layers"),
+    Column("algorithm", "algorithm"),
+    Column("config", "schedule"),
+    Column("predicted_seconds", "predicted ms", ".3f", 1e3),
+    Column("workspace", "workspace"),
+    Column("packed_weight", "weights"),
+    Column("error_estimate", "error est.", ".1e"),
+    Column("verdict", "verdict"),
+)
+
+
+def candidates_table(decisions: Sequence[Decision], clock: Clock) -> Table:
+    """The candidates of every layer; layers that differ in nothing but their names share rows."""
+    considered = [_considered(group, clock) for group in _alike(decisions)]
+    return Table(
+        "candidates",
+        "All candidates, by layer",
+        _CANDIDATES,
+        [row for rows in considered for row in rows],
+        brief=[row for rows in considered for row in _brief(rows)],
+    )
+
+
+def _alike(decisions: Sequence[Decision]) -> list[list[Decision]]:
+    """Decisions that differ in nothing but the layer, together."""
+    groups: list[list[Decision]] = []
+    for decision in decisions:
+        for group in groups:
+            first = group[0]
+            if (first.workload, first.chosen, first.reason, first.rejected) == (
+                decision.workload,
+                decision.chosen,
+                decision.reason,
+                decision.rejected,
+            ):
+                group.append(decision)
+                break
+        else:
+            groups.append([decision])
+    return groups
+
+
+def _considered(group: list[Decision], clock: Clock) -> list[dict[str, Any]]:
+    """The chosen candidate, then the others by cost, those that cannot compute the layer last."""
+    decision = group[0]
+    others = sorted(decision.rejected, key=lambda o: (o.cause == "unsupported", o.cycles))
+    layers = ", ".join(d.layer for d in group)
+    names = {"layers": layers, "count": len(group), "workload": str(decision.workload)}
+    taken = {**names, **candidate_row(decision.chosen, clock), "cause": "", "verdict": "chosen"}
+    return [
+        taken,
+        *(
+            {**names, **candidate_row(o, clock), "cause": o.cause, "verdict": o.rejected}
+            for o in others
+        ),
+    ]
+
+
+def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the terminal shows of a layer's candidates: its name once, what cannot compute it last.
+
+    Every layer has several algorithms that cannot compute it, each for a reason that is the same
+    for most layers; a row of its own for each would be half of the table.
+    """
+    able = [row for row in rows if row["cause"] != "unsupported"]
+    unable = [f"{row['algorithm']}: {row['verdict']}" for row in rows[len(able) :]]
+    brief = [able[0], *({**row, "layers": ""} for row in able[1:])]
+    if unable:
+        verdict = f"cannot compute it: {'; '.join(unable)}"
+        brief.append({"layers": "", "algorithm": "others", "config": "", "verdict": verdict})
+    return brief
+
+
+def candidate_row(candidate: Candidate, clock: Clock) -> dict[str, Any]:
+    """A candidate's names, its figures where it can compute the layer, and their texts."""
+    plain = {
+        "algorithm": candidate.algorithm,
+        "config": str(candidate.config),
+        "knobs": candidate.config.to_json(),
+        "source": candidate.source,
+    }
+    if candidate.cause == "unsupported":
+        return plain
+    return {
+        **plain,
+        "predicted_cycles": candidate.cycles,
+        "predicted_seconds": clock.seconds(candidate.cycles),
+        "parts": dict(candidate.parts),
+        "workspace_bytes": candidate.workspace_bytes,
+        "workspace": bytes_text(candidate.workspace_bytes),
+        "packed_weight_bytes": candidate.packed_weight_bytes,
+        "packed_weight": bytes_text(candidate.packed_weight_bytes),
+        "error_estimate": candidate.error,
+    }

@@ -1,0 +1,119 @@
+"""A table on a terminal of any width: a frame where it fits, else lines under each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from tvmconv.report.document import Table
+
+
+# between columns without a frame
+_GAP = 2
+# of the frame: a bar and two spaces each, and the last bar
+_FRAME = 3
+# a name that takes more of the width has a line of its own
+_NAME_SHARE = 0.4
+# texts beyond it leave the line first
+_LONG = 16
+
+
+class Fitted:
+    """A table as wide as the console at most.
+
+    Where the frame has no room for every cell in one line, there is none: long texts, the longest
+    first, and then the last columns follow their row as ``title value``. Nothing is cut, and no
+    word is broken that fits a line, so that a problem string can be searched for and copied.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.cells = [[column.text(row) for column in table.columns] for row in table.shown]
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        """The frame, or title, heading and rows without one."""
+        widths = [
+            max([_heading_width(column.title), *(cell_len(row[i]) for row in self.cells)])
+            for i, column in enumerate(self.table.columns)
+        ]
+        if sum(widths) + _FRAME * len(widths) + 1 <= options.max_width:
+            yield self._frame()
+            return
+        yield Text(self.table.title, style="italic")
+        yield from self._lines(widths, options.max_width)
+
+    def _numeric(self, i: int) -> bool:
+        key = self.table.columns[i].key
+        return any(isinstance(row.get(key), int | float) for row in self.table.shown)
+
+    def _frame(self) -> RichTable:
+        view = RichTable(title=escape(self.table.title), title_justify="left", header_style="bold")
+        for i, column in enumerate(self.table.columns):
+            justify: Literal["right", "left"] = "right" if self._numeric(i) else "left"
+            view.add_column(escape(column.title), justify=justify)
+        for row in self.cells:
+            view.add_row(*map(escape, row))
+        return view
+
+    def _lines(self, widths: list[int], room: int) -> Iterator[RenderableType]:
+        named = widths[0] > room * _NAME_SHARE
+        kept = self._kept(widths, room, named)
+        below = [i for i in range(1, len(widths)) if i not in kept]
+        words = {i: self.table.columns[i].title.split() for i in kept}
+        height = max(map(len, words.values()), default=0)
+        for level in range(height):
+            heading = {i: ([""] * (height - len(w)) + w)[level] for i, w in words.items()}
+            yield Text(self._line(heading, kept, widths), style="bold")
+        for row in self.cells:
+            if named and row[0]:
+                yield Text(row[0], style="bold")
+            if kept:
+                yield Text(self._line(dict(enumerate(row)), kept, widths))
+            yield from self._under(row, below, room)
+
+    def _kept(self, widths: list[int], room: int, named: bool) -> list[int]:
+        """The columns that share a line."""
+        kept = list(range(1 if named else 0, len(widths)))
+        while sum(widths[i] + _GAP for i in kept) > room:
+            leaving = [i for i in kept if i > 0]
+            if not leaving:
+                break
+            long = [i for i in leaving if widths[i] > _LONG and not self._numeric(i)]
+            kept.remove(max(long, key=widths.__getitem__) if long else leaving[-1])
+        return kept
+
+    def _line(self, texts: dict[int, str], kept: Sequence[int], widths: Sequence[int]) -> str:
+        cells = []
+        for i in kept:
+            space = " " * (widths[i] - cell_len(texts[i]))
+            cells.append(space + texts[i] if self._numeric(i) else texts[i] + space)
+        return (" " * _GAP).join(cells).rstrip()
+
+    def _under(self, row: list[str], below: list[int], room: int) -> Iterator[RenderableType]:
+        """The columns that had no room, as many in a line as it holds."""
+        line = Text()
+        indent = 2 * _GAP
+        for i in below:
+            if row[i] in ("", "-"):
+                continue
+            part = Text.assemble((self.table.columns[i].title, "dim"), " ", row[i])
+            if line and line.cell_len + indent + part.cell_len > room - indent:
+                yield Padding(line, (0, 0, 0, indent), expand=False)
+                line = Text()
+            line = Text.assemble(line, " " * indent, part) if line else part
+        if line:
+            yield Padding(line, (0, 0, 0, indent), expand=False)
+
+
+def _heading_width(title: str) -> int:
+    return max((cell_len(word) for word in title.split()), default=0)
