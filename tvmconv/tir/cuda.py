@@ -29,6 +29,8 @@ from tvmconv.tir.workspace_parameters import with_workspace
 _DYNAMIC_SHARED = "tirx.use_dyn_shared_memory"
 _LAUNCH = "tirx.call_ffi_kernel"
 _AXES = ("x", "y", "z")
+# nvcc does not conclude it from launch bounds, and would keep tests that cannot fail
+_ASSUMED = re.compile(r"__launch_bounds__\((\d+)[^)]*\) \w+\([^)]*\) \{\n")
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\) (\w+?)_kernel(?:_\d+)?\(")
 # blocks that a multiprocessor holds with 65536 registers, by their threads. Of tiles of a product
 # blocks of 256 threads do with 128 registers, smaller ones gather more values for each thread and
@@ -192,6 +194,7 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     kernels_text = _BOUNDS.sub(
         lambda match: _bounds(match, resident), text[max(0, text.find('extern "C"')) :]
     )
+    kernels_text = _ASSUMED.sub(r"\g<0>  __builtin_assume(threadIdx.x < \1);\n", kernels_text)
     return CudaCode(_PREAMBLE + DEFINITIONS + called + kernels_text, launches)
 
 

@@ -24,6 +24,7 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __builtin_assume(test) ((test) ? (void)0 : abort())
 #define CUDART_INF_F INFINITY
 #define CUDART_NAN_F NAN
 
