@@ -16,7 +16,7 @@ from typing import Any
 from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.tir import guarded_loads
+from tvmconv.tir import guarded_loads, guarded_stores
 from tvmconv.tir.annotations import RESIDENT
 from tvmconv.tir.barriers import Barriers
 from tvmconv.tir.cuda_extrema import DEFINITIONS, CudaExtrema
@@ -114,7 +114,8 @@ def passes() -> list[Any]:
 
 def kernel_passes() -> list[Any]:
     """What is done to kernels alone, once they stand apart from what launches them."""
-    return [Fragments(), guarded_loads.GuardedLoads(), MmaCalls()]
+    stores = guarded_stores.GuardedStores()
+    return [Fragments(), guarded_loads.GuardedLoads(), stores, MmaCalls()]
 
 
 def CommonExpressions() -> Any:
@@ -183,8 +184,14 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     device = finalize_device_passes()(lowered)
     build = tvm.get_global_func("target.build.cuda")
     text = str(build(device, target).inspect_source("cuda")) if kernels else ""
-    called = (MMA_DEFINITIONS if calls_mma(text) else "") + (
-        guarded_loads.DEFINITIONS if guarded_loads.calls_guarded(text) else ""
+    called = "".join(
+        definitions
+        for definitions, calls in (
+            (MMA_DEFINITIONS, calls_mma),
+            (guarded_loads.DEFINITIONS, guarded_loads.calls_guarded),
+            (guarded_stores.DEFINITIONS, guarded_stores.calls_stores),
+        )
+        if calls(text)
     )
     resident = {
         str(func.attrs["global_symbol"]): int(func.attrs[RESIDENT])
