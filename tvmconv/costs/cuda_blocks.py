@@ -20,13 +20,14 @@ TILES = ((128, 128), (64, 128), (64, 64), (32, 64))
 _ONE_SUM = ((32, 32),)
 # instructions of a thread for each slice beside products and copies, and for each copied vector
 LOOP, COPY_VECTOR = 20.0, 2.0
-_BUFFERS = {"double": 2, "single": 1, "none": 1}
+# buffers of a slice by the knob ``pipeline``; most parts of a reduction that are worth trying
+BUFFERS, MOST_PARTS = {"double": 2, "single": 1, "none": 1}, 32
 # what a second barrier costs that keeps a slice from being stored before the last one is read
 _BARRIER = 40.0
 # issue slots that a slice loses at its barrier: assumed
 WAIT = 20.0
 # values' worth of time before the first product and behind the last
-_ENDS = 24.0
+ENDS = 24.0
 # share of issue slots that warps fill when there are enough of them, and that many of an SM
 _FILLED, _ENOUGH_WARPS = 0.95, 8
 # registers of a thread: those to which launch bounds hold blocks of 256, 128 and 64 threads; of 4x8
@@ -37,7 +38,8 @@ _FEW = 32
 _REGISTERS_WINDOW, _SMALL_BLOCK = 255, 64
 # issue slots that go by while the 32 banks of shared memory give a warp a value each
 _BANKS = 4.0
-_COPIED_ONCE_LOST = 0.8
+# share of its speed that is left where a slice waits for its bytes
+WAITS_FOR_BYTES = 0.8
 
 ROWS_KNOB: Knob[Conv2dWorkload] = Knob(
     "m", "output channels of a block's tile", lambda w, machine: (32, 64, 128)
@@ -86,7 +88,7 @@ def check_block(workload: Conv2dWorkload, machine: CudaMachine, config: Config) 
 
 def shared_bytes(config: Config) -> int:
     """Shared memory of one block; sums that are exchanged take the place of columns."""
-    tile, buffers = tile_of(config), _BUFFERS[str(config["pipeline"])]
+    tile, buffers = tile_of(config), BUFFERS[str(config["pipeline"])]
     values, exchanged = buffers * config.int("k"), tile.share * tile.m if tile.share > 1 else 0
     return 4 * (values * tile.m + max(values, exchanged) * tile.p)
 
@@ -160,7 +162,7 @@ def busy_cycles(
     resident = resident_blocks(machine, config)
     busy = busy_blocks(blocks, resident, warps, machine)
     if config["pipeline"] == "none" and slices > 1:
-        busy /= _COPIED_ONCE_LOST
+        busy /= WAITS_FOR_BYTES
     cycles = instructions * warps * machine.warp / machine.lanes
     return busy * cycles * _passed(config, slices)
 
@@ -185,7 +187,7 @@ def busy_blocks(blocks: int, resident: int, warps: float, machine: CudaMachine) 
 
 def _passed(config: Config, slices: int) -> float:
     """So many slices, and the time before the first product and behind the last in slices."""
-    return slices + _ENDS / config.int("k")
+    return slices + ENDS / config.int("k")
 
 
 def _stretch(warps: float) -> float:

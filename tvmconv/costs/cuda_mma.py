@@ -18,7 +18,7 @@ from tvmconv.algorithms.cuda.slices import CHANNELS, ROW, WINDOW, Slices
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuda_blocks import busy_blocks
+from tvmconv.costs.cuda_blocks import BUFFERS, ENDS, MOST_PARTS, WAITS_FOR_BYTES, busy_blocks
 from tvmconv.costs.cuda_memory import memory_cycles, waiting_cycles
 from tvmconv.costs.cuts import divisors
 from tvmconv.costs.mma_tile import MmaTile
@@ -32,8 +32,6 @@ TILES = (
 # words of a slice for each of its rows and columns
 _WORDS = (8, 16, 32)
 _LONGEST = 64
-_MOST_PARTS = 32
-_BUFFERS = {"double": 2, "single": 1, "none": 1}
 # banks of shared memory, words of a warp's request; and how far apart rows of columns are
 _BANKS, _APART = 32, 8
 # registers of a thread beside sums, fragments and what is on its way: addresses and loops, and what
@@ -45,7 +43,6 @@ _LOOP, _GATHER, _ROUND = 36.0, 4.3, {"tf32": 3.0, "fp16": 1.0}
 _DIVIDED = {CHANNELS: 0.0, ROW: 30.0, WINDOW: 60.0}
 # by how much the units that have less to do delay the one that has most: assumed
 _SHARED_TIME = 0.2
-_ENDS = 24.0
 
 
 def tile_of(config: Config) -> MmaTile:
@@ -66,7 +63,7 @@ def part_counts(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[int, ..
         for precision in PRECISIONS.values()
         for size, kind in _slicings(workload, machine, precision)
         for count in divisors(Slices(workload, kind, size).count)
-        if count <= _MOST_PARTS
+        if count <= MOST_PARTS
     }
     return tuple(sorted(counts))
 
@@ -129,7 +126,7 @@ def shared_bytes(config: Config) -> int:
     """Shared memory of one block; rows of columns are padded against conflicts of banks."""
     tile, words = tile_of(config), config.int("k") // precision_of(config).values
     columns = words // fragments.WORDS * fragments.QUAD * row_pitch(tile.p)
-    return 4 * _BUFFERS[str(config["pipeline"])] * (tile.m * words + columns)
+    return 4 * BUFFERS[str(config["pipeline"])] * (tile.m * words + columns)
 
 
 def registers(workload: Conv2dWorkload, config: Config) -> int:
@@ -191,13 +188,13 @@ def tile_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) 
     tile, slices = tile_of(config), slices_of(w, config)
     pixels = -(-w.out_planes * w.out_height * w.out_width // tile.p)
     blocks = split * w.groups * (padded_rows(w, config) // tile.m) * pixels
-    each = slices.count // split + _ENDS / slices.size
+    each = slices.count // split + ENDS / slices.size
     units = slice_cycles(w, machine, config)
     most = max(units.values())
     time = most + _SHARED_TIME * (sum(units.values()) - most)
     busy = busy_blocks(blocks, resident_blocks(w, machine, config), tile.warps, machine)
-    # copied at once, a slice waits for its bytes
-    busy /= 1.0 if config["pipeline"] == "double" or slices.count == split else 0.8
+    if config["pipeline"] != "double" and slices.count > split:
+        busy /= WAITS_FOR_BYTES
     arithmetic = busy * time * each
     # weights as words, input as float32
     bytes_of_slice = 4 * (tile.m * slices.size / precision_of(config).values)
@@ -235,7 +232,7 @@ def best_config(workload: Conv2dWorkload, machine: CudaMachine, precision: str) 
         for m, p, wm, wp in TILES:
             for k, kind in _slicings(workload, machine, PRECISIONS[precision]):
                 count = Slices(workload, kind, k).count
-                for split in (d for d in divisors(count) if d <= _MOST_PARTS):
+                for split in (d for d in divisors(count) if d <= MOST_PARTS):
                     config = Config.of(
                         precision=precision,
                         **{"m": m, "p": p, "wm": wm, "wp": wp, "k": k},

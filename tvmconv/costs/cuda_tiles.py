@@ -18,6 +18,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuda_blocks import (
     COPY_VECTOR,
     LOOP,
+    MOST_PARTS,
     TILES,
     WAIT,
     busy_cycles,
@@ -38,7 +39,6 @@ FULL, _WHOLE_ROWS, _LARGEST = 0.88, 64, 128 * 128
 _LONGER = 1.1
 # a slice longer than this is unrolled into more code than instruction caches hold
 _LONGEST = 48
-_MOST_PARTS = 32
 # instructions of a thread for each slice beside products and copies, where the input is padded, and
 # those for each gathered value: load, store, a share of its address
 _LOOP_PADDED, _GATHER = 36.0, 2.4
@@ -71,7 +71,7 @@ def part_counts(
         count
         for size, kind in _slicings(expression, workload)
         for count in divisors(Slices(workload, kind, size).count)
-        if count <= _MOST_PARTS
+        if count <= MOST_PARTS
     }
     return tuple(sorted(counts))
 
@@ -243,7 +243,7 @@ def best_config(
             for k, kind in _slicings(expression, workload, kinds):
                 knobs = dict(fixed) | ({"slice": kind} if expression.slice_knob else {})
                 count = Slices(workload, kind, k).count
-                for split in (d for d in divisors(count) if d <= _MOST_PARTS):
+                for split in (d for d in divisors(count) if d <= MOST_PARTS):
                     # one buffer would take a second barrier, but where there is one slice
                     for pipeline in ("double", "none")[: 2 if count == split else 1]:
                         config = Config.of(**knobs, m=m, p=p, k=k, split=split, pipeline=pipeline)

@@ -16,7 +16,7 @@ from typing import Any
 from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.tir import guarded_loads
+from tvmconv.tir import guarded_loads, guarded_stores
 from tvmconv.tir.annotations import RESIDENT
 from tvmconv.tir.barriers import Barriers
 from tvmconv.tir.cuda_extrema import DEFINITIONS, CudaExtrema
@@ -29,6 +29,8 @@ from tvmconv.tir.workspace_parameters import with_workspace
 _DYNAMIC_SHARED = "tirx.use_dyn_shared_memory"
 _LAUNCH = "tirx.call_ffi_kernel"
 _AXES = ("x", "y", "z")
+# nvcc does not conclude it from launch bounds, and would keep tests that cannot fail
+_ASSUMED = re.compile(r"__launch_bounds__\((\d+)[^)]*\) \w+\([^)]*\) \{\n")
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\) (\w+?)_kernel(?:_\d+)?\(")
 # blocks that a multiprocessor holds with 65536 registers, by their threads. Of tiles of a product
 # blocks of 256 threads do with 128 registers, smaller ones gather more values for each thread and
@@ -112,7 +114,8 @@ def passes() -> list[Any]:
 
 def kernel_passes() -> list[Any]:
     """What is done to kernels alone, once they stand apart from what launches them."""
-    return [Fragments(), guarded_loads.GuardedLoads(), MmaCalls()]
+    stores = guarded_stores.GuardedStores()
+    return [Fragments(), guarded_loads.GuardedLoads(), stores, MmaCalls()]
 
 
 def CommonExpressions() -> Any:
@@ -181,8 +184,14 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     device = finalize_device_passes()(lowered)
     build = tvm.get_global_func("target.build.cuda")
     text = str(build(device, target).inspect_source("cuda")) if kernels else ""
-    called = (MMA_DEFINITIONS if calls_mma(text) else "") + (
-        guarded_loads.DEFINITIONS if guarded_loads.calls_guarded(text) else ""
+    called = "".join(
+        definitions
+        for definitions, calls in (
+            (MMA_DEFINITIONS, calls_mma),
+            (guarded_loads.DEFINITIONS, guarded_loads.calls_guarded),
+            (guarded_stores.DEFINITIONS, guarded_stores.calls_stores),
+        )
+        if calls(text)
     )
     resident = {
         str(func.attrs["global_symbol"]): int(func.attrs[RESIDENT])
@@ -192,6 +201,7 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
     kernels_text = _BOUNDS.sub(
         lambda match: _bounds(match, resident), text[max(0, text.find('extern "C"')) :]
     )
+    kernels_text = _ASSUMED.sub(r"\g<0>  __builtin_assume(threadIdx.x < \1);\n", kernels_text)
     return CudaCode(_PREAMBLE + DEFINITIONS + called + kernels_text, launches)
 
 

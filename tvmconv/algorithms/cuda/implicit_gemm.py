@@ -143,19 +143,25 @@ class ImplicitGemm(CudaAlgorithm):
     ) -> Callable[[Expr, Expr, Expr, Expr], Expr]:
         """``gather(group, slice, value, p)``: an element of the product's right operand.
 
-        It is zero behind the values of a run and behind the pixels, which are tested by whole
-        vectors of ``vector``.
+        It is zero behind the values of a run. Behind the pixels single values are those of the last
+        pixel, since nobody stores their sums and a test would be made for each; vectors are zero,
+        which are tested by whole vectors of ``vector``.
         """
+        from tvmconv.tvm_api import tirx
+
         w, slices = given.workload, self.slices(given.workload, config)
         pixels, tile = w.out_planes * w.out_height * w.out_width, config.int("p")
         read = self.reader(given, config)
+        single = vector == 1 or self.source(w, config) is not Source.VECTORS
 
         def gather(g: Expr, part: Expr, value: Expr, p: Expr) -> Expr:
             c, row, s = slices.place(part, value)
             tests = []
             if slices.is_ragged:
                 tests = [part % slices.run_slices * slices.size + value < slices.run_values]
-            if pixels % tile:
+            if pixels % tile and single:
+                p = tirx.min(p, pixels - 1)
+            elif pixels % tile:
                 tests = [*tests, p // vector < pixels // vector]
             return read(tests, g * slices.channels + c, row, s, p)
 

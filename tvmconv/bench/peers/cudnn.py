@@ -1,8 +1,8 @@
 """cuDNN's fastest algorithm for one convolution, by its own search (``cudnn.benchmark`` of torch).
 
 Plain and channels-last tensors are tried, and where the epilogue is a bias with ReLU cuDNN's fused
-call; the fastest of them is the session. The search is of the engines that cuDNN's heuristics name
-first for the case's precision, as many as torch tries (``cudnn.benchmark_limit``, 10).
+call; the fastest of them is the session. The search is of all engines that cuDNN's heuristics name
+for the case's precision (``cudnn.benchmark_limit`` is 0, for no limit).
 """
 
 from __future__ import annotations

@@ -93,6 +93,8 @@ def exactly(case: Case) -> None:
     torch.backends.cudnn.allow_tf32 = tf32
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cudnn.benchmark = True
+    # all engines that cuDNN names; torch would try the first ten
+    torch.backends.cudnn.benchmark_limit = 0
 
 
 def session_of(

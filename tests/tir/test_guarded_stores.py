@@ -1,0 +1,39 @@
+"""Stores of sums under a predicate: what the pass rewrites, and what it leaves."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cuda import SM_90, default_kernel, run_kernel, source_of
+
+TILE = {"m": 64, "p": 64, "k": 8, "slice": "channels", "split": 1, "pipeline": "none"}
+
+
+def kernel_of(problem: str, **knobs: object) -> str:
+    kernel = default_kernel(problem, "implicit_gemm", SM_90, **{**TILE, **knobs})
+    return source_of(kernel).text.split('extern "C"')[-1]
+
+
+# vectors of pixels, and single ones
+@pytest.mark.parametrize(
+    ("problem", "stores"),
+    [
+        ("ic8ih10oc70kh3ph1+bias+add+relu", 16),
+        ("ic8ih10oc64kh1", 8),
+        ("ic8ih7oc70kh3ph1+bias+add", 64),
+    ],
+)
+def test_sums_behind_the_last_pixel_are_stored_by_predicate(problem, stores):
+    text = kernel_of(problem)
+    assert text.count("tvmconv_store((&(") == stores
+    # no branch is left around a store: whole pieces have none
+    assert not re.search(r"^ {4,}\S*unflatten_ptr[^;]* = ", text, re.MULTILINE)
+    kernel = default_kernel(problem, "implicit_gemm", SM_90, **TILE)
+    actual, expected = run_kernel(kernel)
+    assert abs(actual - expected).max() <= 1e-5 * abs(expected).max()
+
+
+def test_whole_tiles_are_stored_without_it():
+    assert "tvmconv_store" not in kernel_of("ic8ih8oc64kh3ph1+bias+relu")
