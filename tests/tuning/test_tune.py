@@ -253,6 +253,7 @@ def heard():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.any_processor
 @pytest.mark.usefixtures("heard")
 def test_stopped_runs_lose_nothing_and_go_on(tmp_path):
     stops = [(2, signal.SIGINT), (5, signal.SIGKILL)]
