@@ -65,7 +65,7 @@ from tvmconv.machines.targets import resolve_machine
 def test_alone(): assert resolve_machine("native", 1)
 def test_beside(): pass
 """
-HOST = """
+HELD = """
 HOST = "what this processor has"
 
 def test_host(): assert HOST
@@ -91,7 +91,7 @@ def run(folder: Path, *words: str | Path) -> str:
 
 @pytest.mark.any_processor
 def test_what_asks_runs_again_and_nothing_else(tmp_path: Path) -> None:
-    files = {"mixed": MIXED, "native": NATIVE, "alone": ALONE, "host": HOST}
+    files = {"mixed": MIXED, "native": NATIVE, "alone": ALONE, "host": HELD}
     for name, text in files.items():
         (tmp_path / f"test_{name}.py").write_text(text)
     listed = tmp_path / "same.json"
