@@ -13,6 +13,7 @@ import onnxruntime
 import pytest
 
 import tvmconv
+from tests.asking import HIDDEN
 from tvmconv.compile.nvcc import find_nvcc
 from tvmconv.core.errors import ArtifactError
 from tvmconv.emulation.driver import write_driver
@@ -60,6 +61,11 @@ needs_emulator = pytest.mark.skipif(
 )
 
 
+def plain_environment() -> dict[str, str]:
+    """Variables for processes that do the same on every processor: see tests/asking.py."""
+    return {**os.environ, "TVMCONV_HIDE_FEATURES": HIDDEN}
+
+
 class Built:
     """A network built for a GPU, saved, with the driver that emulates its kernels."""
 
@@ -70,7 +76,7 @@ class Built:
         self.path = self.model.save(folder / "net.so")
         sources = self.model._library.objects.gpu.sources
         found = write_driver(sources, folder / "driver")
-        self.environment = {**os.environ, **found, "PYTHONPATH": str(ROOT)}
+        self.environment = {**plain_environment(), **found, "PYTHONPATH": str(ROOT)}
 
     def python(self, code: str, **variables: str) -> subprocess.CompletedProcess:
         """Run Python lines on the emulated GPU; ``path`` names the model."""
@@ -107,7 +113,7 @@ class EmulatedGpu:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environment = {**os.environ, **write_toolkit(folder)}
+        self.environment = {**plain_environment(), **write_toolkit(folder)}
 
     def python(self, *words: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run the interpreter with some arguments."""

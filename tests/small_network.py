@@ -1,13 +1,18 @@
-"""Networks of a few kilobytes: one of everything the bench adapters translate, or of every rule."""
+"""Networks of a few kilobytes: one of everything the bench adapters translate, or of every rule.
+
+``python -m tests.small_network FILE`` writes the first, for images of 224 by 224.
+"""
 
 from __future__ import annotations
+
+import sys
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 
-def small_network(batch: int | str = 1) -> onnx.ModelProto:
+def small_network(batch: int | str = 1, height: int = 21, width: int = 20) -> onnx.ModelProto:
     """Convolutions (plain, depthwise, strided), pooling, concat, residual, dense layer, softmax."""
     generator = np.random.default_rng(3)
     constants: dict[str, np.ndarray] = {}
@@ -47,7 +52,7 @@ def small_network(batch: int | str = 1) -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
         "small",
-        [helper.make_tensor_value_info("input", TensorProto.FLOAT, [batch, 3, 21, 20])],
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, [batch, 3, height, width])],
         [helper.make_tensor_value_info("output", TensorProto.FLOAT, [batch, 10])],
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
@@ -94,3 +99,7 @@ def mixed_network() -> onnx.ModelProto:
         model.graph.input.remove(graph_input)
     onnx.checker.check_model(model)
     return model
+
+
+if __name__ == "__main__":
+    onnx.save(small_network(1, 224, 224), sys.argv[1])

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels import HOST, V3, V4, check_kernel, each_machine, each_step
+from tests.host import HOST
+from tests.kernels import V3, V4, check_kernel, each_machine, each_step
 from tests.strategies import depthwise_workloads
 from tvmconv.algorithms.depthwise import Depthwise
 from tvmconv.core.config import Config

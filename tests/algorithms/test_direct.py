@@ -11,8 +11,8 @@ import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.host import HOST
 from tests.kernels import (
-    HOST,
     SURPLUS,
     V3,
     V4,

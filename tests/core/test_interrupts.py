@@ -21,6 +21,7 @@ from tests.small_network import small_network
 from tvmconv.compile import relax_pipeline as pipeline
 from tvmconv.core.interrupts import Stopped, checkpoint, uninterrupted
 
+pytestmark = pytest.mark.any_processor
 ROOT = Path(__file__).parents[2]
 
 

@@ -39,6 +39,7 @@ COMMANDS = sorted(
 )
 
 
+@pytest.mark.any_processor
 @pytest.mark.parametrize("page", PYTHON, ids=lambda page: page.name)
 def test_python_runs(page, tmp_path):
     program = "".join(_blocks(page, "python"))

@@ -15,12 +15,15 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 BLOCKS = [(match[1], match[2]) for match in _FENCE.finditer(README)]
-# Arguments that make a command short. The full forms of the two set-up commands are what .ci/run
-# and the slow test below execute.
+# What makes a command short. The full forms of the two set-up commands are what .ci/run and the
+# slow test below execute; tests/networks writes the networks by the command of the README.
 _SHORTENED = {
     "sh examples/quickstart.sh\n": "sh examples/quickstart.sh --network squeezenet1_1 --image 64\n",
     "sh tests/run.sh\n": "sh tests/run.sh -n 0 tests/core/test_config.py\n",
-    "resnet18 -o": "resnet18 --width 0.25 -o",
+    "examples.networks resnet18 -o": "tests.small_network",
+    "56oc64kh3ph1+bias+relu --peers": "56oc64kh3ph1+bias+relu --algorithms direct --peers",
+    "zpdata+bias --peers": "zpdata+bias --algorithms direct --peers",
+    "all,im2col:mc=0": "direct,im2col:mc=0",
     "--rounds 3\n": "--rounds 1 --seconds 0.02\n",
     "--rounds 2": "--rounds 1 --seconds 0.02",
 }
@@ -68,6 +71,7 @@ def test_blocks_are_commands_or_python():
     assert all(whole in README for whole in _SHORTENED)
 
 
+@pytest.mark.any_processor
 def test_every_block_runs(checkout):
     first = [language for language, _ in BLOCKS].index("python")
     for language, text in BLOCKS[:first]:

@@ -14,6 +14,7 @@ import pytest
 
 import tvmconv
 
+pytestmark = pytest.mark.any_processor
 ROOT = Path(__file__).parents[2]
 SOURCES = ("tvmconv", "schedules", "tuning_logs", "pyproject.toml", "README.md")
 BUILD_AND_RUN = """

@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from onnx import TensorProto
-from scipy.signal import correlate
 
 import tvmconv
 from tests.graph.network import Net
@@ -46,6 +45,8 @@ def errors(network, model):
 
 
 def test_kernel_run_computes_the_layer():
+    from scipy.signal import correlate
+
     workload = Conv2dWorkload.parse("ic20ih9iw7oc24kh3ph1+bias+add+relu")
     machine = resolve_machine("native", 1)
     inputs, constants = random_operands(workload)

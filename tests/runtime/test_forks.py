@@ -73,9 +73,9 @@ def test_a_fork_waits_for_calls_and_not_for_builds(lengthy: bool) -> None:
             inside.set()
             leave.wait(0.3)
 
-    worker = threading.Thread(target=part)
+    worker = threading.Thread(target=part, daemon=True)
     worker.start()
-    inside.wait()
+    assert inside.wait(60)
     assert status_of_child() == (3 if lengthy else 0)
     assert worker.is_alive() == lengthy
     leave.set()
@@ -90,11 +90,11 @@ def test_what_takes_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
     def part() -> None:
         with forks.native():
             inside.set()
-            leave.wait()
+            leave.wait(60)
 
-    worker = threading.Thread(target=part)
+    worker = threading.Thread(target=part, daemon=True)
     worker.start()
-    inside.wait()
+    assert inside.wait(60)
     assert status_of_child() == 3
     leave.set()
     worker.join()

@@ -174,7 +174,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), np.array_equal(model.r
 def test_many_threads_call_one_module(dense: CompiledModel) -> None:
     inputs = [programs.dense_inputs(seed) for seed in range(8)]
     expected = [dense.run(values) for values in inputs]
-    start = threading.Barrier(8)
+    start = threading.Barrier(8, timeout=60)
 
     def work(index: int) -> bool:
         start.wait()
@@ -202,7 +202,7 @@ def test_many_threads_call_modules_of_two_counts(busy: dict[int, CompiledModel])
 def test_first_calls_may_come_together(saved: Path) -> None:
     model = load(saved)
     inputs = programs.dense_inputs()
-    start = threading.Barrier(8)
+    start = threading.Barrier(8, timeout=60)
 
     def work(_: int) -> np.ndarray:
         start.wait()

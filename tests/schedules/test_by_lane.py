@@ -13,7 +13,8 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 
-from tests.kernels import HOST, V3, check_kernel, compile_kernel, default_config, dense
+from tests.host import HOST
+from tests.kernels import V3, check_kernel, compile_kernel, default_config, dense
 from tests.operators.harness import Built, assert_close, normal
 from tests.strategies import conv2d_workloads
 from tvmconv.core.errors import ConfigError

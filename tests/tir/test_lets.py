@@ -7,7 +7,7 @@ import tvm
 from tvm import te, tirx
 from tvm.script import tirx as T
 
-from tests.kernels import HOST
+from tests.host import HOST
 from tests.tir.rewrites import check, check_same
 from tvmconv.kernels.rules import schedule_function
 from tvmconv.operators import math

@@ -43,7 +43,7 @@ def main():
     algorithm = "direct" if precision == "float32" else "implicit_gemm_mma"
     workload = Conv2dWorkload.parse(workload)
     quick = Quick(samples=2, seconds=1e-4)
-    with Pool(workers=2) as pool:
+    with Pool(workers=1) as pool:
         if tracker:
             from tvmconv.tuning.remote import RemoteMeasurer
             host, port = tracker.split(":")

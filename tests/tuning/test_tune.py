@@ -176,13 +176,12 @@ COMMAND = [
 ]
 
 
-def wait(moment, journal):
-    """For a time in seconds, or, where it is a whole number, for so many trials."""
+def wait(moment, journal, run):
+    """For a time in seconds, or, where it is a whole number, for so many trials or the end."""
     if isinstance(moment, float):
         time.sleep(moment)
         return
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    while run.poll() is None:
         if journal.exists() and journal.read_bytes().count(b"\n") >= moment:
             return
         time.sleep(0.05)
@@ -200,8 +199,8 @@ def stop(run, how, begun):
         os.killpg(run.pid, signal.SIGINT)
     else:
         run.kill()
-    _, told = run.communicate(timeout=60)
-    _, alive = psutil.wait_procs(children, timeout=20)
+    _, told = run.communicate(timeout=300)
+    _, alive = psutil.wait_procs(children, timeout=120)
     assert not alive
     if how == signal.SIGINT and before is None and begun:
         assert run.returncode == 130
@@ -225,7 +224,7 @@ def stop_and_resume(tmp_path, stops, trials, layers=(POINTWISE, DEPTHWISE)):
             start_new_session=True,
         )
         old = size(journal)
-        wait(moment, journal)
+        wait(moment, journal, run)
         stop(run, how, begun=size(journal) > old)
         lines = journal.read_text().splitlines() if journal.exists() else []
         assert lines[: len(before)] == before
@@ -254,10 +253,11 @@ def heard():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.any_processor
 @pytest.mark.usefixtures("heard")
 def test_stopped_runs_lose_nothing_and_go_on(tmp_path):
     stops = [(2, signal.SIGINT), (5, signal.SIGKILL)]
-    stop_and_resume(tmp_path, stops, trials=12, layers=[POINTWISE])
+    stop_and_resume(tmp_path, stops, trials=8, layers=[POINTWISE])
 
 
 @pytest.mark.slow
