@@ -135,7 +135,7 @@ def _products(
         schedule.parallel(p)
     if steps and int(schedule.get(outer).extent) == 1:
         mark_stream(schedule, c, _AHEAD)
-    elif steps and len(blocks) == 1:  # loops over phases end early
+    elif steps:
         mark_panel(schedule, outer)
     store = schedule.cache_write(block, 0, "local")
     register_tile(schedule, block, store, at=outer, reduction=blocks[0], tile=tile, lane=lane)

@@ -11,15 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import kernels
-from tests.kernels import V3
+from tests.kernels import V3, V4, each_machine
 from tests.strategies import conv2d_workloads
 from tests.toy_family import TOY
 from tvmconv.algorithms.winograd import Winograd
 from tvmconv.algorithms.winograd_phases import Axis, split_filter
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.winograd import WinogradModel
 from tvmconv.kernels.registry import default_config, offers
 from tvmconv.machines.arm import MACHINES
+from tvmconv.machines.x86 import as_processor
+from tvmconv.selection.select import select
 
 # as on 64-bit Arm
 LANES = replace(TOY, code=replace(TOY.code, by_lane=True, transforms_strips=True))
@@ -75,6 +78,31 @@ def test_shapes_that_networks_use(problem):
     check(workload, LANES, offers("winograd", workload, LANES)[0])
 
 
+@each_machine
+@pytest.mark.parametrize("problem", ["ic32ih20oc48kh3sh2ph1+bias+add+relu", "ic20ih13oc16kh5sh2"])
+def test_defaults_of_x86(machine, problem):
+    """Two blocks of input channels and more: panels of weights are prefetched for the next."""
+    check(Conv2dWorkload.parse(problem), machine)
+
+
+@pytest.mark.parametrize("machine", [V3, as_processor(V4, "znver4")], ids=["avx2", "zen4"])
+def test_where_it_was_measured_to_pay_it_is_chosen(machine):
+    chosen = {
+        size: select(Conv2dWorkload.parse(f"{size}kh3sh2ph1+bias+relu"), machine).chosen.algorithm
+        for size in ("ic64ih56oc128", "ic128ih28oc256", "ic256ih14oc512", "ic512ih14oc512")
+    }
+    assert [name == "winograd" for name in chosen.values()] == [True, True, False, False], chosen
+
+
+def test_input_is_read_once_by_all_phases():
+    """Half the bytes of a dense layer, whose output is four times as large and counts twice."""
+    strided, dense = (
+        WinogradModel(w, V3).parts(default_config("winograd", w, V3))["activations"]
+        for w in map(Conv2dWorkload.parse, ("ic256ih56oc256kh3sh2ph1", "ic256ih56oc256kh3ph1"))
+    )
+    assert strided == pytest.approx(dense / 2)
+
+
 @pytest.mark.parametrize("kernel", range(1, 12))
 @pytest.mark.parametrize("stride", range(1, 5))
 def test_phases_have_all_taps_of_a_kernel(kernel, stride):
@@ -107,7 +135,8 @@ def test_of_three_channels_three_are_multiplied():
 
 
 def test_where_nobody_found_it_to_pay_strides_are_refused():
-    reason = Winograd().unsupported(Conv2dWorkload.parse("ic8ih16oc8kh3sh2ph1"), V3)
+    without = replace(V3, code=replace(V3.code, phases=False))
+    reason = Winograd().unsupported(Conv2dWorkload.parse("ic8ih16oc8kh3sh2ph1"), without)
     assert reason is not None and "stride 1, not 2x2" in reason
     bytes_of = {V3: "u8s8s32u8", MACHINES["neoverse-n1"]: "s8s8s32s8"}
     for machine, types in bytes_of.items():

@@ -11,7 +11,7 @@ from tvmconv.core.errors import TargetError
 from tvmconv.machines.gate import lacks
 from tvmconv.machines.host import host_cores, host_features
 from tvmconv.machines.targets import resolve_machine
-from tvmconv.machines.x86 import MACHINES
+from tvmconv.machines.x86 import MACHINES, as_processor
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -89,3 +89,13 @@ def test_targets_without_schedules_say_what_to_use(target, message):
 def test_thread_counts_below_one_are_refused():
     with pytest.raises(TargetError, match="threads=0 must be a whole number"):
         resolve_machine("x86-64-v3", threads=0)
+
+
+def test_processors_that_halve_the_longest_vectors():
+    halved, whole = (resolve_machine(f"llvm -mcpu={name}") for name in ("znver4", "znver5"))
+    assert halved.isa == whole.isa == "avx512"
+    assert (halved.fma_units, halved.rates.multiply_adds) == (1, 1.0)
+    assert (whole.fma_units, whole.rates.multiply_adds) == (2, 2.0)
+    assert halved.rates.l2 == whole.rates.l2
+    shorter = as_processor(MACHINES["x86-64-v3"], "znver4")
+    assert shorter.rates.multiply_adds == MACHINES["x86-64-v3"].rates.multiply_adds

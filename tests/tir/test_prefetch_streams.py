@@ -106,6 +106,50 @@ def test_a_reduction_over_part_of_a_panel_has_no_next_one():
     check(PrefetchStreams(), before, expected)
 
 
+def test_of_a_panel_that_is_read_in_part_the_same_part_of_the_next_is_asked_for():
+    """Two tiles, panels of 4 times 8 steps of 16 values: half of a step's values each."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(
+        w: T.Buffer((3, 4, 8, 2, 8), "float32"),
+        n: T.Buffer((2,), "int32"),
+        y: T.Buffer((2, 2, 8), "float32"),
+    ):
+        for t in T.serial(2, annotations={"tvmconv.panel": 1}):
+            for a in range(n[0]):
+                for b in range(n[1]):
+                    for c in range(8):
+                        for j in T.unroll(2):
+                            for v in T.vectorized(8):
+                                y[t, j, v] = y[t, j, v] + w[1, a * 2 + b, c, j, v]
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(
+        w: T.Buffer((3, 4, 8, 2, 8), "float32"),
+        n: T.Buffer((2,), "int32"),
+        y: T.Buffer((2, 2, 8), "float32"),
+    ):
+        for t in range(2):
+            for a in range(n[0]):
+                for b in range(n[1]):
+                    for c in range(8):
+                        fetch(
+                            w[
+                                1,
+                                T.Add(T.Mul(0, 2), 0),
+                                0,
+                                0,
+                                512 + (((a * 2 + b) * 8 + c) * 16 + t * 8),
+                            ],
+                            2,
+                        )
+                        for j in T.unroll(2):
+                            for v in T.vectorized(8):
+                                y[t, j, v] = y[t, j, v] + w[1, a * 2 + b, c, j, v]
+
+    check(PrefetchStreams(), before, expected)
+
+
 def test_pieces_of_one_dimension_are_asked_for_where_the_next_tile_begins():
     """24 words are 96 bytes; rows of planes lie 512 apart."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tvmconv.algorithms.winograd_integers import exact_below, worst_sum
-from tvmconv.algorithms.winograd_phases import phases
+from tvmconv.algorithms.winograd_phases import phase_count, phases
 from tvmconv.algorithms.winograd_tiles import (
     Tiling,
     block_channels,
@@ -162,7 +162,8 @@ class WinogradModel:
         regions = tiles.count // alive
         each, step = self._steps(rt, kr)
         panels = out_blocks // kr * (tiles.count // rt)
-        steps = summed_products(tiles, machine) * panels * each
+        summed = summed_products(tiles, machine)
+        steps = summed * panels * each
         (_, short), (_, size) = workspace_planes(w, machine)
         panel = short * lanes * kr * in_blocks * lanes
         cost = _PRODUCT_COST
@@ -183,9 +184,11 @@ class WinogradModel:
             transforms *= _TRANSFORM_COST / machine.rates.multiply_adds
         else:
             transforms *= _TRANSFORM_COST + _LONG_TRANSFORM_COST * long
-        weights = short * tiles.products * in_blocks * out_blocks * lanes**2
+        weights = short * summed * out_blocks * lanes**2
         scratch = tiles.products * lanes * (short * in_blocks + size * out_blocks) * alive
-        image = itemsize(w.types.data) * lanes * (in_blocks * w.in_height * w.in_width)
+        # each phase reads a part of the pixels
+        pixels = w.in_height * w.in_width // phase_count(w)
+        image = itemsize(w.types.data) * lanes * in_blocks * pixels
         image += itemsize(w.types.output) * lanes * out_blocks * w.out_height * w.out_width * 2
         stream, again = weights / (_MEMORY_SHARE * machine.rates.memory), 0.0
         if weights + scratch > 0.9 * machine.l2_bytes:

@@ -39,6 +39,7 @@ _X86_64_V3 = Machine(
         # a line holds two vectors: a prefetch shares few multiply-adds, and cost more than it hid
         prefetches_weights=False,
         spare_registers=1,
+        phases=True,
     ),
 )
 _X86_64_V4 = replace(
@@ -58,6 +59,7 @@ _X86_64_V4 = replace(
         unrolls_block=False,
         prefetches_weights=True,
         spare_registers=2,
+        phases=True,
     ),
 )
 # LLVM's name of a processor -> steps over words in a cycle, where they are fewer than the record's
@@ -66,12 +68,17 @@ _X86_64_V4 = replace(
 # `vpaddd` of 256 bits take 4 cycles, on Zen 8, by the models of llvm-mca 19, which has 2 for
 # Skylake, Ice Lake, Alder Lake, Zen 3 and Zen 4.
 _WORDS = {"znver4": 1.0, "haswell": 1.0, "broadwell": 1.0, "znver1": 0.5, "znver2": 1.0}
+# processors whose units take a vector of 512 bits in two halves
+_HALVED = frozenset({"znver4"})
 
 
 def as_processor(record: Machine, mcpu: str) -> Machine:
     """The record of an instruction set for one of its processors."""
-    words = _WORDS.get(mcpu, record.rates.words)
-    return replace(record, mcpu=mcpu, rates=replace(record.rates, words=words))
+    rates = replace(record.rates, words=_WORDS.get(mcpu, record.rates.words))
+    if mcpu in _HALVED and record.vector.bits == 512:
+        rates = replace(rates, multiply_adds=rates.multiply_adds / 2)
+        record = replace(record, fma_units=record.fma_units // 2)
+    return replace(record, mcpu=mcpu, rates=rates)
 
 
 MACHINES: dict[str, Machine] = {m.name: m for m in (_X86_64_V3, _X86_64_V4)}

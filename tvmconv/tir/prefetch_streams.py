@@ -155,6 +155,14 @@ def _next_piece(loop: Any, size: int) -> list[Any]:
     return [_ahead(_start(found[0], inner), (size + n) // item, TO_L2) for n in places]
 
 
+def _place(shape: list[int], indices: Any, first: int) -> tuple[int, Any]:
+    """Steps of a panel whose dimensions begin at ``first``, and the step at these indices."""
+    position, steps = 0, 1
+    for extent, index in zip(shape[first:], indices, strict=False):
+        position, steps = position * extent + index, steps * extent
+    return steps, position
+
+
 def _share(loop: Any, _value: Any) -> Any:
     """A loop over tiles, each prefetching its share of the next panel."""
     import tvm_ffi
@@ -165,16 +173,21 @@ def _share(loop: Any, _value: Any) -> Any:
     if load is None:
         return loop
     last, (dimension, values) = reduction[-1], _piece(load, reduction[-1])
-    position, steps = 0, 1
-    for nest, extent in zip(
-        reduction, list(load.source.shape)[dimension + 1 - len(reduction) :], strict=False
-    ):
-        if int(nest.extent) != int(extent):
-            return loop
-        position, steps = position * int(extent) + nest.loop_var, steps * int(extent)
+    shape = [int(extent) for extent in load.source.shape]
     share = -(-values // int(loop.extent))
-    start = _start(load, _inner(loop))
-    hint = _ahead(start, steps * values + (loop.loop_var * steps + position) * share, TO_L2)
+    if all(isinstance(nest.extent, tirx.IntImm) for nest in reduction):
+        first = dimension + 1 - len(reduction)
+        if [int(nest.extent) for nest in reduction] != shape[max(first, 0) : dimension + 1]:
+            return loop
+        steps, position = _place(shape, [nest.loop_var for nest in reduction], first)
+        place = (loop.loop_var * steps + position) * share
+    else:
+        # the next panel is read in part, too: of each step that runs, a share of the one there
+        used = [any(uses(i, nest.loop_var) for nest in reduction) for i in load.indices]
+        first = used.index(True)
+        steps, position = _place(shape, load.indices[first : dimension + 1], first)
+        place = position * values + loop.loop_var * share
+    hint = _ahead(_start(load, _inner(loop)), steps * values + place, TO_L2)
 
     def look(nest: Any) -> Any:
         return _with_hints(nest, [hint]) if nest.loop_var.same_as(last.loop_var) else nest
