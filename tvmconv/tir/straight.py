@@ -18,7 +18,8 @@ def StraightSums() -> Any:
     """A pass that writes out loops of sums whose loads :func:`HalvedLoads` halves.
 
     Pattern: in a function with the attribute :data:`HALVED`, an innermost serial loop of constant
-    extent around loops that are written out, and nothing but sums of products of float32.
+    extent around loops that are written out, and nothing but sums of products of vectors and
+    values that are spread.
 
     Rewrite: a short one is written out, too. Of a longer one some steps are, as many as divide it.
 
