@@ -124,7 +124,6 @@ def statement_passes() -> list[Any]:
         low.RenormalizeSplitPattern(),
         tir.StmtSimplify(),
         tir.RemoveNoOp(),
-        StraightSums(),
         tir.UnrollLoop(),
         tir.StmtSimplify(),
         low.RewriteUnsafeSelect(),
@@ -135,7 +134,8 @@ def statement_passes() -> list[Any]:
         Narrowing(),
         Lookups(),
         ByLane(),  # indices are constants and multiples only behind the two before
-        HalvedLoads(),  # after ByLane, whose vectors it loads
+        StraightSums(),  # of the vectors that ByLane leaves, as the next one does
+        HalvedLoads(),
         SpillLets(),  # after VectorizeLoop: a buffer holds a whole vector
         KeepOnStack(),  # after StorageRewrite, which makes allocations anew
         RecordWorkspace(),  # counts what is not on the stack
