@@ -71,6 +71,18 @@ def test_every_algorithm(tmp_path: Path) -> None:
 
 
 @needs_arm
+@pytest.mark.parametrize("core", ["cortex-a53", "cortex-a55"])
+def test_vectors_loaded_in_halves(core: str, tmp_path: Path) -> None:
+    machine = MACHINES[core].with_cores(2)
+    names = ("direct", "im2col", "winograd", "strassen")
+    kernels = [make_kernel(w, machine, name) for name in names for w in taken(name, machine)[:2]]
+    # a step at a time, and several
+    long = Conv2dWorkload.parse("ic136ih5oc12kh1+bias")
+    kernels += [make_kernel(long, machine, name) for name in ("direct", "im2col")]
+    check_kernels(kernels, machine, tmp_path)
+
+
+@needs_arm
 def test_tiles_of_neoverse_cores(tmp_path: Path) -> None:
     """What their defaults take for large layers, on small ones with tails."""
     machine, same = MACHINES["neoverse-v1"], Conv2dWorkload.parse(PROBLEMS[0])

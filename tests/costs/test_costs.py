@@ -91,7 +91,7 @@ def test_every_rate_counts_somewhere(name: str, machine: Machine) -> None:
 
 
 # what operators' schedules and passes ask, not models
-SWITCHES = ("extrema",)
+SWITCHES = ("extrema", "halved_loads")
 # of integers, where the processor has no dot products
 OF_INTEGERS = ("widening", "other_units", "loads_block")
 

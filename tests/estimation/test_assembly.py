@@ -6,7 +6,7 @@ import pytest
 
 from tests.estimating import needs_estimation
 from tvmconv.core.errors import ArtifactError
-from tvmconv.estimation.assembly import architecture, describe, disassembled
+from tvmconv.estimation.assembly import architecture, describe, disassembled, lone_inserts
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,26 @@ def test_loads_of_vectors(text, wide, narrow):
     instruction = describe(text, 4, "aarch64")
     assert (instruction.wide_loads, instruction.narrow_loads) == (wide, narrow)
     assert not describe("movups (%rax), %xmm1", 4, "x86_64").wide_loads
+
+
+@pytest.mark.parametrize(
+    ("texts", "lone"),
+    [
+        (["mov v1.d[1], x3"], 1),
+        (["ldr d2, [x1, #8]", "mov v1.d[1], x3"], 0),
+        (["ins v1.d[1], x3", "ldur d2, [x1, #-8]"], 0),
+        (["mov v1.d[1], x3", "mov v2.d[1], x4"], 1),
+        (["mov v1.d[1], x3", "mov v2.d[1], x4", "mov v3.d[1], x5"], 2),
+        # the same vector, a vector between them, a word that fills no half, one of a lane by itself
+        (["ldr d1, [x1]", "mov v1.d[1], x3"], 1),
+        (["ldr d2, [x1]", "fmla v9.4s, v8.4s, v7.4s", "mov v1.d[1], x3"], 1),
+        (["ldr d2, [x1]", "mov v1.s[1], w3"], 1),
+        (["ld1 { v2.d }[0], [x1]", "mov v1.d[1], x3"], 1),
+        (["ldr d1, [x1]", "ldr d2, [x1]", "mov v1.d[1], v2.d[0]", "mov x1, x2"], 0),
+    ],
+)
+def test_insertions_beside_halves_of_other_vectors(texts, lone):
+    assert lone_inserts(describe(text, 4, "aarch64") for text in texts) == lone
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ import pytest
 from tvm.target import Target
 
 from tvmconv.core.errors import ArtifactError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.register_tile import TileModel
 from tvmconv.machines import gate, host, sve
 from tvmconv.machines.features import required_features
 from tvmconv.machines.gate import ensure_machine, lacks
@@ -75,6 +77,12 @@ def test_models_ask_for_scalable_vectors(machine: Machine, pytestconfig: pytest.
 def test_strings(target: str, name: str, bits: int) -> None:
     machine = resolve_machine(target, 1)
     assert (machine.name, machine.vector.bits) == (name, bits)
+
+
+def test_a64fx_shares_each_value_that_it_spreads() -> None:
+    """One block of outputs would make 3.2 instructions for each multiply-add."""
+    workload = Conv2dWorkload.parse("ic512ih7oc2048kh1")
+    assert TileModel(workload, A64FX.with_cores(1)).best_tile()[0] >= 2
 
 
 @pytest.mark.parametrize(

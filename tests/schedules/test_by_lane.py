@@ -21,12 +21,14 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.products import dense_tile
 from tvmconv.costs.register_tile import TileModel
+from tvmconv.estimation.assembly import describe, lone_inserts
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.record import Vector
 from tvmconv.operators.dense import dense as connected
 from tvmconv.operators.dense import pack_dense_weight
+from tvmconv.tir.halved_loads import PAIRED
 
 LANES = replace(
     HOST,
@@ -36,8 +38,9 @@ LANES = replace(
     code=replace(V3.code, by_lane=True, transforms_strips=True, halves=True, phases=True),
 )
 CORES = [MACHINES["cortex-a72"], MACHINES["neoverse-n1"], MACHINES["neoverse-v2"]]
-# LLVM orders code for these as for cores that execute in order
-IN_ORDER = [MACHINES["aarch64"], MACHINES["cortex-a55"]]
+# LLVM orders code for it as for cores that execute in order
+IN_ORDER = [MACHINES["aarch64"]]
+HALVED = [MACHINES["cortex-a53"], MACHINES["cortex-a55"]]
 LAYERS = [
     "ic64ih56oc64kh3ph1",
     "ic256ih14oc1024kh1",
@@ -103,6 +106,26 @@ def test_direct_multiplies_by_lanes_without_spills(core, layer):
     assert matching(_LANE, body) == sums
     assert not matching(_STACK, body)
     assert len(sums) >= 0.78 * len(body)
+
+
+@pytest.mark.parametrize("layer", LAYERS[:2])
+@pytest.mark.parametrize("core", HALVED, ids=lambda core: core.name)
+def test_vectors_are_loaded_in_halves(core, layer):
+    kernel = make_kernel(Conv2dWorkload.parse(layer), core, "direct")
+    # LLVM marks where assembly of others begins and ends
+    body = [line for line in hot_loop(kernel) if not line.startswith("\t//")]
+    tile = kernel.config["oc"] * kernel.config["ow"]
+    assert len(matching(_SUM, body)) >= 8 * tile
+    assert not matching(_STACK, body)
+    code = [describe(" ".join(line.split("//")[0].split()), 4, "aarch64") for line in body]
+    # a vector serves several multiply-adds, and the pixels of one tap those of the next
+    loads = sum(instruction.narrow_loads for instruction in code)
+    assert 3 * loads < len(matching(_SUM, body))
+    assert loads == sum(instruction.insert for instruction in code)
+    assert not any(instruction.wide_loads for instruction in code)
+    if core.code.halved_loads == PAIRED:
+        assert lone_inserts(code) <= 1
+    assert len(body) <= len(matching(_SUM, body)) + 3.5 * loads
 
 
 @pytest.mark.parametrize("algorithm", ["im2col", "winograd", "strassen"])

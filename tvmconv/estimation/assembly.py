@@ -19,6 +19,9 @@ _MULTIPLY_ADD = {
 _LOAD = re.compile(r"ld(?:u?r|n?p)\s+([bhsdq]\d[^\[]*)\[|ld[1-4](r?)\s+\{([^}]*)\}(\[\d+\])?")
 _WIDE = re.compile(r"\bq\d+|\.(?:16b|8h|4s|2d)\b")
 _VECTOR = re.compile(r"\b[bhsdqv]\d+")
+# words of 64 bits to one half of a vector: from memory to the lower, from an integer register
+_HALF = re.compile(r"ldu?r\s+d(\d+),|(?:mov|ins)\s+v(\d+)\.d\[[01]\], x")
+_INSERT = re.compile(r"(?:mov|ins)\s+v\d+\.[bhsd]\[\d+\], [wx]")
 _JUMP = {
     "aarch64": re.compile(r"(b|br|ret|retaa|retab|bl|blr|svc|brk|udf)\b(?!\.)"),
     "x86_64": re.compile(r"(jmp|ret|call|syscall|ud2)[qlw]?\b"),
@@ -47,6 +50,10 @@ class Instruction:
         Whether it multiplies and adds vectors of float32.
     wide_loads, narrow_loads
         Vector registers of AArch64 that it loads: 128 bits of each, or fewer.
+    insert
+        Whether it inserts an integer register of AArch64 into a vector.
+    half
+        The number of the vector of which it loads or inserts one half alone.
     """
 
     text: str
@@ -56,6 +63,8 @@ class Instruction:
     multiply_add: bool = False
     wide_loads: int = 0
     narrow_loads: int = 0
+    insert: bool = False
+    half: str | None = None
 
 
 def architecture(triple: str) -> str:
@@ -93,7 +102,9 @@ def describe(text: str, size: int, kind: str) -> Instruction:
     if branch:
         # x86 counts from the end of the instruction
         target = int(branch[1]) + (size if kind == "x86_64" else 0)
-    wide, narrow = _loads(text) if kind == "aarch64" else (0, 0)
+    arm = kind == "aarch64"
+    wide, narrow = _loads(text) if arm else (0, 0)
+    half = _HALF.match(text) if arm else None
     return Instruction(
         text,
         size,
@@ -102,7 +113,27 @@ def describe(text: str, size: int, kind: str) -> Instruction:
         multiply_add=bool(_MULTIPLY_ADD[kind].match(text)),
         wide_loads=wide,
         narrow_loads=narrow,
+        insert=arm and bool(_INSERT.match(text)),
+        half=half[1] or half[2] if half else None,
     )
+
+
+def lone_inserts(code: Iterable[Instruction]) -> int:
+    """Insertions into vectors of AArch64 that share a cycle with no neighbour.
+
+    Two neighbours share one that write halves of different vectors, and are not both loads.
+    """
+    count, before = 0, None
+    for this in code:
+        pairs = before is not None and this.half is not None and before.half != this.half
+        if before is not None and pairs and (before.insert or this.insert):
+            # where the other loads, its cycle is counted as that of a load
+            count -= before.insert and not this.insert
+            before = None
+        else:
+            count += this.insert
+            before = this if this.half is not None else None
+    return count
 
 
 def _loads(text: str) -> tuple[int, int]:

@@ -31,6 +31,9 @@ class Core:
     wide_load, narrow_load
         Cycles for which no multiply-add starts while a vector register is loaded, 128 bits of it or
         fewer: of cores that execute in order, and whose way to L1 has 64 bits.
+    lone_insert
+        The same while an integer register is inserted into a vector, and not beside the load, or
+        another such insertion, of half a vector.
     note
         In what the model is known to differ.
     of_bytes, of_shorts
@@ -52,6 +55,7 @@ class Core:
     of_shorts: float = 0.0
     wide_load: float = 0.0
     narrow_load: float = 0.0
+    lone_insert: float = 0.0
 
     @property
     def peak(self) -> float:
@@ -103,8 +107,9 @@ _MODELS = {
 # vectors, among which spreading a word costs nothing
 _MANY = 1 << 20
 
-# cycles of loading 128 bits, and fewer, as ncnn's guide says (arm-a53-a55-dual-issue.md)
-_LOADS = {"cortex-a53": (2.0, 1.0), "cortex-a55": (2.0, 0.0)}
+# cycles of loading 128 bits, and fewer, and of lone insertions, as ncnn's guide says
+# (arm-a53-a55-dual-issue.md), and of Cortex-A53 the benchmarks of github.com/daniestevez/qsdr
+_LOADS = {"cortex-a53": (2.0, 1.0, 1.0), "cortex-a55": (2.0, 0.0, 0.0)}
 
 # of one product each, as its maker states it, in cycles a second
 _CLOCKS = {
@@ -137,16 +142,16 @@ def core_of(machine: Machine, model: str = "") -> Core:
     """
     known = _MODELS.get(machine.name) or _MODELS.get(machine.mcpu)
     usual, note = known or (machine.mcpu, "")
-    loads = _LOADS.get(machine.name) or _LOADS.get(machine.mcpu) or (0.0, 0.0)
+    loads = _LOADS.get(machine.name) or _LOADS.get(machine.mcpu) or (0.0, 0.0, 0.0)
     if model and model != usual:
-        usual, note, loads = model, "", (0.0, 0.0)
+        usual, note, loads = model, "", (0.0, 0.0, 0.0)
     if not usual:
         raise TargetError(f"{machine.name} names no processor that LLVM has a model of")
     rate = machine.rates.multiply_adds
     core = Core(machine.name, usual, rate, machine.lanes, note)
     products = (_products(dot, machine) for dot in (matrix_of_bytes, dot_of_shorts))
     core = replace(core, of_bytes=next(products), of_shorts=next(products))
-    core = replace(core, wide_load=loads[0], narrow_load=loads[1])
+    core = replace(core, wide_load=loads[0], narrow_load=loads[1], lone_insert=loads[2])
     if machine.vector.scalable:
         core = replace(core, scalable=rate * machine.vector.rate * machine.segments)
     if machine.name not in _CLOCKS:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tvmconv.artifact.saving import open_artifact
 from tvmconv.core.decision import KernelCall
-from tvmconv.estimation.assembly import Instruction, disassembled
+from tvmconv.estimation.assembly import Instruction, disassembled, lone_inserts
 from tvmconv.estimation.blocks import Stretch, stretches
 from tvmconv.estimation.cache import digest, recall, remember
 from tvmconv.estimation.cores import Core, core_of
@@ -232,6 +232,7 @@ def _cost(
         started = products / core.multiply_adds
         started += core.wide_load * sum(code.wide_loads for code in found_codes)
         started += core.narrow_load * sum(code.narrow_loads for code in found_codes)
+        started += core.lone_insert * lone_inserts(found_codes)
         cycles += part.runs * max(found.cycles, started)
     if simulated:
         cycles *= instructions / simulated

@@ -88,13 +88,14 @@ def _core(
     sharers: int = 1,
     ordered: bool = False,
     blocking: float = 0.0,
+    halved: int = 0,
 ) -> Machine:
     """A core beside Cortex-A72.
 
     ``caches`` are sizes of L1, of the L2 of ``sharers`` cores, and of L3, ``rates`` bytes a cycle
     of L1, L2, L3 and memory, ``widening`` the cost of multiplying integers into wider sums, by
     Arm's guides. LLVM orders code for an ``ordered`` core as for one that executes in order;
-    ``blocking`` is :attr:`CodeCosts.loads_block`.
+    ``blocking`` is :attr:`CodeCosts.loads_block`, ``halved`` its ``halved_loads``.
     """
     l1d, l2, l3 = caches
     from_l1, from_l2, from_l3, from_memory = rates
@@ -114,7 +115,9 @@ def _core(
         l1d_way_bytes=l1d // ways,
         l1d_ways=ways,
         rates=Rates(fma, loads, from_l1, from_l2, from_l3, from_memory),
-        code=replace(code, widening=widening, other_units=0.0, loads_block=blocking),
+        code=replace(
+            code, widening=widening, other_units=0.0, loads_block=blocking, halved_loads=halved
+        ),
     )
 
 
@@ -134,6 +137,7 @@ _CORES = (
         rates=(8.0, 4.0, 0.0, 1.5),
         ordered=True,
         blocking=_LOADS_BLOCK,
+        halved=2,
     ),
     _core(
         "cortex-a55",
@@ -145,6 +149,7 @@ _CORES = (
         rates=(8.0, 6.0, 3.0, 1.5),
         ordered=True,
         blocking=_LOADS_BLOCK,
+        halved=1,
     ),
     _CORTEX_A72,
     _core(

@@ -109,6 +109,10 @@ class CodeCosts:
     loads_ahead
         Registers that a tile by lanes needs beside those that it counts: where LLVM orders
         instructions for a core that executes them in order, it loads earlier.
+    halved_loads
+        Whether the vectors that multiply-adds take are loaded as two words of 64 bits, 1 each by
+        itself, 2 in pairs of one's first and another's second: cores that execute in order start
+        none while a whole one loads. 0: whole.
     transforms_strips
         Whether Winograd transforms the columns of a row of tiles first, into L1, and some of the
         output's rows at a time: one tile's values and what they are made of exceed the registers.
@@ -138,6 +142,7 @@ class CodeCosts:
     spare_registers: int
     by_lane: bool = False
     loads_ahead: int = 0
+    halved_loads: int = 0
     transforms_strips: bool = False
     extrema: bool = False
     halves: bool = False

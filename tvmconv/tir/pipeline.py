@@ -20,6 +20,7 @@ from tvmconv.tir.bound_loops import BoundLoops
 from tvmconv.tir.by_lane import LANES, ByLane
 from tvmconv.tir.dot_products import DotProducts
 from tvmconv.tir.extrema import EXTREMA, Extrema
+from tvmconv.tir.halved_loads import HALVED, HalvedLoads
 from tvmconv.tir.lets import SpillLets
 from tvmconv.tir.lookups import PERMUTES, Lookups
 from tvmconv.tir.matrix_products import MatrixProducts
@@ -33,6 +34,7 @@ from tvmconv.tir.segments import Segments
 from tvmconv.tir.share_lanes import ShareLaneVariables
 from tvmconv.tir.specialise import Specialise
 from tvmconv.tir.stack import KeepOnStack
+from tvmconv.tir.straight import StraightSums
 from tvmconv.tir.tails import SplitTails
 from tvmconv.tir.transposes import TransposeCopies
 from tvmconv.tir.unify_widths import UnifyWidths
@@ -73,6 +75,7 @@ def compile_function(
     register()
     code = machine.code
     asked = {LANES: code.by_lane and machine.lanes, EXTREMA: code.extrema}
+    asked[HALVED] = code.halved_loads
     asked[PERMUTES] = permuted_bytes(machine)
     asked[AARCH64] = machine.triple.startswith("aarch64")
     function = marked(function, {name: int(value) for name, value in asked.items() if value})
@@ -131,6 +134,8 @@ def statement_passes() -> list[Any]:
         Narrowing(),
         Lookups(),
         ByLane(),  # indices are constants and multiples only behind the two before
+        StraightSums(),  # of the vectors that ByLane leaves, as the next one does
+        HalvedLoads(),
         SpillLets(),  # after VectorizeLoop: a buffer holds a whole vector
         KeepOnStack(),  # after StorageRewrite, which makes allocations anew
         RecordWorkspace(),  # counts what is not on the stack

@@ -1,0 +1,226 @@
+"""Vectors loaded in halves, for processors that start no multiply-add while one loads whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from tvmconv.tir.halves import IMPORTED, START, completed, completed_last, loaded, started, upper
+from tvmconv.tir.rewrite import function_pass, local_buffer
+from tvmconv.tir.stack import ON_STACK
+
+# Attribute of a function: its multiply-adds take vectors that were loaded in halves, each by
+# itself or, of value `PAIRED`, the first half beside the second one of another.
+HALVED, PAIRED = "tvmconv.halved_loads", 2
+_VECTOR, _LANES, _BYTES = "float32x4", 4, 4
+# what `ldr` reaches from one register, in elements, and what it counts in
+_REACH, _STEP = 8188, 2
+# multiply-adds before its first use at which a vector is completed
+_AHEAD = 1
+# Multiply-adds for each load, at least. With fewer vectors are complete too late: first layers took
+# 1.1 and fully connected ones of one row 2.4 times as long as with vectors loaded whole.
+_SERVED = 3
+
+
+def HalvedLoads() -> Any:
+    """A pass that loads the vectors of multiply-adds as two words of 64 bits each.
+
+    Pattern: in a function with the attribute :data:`HALVED`, neighbouring statements that each add
+    to a local vector of four float32 the product of a vector loaded from a flat buffer and a lane
+    of another (:func:`~tvmconv.tir.by_lane.ByLane`).
+
+    Rewrite: each vector is loaded once. Its lower word goes to the vector register, its upper one
+    to an integer register and from there to the vector: if the attribute is :data:`PAIRED`, next to
+    the load of the lower word of the vector that is used next.
+
+    Why here: on Cortex-A53 no multiply-add starts for two cycles while 128 bits are loaded into a
+    vector register. A word into an integer register loads beside a multiply-add, and a word into
+    a vector beside the insertion into another, in one cycle (developer guide of ncnn,
+    arm-a53-a55-dual-issue.md; benchmarks of instructions in github.com/daniestevez/qsdr). On
+    Cortex-A55 all three start beside multiply-adds, and LLVM's order is best. LLVM joins such
+    halves, and does not place those pairs together: see :mod:`tvmconv.tir.halves`.
+    """
+    return function_pass("HalvedLoads", _halved)
+
+
+def _halved(func: Any) -> Any:
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    if not (func.attrs and HALVED in func.attrs):
+        return func
+    paired, found = int(func.attrs[HALVED]) == PAIRED, False
+
+    def look(sequence: Any) -> Any:
+        nonlocal found
+        statements: list[Any] = []
+        for is_sum, run in groupby(sequence.seq, lambda stmt: bool(loads_of(stmt))):
+            sums = list(run)
+            chain = chain_of(sums) if is_sum else None
+            found = found or chain is not None
+            statements += sums if chain is None else chain.statements(sums, paired)
+        return tirx.SeqStmt(statements)
+
+    body = tvm_ffi.structural_map(func.body, (tirx.SeqStmt, look))
+    if not found:
+        return func
+    text = ir.StringImm(IMPORTED)
+    return func.with_body(tirx.AttrStmt("default", "pragma_import_llvm", text, body))
+
+
+def chain_of(sums: Sequence[Any]) -> _Chain | None:
+    """The loads of neighbouring sums, or None where they are better left whole."""
+    chain = _Chain.of(sums)
+    return chain if chain is not None and len(sums) >= _SERVED * len(chain.uses) else None
+
+
+@dataclass
+class _Reach:
+    """Loads of one buffer whose places differ in constants, by that difference."""
+
+    first: Any
+    places: dict[int, Any] = field(default_factory=dict)
+
+
+@dataclass
+class _Chain:
+    """The vectors of a run of sums, in the order in which they are used first.
+
+    ``uses`` holds for each vector the number of the sum, ``keys`` where it is loaded from, as the
+    index of one of ``reaches`` and the distance from its first load.
+    """
+
+    reaches: list[_Reach]
+    keys: dict[tuple[int, int], int]
+    uses: list[int]
+
+    @classmethod
+    def of(cls, sums: Sequence[Any]) -> _Chain | None:
+        """Of a run; None where a sum is stored to what others load."""
+        chain = cls([], {}, [])
+        stored = [store.buffer for store in sums]
+        for number, store in enumerate(sums):
+            for load in loads_of(store):
+                if any(load.source.same_as(buffer) for buffer in stored):
+                    return None
+                key = chain.key(load)
+                if key not in chain.keys:
+                    chain.keys[key] = len(chain.uses)
+                    chain.uses.append(number)
+        return chain
+
+    def key(self, load: Any) -> tuple[int, int]:
+        """Where a vector is loaded from."""
+        from tvm import sym, tirx
+
+        place, analyzer = load.indices[0].base, sym.Analyzer()
+        for number, reach in enumerate(self.reaches):
+            if not reach.first.source.same_as(load.source):
+                continue
+            apart = analyzer.simplify(place - reach.first.indices[0].base)
+            if not isinstance(apart, tirx.IntImm) or int(apart) % _STEP:
+                continue
+            ends = [*reach.places, int(apart)]
+            if max(ends) - min(ends) < _REACH:
+                reach.places.setdefault(int(apart), load)
+                return number, int(apart)
+        self.reaches.append(_Reach(load, {0: load}))
+        return len(self.reaches) - 1, 0
+
+    def statements(self, sums: Sequence[Any], paired: bool) -> list[Any]:
+        """The sums, with the loads that they need before them."""
+        from tvm import tirx
+
+        count = len(self.uses)
+        vectors = local_buffer((count + 1,), f"float32x{2 * _LANES}", "halves")
+        number = [tirx.IntImm("int32", value) for value in range(count + 1)]
+        due: dict[int, list[Any]] = {}
+
+        def put(vector: int, buffer: Any, value: Any, place: int) -> None:
+            at = max(0, self.uses[vector] - _AHEAD) if vector >= 0 else 0
+            due.setdefault(at, []).append(tirx.BufferStore(buffer, value, [number[place]]))
+
+        made: list[Any] = [_allocated(vectors)]
+        where = [self._address(*key) for key in self.keys]
+        if paired:
+            uppers = local_buffer((count,), "int64", "uppers")
+            made.append(_allocated(uppers))
+            put(-1, uppers, upper(*where[0]), 0)
+            put(-1, vectors, started(*where[0]), 0)
+            for vector, place in enumerate([*where[1:], None]):
+                begun = tirx.Shuffle([tirx.BufferLoad(vectors, [number[vector]])], START)
+                words = begun, tirx.BufferLoad(uppers, [number[vector]])
+                if place:
+                    put(vector, uppers, upper(*place), vector + 1)
+                value = completed(*words, *place) if place else completed_last(*words)
+                put(vector, vectors, value, vector + 1)
+        else:
+            for vector, place in enumerate(where):
+                put(vector, vectors, loaded(*place), vector + 1)
+        for index, store in enumerate(sums):
+            made += [*due.get(index, ()), self._sum(store, vectors, number)]
+        return made
+
+    def _address(self, reach: int, apart: int) -> tuple[Any, Any]:
+        """The pointer that loads of a reach share, and the bytes from there."""
+        from tvm import tirx
+
+        places = self.reaches[reach].places
+        load = places[min(places)]
+        first = tirx.BufferLoad(load.source, [load.indices[0].base])
+        return tirx.address_of(first), tirx.IntImm("int32", _BYTES * (apart - min(places)))
+
+    def _sum(self, store: Any, vectors: Any, number: Sequence[Any]) -> Any:
+        """A sum of what was loaded before."""
+        from tvm import tirx
+
+        def taken(factor: Any) -> Any:
+            lanes = list(range(_LANES))
+            if isinstance(factor, tirx.Shuffle):
+                lanes, factor = [int(lane) for lane in factor.indices], factor.vectors[0]
+            place = number[self.keys[self.key(factor)] + 1]
+            return tirx.Shuffle([tirx.BufferLoad(vectors, [place])], lanes)
+
+        total, product = store.value.a, store.value.b
+        value = total + tirx.Mul(taken(product.a), taken(product.b))
+        return tirx.BufferStore(store.buffer, value, store.indices)
+
+
+def _product(store: Any) -> Any:
+    """What a statement adds to a local sum, a vector times a lane of another, or None."""
+    from tvm import ir, tirx
+
+    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add):
+        return None
+    total, product = store.value.a, store.value.b
+    is_sum = isinstance(total, ir.expr.TensorLoad) and total.source.same_as(store.buffer)
+    if not is_sum or store.buffer.scope() != "local" or not isinstance(product, tirx.Mul):
+        return None
+    lanes = any(isinstance(factor, tirx.Shuffle) for factor in (product.a, product.b))
+    return product if lanes and str(product.ty.dtype) == _VECTOR else None
+
+
+def loads_of(store: Any) -> list[Any]:
+    """The vectors that a sum's factors are, or are lanes of; empty of other statements."""
+    product = _product(store)
+    found = list(_whole(product)) if product is not None else []
+    return found if len(found) == 2 else []
+
+
+def _whole(product: Any) -> Iterator[Any]:
+    from tvm import ir, tirx
+
+    for factor in (product.a, product.b):
+        if isinstance(factor, tirx.Shuffle) and len(factor.vectors) == 1:
+            factor = factor.vectors[0]
+        loaded = isinstance(factor, ir.expr.TensorLoad) and str(factor.ty.dtype) == _VECTOR
+        if loaded and len(factor.indices) == 1 and isinstance(factor.indices[0], tirx.Ramp):
+            yield factor
+
+
+def _allocated(buffer: Any) -> Any:
+    from tvm import tirx
+
+    return tirx.AllocBuffer(buffer, {ON_STACK: tirx.IntImm("bool", 1)})
