@@ -67,12 +67,12 @@ def test_llvm_accepts_the_target_of_each_machine(name):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("", "kind ''"),
-        ("sparc", "kind 'sparc' has no schedules; .* a preset: native"),
+        ("", "target '' has no schedules"),
+        ("sparc", "target 'sparc' has no schedules; .* a preset: native"),
         ("cuda:sm_80,sm_70", "'cuda:sm_70' has no schedules; GPUs that have: cuda:sm_80"),
         ("cuda:sm_70", "'cuda:sm_70' has no schedules; GPUs that have: cuda:sm_80"),
         ("cuda:sm_90", r"cuda:sm_90 \(H100 SXM5\) is no processor"),
-        ({"kind": "cuda"}, "kind 'cuda' has no schedules"),
+        ({"kind": "cuda"}, "target {'kind': 'cuda'} has no schedules; did you mean cuda"),
         ("llvm cascadelake", "cannot read 'cascadelake'; write options as -name=value"),
         ("llvm -mcpu=quantum9", "LLVM does not know -mcpu=quantum9"),
         ("llvm -mcpu=x86-64-v2", "without AVX2 and FMA has no schedules"),
