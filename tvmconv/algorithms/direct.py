@@ -133,15 +133,16 @@ class Direct(Algorithm):
             row = kernel_row(w, depth, r)
             order = (row, s, cb) if is_integer else (cb, row, s)
             tap = factors.weight(kb // oc, *order, c, kb % oc, k)
-            return te.sum(factors.product(value, tap), axis=[cb, *depth, r, s, c])
+            axes = [cb, *depth, r, s, c]
+            return given.summed(factors.product(value, tap), axes, (n, kb, h, x, k))
 
         total = self.reduction(shape, multiply)
         if not flat and not rows_joined:
-            return given.arguments(given.output(total))
+            return given.arguments(given.output(total, begun=True))
 
         def finish(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
             place = (n, kb, x // workload.out_width, x % workload.out_width, k)
-            return given.finished(total[n, kb, h, x, k], place)
+            return given.finished(total[n, kb, h, x, k], place, begun=True)
 
         rows = te.compute(shape, finish, name="output")
         output = te.compute(

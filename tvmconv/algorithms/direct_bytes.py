@@ -116,11 +116,12 @@ class DirectBytes(Algorithm):
 
             entry = present(number(rows.places, first + step))
             weight = present(word(given.weight[first + step, k, 0]))
-            return te.sum(product((n, h, x, k), entry, weight, part), axis=[part, step])
+            value = product((n, h, x, k), entry, weight, part)
+            missing = number(rows.missing + kb, k)
+            return given.summed(value, [part, step], (n, kb, h, x, k), more=missing)
 
         def finished(total: Expr, place: tuple[Expr, ...]) -> Expr:
-            missing = number(rows.missing + place[1], place[4])
-            return given.finished(total + missing, place)
+            return given.finished(total, place, begun=True)
 
         shape = output_shape(workload, machine)
         if not is_flat(workload, config):
