@@ -59,7 +59,7 @@ class DirectFirst(Algorithm):
         w, oc = workload, config.int("oc")
         given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
         if w.types.is_integer:
-            return given.arguments(given.output(self._sums_of_words(given, oc), begun=True))
+            return given.arguments(given.output(self._sums_of_words(given, oc)))
         ci = te.reduce_axis((0, w.in_channels), name="ci")
         r = te.reduce_axis((0, w.kernel_h), name="r")
         s = te.reduce_axis((0, w.kernel_w), name="s")
@@ -98,8 +98,8 @@ class DirectFirst(Algorithm):
                 plane = first + n % w.out_depth * w.stride_d + depth[0] * w.dilation_d
             pixels = factors.word(rows, (plane, ci, row, column))
             weight = factors.weight(b // oc, s, kernel_row(w, depth, r), ci, b % oc, lane)
-            axes = [s, *depth, r, ci]
-            return given.summed(factors.product(pixels, weight), axes, (n, b, h, x, lane))
+            # not from the bias on: with VNNI LLVM spills such sums
+            return te.sum(factors.product(pixels, weight), axis=[s, *depth, r, ci])
 
         return self.reduction(output_shape(w, machine), tap)
 
