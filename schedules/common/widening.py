@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from tvmconv.algorithms.complemented_copy import COMPLEMENTS
 from tvmconv.algorithms.row_words import ROWS, piece_of_row
+from tvmconv.algorithms.wide_weights import WIDE
 from tvmconv.algorithms.words import WIDEN, copied_steps
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.tir.annotations import mark_cases, mark_parallel
-from tvmconv.tvm_api.types import Schedule
+from tvmconv.tvm_api.types import LoopRV, Schedule
 
 # elements of one load; a power of two, as channel blocks are
 _ELEMENTS = 32
-# words of a vector
-_PIXELS = 4
+# words of a vector: of NEON's pixels, of AVX2's complements
+_PIXELS, _WORDS = 4, 8
 
 
 def schedule_widening(schedule: Schedule, workload: Conv2dWorkload) -> None:
@@ -35,6 +37,37 @@ def schedule_widening(schedule: Schedule, workload: Conv2dWorkload) -> None:
     schedule.vectorize(c)
     mark_parallel(schedule, n, block, y)
     mark_cases(schedule, y, x)
+
+
+def schedule_complements(schedule: Schedule, workload: Conv2dWorkload) -> None:
+    """Schedule :func:`tvmconv.algorithms.complemented_copy.complemented_copy`, row by row.
+
+    Each row is copied with its padding, pixel by pixel, and read from L1 for each complement.
+    """
+    block = schedule.get_sblock(COMPLEMENTS)
+    n, mask, cb, y, x, part = schedule.get_loops(block)
+    schedule.reorder(n, cb, y, mask, x, part)
+    plain = schedule.get_sblock(WIDEN)
+    schedule.compute_at(plain, y, preserve_unit_loops=True)
+    *_, column, c = schedule.get_loops(plain)
+    schedule.vectorize(c)
+    row = schedule.fuse(x, part)
+    size = _WORDS
+    while int(schedule.get(row).extent) % size:
+        size //= 2
+    _, word = schedule.split(row, [None, size])
+    schedule.vectorize(word)
+    # steps read any complement by one index: of an unrolled loop each might be a buffer of its own
+    mark_parallel(schedule, n, cb, y)
+    mark_cases(schedule, y, column)
+
+
+def schedule_wide_weights(schedule: Schedule, at: LoopRV) -> None:
+    """Schedule :func:`tvmconv.algorithms.wide_weights.wide_weights` for one group of blocks."""
+    block = schedule.get_sblock(WIDE)
+    schedule.compute_at(block, at, preserve_unit_loops=True)
+    *_, lane, element = schedule.get_loops(block)
+    schedule.vectorize(schedule.fuse(lane, element))
 
 
 def schedule_joining(schedule: Schedule, workload: Conv2dWorkload) -> None:

@@ -13,6 +13,7 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 from __future__ import annotations
 
 from tvmconv.algorithms.direct import flattened
+from tvmconv.algorithms.wide_weights import widens_weights
 from tvmconv.algorithms.words import block_read, dot_of, widened_shape
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
@@ -21,9 +22,14 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import check_registers
 from tvmconv.costs.register_tile import TileModel
 from tvmconv.costs.tile_knobs import OUT_BLOCKS, prefetch_flag
+from tvmconv.costs.wide_tile import WideTileModel
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile, word_steps
-from tvmconv.schedules.common.widening import schedule_joining, schedule_widening
+from tvmconv.schedules.common.widening import (
+    schedule_joining,
+    schedule_wide_weights,
+    schedule_widening,
+)
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_prefetch, mark_taps
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
@@ -46,6 +52,12 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
             lambda w, machine: _row_blocks(flattened(w)),
             neutral=0,
         ),
+        Knob(
+            "wide",
+            "1 widens weights of 8 bits once for each group of output blocks",
+            lambda w, machine: range(widens_weights(w, machine) + 1),
+            neutral=0,
+        ),
         prefetch_flag("fetch_input", "1 prefetches the next row of the input"),
         prefetch_flag("fetch_weight", "1 prefetches the next weights"),
     ),
@@ -55,13 +67,21 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
-    """The cheapest tile and cache block of :class:`TileModel`."""
-    model = TileModel(workload, machine)
+    """The cheapest tile and cache block of :class:`TileModel`, of wide weights where they pay."""
+    if widens_weights(workload, machine):
+        wide = WideTileModel(workload, machine)
+        config = _of_model(wide, workload, machine).replace(wide=1)
+        if wide.pays(config):
+            return config
+    return _of_model(TileModel(workload, machine), workload, machine)
+
+
+def _of_model(model: TileModel, workload: Conv2dWorkload, machine: Machine) -> Config:
     oc, oh, ow = model.best_tile()
     rows = model.block(oc, oh, ow)
     # a widened copy was written just before; LLVM spilled sums around its prefetches (14 % of 3x3)
     fetch_input = int(not machine.code.by_lane and not widened_shape(workload, machine))
-    config = Config.of(oc=oc, oh=oh, ow=ow, rows=rows, fetch_input=fetch_input)
+    config = Config.of(oc=oc, oh=oh, ow=ow, rows=rows, wide=0, fetch_input=fetch_input)
     return Config.of(**config, fetch_weight=int(model.fetch_weights(config)))
 
 
@@ -98,8 +118,10 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
         schedule.reorder(*parallel, h_outer, x_outer, *reduction, *steps, *tile, lane)
     else:
         cache, h_outer = cache_block(schedule, h_outer, config)
-        parallel = (n, cache, kb_outer, h_outer)
-        schedule.reorder(*parallel, x_outer, *reduction, *steps, *tile, lane)
+        parallel = (n, cache, kb_outer) if config.int("wide") else (n, cache, kb_outer, h_outer)
+        schedule.reorder(n, cache, kb_outer, h_outer, x_outer, *reduction, *steps, *tile, lane)
+    if config.int("wide"):
+        schedule_wide_weights(schedule, kb_outer)
     if widened_shape(workload, machine):
         joins = block_read(workload, machine) > machine.channel_block
         (schedule_joining if joins else schedule_widening)(schedule, workload)
@@ -120,13 +142,14 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """Cycles of one call by :class:`TileModel`."""
-    return float(TileModel(workload, machine).call_cycles(config))
+    """Cycles of one call by :class:`TileModel`, or :class:`WideTileModel`."""
+    return sum(explain_cost(workload, machine, config).values())
 
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
     """The parts of that sum."""
-    parts: dict[str, float] = TileModel(workload, machine).parts(config)
+    model = WideTileModel if config.get("wide", 0) else TileModel
+    parts: dict[str, float] = model(workload, machine).parts(config)
     return parts
 
 

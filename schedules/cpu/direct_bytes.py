@@ -12,8 +12,8 @@ Loops, outermost first:
 from __future__ import annotations
 
 from tvmconv.algorithms.direct_bytes import is_flat
-from tvmconv.algorithms.excess import MASKS, ORDERS
-from tvmconv.algorithms.packed_pixels import PACK, is_packable, words_of_block
+from tvmconv.algorithms.excess import MASKS
+from tvmconv.algorithms.packed_pixels import PACK, orders_packed, packs_tiles, words_of_block
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
@@ -22,7 +22,7 @@ from tvmconv.costs.byte_tile import ByteTileModel, excess_sizes
 from tvmconv.costs.microkernel import check_registers
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
-from tvmconv.schedules.common.widening import schedule_widening
+from tvmconv.schedules.common.widening import schedule_complements, schedule_widening
 from tvmconv.schedules.cpu import direct
 from tvmconv.tir.annotations import (
     mark_bound,
@@ -43,8 +43,8 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
         ),
         Knob(
             "packed",
-            "tiles of pixels are packed with their complements in so many orders of words' bytes",
-            lambda w, machine: range(len(ORDERS) + 1) if is_packable(w) else (0,),
+            "complements lie beside tiles of pixels, in so many orders of words' bytes, or a copy",
+            lambda w, machine: range(orders_packed(w) + 1),
             neutral=0,
         ),
         Knob(
@@ -67,10 +67,11 @@ def offers(workload: Conv2dWorkload, machine: Machine) -> tuple[Config, ...]:
     found = []
     for excess in excess_sizes(ByteTileModel(workload, machine).steps):
         models = [ByteTileModel(workload, machine, excess)]
-        if not is_packable(workload):
+        count = orders_packed(workload)
+        if not count:
             found.append(models[0].best())
             continue
-        models += [ByteTileModel(workload, machine, excess, n + 1) for n in range(len(ORDERS))]
+        models += [ByteTileModel(workload, machine, excess, n + 1) for n in range(count)]
         # weights that have so much excess in one order have less in others
         plain, *packed = (model.best() for model in models)
         cycles = [predicted_cycles(workload, machine, config) for config in (plain, packed[0])]
@@ -86,10 +87,10 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
             f"tile sizes of {workload} must be 1 or more, rows and excess 0 or more: {config}"
         )
     packed = config.int("packed")
-    if packed and (oh > 1 or not is_packable(workload)):
-        raise ConfigError(f"packed of {workload} takes tiles of one row of pixelwise layers")
-    if not 0 <= packed <= len(ORDERS):
-        raise ConfigError(f"packed of {workload} must be 0 to {len(ORDERS)}: {config}")
+    if oh > 1 and packs_tiles(workload, config):
+        raise ConfigError(f"packed of {workload} takes tiles of one row: {config}")
+    if not 0 <= packed <= (most := orders_packed(workload)):
+        raise ConfigError(f"packed of {workload} must be 0 to {most}: {config}")
     model = ByteTileModel(workload, machine, packed=packed)
     registers = model.registers(1, oh, ow)
     check_registers(machine, registers, f"tile oh={oh} ow={ow} of {workload}")
@@ -109,7 +110,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     if flat:
         cache, x_outer = direct.cache_block(schedule, x_outer, config)
         parallel: tuple[LoopRV, ...] = (n, cache, kb)
-        if config.int("packed"):
+        if packs_tiles(workload, config):
             share, kb = schedule.split(kb, [config.int("shares"), None])
             parallel = (n, cache, share)
             schedule.reorder(*parallel, kb, h_outer, x_outer, part, step, *tile, lane)
@@ -120,7 +121,8 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
         schedule.reorder(n, cache, kb, h_outer, x_outer, part, step, *tile, lane)
         parallel = (n, cache, kb, h_outer)
     if workload.has_padding:
-        schedule_widening(schedule, workload)
+        copy = schedule_complements if config.int("packed") else schedule_widening
+        copy(schedule, workload)
     mark_bound(schedule, step)
     schedule.unroll(part)
     mark_parallel(schedule, *parallel)

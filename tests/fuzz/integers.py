@@ -17,7 +17,7 @@ from tests.fuzz.runner import Note, Wrong
 from tests.kernels import integer_arguments
 from tests.layout import unblock
 from tests.random_layers import random_integer_layer
-from tvmconv.algorithms.packed_pixels import is_packable
+from tvmconv.algorithms.packed_pixels import orders_packed
 from tvmconv.algorithms.winograd_integers import check_sums, largest_sums
 from tvmconv.algorithms.winograd_tiles import tiling
 from tvmconv.bench.integers import (
@@ -81,7 +81,7 @@ class Integers:
             machine = generator.choice(self.machines).with_cores(generator.choice((1, 1, 3)))
             if registry.algorithm(name).unsupported(workload, machine) is not None:
                 continue
-            if packed and not is_packable(workload):
+            if packed and not orders_packed(workload):
                 continue
             config = generator.choice(registry.offers(name, workload, machine))
             config = config.replace(packed=1, oh=1) if packed else config

@@ -16,6 +16,7 @@ from tvm.relax.block_builder import DataflowScope
 
 from tvmconv.tvm_api import onnx_importer, op_pattern, target
 from tvmconv.tvm_api.relax import EXTERNAL_MODULES, begin_dataflow, end_dataflow
+from tvmconv.tvm_api.te import sum_from
 
 
 def test_tvm_still_loads_the_tensor_intrinsics_of_every_device_at_once():
@@ -90,6 +91,18 @@ def test_patterns_have_tvms_numbers():
     product = te.compute((4, 4), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="product")
     assert pattern(a, b, product) == op_pattern.OUT_ELEMENTWISE_FUSABLE
     assert pattern(a, topi.sort(a)) == op_pattern.OPAQUE
+
+
+def test_sums_begin_with_what_their_reducer_has_as_identity():
+    """It may name the block's indices; of TVM's own sums the value to begin with is ignored."""
+    a, b = te.placeholder((4, 4), name="a"), te.placeholder((4,), name="b")
+    k = te.reduce_axis((0, 4), "k")
+    total = te.compute((4,), lambda i: sum_from(b[i], a[i, k], axis=k), name="total")
+    run = tvm.tirx.build(te.create_prim_func([a, b, total]), target="llvm")["main"]
+    left, right = np.arange(16, dtype="float32").reshape(4, 4), np.arange(4, dtype="float32")
+    result = tvm.runtime.empty((4,), "float32")
+    run(tvm.runtime.tensor(left), tvm.runtime.tensor(right), result)
+    np.testing.assert_array_equal(result.numpy(), left.sum(axis=1) + right)
 
 
 def test_relax_links_the_modules_of_the_attribute():

@@ -17,6 +17,7 @@ import numpy as np
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import input_plane, inside_image
+from tvmconv.algorithms.wide_weights import wide_bytes, wide_weights
 from tvmconv.algorithms.words import (
     Factors,
     arranged,
@@ -98,7 +99,8 @@ class Direct(Algorithm):
             shape = (*shape[:2], 1, shape[2] * shape[3], shape[4])
         packed = self.packed_weight_shape(workload, machine, config)
         given = Operands.of(workload, machine, packed)
-        factors = Factors(given)
+        is_wide = bool(config.get("wide", 0))
+        factors = Factors(replace(given, weight=wide_weights(given)) if is_wide else given)
         span = input_span(workload, machine)
         cb = te.reduce_axis((0, span), "cb")
         depth = depth_axes(w)
@@ -133,15 +135,16 @@ class Direct(Algorithm):
             row = kernel_row(w, depth, r)
             order = (row, s, cb) if is_integer else (cb, row, s)
             tap = factors.weight(kb // oc, *order, c, kb % oc, k)
-            return te.sum(factors.product(value, tap), axis=[cb, *depth, r, s, c])
+            axes = [cb, *depth, r, s, c]
+            return given.summed(factors.product(value, tap), axes, (n, kb, h, x, k))
 
         total = self.reduction(shape, multiply)
         if not flat and not rows_joined:
-            return given.arguments(given.output(total))
+            return given.arguments(given.output(total, begun=True))
 
         def finish(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
             place = (n, kb, x // workload.out_width, x % workload.out_width, k)
-            return given.finished(total[n, kb, h, x, k], place)
+            return given.finished(total[n, kb, h, x, k], place, begun=True)
 
         rows = te.compute(shape, finish, name="output")
         output = te.compute(
@@ -198,8 +201,15 @@ class Direct(Algorithm):
         return arranged(rows, workload, machine)
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """Nothing beyond the register tile; where 8-bit data are widened or joined, the copy."""
-        return widened_bytes(workload, machine)
+        """Nothing beyond the register tile; where 8-bit data are widened or joined, the copy.
+
+        And of widened weights those of a group of blocks, for each thread.
+        """
+        found = widened_bytes(workload, machine)
+        if config.get("wide", 0):
+            packed = self.packed_weight_shape(workload, machine, config)
+            found += wide_bytes(packed, workload, machine) * machine.cores
+        return found
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Padded channels, and the zeros between groups, are multiplied too."""

@@ -5,8 +5,9 @@ products as ``vpmaddwd``, but saturates; weights that could make it do so are sp
 :mod:`tvmconv.algorithms.excess`, and their excess takes steps of its own, or meet complements of
 their data. Weights have one byte. Where a step reads is a table behind the weights: all steps have
 one loop, whatever tap or channel they belong to. Data are read as they lie, and steps that take
-complements have a loop of their own, or a tile of pixels is packed with its complements first
-(:mod:`tvmconv.algorithms.packed_pixels`).
+complements have a loop of their own, or complements are made first: of a tile of pixels
+(:mod:`tvmconv.algorithms.packed_pixels`), or of a copy with padding
+(:mod:`tvmconv.algorithms.complemented_copy`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tvmconv.algorithms.byte_rows import (
     parts,
     regular_steps,
 )
+from tvmconv.algorithms.complemented_copy import complemented_copy, copied_words
 from tvmconv.algorithms.direct import flattened
 from tvmconv.algorithms.excess import (
     MASKS,
@@ -38,6 +40,7 @@ from tvmconv.algorithms.packed_pixels import (
     first_pixel,
     packed_pixels,
     packed_words,
+    packs_tiles,
     pixels_of,
     words_of_block,
 )
@@ -62,7 +65,8 @@ class DirectBytes(Algorithm):
 
     Knobs read by the expression: ``excess``, steps for what is cut off weights (kernels are exact
     for all weights that need no more); ``packed``, in how many orders of their words' bytes tiles
-    of ``ow`` pixels are packed, 0 for none.
+    of ``ow`` pixels are packed with their complements, 0 for none; where data are copied for the
+    sake of padding, 1 for complements of the copy.
     """
 
     name = "direct_bytes"
@@ -99,7 +103,7 @@ class DirectBytes(Algorithm):
         packed = self.packed_weight_shape(workload, machine, config)
         given = Operands.of(workload, machine, packed)
         rows, count = Rows.of(workload, machine, config), parts(config)
-        read = _packed_reads if config.int("packed") else _plain_reads
+        read = _packed_reads if packs_tiles(workload, config) else _plain_reads
         product = read(given, config, rows)
         part = te.reduce_axis((0, count), "part")
         # no word has more excess than one
@@ -116,11 +120,12 @@ class DirectBytes(Algorithm):
 
             entry = present(number(rows.places, first + step))
             weight = present(word(given.weight[first + step, k, 0]))
-            return te.sum(product((n, h, x, k), entry, weight, part), axis=[part, step])
+            value = product((n, h, x, k), entry, weight, part)
+            missing = number(rows.missing + kb, k)
+            return given.summed(value, [part, step], (n, kb, h, x, k), more=missing)
 
         def finished(total: Expr, place: tuple[Expr, ...]) -> Expr:
-            missing = number(rows.missing + place[1], place[4])
-            return given.finished(total + missing, place)
+            return given.finished(total, place, begun=True)
 
         shape = output_shape(workload, machine)
         if not is_flat(workload, config):
@@ -176,7 +181,9 @@ class DirectBytes(Algorithm):
         given, missing = complemented(in_order(given, masks // len(MASKS)), masks % len(MASKS))
         rows, table, starts = [], [], [0]
         apart = not config.int("packed")
-        step = packed_words(workload, machine, config.int("ow"), 1) // len(MASKS)
+        step = copied_words(workload, machine)
+        if packs_tiles(workload, config):
+            step = packed_words(workload, machine, config.int("ow"), 1) // len(MASKS)
         for block, (safe, rest) in enumerate(zip(*split(given), strict=True)):
             used = places + (masks[block] if apart else masks[block] * step)
             plain, other = np.flatnonzero(masks[block] == 0), np.flatnonzero(masks[block])
@@ -216,21 +223,24 @@ class DirectBytes(Algorithm):
             indexing="ij",
         )
         pixel = (channel // lanes * size[0] + row) * size[1] + column
-        if config.int("packed"):
+        if packs_tiles(w, config):
             pixel = channel // lanes * config.int("ow")
         place = ((pixel * lanes + channel % lanes) // WORD).ravel().astype(np.int32)
         return place if config.int("packed") else place << _MASK_BITS
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
-        """The copy of data with padding, or the packed tiles of each thread."""
-        if config.int("packed"):
+        """The copies of data with padding, or the packed tiles of each thread."""
+        if packs_tiles(workload, config):
             pixels = config.int("ow")
             tiles = -(-pixels_of(workload) // pixels)
             count = min(config.int("rows") or tiles, tiles)
             tasks = workload.batch * -(-tiles // count) * config.int("shares")
             alive = count * min(machine.cores, tasks)
             return WORD * packed_words(workload, machine, pixels, _orders(config)) * alive
-        return int(np.prod(copied_shape(workload, machine))) if workload.has_padding else 0
+        if not workload.has_padding:
+            return 0
+        plain = int(np.prod(copied_shape(workload, machine)))
+        return plain * len(MASKS) if config.int("packed") else plain
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Padded channels and excess are multiplied, too."""
@@ -251,7 +261,7 @@ def _orders(config: Config) -> int:
 
 def is_flat(workload: Conv2dWorkload, config: Config) -> bool:
     """Whether all pixels of an image are in one row."""
-    return bool(config.int("packed")) or flattened(workload) != workload
+    return packs_tiles(workload, config) or flattened(workload) != workload
 
 
 # a place of the sums without its output block, an entry of the table, a weight, and the part
@@ -259,15 +269,18 @@ Product = Callable[[tuple[Expr, ...], Expr, Expr, Expr], Expr]
 
 
 def _plain_reads(given: Operands, config: Config, rows: Rows) -> Product:
-    """Products of data as they lie, or of a copy with padding.
+    """Products of data as they lie, or of a copy with padding, with or without its complements.
 
     A read behind the last index of a dimension is one of the next row, block or tap.
     """
-    from tvmconv.operators.products import complemented_dot, word
+    from tvmconv.operators.products import complemented_dot, dot, word
 
     workload, machine = given.workload, given.machine
     w, copies = flattened(workload), workload.has_padding
-    source = copied(given, workload.types.data) if copies else given.data
+    beside = config.int("packed") > 0
+    source = given.data
+    if copies:
+        source = complemented_copy(given) if beside else copied(given, workload.types.data)
     steps = copied_steps(w) if copies else (1, 1)
     down, right = w.stride_h // steps[0], w.stride_w // steps[1]
     width = copied_shape(w, machine)[3] if copies else w.in_width
@@ -275,6 +288,8 @@ def _plain_reads(given: Operands, config: Config, rows: Rows) -> Product:
     def product(place: tuple[Expr, ...], entry: Expr, weight: Expr, part: Expr) -> Expr:
         n, h, x, k = place
         pixel = (h * down * width + x * right) * machine.channel_block
+        if beside:
+            return dot(source[n, 0, 0, 0, 0, pixel // WORD + entry], weight, _INSTRUCTION)
         value = word(source[n, 0, 0, 0, pixel + (entry >> _MASK_BITS) * WORD])
         # none of the first part, whose indices are 0, too
         mask = word(given.weight[rows.masks + (entry & (2**_MASK_BITS - 1)), k, 0]) * part

@@ -98,6 +98,7 @@ class DirectFirst(Algorithm):
                 plane = first + n % w.out_depth * w.stride_d + depth[0] * w.dilation_d
             pixels = factors.word(rows, (plane, ci, row, column))
             weight = factors.weight(b // oc, s, kernel_row(w, depth, r), ci, b % oc, lane)
+            # not from the bias on: with VNNI LLVM spills such sums
             return te.sum(factors.product(pixels, weight), axis=[s, *depth, r, ci])
 
         return self.reduction(output_shape(w, machine), tap)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -105,8 +105,33 @@ class Operands:
         accumulator = self.workload.types.accumulator
         return value.astype(accumulator) * weight.astype(accumulator)
 
-    def finished(self, value: Expr, place: tuple[Index, ...]) -> Expr:
-        """The epilogue of one sum that belongs at ``place``, an index of the output."""
+    @property
+    def bias_first(self) -> bool:
+        """Whether the sums of :meth:`summed` begin with the bias, which :meth:`finished` adds else.
+
+        That saves an addition for each vector of sums, and integers have no order of additions.
+        Where lanes are multiplied sums may lie in another order than outputs.
+        """
+        rescaled = self.bias is not None and self.scale is not None
+        return rescaled and not self.machine.code.by_lane
+
+    def summed(
+        self, value: Expr, axis: Sequence[Expr], place: tuple[Index, ...], more: Expr | None = None
+    ) -> Expr:
+        """The sum over reduction axes that belongs at ``place``, from the bias and ``more`` on."""
+        from tvmconv.tvm_api import te
+
+        first = more
+        if self.bias is not None and self.bias_first:
+            bias = self.bias[place[1], place[4]]
+            first = bias if more is None else bias + more
+        return te.sum(value, axis=axis) if first is None else te.sum_from(first, value, axis)
+
+    def finished(self, value: Expr, place: tuple[Index, ...], begun: bool = False) -> Expr:
+        """The epilogue of one sum that belongs at ``place``, an index of the output.
+
+        ``begun`` are sums of :meth:`summed`.
+        """
         from tvmconv.operators.epilogue import apply_epilogue
         from tvmconv.operators.fixed_point import rescaled_in_integers
         from tvmconv.operators.requantise import rescaled
@@ -115,7 +140,7 @@ class Operands:
         residual = self.residual[place] if self.residual is not None else None
         if self.scale is None:
             return apply_epilogue(value, self.workload.epilogue, bias, residual)
-        total = value if bias is None else value + bias
+        total = value if bias is None or (begun and self.bias_first) else value + bias
         steps, output = self.workload.epilogue, self.workload.types.output
         scale, numbers = self.scale, self.numbers
         packs = packs_with_saturation(self.machine)
@@ -129,13 +154,13 @@ class Operands:
         factor = scale[place[1], place[4]]
         return rescaled(total, steps, output, factor, numbers, residual, packs=packs)
 
-    def output(self, sums: Callable[..., Expr]) -> Tensor:
-        """Block ``output``: the epilogue of ``sums`` at every index of the output."""
+    def output(self, sums: Callable[..., Expr], begun: bool = False) -> Tensor:
+        """Block ``output``: the epilogue of ``sums`` at every index, see :meth:`finished`."""
         from tvmconv.tvm_api import te
 
         return te.compute(
             output_shape(self.workload, self.machine),
-            lambda n, kb, h, x, k: self.finished(sums(n, kb, h, x, k), (n, kb, h, x, k)),
+            lambda n, kb, h, x, k: self.finished(sums(n, kb, h, x, k), (n, kb, h, x, k), begun),
             name="output",
         )
 

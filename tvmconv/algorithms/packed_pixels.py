@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tvmconv.algorithms.excess import MASKS, ORDERS, WORD
 from tvmconv.algorithms.operands import Operands
+from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
@@ -20,6 +21,19 @@ PACK = "pack"
 def is_packable(workload: Conv2dWorkload) -> bool:
     """Whether each pixel of the output reads one of the input."""
     return workload.kernel_h == workload.kernel_w == 1 and not workload.has_padding
+
+
+def orders_packed(workload: Conv2dWorkload) -> int:
+    """In how many orders of words' bytes complements may lie beside data, 0 where none may.
+
+    Tiles of pixels are packed in any; a copy with padding has that of the data alone.
+    """
+    return len(ORDERS) if is_packable(workload) else int(workload.has_padding)
+
+
+def packs_tiles(workload: Conv2dWorkload, config: Config) -> bool:
+    """Whether a kernel with knob ``packed`` packs tiles of pixels."""
+    return is_packable(workload) and config.int("packed") > 0
 
 
 def pixels_of(workload: Conv2dWorkload) -> int:

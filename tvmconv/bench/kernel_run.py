@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -11,7 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.bench.integer_case import read_constants
+from tvmconv.core.config import KnobValue
+from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
 
@@ -130,9 +134,36 @@ class KernelRun:
         return result
 
 
-def suited(kernel: Kernel, arrays: Mapping[str, Array]) -> Kernel:
-    """The kernel for a case's weights, see :meth:`~tvmconv.kernels.kernel.Kernel.suited`."""
-    return kernel.suited(_constants(kernel.workload, arrays).weight)
+def suited(
+    kernel: Kernel, arrays: Mapping[str, Array], knobs: Mapping[str, KnobValue] | None = None
+) -> Kernel:
+    """The kernel for a case's weights.
+
+    Where kernels are made for some weights, as a build takes it: the cheapest offer with the knobs
+    that were asked for and room for these weights. See also
+    :meth:`~tvmconv.kernels.kernel.Kernel.suited`.
+    """
+    weight = _constants(kernel.workload, arrays).weight
+    name, w, machine = kernel.algorithm, kernel.workload, kernel.machine
+    if kernel.expression.excess_held(kernel.config) is None:
+        return kernel.suited(weight)
+    offers = [
+        replace(kernel, config=config.replace(**(knobs or {})))
+        for config in registry.offers(name, w, machine)
+    ]
+    able = [offer for offer in offers if _is_legal(offer) and offer.suited(weight) == offer]
+    module = registry.schedule(name, machine)
+    if not able or module is None:
+        return kernel.suited(weight)
+    return min(able, key=lambda offer: module.predicted_cycles(w, machine, offer.config))
+
+
+def _is_legal(kernel: Kernel) -> bool:
+    try:
+        registry.check(kernel.algorithm, kernel.workload, kernel.machine, kernel.config)
+    except ConfigError:
+        return False
+    return True
 
 
 def _constants(workload: Conv2dWorkload, arrays: Mapping[str, Array]) -> Constants:

@@ -7,9 +7,10 @@ from functools import cached_property
 from math import sqrt
 
 from tvmconv.algorithms.byte_rows import regular_steps
+from tvmconv.algorithms.complemented_copy import copied_words
 from tvmconv.algorithms.direct import flattened
-from tvmconv.algorithms.excess import WORD
-from tvmconv.algorithms.packed_pixels import packed_words, pixels_of
+from tvmconv.algorithms.excess import MASKS, WORD
+from tvmconv.algorithms.packed_pixels import is_packable, packed_words, pixels_of
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import ROUNDING, Microkernel
@@ -20,6 +21,9 @@ from tvmconv.machines.dot import multiplications_a_cycle
 _BESIDE_SUMS = 4
 # of a step for one pixel, and what a step's loop costs
 _MULTIPLICATIONS, _STEP_CYCLES = 2, 0.25
+# cycles of a step of few pixels, by its instructions: rows of 14 as 12 and 2 took 1.065 times as
+# long as twice 7, and as 8 and 6 1.015 times (3x3, 256 channels of 14x14)
+_LEAST_STEP = 4.25
 # by how much a step of complemented data is longer: 1.19 times on Zen 4 by itself, and the loops
 # over steps are two, shorter ones (256 to 64 channels of 56x56 took 1.02 to 1.12 times the packed)
 _COMPLEMENT = 0.3
@@ -47,7 +51,8 @@ class ByteTileModel(TileModel):
     excess
         Steps beside those of all weights.
     packed
-        In how many orders of words' bytes tiles of pixels are packed, with complements of each.
+        In how many orders of words' bytes tiles of pixels are packed, with complements of each, or
+        whether a copy with padding has complements.
     """
 
     excess: int = 0
@@ -57,9 +62,13 @@ class ByteTileModel(TileModel):
     def shape(self) -> Conv2dWorkload:
         """Packed pixels are neighbours in one row, of a stride, too."""
         w = self.workload
-        if not self.packed:
+        if not self._packs_tiles:
             return flattened(w)
         return replace(w, in_height=1, in_width=pixels_of(w), stride_h=1, stride_w=1)
+
+    @property
+    def _packs_tiles(self) -> bool:
+        return self.packed > 0 and is_packable(self.workload)
 
     @cached_property
     def steps(self) -> int:
@@ -76,7 +85,7 @@ class ByteTileModel(TileModel):
         if self.workload.types.is_requantised:
             # four vectors are narrowed at once, whether all are there or not
             around += -(-pixels // _NARROWED) * _NARROWED * ROUNDING / rate
-        step = max(_MULTIPLICATIONS * pixels / rate, 1.0)
+        step = max(_MULTIPLICATIONS * pixels / rate, _LEAST_STEP)
         around += self._complements * step * _COMPLEMENT
         cycles: float = self.steps * (step + _STEP_CYCLES) + around
         return cycles
@@ -103,21 +112,21 @@ class ByteTileModel(TileModel):
         return _BESIDE_SUMS - int(self.packed > 0)
 
     def tiles(self) -> list[tuple[int, int, int]]:
-        """Tiles of one block and one row, or two where rows are short."""
+        """Tiles of one block and one row, or two where rows are short, all about as wide."""
         w, most = self.shape, self.machine.vector_registers - self._beside_sums
-        heights = (1, 2) if not self.packed and 2 * w.out_width <= most else (1,)
+        heights = (1, 2) if not self._packs_tiles and 2 * w.out_width <= most else (1,)
         return [
             (1, height, width)
             for height in heights
             for width in range(1, min(w.out_width, most // height) + 1)
-            if height <= w.out_height
+            if height <= w.out_height and width == _even(w.out_width, width)
         ]
 
     def best(self) -> Config:
         """The cheapest tile and cache block."""
         _, oh, ow = self.best_tile()
         rows, shares = self.block(1, oh, ow), 1
-        if self.packed:
+        if self._packs_tiles:
             # a tile that all output blocks use stays in L1, their weights stream
             rows, cores = 1, self.machine.cores
             shares = 1 if self._tiles(ow) % cores == 0 or self._tiles(ow) > 4 * cores else cores
@@ -128,7 +137,18 @@ class ByteTileModel(TileModel):
     def parts(self, config: Config) -> dict[str, float]:
         """As of :class:`TileModel`, and cycles of packing."""
         found = super().parts(Config.of(**config, oc=1))
-        if self.packed:
+        if self.packed and not self._packs_tiles:
+            # pixels of a row are stored one by one, then vectors of it with each complement
+            row = copied_words(self.workload, self.machine) * WORD * self.workload.batch
+            machine = self.machine
+            stores = row / machine.channel_block + row * len(MASKS) / machine.vector_bytes
+            found["arithmetic"] += stores * _STORED / machine.cores
+            if row * len(MASKS) > machine.l2_bytes:
+                # every output block reads it anew: 128 channels of 56x56, stride 2, took 1.1 times
+                # as long as with a loop of complements
+                read = row * self.out_blocks / machine.rates.behind_l2
+                found["activations"] += read / machine.cores
+        if self._packs_tiles:
             pixels, machine = config.int("ow"), self.machine
             strided = (self.workload.stride_h, self.workload.stride_w) != (1, 1)
             stored = machine.channel_block * (1 if strided else pixels)
@@ -143,3 +163,8 @@ class ByteTileModel(TileModel):
 
     def _tiles(self, pixels: int) -> int:
         return self.workload.batch * -(-pixels_of(self.workload) // pixels)
+
+
+def _even(extent: int, width: int) -> int:
+    """The width of as many tiles that differ least."""
+    return -(-extent // -(-extent // width))

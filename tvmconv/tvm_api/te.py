@@ -43,4 +43,25 @@ if TYPE_CHECKING:
 else:
     from tvm.te import compute, create_prim_func, extern, max, placeholder, reduce_axis, sum
 
-__all__ = ["compute", "create_prim_func", "extern", "max", "placeholder", "reduce_axis", "sum"]
+__all__ = [
+    "compute",
+    "create_prim_func",
+    "extern",
+    "max",
+    "placeholder",
+    "reduce_axis",
+    "sum",
+    "sum_from",
+]
+
+
+def sum_from(first: Expr, expr: Expr, axis: Expr | Sequence[Expr]) -> Expr:
+    """``first`` and the sum over reduction axes, as what the block's initialisation stores.
+
+    ``create_prim_func`` ignores the ``init`` of TVM's own sums, and takes the identity of a reducer
+    as an expression of the block's indices.
+    """
+    from tvm.te import comm_reducer
+
+    total = comm_reducer(lambda x, y: x + y, lambda _dtype: first, name="sum")
+    return total(expr, axis=axis)

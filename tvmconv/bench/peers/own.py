@@ -130,7 +130,8 @@ def _layer(case: Case, threads: int) -> Session:
         kernel = asked_kernel(case.options, workload, machine)
     except ConfigError as error:
         raise Unsupported(str(error)) from None
-    kernel = suited(kernel, case.constants)
+    knobs = case.options.get("variant", {}).get("knobs")
+    kernel = suited(kernel, case.constants, knobs)
     run = KernelRun(kernel, case.inputs, case.constants, threads)
     # a session that held the case would keep its inputs beside the kernel's own
     name = case.outputs[0]
