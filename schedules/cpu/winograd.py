@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tvmconv.algorithms.winograd_tiles import Tiling, by_strips, plane_strides, region_tiles, tiling
+from tvmconv.algorithms.winograd_tiles import plane_strides, region_tiles, tiling
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.microkernel import check_registers
-from tvmconv.costs.winograd import KNOBS, WinogradModel, strip_tiles
+from tvmconv.costs.winograd import KNOBS, WinogradModel
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.microkernel import channel_steps, register_tile, transform_tile
-from tvmconv.schedules.common.phases import phase_loops, product_loops
-from tvmconv.tir.annotations import mark_cases, mark_panel, mark_stream
+from tvmconv.schedules.common.microkernel import channel_steps, register_tile
+from tvmconv.schedules.common.phases import product_loops
+from tvmconv.schedules.common.strips import output_loops, schedule_input, schedule_rows
+from tvmconv.tir.annotations import mark_cases, mark_panel, mark_parallel, mark_stream
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 # Bytes that weights of a single register tile are prefetched ahead: about memory's latency.
@@ -51,10 +52,10 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
             "into whole rows, or parts of one row"
         )
     region = region_tiles(tiles, config)
-    if region % rt or machine.blocks(workload.out_channels) % kr:
+    if region % rt or kr > machine.blocks(workload.out_channels):
         raise ConfigError(
-            f"rt={rt} must divide the {region} tiles of a region of {workload}, and kr={kr} its "
-            f"{machine.blocks(workload.out_channels)} output blocks"
+            f"rt={rt} must divide the {region} tiles of a region of {workload}, and kr={kr} may "
+            f"not exceed its {machine.blocks(workload.out_channels)} output blocks"
         )
     needed = WinogradModel(workload, machine).registers(rt, kr)
     check_registers(machine, needed, f"tile rt={rt} kr={kr} of {workload}")
@@ -79,28 +80,26 @@ def apply_with(
     n, kb, h, x, lane = schedule.get_loops(output)
     th, i = schedule.split(h, [None, tiles.mh])
     tw, j = schedule.split(x, [None, tiles.mw])
-    passes = []
-    if by_strips(workload, machine) and tiles.mh > 3:
-        # rows of one parity share the sums, or the differences, of what they are made of
-        i, first = schedule.split(i, [None, 2 if tiles.mh % 2 == 0 else tiles.mh])
-        schedule.unroll(first)
-        passes.append(first)
+    row = config.int("rw") if fused else tiles.columns
     region = None
     if fused:
         regions, th = schedule.split(th, [None, config.int("rh")])
-        parts, tw = schedule.split(tw, [None, config.int("rw")])
-        schedule.reorder(n, regions, parts, kb, th, *passes, tw, i, j, lane)
+        parts, tw = schedule.split(tw, [None, row])
+        at, inner = output_loops(schedule, machine, tiles, row, (tw, i, j))
+        schedule.reorder(n, regions, parts, kb, th, *inner, lane)
         region = schedule.fuse(n, regions, parts)
         schedule.parallel(region)
     else:
-        schedule.reorder(kb, n, th, *passes, tw, i, j, lane)
+        at, inner = output_loops(schedule, machine, tiles, row, (tw, i, j))
+        schedule.reorder(kb, n, th, *inner, lane)
         schedule.parallel(kb)
-    for loop in (i, j):
-        schedule.unroll(loop)
     schedule.vectorize(lane)
-    transform_tile(schedule, schedule.get_sblock("rows"), at=tw)
+    schedule_rows(schedule, machine, tiles, at)
+    if region is not None:
+        for stage in (block, schedule.get_sblock("transform")):
+            schedule.compute_at(stage, region, preserve_unit_loops=True)
     products = products_of(schedule, block, region, machine, config)
-    transformed, strip = _input(schedule, region, machine, tiles, config)
+    transformed, strip = schedule_input(schedule, region, machine, tiles, config)
     strips_of(schedule, *strip)
     strides = plane_strides(tiles, config, machine)
     for stage, (plane, stride, size) in zip((transformed, products), strides, strict=True):
@@ -123,16 +122,18 @@ def _products(
     schedule: Schedule, block: BlockRV, region: LoopRV | None, machine: Machine, config: Config
 ) -> BlockRV:
     """The register tiles; returns the block that stores them."""
-    if region is not None:
-        schedule.compute_at(block, region, preserve_unit_loops=True)
     p, kb, t, lane, *blocks, c = product_loops(schedule, block)
     outer, t_tile = schedule.split(t, [None, config.int("rt")])
+    last = int(schedule.get(kb).extent) % config.int("kr")
     group, kb_tile = schedule.split(kb, [None, config.int("kr")])
+    if last:
+        mark_cases(schedule, group)  # the last register tile has fewer blocks
     steps, tile = channel_steps(machine, c, (t_tile, kb_tile))
     schedule.reorder(p, group, outer, *blocks, *steps, *tile, lane)
-    if region is None:
-        p = schedule.fuse(p, group)
-        schedule.parallel(p)
+    if region is None and last:
+        mark_parallel(schedule, p, group)
+    elif region is None:
+        schedule.parallel(schedule.fuse(p, group))
     if steps and int(schedule.get(outer).extent) == 1:
         mark_stream(schedule, c, _AHEAD)
     elif steps:
@@ -140,31 +141,3 @@ def _products(
     store = schedule.cache_write(block, 0, "local")
     register_tile(schedule, block, store, at=outer, reduction=blocks[0], tile=tile, lane=lane)
     return store
-
-
-def _input(
-    schedule: Schedule, region: LoopRV | None, machine: Machine, tiles: Tiling, config: Config
-) -> tuple[BlockRV, tuple[LoopRV, ...]]:
-    """The transform of the input; returns its block, and the loops over strips and columns."""
-    strip: tuple[LoopRV, ...] = ()
-    block = schedule.get_sblock("transform")
-    if region is not None:
-        schedule.compute_at(block, region, preserve_unit_loops=True)
-    p, cb, t, lane = schedule.get_loops(block)[-4:]
-    *passes, cb = phase_loops(schedule, cb, tiles.workload)
-    schedule.reorder(cb, *passes, t, p, lane)
-    if region is None:
-        schedule.parallel(cb)
-    schedule.unroll(p)
-    schedule.vectorize(lane)
-    columns, patch = schedule.get_sblock("columns"), schedule.get_sblock("patch")
-    if by_strips(tiles.workload, machine):
-        row = config.int("rw") if config.int("fused") else tiles.columns
-        _, t = schedule.split(t, [None, row])
-        part, _ = schedule.split(t, [None, strip_tiles(tiles, machine, row)])
-        transform_tile(schedule, columns, at=part, strip=True)
-        strip = part, schedule.get_loops(columns)[-3]
-    else:
-        transform_tile(schedule, columns, at=t)
-    transform_tile(schedule, patch, at=schedule.get_loops(columns)[-3])
-    return block, strip

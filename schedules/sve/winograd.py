@@ -54,6 +54,8 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     tile = f"tile kr={config['kr']} vectors={vectors} of {workload}"
     if not 0 < vectors <= MOST_VECTORS or config.int("rt") != 1:
         raise ConfigError(f"{tile}: vectors may be up to {MOST_VECTORS}, and rt is NEON's, 1 here")
+    if (blocks := machine.blocks(workload.out_channels)) % config.int("kr"):
+        raise ConfigError(f"{tile}: with vectors, kr must divide the {blocks} output blocks")
     check_registers(machine, segment_registers(config.int("kr"), vectors), tile)
 
 
@@ -79,8 +81,6 @@ def _products(
     schedule: Schedule, block: BlockRV, region: LoopRV | None, machine: Machine, config: Config
 ) -> BlockRV:
     """The register tiles; returns the block that stores them."""
-    if region is not None:
-        schedule.compute_at(block, region, preserve_unit_loops=True)
     p, kb, t, lane, *blocks, c = product_loops(schedule, block)
     group, kb_tile = schedule.split(kb, [None, config.int("kr")])
     schedule.reorder(p, group, t, *blocks, c, kb_tile, lane)

@@ -90,6 +90,8 @@ def test_tiles_of_neoverse_cores(tmp_path: Path) -> None:
     sizes = {(4, 4), (6, 4), (5, 4), (4, 5), (4, 6), (5, 5)}
     tiles = [c for c in offers if (c.int("mh"), c.int("mw")) in sizes]
     assert len(tiles) >= 2
+    # the fourth block by itself, in regions and stage by stage
+    tiles += [tiles[0].replace(kr=3, rt=1, fused=fused, rh=1) for fused in (0, 1)]
     kernels = [make_kernel(same, machine, "winograd", config) for config in tiles]
     three = {"oc": 3, "mr": 7, "mc": 0}
     for problem in ("mb2ic16ih7iw7oc22kh1+bias+add", PROBLEMS[1]):

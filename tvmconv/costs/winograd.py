@@ -54,17 +54,10 @@ _PRODUCT_COST, _STORE_CYCLES, _L2_SHOWN = 1.05208, 12.5, 48.0
 # cycle
 _TRANSFORM_COST, _LONG_TRANSFORM_COST, _LONG = 1.40625, 0.9375, 7
 _CALL_CYCLES = 4167
+# most output blocks of a register tile, and those that are compared where they do not divide
+_MOST_BLOCKS, _UNEVEN = 4, 3
 # share of what a folded broadcast costs elsewhere: transformed values are read in order
 _FOLDED_SHARE = 0.97391
-# columns that are transformed together: a part of L1, and of what may lie on the stack
-_STRIP_BYTES = 8 * 1024
-
-
-def strip_tiles(tiles: Tiling, machine: Machine, row: int) -> int:
-    """How many tiles of so many in a row have their columns transformed together."""
-    columns = _STRIP_BYTES // (machine.vector_bytes * tiles.vertical.n)
-    most = max(1, (columns - tiles.horizontal.r + 1) // tiles.mw)
-    return max(d for d in divisors(row) if d <= most)
 
 
 @dataclass(frozen=True)
@@ -78,10 +71,12 @@ class WinogradModel:
         """Vector registers of a register tile.
 
         Unlike :class:`Microkernel`'s, broadcasts may be folded into multiply-adds: how many
-        registers they need is a property of the family. By lanes, each tile's are one vector.
-        Products that an instruction of their own adds need one more.
+        registers they need is a property of the family. By lanes of floating types the count is
+        the same. Products that an instruction of their own adds need one more.
         """
         code = self.machine.code
+        if code.by_lane and self._words is None:
+            return Microkernel(self.machine, rt, kr).block_registers(rt)
         spare = code.spare_registers + (0 if self._words is None else self._words.steps - 1)
         return rt * kr + kr + spare + (rt if code.by_lane else 0) + code.loads_ahead
 
@@ -146,12 +141,22 @@ class WinogradModel:
         regions += [(1, 1, rw) for rw in divisors(tiles.columns)[:-1] if rw >= 8]
         for fused, rh, rw in [*regions, (0, 1, tiles.columns)]:
             count = rh * rw if fused else tiles.count
-            for kr in (d for d in divisors(blocks) if d <= 4):
+            for kr in self._widths(blocks):
                 free = self.machine.vector_registers - self.registers(0, kr)
                 limit = free // (self.registers(1, kr) - self.registers(0, kr))
                 fitting = [d for d in divisors(count) if d <= limit]
                 for rt in fitting[-2:]:
                     yield Config.of(mh=mh, mw=mw, fused=fused, rh=rh, rw=rw, rt=rt, kr=kr)
+
+    def _widths(self, blocks: int) -> list[int]:
+        """Output blocks of a register tile that are worth comparing, of so many.
+
+        Divisors, and by lanes of floating types three: 3 by 7 tiles hide more latency than 2 by 7.
+        """
+        found = [d for d in divisors(blocks) if d <= _MOST_BLOCKS]
+        if self.machine.code.by_lane and self._words is None and blocks > _UNEVEN:
+            found = sorted({*found, _UNEVEN})
+        return found
 
     def parts(self, config: Config) -> dict[str, float]:
         """Cycles on one core of each part of a call, by name."""
@@ -161,7 +166,10 @@ class WinogradModel:
         alive = region_tiles(tiles, config)
         regions = tiles.count // alive
         each, step = self._steps(rt, kr)
-        panels = out_blocks // kr * (tiles.count // rt)
+        if out_blocks % kr:
+            rest = self._steps(rt, out_blocks % kr)[1]
+            step = (out_blocks // kr * step + rest) / -(-out_blocks // kr)
+        panels = -(-out_blocks // kr) * (tiles.count // rt)
         summed = summed_products(tiles, machine)
         steps = summed * panels * each
         (_, short), (_, size) = workspace_planes(w, machine)
@@ -285,8 +293,8 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
         ),
         Knob(
             "kr",
-            "output blocks of a register tile, a divisor of their number",
-            lambda w, machine: (d for d in divisors(machine.blocks(w.out_channels)) if d <= 4),
+            "output blocks of a register tile; the last one may have fewer",
+            lambda w, machine: range(1, min(machine.blocks(w.out_channels), _MOST_BLOCKS) + 1),
         ),
     )
 )
