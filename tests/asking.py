@@ -3,7 +3,8 @@
 ``.ci/run`` runs the tests twice on a processor with AVX-512, the second time with that hidden by
 ``TVMCONV_HIDE_FEATURES``. A test that never asks for what is hidden does the same both times, code
 for a machine that it names itself included. The first run records such tests
-(``-p tests.asking --same-with-less FILE``), and the second leaves them out (``--but FILE``).
+(``-p tests.asking --same-with-less=FILE``), and the second leaves them out (``--but=FILE``). With
+a space pytest would look for its settings beside FILE: it does not know the option yet.
 
 Taken to ask, and so run twice, is a test that
 
