@@ -211,9 +211,11 @@ def _llvm_features(mcpu: str, mattr: list[str], triple: str, known: str) -> froz
     """Instruction sets that LLVM enables for a processor name and attribute list."""
     from tvmconv.tvm_api.target import features, processors
 
-    options: dict[str, Any] = {"kind": "llvm", "mcpu": mcpu, "mtriple": triple}
+    options: dict[str, Any] = {"kind": "llvm", "mtriple": triple}
+    # asked without the name: TVM writes a line of its own about one that LLVM does not know
     if mcpu not in processors(options):
         raise TargetError(f"LLVM does not know -mcpu={mcpu}; try {known}")
+    options["mcpu"] = mcpu
     return features({**options, "mattr": mattr} if mattr else options)
 
 
