@@ -88,6 +88,16 @@ def test_targets_without_schedules_say_what_to_use(target, message, capfd):
     assert capfd.readouterr() == ("", "")  # nor does TVM write lines of its own
 
 
+@pytest.mark.parametrize("triple", ["x86_64-linux-gnu", "aarch64-linux-gnu"])
+def test_features_that_llvm_would_pass_over(triple):
+    for feature, message in (
+        ("avx2", r"no sign; write \+avx2"),
+        ("+fooo", "does not turn on fooo; correct its name"),
+    ):
+        with pytest.raises(TargetError, match=message):
+            resolve_machine(f"llvm -mtriple={triple} -mattr={feature}")
+
+
 def test_thread_counts_below_one_are_refused():
     with pytest.raises(TargetError, match="threads=0 must be a whole number"):
         resolve_machine("x86-64-v3", threads=0)
