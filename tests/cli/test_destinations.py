@@ -64,7 +64,8 @@ def test_a_bad_destination_is_the_first_error(
         (tmp_path / "folder" / name).write_text("")
     else:
         (tmp_path / "folder" / name).mkdir()
-    places = [tmp_path / "file" / name, tmp_path / "folder" / name]
+    missing = tmp_path / "absent" / name
+    places = [tmp_path / "file" / name, tmp_path / "folder" / name, missing]
     model = [] if words == ("bench",) else ["missing.onnx"]
     needed = ["-o", tmp_path / "fine.so"] if words in NAMED and option not in NAMED[words] else []
     for place in places:
@@ -73,6 +74,8 @@ def test_a_bad_destination_is_the_first_error(
         assert str(place) in result.stderr
         assert "missing.onnx" not in result.stderr
         assert result.stderr.count("\n") == 1
+        assert ("create it first" in result.stderr) >= (place == missing)
+        assert not missing.parent.exists()
 
 
 def test_compile_keeps_a_foreign_json(tmp_path: Path) -> None:

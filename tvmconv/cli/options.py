@@ -35,6 +35,7 @@ def _log_file(path: Path | None) -> Path | None:
 
     if path is not None:
         check_destination(path)
+        files.check_destination(path)
     return path
 
 

@@ -99,7 +99,10 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def check_destination(path: Path) -> None:
-    """Refuse a log that cannot be written, before work is spent; missing folders are made later.
+    """Refuse a log that cannot be written, before work is spent.
+
+    Missing folders are made later: those of the user's log may be. The command line asks
+    :func:`tvmconv.core.files.check_destination` of a log that is named there, too.
 
     Raises
     ------
