@@ -54,10 +54,11 @@ def command(
     from tvmconv.cli.opening import Where, open_where
     from tvmconv.runtime.gpu_options import GpuOptions
 
+    given = read_inputs(inputs or [])
     where = Where(rpc, rpc_tracker, rpc_key, GpuOptions.of(device, cuda_graph))
     choices = Choices(log=log)
     with open_where(model, target, threads, shape, choices, verify=verify, where=where) as compiled:
-        values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
+        values = make_inputs(compiled.inputs, given, seed)
         report = profile_report(compiled, values, repeat)
     if chrome_trace is not None:
         write_text(chrome_trace, json.dumps({"traceEvents": chrome_trace_events(report)}))
