@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from tvmconv.cli import estimating, options
+from tvmconv.cli import destinations, estimating, options
 from tvmconv.cli.output import emit, tell, write_text
 from tvmconv.cli.sizes import fold_bytes
 
@@ -52,7 +52,7 @@ def command(
     target: options.Target = "native",
     kernels: Annotated[
         Optional[Path],  # noqa: UP045
-        options.result_folder(
+        destinations.result_folder(
             "--kernels",
             help="Of GPUs: take compiled kernels from this folder, and keep new ones there.",
         ),
@@ -132,7 +132,7 @@ def command(
     ] = None,
     csv: Annotated[
         Optional[Path],  # noqa: UP045
-        options.result_file("--csv", help="Write the table as CSV."),
+        destinations.result_file("--csv", help="Write the table as CSV."),
     ] = None,
     check_model: Annotated[
         bool,

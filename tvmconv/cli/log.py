@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from tvmconv.cli import options
+from tvmconv.cli import destinations, options
 from tvmconv.cli.output import emit, tell
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ Logs = Annotated[list[Path], typer.Argument(help="Tuning logs.", show_default=Fa
 OneLog = Annotated[Path, typer.Argument(help="A tuning log.", show_default=False)]
 Out = Annotated[
     Optional[Path],  # noqa: UP045
-    options.log_file("--output", "-o", help="File to write instead."),
+    destinations.log_file("--output", "-o", help="File to write instead."),
 ]
 Match = Annotated[str, typer.Option(help="Only records whose workload or algorithm has this.")]
 
@@ -39,7 +39,7 @@ def best(logs: Logs, match: Match = "", as_json: options.Json = False) -> None:
 @app.command("merge")
 def merge(
     logs: Logs,
-    output: Annotated[Path, options.log_file("--output", "-o", help="Result.")],
+    output: Annotated[Path, destinations.log_file("--output", "-o", help="Result.")],
 ) -> None:
     """Join logs; every record once. An existing output file takes part."""
     from tvmconv.records import logfile, store

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from tvmconv.cli import options
+from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import Choices
 from tvmconv.cli.output import emit, write_text
 
@@ -20,13 +20,13 @@ def command(
     seed: options.Seed = 0,
     chrome_trace: Annotated[
         Optional[Path],  # noqa: UP045
-        options.result_file(
+        destinations.result_file(
             "--chrome-trace", help="Write a trace for chrome://tracing or Perfetto."
         ),
     ] = None,
     csv: Annotated[
         Optional[Path],  # noqa: UP045
-        options.result_file("--csv", help="Write the layer table as CSV."),
+        destinations.result_file("--csv", help="Write the layer table as CSV."),
     ] = None,
     target: options.Target = "native",
     threads: options.Threads = None,

@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from tvmconv.cli import options
+from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import Choices
 from tvmconv.cli.output import emit
 
@@ -19,7 +19,9 @@ def command(
     seed: options.Seed = 0,
     output: Annotated[
         Optional[Path],  # noqa: UP045
-        options.result_file("-o", "--output", help="Write the outputs to an .npz file."),
+        destinations.result_file(
+            "-o", "--output", suffix=".npz", help="Write the outputs to an .npz file."
+        ),
     ] = None,
     compare_onnxruntime: Annotated[
         bool, typer.Option(help="Compare values and speed with onnxruntime.")

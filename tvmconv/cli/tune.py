@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from tvmconv.cli import estimating, options
+from tvmconv.cli import destinations, estimating, options
 from tvmconv.cli.live import Live
 from tvmconv.cli.opening import rpc_address
 from tvmconv.cli.output import emit, tell
@@ -53,7 +53,7 @@ def command(
     ] = "knobs",
     log: Annotated[
         Optional[Path],  # noqa: UP045
-        options.log_file("--log", help="Log to append to; the user's log by default."),
+        destinations.log_file("--log", help="Log to append to; the user's log by default."),
     ] = None,
     peers: Annotated[
         str, typer.Option(help="Libraries to show beside the best, e.g. onednn,openvino, or all.")
