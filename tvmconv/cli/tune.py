@@ -85,11 +85,11 @@ def command(
     \b
     Examples:
       tvmconv tune resnet18.onnx --trials 2000
-      tvmconv tune --suite resnet50 --target x86-64-v3 --threads 1 --log mine.jsonl
+      tvmconv tune --suite resnet50 --target x86-64-v3 --threads 1 --log my.jsonl
       tvmconv tune --layer mb1ic64ih56oc64kh3ph1+bias+relu --trials-per-layer 200
       tvmconv tune --suite dnn12 --space both --trials-per-layer 32
       tvmconv tune --suite vgg16 --peers onednn,openvino --time-budget 3600
-      tvmconv tune net.onnx --target x86-64-v3 --rpc-tracker 127.0.0.1:9190 --rpc-key lab
+      tvmconv tune net.onnx --target x86-64-v3 --rpc-tracker lab:9190 --rpc-key v3
       tvmconv tune net.onnx --target cortex-a72 --estimate
       tvmconv tune resnet50.onnx --target cuda
       tvmconv tune resnet50.onnx --target cuda --precision tf32
