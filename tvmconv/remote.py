@@ -28,7 +28,7 @@ from tvmconv.runtime.profile import Profile, profile_of
 from tvmconv.runtime.timing import Timing, random_inputs
 from tvmconv.runtime.weights import weights_path
 
-_TRACKER_SECONDS = 5.0
+_CONNECT_SECONDS = 5.0
 _WARM_UP = 2
 
 
@@ -78,11 +78,25 @@ def devices_of(host: str, port: int) -> dict[str, int]:
     TvmconvError
         If the tracker cannot be reached.
     """
+    reason = _refusal(host, port)
     try:
-        socket.create_connection((host, port), _TRACKER_SECONDS).close()
-        return count_devices(host, port)
+        if not reason:
+            return count_devices(host, port)
     except (OSError, RuntimeError, ValueError) as error:
-        raise TvmconvError(f"cannot reach the RPC tracker {host}:{port}: {error}") from None
+        reason = str(error)
+    raise TvmconvError(
+        f"cannot reach the RPC tracker {host}:{port}: {reason}; start it there, or correct the "
+        "address"
+    )
+
+
+def _refusal(host: str, port: int) -> str:
+    """Why nothing can connect there, in the system's words; empty if something can."""
+    try:
+        socket.create_connection((host, port), _CONNECT_SECONDS).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def count_devices(host: str, port: int) -> dict[str, int]:
@@ -211,8 +225,17 @@ def _session(address: Address) -> Any:
 
     host, port, key = address.host, address.port, address.key
     if not key:
-        with _told(address):
-            return rpc.connect(host, port)
+        try:
+            with _told(address):
+                return rpc.connect(host, port)
+        except TvmconvError:
+            # asked only now: a server would take it for its client
+            if reason := _refusal(host, port):
+                raise TvmconvError(
+                    f"cannot reach the RPC server {address}: {reason}; start it there, or correct "
+                    "the address"
+                ) from None
+            raise
     known = devices_of(host, port)
     if not known.get(key):
         names = ", ".join(sorted(known)) or "none"

@@ -58,13 +58,14 @@ def test_a_bad_destination_is_the_first_error(
 ) -> None:
     """The model does not exist either: who reads it first says so."""
     (tmp_path / "file").write_text("")
-    name = "x.so" if words == ("compile",) else "x"
+    name = {("compile",): "x.so", ("run",): "x.npz"}.get(words, "x")
     (tmp_path / "folder").mkdir()
     if (words, option) in FOLDERS:
         (tmp_path / "folder" / name).write_text("")
     else:
         (tmp_path / "folder" / name).mkdir()
-    places = [tmp_path / "file" / name, tmp_path / "folder" / name]
+    missing = tmp_path / "absent" / name
+    places = [tmp_path / "file" / name, tmp_path / "folder" / name, missing]
     model = [] if words == ("bench",) else ["missing.onnx"]
     needed = ["-o", tmp_path / "fine.so"] if words in NAMED and option not in NAMED[words] else []
     for place in places:
@@ -73,13 +74,22 @@ def test_a_bad_destination_is_the_first_error(
         assert str(place) in result.stderr
         assert "missing.onnx" not in result.stderr
         assert result.stderr.count("\n") == 1
+        assert ("create it first" in result.stderr) >= (place == missing)
+        assert not missing.parent.exists()
 
 
 def test_compile_keeps_a_foreign_json(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{}")
     result = invoke("compile", "missing.onnx", "-o", tmp_path / "x.so")
     assert "is no tvmconv manifest" in result.stderr
-    assert "must end in .so" in invoke("compile", "missing.onnx", "-o", tmp_path / "x").stderr
+
+
+@pytest.mark.parametrize(("verb", "suffix"), [("compile", ".so"), ("run", ".npz")])
+def test_what_is_written_has_its_suffix(verb: str, suffix: str, tmp_path: Path) -> None:
+    wrong = tmp_path / "x.txt"
+    result = invoke(verb, "missing.onnx", "-o", wrong)
+    assert result.exit_code == 1
+    assert f"{wrong}: the file name must end in {suffix}" in result.stderr
 
 
 def test_a_pipe_is_no_tuning_log(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import subprocess
 import sys
 import warnings
@@ -226,38 +225,6 @@ def test_debug_shows_the_traceback(library: Path):
     assert "nope.npy" in str(result.exception)
 
 
-@pytest.mark.parametrize("words", [("fly",), ("compile",), ("run", "a.so", "--repeat", "0")])
-def test_wrong_usage_is_exit_code_2(words):
-    assert invoke(*words).exit_code == 2
-
-
-def test_version_names_the_compiler():
-    words = invoke("--version").stdout.split()
-    assert words[::2] == ["tvmconv", "TVM", "LLVM"]
-    assert all(word[0].isdigit() for word in words[1::2])
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_help_shows_examples(verb):
-    text = invoke(verb, "--help").stdout
-    assert f"  tvmconv {verb} " in text
-
-
-def test_help_loads_nothing_heavy():
-    script = (
-        "import sys\n"
-        "from typer.testing import CliRunner\n"
-        "from tvmconv.cli.main import app\n"
-        f"for words in ([], *([verb] for verb in {VERBS})):\n"
-        "    assert CliRunner().invoke(app, [*words, '--help']).exit_code == 0\n"
-        "print(sorted({'tvm', 'tvm_ffi', 'onnx', 'numpy'} & set(sys.modules)))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
-
-
 def test_the_module_runs_as_a_program(library: Path, tmp_path: Path):
     words = [sys.executable, "-m", "tvmconv", "explain", str(library), "--json"]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=True)
@@ -267,15 +234,6 @@ def test_the_module_runs_as_a_program(library: Path, tmp_path: Path):
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts(shell):
-    environment = {**os.environ, "_TVMCONV_COMPLETE": f"source_{shell}"}
-    script = "import sys; sys.argv = ['tvmconv']; from tvmconv.cli.main import main; main()"
-    words = [sys.executable, "-c", script]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
-    assert "_TVMCONV_COMPLETE" in done.stdout
 
 
 @pytest.mark.parametrize(

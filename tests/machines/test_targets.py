@@ -75,15 +75,27 @@ def test_llvm_accepts_the_target_of_each_machine(name):
         ({"kind": "cuda"}, "target {'kind': 'cuda'} has no schedules; did you mean cuda"),
         ("llvm cascadelake", "cannot read 'cascadelake'; write options as -name=value"),
         ("llvm -mcpu=quantum9", "LLVM does not know -mcpu=quantum9"),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-z1", "LLVM does not know -mcpu=cortex-z1"),
         ("llvm -mcpu=x86-64-v2", "without AVX2 and FMA has no schedules"),
         ("llvm -mtriple=riscv64-linux-gnu", "riscv64-linux-gnu has no schedules"),
         (7, "neither a string"),
     ],
     ids=str,
 )
-def test_targets_without_schedules_say_what_to_use(target, message):
+def test_targets_without_schedules_say_what_to_use(target, message, capfd):
     with pytest.raises(TargetError, match=message):
         resolve_machine(target)
+    assert capfd.readouterr() == ("", "")  # nor does TVM write lines of its own
+
+
+@pytest.mark.parametrize("triple", ["x86_64-linux-gnu", "aarch64-linux-gnu"])
+def test_features_that_llvm_would_pass_over(triple):
+    for feature, message in (
+        ("avx2", r"no sign; write \+avx2"),
+        ("+fooo", "does not turn on fooo; correct its name"),
+    ):
+        with pytest.raises(TargetError, match=message):
+            resolve_machine(f"llvm -mtriple={triple} -mattr={feature}")
 
 
 def test_thread_counts_below_one_are_refused():

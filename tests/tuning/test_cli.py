@@ -39,6 +39,28 @@ def logs(tmp_path):
     return mine, theirs
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("log", "show"),
+        ("log", "best"),
+        ("log", "verify"),
+        ("log", "export"),
+        ("log", "prune"),
+        ("log", "merge", "GOOD", "-o"),
+        ("tune", "--layer", str(POINTWISE), "--log"),
+        ("bench", "--layer", str(POINTWISE), "--peers", "none", "--log"),
+    ],
+    ids=lambda words: words[0] + words[1],
+)
+def test_a_file_without_any_record_is_no_log(logs, words, tmp_path):
+    wrong = tmp_path / "wrong.jsonl"
+    wrong.write_text("\nnonsense\n{}\n")
+    line = told(*(logs[0] if word == "GOOD" else word for word in words), wrong)
+    assert f"no line of {wrong} is a tuning record (line 2: not JSON" in line
+    assert wrong.read_text() == "\nnonsense\n{}\n"
+
+
 def test_show_and_best(logs):
     shown = json.loads(invoke("log", "show", *logs, "--json").stdout)
     assert (len(shown["records"]), shown["skipped_lines"]) == (3, 1)

@@ -51,15 +51,24 @@ def read_inputs(items: Sequence[str]) -> dict[str, Array]:
     for item in items:
         name, _, path = item.rpartition("=")
         try:
-            with os.fdopen(open_regular(path, MAX_FILE_BYTES, InputError), "rb") as file:
+            descriptor = open_regular(path, MAX_FILE_BYTES, InputError)
+        except OSError as error:
+            reason = error.strerror or "no name"
+            raise InputError(
+                f"cannot open --input {item!r}: {reason}; write NAME=FILE, a .npy or .npz"
+            ) from None
+        with os.fdopen(descriptor, "rb") as file:
+            try:
                 loaded = np.load(file, allow_pickle=False)
                 if isinstance(loaded, np.ndarray):
                     values[name] = loaded
                 else:
                     values |= {key: loaded[key] for key in loaded.files}
-        except (OSError, ValueError) as error:
-            text = " ".join(str(error).split())
-            raise InputError(f"cannot read --input {item!r} as .npy or .npz: {text}") from None
+            except Exception:  # numpy and zipfile raise what their parsers stumble over
+                raise InputError(
+                    f"--input {item!r} is no whole .npy or .npz file of numbers; write it with "
+                    "numpy.save or numpy.savez"
+                ) from None
     return values
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from tvmconv.cli import estimating, options
+from tvmconv.cli import destinations, estimating, options
 from tvmconv.cli.output import emit, tell, write_text
 from tvmconv.cli.sizes import fold_bytes
 
@@ -52,7 +52,7 @@ def command(
     target: options.Target = "native",
     kernels: Annotated[
         Optional[Path],  # noqa: UP045
-        options.result_folder(
+        destinations.result_folder(
             "--kernels",
             help="Of GPUs: take compiled kernels from this folder, and keep new ones there.",
         ),
@@ -132,7 +132,7 @@ def command(
     ] = None,
     csv: Annotated[
         Optional[Path],  # noqa: UP045
-        options.result_file("--csv", help="Write the table as CSV."),
+        destinations.result_file("--csv", help="Write the table as CSV."),
     ] = None,
     check_model: Annotated[
         bool,
@@ -160,8 +160,8 @@ def command(
       tvmconv bench resnet18.onnx --peers onnxruntime,openvino --threads 1,2
       tvmconv bench --suite resnet50 --save today.json --compare yesterday.json
       tvmconv bench --layer mb1ic64ih56oc64kh3ph1 --peers onednn
-      tvmconv bench --layer ic64ih56oc64kh3ph1 --algorithms all:steps --stages --cold
-      tvmconv bench --suite dnn12 --batch 16 --algorithms im2win,im2col:mc=0 --memory
+      tvmconv bench --layer ic64ih56oc64kh3ph1 --algorithms all:steps --stages
+      tvmconv bench --suite dnn12 --batch 16 --algorithms im2win,im2col --memory
       tvmconv bench resnet18.onnx --log mine.jsonl --peers none
       tvmconv bench resnet50.onnx --load --peers onnxruntime,ncnn,mnn
       tvmconv bench --show a.json --show b.json --csv both.csv
@@ -169,9 +169,9 @@ def command(
       tvmconv bench --suite resnet18 --check-model --rounds 3 --seconds 0.05
       tvmconv bench --suite resnet50 --target neoverse-n1 --estimate --peers none
       tvmconv bench --suite dnn12 --batch 128 --target cuda:sm_90 --estimate
-      tvmconv bench resnet50.onnx --target cuda --peers torch,onnxruntime --batch 1,32
+      tvmconv bench resnet50.onnx --target cuda --peers torch --batch 1,32
       tvmconv bench --suite resnet50 --target cuda --precision tf32 --peers cudnn
-      tvmconv bench --suite quantised_winograd --target x86-64-v3 --cache-misses --peers none
+      tvmconv bench --suite dnn12 --target x86-64-v3 --cache-misses --peers none
       tvmconv bench --list
     """
     from tvmconv.bench.measuring import run_plan

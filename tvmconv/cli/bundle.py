@@ -6,14 +6,16 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from tvmconv.cli import options
+from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import parse_choices
 from tvmconv.cli.output import emit
 
 
 def command(
     model: options.Model,
-    output: Annotated[Path, options.result_folder("-o", "--output", help="The folder to write.")],
+    output: Annotated[
+        Path, destinations.result_folder("-o", "--output", help="The folder to write.")
+    ],
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from tvmconv.cli import options
+from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import parse_choices
 from tvmconv.cli.output import emit
 
@@ -38,7 +38,7 @@ def command(
     weights: options.Weights = "inside",
     keep: Annotated[
         Optional[Path],  # noqa: UP045
-        options.result_folder(
+        destinations.result_folder(
             "--keep", help="Also write the C and the objects that the .so is linked from."
         ),
     ] = None,

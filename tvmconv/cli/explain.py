@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from tvmconv.cli import estimating, options
+from tvmconv.cli import destinations, estimating, options
 from tvmconv.cli.choices import parse_choices
 from tvmconv.cli.output import emit, progress, tell, write_text
 
@@ -48,7 +48,7 @@ def command(
     ] = False,
     html: Annotated[
         Optional[Path],  # noqa: UP045
-        options.result_file("--html", help="Write one HTML page with charts."),
+        destinations.result_file("--html", help="Write one HTML page with charts."),
     ] = None,
     as_json: options.Json = False,
     save: options.Save = None,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from tvmconv.cli import options
+from tvmconv.cli import destinations, options
 from tvmconv.cli.output import emit, tell
+
+if TYPE_CHECKING:
+    from tvmconv.records.logfile import Log
 
 app = typer.Typer(help="Show, merge, prune, verify and export tuning logs.", no_args_is_help=True)
 
@@ -16,7 +19,7 @@ Logs = Annotated[list[Path], typer.Argument(help="Tuning logs.", show_default=Fa
 OneLog = Annotated[Path, typer.Argument(help="A tuning log.", show_default=False)]
 Out = Annotated[
     Optional[Path],  # noqa: UP045
-    options.log_file("--output", "-o", help="File to write instead."),
+    destinations.log_file("--output", "-o", help="File to write instead."),
 ]
 Match = Annotated[str, typer.Option(help="Only records whose workload or algorithm has this.")]
 
@@ -36,14 +39,14 @@ def best(logs: Logs, match: Match = "", as_json: options.Json = False) -> None:
 @app.command("merge")
 def merge(
     logs: Logs,
-    output: Annotated[Path, options.log_file("--output", "-o", help="Result.")],
+    output: Annotated[Path, destinations.log_file("--output", "-o", help="Result.")],
 ) -> None:
     """Join logs; every record once. An existing output file takes part."""
     from tvmconv.records import logfile, store
 
     with logfile.locked(output):
         sources = [output, *logs] if output.exists() else list(logs)
-        parts = [logfile.read_log(path).records for path in dict.fromkeys(sources)]
+        parts = [_read(path).records for path in dict.fromkeys(sources)]
         records = store.merge(parts)
         logfile.rewrite(output, [record.to_line() for record in records])
     tell(f"{output}: {len(records)} records of {len(sources)} logs")
@@ -56,7 +59,7 @@ def prune(log: OneLog, output: Out = None, as_json: options.Json = False) -> Non
     from tvmconv.tuning.reports import prune_report
 
     with logfile.locked(log):
-        kept, dropped = store.prune(logfile.read_log(log).records)
+        kept, dropped = store.prune(_read(log).records)
         logfile.rewrite(output or log, [record.to_line() for record in kept])
     emit(prune_report(len(kept), dropped, output or log), as_json)
 
@@ -117,18 +120,25 @@ def verify(
     emit(verify_report(rows, log), as_json)
 
 
-def _records(logs: list[Path], match: str) -> tuple[Any, ...]:
-    from tvmconv.records import logfile, store
+def _read(path: Path) -> Log:
+    from tvmconv.records import logfile
 
-    records = store.merge([logfile.read_log(path).records for path in logs])
+    logfile.check_log(path)
+    return logfile.read_log(path)
+
+
+def _records(logs: list[Path], match: str) -> tuple[Any, ...]:
+    from tvmconv.records import store
+
+    records = store.merge([_read(path).records for path in logs])
     return store.for_workloads(records, match) if match else records
 
 
 def _show(logs: list[Path], match: str, as_json: bool, only_best: bool) -> None:
-    from tvmconv.records import logfile, store
+    from tvmconv.records import store
     from tvmconv.tuning.reports import records_report
 
-    read = [logfile.read_log(path) for path in logs]
+    read = [_read(path) for path in logs]
     records = store.merge([part.records for part in read])
     if match:
         records = store.for_workloads(records, match)

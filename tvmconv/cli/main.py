@@ -46,6 +46,7 @@ app = typer.Typer(
     epilog=EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # its columns cut words on a terminal of 80
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -86,6 +87,9 @@ for _name, _verb in (
 ):
     app.command(_name)(_verb)
 app.add_typer(log.app, name="log")
+for _each in (*app.registered_commands, *log.app.registered_commands):
+    # the same sentence as click would take and cut
+    _each.short_help = (_each.callback.__doc__ or "").partition("\n")[0]
 
 
 def main() -> None:

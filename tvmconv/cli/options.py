@@ -3,67 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Literal, Optional
 
 import typer
 
-from tvmconv.core import files
+from tvmconv.cli import destinations
 from tvmconv.core.errors import InputError
 
-
-def _result_file(path: Path | None) -> Path | None:
-    if path is not None:
-        files.check_destination(path)
-    return path
-
-
-def _model_file(path: Path) -> Path:
-    from tvmconv.artifact.saving import check_destination
-
-    check_destination(path)
-    return path
-
-
-def _result_folder(path: Path | None) -> Path | None:
-    if path is not None:
-        files.check_folder(path)
-    return path
-
-
-def _log_file(path: Path | None) -> Path | None:
-    from tvmconv.records.logfile import check_destination
-
-    if path is not None:
-        check_destination(path)
-    return path
-
-
-# What a verb writes is declared with these: destinations are checked before work is spent.
 # typer evaluates these at run time; Python 3.10's typer needs Optional in aliases
-ModelOutput = Annotated[
-    Path, typer.Option("-o", "--output", help="The .so to write.", callback=_model_file)
-]
-
-
-def result_file(*names: str, help: str) -> Any:
-    """An option that names a file which the verb writes."""
-    return typer.Option(
-        *names, metavar="FILE", help=help, show_default=False, callback=_result_file
-    )
-
-
-def result_folder(*names: str, help: str) -> Any:
-    """An option that names a folder which the verb fills."""
-    return typer.Option(
-        *names, metavar="DIR", help=help, show_default=False, callback=_result_folder
-    )
-
-
-def log_file(*names: str, help: str) -> Any:
-    """An option that names a tuning log which the verb writes."""
-    return typer.Option(*names, metavar="FILE", help=help, show_default=False, callback=_log_file)
-
-
+ModelOutput = Annotated[Path, destinations.model_file("-o", "--output", help="The .so to write.")]
 Model = Annotated[
     Path, typer.Argument(help="ONNX model, or a .so that `compile` wrote.", show_default=False)
 ]
@@ -131,7 +79,7 @@ Inputs = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Save = Annotated[
     Optional[Path],  # noqa: UP045
-    result_file("--save", help="Also write the JSON to a file."),
+    destinations.result_file("--save", help="Also write the JSON to a file."),
 ]
 Algorithms = Annotated[
     Optional[str],  # noqa: UP045

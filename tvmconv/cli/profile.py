@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from tvmconv.cli import options
+from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import Choices
 from tvmconv.cli.output import emit, write_text
 
@@ -20,13 +20,13 @@ def command(
     seed: options.Seed = 0,
     chrome_trace: Annotated[
         Optional[Path],  # noqa: UP045
-        options.result_file(
+        destinations.result_file(
             "--chrome-trace", help="Write a trace for chrome://tracing or Perfetto."
         ),
     ] = None,
     csv: Annotated[
         Optional[Path],  # noqa: UP045
-        options.result_file("--csv", help="Write the layer table as CSV."),
+        destinations.result_file("--csv", help="Write the layer table as CSV."),
     ] = None,
     target: options.Target = "native",
     threads: options.Threads = None,
@@ -54,10 +54,11 @@ def command(
     from tvmconv.cli.opening import Where, open_where
     from tvmconv.runtime.gpu_options import GpuOptions
 
+    given = read_inputs(inputs or [])
     where = Where(rpc, rpc_tracker, rpc_key, GpuOptions.of(device, cuda_graph))
     choices = Choices(log=log)
     with open_where(model, target, threads, shape, choices, verify=verify, where=where) as compiled:
-        values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
+        values = make_inputs(compiled.inputs, given, seed)
         report = profile_report(compiled, values, repeat)
     if chrome_trace is not None:
         write_text(chrome_trace, json.dumps({"traceEvents": chrome_trace_events(report)}))

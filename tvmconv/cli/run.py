@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from tvmconv.cli import options
+from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import Choices
 from tvmconv.cli.output import emit
 
@@ -19,7 +19,9 @@ def command(
     seed: options.Seed = 0,
     output: Annotated[
         Optional[Path],  # noqa: UP045
-        options.result_file("-o", "--output", help="Write the outputs to an .npz file."),
+        destinations.result_file(
+            "-o", "--output", suffix=".npz", help="Write the outputs to an .npz file."
+        ),
     ] = None,
     compare_onnxruntime: Annotated[
         bool, typer.Option(help="Compare values and speed with onnxruntime.")
@@ -68,6 +70,7 @@ def command(
     if compare_onnxruntime and original is None:
         raise InputError(f"--compare-onnxruntime needs the ONNX model of {model}: add --onnx FILE")
     reference = original if compare_onnxruntime else None
+    given = read_inputs(inputs or [])
     if emulate:
         if model.suffix != ".so":
             raise InputError(f"--emulate takes a saved .so, not {model}; compile it first")
@@ -75,7 +78,6 @@ def command(
             raise InputError("--emulate is of other processors; leave out --device, --cuda-graph")
         if rpc or rpc_tracker:
             raise InputError("--emulate runs on this machine; leave out --rpc")
-        given = read_inputs(inputs or [])
         emit(emulated_report(model, given, seed, output, reference), as_json, save)
         return
     if compare_onnxruntime and (rpc or rpc_tracker):
@@ -83,6 +85,6 @@ def command(
     where = Where(rpc, rpc_tracker, rpc_key, GpuOptions.of(device, cuda_graph))
     choices = Choices(log=log, requantise=requantise)
     with open_where(model, target, threads, shape, choices, verify=verify, where=where) as compiled:
-        values = make_inputs(compiled.inputs, read_inputs(inputs or []), seed)
+        values = make_inputs(compiled.inputs, given, seed)
         report = run_report(compiled, values, repeat, output, reference)
     emit(report, as_json, save)

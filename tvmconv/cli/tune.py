@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from tvmconv.cli import estimating, options
+from tvmconv.cli import destinations, estimating, options
 from tvmconv.cli.live import Live
 from tvmconv.cli.opening import rpc_address
 from tvmconv.cli.output import emit, tell
@@ -53,7 +53,7 @@ def command(
     ] = "knobs",
     log: Annotated[
         Optional[Path],  # noqa: UP045
-        options.log_file("--log", help="Log to append to; the user's log by default."),
+        destinations.log_file("--log", help="Log to append to; the user's log by default."),
     ] = None,
     peers: Annotated[
         str, typer.Option(help="Libraries to show beside the best, e.g. onednn,openvino, or all.")
@@ -85,11 +85,11 @@ def command(
     \b
     Examples:
       tvmconv tune resnet18.onnx --trials 2000
-      tvmconv tune --suite resnet50 --target x86-64-v3 --threads 1 --log mine.jsonl
+      tvmconv tune --suite resnet50 --target x86-64-v3 --threads 1 --log my.jsonl
       tvmconv tune --layer mb1ic64ih56oc64kh3ph1+bias+relu --trials-per-layer 200
       tvmconv tune --suite dnn12 --space both --trials-per-layer 32
       tvmconv tune --suite vgg16 --peers onednn,openvino --time-budget 3600
-      tvmconv tune net.onnx --target x86-64-v3 --rpc-tracker 127.0.0.1:9190 --rpc-key lab
+      tvmconv tune net.onnx --target x86-64-v3 --rpc-tracker lab:9190 --rpc-key v3
       tvmconv tune net.onnx --target cortex-a72 --estimate
       tvmconv tune resnet50.onnx --target cuda
       tvmconv tune resnet50.onnx --target cuda --precision tf32

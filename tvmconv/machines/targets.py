@@ -211,10 +211,22 @@ def _llvm_features(mcpu: str, mattr: list[str], triple: str, known: str) -> froz
     """Instruction sets that LLVM enables for a processor name and attribute list."""
     from tvmconv.tvm_api.target import features, processors
 
-    options: dict[str, Any] = {"kind": "llvm", "mcpu": mcpu, "mtriple": triple}
+    options: dict[str, Any] = {"kind": "llvm", "mtriple": triple}
+    # asked without the name: TVM writes a line of its own about one that LLVM does not know
     if mcpu not in processors(options):
         raise TargetError(f"LLVM does not know -mcpu={mcpu}; try {known}")
-    return features({**options, "mattr": mattr} if mattr else options)
+    options["mcpu"] = mcpu
+    enabled = features({**options, "mattr": mattr} if mattr else options)
+    # LLVM passes over what it cannot read
+    for word in mattr:
+        if word[:1] not in ("+", "-"):
+            raise TargetError(f"-mattr={word} has no sign; write +{word} or -{word}")
+        if word[0] == "+" and word[1:] not in enabled:
+            raise TargetError(
+                f"-mattr={','.join(mattr)}: LLVM does not turn on {word[1:]}; correct its name, or "
+                "leave out what turns it off"
+            )
+    return enabled
 
 
 def _host_mcpu() -> str | None:

@@ -61,9 +61,7 @@ def read_log(path: Path, *, warn: bool = True) -> Log:
     skipped: list[Skipped] = []
     for number, line in read_lines(path):
         try:
-            if len(line) > MAX_LINE_BYTES:
-                raise RecordError(f"longer than {MAX_LINE_BYTES} bytes")
-            records.append(Record.from_line(line))
+            records.append(_record(line))
         except RecordError as error:
             skipped.append(Skipped(path, number, str(error)))
     if warn:
@@ -72,6 +70,31 @@ def read_log(path: Path, *, warn: bool = True) -> Log:
         if len(skipped) > MOST_SHOWN:
             LOGGER.warning("%s: %d more lines skipped", path, len(skipped) - MOST_SHOWN)
     return Log(tuple(records), tuple(skipped))
+
+
+def _record(line: bytes) -> Record:
+    if len(line) > MAX_LINE_BYTES:
+        raise RecordError(f"longer than {MAX_LINE_BYTES} bytes")
+    return Record.from_line(line)
+
+
+def check_log(path: Path) -> None:
+    """Refuse a file that was named as a log and has lines, but no record; an empty one is a log.
+
+    Raises
+    ------
+    TvmconvError
+        If so, or if the file cannot be opened or is larger than any log.
+    """
+    reason = ""
+    for number, line in read_lines(path):
+        try:
+            _record(line)
+            return
+        except RecordError as error:
+            reason = reason or f"line {number}: {error}"
+    if reason:
+        raise TvmconvError(f"no line of {path} is a tuning record ({reason}); name another file")
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -99,18 +122,23 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def check_destination(path: Path) -> None:
-    """Refuse a log that cannot be written, before work is spent; missing folders are made later.
+    """Refuse a log that cannot be written, before work is spent.
+
+    Missing folders are made later: those of the user's log may be. The command line asks
+    :func:`tvmconv.core.files.check_destination` of a log that is named there, too.
 
     Raises
     ------
     TvmconvError
-        If something other than a file stands there, or the file or its folder is not writable.
+        If something other than a file with records stands there, or the file or its folder is not
+        writable.
     """
     if os.path.lexists(path):
         if not path.is_file():
             raise TvmconvError(f"{path} is not a regular file; name another tuning log")
         if not os.access(path, os.W_OK):
             raise TvmconvError(f"the tuning log {path} is not writable")
+        check_log(path)
     folder = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         raise TvmconvError(f"cannot write the tuning log {path}: {folder} is no writable folder")

@@ -17,7 +17,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError, TvmconvError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
-from tvmconv.records.logfile import LOGGER, read_log
+from tvmconv.records.logfile import LOGGER, check_log, read_log
 from tvmconv.records.record import Record, is_near, machine_facts, machine_key
 from tvmconv.records.store import best
 
@@ -86,7 +86,7 @@ def search_path(log: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
     Raises
     ------
     TvmconvError
-        If the given file does not exist.
+        If the given file does not exist or holds no record.
     """
     first = []
     if log is not None:
@@ -99,6 +99,7 @@ def search_path(log: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
             found = False
         if not found:
             raise TvmconvError(f"there is no tuning log {path}; write it with tune --log")
+        check_log(path)
         first.append(path.resolve())
     given = os.environ.get(ENVIRONMENT)
     places = [user_folder()] if given is None else [Path(p) for p in given.split(os.pathsep) if p]

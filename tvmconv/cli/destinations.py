@@ -1,0 +1,64 @@
+"""Options that name what a verb writes: checked before work is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from tvmconv.core import files
+
+
+def result_file(*names: str, help: str, suffix: str = "") -> Any:
+    """An option that names a file which the verb writes."""
+    return _destination(
+        names, f"FILE{suffix}", help, partial(files.check_destination, suffix=suffix)
+    )
+
+
+def model_file(*names: str, help: str) -> Any:
+    """An option that names a model's .so, which the verb writes with what belongs to it."""
+    return _destination(names, "FILE.so", help, _check_model)
+
+
+def result_folder(*names: str, help: str) -> Any:
+    """An option that names a folder which the verb fills."""
+    return _destination(names, "DIR", help, files.check_folder)
+
+
+def log_file(*names: str, help: str) -> Any:
+    """An option that names a tuning log which the verb writes."""
+    return _destination(names, "FILE", help, _check_log)
+
+
+def _destination(
+    names: tuple[str, ...], metavar: str, help: str, check: Callable[[Path], None]
+) -> Any:
+    return typer.Option(
+        *names, metavar=metavar, help=help, show_default=False, callback=_checked(check)
+    )
+
+
+def _checked(check: Callable[[Path], None]) -> Callable[[Path | None], Path | None]:
+    def callback(path: Path | None) -> Path | None:
+        if path is not None:
+            check(path)
+        return path
+
+    return callback
+
+
+def _check_model(path: Path) -> None:
+    from tvmconv.artifact.saving import check_destination
+
+    check_destination(path)
+
+
+def _check_log(path: Path) -> None:
+    from tvmconv.records.logfile import check_destination
+
+    check_destination(path)
+    files.check_destination(path)
