@@ -33,7 +33,7 @@ def colliding() -> Any:
 
 @needs_arm
 # without and with dot products of bytes
-@pytest.mark.parametrize("target", ["aarch64", "neoverse-n1"])
+@pytest.mark.parametrize("target", ["aarch64", "neoverse-n1", "a64fx"])
 @pytest.mark.parametrize("network", [residual, averaged, dense, separable, asymmetric, colliding])
 def test_networks_of_8_bits(network: Callable[[], Any], target: str, tmp_path: Path):
     source = network()

@@ -75,6 +75,7 @@ _BY_FEATURE = (
     ("avx_vnni", "vpdpbusd", "vpdpwssd"),
     ("avx2", "vpmaddwd", "vpmaddwd"),
     ("asimddp", "sdot", "smlal"),
+    ("sve", "sve_sdot", "smlal"),
     ("asimd", "smull", "smlal"),
 )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tvmconv.tir.lane_products import BY_LANES, accumulated_by_lanes, lane_operands
 from tvmconv.tir.rewrite import function_pass
-from tvmconv.tir.scalable_dots import SVE, SVE_BITS, imported, scalable_sdot
+from tvmconv.tir.scalable_dots import SVE, imported, scalable_sdot, takes
 
 # instruction and length of its vectors -> LLVM's name of it
 _ACCUMULATING = {
@@ -136,7 +136,7 @@ def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
     bits = 32 * lanes
     if name == "vpmaddubsw" and lanes > 1:
         return _less(total, _sums_of_bytes(data, weight))
-    if name == SVE and bits == SVE_BITS:
+    if name == SVE and takes(lanes):
         return scalable_sdot(total, data, weight)
     if (name, bits) not in _ACCUMULATING:
         return total + _products(data, weight, name)
