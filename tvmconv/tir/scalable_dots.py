@@ -31,7 +31,7 @@ declare <vscale x 4 x i32> @llvm.vector.insert.nxv4i32.v${n}i32(
 declare <$n x i32> @llvm.vector.extract.v${n}i32.nxv4i32(<vscale x 4 x i32>, i64)
 """)
 _FUNCTION = Template("""
-define <$n x i32> @$name(<$n x i32> %sum, <$n x i32> %first, <$n x i32> %second) alwaysinline {
+define <$n x i32> @$name(<$n x i32> %sum, <$n x i32> %first, <$n x i32> %second) {
   %sums = call <vscale x 4 x i32> @llvm.vector.insert.nxv4i32.v${n}i32(
     <vscale x 4 x i32> poison, <$n x i32> %sum, i64 0)
   %one = call <vscale x 4 x i32> @llvm.vector.insert.nxv4i32.v${n}i32(
@@ -71,8 +71,9 @@ def _lane(data: Any) -> int | None:
 
     if not isinstance(data, tirx.Shuffle) or len(data.vectors) != 1:
         return None
-    lanes = {int(index) for index in data.indices}
-    return lanes.pop() if len(lanes) == 1 and int(data.vectors[0].ty.dtype.lanes) == _SHORT else None
+    lane, *others = {int(index) for index in data.indices}
+    one = not others and int(data.vectors[0].ty.dtype.lanes) == _SHORT
+    return lane if one else None
 
 
 def imported(func: Any) -> Any:
