@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.emulating import needs_arm, run_functions, vectors_of
+from tests.emulating import needs_arm, run_functions
 from tests.kernels import integer_arguments
 from tests.layout import unblock
 from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
@@ -119,11 +119,13 @@ def test_products_of_matrices_are_exact(tmp_path: Path):
 
 
 @needs_arm
-def test_vectors_of_fixed_length_are_exact(tmp_path: Path):
-    machine = SCALABLE["a64fx"].with_cores(2)
-    kernels = kernels_of(DIRECT[2:4] + DIRECT[-2:-1], machine, "direct")
+@pytest.mark.parametrize("name", ["a64fx", "aarch64+sve"])
+def test_products_of_sve_are_exact(name: str, tmp_path: Path):
+    machine = SCALABLE[name].with_cores(2)
+    kernels = kernels_of([*DIRECT[2:5], DIRECT[9], DIRECT[-3]], machine, "direct")
     kernels += kernels_of(DEPTHWISE[1:2], machine, "depthwise")
-    check(kernels, tmp_path, vectors_of(512))
+    # vectors of 512 bits, and NEON without dot products
+    check(kernels, tmp_path, ("-cpu", "a64fx"))
 
 
 def test_products_that_16_bits_do_not_hold_are_refused():

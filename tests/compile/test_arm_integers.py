@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,15 @@ def colliding() -> Any:
     return model
 
 
+NETWORKS = (residual, averaged, dense, separable, asymmetric, colliding)
+
+
 @needs_arm
-# without and with dot products of bytes
-@pytest.mark.parametrize("target", ["aarch64", "neoverse-n1"])
-@pytest.mark.parametrize("network", [residual, averaged, dense, separable, asymmetric, colliding])
+# without and with dot products of bytes, and with those of SVE alone
+@pytest.mark.parametrize(
+    ("network", "target"),
+    [*product(NETWORKS, ["aarch64", "neoverse-n1"]), (residual, "a64fx"), (dense, "aarch64+sve")],
+)
 def test_networks_of_8_bits(network: Callable[[], Any], target: str, tmp_path: Path):
     source = network()
     feeds = small_input(source)

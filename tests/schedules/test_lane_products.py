@@ -10,11 +10,15 @@ from tests.schedules.test_by_lane import generated_assembly, hot_loop, matching
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.arm import MACHINES
+from tvmconv.machines.sve import MACHINES as SCALABLE
 
 DOT = r"\tsdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b\[\d\]"
 PAIRS = r"\tsadalp\s+v\d+\.4s, v\d+\.8h"
 LANE = r"\tsmlal2?\s+v\d+\.4s, v\d+\.[48]h, v\d+\.h\[\d\]"
-_STACK = re.compile(r"\t(?:st|ld)\w+\s+[qv]\d+.*\[sp")
+VECTOR = r"\tsdot\s+z\d+\.s, z\d+\.b, z\d+\.b$"
+SHORT = r"\tsdot\s+z\d+\.s, z\d+\.b, z\d+\.b\[\d\]"
+# of vectors of SVE the place may be in a register
+_STACK = re.compile(r"\t(?:st|ld)\w+\s+[qv]\d+.*\[sp|\t(?:str|ldr)\s+z")
 MATRIX = r"\tsmmla\s+v\d+\.4s, v\d+\.16b, v\d+\.16b"
 BYTES = ":s8s8s32s8+bias"
 
@@ -35,10 +39,15 @@ BYTES = ":s8s8s32s8+bias"
         ("cortex-a53", "direct", "ic64ih28oc64kh3ph1", PAIRS, 0.18),
         ("cortex-a72", "direct", "ic64ih56oc128kh3sh2ph1", PAIRS, 0.19),
         ("cortex-a72", "winograd", "ic64ih28oc64kh3ph1", LANE, 0.8),
+        # a load spreads a pixel's word for two blocks of sums
+        ("a64fx", "direct", "ic64ih28oc64kh3ph1", VECTOR, 0.58),
+        ("a64fx", "direct", "ic256ih14oc1024kh1", VECTOR, 0.5),
+        ("aarch64+sve", "direct", "ic64ih28oc64kh3ph1", SHORT, 0.7),
     ],
 )
 def test_sums_stay_in_registers(name: str, algorithm: str, text: str, sums: str, share: float):
-    kernel = make_kernel(Conv2dWorkload.parse(text + BYTES), MACHINES[name], algorithm)
+    machine = (MACHINES | SCALABLE)[name]
+    kernel = make_kernel(Conv2dWorkload.parse(text + BYTES), machine, algorithm)
     body = hot_loop(kernel, re.compile(sums))
     assert not matching(_STACK, body)
     assert len(matching(re.compile(sums), body)) >= share * len(body)

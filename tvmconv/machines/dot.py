@@ -63,9 +63,8 @@ DOT_PRODUCTS = {
         DotProduct("smmla", "int8", "int8", width=8, steps=1),
         # `smull`, `smlal` and `sadalp`: 16 bits hold two products but of four numbers -128
         DotProduct("smull", "int8", "int8", width=4, steps=3, additions=1, spread=2, widens=True),
-        # of bytes widened to 32 bits in vectors: SVE's `sdot` has no form in LLVM for vectors of a
-        # fixed length (which products a `partial.reduce` adds to which sum is not defined)
-        DotProduct("mla", "int8", "int8", width=4, steps=4),
+        # the same of SVE, in vectors of a fixed length
+        DotProduct("sve_sdot", "int8", "int8", width=4, steps=1),
         DotProduct("smlal", "int8", "int16", width=1, steps=1, widens=True),
     )
 }
@@ -76,6 +75,7 @@ _BY_FEATURE = (
     ("avx_vnni", "vpdpbusd", "vpdpwssd"),
     ("avx2", "vpmaddwd", "vpmaddwd"),
     ("asimddp", "sdot", "smlal"),
+    ("sve", "sve_sdot", "smlal"),
     ("asimd", "smull", "smlal"),
 )
 
@@ -144,5 +144,5 @@ def permuted_bytes(machine: Machine) -> int:
 def _found(machine: Machine) -> tuple[str, str]:
     features = required_features(machine)
     if machine.exact_vector_bits:
-        return "mla", "smlal"
+        return "sve_sdot", "smlal"
     return next((byte, short) for feature, byte, short in _BY_FEATURE if feature in features)

@@ -72,6 +72,7 @@ _A64FX = replace(
         unrolls_block=False,
         prefetches_weights=False,
         spare_registers=2,
+        extrema=True,
     ),
 )
 _MACHINES = (

@@ -6,6 +6,7 @@ from typing import Any
 
 from tvmconv.tir.lane_products import BY_LANES, accumulated_by_lanes, lane_operands
 from tvmconv.tir.rewrite import function_pass
+from tvmconv.tir.scalable_dots import SVE, imported, scalable_sdot, takes
 
 # instruction and length of its vectors -> LLVM's name of it
 _ACCUMULATING = {
@@ -21,7 +22,7 @@ _MADD_BYTES = {
 }
 _MADD = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd"}
 _MADD[512] = "llvm.x86.avx512.pmaddw.d.512"
-_ELEMENTS = {"vpdpwssd": "int16"} | dict.fromkeys(("vpdpbusd", "sdot", "mla", "vpmaddubsw"), "int8")
+_ELEMENTS = {"vpdpwssd": "int16"} | dict.fromkeys(("vpdpbusd", "sdot", SVE, "vpmaddubsw"), "int8")
 
 
 def DotProducts() -> Any:
@@ -79,7 +80,7 @@ def _dot_products(func: Any) -> Any:
                 return _accumulated(total, data, weight, name)
         return node
 
-    return func.with_body(tvm_ffi.structural_map(body, (tirx.Add, add)))
+    return imported(func.with_body(tvm_ffi.structural_map(body, (tirx.Add, add))))
 
 
 def _word(load: Any, widened: bool) -> Any:
@@ -135,6 +136,8 @@ def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
     bits = 32 * lanes
     if name == "vpmaddubsw" and lanes > 1:
         return _less(total, _sums_of_bytes(data, weight))
+    if name == SVE and takes(lanes):
+        return scalable_sdot(total, data, weight)
     if (name, bits) not in _ACCUMULATING:
         return total + _products(data, weight, name)
     if name == "sdot":

@@ -1,0 +1,107 @@
+"""Dot products of bytes by SVE, of vectors of a fixed length.
+
+LLVM has ``sdot z.s, z.b, z.b`` for vectors of unknown length alone. Functions of LLVM that are
+inlined put vectors of a fixed length in front: into whole registers where that is their length, or
+into the first 128 bits, where NEON's registers lie, and what becomes of the others is not read.
+Neither takes an instruction. (That products are added by ``partial.reduce`` instead leaves open
+which of them are added to which sum.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from string import Template
+from typing import Any
+
+# the operator's name
+SVE = "sve_sdot"
+# lanes of vectors that it is an instruction for: of any SVE, and of that of 512 bits
+_SHORT, _LONG = 4, 16
+_NAME = "tvmconv.sve_sdot"
+
+_INTRINSICS = """
+declare <vscale x 4 x i32> @llvm.aarch64.sve.sdot.nxv4i32(
+  <vscale x 4 x i32>, <vscale x 16 x i8>, <vscale x 16 x i8>)
+declare <vscale x 4 x i32> @llvm.aarch64.sve.sdot.lane.nxv4i32(
+  <vscale x 4 x i32>, <vscale x 16 x i8>, <vscale x 16 x i8>, i32)
+"""
+_MOVES = Template("""
+declare <vscale x 4 x i32> @llvm.vector.insert.nxv4i32.v${n}i32(
+  <vscale x 4 x i32>, <$n x i32>, i64)
+declare <$n x i32> @llvm.vector.extract.v${n}i32.nxv4i32(<vscale x 4 x i32>, i64)
+""")
+_FUNCTION = Template("""
+define <$n x i32> @$name(<$n x i32> %sum, <$n x i32> %first, <$n x i32> %second) {
+  %sums = call <vscale x 4 x i32> @llvm.vector.insert.nxv4i32.v${n}i32(
+    <vscale x 4 x i32> poison, <$n x i32> %sum, i64 0)
+  %one = call <vscale x 4 x i32> @llvm.vector.insert.nxv4i32.v${n}i32(
+    <vscale x 4 x i32> poison, <$n x i32> %first, i64 0)
+  %other = call <vscale x 4 x i32> @llvm.vector.insert.nxv4i32.v${n}i32(
+    <vscale x 4 x i32> poison, <$n x i32> %second, i64 0)
+  %a = bitcast <vscale x 4 x i32> %one to <vscale x 16 x i8>
+  %b = bitcast <vscale x 4 x i32> %other to <vscale x 16 x i8>
+  %added = call <vscale x 4 x i32> @llvm.aarch64.sve.sdot.$form(
+    <vscale x 4 x i32> %sums, <vscale x 16 x i8> %a, <vscale x 16 x i8> %b$lane)
+  %result = call <$n x i32> @llvm.vector.extract.v${n}i32.nxv4i32(<vscale x 4 x i32> %added, i64 0)
+  ret <$n x i32> %result
+}
+""")
+
+
+def takes(lanes: int) -> bool:
+    """Whether it is one instruction for vectors of so many sums."""
+    return lanes in (_SHORT, _LONG)
+
+
+def scalable_sdot(total: Any, data: Any, weight: Any) -> Any:
+    """``total`` and the products of words' bytes, all signed; of data that may be one lane."""
+    from tvm import tirx
+
+    dtype, lanes = str(total.ty.dtype), int(total.ty.dtype.lanes)
+    name = f"{_NAME}_{lanes}"
+    lane = _lane(data) if lanes == _SHORT else None
+    if lane is not None:
+        return tirx.call_pure_extern(dtype, f"{name}_{lane}", total, weight, data.vectors[0])
+    return tirx.call_pure_extern(dtype, name, total, weight, data)
+
+
+def _lane(data: Any) -> int | None:
+    """Which lane of another vector a vector of words has everywhere, if it is one."""
+    from tvm import tirx
+
+    if not isinstance(data, tirx.Shuffle) or len(data.vectors) != 1:
+        return None
+    lane, *others = {int(index) for index in data.indices}
+    one = not others and int(data.vectors[0].ty.dtype.lanes) == _SHORT
+    return lane if one else None
+
+
+def imported(func: Any) -> Any:
+    """A function with what :func:`scalable_sdot` calls, if it does."""
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    names: set[str] = set()
+
+    def look(call: Any) -> None:
+        name = getattr(call.args[0], "value", None) if len(call.args) else None
+        if isinstance(name, str) and name.startswith(_NAME):
+            names.add(name)
+
+    tvm_ffi.structural_walk(func.body, (ir.Call, look))
+    if not names:
+        return func
+    text = ir.StringImm(_module(names))
+    return func.with_body(tirx.AttrStmt("default", "pragma_import_llvm", text, func.body))
+
+
+def _module(names: Iterable[str]) -> str:
+    """LLVM's text of functions."""
+    parts = {_INTRINSICS: None}
+    for name in sorted(names):
+        lanes, *lane = name.removeprefix(_NAME + "_").split("_")
+        parts[_MOVES.substitute(n=lanes)] = None
+        form = "lane.nxv4i32" if lane else "nxv4i32"
+        number = "".join(f", i32 {index}" for index in lane)
+        parts[_FUNCTION.substitute(n=lanes, name=name, form=form, lane=number)] = None
+    return "".join(parts)
