@@ -15,12 +15,7 @@ from tests.graph.network import Net
 class QuantisedNet(Net):
     """Scales are no fractions of few bits, which would make exact halves; seeded.
 
-    Parameters
-    ----------
-    shape
-        Of the float32 input.
-    dtype
-        Of activations.
+    ``shape`` is that of the float32 input, ``dtype`` the type of activations.
     """
 
     def __init__(self, *shape: int, seed: int = 0, dtype: Any = np.uint8) -> None:

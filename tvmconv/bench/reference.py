@@ -23,6 +23,8 @@ def convolution(
 ) -> Exact:
     """The exact output of a workload, NCHW.
 
+    Shapes of a 3-D convolution are those of the workload's ``data_shape`` and its neighbours.
+
     Parameters
     ----------
     workload
@@ -33,8 +35,6 @@ def convolution(
         ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it.
     dtype
         Of sums and result; ``int64`` for integers without an epilogue.
-
-    Shapes of a 3-D convolution are those of the workload's ``data_shape`` and its neighbours.
     """
     w = workload
     pads = ((w.pad_front, w.pad_back), (0, 0), (w.pad_top, w.pad_bottom), (w.pad_left, w.pad_right))
