@@ -15,7 +15,7 @@ import pytest
 from tests.cuda import SM_90, default_kernel, source_of
 from tvmconv.costs.cuda_blocks import tile_of
 
-WARP, QUARTER, GROUPS = 32, 8, 8
+QUARTER, GROUPS = 8, 8
 TILES = [(128, 128, 16), (64, 128, 32), (64, 64, 32), (32, 64, 32)]
 KINDS = {
     "winograd": ("mb8ic96ih28oc128kh3ph1+bias+relu", {"mh": 4, "mw": 4, "threads": 64}),

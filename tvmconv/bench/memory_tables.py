@@ -13,6 +13,8 @@ from tvmconv.report.document import Column, Table
 
 _MIB = 2.0**-20
 _IM2COL = "im2col, formula"
+# whose measured bytes the measured ratios are against
+_MEASURED_IM2COL = "tvmconv im2col:mc=0"
 
 _MEMORY = (
     Column("case", "case"),
@@ -38,7 +40,7 @@ _SUMMARY = (
 )
 
 
-def memory_tables(result: BenchResult, measured_im2col: str = "tvmconv im2col:mc=0") -> list[Table]:
+def memory_tables(result: BenchResult) -> list[Table]:
     """Bytes of the layers, and every method against the whole im2col buffer.
 
     Rows ``..., formula`` are for plain tensors; ours hold the packed weights and the workspace of
@@ -48,12 +50,10 @@ def memory_tables(result: BenchResult, measured_im2col: str = "tvmconv im2col:mc
     ----------
     result
         The run; nothing is shown where it has no layers.
-    measured_im2col
-        The row whose measured bytes the measured ratios are against.
     """
     threads = min((case.threads for case in result.results), default=1)
     groups = [_rows(c) for c in result.results if c.threads == threads and c.kind == "layer"]
-    return tables_of(groups, measured_im2col)
+    return tables_of(groups, _MEASURED_IM2COL)
 
 
 def tables_of(groups: list[list[dict[str, Any]]], measured_im2col: str = "") -> list[Table]:

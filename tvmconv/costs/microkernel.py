@@ -103,9 +103,9 @@ class Microkernel:
         )
 
 
-def most_rows(machine: Machine, vectors: int, spare: int = 0) -> int:
-    """Rows of the tallest tile of so many vectors that leaves ``spare`` registers free."""
-    return (machine.vector_registers - vectors - 1 - spare) // vectors
+def most_rows(machine: Machine, vectors: int) -> int:
+    """Rows of the tallest tile of so many vectors; a broadcast has a register, too."""
+    return (machine.vector_registers - vectors - 1) // vectors
 
 
 def most_pixels(machine: Machine, vectors: int, spare: int = 0) -> int:

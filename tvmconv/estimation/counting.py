@@ -149,7 +149,6 @@ def counted(
     triple: str,
     *,
     options: Sequence[str] = (),
-    environment: Mapping[str, str] | None = None,
 ) -> dict[int, Section]:
     """As :func:`count`, once for each content: what is remembered is not run again.
 
@@ -158,14 +157,14 @@ def counted(
     content
         A name for all that decides what is executed beside the options: a hash of the program,
         its libraries and its arguments.
-    command, triple, options, environment
+    command, triple, options
         As of :func:`count`.
     """
     key = digest(content, triple, *options, (SOURCES / "count.c").read_bytes())
     known = recall("counts", key)
     if known is not None:
         return {int(number): Section.from_json(data) for number, data in known.items()}
-    found = count(command, triple, options=options, environment=environment)
+    found = count(command, triple, options=options)
     remember("counts", key, {number: section.to_json() for number, section in found.items()})
     return found
 

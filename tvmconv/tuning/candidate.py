@@ -27,6 +27,7 @@ _ERROR_FACTOR = 4.0
 _APPROXIMATED = {"sigmoid", "hardswish", "silu", "tanh"}
 # fits into 8 bits, too
 _POISON = 100
+_SEED = 0
 
 
 def warm_up() -> None:
@@ -66,23 +67,21 @@ class Operands:
         Problem string.
     lanes
         Channel block of the layout.
-    seed
-        Of the normally distributed values.
     """
 
-    def __init__(self, workload: str, lanes: int, seed: int = 0) -> None:
+    def __init__(self, workload: str, lanes: int) -> None:
         from tvmconv.algorithms.winograd_integers import safe_sum
         from tvmconv.bench.integers import exact_output, exactly_added, random_integers
 
         w = self.workload = Conv2dWorkload.parse(workload)
         if w.types.is_integer:
             # what weights are decides which tiles are exact, not how long any takes
-            operands = exactly_added(w, random_integers(w, seed, safe_sum(), halved=True))
+            operands = exactly_added(w, random_integers(w, _SEED, safe_sum(), halved=True))
             data, residual = operands.data, operands.residual
             self.constants = operands.constants
             self.expected = exact_output(w, operands)
         else:
-            data, residual = self._floating(seed)
+            data, residual = self._floating()
         self.scale = float(np.abs(self.expected).max()) or 1.0
         self.data = data if w.data_layout == "NCHW" else blocked(data, lanes, _POISON)
         self.residual = None if residual is None else blocked(residual, lanes, _POISON)
@@ -93,12 +92,12 @@ class Operands:
         steps = {step.kind for step in self.workload.epilogue}
         return self.workload.types.is_integer and not steps & _APPROXIMATED
 
-    def _floating(self, seed: int) -> tuple[Array, Array | None]:
+    def _floating(self) -> tuple[Array, Array | None]:
         """Data and residual in float32; the constants and the result are set."""
         from tvmconv.bench.reference import convolution
         from tvmconv.kernels.arguments import Constants
 
-        w, generator = self.workload, np.random.default_rng(seed)
+        w, generator = self.workload, np.random.default_rng(_SEED)
 
         def normal(*shape: int) -> Array:
             return generator.standard_normal(shape, dtype=np.float32)

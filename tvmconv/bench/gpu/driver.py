@@ -151,10 +151,6 @@ class Gpu:
         self.call("cuModuleLoadData", ctypes.byref(module), fatbin)
         return module
 
-    def unload(self, module: Handle) -> None:
-        """Free a module."""
-        self.call("cuModuleUnload", module)
-
     def function(self, module: Handle, name: str, dynamic_shared_bytes: int = 0) -> Handle:
         """A kernel of a module."""
         function = Handle()
