@@ -70,15 +70,16 @@ def _functions(precision: Precision) -> tuple[Any, Any]:
     shape, kind = _SHAPES[precision.name]
     rows, columns, words = fragments.ROWS, fragments.COLUMNS, fragments.WORDS
     lanes, own = fragments.LANES, fragments.WEIGHTS
+    column_words, sums = fragments.COLUMN_WORDS, fragments.SUMS
 
     @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
     def description(a: T.handle, b: T.handle, c: T.handle) -> None:
         A = T.match_buffer(a, (lanes, own), word, align=64, offset_factor=1, scope="warp")
-        B = T.match_buffer(b, (lanes, 2), word, align=64, offset_factor=1, scope="warp")
-        C = T.match_buffer(c, (lanes, 4), "float32", align=64, offset_factor=1, scope="warp")
+        B = T.match_buffer(b, (lanes, column_words), word, align=64, offset_factor=1, scope="warp")
+        C = T.match_buffer(c, (lanes, sums), "float32", align=64, offset_factor=1, scope="warp")
         with T.sblock("root"):
-            T.reads(C[0:lanes, 0:4], A[0:lanes, 0:own], B[0:lanes, 0:2])
-            T.writes(C[0:lanes, 0:4])
+            T.reads(C[0:lanes, 0:sums], A[0:lanes, 0:own], B[0:lanes, 0:column_words])
+            T.writes(C[0:lanes, 0:sums])
             for i, j, k in T.grid(rows, columns, words):
                 with T.sblock("C"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
@@ -91,11 +92,11 @@ def _functions(precision: Precision) -> tuple[Any, Any]:
     @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
     def call(a: T.handle, b: T.handle, c: T.handle) -> None:
         A = T.match_buffer(a, (lanes, own), word, align=64, offset_factor=1, scope="warp")
-        B = T.match_buffer(b, (lanes, 2), word, align=64, offset_factor=1, scope="warp")
-        C = T.match_buffer(c, (lanes, 4), "float32", align=64, offset_factor=1, scope="warp")
+        B = T.match_buffer(b, (lanes, column_words), word, align=64, offset_factor=1, scope="warp")
+        C = T.match_buffer(c, (lanes, sums), "float32", align=64, offset_factor=1, scope="warp")
         with T.sblock("root"):
-            T.reads(C[0:lanes, 0:4], A[0:lanes, 0:own], B[0:lanes, 0:2])
-            T.writes(C[0:lanes, 0:4])
+            T.reads(C[0:lanes, 0:sums], A[0:lanes, 0:own], B[0:lanes, 0:column_words])
+            T.writes(C[0:lanes, 0:sums])
             for lane in T.thread_binding(0, lanes, "threadIdx.x"):
                 T.evaluate(
                     T.ptx_legacy.mma(
@@ -106,11 +107,11 @@ def _functions(precision: Precision) -> tuple[Any, Any]:
                         kind,
                         "fp32",
                         A.data,
-                        A.elem_offset + lane * 4,
+                        A.elem_offset + lane * own,
                         B.data,
-                        B.elem_offset + lane * 2,
+                        B.elem_offset + lane * column_words,
                         C.data,
-                        C.elem_offset + lane * 4,
+                        C.elem_offset + lane * sums,
                         False,
                         dtype="float32",
                     )
