@@ -6,7 +6,7 @@ import numpy as np
 
 from tvmconv.graph.ir import Array, Graph, Node, Value, constant, per_channel
 
-LINEAR = ("nn.conv2d", "dense")
+_LAYERS = ("nn.conv2d", "dense")
 
 
 def channel_affine(node: Node, source: Value, axis: int = 1) -> tuple[Array, Array] | None:
@@ -55,7 +55,7 @@ def fold_affine(graph: Graph) -> None:
     counts, users = graph.use_counts(), graph.users()
     absorbed: set[int] = set()
     for node in graph.nodes:
-        if node.op not in LINEAR or node.const(1) is None or node.output.shape is None:
+        if node.op not in _LAYERS or node.const(1) is None or node.output.shape is None:
             continue
         axis = 1 if node.op == "nn.conv2d" else len(node.output.dims) - 1
         channels = node.output.dims[axis]

@@ -19,13 +19,13 @@ from tvmconv.operators.quantise import Parameter, dequantise, quantise
 from tvmconv.tvm_api import te, tirx
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 
-LINEAR = ("dequantize", "quantize")
+_LINEAR = ("dequantize", "quantize")
 _INTEGERS = ("int8", "uint8", "int16", "uint16")
 
 
 def is_linear(node: Node) -> bool:
     """Whether a node quantises float32, or makes float32 of integers."""
-    if node.op not in LINEAR or node.output.shape is None:
+    if node.op not in _LINEAR or node.output.shape is None:
         return False
     data, scale, zero_point = (value.dtype for value in node.inputs)
     integers, real = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.rewrite import function_pass
+from tvmconv.tir.rewrite import function_pass, repeated
 
 # Attribute of a function: its processor has instructions for extrema by IEEE 754.
 EXTREMA = "tvmconv.extrema"
@@ -56,5 +56,5 @@ def is_constant(value: Any) -> bool:
     """Whether a value, or all lanes of a vector, are one number."""
     from tvm import tirx
 
-    inner = value.value if isinstance(value, tirx.Broadcast) else value
+    inner = repeated(value)
     return isinstance(inner, tirx.FloatImm)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tvmconv.tir.rewrite import local_buffer, uses
 from tvmconv.tir.scalable import Pixels
-from tvmconv.tir.stack import ON_STACK
+from tvmconv.tir.stack import on_stack
 from tvmconv.tir.vectors import FLAGS, FLOATS, MOST_SEGMENTS, SEGMENT, intrinsic, length, number
 
 
@@ -45,7 +45,7 @@ def folded(loop: Any, groups: Sequence[Pixels], tiles: Callable[[Any], Any]) -> 
     start = 0.0 if operation is tirx.Add else float(tirx.min_value("float32").value)
     for vector, group in enumerate(groups):
         partial = local_buffer((1,), FLOATS, f"partial_{vector}")
-        allocations.append(_allocated(partial))
+        allocations.append(on_stack(partial))
         first = tirx.Broadcast(tirx.FloatImm("float32", start), length())
         before = tirx.BufferStore(partial, first, [number(0)])
         old = tirx.BufferLoad(partial, [number(0)])
@@ -62,7 +62,7 @@ def folded(loop: Any, groups: Sequence[Pixels], tiles: Callable[[Any], Any]) -> 
     return tirx.SeqStmt(
         [
             *allocations,
-            _allocated(kept),
+            on_stack(kept),
             *(before for before, _, _ in sums),
             tiles(_sequence([step for _, step, _ in sums])),
             tirx.Evaluate(
@@ -104,12 +104,6 @@ def _parts(loop: Any) -> tuple[Any, Any] | None:
     if not same or not tvm_ffi.structural_equal(old.indices, store.indices):
         return None
     return type(value), value.b
-
-
-def _allocated(buffer: Any) -> Any:
-    from tvm import tirx
-
-    return tirx.AllocBuffer(buffer, {ON_STACK: tirx.IntImm("bool", 1)})
 
 
 def _sequence(statements: Sequence[Any]) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmconv.tir.conditions import is_zero
+from tvmconv.tir.rewrite import repeated
 
 
 def forwarded(statements: Sequence[Any]) -> list[Any]:
@@ -44,7 +45,7 @@ def _added(before: Any, store: Any) -> Any:
             and tvm_ffi.structural_equal(list(node.indices), list(store.indices))
         )
 
-    value = before.value.value if isinstance(before.value, tirx.Broadcast) else before.value
+    value = repeated(before.value)
     if not is_zero(value) or not same(before) or not isinstance(store.value, tirx.Add):
         return None
     read = store.value.a

@@ -9,7 +9,7 @@ from typing import Any
 
 from tvmconv.tir.halves import IMPORTED, START, completed, completed_last, loaded, started, upper
 from tvmconv.tir.rewrite import function_pass, local_buffer
-from tvmconv.tir.stack import ON_STACK
+from tvmconv.tir.stack import on_stack
 
 # Attribute of a function: its multiply-adds take vectors that were loaded in halves, each by
 # itself or, of value `PAIRED`, the first half beside the second one of another.
@@ -142,11 +142,11 @@ class _Chain:
             at = max(0, self.uses[vector] - _AHEAD) if vector >= 0 else 0
             due.setdefault(at, []).append(tirx.BufferStore(buffer, value, [number[place]]))
 
-        made: list[Any] = [_allocated(vectors)]
+        made: list[Any] = [on_stack(vectors)]
         where = [self._address(*key) for key in self.keys]
         if paired:
             uppers = local_buffer((count,), "int64", "uppers")
-            made.append(_allocated(uppers))
+            made.append(on_stack(uppers))
             put(-1, uppers, upper(*where[0]), 0)
             put(-1, vectors, started(*where[0]), 0)
             for vector, place in enumerate([*where[1:], None]):
@@ -218,9 +218,3 @@ def _whole(product: Any) -> Iterator[Any]:
         loaded = isinstance(factor, ir.expr.TensorLoad) and str(factor.ty.dtype) == _VECTOR
         if loaded and len(factor.indices) == 1 and isinstance(factor.indices[0], tirx.Ramp):
             yield factor
-
-
-def _allocated(buffer: Any) -> Any:
-    from tvm import tirx
-
-    return tirx.AllocBuffer(buffer, {ON_STACK: tirx.IntImm("bool", 1)})

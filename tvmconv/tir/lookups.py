@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmconv.tir.rewrite import function_pass
+from tvmconv.tir.rewrite import function_pass, repeated
 
 # attribute of functions: which of the forms below the processor has
 PERMUTES = "tvmconv.permutes_bytes"
@@ -50,7 +50,7 @@ def _found(call: Any, form: int) -> Any:
     from tvm import tirx
 
     first, bits = call.args
-    first = first.value if isinstance(first, tirx.Broadcast) else first
+    first = repeated(first)
     table, lanes = first.source, int(bits.ty.dtype.lanes)
     if form not in _FORMS or lanes < _LANE or lanes % _LANE:
         kind = "int32" if lanes == 1 else f"int32x{lanes}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvmconv.machines.dot import MATRIX
 from tvmconv.tir.matrix_operands import LANES
+from tvmconv.tir.rewrite import repeated
 
 # a vector of sums: its buffer and its place there
 Key = tuple[Any, int]
@@ -81,14 +82,12 @@ def update_of(statement: Any) -> Update | None:
 
 def products_of(call: Any) -> Iterator[tuple[Any, Any]]:
     """The loads that a product of words spread over four sums multiplies."""
-    from tvm import tirx
-
     from tvmconv.operators.products import instruction_of
 
     if instruction_of(getattr(getattr(call, "op", None), "name", "")) != MATRIX:
         return
     data, weight = call.args
-    data = data.value if isinstance(data, tirx.Broadcast) else data
+    data = repeated(data)
     yield data.args[0], weight.args[0]
 
 

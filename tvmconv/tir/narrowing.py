@@ -8,7 +8,7 @@ from typing import Any
 from tvmconv.tir.by_lane import LANES
 from tvmconv.tir.fixed_point import scaled_by_halves, scaled_by_words
 from tvmconv.tir.narrowing_arm import nearest_of_arm, packed_by_arm
-from tvmconv.tir.rewrite import function_pass
+from tvmconv.tir.rewrite import function_pass, repeated
 
 # attribute of functions for that architecture
 AARCH64 = "tvmconv.aarch64"
@@ -145,7 +145,7 @@ def _stored(group: Sequence[Any], pack: Any) -> Iterator[Any]:
         begin, length = done * lanes, size * lanes
         piece = packed
         if length < _MOST * lanes:
-            piece = tirx.Shuffle([packed], [_index(begin + i) for i in range(length)])
+            piece = tirx.Shuffle([packed], list(range(begin, begin + length)))
         place = tirx.Ramp(base + begin, one, length)
         yield tirx.BufferStore(first.buffer, piece, [place])
         left, done = left - size, done + size
@@ -155,7 +155,7 @@ def _packed(values: Sequence[Any], limits: Sequence[Any], dtype: str, lanes: int
     """Four vectors of int32 as one of 8 bits; the last stands for those missing."""
     from tvm import tirx
 
-    low, high, zero_point = (_scalar(number) for number in limits)
+    low, high, zero_point = (repeated(number) for number in limits)
     to_16, to_8 = _PACK[lanes]
     to_8 = to_8.format(_SIGNS[dtype])
     values = [*values, *[values[-1]] * (_MOST - len(values))]
@@ -170,7 +170,7 @@ def _packed(values: Sequence[Any], limits: Sequence[Any], dtype: str, lanes: int
     count = lanes * 4 // _LANE
     # lane by lane as packed; 32 bits of each vector in each
     words = tirx.reinterpret(f"int32x{lanes}", bytes_)
-    order = [_index(part * _MOST + vector) for vector in range(_MOST) for part in range(count)]
+    order = [part * _MOST + vector for vector in range(_MOST) for part in range(count)]
     ordered = tirx.Shuffle([words], order) if count > 1 else words
     result = tirx.reinterpret(f"{dtype}x{_MOST * lanes}", ordered)
     ends = (tirx.Broadcast((end + zero_point).astype(dtype), _MOST * lanes) for end in (low, high))
@@ -210,15 +210,3 @@ def _alone(call: Any) -> Any:
     low, high, zero_point = (tirx.Cast(kind, number) for number in numbers)
     bounded = tirx.min(tirx.max(whole, low), high) + zero_point
     return tirx.Cast(str(call.ty.dtype), bounded)
-
-
-def _scalar(number: Any) -> Any:
-    from tvm import tirx
-
-    return number.value if isinstance(number, tirx.Broadcast) else number
-
-
-def _index(value: int) -> Any:
-    from tvm import tirx
-
-    return tirx.IntImm("int32", value)

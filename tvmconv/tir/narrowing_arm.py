@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvmconv.tir.rewrite import repeated
+
 _MOST = 4
 _LANES = 4
 _ROUND = "llvm.aarch64.neon.fcvtns"
@@ -21,7 +23,7 @@ def packed_by_arm(values: Sequence[Any], limits: Sequence[Any], dtype: str, lane
     from tvm import tirx
 
     assert lanes == _LANES, lanes
-    low, high, zero_point = (_scalar(number) for number in limits)
+    low, high, zero_point = (repeated(number) for number in limits)
     values = [*values, *[values[-1]] * (_MOST - len(values))]
     zeros = tirx.Broadcast(zero_point.astype("int16"), 2 * lanes)
     halves = [tirx.call_llvm_pure_intrin("int16x4", _TO_16, value) for value in values]
@@ -44,9 +46,3 @@ def nearest_of_arm(value: Any) -> Any:
     if lanes == _LANES:
         return tirx.call_llvm_pure_intrin("int32x4", f"{_ROUND}.v4i32.v4f32", value)
     return tirx.Cast(str(value.ty.dtype).replace("float32", "int32"), tirx.nearbyint(value))
-
-
-def _scalar(number: Any) -> Any:
-    from tvm import tirx
-
-    return number.value if isinstance(number, tirx.Broadcast) else number

@@ -117,6 +117,13 @@ def local_buffer(shape: Sequence[int], dtype: str, name: str, scope: str = "loca
     return tirx.decl_buffer(shape, dtype, name, scope=scope, layout=None)
 
 
+def repeated(value: Any) -> Any:
+    """The number that a vector repeats; of other values themselves."""
+    from tvm import tirx
+
+    return value.value if isinstance(value, tirx.Broadcast) else value
+
+
 def byte_size(buffer: Any) -> int:
     """Bytes of a buffer of constant shape."""
     return prod(int(extent) for extent in buffer.shape) * item_bytes(str(buffer.dtype))

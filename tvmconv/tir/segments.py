@@ -10,7 +10,7 @@ from tvmconv.tir.folds import folded, is_fold
 from tvmconv.tir.forwarding import forwarded
 from tvmconv.tir.rewrite import function_pass, local_buffer, replace_marked, uses
 from tvmconv.tir.scalable import Pixels
-from tvmconv.tir.stack import ON_STACK
+from tvmconv.tir.stack import on_stack
 from tvmconv.tir.vector_code import NO_SCALABLE_FORM
 from tvmconv.tir.vectors import FLOATS, NoScalableForm, number
 from tvmconv.tir.woven import Panels, Weaving, panels_of
@@ -130,8 +130,7 @@ def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any, panels: Pan
             named = {p: f"{buffer.name}_{p}_{vector}" for p in sorted(used)}
             own[buffer] = {p: local_buffer((1,), FLOATS, name) for p, name in named.items()}
             for made in own[buffer].values():
-                flag = {ON_STACK: tirx.IntImm("bool", 1)}
-                allocations.append(tirx.AllocBuffer(made, flag))
+                allocations.append(on_stack(made))
         first = tile * pixels + vector * tirx.vscale()
         beside = vector * tirx.vscale()
         groups.append(Pixels(loop.loop_var, first, count, analyzer, own, panels, (tile, beside)))

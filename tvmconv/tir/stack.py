@@ -14,6 +14,13 @@ ON_STACK = "disable_lower_builtin"
 _MOST_BYTES = 16 * 1024
 
 
+def on_stack(buffer: Any) -> Any:
+    """The allocation of a buffer that stays on the stack."""
+    from tvm import tirx
+
+    return tirx.AllocBuffer(buffer, {ON_STACK: tirx.IntImm("bool", 1)})
+
+
 def KeepOnStack() -> Any:
     """A pass that allocates every small buffer of scope ``local`` on the stack.
 
