@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +19,7 @@ from tvmconv.bench.rounds import Field, describe, write_reference
 from tvmconv.bench.worker_process import Contender
 from tvmconv.core.errors import TvmconvError
 from tvmconv.machines.gate import ensure_machine
+from tvmconv.machines.host import host_cores
 from tvmconv.machines.record import processor
 from tvmconv.machines.targets import resolve_device
 
@@ -138,7 +138,7 @@ def measure_case(plan: Plan, contest: Field, case: Case) -> CaseResult:
                 Contender("reference", reference.module, plan.python("onnxruntime")),
                 folder,
                 exact=is_quantised(path),
-                threads=len(os.sched_getaffinity(0)) if gpu else 1,
+                threads=host_cores() if gpu else 1,
             )
         elif isinstance(case, suite_files.Product):
             from tvmconv.bench.gemm_run import write_gemm_case

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from tvmconv.compile.nvcc import compile_fatbins
 from tvmconv.core.interrupts import checkpoint
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.host import host_cores
 from tvmconv.program.program import Program
 from tvmconv.tir.cuda import cuda_code
 from tvmconv.tvm_api import ir
@@ -64,7 +64,7 @@ def compile_gpu(functions: Any, machine: CudaMachine) -> GpuCode:
         If an operator has no kernel; names its function.
     """
     ordered = sorted(functions.functions_items(), key=lambda item: str(item[0].name_hint))
-    count = min(len(ordered), len(os.sched_getaffinity(0)))
+    count = min(len(ordered), host_cores())
     codes = []
     for first in range(count):
         codes.append(cuda_code(ir.IRModule(dict(ordered[first::count])), machine))

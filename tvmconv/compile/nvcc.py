@@ -21,6 +21,7 @@ from tvmconv.compile.sass import main_loops
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.host import host_cores
 
 # names a folder where what nvcc made is kept, and taken from instead of compiling it again
 KEPT = "TVMCONV_NVCC_CACHE"
@@ -204,7 +205,7 @@ def compile_fatbins(
     sources: Sequence[str], machine: CudaMachine
 ) -> list[tuple[bytes, dict[str, Resources]]]:
     """As :func:`compile_fatbin` for several, side by side on the CPUs of this process."""
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "tvmconv-nvcc") as pool:
+    with ThreadPoolExecutor(host_cores(), "tvmconv-nvcc") as pool:
         return list(pool.map(lambda source: compile_fatbin(source, machine), sources))
 
 

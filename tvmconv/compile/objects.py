@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -13,6 +12,7 @@ from typing import Any
 
 from tvmconv.compile.gpu import GpuCode
 from tvmconv.core.interrupts import checkpoint
+from tvmconv.machines.host import host_cores
 from tvmconv.machines.record import Machine
 from tvmconv.program.program import Place, Program
 from tvmconv.tir.bare import NATURAL
@@ -69,7 +69,7 @@ def compile_objects(functions: Any, machine: Machine, program: Program) -> Objec
         tempfile.TemporaryDirectory(prefix="tvmconv-") as folder,
         recorded() as workspace,
         recorded_code() as vectors,
-        ThreadPoolExecutor(_cpus(), "tvmconv-compile") as pool,
+        ThreadPoolExecutor(host_cores(), "tvmconv-compile") as pool,
     ):
 
         def compile_one(symbol: str) -> bytes:
@@ -100,7 +100,3 @@ def unaligned_parameters(program: Program) -> dict[str, tuple[int, ...]]:
             if operand.place in (Place.INPUT, Place.OUTPUT):
                 found.setdefault(call.record.kernel, set()).add(index)
     return {symbol: tuple(sorted(indices)) for symbol, indices in found.items()}
-
-
-def _cpus() -> int:
-    return len(os.sched_getaffinity(0))

@@ -23,6 +23,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.gate import ensure_machine
+from tvmconv.machines.host import host_cores
 from tvmconv.machines.record import Machine
 from tvmconv.machines.stored import read_machine
 from tvmconv.tuning.pool import Choice
@@ -158,11 +159,11 @@ def _tune(kernel: Kernel, trials: int, seed: int) -> tuple[PrimFunc | None, int]
             work_dir=folder,
             max_trials_global=trials,
             num_trials_per_iter=min(_BATCH, trials),
-            num_tuning_cores=len(os.sched_getaffinity(0)),
+            num_tuning_cores=host_cores(),
             strategy="evolutionary",
             cost_model="xgb",
             builder=ms.builder.LocalBuilder(
-                max_workers=len(os.sched_getaffinity(0)),
+                max_workers=host_cores(),
                 timeout_sec=_BUILD_SECONDS,
                 initializer=ms.load_cpu_intrinsics,
             ),

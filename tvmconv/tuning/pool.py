@@ -21,6 +21,7 @@ from tvmconv.core.errors import TvmconvError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
+from tvmconv.machines.host import host_cores
 from tvmconv.tuning.messages import pair, receive, send
 
 Choice = tuple[str, Config]
@@ -128,7 +129,7 @@ class Pool:
     """Starts candidates from a warm process, as many builds at a time as there are workers."""
 
     def __init__(self, workers: int = 0, limits: Limits | None = None) -> None:
-        self.workers = workers or len(os.sched_getaffinity(0))
+        self.workers = workers or host_cores()
         self.limits = limits or Limits()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None

@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tvmconv.machines.host import host_cores
 from tvmconv.runtime import forks
 from tvmconv.tvm_runtime.environment import set_environment_defaults
 
@@ -58,7 +59,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def available_cpus() -> int:
     """CPUs that this process may use: affinity, control-group quota and ``TVM_NUM_THREADS``."""
-    cpus = len(os.sched_getaffinity(0))
+    cpus = host_cores()
     limits = [cpus, _quota(Path("/sys/fs/cgroup/cpu.max"), cpus)]
     if (text := os.environ.get("TVM_NUM_THREADS", "")).isdigit():
         limits.append(int(text))

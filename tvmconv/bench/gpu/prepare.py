@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -19,6 +18,7 @@ from tvmconv.bench.variants import chosen_kernel, parse_variants
 from tvmconv.core.errors import ConfigError, InputError, TvmconvError
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.host import host_cores
 from tvmconv.machines.targets import resolve_device
 from tvmconv.report.document import Column, Report, Table
 
@@ -79,7 +79,7 @@ def compile_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
     assert isinstance(machine, CudaMachine)
     source_code(SOURCE, machine, plan.kernels)
     rows = []
-    workers = len(os.sched_getaffinity(0))
+    workers = host_cores()
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         pending: list[tuple[Kernel, Future[dict[str, int] | str]]] = [
             (kernel, pool.submit(_compiled, kernel, plan.kernels)) for kernel in kernels
