@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tvmconv.core import errors
 from tvmconv.machines.targets import TargetLike, resolve_machine
 from tvmconv.records.lookup import search_path
 from tvmconv.selection.policy import make_policy
 from tvmconv.tvm_api import ir
+from tvmconv.tvm_api.ffi import register_error
 from tvmconv.tvm_api.types import IRModule, Pass
 
 if TYPE_CHECKING:
@@ -65,7 +67,8 @@ def SubstituteConv2d(
     TargetError
         If the target is unknown.
     ConfigError
-        If an algorithm's name is unknown, or none of those allowed computes a layer.
+        If an algorithm's name is unknown; when the pass runs, if none of those allowed computes a
+        layer within the budgets, or an override matches none.
 
     Examples
     --------
@@ -106,7 +109,7 @@ def SubstituteConv2d(
 
         return substitute(mod, machine, policy)
 
-    return ir.transform.module_pass(transform, opt_level=0, name="tvmconv.SubstituteConv2d")
+    return _module_pass(transform, "tvmconv.SubstituteConv2d")
 
 
 def ScheduleOperators(target: TargetLike = "native", threads: int | None = None) -> Pass:
@@ -139,4 +142,13 @@ def ScheduleOperators(target: TargetLike = "native", threads: int | None = None)
 
         return compile_functions(schedule_module(mod, machine), machine, lambda _var, _func: True)
 
-    return ir.transform.module_pass(transform, opt_level=0, name="tvmconv.ScheduleOperators")
+    return _module_pass(transform, "tvmconv.ScheduleOperators")
+
+
+def _module_pass(transform: Callable[[IRModule, object], IRModule], name: str) -> Pass:
+    """A pass whose errors are raised as what they are."""
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, errors.TvmconvError):
+            # TVM makes a RuntimeError of each exception whose class it does not know
+            register_error(f"tvmconv.{kind.__name__}", kind)
+    return ir.transform.module_pass(transform, opt_level=0, name=name)

@@ -68,26 +68,43 @@ def test_fusion_and_scheduling_of_the_rest():
     assert_same(mod, passed, "main", (1, 16, 10, 10))
 
 
-@pytest.mark.parametrize("knobs", [{}, {"oh": 1, "ow": 4}], ids=["default", "tuned"])
-@each_target
-def test_kernels_are_the_code_of_a_build(machine, knobs, tmp_path):
-    """Annotations worked off, for the pass's target, and with the config of a tuning log."""
-    machine, workload = machine.with_cores(1), Conv2dWorkload.parse("ic16ih28oc32kh3ph1")
+def convolution():
     builder = relax.BlockBuilder()
     x = tensor("x", 1, 16, 28, 28)
     with builder.function("main", [x]):
         with builder.dataflow():
             result = builder.emit_output(relax.op.nn.conv2d(x, weight(32, 16, 3, 3), padding=1))
         builder.emit_func_output(result)
+    return builder.get()
+
+
+@pytest.mark.parametrize("knobs", [{}, {"oh": 1, "ow": 4}], ids=["default", "tuned"])
+@each_target
+def test_kernels_are_the_code_of_a_build(machine, knobs, tmp_path):
+    """Annotations worked off, for the pass's target, and with the config of a tuning log."""
+    machine, workload = machine.with_cores(1), Conv2dWorkload.parse("ic16ih28oc32kh3ph1")
     log = tmp_path / "log.jsonl"
     append(log, [record(workload, machine, knobs=knobs, seconds=1e-9).to_line()] if knobs else [])
-    passed = SubstituteConv2d(machine, 1, ["direct"], log=log if knobs else "none")(builder.get())
+    passed = SubstituteConv2d(machine, 1, ["direct"], log=log if knobs else "none")(convolution())
     (library,) = passed.attrs["external_mods"]
     config = default_config("direct", workload, machine, **knobs)
     expected = generated_code(make_kernel(workload, machine, "direct", config))
     actual = Code(str(library.inspect_source("s")), REGISTER[machine.vector.bits])
     assert _main_loop(actual) == _main_loop(expected)
     assert any("vfmadd" in line for line in _main_loop(actual))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"memory_budget": 0}, "layer 'gv' needs at least [0-9]+ bytes of workspace"),
+        ({"finite": False}, "layer 'gv': no allowed algorithm computes"),
+        ({"overrides": {"other": {"algorithm": "direct"}}}, "'other' matches no convolution"),
+    ],
+)
+def test_options_reach_the_choice_and_its_errors_are_those_of_a_build(options, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        SubstituteConv2d("x86-64-v3", 1, ["winograd"], **options)(convolution())
 
 
 def _main_loop(code: Code) -> list[str]:

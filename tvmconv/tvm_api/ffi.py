@@ -1,5 +1,19 @@
-"""Walking and comparing trees of any node (``tvm_ffi``)."""
+"""Walking and comparing trees of any node, and exceptions that pass through (``tvm_ffi``)."""
 
-from tvm_ffi import dtype, structural, structural_equal, structural_map, structural_walk
+from tvm_ffi import (
+    dtype,
+    register_error,
+    structural,
+    structural_equal,
+    structural_map,
+    structural_walk,
+)
 
-__all__ = ["dtype", "structural", "structural_equal", "structural_map", "structural_walk"]
+__all__ = [
+    "dtype",
+    "register_error",
+    "structural",
+    "structural_equal",
+    "structural_map",
+    "structural_walk",
+]
