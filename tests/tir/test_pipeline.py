@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 
 import pytest
 import tvm
@@ -55,6 +56,12 @@ def test_a_pass_is_named_after_what_makes_it():
         name: f"tvmconv.{name}" for name in made
     }
     assert {name.removeprefix("tvmconv.") for name in OWN} <= made.keys()
+
+
+def test_every_file_has_its_place_in_the_map_of_the_room():
+    named = re.findall(r"``(\w+)``|tvmconv\.tir\.(\w+)", tir.__doc__)
+    files = [info.name for info in pkgutil.iter_modules(tir.__path__)]
+    assert sorted(a or b for a, b in named) == sorted(files)
 
 
 @pytest.mark.parametrize("name", sorted(PASSES.keys() - {"RecordVectorCode", "RecordWorkspace"}))

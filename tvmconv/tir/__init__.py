@@ -1,9 +1,24 @@
-"""Rewrites of TIR, each a pass in a file of its own, and the pipeline that they make.
+"""Rewrites of TIR, each a pass in a file of its own, and the pipelines that they make.
 
 Begin with :mod:`~tvmconv.tir.pipeline`, the list of passes, and
 :mod:`~tvmconv.tir.annotations`, by which schedules ask for them. A pass says in its docstring
-which pattern it takes, what it makes of it, and why neither TVM nor LLVM does so.
-``specialise`` is the one that takes several files: ``scope`` and ``conditions`` (what is known of
-predicates), ``taps``, ``register_buffers`` and ``prefetch_tiles``. ``axes`` is an analysis for
-schedules, and ``rewrite`` what the passes share.
+which pattern it takes, what it makes of it, and why neither TVM nor LLVM does so. Where files
+stand in parentheses, the pass in front of them takes these, too:
+
+- what passes share: ``rewrite``; for schedules: ``axes``;
+- border tiles and register tiles: ``specialise`` (``scope``, ``conditions``, ``taps``,
+  ``register_buffers``, ``prefetch_tiles``), ``bound_loops``, ``tails``, ``transposes``, ``stack``,
+  ``lets``;
+- prefetches of weights and results: ``prefetch_streams``, ``prefetch_results``;
+- narrow integers: ``dot_products`` (``lane_products``, ``scalable_dots``), ``neighbours``,
+  ``matrix_products`` (``matrix_operands``, ``matrix_updates``), ``narrowing`` (``narrowing_arm``,
+  ``fixed_point``), ``lookups``, ``paired_stores``;
+- instructions of 64-bit Arm: ``by_lane``, ``straight``, ``halved_loads`` (``halves``), ``extrema``;
+- its scalable vectors: ``segments`` (``vectors``, ``predicates``, ``scalable``, ``gathers``,
+  ``folds``, ``forwarding``, ``woven``), ``vector_code``;
+- GPUs, whose pipeline is ``cuda``: ``barriers``, ``mma``, ``guarded_loads``, ``guarded_stores``,
+  ``cuda_extrema``, ``workspace_parameters``;
+- functions of operators, before they are scheduled: ``constants_first``, ``intrinsics``;
+- repairs of what TVM's passes leave: ``share_lanes``, ``unify_widths``;
+- whole functions: ``blocks``, ``bare``, ``workspace``, ``partial``.
 """
