@@ -15,7 +15,7 @@ from tvmconv.artifact.manifest import is_manifest, read_manifest
 from tvmconv.bench import suites
 from tvmconv.bench.result import read_saved
 from tvmconv.bench.running import read_inputs
-from tvmconv.core import blocks, files
+from tvmconv.core import files, huge_pages
 from tvmconv.core.errors import ArtifactError, InputError, TvmconvError
 from tvmconv.frontend.source import open_source
 from tvmconv.records.logfile import read_log
@@ -86,7 +86,7 @@ def test_a_file_replaced_alone(tmp_path: Path) -> None:
 
 def test_pieces_are_written_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of huge pages: the sizes of the pieces are all odd."""
-    block = blocks.BLOCK_BYTES
+    block = huge_pages.BLOCK_BYTES
     assert block % (2 << 20) == 0
     numbers = np.random.default_rng(0).integers(0, 256, 2 * block + 12_345, np.uint8)
     ends = [0, 1, 64, 99_999, block + 7, block + 7, numbers.size]
@@ -100,7 +100,7 @@ def test_pieces_are_written_in_blocks(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(os, "write", recorded)
     with files.replacing({tmp_path / "a": 0o666}) as (file,):
-        blocks.write_blocks(file, pieces)
+        huge_pages.write_blocks(file, pieces)
     assert written == [block, block, 12_345]
     assert (tmp_path / "a").read_bytes() == numbers.tobytes()
 

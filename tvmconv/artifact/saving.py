@@ -24,7 +24,7 @@ from tvmconv.artifact.manifest import (
     parse_manifest,
     read_manifest,
 )
-from tvmconv.core import blocks, files
+from tvmconv.core import files, huge_pages
 from tvmconv.core.errors import ArtifactError
 from tvmconv.runtime.library import C_SOURCES, Library, Linked
 from tvmconv.runtime.weights import map_weights, recorded, weights_path
@@ -130,7 +130,7 @@ def save_artifact(
         library.write_to(opened[path], text)
         files.write_all(opened[manifest_path(path)], text)
         if linked.weights_sha256:
-            blocks.write_blocks(opened[weights], (piece.data for piece in linked.weights))
+            huge_pages.write_blocks(opened[weights], (piece.data for piece in linked.weights))
         if header is not None:
             content = header().encode() + _HEADER_MARK % _digest(text)
             files.write_all(opened[header_path(path)], content)

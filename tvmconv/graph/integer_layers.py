@@ -33,7 +33,7 @@ from tvmconv.graph.match import (
 )
 from tvmconv.graph.quantised import limits_of
 from tvmconv.kernels import registry
-from tvmconv.kernels.arguments import exceeds_rounding, largest_sums
+from tvmconv.kernels.arguments import exceeds_rounding, sum_bounds
 from tvmconv.kernels.multipliers import in_fixed_point
 from tvmconv.machines.record import Machine
 
@@ -154,7 +154,7 @@ class _Layer:
         by_float = ""
         if self.requantise == "fixed":
             found = in_fixed_point(
-                workload, scale / chain.divisor, numbers, largest_sums(weight, bias)
+                workload, scale / chain.divisor, numbers, sum_bounds(weight, bias)
             )
             by_float, workload = (found, workload) if isinstance(found, str) else ("", found)
         if reason := unsupported(workload, self.machine):

@@ -79,12 +79,15 @@ def exceeds_rounding(
     if numbers is not None and numbers.size:
         scale, numbers = merged(epilogue, scale, numbers)
         terms = largest_terms(epilogue, numbers)
-    sums = largest_sums(weight, bias) * scale.astype(np.float64)
+    sums = sum_bounds(weight, bias) * scale.astype(np.float64)
     return bool(np.any(sums + terms >= _LARGEST_RESULT))
 
 
-def largest_sums(weight: Array, bias: Array | None) -> Array:
-    """(K,) of int64, no sum has a larger magnitude; parameters as in :class:`Constants`."""
+def sum_bounds(weight: Array, bias: Array | None) -> Array:
+    """``(K,)`` of int64: no sum of data less any zero point has a larger magnitude.
+
+    Parameters are as in :class:`Constants`.
+    """
     sums: Array = _LARGEST_DATA * np.abs(weight.astype(np.int64)).sum(axis=(1, 2, 3))
     return sums if bias is None else sums + np.abs(bias.astype(np.int64))
 
@@ -159,7 +162,7 @@ def in_integers(workload: Conv2dWorkload, constants: Constants) -> FixedNumbers:
     """
     assert constants.scale is not None and constants.numbers is not None
     scale = np.broadcast_to(constants.scale, workload.out_channels)
-    largest = largest_sums(constants.weight, constants.bias)
+    largest = sum_bounds(constants.weight, constants.bias)
     # which needs TVM; constants of float32 layers are packed where a GPU is, without
     from tvmconv.kernels.multipliers import fixed_numbers
 

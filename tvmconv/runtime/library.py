@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core import blocks, files
+from ..core import files, huge_pages
 from ..core.errors import ArtifactError
 from . import forks
 from .binding import Code
@@ -100,7 +100,7 @@ class Library:
 
     def _hash(self) -> str:
         digest = hashlib.sha256()
-        for chunk in blocks.read_chunks(self._descriptor, self.bytes):
+        for chunk in huge_pages.read_chunks(self._descriptor, self.bytes):
             digest.update(chunk)
         return digest.hexdigest()
 
@@ -126,10 +126,13 @@ class Library:
         """Write the shared object and a manifest behind it into another open file."""
         packed = zlib.compress(manifest)
         end = _END.pack(hashlib.sha256(packed).digest(), len(packed), _MARK)
-        content = blocks.read_chunks(self._descriptor, self.bytes)
-        blocks.write_blocks(descriptor, itertools.chain(content, (packed, end)))
+        content = huge_pages.read_chunks(self._descriptor, self.bytes)
+        huge_pages.write_blocks(descriptor, itertools.chain(content, (packed, end)))
         if os.fstat(descriptor).st_size != self.bytes + len(packed) + len(end):
-            raise ArtifactError("the library's file was truncated by another program")
+            raise ArtifactError(
+                "another program truncated the library's file while it was read; write the model "
+                "anew and load it again"
+            )
 
     def code(self) -> Code:
         """The model's code; loaded on first use."""
