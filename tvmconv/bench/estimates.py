@@ -96,7 +96,8 @@ def estimate_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> R
         If tools are missing.
     """
     if plan.threads != (1,):
-        raise InputError("estimates are of one thread; leave out --threads")
+        most = max(plan.threads)
+        raise InputError(f"estimates are of one thread, not {most}; leave out --threads")
     extras = plan.extras
     if extras.stages or extras.cold_bytes or extras.memory or extras.load or plan.relax_pass:
         raise InputError(

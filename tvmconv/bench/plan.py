@@ -158,7 +158,7 @@ def make_plan(
 
     for path in models:
         if not path.is_file():
-            raise InputError(f"{path} does not exist")
+            raise InputError(f"{path} does not exist; name an ONNX file")
     problems = [problem for suite in suites for problem in suite_files.load_problems(suite)]
     problems += [suite_files.parse_problem(text) for text in layers]
     found = [problem for problem in problems if isinstance(problem, suite_files.Layer)]
@@ -238,8 +238,13 @@ def _pythons(items: Sequence[str], known_peers: Mapping[str, Peer]) -> dict[str,
         peer, _, path = item.rpartition("=")
         peer = _ALIASES.get(peer, peer)
         if peer and peer not in known_peers:
-            raise InputError(f"unknown peer {peer!r} in --peer-python {item!r}")
+            raise InputError(
+                f"unknown peer {peer!r} in --peer-python {item!r}; use PATH for all peers, or "
+                f"PEER=PATH with one of {', '.join(known_peers)}"
+            )
         if not os.access(path, os.X_OK):
-            raise InputError(f"--peer-python {path!r} is not an executable file")
+            raise InputError(
+                f"--peer-python {path!r} is not an executable file; name a Python interpreter"
+            )
         pythons[peer] = path
     return pythons

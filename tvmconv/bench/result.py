@@ -232,7 +232,7 @@ def joined(results: Sequence[BenchResult]) -> BenchResult:
     if others := {str(r.machine.get("cpu")) for r in results} - {str(first.machine.get("cpu"))}:
         raise InputError(
             f"cannot join results of different processors: {first.machine.get('cpu')} and "
-            f"{', '.join(sorted(others))}"
+            f"{', '.join(sorted(others))}; show each by itself"
         )
     cases = tuple(case for result in results for case in result.results)
     return BenchResult(first.machine, first.settings, cases)

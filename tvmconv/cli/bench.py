@@ -292,7 +292,8 @@ def _check_model(
     from tvmconv.tvm_runtime.threads import prepare
 
     if len(threads) != 1:
-        raise InputError("--check-model takes one number of --threads")
+        given = ",".join(map(str, threads))
+        raise InputError(f"--check-model takes one number of threads, not --threads {given}")
     layers = [layer for name in suites for layer in layer_suites.load(name)]
     layers += [layer_suites.parse_layer(problem) for problem in problems]
     machine = resolve_machine(target, threads[0])

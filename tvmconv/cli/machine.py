@@ -41,7 +41,9 @@ def command(
     if keep and not measure:
         raise InputError("--keep keeps what --measure finds; give both")
     if (keep or forget) and target != "native":
-        raise InputError(f"--keep and --forget are for native, not for {target}")
+        raise InputError(
+            f"--keep and --forget are for native, not for {target}; leave out --target"
+        )
     shipped = shipped_machine(target, threads)
     notes: tuple[str, ...] = ()
     if forget:

@@ -26,6 +26,7 @@ _PACKAGES = {"aarch64-linux-gnu": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"}
 _C99 = ("-x", "c", "-std=c99", "-O2", "-fPIC", "-fvisibility=hidden", f"-I{SOURCES}")
 _GNU99 = (*_C99, "-std=gnu99")
 _ASSEMBLER = ("-x", "assembler")
+_COMMAND = "give a C compiler with its options, such as 'clang -fno-plt'"
 _LINKED = (
     "-shared",
     "-Wl,--no-undefined",
@@ -249,9 +250,9 @@ def _words(text: str) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(text))
     except (ValueError, AttributeError, TypeError) as error:
-        raise ConfigError(f"cc={shown(text)} is no command: {error}") from None
+        raise ConfigError(f"cc={shown(text)} is no command: {error}; {_COMMAND}") from None
     if not words:
-        raise ConfigError(f"cc={shown(text)} is no command")
+        raise ConfigError(f"cc={shown(text)} is no command; {_COMMAND}")
     return words
 
 

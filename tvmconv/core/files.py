@@ -102,9 +102,9 @@ def check_destination(path: Path, suffix: str = "") -> None:
         raise ArtifactError(f"{path} is a folder; name a file in it")
     if suffix or not path.exists():
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise ArtifactError(f"{path}: the folder {folder} is not writable")
+            raise ArtifactError(f"{path}: the folder {folder} is not writable; name another one")
     elif not os.access(path, os.W_OK):
-        raise ArtifactError(f"{path} is not writable")
+        raise ArtifactError(f"{path} is not writable; name another file")
 
 
 def check_folder(path: Path) -> None:
@@ -117,7 +117,7 @@ def check_folder(path: Path) -> None:
     """
     if path.is_dir():
         if not os.access(path, os.W_OK | os.X_OK):
-            raise ArtifactError(f"{path}: the folder is not writable")
+            raise ArtifactError(f"{path}: the folder is not writable; name another one")
     elif os.path.lexists(path):
         raise ArtifactError(f"{path} is no folder; name another one")
     else:

@@ -137,7 +137,7 @@ def check_destination(path: Path) -> None:
         if not path.is_file():
             raise TvmconvError(f"{path} is not a regular file; name another tuning log")
         if not os.access(path, os.W_OK):
-            raise TvmconvError(f"the tuning log {path} is not writable")
+            raise TvmconvError(f"the tuning log {path} is not writable; name another one")
         check_log(path)
     folder = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):

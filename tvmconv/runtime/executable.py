@@ -123,7 +123,10 @@ class Executable(ABC):
         arrays = self._parameters.bind((inputs,), queue)
         if isinstance(outputs, Mapping):
             if missing := [name for name in self._names if name not in outputs]:
-                raise InputError(f"missing output array(s): {', '.join(missing)}")
+                raise InputError(
+                    f"missing output array(s): {', '.join(missing)}; give one for each of "
+                    f"{', '.join(self._names)}"
+                )
             outputs = [outputs[name] for name in self._names]
         if not isinstance(outputs, list | tuple):
             raise InputError(f"outputs={shown(outputs)} must be a mapping or a list of arrays")

@@ -163,5 +163,7 @@ def _manifest(library: Library, file: Path) -> Any:
         _ = manifest["library"]["bytes"], manifest["library"]["sha256"]
         _ = int(manifest["memory"]["constant_bytes"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ArtifactError(f"the manifest in {file} is damaged ({error})") from error
+        raise ArtifactError(
+            f"the manifest in {file} is damaged ({error}); copy it again, or build the model again"
+        ) from error
     return manifest

@@ -144,7 +144,11 @@ class Runner:
         there = [type(value) is not np.ndarray and on_gpu(value) for value in destinations]
         if any(there):
             if not all(there):
-                raise InputError("destinations are all in the GPU's memory, or none is")
+                names = [i.name for i, on in zip(self._outputs, there, strict=True) if not on]
+                raise InputError(
+                    f"the destination(s) of {', '.join(names)} are in the processor's memory, the "
+                    "others in the GPU's: give all in one of them"
+                )
             self._check_gpu()
             pairs = zip(self._outputs, destinations, strict=True)
             tensors = [

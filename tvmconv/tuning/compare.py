@@ -194,4 +194,6 @@ def _expression(workload: Conv2dWorkload, machine: Machine) -> Choice:
             return name, make_space(workload, machine, name).starts[0]
         except ConfigError:
             continue
-    raise ConfigError(f"no tensor expression for the auto space computes {workload}")
+    raise ConfigError(
+        f"no tensor expression for the auto space computes {workload}; take --space knobs"
+    )

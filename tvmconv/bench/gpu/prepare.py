@@ -45,7 +45,10 @@ def plan_kernels(plan: Plan) -> list[Kernel]:
     """
     machine = resolve_device(plan.target)
     if not isinstance(machine, CudaMachine):
-        raise InputError(f"--compile-only is for GPUs, not for {plan.target}")
+        raise InputError(
+            f"--compile-only is for GPUs, not for {plan.target}; give --target cuda:sm_90, for "
+            "example"
+        )
     workloads = [layer.workload for layer in plan.layers]
     found: dict[Kernel, None] = {}
     if plan.log and not plan.algorithms:

@@ -138,5 +138,5 @@ def load_problems(suite: str) -> tuple[Layer | Product, ...]:
         except WorkloadError as error:
             raise WorkloadError(f"{path.name} line {number}: {error}") from None
     if not layers:
-        raise WorkloadError(f"{path} holds no layer")
+        raise WorkloadError(f"{path} holds no layer; write one problem string a line")
     return tuple(layers)
