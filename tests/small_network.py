@@ -1,6 +1,6 @@
 """Networks of a few kilobytes: one of everything the bench adapters translate, or of every rule.
 
-``python -m tests.small_network FILE`` writes the first, for images of 224 by 224.
+``python -m tests.small_network FILE`` writes one of two convolutions, for images of 224 by 224.
 """
 
 from __future__ import annotations
@@ -90,9 +90,33 @@ def mixed_network() -> onnx.ModelProto:
       z = Concat <axis = 1> (e, f)
       y = Softmax <axis = 1> (z)
     }"""
+    return _with_weights(text, {"w": (10, 10, 3, 3), "g": (15, 7), "b": (7,)})
+
+
+def two_convolutions() -> onnx.ModelProto:
+    """A convolution, one with a residual, and a classifier, with the input of ResNet-18."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    two (float[1,3,224,224] input, float[16,3,3,3] a, float[16,16,3,3] b, float[10,16] c)
+        => (float[1,10] output)
+    {
+      stem = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (input, a)
+      x = Relu (stem)
+      branch = Conv <pads = [1, 1, 1, 1]> (x, b)
+      sum = Add (branch, x)
+      y = Relu (sum)
+      mean = GlobalAveragePool (y)
+      flat = Flatten (mean)
+      dense = Gemm <transB = 1> (flat, c)
+      output = Softmax <axis = 1> (dense)
+    }"""
+    return _with_weights(text, {"a": (16, 3, 3, 3), "b": (16, 16, 3, 3), "c": (10, 16)})
+
+
+def _with_weights(text: str, shapes: dict[str, tuple[int, ...]]) -> onnx.ModelProto:
+    """The graph of a text, of whose inputs some are seeded random weights."""
     model = onnx.parser.parse_model(text)
     generator = np.random.default_rng(5)
-    for name, shape in (("w", (10, 10, 3, 3)), ("g", (15, 7)), ("b", (7,))):
+    for name, shape in shapes.items():
         values = generator.standard_normal(shape).astype("float32") * 0.1
         model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
         graph_input = next(i for i in model.graph.input if i.name == name)
@@ -102,4 +126,4 @@ def mixed_network() -> onnx.ModelProto:
 
 
 if __name__ == "__main__":
-    onnx.save(small_network(1, 224, 224), sys.argv[1])
+    onnx.save(two_convolutions(), sys.argv[1])

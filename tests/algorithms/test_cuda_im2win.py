@@ -89,7 +89,7 @@ def test_im2col(name):
 
 @pytest.mark.parametrize(
     "problem",
-    ["mb2ic3ih7iw9oc8kh3kw2sh2pt1pl2pb0pr1", "ic2ih9oc8kh2dh2", "ic3ih12oc8kh2sh3", "ic1ih3oc8kh2"],
+    ["mb2ic3ih7iw9oc8kh3kw2sh2pt1pl2pb0pr1", "ic2ih9oc8kh2dh2", "ic3ih12oc8kh2sh3"],
 )
 def test_the_window_tensor_is_that_of_the_source(problem):
     """``X[n, c, m, k Hf + u] = I[n, c, m s + u, k]``, bit by bit, with the padding's zeros."""

@@ -53,11 +53,11 @@ def test_the_choice_of_another_record_is_measured_too():
     machine = resolve_machine("native", 1)
     # one whose memory is so slow that other tiles are predicted to win
     slow = replace(machine, rates=replace(machine.rates, l2=0.01, l3=0.01, memory=0.01))
-    report = check_model_report(LAYERS, machine, rounds=1, seconds=0.0, other=slow)
+    report = check_model_report(LAYERS[:1], machine, rounds=1, seconds=0.0, other=slow)
     for row in report.tables[0].rows:
         assert row["other_picked_seconds"] >= row["fastest_seconds"]
         assert row["other_loss"] == row["other_picked_seconds"] / row["fastest_seconds"] - 1
     assert report.facts["other_mean_loss"] >= 0
-    same = check_model_report(LAYERS, machine, rounds=1, seconds=0.0, other=machine)
+    same = check_model_report(LAYERS[1:2], machine, rounds=1, seconds=0.0, other=machine)
     assert same.facts["other_mean_loss"] == same.facts["mean_loss"]
     assert same.facts["other_cold_loss_of_total_time"] == same.facts["cold_loss_of_total_time"]

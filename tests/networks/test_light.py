@@ -22,7 +22,7 @@ NAMES = sorted(path.stem for path in LIGHT.glob("*.onnx"))
 # hundreds of megabytes of fully connected weights, or hundreds of nodes like those of v1
 _LARGE = {"light_bvlc_alexnet", "light_inception_v2", "light_vgg19", "light_zfnet512"}
 # as shipped these say little that their random weights do not say better, or that AlexNet does not
-_TOLD = set(NAMES) - {"light_bvlc_alexnet", "light_inception_v2"}
+_TOLD = set(NAMES) - {"light_bvlc_alexnet"}
 
 
 def _but_slow(slow: set[str]) -> pytest.MarkDecorator:
