@@ -97,6 +97,8 @@ class CompiledModel(ModelFacts, Executable):
             If the name is unsuitable, the folder is missing or not writable, writing fails, a
             file would be replaced that is none of tvmconv's, or a loaded model's weights are
             wanted elsewhere.
+        ConfigError
+            If ``weights`` is something else.
         """
         destination = file_path(path, "path", ArtifactError)
         if weights not in (None, "inside", "separate"):
@@ -234,10 +236,17 @@ def load(
         replayed as a CUDA graph, by default where inputs are of one image, or as the variable
         ``TVMCONV_CUDA_GRAPH`` says.
 
+    Returns
+    -------
+    CompiledModel
+        Ready to be called: its code is mapped, and a state is made.
+
     Raises
     ------
     ArtifactError
         Naming the file, what does not fit, and what to do.
+    InputError
+        If ``threads`` or ``device`` is no number that there may be.
     """
     start = time.perf_counter()
     if threads is not None:

@@ -112,12 +112,25 @@ class Executable(ABC):
     ) -> None:
         """Compute the outputs into arrays that exist, or into tensors of the GPU's memory.
 
-        With ``stream``, as of :meth:`run`, the call is queued and not waited for.
+        Parameters
+        ----------
+        inputs
+            As of :meth:`run`, in one mapping or sequence.
+        outputs
+            Arrays by output name, or in output order: writable, and of the model's shapes and
+            types. All in the processor's memory, where C-contiguous ones are written in place, or
+            all in the GPU's.
+        stream
+            As of :meth:`run`: the call is queued and not waited for. Outputs are then in the GPU's
+            memory.
 
         Raises
         ------
         InputError
-            Additionally, if an output array is missing, or of another shape or type.
+            As :meth:`run`; and if an output array is missing, of another shape or type, or lies
+            elsewhere.
+        ArtifactError
+            As :meth:`run`.
         """
         queue = None if stream is None else stream_handle(stream)
         arrays = self._parameters.bind((inputs,), queue)
@@ -135,11 +148,28 @@ class Executable(ABC):
         self._ready().run_into(arrays, outputs, queue)
 
     def empty_inputs(self) -> dict[str, Array]:
-        """Uninitialised input arrays, aligned for the kernels."""
+        """Uninitialised arrays for the inputs by name, aligned as kernels read them best."""
         return {t.name: empty_aligned(t.shape, t.dtype) for t in self.inputs}
 
     def bind(self, inputs: Mapping[str, Any] | Sequence[Any]) -> BoundCall:
-        """A call with fixed input tensors: the shortest path into the kernels."""
+        """A call with fixed input tensors: the shortest path into the kernels.
+
+        Parameters
+        ----------
+        inputs
+            As of :meth:`run`, in one mapping or sequence; they are copied.
+
+        Returns
+        -------
+        BoundCall
+            Called without arguments, it computes the outputs, of which its ``outputs()`` makes
+            copies. For one thread at a time.
+
+        Raises
+        ------
+        InputError, ArtifactError
+            As :meth:`run`.
+        """
         return BoundCall(self._names, self._ready(), self._parameters.bind((inputs,)))
 
     def time(
@@ -162,6 +192,16 @@ class Executable(ABC):
             Calls in each sample.
         warmup
             Calls before the first sample.
+
+        Returns
+        -------
+        Timing
+            Seconds of one call: all samples, their least and their median.
+
+        Raises
+        ------
+        InputError, ArtifactError
+            As :meth:`run`, and if a count is no whole number in its range.
         """
         repeat, number = whole(repeat, "repeat"), whole(number, "number")
         warmup = whole(warmup, "warmup", 0)
@@ -174,7 +214,25 @@ class Executable(ABC):
         *,
         repeat: int = 20,
     ) -> Profile:
-        """Measure every kernel of a call; see :class:`tvmconv.runtime.profile.Profile`."""
+        """Measure every kernel of a call.
+
+        Parameters
+        ----------
+        inputs
+            Seeded random values by default.
+        repeat
+            Calls to measure.
+
+        Returns
+        -------
+        Profile
+            Seconds of each kernel and of whole calls; of a model for GPUs by the GPU's events.
+
+        Raises
+        ------
+        InputError, ArtifactError
+            As :meth:`run`, and if ``repeat`` is no whole number from 1.
+        """
         from .profile import profile_call
 
         repeat = whole(repeat, "repeat")
