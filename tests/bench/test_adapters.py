@@ -138,7 +138,9 @@ def test_quantised_network(workers, name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["onnxruntime", "ncnn", "mnn", "tvmconv"])
-def test_files_are_loaded_in_fresh_processes(name, tmp_path):
+def test_files_are_loaded_in_fresh_processes(name, tmp_path, monkeypatch):
+    # the quickest of two, where benches take that of five
+    monkeypatch.setattr("tvmconv.bench.rounds._LOADS", 2)
     path = tmp_path / "small.onnx"
     onnx.save(small_network(), path)
     info = write_model_case(tmp_path, path, None)
