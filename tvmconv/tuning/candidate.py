@@ -191,7 +191,7 @@ class Candidate:
         ]
         remote = request.get("remote")
         if isinstance(machine, CudaMachine):
-            place = make_gpu_place(remote, kernels, machine, operands.constants)
+            place = make_gpu_place(remote, kernels, operands.constants)
         else:
             draft = bool(request.get("draft"))
             modules = [compile_kernel(kernel, draft) for kernel in kernels]

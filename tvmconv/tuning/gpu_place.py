@@ -22,7 +22,7 @@ from tvmconv.core.decision import KernelCall
 from tvmconv.kernels.arguments import Constants
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.tuning.place import Place
+from tvmconv.tuning.place import Place, session_of
 
 Array = npt.NDArray[Any]
 
@@ -30,7 +30,6 @@ Array = npt.NDArray[Any]
 def make_gpu_place(
     remote: Mapping[str, Any] | None,
     kernels: Sequence[Kernel],
-    machine: CudaMachine,
     constants: Constants,
 ) -> Place:
     """This machine's GPU, or that of a device that ``remote`` (``host``, ``port``, ``key``) names.
@@ -38,7 +37,7 @@ def make_gpu_place(
     Compiles the kernels.
     """
     if remote:
-        return RemoteGpu(remote, kernels, machine, constants)
+        return RemoteGpu(remote, kernels, constants)
     return LocalGpu([compile_kernel(kernel) for kernel in kernels])
 
 
@@ -101,7 +100,6 @@ class RemoteGpu:
         self,
         remote: Mapping[str, Any],
         kernels: Sequence[Kernel],
-        machine: CudaMachine,
         constants: Constants,
     ) -> None:
         self._remote, self._workload = remote, kernels[0].workload
@@ -153,13 +151,7 @@ class RemoteGpu:
         """Request the device and send the models."""
         if self._session is not None:
             return
-        from tvmconv.tvm_api.runtime import rpc
-
-        where = self._remote
-        tracker = rpc.connect_tracker(where["host"], int(where["port"]))
-        self._session = tracker.request(
-            where["key"], session_timeout=float(where["session_seconds"])
-        )
+        self._session = session_of(self._remote)
         for path in self._paths:
             self._session.upload(str(path))
             self._loaded.append(self._session.load_module(path.name))

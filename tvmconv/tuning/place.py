@@ -120,7 +120,6 @@ class Local:
         self, number: int, tensors: Sequence[DeviceTensor], samples: int, seconds: float
     ) -> list[float]:
         """See :class:`Place`."""
-
         ring = self._rings.get(number)
         if ring is None or ring.tensors is not tensors:
             ring = self._rings[number] = _Ring(tensors, self._cache_bytes)
@@ -209,14 +208,9 @@ class Remote:
         if self._session is not None:
             return
         from tvmconv.compile.toolchain import Toolchain
-        from tvmconv.tvm_api.runtime import rpc
 
         toolchain = Toolchain.find(triple=self._machine.triple)
-        where = self._remote
-        tracker = rpc.connect_tracker(where["host"], int(where["port"]))
-        self._session = tracker.request(
-            where["key"], session_timeout=float(where["session_seconds"])
-        )
+        self._session = session_of(self._remote)
         with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
             for number, module in enumerate(self._modules):
                 path = Path(folder) / f"candidate{number}.so"
@@ -226,6 +220,14 @@ class Remote:
                 self._functions.append(self._loaded[-1]["main"])
         configure = self._session.get_function("runtime.config_threadpool")
         configure(1, self._machine.cores)
+
+
+def session_of(remote: Mapping[str, Any]) -> Any:
+    """A session with a device of a tracker (``host``, ``port``, ``key``, ``session_seconds``)."""
+    from tvmconv.tvm_api.runtime import rpc
+
+    tracker = rpc.connect_tracker(remote["host"], int(remote["port"]))
+    return tracker.request(remote["key"], session_timeout=float(remote["session_seconds"]))
 
 
 def _elapsed(call: Callable[[], None], number: int) -> float:
