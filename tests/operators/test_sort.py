@@ -64,6 +64,20 @@ def test_is_built_as_part_of_a_model():
         np.testing.assert_array_equal(actual, wanted, strict=True)
 
 
+@pytest.mark.parametrize(
+    ("opset", "attributes"), [(9, {"k": 4}), (10, {}), (11, {"sorted": 0, "largest": 0})]
+)
+def test_operator_sets_say_in_their_own_way_how_many_and_which(opset, attributes):
+    x = np.random.default_rng(0).permutation(51).reshape(3, 17).astype("float32")
+    inputs, constants = (["x"], {}) if "k" in attributes else (["x", "k"], {"k": np.array([4])})
+    node = helper.make_node("TopK", inputs, ["y", "i"], axis=1, **attributes)
+    model = make_model([node], {"x": x.shape}, ["y", "i"], constants, opset=opset)
+    model.graph.output[1].type.tensor_type.elem_type = TensorProto.INT64
+    wanted = by_definition(x, 4, 1, attributes.get("largest", 1))
+    for actual, expected in zip(run(model, {"x": x}), wanted, strict=True):
+        np.testing.assert_array_equal(actual, expected, strict=True)
+
+
 @settings(max_examples=12)
 @given(
     shape=st.lists(st.integers(1, 9), min_size=1, max_size=3),
