@@ -12,6 +12,7 @@ from tvmconv.core.errors import ConfigError, ModelError, UnexpectedError
 from tvmconv.frontend import infer
 from tvmconv.graph import emit, layout
 from tvmconv.kernels import rules as schedule
+from tvmconv.tir import bare
 
 
 def _model():
@@ -51,6 +52,19 @@ def test_names_the_node(monkeypatch, module, function, node) -> None:
 def test_names_the_kernel_that_cannot_be_scheduled(monkeypatch) -> None:
     monkeypatch.setattr(schedule, "VectorisableMath", _failing(ValueError("no such loop")))
     with pytest.raises(UnexpectedError, match=r"'last softmax' \(softmax\).*no such loop"):
+        tvmconv.build(_model(), threads=1)
+
+
+def test_names_only_the_kernel_that_cannot_be_compiled(monkeypatch) -> None:
+    bare_form = bare._bare
+
+    def fail_on_functions_of_numbers(func):
+        if "exp" in str(func.body):
+            raise ValueError("no such instruction")
+        return bare_form(func)
+
+    monkeypatch.setattr(bare, "_bare", fail_on_functions_of_numbers)
+    with pytest.raises(UnexpectedError, match=r"code for 'last softmax' \(softmax\): .*no such in"):
         tvmconv.build(_model(), threads=1)
 
 

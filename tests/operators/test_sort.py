@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from tests.frontend.onnx_runner import make_model, run_reference
+from tests.frontend.onnx_runner import make_model, run, run_reference, whole_build
 from tests.operators.harness import HOST, Built, normal
 from tvmconv.operators.sort import top_k
 
@@ -47,6 +47,35 @@ def test_agrees_with_onnxruntime(axis, largest):
         compiled(x, 4, axis, bool(largest)), run_reference(model, {"x": x}), strict=True
     ):
         np.testing.assert_array_equal(actual, wanted, strict=True)
+
+
+def test_is_built_as_part_of_a_model():
+    nodes = [
+        helper.make_node("CumSum", ["x", "axis"], ["s"]),
+        helper.make_node("TopK", ["s", "k"], ["y", "i"], axis=1),
+    ]
+    x = np.round(normal(3, 17) * 3)
+    constants = {"axis": np.array(0), "k": np.array([4])}
+    model = make_model(nodes, {"x": x.shape}, ["y", "i"], constants)
+    model.graph.output[1].type.tensor_type.elem_type = TensorProto.INT64
+    for actual, wanted in zip(
+        run(model, {"x": x}, whole_build), run_reference(model, {"x": x}), strict=True
+    ):
+        np.testing.assert_array_equal(actual, wanted, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("opset", "attributes"), [(9, {"k": 4}), (10, {}), (11, {"sorted": 0, "largest": 0})]
+)
+def test_operator_sets_say_in_their_own_way_how_many_and_which(opset, attributes):
+    x = np.random.default_rng(0).permutation(51).reshape(3, 17).astype("float32")
+    inputs, constants = (["x"], {}) if "k" in attributes else (["x", "k"], {"k": np.array([4])})
+    node = helper.make_node("TopK", inputs, ["y", "i"], axis=1, **attributes)
+    model = make_model([node], {"x": x.shape}, ["y", "i"], constants, opset=opset)
+    model.graph.output[1].type.tensor_type.elem_type = TensorProto.INT64
+    wanted = by_definition(x, 4, 1, attributes.get("largest", 1))
+    for actual, expected in zip(run(model, {"x": x}), wanted, strict=True):
+        np.testing.assert_array_equal(actual, expected, strict=True)
 
 
 @settings(max_examples=12)

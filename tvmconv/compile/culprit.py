@@ -28,15 +28,15 @@ def failing_kernels(mod: IRModule, calls: Iterable[KernelCall], machine: Device)
     """
     from tvmconv.kernels.rules import schedule_function
     from tvmconv.tir.cuda import cuda_code
-    from tvmconv.tir.pipeline import compile_function
+    from tvmconv.tir.pipeline import BARE, compile_function
     from tvmconv.tvm_api import tirx
 
     def attempt(function: PrimFunc) -> None:
-        scheduled = schedule_function(function, machine)
+        scheduled = schedule_function(function, machine).with_attr("global_symbol", "kernel")
         if isinstance(machine, CudaMachine):
-            cuda_code(scheduled.with_attr("global_symbol", "kernel"), machine)
+            cuda_code(scheduled, machine)
         else:
-            compile_function(scheduled, processor(machine))
+            compile_function(scheduled, processor(machine), pipeline=BARE)
 
     symbols = [
         var.name_hint

@@ -56,6 +56,10 @@ def _bare(func: Any) -> Any:
         element = ir.PrimType(str(buffer.ty.dtype))
         pointer = ir.Var(f"{buffer.name}_data", ir.PointerType(element, "global"))
         pointers.append(pointer)
+        if isinstance(buffer.elem_offset, tirx.Var):
+            # te.extern leaves the start of its operands open, which a packed call reads
+            zero = tirx.IntImm(str(buffer.elem_offset.ty.dtype), 0)
+            declared.append(tirx.Bind(buffer.elem_offset, zero))
         declared.append(tirx.DeclBuffer(buffer, data=pointer))
         if index not in natural:
             bytes_ = tirx.IntImm("int32", ALIGNMENT)

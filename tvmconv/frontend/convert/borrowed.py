@@ -26,7 +26,7 @@ _BORROWED = {
     "BitwiseXor": "",
     "Einsum": "equation",
     "GridSample": "align_corners mode padding_mode",
-    "TopK": "axis largest sorted",
+    "TopK": "axis k largest sorted",
     "Trilu": "upper",
 }
 
@@ -53,9 +53,19 @@ def _stored(value: Any) -> Any:
 
 
 def _top_k(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
+    """Values and indices in order, which is also an answer to ``sorted=0``.
+
+    TVM knows neither that nor that operator set 10 has ``k`` as an input.
+    """
     if e.dtype(node.inputs[0]) == "uint64":
         raise node.error("TVM's sort has no uint64", "cast the input")
-    return convert(e, node)
+    k = int(node.attrs["k"] if node.opset < 10 else e.constant(node, 1, "k").reshape(-1)[0])
+    if k < 1:
+        raise node.error(f"k={k} leaves no element", "correct the model")
+    axis, largest = int(node.attrs.get("axis", -1)), bool(node.attrs.get("largest", 1))
+    result = relax.op.topk(e.value(node.inputs[0]), k, axis, "both", largest, "int64")
+    parts = e.emit(result, "parts")
+    return [relax.TupleGetItem(parts, i) for i in range(2)]
 
 
 def _grid_sample(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
