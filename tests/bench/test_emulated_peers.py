@@ -18,7 +18,13 @@ from tests.bench.test_worker_process import ADAPTER
 from tests.emulating import needs_arm
 from tests.estimating import needs_estimation
 from tvmconv.bench.cases import write_layer_case
-from tvmconv.bench.emulated_peers import EmulatedPeer, PeerCount, emulated_peers, library_code
+from tvmconv.bench.emulated_peers import (
+    EmulatedPeer,
+    PeerCount,
+    _counted,
+    emulated_peers,
+    library_code,
+)
 from tvmconv.bench.emulated_python import EmulatedPython, emulated_cpu
 from tvmconv.bench.peers import PEERS
 from tvmconv.bench.plan import make_plan
@@ -83,6 +89,7 @@ def test_libraries_see_the_processor_of_the_target(system: Path) -> None:
 @needs_arm
 def test_qemu_emulates_the_processor_or_one_with_its_features() -> None:
     assert emulated_cpu(resolve_machine("cortex-a53")) == "cortex-a53"
+    assert emulated_cpu(resolve_machine("neoverse-v1")) in ("neoverse-v1", "max,sve=off,sme=off")
     unknown = replace(resolve_machine("cortex-a53"), mcpu="cortex-x9")
     assert emulated_cpu(unknown) == "cortex-a72"
     assert emulated_cpu(replace(unknown, features=("asimd", "asimddp"))) == "neoverse-n1"
@@ -124,8 +131,24 @@ def test_cases_are_checked_before_they_are_counted(tmp_path: Path) -> None:
     # addresses of the interpreter that runs it, or of its library
     assert head["interpreter"]
     assert all(start < end for start, end in head["interpreter"])
-    assert first["error"] == pytest.approx(0.5)
+    assert first["error"] == pytest.approx(0.5) and first["facts"] == {}
     assert "FileNotFoundError" in str(second["failure"])
+
+
+@pytest.mark.parametrize(
+    ("error", "quantised", "facts", "status"),
+    [
+        (1e-3, False, {}, "ok"),
+        (0.05, False, {}, "wrong"),
+        (0.05, True, {}, "ok"),
+        (0.05, False, {"differing": 0.3}, "ok"),
+        (0.5, True, {"differing": 0.3}, "wrong"),
+        (float("nan"), True, {}, "wrong"),
+    ],
+)
+def test_8_bits_may_differ_by_more(error: float, quantised: bool, facts: Any, status: str) -> None:
+    answer = {"error": error, "facts": facts}
+    assert _counted(answer, "1.0", Section(), quantised).status == status
 
 
 def test_absent_library_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,3 +53,19 @@ def test_networks_of_8_bits(network: Callable[[], Any], target: str, tmp_path: P
         difference = np.abs(have.astype(np.float64) - want)
         assert difference.max() <= step
         assert (difference > 1e-5).mean() < 0.02
+
+
+@needs_arm
+# a kernel of its own for each: `smull`, `sdot`
+@pytest.mark.parametrize("target", ["aarch64", "neoverse-n1"])
+def test_networks_in_fixed_point_equal_those_of_x86(target: str, tmp_path: Path):
+    source = residual()
+    feeds = small_input(source)
+    model, host = (
+        tvmconv.build(source, name, threads=1, log="none", requantise="fixed")
+        for name in (target, "x86-64-v3")
+    )
+    assert any(d.workload.types.quantisation.requantise == "fixed" for d in model.decisions)
+    values = [feeds[info.name] for info in model.inputs]
+    for have, want in zip(run_model(model, tmp_path, *values), host.run(*values), strict=True):
+        np.testing.assert_array_equal(have, want)

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import tvmconv.bench.peers
-from tvmconv.bench.emulated_python import EmulatedPython
+from tvmconv.bench.emulated_python import EmulatedPython, emulated_cpu
 from tvmconv.bench.lane import reason
 from tvmconv.bench.peers import PEERS, Peer
 from tvmconv.bench.peers.case import EMULATOR
 from tvmconv.bench.plan import Plan
-from tvmconv.bench.result import WRONG_ABOVE
+from tvmconv.bench.result import wrong_above
 from tvmconv.core.errors import ArtifactError, InputError
 from tvmconv.estimation.cache import digest, recall, remember
 from tvmconv.estimation.counting import Section, count
@@ -97,7 +97,7 @@ class EmulatedPeer:
         else:
             self.absent = reason(head)
 
-    def count(self, folder: Path) -> PeerCount:
+    def count(self, folder: Path, quantised: bool = False) -> PeerCount:
         """One call of a case, counted after its outputs were checked; once for each content.
 
         Weights were packed before, as for timed calls; what the library does with a plain input
@@ -107,6 +107,8 @@ class EmulatedPeer:
         ----------
         folder
             The case with its reference.
+        quantised
+            Whether it is a model that quantises, whose outputs may differ more.
         """
         if self.absent:
             return PeerCount("absent", self.absent)
@@ -120,7 +122,7 @@ class EmulatedPeer:
             data = [answer, section.to_json()]
             if "error" in answer:
                 remember("peers", key, data)
-        return _counted(data[0], self.version, Section.from_json(data[1]))
+        return _counted(data[0], self.version, Section.from_json(data[1]), quantised)
 
     def _key(self, folder: Path) -> str:
         """A name for all that decides what is executed."""
@@ -129,6 +131,7 @@ class EmulatedPeer:
         # the path of the ONNX file is another one each time
         nodes = json.loads((folder / "case.json").read_text())["nodes"]
         seen = [self.peer.name, self.version, repr(self.machine), str(self.python.path)]
+        seen.append(emulated_cpu(self.machine))
         return digest(*seen, json.dumps(nodes), *(file.read_bytes() for file in files))
 
     def _run(
@@ -209,12 +212,12 @@ def library_code(section: Section, interpreter: Sequence[Sequence[int]]) -> Sect
     )
 
 
-def _counted(answer: dict[str, Any], version: str, section: Section) -> PeerCount:
+def _counted(answer: dict[str, Any], version: str, section: Section, quantised: bool) -> PeerCount:
     if "error" not in answer:
         status = "unsupported" if "unsupported" in answer else "failed"
         return PeerCount(status, reason(answer), version)
     error = answer["error"]
-    if error is None or not error <= WRONG_ABOVE:
+    if error is None or not error <= wrong_above(quantised, answer["facts"]):
         return PeerCount(
             "wrong", f"the outputs differ from the reference by {error}", version, error
         )

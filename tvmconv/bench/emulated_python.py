@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 from tvmconv.compile.emulation import emulator
 from tvmconv.core.errors import InputError
+from tvmconv.machines.features import required_features
 from tvmconv.machines.record import Machine
 
 _LOADER = "lib/ld-linux-aarch64.so.1"
@@ -95,6 +96,9 @@ def emulated_cpu(machine: Machine) -> str:
     known = _emulated(machine.triple)
     if machine.mcpu in known:
         return machine.mcpu
+    if "i8mm" in required_features(machine):
+        # the one processor that qemu 7.2 knows with products of matrices of bytes
+        return "max,sve=off,sme=off"
     return "neoverse-n1" if "asimddp" in machine.features else "cortex-a72"
 
 

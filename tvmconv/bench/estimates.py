@@ -133,9 +133,8 @@ def _layers(
                 write_layer_case(Path(folder), layer.workload)
                 for label, cost, info in _beside(peers, Path(folder)):
                     yield _entry(layer, label, cost, info)
-        best = min(costs, key=lambda kernel: costs[kernel].cycles)
-        cycles = costs[best].cycles
-        tell(f"{layer.name}: least {cycles:,.0f} cycles estimated, {best.algorithm}")
+        best, least = min(costs.items(), key=lambda item: item[1].cycles)
+        tell(f"{layer.name}: least {least.cycles:,.0f} cycles estimated, {best.algorithm}")
 
 
 def layer_kernels(
@@ -205,9 +204,9 @@ def _models(
         yield Entry(path.stem, 1, "", 0, OWN, cost)
         if peers:
             with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-                write_model_case(Path(folder), path, plan.shapes, plan.fold_budget)
-                write_reference(_reference(plan), Path(folder))
-                for label, found, info in _beside(peers, Path(folder)):
+                case = write_model_case(Path(folder), path, plan.shapes, plan.fold_budget)
+                write_reference(_reference(plan), Path(folder), exact=case.quantised)
+                for label, found, info in _beside(peers, Path(folder), case.quantised):
                     yield Entry(path.stem, 1, "", 0, label, found, info)
         tell(f"{path.stem}: {cost.cycles:,.0f} cycles estimated")
 
@@ -218,15 +217,16 @@ def _reference(plan: Plan) -> Contender:
     return Contender("reference", PEERS["onnxruntime"].module, python)
 
 
-def _beside(peers: Sequence[EmulatedPeer], folder: Path) -> Iterator[tuple[str, Cost | None, str]]:
+def _beside(
+    peers: Sequence[EmulatedPeer], folder: Path, quantised: bool = False
+) -> Iterator[tuple[str, Cost | None, str]]:
     """Label, cost and version of each peer on a case, or why it has no cost."""
     for peer in peers:
-        found = peer.count(folder)
+        found = peer.count(folder, quantised)
         if found.section is None:
             yield peer.peer.name, None, f"{found.status}: {found.message}"
             continue
-        machine = peer.machine
-        (cost,) = section_costs([found.section], core_of(machine), machine.triple)
+        (cost,) = section_costs([found.section], core_of(peer.machine), peer.machine.triple)
         yield peer.peer.name, cost, f"{found.version}, error {found.error:.0e}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tvmconv.bench.case_files import CaseInfo
 from tvmconv.bench.lane import HELLO_SECONDS, Extras, Lane, reason
-from tvmconv.bench.result import OWN, PEAK, SATURATED_BELOW, WRONG_ABOVE, CaseResult, Entry
+from tvmconv.bench.result import OWN, PEAK, WRONG_ABOVE, CaseResult, Entry, wrong_above
 from tvmconv.bench.worker_process import Contender, WorkerError, WorkerProcess
 from tvmconv.core.errors import TvmconvError
 
@@ -144,8 +144,7 @@ class Field:
             operations=answer["operations"] or info.flops,
             facts=answer["facts"],
         )
-        inexact = info.quantised or "differing" in entry.facts
-        limit = SATURATED_BELOW if inexact else WRONG_ABOVE
+        limit = wrong_above(info.quantised, entry.facts)
         if entry.error is not None and not entry.error <= limit:
             message = f"the outputs differ from the reference by {entry.error:.1e}"
             return replace(entry, status="wrong", message=message)

@@ -159,9 +159,9 @@ class Worker:
 
     def count(self, folder: str, section: int) -> dict[str, Any]:
         """Check a case and call it in a section of the plugin that counts, see ``counted.py``."""
-        session, _, error = self._checked(Path(folder), {})
+        session, facts, error = self._checked(Path(folder), {})
         load_sibling("counted").call(session.run, section)
-        return {"error": error}
+        return {"error": error, "facts": facts}
 
     def export(self, folder: str, options: dict[str, Any]) -> dict[str, Any]:
         """Write the file that the library loads."""
