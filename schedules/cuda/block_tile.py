@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -205,6 +205,34 @@ def _apart(axes: int, sizes: Mapping[int, int]) -> Any:
     return IndexMap.from_func(place, ndim=axes + 1, index_dtype="int32")
 
 
+def _by_fours(tile: BlockTile) -> Any:
+    """The layout of columns whose values lie by fours, so that a thread stores four at once.
+
+    Pixels follow each other as the lanes of a warp read them: first those that all lanes read at a
+    time, 16 bytes each.
+    """
+    from tvmconv.tvm_api.tirx import IndexMap
+
+    lanes, side = tile.splits_p[2:]
+
+    def place(g: Expr, part: Expr, value: Expr, p: Expr) -> list[Index]:
+        return [
+            *(g, part, value // _VECTOR, p // (lanes * side)),
+            *(p % side, p % (lanes * side) // side, value % _VECTOR),
+        ]
+
+    return IndexMap.from_func(place, index_dtype="int32")
+
+
+def _pixels_by_fours(schedule: Schedule, loops: Sequence[LoopRV], tile: BlockTile) -> list[LoopRV]:
+    """Loops over the values and pixels of a slice in the order of that layout."""
+    *_, value, pixel = loops
+    four, value = schedule.split(value, [None, _VECTOR])
+    piece, lane, place = schedule.split(pixel, [None, *tile.splits_p[2:]])
+    schedule.reorder(four, piece, place, lane, value)
+    return [four, piece, place, lane, value]
+
+
 def copy_pipeline(
     schedule: Schedule,
     sums: BlockRV,
@@ -223,6 +251,7 @@ def copy_pipeline(
     """
     schedule.set_scope(columns, 0, "shared")
     weights = schedule.cache_read(sums, 0, "shared")
+    fours = lanes == 1 and tile.fours
     # loops of what a copy and a thread's sums take of a slice
     taken, pieces = 2, 2
     if tile.share > 1:
@@ -230,13 +259,19 @@ def copy_pipeline(
         for place, copy in enumerate((weights, columns)):
             axes = len(schedule.get_loops(copy)) - 1
             size = _piece_sizes(tile)[place]
-            schedule.transform_layout(sums, ("read", place), _apart(axes, {axes - 1: size}))
-    for read in (schedule.cache_read(sums, 0, "local"), schedule.cache_read(sums, 1, "local")):
-        schedule.compute_at(read, value, preserve_unit_loops=True)
+            layout = _by_fours(tile) if fours and place else _apart(axes, {axes - 1: size})
+            schedule.transform_layout(sums, ("read", place), layout)
+    ahead, value = schedule.split(value, [None, _VECTOR if fours else 1])
+    for place, at in enumerate((value, ahead)):
+        read = schedule.cache_read(sums, place, "local")
+        schedule.compute_at(read, at, preserve_unit_loops=True)
         schedule.vectorize(schedule.get_loops(read)[-1])
-    for copy, width in ((weights, tile.vector), (columns, lanes)):
+    for copy, width in ((weights, tile.vector), (columns, _VECTOR if fours else lanes)):
         schedule.compute_at(copy, part, preserve_unit_loops=True)
-        both = schedule.fuse(*schedule.get_loops(copy)[-taken:])
+        loops = schedule.get_loops(copy)[-taken:]
+        if fours and copy == columns:
+            loops = _pixels_by_fours(schedule, loops, tile)
+        both = schedule.fuse(*loops)
         turn, thread, vector = schedule.split(both, [None, tile.threads, width])
         schedule.bind(thread, "threadIdx.x")
         if width > 1:
@@ -245,7 +280,7 @@ def copy_pipeline(
             schedule.unroll(turn)
         else:
             mark_copy_by_registers(schedule, copy, two_buffers=pipeline == "double")
-    for loop in (*schedule.get_loops(sums)[-pieces:], value):
+    for loop in (*schedule.get_loops(sums)[-pieces:], ahead, value):
         schedule.unroll(loop)
     init = schedule.decompose_reduction(sums, part)
     for loop in schedule.get_loops(init)[-pieces:]:

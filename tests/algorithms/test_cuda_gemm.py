@@ -15,11 +15,13 @@ from tvmconv.selection.select import select
 LAYERS = {
     "3x3": ("ic8ih9oc40kh3ph1+bias+add+relu", {"m": 64, "p": 64, "slice": "channels"}),
     "1x1": ("mb2ic24ih5oc70kh1+bias", {"m": 128, "p": 128}),
-    "strided": ("ic8ih15oc33kh3sh2ph1+relu", {"m": 32, "p": 64, "slice": "channels"}),
+    # warps share sums, and columns lie by fours of the sum
+    "strided": ("ic8ih15oc33kh3sh2ph1+relu", {"k": 8, "slice": "channels"}),
     "dilated": ("ic8ih12iw9oc16kh3kw2dh1ph2", {"m": 64, "p": 128, "slice": "channels"}),
-    "ragged": ("mb3ic11ih5iw7oc5kh2+bias+leakyrelu(0.25)", {"slice": "channels"}),
+    "ragged": ("mb3ic11ih5iw7oc5kh2+bias+leakyrelu(0.25)", {"k": 8, "slice": "channels"}),
     "grouped": ("g3mb1ic24ih7oc30kh3ph1+bias+clip(0,6)", {"slice": "channels"}),
     "first": ("ic3ih13oc20kh5sh2ph2+bias+relu", {"k": 15, "slice": "row"}),
+    "rows by fours": ("ic8ih6oc20kh2kw3ph1+bias", {"k": 24, "slice": "row"}),
     "window": ("ic3ih8oc20kh3pt1pl0pb0pr1", {"k": 27, "slice": "window"}),
     "parts of a window": ("ic3ih8oc20kh3ph1", {"k": 5, "slice": "window", "split": 2}),
     "1x1 by vectors": ("mb3ic8ih6oc20kh1+bias+relu", {}),

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.cli.verbs import data_of
+from tests.cli.verbs import data_of, invoke
 from tests.emulated_gpu import EmulatedGpu, needs_emulator
 from tests.small_network import small_network
 from tvmconv.bench.cases import write_layer_case
@@ -70,9 +70,11 @@ def bare(gpu: EmulatedGpu, folder: Path) -> dict[str, str]:
 def test_compiled_kernels_are_measured_where_nothing_compiles(gpu, kernels, tmp_path):
     saved = tmp_path / "saved.json"
     words = ("--kernels", kernels, "--peers", "torch,onnxruntime", "--stages", "--cold", "--memory")
-    done = gpu.tvmconv(*WORDS, *words, "--save", saved, **bare(gpu, tmp_path))
+    words += ("--device", "1", "--save", saved)
+    done = gpu.tvmconv(*WORDS, *words, **bare(gpu, tmp_path), TVMCONV_EMULATED_GPUS="2")
     assert done.returncode == 0, done.stderr
     data = json.loads(saved.read_text())
+    assert data["machine"]["gpu"]["pci_bus"] == "0000:02:00.0"
     assert data["machine"]["gpu"]["name"] == "emulated on the processor"
     (case,) = data["results"]
     entries = {entry["label"]: entry for entry in case["entries"]}
@@ -121,6 +123,42 @@ def test_kernels_that_are_wrong_or_missing_are_told(gpu, kernels, tmp_path):
     notes = " ".join(json.loads(done.stdout)["notes"])
     assert "holds no implicit_gemm of this version for" in notes
     assert "--compile-only" in notes
+
+
+@needs_emulator
+def test_another_gpu_is_the_only_one_that_is_seen(gpu):
+    code = """
+from tvmconv.bench.gpu.state import gpu_state
+from tvmconv.cli.gpus import take_gpu
+take_gpu({index}, "cuda")
+print(gpu_state("cuda:sm_90")["pci_bus"], end="")
+"""
+    there = {"TVMCONV_EMULATED_GPUS": "4"}
+    for index, variables, bus in (
+        (0, {}, "0000:01:00.0"),
+        (2, {}, "0000:03:00.0"),
+        (1, {"CUDA_VISIBLE_DEVICES": "3,1"}, "0000:02:00.0"),
+    ):
+        done = gpu.python("-c", code.format(index=index), **there, **variables)
+        assert done.stdout == bus, done.stderr
+    hidden = gpu.python("-c", code.format(index=2), **there, CUDA_VISIBLE_DEVICES="3,1")
+    assert "--device 2 is not there" in hidden.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("bench", "--device", "1"), "--device 1 is of GPUs, and target 'native' is a processor"),
+        (
+            *(("tune", "--device", "1", "--rpc-tracker", "a:1", "--rpc-key", "b"),),
+            "--device is of GPUs here; a device of RPC measures on its first GPU",
+        ),
+    ],
+)
+def test_a_gpu_is_chosen_of_those_here_alone(words, sentence):
+    result = invoke(words[0], "--layer", LAYER, *words[1:])
+    assert result.exit_code != 0
+    assert sentence in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def run_plan(
                     results.append(result)
                     tell(describe(result))
                     if plan.on_gpu:
-                        header["gpu"]["nvidia_smi_after"] = nvidia_smi()
+                        header["gpu"]["nvidia_smi_after"] = nvidia_smi(header["gpu"]["pci_bus"])
                     checkpoint(BenchResult(header, settings, tuple(results)))
     return BenchResult(header, settings, tuple(results))
 

@@ -50,6 +50,7 @@ def command(
         ),
     ] = "",
     target: options.Target = "native",
+    device: options.GpuIndex = 0,
     kernels: Annotated[
         Optional[Path],  # noqa: UP045
         destinations.result_folder(
@@ -171,6 +172,7 @@ def command(
       tvmconv bench --suite dnn12 --batch 128 --target cuda:sm_90 --estimate
       tvmconv bench resnet50.onnx --target cuda --peers torch --batch 1,32
       tvmconv bench --suite resnet50 --target cuda --precision tf32 --peers cudnn
+      tvmconv bench --suite vgg16 --target cuda --device 1 --peers cudnn
       tvmconv bench --suite dnn12 --target x86-64-v3 --cache-misses --peers none
       tvmconv bench --list
     """
@@ -178,6 +180,7 @@ def command(
     from tvmconv.bench.plan import make_plan
     from tvmconv.bench.report import bench_report
     from tvmconv.bench.result import joined, read_saved
+    from tvmconv.cli.gpus import take_gpu
     from tvmconv.core.errors import InputError
 
     if list_names:
@@ -192,6 +195,7 @@ def command(
             "estimates are not compared with what was measured; leave out --check-model, "
             "--compare and --show"
         )
+    take_gpu(device, target)
     if check_model:
         if models:
             raise InputError("--check-model measures layers; give --suite NAME or --layer PROBLEM")

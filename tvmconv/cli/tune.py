@@ -72,6 +72,7 @@ def command(
     ] = None,
     estimate: estimating.Option = False,
     target: options.Target = "native",
+    device: options.GpuIndex = 0,
     threads: options.Threads = None,
     shape: options.Shape = None,
     fold_budget: options.FoldBudget = None,
@@ -93,7 +94,9 @@ def command(
       tvmconv tune net.onnx --target cortex-a72 --estimate
       tvmconv tune resnet50.onnx --target cuda
       tvmconv tune resnet50.onnx --target cuda --precision tf32
+      tvmconv tune resnet50.onnx --target cuda --device 1
     """
+    from tvmconv.cli.gpus import take_gpu
     from tvmconv.core.errors import InputError
     from tvmconv.estimation.cores import core_of
     from tvmconv.estimation.tools import check_tools
@@ -123,6 +126,7 @@ def command(
         raise InputError(
             "--estimate measures nothing; leave out --rpc-tracker, --peers and --space"
         )
+    take_gpu(device, target, bool(rpc_tracker))
     machine = resolve_device(target, estimating.one_thread(threads) if estimate else threads)
     on_gpu = isinstance(machine, CudaMachine)
     if on_gpu and (estimate or space != "knobs" or peers != "none"):

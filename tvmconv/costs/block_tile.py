@@ -48,6 +48,11 @@ class BlockTile:
         return 2 if whole and self.m * self.p <= _OF_WARP else 1
 
     @property
+    def fours(self) -> bool:
+        """Whether values of a slice lie by fours for those who gather them."""
+        return self.share > 1 and self.size % (4 * self.share) == 0
+
+    @property
     def row_pieces(self) -> int:
         """Pieces of a thread over the rows."""
         return self.thread_rows // self.side

@@ -88,6 +88,13 @@ class Driver:
         return text.value.decode(errors="replace")
 
     @property
+    def bus_id(self) -> str:
+        """The GPU's place on the PCI bus, ``0000:3b:00.0``: its name for ``nvidia-smi``."""
+        text = ctypes.create_string_buffer(_NAME_BYTES)
+        self.call("cuDeviceGetPCIBusId", text, _NAME_BYTES, self.device)
+        return text.value.decode(errors="replace")
+
+    @property
     def memory_bytes(self) -> int:
         """All of the GPU's memory."""
         found = c_size_t()

@@ -96,11 +96,12 @@ class Gpu:
         return self
 
     def facts(self) -> dict[str, Any]:
-        """Name, capability, clocks in kHz, sizes and the driver's version, as it tells them."""
+        """Name, place, capability, clocks in kHz, sizes and version, as the driver tells them."""
         version = ctypes.c_int()
         self.call("cuDriverGetVersion", ctypes.byref(version))
         return {
             "name": self._driver.name,
+            "pci_bus": self._driver.bus_id,
             **{key: self._driver.attribute(which) for key, which in _FACTS.items()},
             "memory_bytes": self._driver.memory_bytes,
             "driver_cuda": f"{version.value // 1000}.{version.value % 1000 // 10}",

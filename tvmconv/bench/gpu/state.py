@@ -38,15 +38,19 @@ def gpu_state(target: str | CudaMachine) -> dict[str, Any]:
             f"{facts['name']} is of sm_{capability}, kernels for {machine.name} do not run there; "
             f"name --target cuda:sm_{capability}"
         )
-    return {**facts, "target": machine.name, "nvidia_smi": nvidia_smi()}
+    return {**facts, "target": machine.name, "nvidia_smi": nvidia_smi(facts["pci_bus"])}
 
 
-def nvidia_smi() -> dict[str, str]:
-    """What ``nvidia-smi`` says of the first GPU; empty where there is none of it."""
+def nvidia_smi(bus: str) -> dict[str, str]:
+    """What ``nvidia-smi`` says of the GPU there; empty where there is none of it.
+
+    By number it would be another: it counts all GPUs, in the order of the bus.
+    """
     program = shutil.which("nvidia-smi")
     if program is None:
         return {}
-    command = [program, f"--query-gpu={','.join(_ASKED)}", "--format=csv,noheader", "--id=0"]
+    asked = f"--query-gpu={','.join(_ASKED)}"
+    command = [program, asked, "--format=csv,noheader", f"--id={bus}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_SECONDS)
     except (OSError, subprocess.SubprocessError):

@@ -14,6 +14,7 @@
  *     TVMCONV_EMULATED_GRAPHS       0: graphs are not instantiated
  *     TVMCONV_EMULATED_LOST         the launch at which the GPU is lost, counted from 1
  *
+ * As of NVIDIA's driver, CUDA_VISIBLE_DEVICES names those that are shown, here by number alone.
  * What else a GPU says of itself is that of a small one of Hopper.
  */
 #ifndef _GNU_SOURCE
@@ -70,7 +71,27 @@ static long variable(const char *name, long otherwise) {
     return text ? atol(text) : otherwise;
 }
 
-static int gpu_count(void) { return (int)variable("TVMCONV_EMULATED_GPUS", 1); }
+/* The GPUs that are shown, those that are named up to the first that there is not; how many. */
+static int shown(int places[MOST_GPUS]) {
+    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+    long all = variable("TVMCONV_EMULATED_GPUS", 1);
+    int count = 0;
+    while (count < MOST_GPUS) {
+        char *end = NULL;
+        long place = text ? strtol(text, &end, 10) : count;
+        if (end == text && text) break;
+        if (place < 0 || place >= all) break;
+        places[count++] = (int)place;
+        if (text && *end != ',') break;
+        if (text) text = end + 1;
+    }
+    return count;
+}
+
+static int gpu_count(void) {
+    int places[MOST_GPUS];
+    return shown(places);
+}
 static int capability(void) { return (int)variable("TVMCONV_EMULATED_CAPABILITY", 90); }
 
 /* ---- Kernels ---- */
@@ -234,12 +255,19 @@ EXPORTED int cuDeviceGetCount(int *count) {
 EXPORTED int cuDeviceGet(int *device, int index) {
     if (!started) return NOT_STARTED;
     *device = index;
-    return index >= 0 && index < gpu_count() && index < MOST_GPUS ? 0 : BAD_DEVICE;
+    return index >= 0 && index < gpu_count() ? 0 : BAD_DEVICE;
 }
 
 EXPORTED int cuDeviceGetName(char *name, int size, int device) {
     if (device < 0 || device >= gpu_count()) return BAD_DEVICE;
     snprintf(name, (size_t)size, "emulated on the processor");
+    return 0;
+}
+
+EXPORTED int cuDeviceGetPCIBusId(char *text, int size, int device) {
+    int places[MOST_GPUS];
+    if (device < 0 || device >= shown(places)) return BAD_DEVICE;
+    snprintf(text, (size_t)size, "0000:%02x:00.0", places[device] + 1);
     return 0;
 }
 

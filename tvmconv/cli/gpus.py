@@ -1,0 +1,57 @@
+"""``--device`` of verbs that measure on a GPU in processes of their own."""
+
+from __future__ import annotations
+
+import os
+
+from tvmconv.core.errors import ArtifactError, InputError
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def take_gpu(index: int, target: str, remote: bool = False) -> None:
+    """Let this process and those that it starts see one GPU alone, as their first.
+
+    Peers, too, then run there, and none has to be told. It comes before anything opens the driver,
+    which reads the variable once.
+
+    Parameters
+    ----------
+    index
+        Of the GPUs that the driver shows, from 0.
+    target
+        What is measured for.
+    remote
+        Whether a device of RPC measures.
+
+    Raises
+    ------
+    InputError
+        If another than the first is asked for, and the target is no GPU, or one of another machine.
+    ArtifactError
+        If there is no driver or no such GPU.
+    """
+    if index == 0:
+        return
+    if remote:
+        raise InputError(
+            "--device is of GPUs here; a device of RPC measures on its first GPU: start its server "
+            f"with {_VISIBLE}"
+        )
+    if target.partition(":")[0] != "cuda":
+        raise InputError(
+            f"--device {index} is of GPUs, and target {target!r} is a processor: leave it out, or "
+            "name --target cuda"
+        )
+    from tvmconv.runtime.driver import Driver
+
+    named = os.environ.get(_VISIBLE)
+    shown = [str(index)] if named is None else named.split(",")[index : index + 1]
+    os.environ[_VISIBLE] = ",".join(shown)
+    try:
+        Driver()
+    except ArtifactError as error:
+        raise ArtifactError(
+            f"--device {index} is not there: {error}; the driver numbers GPUs from 0, and "
+            f"{_VISIBLE} may hide some"
+        ) from None
