@@ -133,13 +133,17 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-    """The slower of multiply-adds and stores; loads where one block a tile makes them the limit."""
+    """The slower of multiply-adds and stores; loads where one block a tile makes them the limit.
+
+    Where loads keep multiply-adds from starting, those of weights are whole, and each pixel has
+    one of its own: of so few multiply-adds for each they are not halved.
+    """
     if workload.types.is_integer:
         return WordTiles(workload, machine).call_cycles(config)
     pieces = workload.out_planes * machine.blocks(workload.out_channels)
     oc, tile_h, tile_w, bands = _values(config)
     pixels = tile_h * tile_w
-    step = Microkernel(machine, pixels, oc).step_cycles()
+    step = Microkernel(machine, pixels, oc).step_cycles() + machine.code.blocked(oc, pixels)
     compute = workload.taps * step / (oc * pixels)
     store = 4 * machine.channel_block / (_STORE_SHARE * machine.rates.behind_l2)
     cycles = pieces * workload.out_height * workload.out_width * max(compute, store)

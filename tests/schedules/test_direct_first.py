@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.kernels import (
@@ -17,6 +19,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.kernels.registry import schedule
+from tvmconv.machines.arm import MACHINES
 
 LAYERS = (
     "ic3ih224oc64kh7sh2ph3:nchw+bias+relu",
@@ -72,6 +75,20 @@ def test_default_fits_the_registers(machine, problem):
     module.check(workload, machine, config)
     assert set(config) == set(module.KNOBS.values(workload, machine))
     assert module.predicted_cycles(workload, machine, config) > 0
+
+
+@pytest.mark.parametrize(("core", "word"), [("cortex-a53", 1), ("cortex-a55", 0)])
+def test_cycles_of_loads_that_block_count(core, word):
+    """Two cycles of each vector of weights; of each pixel's word one, or none where it is free."""
+    machine, workload = MACHINES[core], Conv2dWorkload.parse(LAYERS[0])
+    whole = replace(machine, code=replace(machine.code, loads_block=0.0))
+    config = default_config("direct_first", workload, machine)
+    oc, pixels = config.int("oc"), config.int("tile_h") * config.int("tile_w")
+    blocked, free = (
+        schedule("direct_first", core).predicted_cycles(workload, core, config)
+        for core in (machine, whole)
+    )
+    assert blocked / free == pytest.approx((oc * pixels + 2 * oc + word * pixels) / (oc * pixels))
 
 
 def test_knobs_must_be_positive():

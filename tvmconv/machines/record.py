@@ -16,6 +16,8 @@ from tvmconv.machines.device import Device
 _FLOAT_BITS = 32
 # the vectors of NEON, and the parts within which scalable instructions pick lanes
 _SEGMENT_BITS = 128
+# of `CodeCosts.halved_loads`
+_IN_PAIRS = 2
 # origin of rates that nobody measured on the processor in question
 SHIPPED = "shipped"
 
@@ -125,7 +127,7 @@ class CodeCosts:
         Vector units that multiply nothing over those that do.
     loads_block
         Cycles in which no vector is multiplied while one is loaded, half of them of half a vector.
-        Counted for integers.
+        Counted for integers, and for first layers.
     halves
         Whether products of halves (``strassen``) were found to pay: sums of input and output are
         cheap beside multiply-adds of four lanes.
@@ -151,6 +153,14 @@ class CodeCosts:
     other_units: float = 0.0
     loads_block: float = 0.0
     late_run: float = 5.0
+
+    def blocked(self, vectors: float, words: float) -> float:
+        """Cycles in which loads of whole vectors keep multiply-adds from starting.
+
+        Those of words, into vectors of their own, do so where halves are loaded in pairs.
+        """
+        half = self.halved_loads == _IN_PAIRS
+        return self.loads_block * (vectors + words / 2 * half)
 
 
 @dataclass(frozen=True)
