@@ -30,15 +30,17 @@ _HELD_UP = 0.125
 # cycles of a step of few pixels, by its instructions: rows of 14 as 12 and 2 took 1.065 times as
 # long as twice 7, and as 8 and 6 1.015 times (3x3, 256 channels of 14x14)
 _LEAST_STEP = 4.25
-# by how much a step of complemented data is longer: 1.19 times on Zen 4
-_COMPLEMENT = 0.2
-# Steps without a partner, in steps of excess, and by how much more with each order of a word's
-# bytes; and in steps of complements, where these are taken in the loop. Counted with normal weights
-# of two scales and 64 to 1024 channels; those of orders are 3 to 20.
-_ALONE, _ALONE_BY_ORDERS, _ALONE_BY_COMPLEMENTS = 2, 4, 1.7
+# by how much steps alone are longer that may complement their data: 1.19 times on Zen 4 by
+# themselves, and 512 to 128 channels of 28x28 took 1.06 times the packed
+_COMPLEMENT = 0.3
+# Steps without a partner: of a share of excess, so many times that or its square, whichever is
+# less, and more often with each order of a word's bytes, of which heavy words take the others; and
+# in steps of complements, where these are taken in the loop. Counted with normal weights of two
+# scales and 64 to 1024 channels; those of orders are 3 to 20.
+_ALONE, _ALONE_SQUARED, _ALONE_BY_ORDERS, _ALONE_BY_COMPLEMENTS = 2, 20, 4, 1.7
 # cycles of one store while a tile is packed: a second order gained nothing with 64 outputs (256
-# channels of 56x56), 2 to 4 % with 128
-_STORED = 1.25
+# channels of 56x56), 2 to 4 % with 128, and lost 2 to 3 % with 1024 or 2048 channels
+_STORED = 1.75
 # vectors of sums that make one of results
 _NARROWED = 4
 # Shares of a kernel's steps that its excess may take. Normally distributed weights whose largest
@@ -93,7 +95,8 @@ class ByteTileModel(TileModel):
             around += -(-pixels // _NARROWED) * _NARROWED * ROUNDING / rate
         alone = max(_MULTIPLICATIONS * pixels / rate, _LEAST_STEP)
         of_two = max((_OF_TWO / rate + _HELD_UP) * pixels, _LEAST_STEP)
-        around += self._complements * alone * _COMPLEMENT
+        if not self.packed:
+            alone *= 1 + _COMPLEMENT
         steps = self._alone * alone + (self.steps - self._alone) * of_two
         cycles: float = steps + self.steps * _STEP_CYCLES + around
         return cycles
@@ -102,8 +105,11 @@ class ByteTileModel(TileModel):
     def _alone(self) -> float:
         """Steps that have no partner, where weights are distributed normally."""
         found = _ALONE_BY_COMPLEMENTS * self._complements
-        if self.packed:
+        if self.packed > 1:
             found = self.excess * (_ALONE + _ALONE_BY_ORDERS * (self.packed - 1))
+        elif self.packed:
+            squared = _ALONE_SQUARED * self.excess / (self.steps - self.excess)
+            found = self.excess * min(_ALONE, squared)
         return min(found, self.steps)
 
     @property
