@@ -158,5 +158,5 @@ def test_a_kernel_with_too_few_steps_refuses_its_weights(packed):
     # one of four blocks has eight
     assert more.config["excess"] == 2
     rows = 4 * (regular_steps(workload, V3) + more.config["excess"])
-    table = rows // 8 + (1 if packed else 2 + len(MASKS))
+    table = rows // 8 + (2 if packed else 2 + len(MASKS))
     assert more.pack_weight(weight).shape == (rows + table + 4, 8, 4)

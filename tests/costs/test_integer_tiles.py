@@ -38,8 +38,11 @@ def test_processors_multiply_integers_at_their_own_rate(
     assert multiplications_a_cycle(found) == multiplications
 
 
-def test_products_of_bytes_gain_less_where_one_unit_multiplies():
-    """Twice the products by two multiplications for one: no more than the additions."""
+def test_products_of_bytes_gain_by_multiplications_and_additions():
+    """Steps in twos: three multiplications for four by pairs, and two additions for four.
+
+    Of one unit that multiplies the additions count for little.
+    """
     workload = Conv2dWorkload.parse("ic512ih28oc128kh1:u8s8s32u8+bias")
 
     def gain(name: str) -> float:
@@ -52,7 +55,7 @@ def test_products_of_bytes_gain_less_where_one_unit_multiplies():
         ]
         return float(cycles[0] / cycles[1])
 
-    assert gain("haswell") < 1.1 < gain("skylake")
+    assert 1.1 < gain("haswell") < 1.2 < gain("skylake")
 
 
 @pytest.mark.parametrize("text", ["ic64ih56oc256kh1", "ic256ih56oc64kh1", "ic512ih7oc2048kh1"])

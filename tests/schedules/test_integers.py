@@ -288,17 +288,21 @@ def test_rounded_additions_stay_vectors(machine: Machine):
     assert "vpackuswb" in assembly
 
 
-def test_products_of_bytes_have_one_loop_without_memory_of_sums():
-    """Of a step: one load of weights, and four instructions a pixel."""
+@pytest.mark.parametrize("packed", [0, 1])
+def test_products_of_bytes_have_loops_without_memory_of_sums(packed: int):
+    """Of two steps: two loads of weights, and seven instructions a pixel; and of one alone."""
     workload = Conv2dWorkload.parse("ic64ih14oc64kh1:u8s8s32u8+bias")
-    kernel = make_kernel(workload, V3, "direct_bytes")
+    config = default_config("direct_bytes", workload, V3, packed=packed, rows=1)
+    kernel = make_kernel(workload, V3, "direct_bytes", config)
     lines = compile_function(kernel.prim_func(), V3).inspect_source().splitlines()
     products = [i for i, line in enumerate(lines) if "vpmaddubsw" in line]
     count = kernel.config["oh"] * kernel.config["ow"]
-    loop = lines[products[0] - 3 : products[count - 1] + 3]
-    assert sum("vpmaddubsw" in line for line in loop) == count
-    assert sum("vpmaddwd" in line for line in loop) == count
-    assert not [line for line in loop if re.search(r"vmov.*%rsp|vpmovsx", line)]
+    for first, steps in ((0, 2), (2 * count, 1)):
+        loop = lines[products[first] - 3 : products[first + steps * count - 1] + 4]
+        assert sum("vpmaddubsw" in line for line in loop) == steps * count
+        assert sum("vpaddw" in line for line in loop) == (steps - 1) * count
+        assert sum("vpmaddwd" in line for line in loop) == count
+        assert not [line for line in loop if re.search(r"vmov.*%rsp|vpmovsx", line)]
 
 
 def test_rows_of_a_depthwise_layer_are_put_side_by_side_by_moving_bytes():

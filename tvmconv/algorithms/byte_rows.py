@@ -22,9 +22,9 @@ def channels_read_by_words(workload: Conv2dWorkload, machine: Machine) -> int:
     return machine.blocks(workload.in_channels) * machine.channel_block
 
 
-def parts(config: Config) -> int:
-    """Loops over steps: that of data as they are, and that of complements, or one of both."""
-    return 1 if config.int("packed") else 2
+# loops over steps: those in twos, and others; complements are taken of the latter's data alone
+# where none lie beside it
+PARTS = 2
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,7 @@ class Rows:
     """Rows of the packed weight, ``(k, 4)`` bytes each, with which its parts begin.
 
     Words of weights come first, one row a step. The steps of an output block follow each other,
-    where data are not packed those of complemented data last; blocks may have different numbers of
-    them. All else is int32.
+    those in twos first; blocks may have different numbers of them. All else is int32.
 
     Parameters
     ----------
@@ -63,6 +62,6 @@ class Rows:
         lanes, blocks = machine.channel_block, machine.blocks(workload.out_channels)
         places = blocks * (regular_steps(workload, machine) + config.int("excess"))
         starts = places + -(-places // lanes)
-        masks = starts + -(-(parts(config) * blocks + 1) // lanes)
+        masks = starts + -(-(PARTS * blocks + 1) // lanes)
         missing = masks + (0 if config.int("packed") else len(MASKS))
         return cls(places, starts, masks, missing, missing + blocks)

@@ -17,22 +17,14 @@ from collections.abc import Callable
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
-from tvmconv.algorithms.byte_rows import (
-    Rows,
-    channels_read_by_words,
-    parts,
-    regular_steps,
-)
+from tvmconv.algorithms.byte_rows import PARTS, Rows, channels_read_by_words, regular_steps
+from tvmconv.algorithms.byte_steps import steps_of
 from tvmconv.algorithms.complemented_copy import complemented_copy, copied_words
 from tvmconv.algorithms.direct import flattened
 from tvmconv.algorithms.excess import (
     MASKS,
     WORD,
-    complemented,
     excess_steps,
-    in_order,
-    split,
-    variants,
     words,
 )
 from tvmconv.algorithms.operands import Operands, output_shape
@@ -97,15 +89,15 @@ class DirectBytes(Algorithm):
 
         A read behind the last index of a dimension is one of the next row, block or tap.
         """
-        from tvmconv.operators.products import word
+        from tvmconv.operators.products import joined_dot, word
         from tvmconv.tvm_api import te, tirx
 
         packed = self.packed_weight_shape(workload, machine, config)
         given = Operands.of(workload, machine, packed)
-        rows, count = Rows.of(workload, machine, config), parts(config)
-        read = _packed_reads if packs_tiles(workload, config) else _plain_reads
-        product = read(given, config, rows)
-        part = te.reduce_axis((0, count), "part")
+        rows, beside = Rows.of(workload, machine, config), config.int("packed") > 0
+        reads = _packed_reads if packs_tiles(workload, config) else _plain_reads
+        read = reads(given, config)
+        part = te.reduce_axis((0, PARTS), "part")
         # no word has more excess than one
         step = te.reduce_axis((0, 2 * regular_steps(workload, machine)), "step")
 
@@ -113,14 +105,25 @@ class DirectBytes(Algorithm):
             return word(given.weight[row, place, 0])
 
         def multiply(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
-            first, stop = (number(rows.starts, kb * count + part + i) for i in (0, 1))
+            first, stop = (number(rows.starts, kb * PARTS + part + i) for i in (0, 1))
+            # steps in twos, which the first part has, are half as many
+            twos = 1 - part
 
             def present(value: Expr) -> Expr:
-                return tirx.if_then_else(step < stop - first, value, tirx.const(0, "int32"))
+                count = (stop - first) >> twos
+                return tirx.if_then_else(step < count, value, tirx.const(0, "int32"))
 
-            entry = present(number(rows.places, first + step))
-            weight = present(word(given.weight[first + step, k, 0]))
-            value = product((n, h, x, k), entry, weight, part)
+            def operands(offset: int) -> tuple[Expr, Expr]:
+                row = first + (step << twos) + offset
+                return present(number(rows.places, row)), present(word(given.weight[row, k, 0]))
+
+            place, (entry, weight), (other, more) = (n, h, x), operands(0), operands(1)
+            mask = None
+            if not beside:
+                mask = word(given.weight[rows.masks + (entry & (2**_MASK_BITS - 1)), k, 0]) * part
+                entry, other = entry >> _MASK_BITS, other >> _MASK_BITS
+            steps = (read(place, entry), weight), (read(place, other), more * twos)
+            value = joined_dot(*steps, _INSTRUCTION, mask)
             missing = number(rows.missing + kb, k)
             return given.summed(value, [part, step], (n, kb, h, x, k), more=missing)
 
@@ -177,35 +180,20 @@ class DirectBytes(Algorithm):
         places = self._places(workload, machine, config)
         given = words(weight, lanes, channels_read_by_words(workload, machine))
         given = given.reshape(-1, len(places), lanes, WORD // 2, 2)
-        masks = np.maximum(variants(given, _orders(config)), 0)
-        given, missing = complemented(in_order(given, masks // len(MASKS)), masks % len(MASKS))
-        rows, table, starts = [], [], [0]
-        apart = not config.int("packed")
-        step = copied_words(workload, machine)
+        beside = config.int("packed") > 0
+        steps = steps_of(given, _orders(config), beside)
+        step = copied_words(workload, machine) if beside else 1
         if packs_tiles(workload, config):
             step = packed_words(workload, machine, config.int("ow"), 1) // len(MASKS)
-        for block, (safe, rest) in enumerate(zip(*split(given), strict=True)):
-            used = places + (masks[block] if apart else masks[block] * step)
-            plain, other = np.flatnonzero(masks[block] == 0), np.flatnonzero(masks[block])
-            if not apart:
-                # one mask after the other: each part of a tile is read in its order
-                plain, other = np.argsort(masks[block], kind="stable"), other[:0]
-            found = np.flatnonzero(rest.any(axis=(1, 2, 3)))
-            rows += [safe[plain], rest[found], safe[other]]
-            table += [used[plain], used[found], used[other]]
-            ends = starts[-1] + len(plain) + len(found)
-            starts += [ends, ends + len(other)] if apart else [ends]
+        masks = np.repeat(np.array(MASKS, np.int32), 0 if beside else lanes)
         packed = np.zeros(shape, np.int8)
         begin = Rows.of(workload, machine, config)
         for row, values in (
-            (0, np.concatenate(rows)),
-            (begin.places, np.concatenate(table)),
-            (begin.starts, np.array(starts, np.int32)),
-            (
-                begin.masks,
-                np.repeat(np.array(MASKS, np.int32), lanes)[: lanes * len(MASKS) * apart],
-            ),
-            (begin.missing, missing.sum(axis=1).astype(np.int32)),
+            (0, steps.weights),
+            (begin.places, places[steps.places] + (steps.variants * step).astype(np.int32)),
+            (begin.starts, steps.starts.astype(np.int32)),
+            (begin.masks, masks),
+            (begin.missing, steps.missing.astype(np.int32)),
         ):
             flat = np.ascontiguousarray(values).reshape(-1).view(np.int8)
             packed[row:].reshape(-1)[: len(flat)] = flat
@@ -264,16 +252,16 @@ def is_flat(workload: Conv2dWorkload, config: Config) -> bool:
     return packs_tiles(workload, config) or flattened(workload) != workload
 
 
-# a place of the sums without its output block, an entry of the table, a weight, and the part
-Product = Callable[[tuple[Expr, ...], Expr, Expr, Expr], Expr]
+# the word at a place of the sums (image, row, column) and an entry of the table
+Read = Callable[[tuple[Expr, Expr, Expr], Expr], Expr]
 
 
-def _plain_reads(given: Operands, config: Config, rows: Rows) -> Product:
-    """Products of data as they lie, or of a copy with padding, with or without its complements.
+def _plain_reads(given: Operands, config: Config) -> Read:
+    """Words of data as they lie, or of a copy with padding, with or without its complements.
 
     A read behind the last index of a dimension is one of the next row, block or tap.
     """
-    from tvmconv.operators.products import complemented_dot, dot, word
+    from tvmconv.operators.products import word
 
     workload, machine = given.workload, given.machine
     w, copies = flattened(workload), workload.has_padding
@@ -285,30 +273,25 @@ def _plain_reads(given: Operands, config: Config, rows: Rows) -> Product:
     down, right = w.stride_h // steps[0], w.stride_w // steps[1]
     width = copied_shape(w, machine)[3] if copies else w.in_width
 
-    def product(place: tuple[Expr, ...], entry: Expr, weight: Expr, part: Expr) -> Expr:
-        n, h, x, k = place
+    def read(place: tuple[Expr, Expr, Expr], entry: Expr) -> Expr:
+        n, h, x = place
         pixel = (h * down * width + x * right) * machine.channel_block
         if beside:
-            return dot(source[n, 0, 0, 0, 0, pixel // WORD + entry], weight, _INSTRUCTION)
-        value = word(source[n, 0, 0, 0, pixel + (entry >> _MASK_BITS) * WORD])
-        # none of the first part, whose indices are 0, too
-        mask = word(given.weight[rows.masks + (entry & (2**_MASK_BITS - 1)), k, 0]) * part
-        return complemented_dot(value, mask, weight, _INSTRUCTION)
+            return source[n, 0, 0, 0, 0, pixel // WORD + entry]
+        return word(source[n, 0, 0, 0, pixel + entry * WORD])
 
-    return product
+    return read
 
 
-def _packed_reads(given: Operands, config: Config, rows: Rows) -> Product:
-    """Products of packed tiles."""
-    from tvmconv.operators.products import dot
-
+def _packed_reads(given: Operands, config: Config) -> Read:
+    """Words of packed tiles."""
     pixels = config.int("ow")
     source = packed_pixels(given, pixels, _orders(config))
     size = words_of_block(given.machine)
 
-    def product(place: tuple[Expr, ...], entry: Expr, weight: Expr, part: Expr) -> Expr:
-        n, _, x, _ = place
+    def read(place: tuple[Expr, Expr, Expr], entry: Expr) -> Expr:
+        n, _, x = place
         within = x - first_pixel(given.workload, x // pixels, pixels)
-        return dot(source[n, x // pixels, entry + within * size], weight, _INSTRUCTION)
+        return source[n, x // pixels, entry + within * size]
 
-    return product
+    return read

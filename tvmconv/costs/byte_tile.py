@@ -17,19 +17,30 @@ from tvmconv.costs.microkernel import ROUNDING, Microkernel
 from tvmconv.costs.register_tile import TileModel
 from tvmconv.machines.dot import multiplications_a_cycle
 
-# a block of weights, a product, a mask, and the factor that adds products of 16 bits
+# weights of two steps, the factor that adds products of 16 bits, and a product
 _BESIDE_SUMS = 4
-# of a step for one pixel, and what a step's loop costs
-_MULTIPLICATIONS, _STEP_CYCLES = 2, 0.25
+# what else speed takes: another product, and one without which LLVM makes the factor anew in each
+# step (1x1 layers by 10 pixels took 0.92 to 1.0 of the time of 11)
+_MORE_BESIDE_SUMS = 2
+# of a step for one pixel, alone and as one of two, and what a step's loop costs
+_MULTIPLICATIONS, _OF_TWO, _STEP_CYCLES = 2, 1.5, 0.25
+# cycles by which other instructions of steps in twos hold up the multiplications of a pixel: loops
+# of 9 to 11 pixels took 0.88 of the time of steps alone (Zen 4), with 3/4 of the multiplications
+_HELD_UP = 0.125
 # cycles of a step of few pixels, by its instructions: rows of 14 as 12 and 2 took 1.065 times as
 # long as twice 7, and as 8 and 6 1.015 times (3x3, 256 channels of 14x14)
 _LEAST_STEP = 4.25
-# by how much a step of complemented data is longer: 1.19 times on Zen 4 by itself, and the loops
-# over steps are two, shorter ones (256 to 64 channels of 56x56 took 1.02 to 1.12 times the packed)
+# by how much steps alone are longer that may complement their data: 1.19 times on Zen 4 by
+# themselves, and 512 to 128 channels of 28x28 took 1.06 times the packed
 _COMPLEMENT = 0.3
+# Steps without a partner: of a share of excess, so many times that or its square, whichever is
+# less, and more often with each order of a word's bytes, of which heavy words take the others; and
+# in steps of complements, where these are taken in the loop. Counted with normal weights of two
+# scales and 64 to 1024 channels; those of orders are 3 to 20.
+_ALONE, _ALONE_SQUARED, _ALONE_BY_ORDERS, _ALONE_BY_COMPLEMENTS = 2, 20, 4, 1.7
 # cycles of one store while a tile is packed: a second order gained nothing with 64 outputs (256
-# channels of 56x56), 2 to 4 % with 128
-_STORED = 1.25
+# channels of 56x56), 2 to 4 % with 128, and lost 2 to 3 % with 1024 or 2048 channels
+_STORED = 1.75
 # vectors of sums that make one of results
 _NARROWED = 4
 # Shares of a kernel's steps that its excess may take. Normally distributed weights whose largest
@@ -76,19 +87,30 @@ class ByteTileModel(TileModel):
         return regular_steps(self.workload, self.machine) + self.excess
 
     def tile_cycles(self, oc: int, pixels: int) -> float:
-        """Cycles of one register tile: two of a step's three instructions are multiplications.
-
-        Differences find other units: 228 of 228 Gop/s on Zen 4.
-        """
+        """Cycles of one register tile: those of multiplications, mostly."""
         rate = multiplications_a_cycle(self.machine)
         around = Microkernel(self.machine, pixels, 1).cycles(0)
         if self.workload.types.is_requantised:
             # four vectors are narrowed at once, whether all are there or not
             around += -(-pixels // _NARROWED) * _NARROWED * ROUNDING / rate
-        step = max(_MULTIPLICATIONS * pixels / rate, _LEAST_STEP)
-        around += self._complements * step * _COMPLEMENT
-        cycles: float = self.steps * (step + _STEP_CYCLES) + around
+        alone = max(_MULTIPLICATIONS * pixels / rate, _LEAST_STEP)
+        of_two = max((_OF_TWO / rate + _HELD_UP) * pixels, _LEAST_STEP)
+        if not self.packed:
+            alone *= 1 + _COMPLEMENT
+        steps = self._alone * alone + (self.steps - self._alone) * of_two
+        cycles: float = steps + self.steps * _STEP_CYCLES + around
         return cycles
+
+    @property
+    def _alone(self) -> float:
+        """Steps that have no partner, where weights are distributed normally."""
+        found = _ALONE_BY_COMPLEMENTS * self._complements
+        if self.packed > 1:
+            found = self.excess * (_ALONE + _ALONE_BY_ORDERS * (self.packed - 1))
+        elif self.packed:
+            squared = _ALONE_SQUARED * self.excess / (self.steps - self.excess)
+            found = self.excess * min(_ALONE, squared)
+        return min(found, self.steps)
 
     @property
     def _complements(self) -> float:
@@ -105,15 +127,12 @@ class ByteTileModel(TileModel):
 
     def registers(self, oc: int, oh: int, ow: int) -> int:
         """Vector registers of a tile."""
-        return oh * ow + self._beside_sums
-
-    @property
-    def _beside_sums(self) -> int:
-        return _BESIDE_SUMS - int(self.packed > 0)
+        return oh * ow + _BESIDE_SUMS
 
     def tiles(self) -> list[tuple[int, int, int]]:
         """Tiles of one block and one row, or two where rows are short, all about as wide."""
-        w, most = self.shape, self.machine.vector_registers - self._beside_sums
+        w = self.shape
+        most = self.machine.vector_registers - _BESIDE_SUMS - _MORE_BESIDE_SUMS
         heights = (1, 2) if not self._packs_tiles and 2 * w.out_width <= most else (1,)
         return [
             (1, height, width)

@@ -20,8 +20,8 @@ WORD, PAIR = "tvmconv.word", "tvmconv.pair"
 # followed by the number of elements in a word
 SIDE_BY_SIDE = "tvmconv.side_by_side_"
 _DOT = "tvmconv.dot_"
-# end of the name of a dot product that is subtracted
-NEGATIVE = "_negative"
+# end of the name of a dot product that is subtracted, and of one of two steps
+NEGATIVE, JOINED = "_negative", "_joined"
 
 
 def word(element: Expr, *others: Expr) -> Expr:
@@ -64,9 +64,22 @@ def dot(data: Expr, weight: Expr, instruction: str) -> Expr:
     return _call(operator_of(instruction), data, weight)
 
 
-def complemented_dot(data: Expr, mask: Expr, weight: Expr, instruction: str) -> Expr:
-    """As :func:`dot`, of the data xor-ed with a mask, in vectors."""
-    return _call(operator_of(instruction), data, weight, mask)
+def joined_dot(
+    step: tuple[Expr, Expr], other: tuple[Expr, Expr], instruction: str, mask: Expr | None = None
+) -> Expr:
+    """The sum of the dot products of two steps, whose products are added as narrow as they are.
+
+    Parameters
+    ----------
+    step, other
+        Words of data and weights. Where the weights of the other are the constant 0 it is left out.
+    instruction
+        One of :data:`tvmconv.machines.dot.DOT_PRODUCTS`.
+    mask
+        What the data of the first are xor-ed with, in vectors.
+    """
+    masks = [] if mask is None else [mask]
+    return _call(_DOT + instruction + JOINED, *step, *other, *masks)
 
 
 def operator_of(instruction: str) -> str:

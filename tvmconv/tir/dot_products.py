@@ -32,7 +32,8 @@ def DotProducts() -> Any:
     are words or pairs of loads, scalar or vectors, whose elements are as many apart as a word has,
     or any other integers of 32 bits; scalars are spread over vectors.
 
-    A mask behind them is one of the data, which are xor-ed with it.
+    Of two steps that are joined the second ones follow, and a mask that the data of the first are
+    xor-ed with.
 
     Rewrite: the loads become loads of whole words, and the addition with the dot product one or
     two calls of LLVM's intrinsics.
@@ -47,7 +48,14 @@ def _dot_products(func: Any) -> Any:
     import tvm_ffi
     from tvm import ir, tirx
 
-    from tvmconv.operators.products import NEGATIVE, PAIR, SIDE_BY_SIDE, WORD, instruction_of
+    from tvmconv.operators.products import (
+        JOINED,
+        NEGATIVE,
+        PAIR,
+        SIDE_BY_SIDE,
+        WORD,
+        instruction_of,
+    )
 
     found = False
 
@@ -71,8 +79,9 @@ def _dot_products(func: Any) -> Any:
         for total, product in ((node.a, node.b), (node.b, node.a)):
             name = instruction_of(getattr(getattr(product, "op", None), "name", ""))
             if name:
-                data, weight, *mask = product.args
-                data = _masked(data, *mask)
+                if name.endswith(JOINED):
+                    return _joined(total, product.args, name.removesuffix(JOINED))
+                data, weight = product.args
                 if name in BY_LANES:
                     return accumulated_by_lanes(total, data, weight, name)
                 if name.endswith(NEGATIVE):
@@ -180,14 +189,28 @@ def _difference(total: Any, data: Any, weight: Any, name: str) -> Any:
     return _less(total, products)
 
 
-def _sums_of_bytes(data: Any, weight: Any) -> Any:
-    """Sums of the products of four bytes, negative: of two in 16 bits first."""
+def _joined(total: Any, operands: Any, name: str) -> Any:
+    """The sum with the products of two steps, or of the first where the other has no weights."""
+    data, weight, *other = operands[:4]
+    data = _masked(data, *operands[4:])
+    if _is_zero(other[1]):
+        return _accumulated(total, data, weight, name)
+    if int(total.ty.dtype.lanes) == 1:
+        return total + _products(data, weight, name) + _products(other[0], other[1], name)
+    return _less(total, _sums_of_bytes(data, weight, *other))
+
+
+def _sums_of_bytes(*words: Any) -> Any:
+    """Sums of the products of four bytes, or of twice four, negative: in 16 bits first."""
     from tvm import tirx
 
-    lanes = int(data.ty.dtype.lanes)
-    operands = (tirx.reinterpret(f"int8x{4 * lanes}", operand) for operand in (data, weight))
-    short = f"int16x{2 * lanes}"
-    pairs = tirx.call_llvm_pure_intrin(short, _MADD_BYTES[32 * lanes], *operands)
+    lanes = int(words[0].ty.dtype.lanes)
+    operands = [tirx.reinterpret(f"int8x{4 * lanes}", word) for word in words]
+    sums = [
+        tirx.call_llvm_pure_intrin(f"int16x{2 * lanes}", _MADD_BYTES[32 * lanes], *step)
+        for step in zip(operands[::2], operands[1::2], strict=True)
+    ]
+    pairs = sum(sums[1:], sums[0])
     factor = tirx.Broadcast(tirx.const(-1, "int16"), 2 * lanes)
     return tirx.call_llvm_pure_intrin(f"int32x{lanes}", _MADD[32 * lanes], pairs, factor)
 
