@@ -18,6 +18,7 @@ from tvmconv.kernels import registry
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.arm import MACHINES as ARM
 from tvmconv.machines.record import CodeCosts, Machine, Rates
+from tvmconv.machines.targets import resolve_machine
 from tvmconv.selection.policy import DEFAULT_ERROR_BUDGET
 from tvmconv.selection.select import select
 
@@ -141,6 +142,13 @@ def test_transforms_by_strips_fall_with_the_units() -> None:
     for config in WinogradModel(workload, one).offers():
         slow, fast = (WinogradModel(workload, m).parts(config)["transforms"] for m in (one, two))
         assert slow == pytest.approx(2 * fast)
+
+
+def test_rows_of_a_tile_share_weights_that_pass_l2() -> None:
+    machine = resolve_machine("llvm -mcpu=znver4", 1)
+    found = select(Conv2dWorkload.parse("mb1ic512ih14oc512kh3sh2ph1"), machine).chosen
+    assert found.algorithm == "direct"
+    assert (found.config.int("oc"), found.config.int("oh")) == (2, 2)
 
 
 @pytest.mark.parametrize("name", ["cortex-a72", "neoverse-n1", "neoverse-v1", "neoverse-v2"])

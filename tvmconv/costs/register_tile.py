@@ -33,7 +33,8 @@ _ROWS_FETCHED, _ROWS_OF_WORDS_FETCHED = 1.04, 1.02
 # Where one instruction multiplies words, pixelwise tiles of one block read every word anew for each
 # block, and full register files leave no word ahead: two blocks of 12 pixels took 0.95 to 0.98 of
 # the time of one of 28 or 30, and 0.95 to 0.99 of that of two of 14 (ResNet-50, Zen 4). Of float32
-# one block of 28 or 30 pixels took 1.0 to 1.08 of the time of two of 14 there.
+# one block of 28 or 30 pixels took 1.0 to 1.08 of the time of two of 14 there, and of 3x3 kernels
+# with weights beyond L2 1.14.
 _ONE_BLOCK, _WORDS_AHEAD = 1.1, 2
 
 
@@ -200,14 +201,18 @@ class TileModel:
 
         by_lane = self.machine.code.by_lane
         words = self._dot is not None and self._dot.steps == 1 and not by_lane
-        shared = self.taps == 1 and self.out_blocks > 1
-        pixelwise = words and shared
+        shared = self.out_blocks > 1
+        pixelwise = words and shared and self.taps == 1
         # of one block each multiply-add reads its pixel from memory
         alone = _ONE_BLOCK if pixelwise or (shared and self._dot is None and not by_lane) else 1.0
 
+        rows = _ROWS_OF_WORDS_FETCHED if words else _ROWS_FETCHED
+        if not words and not by_lane:
+            # instructions come half as fast where a vector takes the units two cycles
+            rows = 1 + (rows - 1) * self.machine.rates.multiply_adds / 2
+
         def cost(tile: tuple[int, int, int]) -> tuple[float, int, bool, int]:
             oc, oh, ow = tile
-            rows = _ROWS_OF_WORDS_FETCHED if words else _ROWS_FETCHED
             fetch = rows if oh > 1 and padded else 1.0
             return (
                 self.cycles(oc, oh, ow) * fetch * (alone if oc == 1 else 1.0),
