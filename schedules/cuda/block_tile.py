@@ -261,7 +261,9 @@ def copy_pipeline(
             size = _piece_sizes(tile)[place]
             layout = _by_fours(tile) if fours and place else _apart(axes, {axes - 1: size})
             schedule.transform_layout(sums, ("read", place), layout)
-    ahead, value = schedule.split(value, [None, _VECTOR if fours else 1])
+    ahead = value
+    if fours:
+        ahead, value = schedule.split(value, [None, _VECTOR])
     for place, at in enumerate((value, ahead)):
         read = schedule.cache_read(sums, place, "local")
         schedule.compute_at(read, at, preserve_unit_loops=True)
@@ -280,7 +282,7 @@ def copy_pipeline(
             schedule.unroll(turn)
         else:
             mark_copy_by_registers(schedule, copy, two_buffers=pipeline == "double")
-    for loop in (*schedule.get_loops(sums)[-pieces:], ahead, value):
+    for loop in (*schedule.get_loops(sums)[-pieces:], value, *((ahead,) if fours else ())):
         schedule.unroll(loop)
     init = schedule.decompose_reduction(sums, part)
     for loop in schedule.get_loops(init)[-pieces:]:
