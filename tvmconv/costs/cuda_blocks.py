@@ -34,6 +34,7 @@ _FILLED, _ENOUGH_WARPS = 0.95, 8
 # sums it needs fewer
 _REGISTERS, _REGISTERS_SMALL = {256: 128, 128: 168, 64: 168}, 112
 _FEW = 32
+_QUARTERS, _WARP = 4, 32
 # of windows a value's place and tests are its own: with 168 registers some spilled
 _REGISTERS_WINDOW, _SMALL_BLOCK = 255, 64
 # issue slots that go by while the 32 banks of shared memory give a warp a value each
@@ -121,7 +122,9 @@ def register_blocks(machine: CudaMachine, config: Config) -> int:
     if config.get("slice") == WINDOW and tile.threads == _SMALL_BLOCK:
         registers = _REGISTERS_WINDOW
     registers = registers if tile.sums > 1 else machine.registers // tile.threads
-    return machine.registers // (registers * tile.threads)
+    # each quarter of a multiprocessor has registers of its own, and whole warps
+    warps = machine.registers // (_QUARTERS * registers * _WARP)
+    return _QUARTERS * warps * _WARP // tile.threads
 
 
 def slice_instructions(tile: BlockTile, config: Config, others: float) -> tuple[float, float]:
