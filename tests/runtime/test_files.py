@@ -141,3 +141,22 @@ def test_destinations(tmp_path: Path) -> None:
     ):
         with pytest.raises(ArtifactError, match=message):
             files.check_destination(path)
+
+
+def test_what_is_replaced_needs_its_folder_and_what_is_written_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / "old.npz"
+    old.write_text("")
+
+    def check(writable: Path, replaced: bool) -> None:
+        # root may write anything
+        monkeypatch.setattr("os.access", lambda path, _mode: path == writable)
+        files.check_destination(old, ".npz", replaced=replaced)
+
+    check(old, False)
+    check(tmp_path, True)
+    with pytest.raises(ArtifactError, match=r"old.npz is not writable; name another file"):
+        check(tmp_path, False)
+    with pytest.raises(ArtifactError, match=r"the folder .* is not writable; name another one"):
+        check(old, True)

@@ -73,7 +73,7 @@ def check_destination(path: Path, *, separate: bool = False, header: bool = Fals
         If the name is unsuitable, the folder is missing or not writable, or a file would be
         replaced that is none of tvmconv's.
     """
-    files.check_destination(path, ".so")
+    files.check_destination(path, ".so", replaced=True)
     written = (True, separate, header)
     for follower, is_written in zip(_followers(path), written, strict=True):
         file = follower.path

@@ -84,8 +84,18 @@ def read_regular(
     return content
 
 
-def check_destination(path: Path, suffix: str = "") -> None:
+def check_destination(path: Path, suffix: str = "", *, replaced: bool = False) -> None:
     """Refuse a destination before work is spent on it.
+
+    Parameters
+    ----------
+    path
+        The file.
+    suffix
+        What its name must end in, if anything.
+    replaced
+        Whether a new file takes the place of one that stands there, which needs the folder alone;
+        else that one is written.
 
     Raises
     ------
@@ -100,7 +110,7 @@ def check_destination(path: Path, suffix: str = "") -> None:
         raise ArtifactError(f"{path}: the folder {folder} does not exist; create it first")
     if path.is_dir():
         raise ArtifactError(f"{path} is a folder; name a file in it")
-    if suffix or not path.exists():
+    if replaced or not path.exists():
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ArtifactError(f"{path}: the folder {folder} is not writable; name another one")
     elif not os.access(path, os.W_OK):
