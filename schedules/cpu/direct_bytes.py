@@ -1,11 +1,11 @@
-"""Direct convolution by products of bytes: the register tile of ``direct``, one loop over steps.
+"""Direct convolution by products of bytes: the register tile of ``direct``, loops over steps.
 
 Loops, outermost first:
 
 1. image, cache block of tile rows, output block, tile row: parallel; where tiles are packed, all
    output blocks of a share use them;
 2. tile column;
-3. step: the reduction, of data as they are and, in a loop of its own, of complements;
+3. step: the reduction, by two steps at a time and, in a loop of its own, by those without another;
 4. row and column of the register tile, unrolled; lanes, one vector.
 """
 

@@ -3,9 +3,10 @@
 AVX2 has no instruction that adds products of bytes to 32 bits. ``vpmaddubsw`` takes twice as many
 products as ``vpmaddwd``, but saturates; weights that could make it do so are split by
 :mod:`tvmconv.algorithms.excess`, and their excess takes steps of its own, or meet complements of
-their data. Weights have one byte. Where a step reads is a table behind the weights: all steps have
-one loop, whatever tap or channel they belong to. Data are read as they lie, and steps that take
-complements have a loop of their own, or complements are made first: of a tile of pixels
+their data. Weights have one byte. Where a step reads is a table behind the weights: steps of
+whatever tap or channel share a loop. There are two, one of steps whose products may be added in
+16 bits, in twos (:mod:`tvmconv.algorithms.joined_steps`), and one of the others. Data are read as
+they lie, and complemented in the second loop, or complements are made first: of a tile of pixels
 (:mod:`tvmconv.algorithms.packed_pixels`), or of a copy with padding
 (:mod:`tvmconv.algorithms.complemented_copy`).
 """
@@ -21,12 +22,7 @@ from tvmconv.algorithms.byte_rows import PARTS, Rows, channels_read_by_words, re
 from tvmconv.algorithms.byte_steps import steps_of
 from tvmconv.algorithms.complemented_copy import complemented_copy, copied_words
 from tvmconv.algorithms.direct import flattened
-from tvmconv.algorithms.excess import (
-    MASKS,
-    WORD,
-    excess_steps,
-    words,
-)
+from tvmconv.algorithms.excess import MASKS, WORD, excess_steps, words
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.packed_pixels import (
     first_pixel,

@@ -63,7 +63,7 @@ DOT_PRODUCTS = {
         DotProduct("smmla", "int8", "int8", width=8, steps=1),
         # `smull`, `smlal` and `sadalp`: 16 bits hold two products but of four numbers -128
         DotProduct("smull", "int8", "int8", width=4, steps=3, additions=1, spread=2, widens=True),
-        # the same of SVE, in vectors of a fixed length
+        # `sdot` of SVE, in vectors of a fixed length
         DotProduct("sve_sdot", "int8", "int8", width=4, steps=1),
         DotProduct("smlal", "int8", "int16", width=1, steps=1, widens=True),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.tir.lane_products import BY_LANES, accumulated_by_lanes, lane_operands
-from tvmconv.tir.rewrite import function_pass
+from tvmconv.tir.rewrite import function_pass, repeated
 from tvmconv.tir.scalable_dots import SVE, imported, scalable_sdot, takes
 
 # instruction and length of its vectors -> LLVM's name of it
@@ -134,7 +134,7 @@ def _side_by_side(call: Any, width: int) -> Any:
 def _is_zero(value: Any) -> bool:
     from tvm import tirx
 
-    scalar = value.value if isinstance(value, tirx.Broadcast) else value
+    scalar = repeated(value)
     return isinstance(scalar, tirx.IntImm) and int(scalar) == 0
 
 
@@ -181,7 +181,6 @@ def _difference(total: Any, data: Any, weight: Any, name: str) -> Any:
     several steps to each other first, which takes registers that the sums are held in. Predicated
     differences become plain ones behind the passes that do so.
     """
-
     lanes = int(total.ty.dtype.lanes)
     products = _products(data, weight, name)
     if name != "vpmaddwd" or lanes == 1:
@@ -217,9 +216,7 @@ def _sums_of_bytes(*words: Any) -> Any:
 
 def _masked(data: Any, mask: Any = 0) -> Any:
     """The data xor-ed with a mask."""
-    from tvm import tirx
-
-    scalar = mask.value if isinstance(mask, tirx.Broadcast) else mask
+    scalar = repeated(mask)
     return data if getattr(scalar, "value", scalar) == 0 else data ^ mask
 
 
