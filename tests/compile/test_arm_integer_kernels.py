@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.emulating import needs_arm, run_functions
+from tests.emulating import needs_arm, run_functions, vectors_of
 from tests.kernels import integer_arguments
 from tests.layout import unblock
 from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
@@ -73,25 +73,22 @@ def emulated(
     kernels: Sequence[Kernel],
     given: Sequence[IntegerOperands],
     folder: Path,
-    options: Sequence[str] = (),
-) -> Iterator[np.ndarray]:
-    """What kernels of one machine compute, in the plain layout."""
+    *processors: Sequence[str],
+) -> Iterator[list[np.ndarray]]:
+    """What kernels of one machine compute, in the plain layout, a list for each processor."""
     arrays = [integer_arguments(k, o) for k, o in zip(kernels, given, strict=True)]
     functions = [kernel.prim_func() for kernel in kernels]
-    (results,) = run_functions(functions, arrays, kernels[0].machine, folder, options)
-    for kernel, result in zip(kernels, results, strict=True):
-        yield unblock(result, kernel.workload.out_channels)
+    for results in run_functions(functions, arrays, kernels[0].machine, folder, *processors):
+        yield [unblock(r, k.workload.out_channels) for k, r in zip(kernels, results, strict=True)]
 
 
-def check(kernels: Sequence[Kernel], folder: Path, options: Sequence[str] = ()) -> None:
+def check(kernels: Sequence[Kernel], folder: Path, *processors: Sequence[str]) -> None:
     given = [operands_of(kernel) for kernel in kernels]
-    for kernel, operands, actual in zip(
-        kernels, given, emulated(kernels, given, folder, options), strict=True
-    ):
-        expected = exact_output(kernel.workload, operands)
-        assert actual.dtype == expected.dtype
-        np.testing.assert_array_equal(actual, expected, str(kernel.workload))
-        assert len(np.unique(expected)) > 30
+    expected = [exact_output(k.workload, o) for k, o in zip(kernels, given, strict=True)]
+    assert all(len(np.unique(values)) > 30 for values in expected)
+    for results in emulated(kernels, given, folder, *processors or ((),)):
+        for kernel, actual, values in zip(kernels, results, expected, strict=True):
+            np.testing.assert_array_equal(actual, values, str(kernel.workload), strict=True)
 
 
 def kernels_of(texts: Sequence[str], machine: Machine, algorithm: str) -> list[Kernel]:
@@ -125,7 +122,10 @@ def test_products_of_sve_are_exact(name: str, tmp_path: Path):
     kernels = kernels_of([*DIRECT[2:5], DIRECT[9], DIRECT[-3]], machine, "direct")
     kernels += kernels_of(DEPTHWISE[1:2], machine, "depthwise")
     # vectors of 512 bits, and NEON without dot products
-    check(kernels, tmp_path, ("-cpu", "a64fx"))
+    processors = [("-cpu", "a64fx")]
+    # of any length sums are those of the first 128 bits
+    processors += [] if machine.exact_vector_bits else [vectors_of(128), vectors_of(2048)]
+    check(kernels, tmp_path, *processors)
 
 
 def test_products_that_16_bits_do_not_hold_are_refused():
