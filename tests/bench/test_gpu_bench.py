@@ -141,8 +141,9 @@ print(gpu_state("cuda:sm_90")["pci_bus"], end="")
     ):
         done = gpu.python("-c", code.format(index=index), **there, **variables)
         assert done.stdout == bus, done.stderr
-    hidden = gpu.python("-c", code.format(index=2), **there, CUDA_VISIBLE_DEVICES="3,1")
-    assert "--device 2 is not there" in hidden.stderr
+    for names in ("3,1", "3,-1,1"):
+        hidden = gpu.python("-c", code.format(index=2), **there, CUDA_VISIBLE_DEVICES=names)
+        assert "--device 2 is not there" in hidden.stderr
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import takewhile
 
 from tvmconv.core.errors import ArtifactError, InputError
 
@@ -45,9 +46,12 @@ def take_gpu(index: int, target: str, remote: bool = False) -> None:
         )
     from tvmconv.runtime.driver import Driver
 
-    named = os.environ.get(_VISIBLE)
-    shown = [str(index)] if named is None else named.split(",")[index : index + 1]
-    os.environ[_VISIBLE] = ",".join(shown)
+    named, taken = os.environ.get(_VISIBLE), [str(index)]
+    if named is not None:
+        # the driver hides what follows a name of no GPU, of which -1 is the usual one
+        shown = takewhile(lambda name: not name.strip().startswith("-"), named.split(","))
+        taken = list(shown)[index : index + 1]
+    os.environ[_VISIBLE] = ",".join(taken)
     try:
         Driver()
     except ArtifactError as error:
