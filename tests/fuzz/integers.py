@@ -74,17 +74,18 @@ class Integers:
         # most layers are for direct alone
         name = generator.choice(_ALGORITHMS)
         # few random layers are pixelwise
-        packed = int(name == "direct_bytes" and generator.random() < 0.4)
+        packed = name == "direct_bytes" and generator.random() < 0.4
         while True:
             layout = "NCHW" if name == "direct_first" else "NCHWc"
             workload = random_integer_layer(generator, _MULTIPLY_ADDS, layout)
             machine = generator.choice(self.machines).with_cores(generator.choice((1, 1, 3)))
             if registry.algorithm(name).unsupported(workload, machine) is not None:
                 continue
-            if packed and not orders_packed(workload):
+            if packed and not (orders := orders_packed(workload)):
                 continue
             config = generator.choice(registry.offers(name, workload, machine))
-            config = config.replace(packed=1, oh=1) if packed else config
+            if packed:
+                config = config.replace(packed=generator.randint(1, orders), oh=1)
             values = registry.knob_values(name, workload, machine)
             for _ in range(10):
                 drawn = generator.sample(sorted(values), min(len(values), generator.randrange(4)))
