@@ -120,7 +120,7 @@ def test_code_depends_on_neither_threads_nor_neighbours(monkeypatch):
     program, functions = collect(module, loaded.inputs, loaded.outputs, lowered.calls)
     results = []
     for cpus in (1, 4):
-        monkeypatch.setattr(compiling, "_cpus", lambda cpus=cpus: cpus)
+        monkeypatch.setattr(compiling, "host_cores", lambda cpus=cpus: cpus)
         results.append(compile_objects(functions, MACHINE, program))
     assert results[0].workspace == results[1].workspace
     assert list(results[0].code) == list(results[1].code)
@@ -148,7 +148,7 @@ def test_a_failing_function_ends_the_build(monkeypatch):
         raise RuntimeError("no code")
 
     monkeypatch.setattr(compiling, "compile_function", fail)
-    monkeypatch.setattr(compiling, "_cpus", lambda: 1)
+    monkeypatch.setattr(compiling, "host_cores", lambda: 1)
     with pytest.raises(RuntimeError, match="no code"):
         compile_program(lowered, MACHINE, loaded.inputs, loaded.outputs)
     assert len(asked) < len(lowered.calls)
