@@ -35,6 +35,8 @@ def test_nothing_but_results_and_refusals(kind: str, count: int) -> None:
     result = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"{count} attempts" in result.stdout
+    # a run in which everything is refused says nothing
+    assert ": 0 ok" not in result.stdout
 
 
 def test_an_attempt_repeats_from_seed_and_number(tmp_path: Path) -> None:
