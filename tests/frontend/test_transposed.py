@@ -12,6 +12,7 @@ import pytest
 from onnx import helper
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
+from tests.frontend.bad_models import refuse
 from tests.frontend.onnx_runner import make_model, noise, run, run_reference, whole_build
 
 Attributes = dict[str, Any]
@@ -165,3 +166,33 @@ def test_the_definition_is_that_of_onnxruntime() -> None:
         np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5, err_msg=str(attributes))
         checked += 1
     assert checked > 50
+
+
+@pytest.mark.parametrize(
+    ("tail", "operand"),
+    [
+        ([helper.make_node("Add", ["a", "c"], ["y"], "end")], noise(1, 3, 14, 11)),
+        ([helper.make_node("Reshape", ["a", "c"], ["y"], "end")], np.array([1, 462])),
+        (
+            [
+                helper.make_node("Flatten", ["a"], ["f"], "flat"),
+                helper.make_node("Gemm", ["f", "c"], ["y"], "end"),
+            ],
+            noise(462, 5),
+        ),
+    ],
+)
+def test_a_layer_that_wants_the_size_of_onnxruntime_names_the_cause(
+    tail: list[Any], operand: np.ndarray
+) -> None:
+    x, up = noise(*SHAPE), {"strides": [3, 3]}
+    constants = {"w": noise(4, 3, 2, 2), "c": operand}
+
+    def model(**attributes: Any) -> Any:
+        node = helper.make_node("ConvTranspose", ["x", "w"], ["a"], "up", **up, **attributes)
+        return make_model([node, *tail], {"x": SHAPE}, ["y"], constants)
+
+    same = model(auto_pad="SAME_UPPER")
+    refuse(same, "'end'", "'up' (ConvTranspose)", "SAME_UPPER", "(15, 12)", "pads")
+    expected = run_reference(same, {"x": x})[0]
+    np.testing.assert_allclose(run(model(), {"x": x})[0], expected, rtol=1e-4, atol=1e-5)

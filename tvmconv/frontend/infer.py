@@ -29,7 +29,12 @@ from tvmconv.frontend.quantised import LINEAR, infer_linear, report_wide
 from tvmconv.frontend.tensors import check_shape, element_type
 from tvmconv.frontend.types import check_input_types, check_output_types, operator_schema
 from tvmconv.frontend.values import as_tensor, constant_value, decode_attributes
-from tvmconv.frontend.windows import conv_transpose_window, conv_window, pool_window
+from tvmconv.frontend.windows import (
+    conv_transpose_window,
+    conv_window,
+    disputed_size,
+    pool_window,
+)
 
 _SMALL = 4096  # constants up to this many elements can be shape operands
 # onnx infers GroupNormalization from its function body, which single-node inference leaves out,
@@ -284,11 +289,13 @@ def _infer(
             ir_version=graph.ir_version,
         )
     except Exception as error:
-        raise node.error(
+        problem = (
             f"shape inference fails for operands {[graph.shape(n) for n in types]} "
-            f"({' '.join(str(error).split())})",
-            "correct the model and export it again",
-        ) from None
+            f"({' '.join(str(error).split())})"
+        )
+        if cause := disputed_size(graph, node):
+            raise node.error(f"{problem}: {cause}", "give that node pads instead") from None
+        raise node.error(problem, "correct the model and export it again") from None
     if node.op in _SAME_SHAPE:
         info = graph.types[node.inputs[0]]
         # the second output is Dropout's mask

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tvmconv.frontend.graph import Node
+from tvmconv.frontend.graph import Graph, Node
 from tvmconv.frontend.limits import MAX_DIMENSION, MAX_PADDED_BYTES, MAX_WINDOW_VALUE
 
 # channels that kernels handle at a time, on the machine with the most
@@ -121,6 +121,34 @@ def conv_transpose_window(node: Node, data: Ints, weight: Ints, bias: Ints | Non
         begin = tuple(t - t // 2 for t in totals)
     end = tuple(t - b for t, b in zip(totals, begin, strict=True))
     return _checked(node, kernel, strides, dilations, begin + end, output, extra, groups)
+
+
+def disputed_size(graph: Graph, node: Node) -> str:
+    """What an operator before a node makes of another size than onnxruntime, or nothing.
+
+    That is a ConvTranspose with ``auto_pad=SAME_*`` and a kernel below its stride.
+    """
+    makers = {name: maker for maker in graph.nodes for name in maker.outputs}
+    pending, seen = list(node.inputs), set(node.inputs)
+    while pending:
+        maker = makers.get(pending.pop())
+        if maker is None:
+            continue
+        mode = str(maker.attrs.get("auto_pad", ""))
+        if maker.op == "ConvTranspose" and mode[:4] == "SAME" and "output_shape" not in maker.attrs:
+            data, weight = (graph.shape(name) for name in maker.inputs[:2])
+            window = conv_transpose_window(maker, data, weight, None)
+            added = maker.ints("output_padding", (0,) * len(window.kernel))
+            if window.output_padding != added:
+                return (
+                    f"node {maker.name!r} (ConvTranspose) before it has auto_pad={mode} and a "
+                    f"kernel {window.kernel} below its strides {window.strides}, of which ONNX "
+                    f"makes the size {window.output} and onnxruntime a smaller one"
+                )
+        fresh = [name for name in maker.inputs if name not in seen]
+        seen.update(fresh)
+        pending.extend(fresh)
+    return ""
 
 
 def _checked(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Node
+from tvmconv.frontend.windows import disputed_size
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import RelaxExpr
 
@@ -12,7 +15,13 @@ from tvmconv.tvm_api.types import RelaxExpr
 @converts("Flatten", "Reshape", "Squeeze", "Unsqueeze", attrs="allowzero axes axis shape")
 def reshape(e: Emitter, node: Node) -> RelaxExpr:
     """A reshape to the output's shape, which the reader has inferred."""
-    return relax.op.reshape(e.value(node.inputs[0]), e.shape(node.outputs[0]))
+    shape, target = e.shape(node.inputs[0]), e.shape(node.outputs[0])
+    if prod(shape) != prod(target):
+        problem, cause = f"{shape} cannot become {target}", disputed_size(e.graph, node)
+        if cause:
+            raise node.error(f"{problem}: {cause}", "give that node pads instead")
+        raise node.error(problem, "correct the model and export it again")
+    return relax.op.reshape(e.value(node.inputs[0]), target)
 
 
 @converts("Identity")
