@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from tests.frontend.bad_models import refuse
 from tests.frontend.onnx_runner import make_model, noise, run, run_reference
 
 
@@ -147,3 +148,56 @@ def test_limited_broadcasting_of_opset_6() -> None:
     model = make_model([node], {"x": (2, 3, 4)}, ["y"], {"b": noise(3)}, opset=6)
     result = run(model, {"x": noise(2, 3, 4)})[0]
     np.testing.assert_allclose(result, noise(2, 3, 4) + noise(3)[:, None], rtol=1e-6)
+
+
+STATISTICS = ["y", "mean", "variance", "saved_mean", "saved_variance"]
+
+
+@pytest.mark.parametrize("computed", [False, True])
+@pytest.mark.parametrize(
+    ("opset", "outputs", "attributes", "word"),
+    [
+        (6, 1, {}, "is_test=0"),
+        (9, 5, {}, "saved_mean"),
+        (13, 5, {}, "saved_mean"),
+        (14, 3, {"training_mode": 1}, "training_mode=1"),
+        (15, 3, {"training_mode": 1}, "training_mode=1"),
+        (7, 1, {"spatial": 0}, "spatial=0"),
+        (8, 1, {"spatial": 0}, "spatial=0"),
+    ],
+)
+def test_batch_norm_of_training_is_refused(
+    opset: int, outputs: int, attributes: dict[str, Any], word: str, computed: bool
+) -> None:
+    """Whether or not anybody reads the statistics."""
+    shape = (3, 4, 4) if "spatial" in attributes else (3,)
+    parameters = {name: np.abs(noise(*shape, seed=i)) for i, name in enumerate("sbmv")}
+    names = STATISTICS[:outputs]
+    node = helper.make_node("BatchNormalization", ["x", *"sbmv"], names, "norm1", **attributes)
+    inputs = {"x": (1, 3, 4, 4), **(dict.fromkeys("sbmv", shape) if computed else {})}
+    constants = {} if computed else parameters
+    refuse(make_model([node], inputs, ["y"], constants, opset=opset), "norm1", word)
+
+
+@pytest.mark.parametrize("opset", [6, 7, 14, 15])
+def test_batch_norm_of_computed_parameters(opset: int) -> None:
+    attributes = {"is_test": 1} if opset < 7 else {}
+    node = helper.make_node("BatchNormalization", ["x", *"sbmv"], ["y"], "norm1", **attributes)
+    feeds = {name: np.abs(noise(3, seed=i)) for i, name in enumerate("sbmv")}
+    shapes = {"x": (1, 3, 4, 4), **dict.fromkeys("sbmv", (3,))}
+    x, (scale, shift, mean, variance) = (
+        noise(1, 3, 4, 4),
+        (v[:, None, None] for v in feeds.values()),
+    )
+    actual = run(make_model([node], shapes, ["y"], opset=opset), {"x": x, **feeds})[0]
+    expected = (x - mean) / np.sqrt(variance.astype(float) + 1e-5) * scale + shift
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_slopes_of_channels_before_operator_set_7() -> None:
+    """Also computed ones, where the last axis is as long."""
+    node = helper.make_node("PRelu", ["x", "s"], ["y"], "node1")
+    model = make_model([node], {"x": (1, 3, 3, 3), "s": (3,)}, ["y"], opset=6)
+    x, slope = noise(1, 3, 3, 3), noise(3, seed=1)
+    expected = np.where(x < 0, x * slope[:, None, None], x)
+    np.testing.assert_allclose(run(model, {"x": x, "s": slope})[0], expected, rtol=1e-6)

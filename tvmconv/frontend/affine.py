@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tvmconv.core.tensor import TensorInfo
+from tvmconv.frontend.evaluate import trains
 from tvmconv.frontend.graph import Array, Graph, Node
 
 
@@ -38,7 +39,7 @@ def fold_affine(graph: Graph) -> None:
     # by output name, because a merged step is taken out again
     order: dict[str, Node | _Step] = {}
     for node in graph.nodes:
-        step = _as_step(graph, node, uses)
+        step = _as_step(graph, node)
         if step is None:
             order[next(filter(None, node.outputs))] = node
             continue
@@ -74,9 +75,9 @@ def _rebuild(graph: Graph, order: Iterable[Node | _Step], uses: dict[str, int]) 
     graph.nodes = nodes
 
 
-def _as_step(graph: Graph, node: Node, uses: dict[str, int]) -> _Step | None:
+def _as_step(graph: Graph, node: Node) -> _Step | None:
     if node.op == "BatchNormalization":
-        return _batch_norm(graph, node, uses)
+        return _batch_norm(graph, node)
     if node.op not in ("Add", "Div", "Mul", "Sub") or "broadcast" in node.attrs:
         return None
     left, right = node.inputs
@@ -102,11 +103,13 @@ def _as_step(graph: Graph, node: Node, uses: dict[str, int]) -> _Step | None:
     return _Step(left, node.outputs[0], scale, shift, node.name, node)
 
 
-def _batch_norm(graph: Graph, node: Node, uses: dict[str, int]) -> _Step | None:
+def _batch_norm(graph: Graph, node: Node) -> _Step | None:
     """The step of an inference-mode BatchNormalization with constant statistics."""
-    if node.attrs.get("training_mode", 0) or any(name in uses for name in node.outputs[1:]):
+    if trains(node):
+        mark = "training_mode=1" if node.opset >= 14 else f"outputs {list(node.outputs[1:])}"
+        mark = "is_test=0" if node.opset < 7 else mark
         raise node.error(
-            "it is in training mode or its statistics outputs are read",
+            f"it is in training mode, by {mark}, in which statistics are those of the data",
             "export the model for inference",
         )
     if not node.attrs.get("spatial", 1):

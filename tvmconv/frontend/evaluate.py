@@ -185,9 +185,15 @@ def _batch_norm(node: Node, operands: Operands) -> list[Array | None]:
 
 
 def trains(node: Node) -> bool:
-    """Whether a BatchNormalization takes its statistics from its data."""
+    """Whether a BatchNormalization takes its statistics from its data.
+
+    Operator set 14 has an attribute for it, 6 another one, and from 7 to 13 a node has outputs
+    for the statistics if it does.
+    """
     if node.opset >= 14:
         return bool(node.attrs.get("training_mode", 0))
+    if node.opset < 7:
+        return not node.attrs.get("is_test", 0)
     return any(node.outputs[1:])
 
 

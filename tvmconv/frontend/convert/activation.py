@@ -85,7 +85,10 @@ def prelu(e: Emitter, node: Node) -> RelaxExpr:
             aligned = (1, shape[1], *[1] * (len(shape) - 2))
         if aligned[1] == shape[1] == slope.size:
             return op.nn.prelu(x, constant(slope.reshape(-1)), axis=1)
-    scaled = e.emit(op.multiply(x, e.value(node.inputs[1])), "scaled")
+    factor = e.value(node.inputs[1])
+    if node.opset < 7 and len(shape) > 1 and e.shape(node.inputs[1]) == (shape[1],):
+        factor = e.emit(op.reshape(factor, (shape[1], *[1] * (len(shape) - 2))), "slope")
+    scaled = e.emit(op.multiply(x, factor), "scaled")
     negative = e.emit(op.less(x, e.scalar(0, dtype)), "negative")
     return op.where(negative, scaled, x)
 
