@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from tests.frontend.bad_models import refuse
-from tests.frontend.onnx_runner import noise, run, whole_build
+from tests.frontend.onnx_runner import noise, run, run_reference, whole_build
 
 _PLANE = (1, 2, 5, 5)
 
@@ -26,6 +27,24 @@ def _model(
         [helper.make_tensor_value_info("y", made, None)],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def _same(operator: str, dtype: str, *operands: Any, opset: int = 21, **attributes: Any) -> Any:
+    """A model whose result has the type of its input; further operands are constants or absent."""
+    code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model = _model(operator, code, code, opset, **attributes)
+    for index, array in enumerate(operands, 1):
+        model.graph.node[0].input.append("" if array is None else f"c{index}")
+        if array is not None:
+            model.graph.initializer.append(numpy_helper.from_array(array, f"c{index}"))
+    return model
+
+
+def _any_integers(dtype: str) -> np.ndarray:
+    limits = np.iinfo(dtype)
+    x = np.random.default_rng(0).integers(limits.min, limits.max, _PLANE, dtype, endpoint=True)
+    x[0, 0, 0, :2] = limits.min, limits.max
+    return x
 
 
 @pytest.mark.parametrize(
@@ -61,12 +80,8 @@ def test_a_type_is_judged_by_the_models_operator_set() -> None:
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32", "int64", "float16", "float64"])
 def test_padding_of_any_type(dtype: str) -> None:
-    code = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    model = _model("Pad", code, code)
-    value = np.array(3, dtype)
-    for name, array in (("p", np.array([0, 1, 0, 2, 1, 0, 2, 0])), ("v", value)):
-        model.graph.node[0].input.append(name)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    value = np.array(np.iinfo(dtype).max if "int" in dtype else 3, dtype)
+    model = _same("Pad", dtype, np.array([0, 1, 0, 2, 1, 0, 2, 0]), value)
     x = (10 * noise(*_PLANE)).astype(dtype)
     expected = np.pad(x, [(0, 1), (1, 0), (0, 2), (2, 0)], constant_values=value)
     np.testing.assert_array_equal(run(model, {"x": x})[0], expected)
@@ -101,6 +116,56 @@ def test_signs(dtype: str) -> None:
     x = (10 * noise(*_PLANE)).astype(np.int64).astype(dtype)
     x[0, 0, 0] = 0
     np.testing.assert_array_equal(run(_model("Sign", code, code), {"x": x})[0], np.sign(x))
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int32"])
+def test_resized_integers_are_rounded_and_saturated(dtype: str, mode: str) -> None:
+    # onnx.reference computes coordinates in float32, too little for other scales of wide integers
+    scales = np.array([1, 1, 1.7, 2.3] if dtype[-1] == "8" else [1, 1, 2, 4], np.float32)
+    model, x = _same("Resize", dtype, None, scales, mode=mode), _any_integers(dtype)
+    expected = ReferenceEvaluator(model).run(None, {"x": x})[0]
+    assert len(np.unique(expected)) > 20
+    np.testing.assert_array_equal(run(model, {"x": x}, whole_build)[0], expected)
+    refuse(_same("Resize", "bool", None, scales, mode=mode), "node1", "bool", "nearest")
+
+
+def test_resized_integers_beyond_those_of_float64() -> None:
+    """The largest ones saturate to what float64 has below them."""
+    scales = np.array([1, 1, 1, 2], np.float32)
+    x = np.full(_PLANE, np.iinfo(np.int64).max)
+    result = run(_same("Resize", "int64", None, scales, mode="linear"), {"x": x})[0]
+    np.testing.assert_array_equal(result, np.int64(np.nextafter(2.0**63, 0)))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
+def test_means_of_integers(dtype: str) -> None:
+    """Of all bits that the type has; onnxruntime knows the signed ones."""
+    model = _same("ReduceMean", dtype, np.array([2, 3]), keepdims=0)
+    small = np.arange(50).reshape(_PLANE) - (20 if dtype[0] == "i" else 0)
+    for x in (_any_integers(dtype) // 64, small.astype(dtype)):
+        total = x.astype(object).sum((2, 3))
+        expected = np.array([[int(abs(n) // 25) * (1 if n > 0 else -1) for n in total[0]]], dtype)
+        np.testing.assert_array_equal(run(model, {"x": x}, whole_build)[0], expected)
+        if dtype.startswith("int") and abs(x).max() < 100:
+            np.testing.assert_array_equal(run_reference(model, {"x": x})[0], expected)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint64"])
+def test_bounds_of_integers_are_exact(dtype: str) -> None:
+    x, top = _any_integers(dtype), np.iinfo(dtype).max
+    for high in (top, top - 1):
+        model = _same("Clip", dtype, np.array(4, dtype), np.array(high, dtype))
+        expected = np.clip(x, 4, high)
+        np.testing.assert_array_equal(run(model, {"x": x}, whole_build)[0], expected)
+
+
+def test_factors_of_integer_products_are_whole() -> None:
+    matrix = np.arange(25, dtype=np.int32).reshape(5, 5)
+    for factors in ({"alpha": 0.5}, {"beta": 1.5}):
+        model = _same("Gemm", "int32", matrix, matrix, **factors)
+        model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.INT32, [3, 5]))
+        refuse(model, "node1", "int32", *factors)
 
 
 @pytest.mark.parametrize("declared", ["BOOL", "INT64", "BFLOAT16", "DOUBLE"])

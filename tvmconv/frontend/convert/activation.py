@@ -39,7 +39,8 @@ def leaky_relu(e: Emitter, node: Node) -> RelaxExpr:
 def clip(e: Emitter, node: Node) -> RelaxExpr:
     """min(max(x, low), high)."""
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
-    bounds = clip_bounds(e.graph, node)
+    # a float would round bounds of 64-bit integers
+    bounds = clip_bounds(e.graph, node) if dtype.startswith("float") else None
     if bounds is None:
         low, high = node.input(1), node.input(2)
         for name in filter(None, (low, high)):

@@ -118,7 +118,7 @@ class Emitter:
         """Element type of an ONNX value."""
         return self.graph.types[name].dtype
 
-    def scalar(self, value: float, dtype: str = "float32") -> RelaxExpr:
+    def scalar(self, value: float | np.generic, dtype: str = "float32") -> RelaxExpr:
         """A constant of shape ()."""
         return constant(np.asarray(value, dtype))
 

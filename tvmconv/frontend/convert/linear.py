@@ -15,6 +15,10 @@ from tvmconv.tvm_api.types import RelaxExpr
 def gemm(e: Emitter, node: Node) -> RelaxExpr:
     """alpha * A' B' + beta * C; scales and transposes of constants are applied at import."""
     alpha, beta = float(node.attrs.get("alpha", 1.0)), float(node.attrs.get("beta", 1.0))
+    dtype = e.dtype(node.inputs[0])
+    if not dtype.startswith("float") and not (alpha.is_integer() and beta.is_integer()):
+        raise node.error(f"alpha={alpha:g} and beta={beta:g} are not both whole numbers, and the "
+                         f"operands are {dtype}", "cast them to float")  # fmt: skip
     a = e.value(node.inputs[0])
     if node.attrs.get("transA", 0):
         a = e.emit(relax.op.permute_dims(a), "transposed")
@@ -31,7 +35,6 @@ def gemm(e: Emitter, node: Node) -> RelaxExpr:
         if node.attrs.get("transB", 0):
             b = e.emit(relax.op.permute_dims(b), "transposed")
     y = e.emit(relax.op.matmul(a, b))
-    dtype = e.dtype(node.inputs[0])
     if alpha != 1.0:
         y = e.emit(relax.op.multiply(y, e.scalar(alpha, dtype)), "scaled")
     if not node.input(2) or beta == 0.0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from tvmconv.frontend.convert.emitter import Emitter
@@ -43,7 +45,25 @@ def reduce(e: Emitter, node: Node) -> RelaxExpr:
     if e.dtype(node.inputs[0]) == "bool":
         reduced = _REDUCE[node.op](op.astype(x, "int8"), axes, keepdims=keep)
         return op.astype(reduced, "bool")
+    if node.op == "ReduceMean" and not e.dtype(node.inputs[0]).startswith("float"):
+        return _integer_mean(e, node, axes, keep)
     return _REDUCE[node.op](x, axes, keepdims=keep)
+
+
+def _integer_mean(e: Emitter, node: Node, axes: list[int], keep: bool) -> RelaxExpr:
+    """The mean of integers, rounded towards zero, from a sum of 64 bits.
+
+    TVM's own makes 64-bit integers where its type says 32.
+    """
+    shape, dtype = e.shape(node.inputs[0]), e.dtype(node.inputs[0])
+    wide = "uint64" if dtype.startswith("uint") else "int64"
+    count = e.scalar(max(prod(shape[axis] for axis in axes), 1), wide)
+    x = e.emit(op.astype(e.value(node.inputs[0]), wide), "wide")
+    total = e.emit(op.sum(x, axes, keepdims=keep), "sum")
+    if wide == "uint64":
+        return op.astype(e.emit(op.floor_divide(total, count), "mean"), dtype)
+    size = e.emit(op.floor_divide(op.abs(total), count), "size")
+    return op.astype(e.emit(op.multiply(op.sign(total), size), "mean"), dtype)
 
 
 @converts(

@@ -96,10 +96,10 @@ def pad(e: Emitter, node: Node) -> RelaxExpr:
     rank = len(shape)
     if node.opset < 11:
         pads = list(node.ints("pads", ()))
-        value = float(node.attrs.get("value", 0.0))
+        value = np.float64(node.attrs.get("value", 0.0))
     else:
         pads = [int(p) for p in e.constant(node, 1, "pads").reshape(-1)]
-        value = float(e.constant(node, 2, "value").reshape(-1)[0]) if node.input(2) else 0.0
+        value = e.constant(node, 2, "value").reshape(-1)[0] if node.input(2) else np.float64(0)
     axes = list(range(rank))
     if node.input(3):
         axes = [int(a) % rank for a in e.constant(node, 3, "axes").reshape(-1)]
@@ -119,7 +119,7 @@ def pad(e: Emitter, node: Node) -> RelaxExpr:
     mode = str(node.attrs.get("mode", "constant"))
     if mode == "constant":
         if dtype == "float32":
-            return op.nn.pad(x, flat, "constant", value)
+            return op.nn.pad(x, flat, "constant", float(value))
         return _pad_by_concat(e, x, shape, widths, value, dtype)
     length = sum(n + low + high for n, (low, high) in zip(shape, widths, strict=True) if low + high)
     e.reserve(node, _INDEX_BYTES * length)
@@ -139,7 +139,7 @@ def _pad_by_concat(
     x: RelaxExpr,
     shape: tuple[int, ...],
     widths: _Widths,
-    value: float,
+    value: np.generic,
     dtype: str,
 ) -> RelaxExpr:
     sizes = list(shape)

@@ -3,7 +3,8 @@
 Sizes and scales are static, so the source coordinate of every output row and column is known
 here. Where TVM's ``image.resize2d`` computes the same coordinates it is used; every other case
 becomes a gather (nearest) or a weighted sum of gathers (linear, cubic) along each axis, with
-indices and weights as constants. Source: the ONNX operator specification, Resize-19.
+indices and weights as constants. The sums of integers are rounded to the nearest, halves to even
+ones, and saturated, as in ``onnx.reference``. Source: the ONNX operator specification, Resize-19.
 """
 
 from __future__ import annotations
@@ -114,10 +115,28 @@ def _resize(
             x, target[2:], method="linear", coordinate_transformation_mode=transform,
             rounding_method="round",
         )  # fmt: skip
+    if not active:
+        return x
+    dtype = e.dtype(node.inputs[0])
+    if dtype == "bool":
+        raise node.error(f"mode={mode!r} of bool has no mean values", "use mode='nearest'")
+    inner = dtype if dtype.startswith("float") else "float64"
+    x = x if inner == dtype else e.emit(op.astype(x, inner), "wide")
     for axis in active:
         taps = _cubic(node, coordinates[axis]) if mode == "cubic" else _linear(coordinates[axis])
-        x = e.emit(_weighted(e, x, axis, taps, node, shape[axis]))
-    return x
+        x = e.emit(_weighted(x, axis, taps, node, shape, inner))
+    return x if inner == dtype else _integers(e, x, dtype)
+
+
+def _integers(e: Emitter, x: RelaxExpr, dtype: str) -> RelaxExpr:
+    """The nearest integers of float64 numbers, saturated."""
+    limits = np.iinfo(dtype)
+    high = float(limits.max)
+    if int(high) > limits.max:
+        high = float(np.nextafter(high, 0))
+    above = op.maximum(op.round(x), e.scalar(float(limits.min), "float64"))
+    inside = op.minimum(e.emit(above, "low"), e.scalar(high, "float64"))
+    return op.astype(e.emit(inside, "rounded"), dtype)
 
 
 def _is_plane(e: Emitter, node: Node, active: list[int]) -> bool:
@@ -192,18 +211,19 @@ def _cubic(node: Node, coordinates: Array) -> list[tuple[Array, Array]]:
 
 
 def _weighted(
-    e: Emitter, x: RelaxExpr, axis: int, taps: list[tuple[Array, Array]], node: Node, size: int
-) -> RelaxExpr:
+    x: RelaxExpr, axis: int, taps: list[tuple[Array, Array]], node: Node, shape: tuple[int, ...],
+    dtype: str,
+) -> RelaxExpr:  # fmt: skip
     """Sum of gathers along one axis, indices clamped to the edge."""
+    size = shape[axis]
     if node.attrs.get("exclude_outside", 0):
         inside = [((i >= 0) & (i < size)) * w for i, w in taps]
         total = sum(inside)
         taps = [(i, w / total) for (i, _), w in zip(taps, inside, strict=True)]
-    shape = [-1 if i == axis else 1 for i in range(len(e.shape(node.inputs[0])))]
-    dtype = e.dtype(node.inputs[0])
+    column = [-1 if i == axis else 1 for i in range(len(shape))]
     parts = []
     for index, weight in taps:
         clamped = np.clip(index, 0, size - 1).astype(np.int64)
         picked = op.take(x, constant(clamped), axis, mode="clip")
-        parts.append(op.multiply(picked, constant(weight.astype(dtype).reshape(shape))))
+        parts.append(op.multiply(picked, constant(weight.astype(dtype).reshape(column))))
     return reduce(op.add, parts)
