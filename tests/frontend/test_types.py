@@ -168,6 +168,34 @@ def test_factors_of_integer_products_are_whole() -> None:
         refuse(model, "node1", "int32", *factors)
 
 
+@pytest.mark.parametrize(
+    ("operator", "attributes"),
+    [
+        ("InstanceNormalization", {}),
+        ("LayerNormalization", {"axis": 2}),
+        ("GroupNormalization", {"num_groups": 2}),
+    ],
+)
+def test_squares_beyond_half_precision(operator: str, attributes: Any) -> None:
+    """All three normalise the two planes."""
+    x = (1000 * noise(*_PLANE)).astype(np.float16)
+    shape = (5, 5) if operator[0] == "L" else (2,)
+    one, zero = np.ones(shape, np.float16), np.zeros(shape, np.float16)
+    result = run(_same(operator, "float16", one, zero, **attributes), {"x": x})[0]
+    wide = x.astype(np.float64)
+    mean, deviation = (f((2, 3), keepdims=True) for f in (wide.mean, wide.std))
+    np.testing.assert_allclose(result, (wide - mean) / deviation, 2e-3, 1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_local_response_of_any_float(dtype: str) -> None:
+    """Of two channels, which are neighbours; onnx.reference forgets one."""
+    x = noise(*_PLANE).astype(dtype)
+    expected = x / (1 + 0.3 / 3 * (x.astype(np.float64) ** 2).sum(1, keepdims=True)) ** 0.75
+    result = run(_same("LRN", dtype, size=3, alpha=0.3), {"x": x})[0]
+    np.testing.assert_allclose(result, expected, 3e-3 if dtype == "float16" else 1e-6)
+
+
 @pytest.mark.parametrize("declared", ["BOOL", "INT64", "BFLOAT16", "DOUBLE"])
 def test_an_output_declared_as_another_type(declared: str) -> None:
     model = _model("Relu", TensorProto.FLOAT, TensorProto.DataType.Value(declared))

@@ -15,7 +15,10 @@ op = relax.op
 
 @converts("BatchNormalization", attrs="epsilon is_test momentum spatial training_mode", inputs=5)
 def batch_norm(e: Emitter, node: Node) -> RelaxExpr:
-    """Inference with parameters that are not constants; the others were folded before."""
+    """Inference with parameters that are not constants; the others were folded before.
+
+    :mod:`tvmconv.frontend.affine` has refused training and ``spatial=0``.
+    """
     shape = e.shape(node.inputs[0])
     column = (1, shape[1], *[1] * (len(shape) - 2))
     dtype = e.dtype(node.inputs[0])
@@ -45,10 +48,11 @@ def layer_norm(e: Emitter, node: Node) -> list[RelaxExpr]:
     axis = int(node.attrs.get("axis", -1)) % len(shape)
     axes = list(range(axis, len(shape)))
     mean, centred, deviation = _statistics(e, node, e.value(node.inputs[0]), axes)
-    y = e.emit(op.multiply(op.divide(centred, deviation), e.value(node.inputs[1])), "scaled")
+    normal = _narrow(e, node, op.divide(centred, deviation))
+    y = e.emit(op.multiply(normal, e.value(node.inputs[1])), "scaled")
     results = [op.add(y, e.value(node.inputs[2])) if node.input(2) else y]
     if len(node.outputs) > 1:
-        one = e.scalar(1, e.dtype(node.inputs[0]))
+        one = e.scalar(1, "float64" if e.dtype(node.inputs[0]) == "float64" else "float32")
         results += [mean, op.divide(one, deviation)]
     return results[: len(node.outputs)]
 
@@ -75,14 +79,25 @@ def group_norm(e: Emitter, node: Node) -> RelaxExpr:
 def _standardised(e: Emitter, node: Node, x: RelaxExpr, axes: list[int]) -> RelaxExpr:
     """(x - mean) / sqrt(variance + epsilon) over the axes."""
     _, centred, deviation = _statistics(e, node, x, axes)
-    return op.divide(centred, deviation)
+    return _narrow(e, node, op.divide(centred, deviation))
+
+
+def _narrow(e: Emitter, node: Node, normal: RelaxExpr) -> RelaxExpr:
+    """The normalised data in their own type."""
+    dtype = e.dtype(node.inputs[0])
+    return op.astype(e.emit(normal, "normal"), dtype) if dtype == "float16" else normal
 
 
 def _statistics(
     e: Emitter, node: Node, x: RelaxExpr, axes: list[int]
 ) -> tuple[RelaxExpr, RelaxExpr, RelaxExpr]:
-    """Mean, x - mean and sqrt(variance + epsilon) over the axes, variance in two passes."""
+    """Mean, x - mean and sqrt(variance + epsilon) over the axes, variance in two passes.
+
+    In float32 for float16, which the squares would leave: so ``stash_type`` has it by default.
+    """
     dtype = e.dtype(node.inputs[0])
+    if dtype == "float16":
+        dtype, x = "float32", e.emit(op.astype(x, "float32"), "wide")
     mean = e.emit(op.mean(x, axes, keepdims=True), "mean")
     centred = e.emit(op.subtract(x, mean), "centred")
     variance = e.emit(op.mean(op.multiply(centred, centred), axes, keepdims=True), "variance")
@@ -118,9 +133,10 @@ def local_response(e: Emitter, node: Node) -> RelaxExpr:
             squares, (size, 1), (1, 1), (low, 0, size - 1 - low, 0), count_include_pad=True
         )
     )
-    scaled = e.emit(op.multiply(op.reshape(mean, shape), e.scalar(alpha)), "scaled")
-    base = e.emit(op.add(scaled, e.scalar(float(node.attrs.get("bias", 1.0)))), "base")
-    return op.divide(x, op.power(base, e.scalar(beta)))
+    dtype = e.dtype(name)
+    scaled = e.emit(op.multiply(op.reshape(mean, shape), e.scalar(alpha, dtype)), "scaled")
+    base = e.emit(op.add(scaled, e.scalar(float(node.attrs.get("bias", 1.0)), dtype)), "base")
+    return op.divide(x, op.power(base, e.scalar(beta, dtype)))
 
 
 @converts("LpNormalization", attrs="axis p")
