@@ -221,14 +221,13 @@ def open_artifact(
         raise ArtifactError(f"{path}: load takes the saved .so; use tvmconv.build for a model")
     settle(path)
     record = manifest_path(path)
-    before = _identity(path)
+    before = _identity(path), _identity(record)
     library = Library.open(path)
     manifest = _own_manifest(library, record)
-    if manifest is None and library.manifest:
-        # another process may have saved between the two readings
-        library = Library.open(path)
-        manifest = _own_manifest(library, record)
     if manifest is None:
+        if library.manifest and (_identity(path), _identity(record)) != before:
+            # another process has saved between the readings
+            return open_artifact(path, verify, here=here)
         if not library.manifest and not os.path.lexists(record):
             raise ArtifactError(
                 f"{path} holds no manifest, so tvmconv did not save it, or it was cut short; copy "
@@ -252,7 +251,7 @@ def open_artifact(
         try:
             library.weights = map_weights(path, manifest.weights_sha256, size, verify)
         except ArtifactError:
-            if _identity(path) == before:
+            if _identity(path) == before[0]:
                 raise
             # another process has saved meanwhile, perhaps the same model again behind another one
             return open_artifact(path, verify, here=here)
