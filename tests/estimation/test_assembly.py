@@ -101,6 +101,20 @@ def test_jumps(kind, text, size, ends, target):
     assert (instruction.ends, instruction.target) == (ends, target)
 
 
+@pytest.mark.parametrize(
+    ("text", "multiplies"),
+    [
+        ("fmul v0.4s, v1.4s, v2.s[1]", True),
+        ("fmul z0.s, p0/m, z0.s, z2.s", True),
+        ("fmul s0, s1, s2", False),
+        ("fmla v0.4s, v1.4s, v2.4s", False),
+    ],
+)
+def test_products_of_vectors_without_a_sum(text, multiplies):
+    assert describe(text, 4, "aarch64").multiply == multiplies
+    assert not describe(text, 4, "x86_64").multiply
+
+
 def test_architectures():
     assert architecture("aarch64-linux-gnu") == "aarch64"
     assert architecture("x86_64-linux-gnu") == "x86_64"

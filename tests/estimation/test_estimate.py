@@ -95,14 +95,17 @@ def test_nearly_all_is_simulated():
 
 def test_no_more_multiply_adds_than_the_core_has(monkeypatch):
     """A model that starts two a cycle, of a core that starts one."""
-    section = parse(["section 1", "block 0 1000 20cc224e.20cc224e", "runs 0 100"])[1]
-    known = {"20cc224e": estimates.Instruction("fmla", 4, multiply_add=True)}
+    section = parse(["section 1", "block 0 1000 20cc224e.20dc226e", "runs 0 100"])[1]
+    # a product without a sum occupies a multiplier, too
+    known = {
+        "20cc224e": estimates.Instruction("fmla", 4, multiply_add=True),
+        "20dc226e": estimates.Instruction("fmul", 4, multiply=True),
+    }
     monkeypatch.setattr(estimates, "disassembled", lambda *_: known)
-    codes = ("20cc224e",) * 2
-    monkeypatch.setattr(estimates, "_steady", lambda *_: {codes: Steady(1.0)})
+    monkeypatch.setattr(estimates, "_steady", lambda *_: {tuple(known): Steady(1.0)})
     for rate, cycles in ((1, 200), (2, 100), (4, 100)):
         core = Core("some", "model", rate)
-        assert section_costs([section], core, "aarch64-linux-gnu") == [Cost(cycles, 200, 200)]
+        assert section_costs([section], core, "aarch64-linux-gnu") == [Cost(cycles, 200, 100)]
 
 
 @needs_arm

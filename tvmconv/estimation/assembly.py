@@ -14,6 +14,8 @@ _MULTIPLY_ADD = {
     "aarch64": re.compile(r"(fn?ml[as]|fn?mad|fn?msb)\s+(v\d+\.[24]|z\d+\.)s"),
     "x86_64": re.compile(r"vfn?m(add|sub)\d+ps\s"),
 }
+# those without a sum, which occupy AArch64's multipliers as long
+_MULTIPLY = re.compile(r"fn?mul\s+(v\d+\.[24]|z\d+\.)s")
 # what AArch64 loads into vectors, up to its address: ldr, ldp and the like by name, ld1 to ld4 in
 # braces, a lane of each or, replicated, one value
 _LOAD = re.compile(r"ld(?:u?r|n?p)\s+([bhsdq]\d[^\[]*)\[|ld[1-4](r?)\s+\{([^}]*)\}(\[\d+\])?")
@@ -48,6 +50,8 @@ class Instruction:
         Where it may branch to, in bytes from its own address; None for what does not branch.
     multiply_add
         Whether it multiplies and adds vectors of float32.
+    multiply
+        Whether it multiplies vectors of float32 of AArch64 without adding.
     wide_loads, narrow_loads
         Vector registers of AArch64 that it loads: 128 bits of each, or fewer.
     insert
@@ -61,6 +65,7 @@ class Instruction:
     ends: bool = False
     target: int | None = None
     multiply_add: bool = False
+    multiply: bool = False
     wide_loads: int = 0
     narrow_loads: int = 0
     insert: bool = False
@@ -111,6 +116,7 @@ def describe(text: str, size: int, kind: str) -> Instruction:
         ends=bool(_JUMP[kind].match(text)),
         target=target,
         multiply_add=bool(_MULTIPLY_ADD[kind].match(text)),
+        multiply=arm and bool(_MULTIPLY.match(text)),
         wide_loads=wide,
         narrow_loads=narrow,
         insert=arm and bool(_INSERT.match(text)),

@@ -228,8 +228,9 @@ def _cost(
             continue
         simulated += part.runs * length
         unknown += part.runs * found.unknown
-        # some models start more multiply-adds in a cycle than the processor does
-        started = products / core.multiply_adds
+        # some models start more multiply-adds, or products, in a cycle than the processor does
+        multiplied = products + sum(code.multiply for code in found_codes)
+        started = multiplied / core.multiply_adds
         started += core.wide_load * sum(code.wide_loads for code in found_codes)
         started += core.narrow_load * sum(code.narrow_loads for code in found_codes)
         started += core.lone_insert * lone_inserts(found_codes)
