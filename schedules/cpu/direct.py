@@ -125,13 +125,15 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     if widened_shape(workload, machine):
         joins = block_read(workload, machine) > machine.channel_block
         (schedule_joining if joins else schedule_widening)(schedule, workload)
+    # where lanes are multiplied no loop is left inside of a row, and a test of each row shows
+    bounded = machine.code.by_lane
     for taps in depth:
-        mark_taps(schedule, taps)
+        mark_taps(schedule, taps, bounded=bounded)
     mark_parallel(schedule, *parallel)
     mark_cases(schedule, cache, kb_outer, x_outer)
     if config.int("oh") > 1 or workload.types.quantisation.data_zero_point:
         mark_cases(schedule, h_outer)
-    mark_taps(schedule, r, s)
+    mark_taps(schedule, r, s, bounded=bounded)
     mark_prefetch(
         schedule,
         c,

@@ -68,9 +68,7 @@ def test_a_last_tile_that_is_smaller_is_cut_off():
     check(Specialise(), before, expected)
 
 
-def test_rows_of_taps_outside_the_image_are_skipped():
-    """One test around the vectors of a row, instead of one for each read."""
-
+def rows_of_taps(kind):
     @T.prim_func(private=True, s_tir=True)
     def before(
         x: T.Buffer((8, 4), "float32"),
@@ -78,13 +76,19 @@ def test_rows_of_taps_outside_the_image_are_skipped():
         y: T.Buffer((8, 4), "float32"),
     ):
         for h in range(8):
-            for r in T.serial(3, annotations={"tvmconv.taps": "rows"}):
+            for r in T.serial(3, annotations={"tvmconv.taps": kind}):
                 for v in T.vectorized(4):
                     y[h, v] = (
                         y[h, v]
                         + T.if_then_else(h + r >= 1 and h + r < 9, x[h + r - 1, v], T.float32(0))
                         * w[r, v]
                     )
+
+    return before
+
+
+def test_rows_of_taps_outside_the_image_are_skipped():
+    """One test around the vectors of a row, instead of one for each read."""
 
     @T.prim_func(private=True, s_tir=True)
     def expected(
@@ -98,7 +102,7 @@ def test_rows_of_taps_outside_the_image_are_skipped():
                     for v in T.vectorized(4):
                         y[h, v] = y[h, v] + x[h + r - 1, v] * w[r, v]
 
-    check(Specialise(), before, expected)
+    check(Specialise(), rows_of_taps("rows"), expected)
 
 
 def test_taps_of_an_unrolled_tile_disappear_from_the_border():

@@ -59,8 +59,9 @@ DECLARED = {
     ),
     TAPS: Annotation(
         "a reduction over the rows (or planes), or the columns, of the convolution kernel",
-        '"rows" or "columns"',
-        "taps that read outside the image are skipped; they must contribute nothing",
+        '"rows", "range" (of rows) or "columns"',
+        "taps that read outside the image are skipped; they must contribute nothing. Rows are "
+        "tested one by one; of a range the loop begins and ends where they are inside",
         "tvmconv.Specialise",
     ),
     PARALLEL: Annotation(
@@ -132,13 +133,15 @@ def mark_cases(schedule: Any, *loops: Any) -> None:
         schedule.annotate(loop, CASES, 1)
 
 
-def mark_taps(schedule: Any, rows: Any, columns: Any = None) -> None:
+def mark_taps(schedule: Any, rows: Any, columns: Any = None, *, bounded: bool = False) -> None:
     """Name the reduction loops over kernel rows (or planes) and, inside, columns.
 
     Where a read's predicate fails, the read must contribute nothing to the reduction. Columns
-    left out keep their predicates in the border copies.
+    left out keep their predicates in the border copies. A bounded loop over rows tests none of
+    them, but LLVM does not write out its iterations either, of which it does not know how many
+    there are.
     """
-    schedule.annotate(rows, TAPS, "rows")
+    schedule.annotate(rows, TAPS, "range" if bounded else "rows")
     if columns is not None:
         schedule.annotate(columns, TAPS, "columns")
 

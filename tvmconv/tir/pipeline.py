@@ -22,6 +22,7 @@ from tvmconv.tir.dot_products import DotProducts
 from tvmconv.tir.extrema import EXTREMA, Extrema
 from tvmconv.tir.halved_loads import HALVED, HalvedLoads
 from tvmconv.tir.lets import SpillLets
+from tvmconv.tir.long_indices import LongIndices
 from tvmconv.tir.lookups import PERMUTES, Lookups
 from tvmconv.tir.matrix_products import MatrixProducts
 from tvmconv.tir.narrowing import AARCH64, Narrowing
@@ -141,6 +142,7 @@ def statement_passes() -> list[Any]:
         RecordWorkspace(),  # counts what is not on the stack
         Segments(),  # behind most: few passes take vectors of unknown length
         Extrema(),  # after Segments, which knows sums and maxima, and no function of LLVM
+        LongIndices(),
         RecordVectorCode(),
         tir.VerifyMemory(),
     ]

@@ -11,7 +11,7 @@ from tvmconv.tir.prefetch_tiles import prefetches
 from tvmconv.tir.register_buffers import cut_buffer, drop_decided
 from tvmconv.tir.rewrite import function_pass, substitute, transformed
 from tvmconv.tir.scope import Scope, fresh, is_unrolled, open_conditions, outcomes, variables
-from tvmconv.tir.taps import same_taps
+from tvmconv.tir.taps import bounds_of, distinct, same_taps
 
 _ANNOTATIONS = consumed_by("tvmconv.Specialise")
 # copies of one loop's body beyond which code size costs more than predicates
@@ -29,7 +29,7 @@ def Specialise() -> Any:
 
     1. a predicate that no tile loop enters is tested once per row of taps, around the loops over
        that row, which contributes nothing where it fails (unless padding holds other values than
-       zero: then it stays where it is);
+       zero: then it stays where it is), or bounds the loop over rows, as the annotation asks;
     2. tile loops get their first and last iterations as separate copies, in which the tile index
        is a constant, while in the interior copy the predicates are proven and dropped. In the
        copies the loops over taps are cut where that decides their predicates, so that taps
@@ -155,7 +155,7 @@ def _taps(loop: Any, scope: Scope) -> Any:
         fixed = all(any(v.same_as(c) for c in (*constants, inner)) for v in names)
         if fixed and not within.defines(condition) and any(v.same_as(inner) for v in names):
             return _join([_tap_range(loop, scope, *ends) for ends in same_taps(loop, scope)])
-    return _tap_range(loop, scope, 0, extent, _distinct(guards), inner)
+    return _tap_range(loop, scope, 0, extent, distinct(guards), inner)
 
 
 def _tap_range(
@@ -175,7 +175,12 @@ def _tap_range(
     inner = fresh(loop.loop_var) if inner is None else inner
     within = scope.inside(loop.loop_var, inner, begin, end)
     body = _visit(loop.body, within.given(*guards))
-    if body is not None and guards:
+    if body is None:
+        return None
+    if guards and str(loop.annotations[TAPS]) == "range":
+        bounds, guards = bounds_of(guards, inner, begin, end)
+        begin, end = (within.analyzer.simplify(bound) for bound in bounds)
+    if guards:
         body = tirx.IfThenElse(tirx.all(*guards), body, None)
     return _for(inner, begin, end, loop.kind, body, {})
 
@@ -272,16 +277,6 @@ def _uniform(loop: Any, scope: Scope) -> list[tuple[int, int]]:
     known = [outcomes(loop.body, scope.fixing(var, i)) for i in range(extent)]
     starts = [i for i in range(extent) if i == 0 or known[i] != known[i - 1]]
     return list(zip(starts, [*starts[1:], extent], strict=True))
-
-
-def _distinct(conditions: list[Any]) -> list[Any]:
-    import tvm_ffi
-
-    kept: list[Any] = []
-    for condition in conditions:
-        if not any(tvm_ffi.structural_equal(condition, other) for other in kept):
-            kept.append(condition)
-    return kept
 
 
 def _for(var: Any, begin: int, end: int, kind: Any, body: Any, annotations: Any) -> Any:

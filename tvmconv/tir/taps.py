@@ -5,6 +5,7 @@ A part of :func:`tvmconv.tir.specialise.Specialise`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvmconv.tir.scope import Scope, is_unrolled, outcomes
@@ -38,3 +39,71 @@ def _pixel_outcomes(stmt: Any, scope: Scope) -> tuple[int, ...]:
         steps = (_pixel_outcomes(stmt.body, scope.fixing(var, i)) for i in range(extent))
         return tuple(known for step in steps for known in step)
     return _pixel_outcomes(stmt.body, scope.inside(var, var, 0, extent))
+
+
+def distinct(conditions: Sequence[Any]) -> list[Any]:
+    """Each of some conditions once."""
+    import tvm_ffi
+
+    kept: list[Any] = []
+    for condition in conditions:
+        if not any(tvm_ffi.structural_equal(condition, other) for other in kept):
+            kept.append(condition)
+    return kept
+
+
+def bounds_of(
+    guards: Sequence[Any], var: Any, begin: int, end: int
+) -> tuple[tuple[Any, Any], list[Any]]:
+    """Ends of a loop of which the guards hold in every iteration, and guards that give none.
+
+    Parameters
+    ----------
+    guards
+        Comparisons.
+    var
+        The loop's variable. A comparison gives an end if it is linear in it.
+    begin, end
+        Of all iterations.
+
+    Returns
+    -------
+    tuple
+        First iteration and the one behind the last, which is no larger where there is none; and
+        the other guards.
+    """
+    from tvm import sym, tirx
+
+    first, last = _constant(var, begin), _constant(var, end)
+    left = []
+    for guard in guards:
+        # what must not be negative
+        least = _least(guard)
+        linear = [] if least is None else list(sym.detect_linear_equation(least, [var]))
+        step = linear[0] if linear else None
+        if not isinstance(step, tirx.IntImm) or int(step) == 0:
+            left.append(guard)
+        elif int(step) > 0:
+            first = tirx.max(first, -tirx.floordiv(linear[1], step))
+        else:
+            last = tirx.min(last, tirx.floordiv(linear[1], -step) + 1)
+    return (first, last), left
+
+
+def _least(guard: Any) -> Any:
+    """An expression that is not negative where a comparison of integers holds; None of others."""
+    from tvm import tirx
+
+    if isinstance(guard, tirx.LE | tirx.GE):
+        low, high = (guard.a, guard.b) if isinstance(guard, tirx.LE) else (guard.b, guard.a)
+        return high - low
+    if isinstance(guard, tirx.LT | tirx.GT):
+        low, high = (guard.a, guard.b) if isinstance(guard, tirx.LT) else (guard.b, guard.a)
+        return high - low - 1
+    return None
+
+
+def _constant(var: Any, value: int) -> Any:
+    from tvm import tirx
+
+    return tirx.IntImm(var.ty.dtype, value)
