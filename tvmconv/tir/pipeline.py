@@ -20,6 +20,7 @@ from tvmconv.tir.bound_loops import BoundLoops
 from tvmconv.tir.by_lane import LANES, ByLane
 from tvmconv.tir.dot_products import DotProducts
 from tvmconv.tir.extrema import EXTREMA, Extrema
+from tvmconv.tir.first_terms import FirstTerms
 from tvmconv.tir.halved_loads import HALVED, HalvedLoads
 from tvmconv.tir.lets import SpillLets
 from tvmconv.tir.long_indices import LongIndices
@@ -142,6 +143,7 @@ def statement_passes() -> list[Any]:
         RecordWorkspace(),  # counts what is not on the stack
         Segments(),  # behind most: few passes take vectors of unknown length
         Extrema(),  # after Segments, which knows sums and maxima, and no function of LLVM
+        FirstTerms(),
         LongIndices(),
         RecordVectorCode(),
         tir.VerifyMemory(),
