@@ -196,6 +196,17 @@ def test_local_response_of_any_float(dtype: str) -> None:
     np.testing.assert_allclose(result, expected, 3e-3 if dtype == "float16" else 1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.*no algorithm takes")
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_bias_of_any_float(dtype: str) -> None:
+    x, weight, bias = noise(*_PLANE), noise(3, 2, 3, 3), 100 * noise(3)
+    operands = (weight.astype(dtype), bias.astype(dtype))
+    model, feeds = _same("Conv", dtype, *operands), {"x": x.astype(dtype)}
+    expected = ReferenceEvaluator(model).run(None, feeds)[0]
+    result = run(model, feeds, whole_build)[0]
+    np.testing.assert_allclose(result, expected, 3e-3 if dtype == "float16" else 1e-12)
+
+
 @pytest.mark.parametrize("declared", ["BOOL", "INT64", "BFLOAT16", "DOUBLE"])
 def test_an_output_declared_as_another_type(declared: str) -> None:
     model = _model("Relu", TensorProto.FLOAT, TensorProto.DataType.Value(declared))

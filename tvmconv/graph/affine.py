@@ -85,5 +85,5 @@ def _apply(node: Node, scale: Array, shift: Array) -> None:
         along = (-1, 1, 1, 1) if node.op == "nn.conv2d" else (1, -1)
         node.args[1] = constant(weight.data * scale.reshape(along), weight.name, weight.dtype)
     bias = shift if old is None else old * scale + shift
-    node.args[2:] = [constant(bias, f"{node.layer}_bias", "float32")]
+    node.args[2:] = [constant(bias, f"{node.layer}_bias", node.output.dtype)]
     node.call = None
