@@ -28,6 +28,10 @@ def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
     if not usable or all(block.is_spatial for block in found):
         return None
     for block in found:
+        if not block.loops:
+            # TVM's rfactor meets no statement beside its own that stands in no loop
+            schedule.add_unit_loop(block.rv)
+    for block in found:
         if block.is_spatial:
             spatial_block(schedule, block, machine)
         else:

@@ -132,6 +132,14 @@ def gelu_and_broadcast_constants():
     return net.model(net.conv(y, 20, 8))
 
 
+@case
+def numbers_of_a_vector():
+    """Beside the loop of each mean stands what is computed of it, in no loop."""
+    net = Net(40)
+    y = net.op("ReduceMean", "x", axes=[0], keepdims=0)
+    return net.model(net.op("Relu", y), net.op("Cast", net.op("ArgMax", "x", keepdims=0), to=1))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_matches_onnxruntime(name: str):
     check(CASES[name]())
