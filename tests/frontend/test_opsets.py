@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from tests.frontend.bad_models import refuse
 from tests.frontend.onnx_runner import make_model, noise, run, run_reference
@@ -33,6 +33,8 @@ CASES: dict[str, tuple[tuple[int, ...], str, tuple[int, ...], dict[str, Any], li
     "clip below by attribute": ((10,), "Clip", (2, 3), {"min": 0.0}, []),
     "clip by inputs": ((11, 13), "Clip", (2, 3), {}, [np.float32(-0.5), np.float32(0.5)]),
     "clip above only": ((13,), "Clip", (2, 3), {}, [None, np.float32(0.5)]),
+    "less or equal": ((12, 15, 16), "LessOrEqual", (2, 3), {}, [floats(-0.5, 0.0, 0.5)]),
+    "greater or equal": ((12, 16), "GreaterOrEqual", (2, 3), {}, [floats(-0.5, 0.0, 0.5)]),
     "relu6": ((7,), "Clip", (2, 3), {"min": 0.0, "max": 6.0}, []),
     "upsample attribute": (
         (7,), "Upsample", (1, 2, 3, 4), {"mode": "nearest", "scales": [1.0, 1.0, 2.0, 3.0]}, [],
@@ -112,6 +114,8 @@ def test_versions_agree_with_onnxruntime(name: str) -> None:
         inputs = ["x", *(f"c{i}" if v is not None else "" for i, v in enumerate(operands))]
         node = helper.make_node(operator, inputs, ["y"], "node1", **attributes)
         model = make_model([node], {"x": shape}, ["y"], constants, opset=opset)
+        if operator.endswith("OrEqual"):
+            model.graph.output[0].type.tensor_type.elem_type = TensorProto.BOOL
         feeds = {"x": noise(*shape)}
         wanted, actual = run_reference(model, feeds)[0], run(model, feeds)[0]
         assert wanted.shape == actual.shape, opset

@@ -40,6 +40,8 @@ _SMALL = 4096  # constants up to this many elements can be shape operands
 # onnx infers GroupNormalization from its function body, which single-node inference leaves out,
 # and old Dropout's mask not at all
 _SAME_SHAPE = ("Dropout", "GroupNormalization")
+# of operator set 12 onnx infers them from their function bodies, too; the set that does not
+_INFERRED_SINCE = {"GreaterOrEqual": 16, "LessOrEqual": 16}
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 _CONVOLUTIONS = ("Conv", "ConvInteger", "ConvTranspose")
 
@@ -281,7 +283,7 @@ def _infer(
     data = {name: as_tensor(a) for name, a in operands.items() if a.size <= _SMALL}
     try:
         found = onnx.shape_inference.infer_node_outputs(
-            operator_schema(node),
+            _inferring_schema(node),
             proto,
             types,
             data,
@@ -307,6 +309,14 @@ def _infer(
     if not infos or infos[0] is None:
         return None
     return [info for info in infos if info is not None]
+
+
+def _inferring_schema(node: Node) -> onnx.defs.OpSchema:
+    """A definition with the operator's inference: its own, or a newer one of the same shapes."""
+    since = _INFERRED_SINCE.get(node.op, 0)
+    if node.opset >= since:
+        return operator_schema(node)
+    return onnx.defs.get_schema(node.op, since)
 
 
 def _static(node: Node, name: str, found: Any) -> TensorInfo | None:
