@@ -139,6 +139,10 @@ def test_grids_without_room() -> None:
     node.attribute.append(helper.make_attribute("align_corners", 1))
     model = make_model([node], {"x": (2, 3, 4)}, ["y"], size, opset=20)
     refuse(model, "grid1", "align_corners")
+    options = {"align_corners": 1, "padding_mode": "reflection"}
+    node = helper.make_node("GridSample", ["x", "grid"], ["y"], "grid1", **options)
+    shapes = {"x": (1, 2, 1, 5), "grid": (1, 3, 3, 2)}
+    refuse(make_model([node], shapes, ["y"], opset=20), "grid1", "reflect", "(1, 5)")
 
 
 def test_bounds_that_are_no_scalars() -> None:

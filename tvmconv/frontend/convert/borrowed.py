@@ -75,6 +75,14 @@ def _grid_sample(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
     ):
         if (value := node.attrs.get(name, known[0])) not in known:
             raise node.error(f"{name}={value!r} is unknown", f"use one of {', '.join(known)}")
+    plane = e.shape(node.inputs[0])[2:]
+    reflects = node.attrs.get("padding_mode") == "reflection"
+    if reflects and node.attrs.get("align_corners", 0) and 1 in plane:
+        raise node.error(
+            f"its plane {plane} has one point along an axis, between whose corners "
+            "padding_mode='reflection' with align_corners=1 has no place to reflect to",
+            "use padding_mode='border'",
+        )
     return convert(e, node)
 
 
