@@ -53,6 +53,19 @@ def test_values_are_those_of_single_operators(name: str):
         assert len(np.unique(expected)) > 5
 
 
+@pytest.mark.parametrize("rounded", [False, True])
+def test_a_bias_of_less_than_a_unit_of_the_sums_is_not_lost(rounded: bool):
+    net = QuantisedNet(1, 4, 5, 6, seed=4)
+    values = net.generator.integers(-3, 3, (8, 4, 1, 1), np.int8, endpoint=True)
+    weight = net.op("DequantizeLinear", *map(net.const, (values, np.float32(2), np.int8(0))))
+    bias = net.const(np.linspace(-0.03, 0.03, 8, dtype=np.float32))
+    y = net.op("Relu", net.op("Conv", net.rounded("x"), weight, bias))
+    model = net.model(net.rounded(y, scale=0.01, zero=0) if rounded else y)
+    feeds = small_input(model)
+    actual = tvmconv.build(model, threads=1).run(feeds)[model.graph.output[0].name]
+    np.testing.assert_allclose(actual, unoptimised(model, feeds)[0], rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("machine", [AVX512, ARM], ids=["uint8", "int8"])
 def test_one_kernel_computes_all_up_to_the_last_rounding(machine: Any):
     for model, steps in (

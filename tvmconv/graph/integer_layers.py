@@ -1,25 +1,24 @@
 """Finds convolutions of 8-bit integers, with the chain of steps that the kernel rounds in.
 
 ``conv2d(dequantize(x), dequantize(w))`` sums products of real numbers, each an integer times a
-scale: it is a sum of integers times both scales, which the kernel computes exactly. A bias is
-rounded to a multiple of that scale, unless it is one. Behind it, activations, roundings and the
-addition of an 8-bit tensor are taken in the model's order, up to the last rounding; a kernel whose
-result no rounding follows writes float32.
+scale: it is a sum of integers times both scales, which the kernel computes exactly. Bias,
+activations, roundings and the addition of an 8-bit tensor are taken in the model's order, up to
+the last rounding; a kernel whose result no rounding follows writes float32.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tvmconv.algorithms.words import has_colliding_weights
 from tvmconv.core.datatypes import DataTypes, Quantisation
-from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
+from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.graph.activations import epilogue_step
-from tvmconv.graph.ir import Array, Graph, Node, Value, constant, per_channel
+from tvmconv.graph.integer_chain import LARGEST_DATA, SUMS, Chain, ChainReader
+from tvmconv.graph.ir import Array, Graph, Node, Value, constant
 from tvmconv.graph.linear import EIGHT_BITS, Known, Linear, known_integers, linear_of
 from tvmconv.graph.match import (
     BY_FLOAT,
@@ -28,10 +27,8 @@ from tvmconv.graph.match import (
     Readers,
     reads_padding,
     replace_layers,
-    residual_of,
     workload_of,
 )
-from tvmconv.graph.quantised import limits_of
 from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import exceeds_rounding, sum_bounds
 from tvmconv.kernels.multipliers import in_fixed_point
@@ -40,11 +37,7 @@ from tvmconv.machines.record import Machine
 _PRODUCTS = ("nn.conv2d", "matmul")
 # become convolutions of two dimensions
 _OTHERS = ("nn.conv2d_transpose", "nn.conv3d")
-_BIAS, _ADD = EpilogueOp("bias"), EpilogueOp("add")
-# a product of two float32 scales, rounded, against another
-_SAME_SCALE = 1e-6
-_SUMS = 2**31
-_LARGEST_DATA = 255
+_BIAS = EpilogueOp("bias")
 
 
 def fuse_integer_layers(graph: Graph, machine: Machine, requantise: str = "float") -> None:
@@ -109,24 +102,6 @@ def _layer(node: Node, machine: Machine, requantise: str) -> _Layer | str | None
 
 
 @dataclass
-class _Chain:
-    """Followers that a kernel takes; ``numbers`` has four for each step behind the bias."""
-
-    nodes: list[Node] = field(default_factory=list)
-    steps: list[EpilogueOp] = field(default_factory=list)
-    numbers: list[tuple[float, float, float, float]] = field(default_factory=list)
-    residual: Value | None = None
-    bias: Array | None = None
-    # of the first rounding, where nothing but the bias stands before it
-    divisor: float = 1.0
-
-    def copy(self) -> _Chain:
-        """Another chain that goes on from here."""
-        lists = (list(self.nodes), list(self.steps), list(self.numbers))
-        return _Chain(*lists, self.residual, self.bias, self.divisor)
-
-
-@dataclass
 class _Layer:
     node: Node
     data: Value
@@ -141,7 +116,8 @@ class _Layer:
         scale = np.broadcast_to(
             np.float64(self.linear.scale) * self.known.scale.astype(np.float64), len(weight)
         )
-        chain, floating = _Reader(self.node, scale, self.linear.dtype, readers).chains()
+        reader = ChainReader(self.node, weight, scale, self.linear.dtype, readers)
+        chain, floating = reader.chains()
         numbers = np.array(chain.numbers, np.float64).reshape(-1)
         sums = (weight, chain.bias, scale / chain.divisor)
         if exceeds_rounding(*sums, chain.steps, numbers):
@@ -192,7 +168,7 @@ class _Layer:
             return weight.astype(np.int16) if collides else weight
         return self.known.centred().astype(np.int16)
 
-    def _workload(self, chain: _Chain, weight: Array) -> Conv2dWorkload:
+    def _workload(self, chain: Chain, weight: Array) -> Conv2dWorkload:
         pads = reads_padding(self.node) and self.linear.zero_point != 0
         output = self.linear.dtype if chain.numbers else "float32"
         types = DataTypes(
@@ -224,123 +200,4 @@ def unsupported(workload: Conv2dWorkload, machine: Machine) -> str | None:
 
 def _overflows(weight: Array, bias: Array) -> bool:
     taps = np.abs(weight.astype(np.int64)).sum(axis=(1, 2, 3))
-    return bool(np.any(_LARGEST_DATA * taps + np.abs(bias) >= _SUMS))
-
-
-class _Reader:
-    """Reads the chain behind one convolution."""
-
-    def __init__(self, node: Node, scale: Array, dtype: str, readers: Readers) -> None:
-        self.node, self.scale, self.dtype, self.readers = node, scale, dtype, readers
-
-    def chains(self) -> tuple[_Chain, _Chain]:
-        """Up to the last rounding that the kernel may do, if there is one, and of float32 steps."""
-        chain = _Chain()
-        value = self._bias(chain)
-        floating = self._floating(chain, value)
-        best: _Chain | None = None
-        state = chain.copy()
-        while (follower := self.readers.only(value)) is not None:
-            linear = linear_of(follower, "quantize")
-            if linear is not None:
-                best = self._rounded(state, follower, linear, is_last=True)
-                state = self._rounded(state, follower, linear, is_last=False)
-                value = follower.output
-                after = self.readers.only(value)
-                back = linear_of(after, "dequantize")
-                if after is None or back is None or back.zero_point != linear.zero_point:
-                    break
-                factor, low, high, _ = state.numbers[-1]
-                state.numbers[-1] = (factor, low, high, back.scale)
-                state.nodes.append(after)
-                value = after.output
-            elif (step := epilogue_step(follower)) is not None:
-                state.steps.append(step)
-                state.numbers.append((0, 0, 0, 0))
-                state.nodes.append(follower)
-                value = follower.output
-            elif not self._adds(state, follower, value):
-                break
-            else:
-                value = follower.output
-        return best or floating, floating
-
-    def _bias(self, chain: _Chain) -> Value:
-        value = self.node.output
-        follower = self.readers.only(value)
-        if follower is None or follower.op != "add" or follower.output.shape != value.shape:
-            return value
-        left, right = follower.args
-        bias = self._integers(right if left is value else left)
-        if bias is None:
-            return value
-        chain.bias = bias
-        chain.nodes.append(follower)
-        return follower.output
-
-    def _integers(self, value: Value) -> Array | None:
-        """A constant bias in units of the sums, int64."""
-        channels = len(self.scale)
-        known = known_integers(value)
-        if known is not None and np.all(known.zero_point == 0) and known.data.size == channels:
-            scale = np.broadcast_to(known.scale, channels)
-            if np.allclose(scale, self.scale, rtol=_SAME_SCALE, atol=0):
-                return known.data.reshape(-1).astype(np.int64)
-        numbers = value if known is None else constant(known.values())
-        vector = per_channel(numbers, channels)
-        if vector is None or not np.all(np.isfinite(vector)):
-            return None
-        with np.errstate(all="ignore"):
-            bias = np.rint(vector / self.scale)
-        return bias.astype(np.int64) if np.all(np.abs(bias) < _SUMS) else None
-
-    def _floating(self, chain: _Chain, value: Value) -> _Chain:
-        """Activations and an addition in float32."""
-        found = chain.copy()
-        while (follower := self.readers.only(value)) is not None:
-            step = epilogue_step(follower)
-            if step is None:
-                other = residual_of(follower, value)
-                if other is None or found.residual is not None:
-                    break
-                found.residual, step = other, _ADD
-            found.steps.append(step)
-            found.nodes.append(follower)
-            value = follower.output
-        return found
-
-    def _adds(self, state: _Chain, node: Node, value: Value) -> bool:
-        """Take the addition of an 8-bit tensor, if the node is one."""
-        other = residual_of(node, value)
-        made = other.producer if other is not None else None
-        linear = linear_of(made, "dequantize")
-        if state.residual is not None or made is None or linear is None:
-            return False
-        if linear.dtype != self.dtype or made.args[0].is_const:
-            return False
-        state.residual = made.args[0]
-        state.steps.append(_ADD)
-        state.numbers.append((linear.zero_point, linear.scale, 0, 0))
-        state.nodes.append(node)
-        return True
-
-    def _rounded(self, state: _Chain, node: Node, linear: Linear, is_last: bool) -> _Chain:
-        """The chain with a rounding; limits directly before it become its own."""
-        result = state.copy()
-        result.nodes.append(node)
-        low, high = (end - linear.zero_point for end in linear.limits)
-        bounds = limits_of(state.nodes[-1]) if state.nodes else None
-        if bounds is not None and result.steps:
-            result.steps.pop()
-            result.numbers.pop()
-            ends = (int(linear.quantised(np.float32(b))) - linear.zero_point for b in bounds)
-            low, high = next(ends), next(ends)
-        factor = 1.0 / linear.scale
-        if not result.steps:
-            result.divisor, factor = linear.scale, 1.0
-        if is_last:
-            result.numbers.append((factor, low, high, linear.zero_point))
-        else:
-            result.steps.append(EpilogueOp(QUANTISE))
-            result.numbers.append((factor, low, high, linear.scale))
-        return result
+    return bool(np.any(LARGEST_DATA * taps + np.abs(bias) >= SUMS))
