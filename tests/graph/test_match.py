@@ -25,6 +25,24 @@ def test_no_bias():
     assert epilogues(prepared(net.model(net.conv("x", 16, 16, bias=False)))) == [""]
 
 
+@pytest.mark.parametrize(
+    ("operators", "taken", "left"),
+    [
+        (["Tanh", "LeakyRelu", "Sigmoid"], "tanh", ["nn.leakyrelu", "sigmoid"]),
+        (["Sigmoid", "Relu", "Tanh"], "sigmoid+relu", ["tanh"]),
+        (["LeakyRelu", "Tanh", "Relu"], "leakyrelu(0.01)+tanh+relu", []),
+    ],
+)
+def test_no_kernel_repeats_a_curve(operators: list[str], taken: str, left: list[str]):
+    net = Net(1, 16, 8, 8)
+    y = net.conv("x", 16, 16)
+    for operator in operators:
+        y = net.op(operator, y)
+    graph = prepared(net.model(y))
+    assert epilogues(graph) == [f"bias+{taken}"]
+    assert other_ops(graph) == left
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 def test_residual_in_both_operand_orders(reverse: bool):
     net = Net(1, 16, 8, 8)

@@ -8,7 +8,7 @@ tensor as its only argument; attributes are ``alpha`` of ``nn.leakyrelu``, ``low
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,9 @@ ACTIVATIONS = (
     "nn.silu",
     "tanh",
 )
+# steps that are many operations, and those that read their operand more than once
+_CURVES = ("sigmoid", "silu", "tanh")
+_REPEATING = (*_CURVES, "hardswish", "leakyrelu")
 
 
 def canonical_activations(graph: Graph) -> None:
@@ -37,6 +40,19 @@ def canonical_activations(graph: Graph) -> None:
         if static and node.output.dtype == "float32":
             _one_argument(node, counts)
             _composed(node)
+
+
+def next_step(node: Node, steps: Sequence[EpilogueOp]) -> EpilogueOp | None:
+    """The epilogue step of a node that a kernel takes behind others, or None.
+
+    Kernels write a curve's value, some forty operations, as often as the step behind it reads it:
+    a curve of a curve would take the compiler seconds for each layer, and more of the processor
+    than a pass of its own.
+    """
+    step = epilogue_step(node)
+    if step is not None and step.kind in _REPEATING and any(s.kind in _CURVES for s in steps):
+        return None
+    return step
 
 
 def epilogue_step(node: Node) -> EpilogueOp | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tvmconv.core.epilogue_op import QUANTISE, EpilogueOp
-from tvmconv.graph.activations import epilogue_step
+from tvmconv.graph.activations import next_step
 from tvmconv.graph.ir import Array, Node, Value, constant, per_channel
 from tvmconv.graph.linear import Linear, known_integers, linear_of
 from tvmconv.graph.match import Readers, residual_of
@@ -98,7 +98,7 @@ class ChainReader:
                 state.numbers[-1] = (factor, low, high, back.scale)
                 state.nodes.append(after)
                 value = after.output
-            elif (step := epilogue_step(follower)) is not None:
+            elif (step := next_step(follower, state.steps)) is not None:
                 state.steps.append(step)
                 state.numbers.append((0, 0, 0, 0))
                 state.nodes.append(follower)
@@ -145,7 +145,7 @@ class ChainReader:
         """Activations and an addition in float32."""
         found = chain.copy()
         while (follower := self.readers.only(value)) is not None:
-            step = epilogue_step(follower)
+            step = next_step(follower, found.steps)
             if step is None:
                 other = residual_of(follower, value)
                 if other is None or found.residual is not None:

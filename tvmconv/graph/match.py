@@ -10,7 +10,7 @@ from tvmconv.core.datatypes import FLOAT32, DataTypes
 from tvmconv.core.decision import Unscheduled
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.graph.activations import epilogue_step
+from tvmconv.graph.activations import next_step
 from tvmconv.graph.ir import Graph, Node, Value
 
 CONV, DENSE = "tvmconv.conv2d", "tvmconv.dense"
@@ -131,7 +131,7 @@ def _chain(node: Node, readers: Readers) -> tuple[list[Node], list[EpilogueOp], 
     residual: Value | None = None
     value = node.output
     while (follower := readers.only(value)) is not None:
-        step = epilogue_step(follower)
+        step = next_step(follower, steps)
         if step is None:
             other = residual_of(follower, value) if residual is None else None
             if other is None:
