@@ -13,6 +13,7 @@ from tests.fuzz.runner import BAD, OUTCOMES, Attempts, Limits, Result, generator
 
 KINDS = {
     "models": "Models",
+    "drawn": "Drawn",
     "artifacts": "Artifacts",
     "manifests": "Manifests",
     "logs": "Logs",

@@ -15,7 +15,10 @@ from onnx.reference.ops import op_max_pool
 # said by Python where a model rounds infinity or NaN to an integer, such as GridSample's indices:
 # C leaves open what the integer is, so that runtimes and processors differ
 UNDEFINED = ("cannot convert float infinity to integer", "cannot convert float NaN to integer")
+# the document of a graph in which integers are rounded that runtimes round otherwise
+ROUNDS = "rounds"
 _RANKING = ("ArgMax", "ArgMin", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "TopK")
+_SPREADING = ("Conv", "ConvTranspose", "Gemm", "LRN", "MatMul", "Resize")
 
 
 class LpNormalization(OpRun):
@@ -48,9 +51,49 @@ class MaxPool(op_max_pool.MaxPool):
         return result
 
 
+class GlobalMaxPool(OpRun):
+    """Of images of any rank; onnx's own drops an axis of rows."""
+
+    op_domain = ""
+
+    def _run(self, x: Any) -> tuple[Any]:
+        return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
+
+
+class _Joined(OpRun):
+    """Before operator set 13: over all axes from ``axis`` on; onnx's own has the newer meaning."""
+
+    op_domain = ""
+    logarithm = False
+
+    def _run(self, x: Any, axis: int | None = None) -> tuple[Any]:
+        # without one, the axis is the newer default
+        given = any(attribute.name == "axis" for attribute in self.onnx_node.attribute)
+        first = (axis if given and axis is not None else 1) % max(x.ndim, 1)
+        rows = x.reshape(int(np.prod(x.shape[:first])), -1)
+        shifted = rows - rows.max(axis=1, keepdims=True)
+        total = np.exp(shifted).sum(axis=1, keepdims=True)
+        y = shifted - np.log(total) if self.logarithm else np.exp(shifted) / total
+        return (y.reshape(x.shape).astype(x.dtype),)
+
+
+class Softmax(_Joined):
+    """Of operator sets 1 to 12."""
+
+
+class LogSoftmax(_Joined):
+    """Of operator sets 1 to 12."""
+
+    logarithm = True
+
+
 def reference(model: onnx.ModelProto) -> ReferenceEvaluator:
     """onnx's evaluator, its known errors mended."""
-    return ReferenceEvaluator(model, new_ops=[LpNormalization, MaxPool])
+    mended: list[type[OpRun]] = [GlobalMaxPool, LpNormalization, MaxPool]
+    opset = next((o.version for o in model.opset_import if o.domain == ""), 13)
+    if opset < 13:
+        mended += [Softmax, LogSoftmax]
+    return ReferenceEvaluator(model, new_ops=mended)
 
 
 def skips_input(model: onnx.ModelProto) -> bool:
@@ -69,14 +112,24 @@ def skips_input(model: onnx.ModelProto) -> bool:
     return False
 
 
-def ranks_nan(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> bool:
-    """Whether an operator meets NaN whose result depends on its place among numbers, left open."""
-    names = [node.input[0] for node in model.graph.node if node.op_type in _RANKING]
-    if not names:
+def disputes(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> bool:
+    """Whether a result depends on what ONNX leaves open about values that are not finite.
+
+    That is where NaN has a place among numbers, and how far a kernel of windows spreads what is
+    not finite: zeros are multiplied where others leave them out.
+    """
+    ranking = [node.input[0] for node in model.graph.node if node.op_type in _RANKING]
+    spreading = [
+        name for node in model.graph.node if node.op_type in _SPREADING for name in node.input[:2]
+    ]
+    if not ranking and not spreading:
         return False
     try:
         with np.errstate(all="ignore"):
-            values = reference(model).run(names, dict(feeds))
+            values = reference(model).run([*ranking, *spreading], dict(feeds))
     except Exception:  # whatever onnx raises, then nothing is known of the values
         return False
-    return any(np.isnan(np.asarray(value, float)).any() for value in values)
+    arrays = [np.asarray(value, float) for value in values]
+    return any(np.isnan(array).any() for array in arrays[: len(ranking)]) or not all(
+        np.isfinite(array).all() for array in arrays[len(ranking) :]
+    )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
 from onnx import helper
 
 from tests.frontend.onnx_runner import make_model, noise, run_reference
-from tests.fuzz.disputed import UNDEFINED, ranks_nan, reference, skips_input
-from tests.fuzz.models import _nudged, compare, rounds_to_half
+from tests.fuzz.compared import Measure, _difference, compare, nudged_feeds
+from tests.fuzz.disputed import UNDEFINED, disputes, reference, skips_input
 
 
 def test_the_mended_normalisation_agrees_with_onnxruntime() -> None:
@@ -38,14 +40,31 @@ def test_the_mended_pooling_agrees_with_onnxruntime(stride: int) -> None:
         reference(pool(0, 0, 4, 0)).run(None, {"x": x})
 
 
+@pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax"])
+def test_the_mended_softmax_of_old_operator_sets_agrees_with_onnxruntime(operator: str) -> None:
+    x = noise(2, 3, 4)
+    for opset, attributes in ((9, {}), (12, {"axis": 2}), (12, {"axis": 0}), (13, {"axis": 1})):
+        node = helper.make_node(operator, ["x"], ["y"], **attributes)
+        model = make_model([node], {"x": x.shape}, ["y"], opset=opset)
+        mended = reference(model).run(None, {"x": x})[0]
+        np.testing.assert_allclose(mended, run_reference(model, {"x": x})[0], 1e-5)
+
+
+def test_the_mended_maximum_of_rows_agrees_with_onnxruntime() -> None:
+    model = make_model([helper.make_node("GlobalMaxPool", ["x"], ["y"])], {"x": (2, 3, 4)}, ["y"])
+    x = noise(2, 3, 4)
+    mended = reference(model).run(None, {"x": x})[0]
+    np.testing.assert_array_equal(mended, run_reference(model, {"x": x})[0])
+
+
 @pytest.mark.parametrize("operator", ["ArgMax", "ReduceMin"])
 def test_ranks_of_nan(operator: str) -> None:
     nodes = [helper.make_node("Acos", ["x"], ["a"]), helper.make_node(operator, ["a"], ["y"])]
     model = make_model(nodes, {"x": (4,)}, ["y"])
-    assert ranks_nan(model, {"x": np.array([0, 2, 0.5, 1], np.float32)})
-    assert not ranks_nan(model, {"x": np.array([0, 1, 0.5, 1], np.float32)})
+    assert disputes(model, {"x": np.array([0, 2, 0.5, 1], np.float32)})
+    assert not disputes(model, {"x": np.array([0, 1, 0.5, 1], np.float32)})
     del model.graph.node[1]
-    assert not ranks_nan(model, {"x": np.array([0, 2, 0.5, 1], np.float32)})
+    assert not disputes(model, {"x": np.array([0, 2, 0.5, 1], np.float32)})
 
 
 @pytest.mark.parametrize(("stride", "skips"), [(6, True), (4, True), (3, False), (1, False)])
@@ -77,10 +96,46 @@ def test_what_is_defined_is_still_compared() -> None:
 def test_nudges_reach_every_floating_point_type() -> None:
     for dtype in ("float16", "float32", "float64"):
         x = noise(1000).astype(dtype)
-        moved = _nudged({"x": x})["x"]
+        moved = nudged_feeds({"x": x})["x"]
         assert moved.dtype == dtype
         assert (moved != x).mean() > 0.2
         np.testing.assert_allclose(moved, x, 5 * max(1e-6, float(np.finfo(dtype).eps)))
+
+
+def test_integers_are_exact_where_there_is_nothing_else() -> None:
+    exact = Measure(tolerance=1e-3, of_largest=1e-3, rounds=False, exact=True)
+    theirs = np.array([1, 2, 3]) + 2**60
+    mine = theirs + np.array([0, 0, 1])
+    assert not _difference([theirs], [theirs], [theirs], exact)
+    assert "1 of 3" in _difference([mine], [theirs], [theirs], exact)
+    assert not _difference([mine], [theirs], [theirs], replace(exact, exact=False))
+
+
+def test_what_is_not_finite_is_compared() -> None:
+    nan, inf = float("nan"), float("inf")
+    measure = Measure(tolerance=1e-3, of_largest=1e-3, rounds=False, exact=False)
+    theirs = np.array([nan, inf, -inf, 1.0])
+    assert not _difference([theirs], [theirs], [theirs], measure)
+    for at, value in ((0, 1.0), (1, -inf), (1, 5.0), (2, nan), (3, nan), (3, inf)):
+        mine = theirs.copy()
+        mine[at] = value
+        assert "1 of 4" in _difference([mine], [theirs], [theirs], measure)
+    # what rounding of the inputs makes finite says nothing
+    assert not _difference([np.zeros(4)], [theirs], [np.zeros(4)], replace(measure, rounds=True))
+
+
+def test_a_node_that_onnxruntime_lacks_is_computed_by_the_reference() -> None:
+    """It has no Where of booleans; onnx's reference has no epsilon in BatchNormalization 9."""
+    nodes = [
+        helper.make_node("Not", ["no"], ["yes"]),
+        helper.make_node("Where", ["yes", "yes", "no"], ["chosen"]),
+        helper.make_node("Cast", ["chosen"], ["one"], to=1),
+        helper.make_node("Mul", ["x", "one"], ["z"]),
+        helper.make_node("BatchNormalization", ["z", "s", "b", "m", "v"], ["y"], epsilon=0.5),
+    ]
+    constants = {name: np.full(3, 0.5, np.float32) for name in "sbmv"}
+    model = make_model(nodes, {"x": (2, 3)}, ["y"], {"no": np.zeros(3, bool), **constants}, opset=9)
+    assert compare(model.SerializeToString(), lambda stage: None)
 
 
 def test_half_precision_on_the_way_counts() -> None:
@@ -93,5 +148,5 @@ def test_half_precision_on_the_way_counts() -> None:
             helper.make_node("Cast", ["b"], ["y"], to=single),
         ]
         model = make_model(nodes, {"x": (64, 64)}, ["y"], opset=22)
-        assert rounds_to_half(model) == (middle == half)
+        assert (Measure.of(model).tolerance > 1e-3) == (middle == half)
         assert compare(model.SerializeToString(), lambda stage: None)

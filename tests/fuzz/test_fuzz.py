@@ -16,6 +16,7 @@ _ROOT = Path(__file__).parents[2]
     ("kind", "count"),
     [
         ("models", 60),
+        ("drawn", 20),
         ("integers", 12),
         # these are about files and calls, not about code
         *(
@@ -39,16 +40,36 @@ def test_nothing_but_results_and_refusals(kind: str, count: int) -> None:
     assert ": 0 ok" not in result.stdout
 
 
-def test_an_attempt_repeats_from_seed_and_number(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["mutated", "drawn"])
+def test_an_attempt_repeats_from_seed_and_number(kind: str) -> None:
     from tests.fuzz.corpus import networks
+    from tests.fuzz.drawn import draw
     from tests.fuzz.model_mutations import mutate
     from tests.fuzz.runner import generator_of
 
     models = networks()
-    first = [mutate(models, generator_of(3, index)) for index in range(20)]
-    again = [mutate(models, generator_of(3, index)) for index in range(20)]
+    make = (lambda generator: mutate(models, generator)) if kind == "mutated" else draw
+    first = [make(generator_of(3, index)) for index in range(20)]
+    again = [make(generator_of(3, index)) for index in range(20)]
     assert first == again
     assert len(set(first)) > 15
+
+
+def test_every_operator_that_can_be_imported_is_drawn_or_mutated() -> None:
+    from tests.fuzz.corpus import corpus
+    from tests.fuzz.draft import Draft
+    from tests.fuzz.drawn import FAMILIES
+    from tests.fuzz.runner import generator_of
+    from tvmconv.frontend.operators import IMPORTED
+
+    found = {node.op_type for model in corpus() for node in model.graph.node}
+    steps = [step for family in FAMILIES for step in family]
+    for number, step in enumerate(steps):
+        for index in range(30):
+            draft = Draft(generator_of(number, index), 9 + index % 14)
+            draft.attempt(step)
+            found.update(node.op_type for node in draft.nodes)
+    assert IMPORTED - found == set()
 
 
 def test_a_tensor_of_an_unknown_type_mutates_further() -> None:

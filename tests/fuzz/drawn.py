@@ -1,0 +1,73 @@
+"""Valid models, drawn operator by operator: built, run, and compared as mutated ones are.
+
+A mutated model is mostly wrong, and its refusal says little. A drawn one is right by onnx's own
+inference, so that a refusal counts as a failure, too, unless the documents tell of it.
+"""
+
+from __future__ import annotations
+
+import random
+
+from tests.fuzz import draw_constants, draw_integers, draw_numbers, draw_places, draw_windows
+from tests.fuzz.compared import compare, runs_elsewhere
+from tests.fuzz.draft import Draft
+from tests.fuzz.models import prepare
+from tests.fuzz.runner import Note, Wrong
+from tvmconv.core.errors import ModelError
+
+# parts of the reasons for which a valid model is refused
+_KNOWN = (
+    "three spatial dimensions",
+    "fmod=0",
+    "has one point along an axis",
+    "bool has no mean values",
+    # of a dilated ConvTranspose
+    "its weight (input 1) is computed at run time",
+)
+_OPSETS = (7, 8, 9, 10, 11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 19, 20, 21, 22)
+FAMILIES = (
+    draw_numbers.STEPS, draw_places.STEPS, draw_windows.STEPS, draw_windows.STEPS,
+    draw_integers.STEPS, draw_constants.STEPS + draw_places.STEPS,
+)  # fmt: skip
+
+
+class Drawn:
+    """Models of one to six operators."""
+
+    batch = 64
+
+    def __init__(self) -> None:
+        prepare()
+
+    def make(self, generator: random.Random) -> bytes:
+        return draw(generator)
+
+    def files(self, case: bytes) -> dict[str, bytes]:
+        return {"model.onnx": case}
+
+    def judge(self, case: bytes, note: Note) -> bool:
+        try:
+            return compare(case, note)
+        except ModelError as error:
+            if any(reason in str(error) for reason in _KNOWN):
+                raise
+            note("reference")
+            if runs_elsewhere(case):
+                raise Wrong(f"a valid model is refused: {error}") from error
+            raise
+
+
+def draw(generator: random.Random) -> bytes:
+    """A valid model; the same for equal states of the generator."""
+    while True:
+        draft = Draft(generator, generator.choice(_OPSETS))
+        wanted = generator.choice((1, 1, 2, 2, 3, 4, 6))
+        family = generator.choice(FAMILIES)
+        for _ in range(3 * wanted):
+            if draft.steps == wanted:
+                break
+            steps = family if generator.random() < 0.6 else generator.choice(FAMILIES)
+            draft.attempt(generator.choice(steps))
+        if draft.steps:
+            data: bytes = draft.model().SerializeToString()
+            return data
