@@ -223,8 +223,8 @@ class Draft:
                     raise Undrawable("its shape is not known")
                 computed = np.asarray(reference(model).run([info.name], {})[0])
                 extents, dtype = computed.shape, computed.dtype.name
-            if dtype is None:
-                raise Undrawable("of another element type")
+            if dtype is None or 0 in extents:
+                raise Undrawable("of another element type, or empty")
             results.append(Value(info.name, extents, dtype))
         return results
 
