@@ -233,7 +233,8 @@ def resize(d: Draft) -> None:
 
 def _upsample(d: Draft) -> None:
     x = d.source("Upsample", 4, 4)
-    mode = d.pick(("nearest", "linear"))
+    # of integers, onnxruntime cuts what linear interpolation makes, and onnx has no reference
+    mode = d.pick(("nearest", "linear") if x.dtype.startswith("float") else ("nearest",))
     scales = [1.0, 1.0, *(d.pick((1.0, 2.0, 3.0, 1.5)) for _ in "hw")]
     given = scales if d.opset < 9 else np.array(scales, np.float32)
     d.call("Upsample", [x], mode=mode, scales=given)
