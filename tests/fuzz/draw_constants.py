@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.fuzz.draft import Draft, Value
+from tests.fuzz.draft import Draft, Undrawable, Value
 
 
 def folded(d: Draft) -> None:
@@ -65,6 +65,8 @@ def _marked(d: Draft) -> list[Value]:
     if op == "IsInf":
         x[0, :3] = np.inf, -np.inf, np.nan
         return d.call(op, [d.constant(x)], detect_negative=d.pick((0, 1)))
+    if d.opset < 13:
+        raise Undrawable("onnx's reference has the newer Hardmax alone, which folding goes by")
     return d.call(op, [d.constant(x)], axis=d.pick((0, 1, -1)))
 
 
