@@ -45,6 +45,13 @@ DEPTHWISE = [
     "mb2g16ic16ih10oc16kh5sh2ph2:s8s8s32s8+bias",
     "g16ic16ih7oc16kh3ph1:s8s16s32s8:zpdata+bias",
     "g16ic16ih7oc16kh3ph1:s8s8s32s8:fixed:zpdata+bias",
+    # words of rows that two or four rows of outputs share, or none, and tiles of all widths
+    "g12ic12ih11iw21oc12kh3ph1:s8s8s32s8:zpdata+bias+quantise+add",
+    "g8ic8ih13iw18oc8kh5ph2:s8s8s32s8:zpdata+bias",
+    "g8ic8ih15iw25oc8kh3sh2ph1:s8s8s32s8:zpdata+bias",
+    "g8ic8ih10iw17oc8kh3dh1pt2pl0pb2pr1:s8s8s32s8:zpdata+bias",
+    "g4ic4ih12iw9oc4kh7ph3:s8s8s32s32",
+    "g8ic8id4ih6iw9oc8kd3kh3pd1ph1:s8s8s32s8:zpdata+bias",
 ]
 WINOGRAD = [
     "ic16ih12oc16kh3ph1:s8s8s32s8:zpdata+bias",
