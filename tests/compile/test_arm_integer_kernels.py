@@ -12,6 +12,7 @@ import pytest
 from tests.emulating import needs_arm, run_functions, vectors_of
 from tests.kernels import integer_arguments
 from tests.layout import unblock
+from tests.tir.test_narrowing import narrowing
 from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
@@ -133,6 +134,22 @@ def test_products_of_sve_are_exact(name: str, tmp_path: Path):
     # of any length sums are those of the first 128 bits
     processors += [] if machine.exact_vector_bits else [vectors_of(128), vectors_of(2048)]
     check(kernels, tmp_path, *processors)
+
+
+@needs_arm
+# by additions, and by conversions
+@pytest.mark.parametrize("name", ["neoverse-n1", "aarch64"])
+def test_numbers_of_any_size_are_rounded_to_even(name: str, tmp_path: Path):
+    ends = [2.0**k * f for k in (7, 14, 15, 21, 22, 23, 24, 31, 40) for f in (1 - 2**-23, 1.0, 1.5)]
+    halves = np.arange(-600, 600) / 2
+    x = np.array([*ends, *(-end for end in ends), np.inf, -np.inf, *halves], np.float32)
+    x = np.resize(x, 16 * -(-len(x) // 16))
+    limits = np.array([-100, 117, 10], np.float32)
+    functions = [narrowing(len(x), vectors, 4, "int8", "float32") for vectors in (1, 4)]
+    operands = [[x, limits, np.zeros(len(x), np.int8)]] * 2
+    for results in run_functions(functions, operands, MACHINES[name], tmp_path, ()):
+        for actual in results:
+            np.testing.assert_array_equal(actual, np.clip(np.rint(x), -100, 117) + 10)
 
 
 def test_products_that_16_bits_do_not_hold_are_refused():

@@ -12,6 +12,9 @@ from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.sve import MACHINES as SCALABLE
 
+# of words of rows, and these words
+WORDS = r"\tsdot\s+v\d+\.4s, v\d+\.16b, v\d+\.16b$"
+ROWS = r"\tzip[12]\s"
 DOT = r"\tsdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b\[\d\]"
 PAIRS = r"\tsadalp\s+v\d+\.4s, v\d+\.8h"
 LANE = r"\tsmlal2?\s+v\d+\.4s, v\d+\.[48]h, v\d+\.h\[\d\]"
@@ -58,6 +61,26 @@ def test_three_channels_are_transformed_in_whole_vectors():
     lines = generated_assembly(make_kernel(workload, MACHINES["cortex-a72"], "winograd"))
     assert matching(re.compile(LANE), lines)
     assert not matching(re.compile(r"\t(?:ld1|st1|umov|mov)\s.*v\d+\.h ?\}?\[[0-2]\]"), lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        # of 3 sums in a row of a vector of outputs; 10 columns of two rows' tiles make 3 vectors
+        ("g32ic32ih56oc32kh3ph1", 8 * 2 + 4),
+        # a column in two is of two outputs, and each word of one row of them
+        ("g32ic32ih56oc32kh3sh2ph1", 8 * 4 + 3),
+    ],
+)
+def test_words_of_rows_are_made_by_whole_vectors(text: str, words: int):
+    kernel = make_kernel(Conv2dWorkload.parse(text + BYTES), MACHINES["neoverse-n1"], "depthwise")
+    outputs = kernel.config.int("tile_h") * kernel.config.int("tile_w")
+    body = hot_loop(kernel, re.compile(WORDS))
+    assert not matching(_STACK, body)
+    assert len(matching(re.compile(WORDS), body)) == 3 * outputs
+    assert len(matching(re.compile(ROWS), body)) <= words
+    assert not [line for line in body if "fcvtns" in line or "ld1" in line]
+    assert len(body) <= 13 * outputs if "sh2" not in text else 19 * outputs
 
 
 def test_words_of_a_stride_are_lanes_too():
