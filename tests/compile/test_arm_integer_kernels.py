@@ -13,6 +13,7 @@ from tests.emulating import needs_arm, run_functions, vectors_of
 from tests.kernels import integer_arguments
 from tests.layout import unblock
 from tests.tir.test_narrowing import narrowing
+from tvmconv.algorithms.words import has_colliding_weights
 from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
@@ -73,6 +74,10 @@ def operands_of(kernel: Kernel, seed: int = 0) -> IntegerOperands:
         weight[generator.random(weight.shape) < 0.1] = -128
         upper = np.arange(weight.shape[1]) % 4 >= 2
         weight[:, upper] = np.maximum(weight[:, upper], -127)
+        if kernel.workload.is_depthwise:
+            # one tap of each channel may have it
+            least = (weight == -128).reshape(len(weight), -1)
+            weight[((least.cumsum(axis=1) > 1) & least).reshape(weight.shape)] = -127
     found.data[generator.random(found.data.shape) < 0.2] = -128
     return replace(found, constants=replace(found.constants, weight=weight))
 
@@ -164,6 +169,19 @@ def test_products_that_16_bits_do_not_hold_are_refused():
     with pytest.raises(WorkloadError, match="-128 in channels 0 and 2"):
         without.pack_weight(weight)
     with_dots.pack_weight(weight)
+
+
+def test_taps_that_16_bits_do_not_hold_are_refused():
+    workload, machine = Conv2dWorkload.parse(DEPTHWISE[0]), MACHINES["cortex-a72"]
+    weight = np.zeros(workload.weight_shape, np.int8)
+    weight[:, 0, 1, 2] = -128
+    kernel = make_kernel(workload, machine, "depthwise")
+    kernel.pack_weight(weight)
+    assert not has_colliding_weights(weight, workload.groups, machine)
+    weight[3, 0, 2, 0] = -128
+    assert has_colliding_weights(weight, workload.groups, machine)
+    with pytest.raises(WorkloadError, match="-128 in two taps of one channel"):
+        kernel.pack_weight(weight)
 
 
 @needs_arm

@@ -12,6 +12,9 @@ from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.sve import MACHINES as SCALABLE
 
+# two taps of four columns, and what widens bytes
+TAPS = r"\tsm(?:ull|lal)2?\s+v\d+\.8h, v\d+\.(?:8|16)b"
+WIDER = re.compile(r"\t(?:sshll|sxtl)")
 # of words of rows, and these words
 WORDS = r"\tsdot\s+v\d+\.4s, v\d+\.16b, v\d+\.16b$"
 ROWS = r"\tzip[12]\s"
@@ -66,9 +69,9 @@ def test_three_channels_are_transformed_in_whole_vectors():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        # of 3 sums in a row of a vector of outputs; 10 columns of two rows' tiles make 3 vectors
+        # eight for four columns of words; of the last two of ten half of them
         ("g32ic32ih56oc32kh3ph1", 8 * 2 + 4),
-        # a column in two is of two outputs, and each word of one row of them
+        # of 17 columns the last is a word by itself
         ("g32ic32ih56oc32kh3sh2ph1", 8 * 4 + 3),
     ],
 )
@@ -81,6 +84,19 @@ def test_words_of_rows_are_made_by_whole_vectors(text: str, words: int):
     assert len(matching(re.compile(ROWS), body)) <= words
     assert not [line for line in body if "fcvtns" in line or "ld1" in line]
     assert len(body) <= 13 * outputs if "sh2" not in text else 19 * outputs
+
+
+@pytest.mark.parametrize("name", ["cortex-a72", "cortex-a53"])
+def test_taps_are_multiplied_as_bytes(name: str):
+    workload = Conv2dWorkload.parse(f"g32ic32ih56oc32kh3ph1{BYTES}")
+    kernel = make_kernel(workload, MACHINES[name], "depthwise")
+    outputs = kernel.config.int("tile_h") * kernel.config.int("tile_w")
+    body = hot_loop(kernel, re.compile(TAPS))
+    assert not matching(_STACK, body)
+    assert not matching(WIDER, body)
+    # of 16 outputs 18 multiplications of eight, and 20 additions of four
+    assert len(matching(re.compile(TAPS), body)) == 18 * outputs // 4
+    assert len([line for line in body if "\tsaddw" in line]) == 20 * outputs // 4
 
 
 def test_words_of_a_stride_are_lanes_too():

@@ -14,9 +14,10 @@ import numpy as np
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import input_plane, inside_image, zero_unless
-from tvmconv.algorithms.words import Factors, dot_of, is_negated, word_size
+from tvmconv.algorithms.words import Factors, dot_of, has_colliding_weights, is_negated, word_size
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
+from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
@@ -41,6 +42,7 @@ class Depthwise(Algorithm):
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """Data, weight, [bias], [residual], output."""
+        from tvmconv.operators import products
         from tvmconv.tvm_api import te
 
         w = workload
@@ -57,10 +59,10 @@ class Depthwise(Algorithm):
             weight = given.weight[b, kernel_row(w, depth, r), s, lane]
             pixel = given.data[plane, b, row, column, lane]
             if given.zero is None:
-                product = inside_image(given.product(pixel, weight), row, column, w, tests)
+                product = inside_image(multiplied(pixel, weight), row, column, w, tests)
             else:
                 pixel = inside_image(pixel, row, column, w, tests, given.zero[0])
-                product = given.product(pixel, weight)
+                product = multiplied(pixel, weight)
             return given.summed(product, [*depth, r, s], (n, b, h, x, lane))
 
         def word_tap(n: Expr, b: Expr, h: Expr, x: Expr, lane: Expr) -> Expr:
@@ -82,6 +84,7 @@ class Depthwise(Algorithm):
             product = factors.packed_product(values, b, row, s, lane)
             return given.summed(product, [*depth, r, s], (n, b, h, x, lane))
 
+        multiplied = products.tap if _has_paired_taps(w, machine) else given.product
         factors, size, words = Factors(given), rows_of_word(w, machine), word_rows(w, machine)
         shared = rows_that_share(w, machine, config)
         step = shared * w.stride_h
@@ -108,7 +111,20 @@ class Depthwise(Algorithm):
     def pack_weight(
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
-        """OIHW with I = 1 to :meth:`packed_weight_shape`, surplus channels and rows zero."""
+        """OIHW with I = 1 to :meth:`packed_weight_shape`, surplus channels and rows zero.
+
+        Raises
+        ------
+        WorkloadError
+            If products of these weights are not exact.
+        """
+        if _has_paired_taps(workload, machine) and has_colliding_weights(
+            weight, workload.groups, machine
+        ):
+            raise WorkloadError(
+                f"weights of {workload} are -128 in two taps of one channel, whose products 16 "
+                "bits do not hold; give them as int16"
+            )
         w, size = workload, rows_of_word(workload, machine)
         split = split_outputs(weight[:, 0], machine.blocks(w.out_channels), machine.channel_block)
         split = split.transpose(0, 2, 3, 1)
@@ -183,6 +199,16 @@ def most_rows_that_share(workload: Conv2dWorkload, machine: Machine) -> int:
         return 1
     spare = word_rows(w, machine) * rows_of_word(w, machine) - w.kernel_h
     return spare // w.stride_h + 1
+
+
+def _has_paired_taps(workload: Conv2dWorkload, machine: Machine) -> bool:
+    """Whether products of two taps are added in 16 bits.
+
+    Pixels of a stride would have to be put together, which takes as long as what is saved.
+    """
+    if not workload.types.is_integer or workload.stride_w > 1:
+        return False
+    return dot_of(workload, machine).name == "smull"
 
 
 def _has_short_dots(workload: Conv2dWorkload, machine: Machine) -> bool:

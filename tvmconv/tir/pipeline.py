@@ -31,6 +31,7 @@ from tvmconv.tir.narrowing import AARCH64, Narrowing
 from tvmconv.tir.narrowing_arm import ADDS
 from tvmconv.tir.neighbours import NeighbouringWords
 from tvmconv.tir.paired_stores import PairedStores
+from tvmconv.tir.paired_taps import PairedTaps
 from tvmconv.tir.prefetch_results import PrefetchResults
 from tvmconv.tir.prefetch_streams import PrefetchStreams
 from tvmconv.tir.rewrite import marked
@@ -133,7 +134,8 @@ def statement_passes() -> list[Any]:
         tir.StmtSimplify(),
         low.RewriteUnsafeSelect(),
         MatrixProducts(),  # those of words of 64 bits
-        InterleavedRows(),  # as the next one
+        InterleavedRows(),  # as the next two
+        PairedTaps(),
         NeighbouringWords(),  # indices differ in constants only behind the two before
         DotProducts(),
         PairedStores(),
