@@ -145,11 +145,16 @@ def _woven(call: Any, offset: int) -> list[Any]:
     rows = [tirx.reinterpret(f"int8x{_BYTES}", long(value)) for value in call.args]
     # rows that a word lacks are multiplied by zero
     rows += rows[: _BYTES // _LANES - len(rows)]
-    low, high = (_zipped(*rows[i : i + 2], _BYTES) for i in (0, 2))
-    halves = [
-        [tirx.reinterpret(f"int16x{_BYTES // 2}", half) for half in pair] for pair in (low, high)
+    count = _BYTES // 2
+    upper, lower = (
+        [tirx.reinterpret(f"int16x{count}", half) for half in _zipped(rows[i], rows[i + 1], _BYTES)]
+        for i in (0, 2)
+    )
+    words = [
+        word
+        for two, others in zip(upper, lower, strict=True)
+        for word in _zipped(two, others, count)
     ]
-    words = [word for pair in zip(*halves, strict=True) for word in _zipped(*pair, _BYTES // 2)]
     return [tirx.reinterpret(f"int32x{_LANES}", word) for word in words]
 
 
