@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from tvmconv.algorithms.depthwise import rows_of_word
+from tvmconv.algorithms.depthwise import most_rows_that_share, rows_of_word, word_rows
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
@@ -28,6 +28,8 @@ from tvmconv.tvm_api.types import Schedule
 _UNROLL_LIMIT = 256
 # columns of a tile whose steps are words of several rows, and vectors that are narrowed at once
 _WORDS_TILE, _NARROWED = 8, 4
+# sums of a tile whose rows share words, half of them beside more weights than stay in registers
+_MOST_SUMS, _KEPT_WEIGHTS = 16, 8
 # share of the rate of L2 that so few multiply-adds between loads reach
 _L2_SHARE = 4 / 9
 
@@ -59,6 +61,12 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
         tile_w = -(-balanced(workload.out_width, _WORDS_TILE) // _NARROWED) * _NARROWED
         tile_w = min(tile_w, workload.out_width)
     rows = max(1, min(machine.minimum_accumulators // tile_w, workload.out_height))
+    shared = min(most_rows_that_share(workload, machine), workload.out_height)
+    if shared > 1:
+        weights = word_rows(workload, machine) * shared * workload.kernel_w
+        sums = _MOST_SUMS if weights <= _KEPT_WEIGHTS else _MOST_SUMS // 2
+        rows = min(shared, sums // _NARROWED)
+        tile_w = min(tile_w, sums // rows)
     return Config.of(tile_h=rows, tile_w=tile_w, bands=_bands(workload, machine, rows))
 
 
@@ -86,7 +94,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     register_tile(schedule, block, output, at=wo, reduction=first, tile=(hi, wi), lane=lane)
 
     size = tile_h * tile_w * workload.kernel_w
-    for loop, unrolled in ((s, size), (r, size * workload.kernel_h)):
+    for loop, unrolled in ((s, size), (r, size * word_rows(workload, machine))):
         if unrolled <= _UNROLL_LIMIT:
             schedule.unroll(loop)
     mark_taps(schedule, r, s)

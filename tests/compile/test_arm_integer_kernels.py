@@ -12,6 +12,8 @@ import pytest
 from tests.emulating import needs_arm, run_functions, vectors_of
 from tests.kernels import integer_arguments
 from tests.layout import unblock
+from tests.tir.test_narrowing import narrowing
+from tvmconv.algorithms.words import has_colliding_weights
 from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
@@ -45,6 +47,13 @@ DEPTHWISE = [
     "mb2g16ic16ih10oc16kh5sh2ph2:s8s8s32s8+bias",
     "g16ic16ih7oc16kh3ph1:s8s16s32s8:zpdata+bias",
     "g16ic16ih7oc16kh3ph1:s8s8s32s8:fixed:zpdata+bias",
+    # words of rows that two or four rows of outputs share, or none, and tiles of all widths
+    "g12ic12ih11iw21oc12kh3ph1:s8s8s32s8:zpdata+bias+quantise+add",
+    "g8ic8ih13iw18oc8kh5ph2:s8s8s32s8:zpdata+bias",
+    "g8ic8ih15iw25oc8kh3sh2ph1:s8s8s32s8:zpdata+bias",
+    "g8ic8ih10iw17oc8kh3dh1pt2pl0pb2pr1:s8s8s32s8:zpdata+bias",
+    "g4ic4ih12iw9oc4kh7ph3:s8s8s32s32",
+    "g8ic8id4ih6iw9oc8kd3kh3pd1ph1:s8s8s32s8:zpdata+bias",
 ]
 WINOGRAD = [
     "ic16ih12oc16kh3ph1:s8s8s32s8:zpdata+bias",
@@ -65,6 +74,10 @@ def operands_of(kernel: Kernel, seed: int = 0) -> IntegerOperands:
         weight[generator.random(weight.shape) < 0.1] = -128
         upper = np.arange(weight.shape[1]) % 4 >= 2
         weight[:, upper] = np.maximum(weight[:, upper], -127)
+        if kernel.workload.is_depthwise:
+            # one tap of each channel may have it
+            least = (weight == -128).reshape(len(weight), -1)
+            weight[((least.cumsum(axis=1) > 1) & least).reshape(weight.shape)] = -127
     found.data[generator.random(found.data.shape) < 0.2] = -128
     return replace(found, constants=replace(found.constants, weight=weight))
 
@@ -128,6 +141,22 @@ def test_products_of_sve_are_exact(name: str, tmp_path: Path):
     check(kernels, tmp_path, *processors)
 
 
+@needs_arm
+# by additions, and by conversions
+@pytest.mark.parametrize("name", ["neoverse-n1", "aarch64"])
+def test_numbers_of_any_size_are_rounded_to_even(name: str, tmp_path: Path):
+    ends = [2.0**k * f for k in (7, 14, 15, 21, 22, 23, 24, 31, 40) for f in (1 - 2**-23, 1.0, 1.5)]
+    halves = np.arange(-600, 600) / 2
+    x = np.array([*ends, *(-end for end in ends), np.inf, -np.inf, *halves], np.float32)
+    x = np.resize(x, 16 * -(-len(x) // 16))
+    limits = np.array([-100, 117, 10], np.float32)
+    functions = [narrowing(len(x), vectors, 4, "int8", "float32") for vectors in (1, 4)]
+    operands = [[x, limits, np.zeros(len(x), np.int8)]] * 2
+    for results in run_functions(functions, operands, MACHINES[name], tmp_path, ()):
+        for actual in results:
+            np.testing.assert_array_equal(actual, np.clip(np.rint(x), -100, 117) + 10)
+
+
 def test_products_that_16_bits_do_not_hold_are_refused():
     workload = Conv2dWorkload.parse(DIRECT[0])
     weight = np.zeros(workload.weight_shape, np.int8)
@@ -140,6 +169,19 @@ def test_products_that_16_bits_do_not_hold_are_refused():
     with pytest.raises(WorkloadError, match="-128 in channels 0 and 2"):
         without.pack_weight(weight)
     with_dots.pack_weight(weight)
+
+
+def test_taps_that_16_bits_do_not_hold_are_refused():
+    workload, machine = Conv2dWorkload.parse(DEPTHWISE[0]), MACHINES["cortex-a72"]
+    weight = np.zeros(workload.weight_shape, np.int8)
+    weight[:, 0, 1, 2] = -128
+    kernel = make_kernel(workload, machine, "depthwise")
+    kernel.pack_weight(weight)
+    assert not has_colliding_weights(weight, workload.groups, machine)
+    weight[3, 0, 2, 0] = -128
+    assert has_colliding_weights(weight, workload.groups, machine)
+    with pytest.raises(WorkloadError, match="-128 in two taps of one channel"):
+        kernel.pack_weight(weight)
 
 
 @needs_arm

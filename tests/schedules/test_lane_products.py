@@ -12,6 +12,12 @@ from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.sve import MACHINES as SCALABLE
 
+# two taps of four columns, and what widens bytes
+TAPS = r"\tsm(?:ull|lal)2?\s+v\d+\.8h, v\d+\.(?:8|16)b"
+WIDER = re.compile(r"\t(?:sshll|sxtl)")
+# of words of rows, and these words
+WORDS = r"\tsdot\s+v\d+\.4s, v\d+\.16b, v\d+\.16b$"
+ROWS = r"\tzip[12]\s"
 DOT = r"\tsdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b\[\d\]"
 PAIRS = r"\tsadalp\s+v\d+\.4s, v\d+\.8h"
 LANE = r"\tsmlal2?\s+v\d+\.4s, v\d+\.[48]h, v\d+\.h\[\d\]"
@@ -58,6 +64,39 @@ def test_three_channels_are_transformed_in_whole_vectors():
     lines = generated_assembly(make_kernel(workload, MACHINES["cortex-a72"], "winograd"))
     assert matching(re.compile(LANE), lines)
     assert not matching(re.compile(r"\t(?:ld1|st1|umov|mov)\s.*v\d+\.h ?\}?\[[0-2]\]"), lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        # eight for four columns of words; of the last two of ten half of them
+        ("g32ic32ih56oc32kh3ph1", 8 * 2 + 4),
+        # of 17 columns the last is a word by itself
+        ("g32ic32ih56oc32kh3sh2ph1", 8 * 4 + 3),
+    ],
+)
+def test_words_of_rows_are_made_by_whole_vectors(text: str, words: int):
+    kernel = make_kernel(Conv2dWorkload.parse(text + BYTES), MACHINES["neoverse-n1"], "depthwise")
+    outputs = kernel.config.int("tile_h") * kernel.config.int("tile_w")
+    body = hot_loop(kernel, re.compile(WORDS))
+    assert not matching(_STACK, body)
+    assert len(matching(re.compile(WORDS), body)) == 3 * outputs
+    assert len(matching(re.compile(ROWS), body)) <= words
+    assert not [line for line in body if "fcvtns" in line or "ld1" in line]
+    assert len(body) <= 13 * outputs if "sh2" not in text else 19 * outputs
+
+
+@pytest.mark.parametrize("name", ["cortex-a72", "cortex-a53"])
+def test_taps_are_multiplied_as_bytes(name: str):
+    workload = Conv2dWorkload.parse(f"g32ic32ih56oc32kh3ph1{BYTES}")
+    kernel = make_kernel(workload, MACHINES[name], "depthwise")
+    outputs = kernel.config.int("tile_h") * kernel.config.int("tile_w")
+    body = hot_loop(kernel, re.compile(TAPS))
+    assert not matching(_STACK, body)
+    assert not matching(WIDER, body)
+    # of 16 outputs 18 multiplications of eight, and 20 additions of four
+    assert len(matching(re.compile(TAPS), body)) == 18 * outputs // 4
+    assert len([line for line in body if "\tsaddw" in line]) == 20 * outputs // 4
 
 
 def test_words_of_a_stride_are_lanes_too():

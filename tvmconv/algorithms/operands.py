@@ -10,7 +10,7 @@ import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.dot import packs_with_saturation
+from tvmconv.machines.dot import MATRIX, packs_with_saturation
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
@@ -110,10 +110,13 @@ class Operands:
         """Whether the sums of :meth:`summed` begin with the bias, which :meth:`finished` adds else.
 
         That saves an addition for each vector of sums, and integers have no order of additions.
-        Where lanes are multiplied sums may lie in another order than outputs.
+        Those of products of matrices lie in another order than outputs.
         """
-        rescaled = self.bias is not None and self.scale is not None
-        return rescaled and not self.machine.code.by_lane
+        from tvmconv.algorithms.words import dot_of
+
+        if self.bias is None or self.scale is None:
+            return False
+        return dot_of(self.workload, self.machine).name != MATRIX
 
     def summed(
         self, value: Expr, axis: Sequence[Expr], place: tuple[Index, ...], more: Expr | None = None

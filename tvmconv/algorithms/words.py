@@ -272,12 +272,17 @@ class Factors:
 def has_colliding_weights(weight: Array, groups: int, machine: Machine) -> bool:
     """Whether the machine's products of bytes would not be exact for int8 weights (K, C/g, ...).
 
-    ``smull`` adds the products of channels 0 and 2, and those of 1 and 3, of a block in 16 bits.
-    These hold all sums but that of -128 by -128 twice.
+    ``smull`` adds the products of channels 0 and 2, and those of 1 and 3, of a block in 16 bits, in
+    depthwise layers those of two taps. 16 bits hold all such sums but one: two products of bytes
+    have a sum of at most 2 * 128 * 128 = 2**15, which -128 by -128 twice alone reaches, and of at
+    least -2 * 128 * 127. So a weight of -128 is exact beside any other.
     """
     if dot_of_bytes(machine).name != "smull":
         return False
     least = weight == np.iinfo(np.int8).min
+    if groups == len(weight) > 1 == weight.shape[1]:
+        # taps of one channel
+        return bool((least.reshape(groups, -1).sum(axis=1) > 1).any())
     if groups > 1:
         # where a block begins differs from group to group
         return bool((least.sum(axis=1) > 1).any())

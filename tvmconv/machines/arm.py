@@ -89,13 +89,16 @@ def _core(
     ordered: bool = False,
     blocking: float = 0.0,
     halved: int = 0,
+    converts: bool = True,
 ) -> Machine:
     """A core beside Cortex-A72.
 
     ``caches`` are sizes of L1, of the L2 of ``sharers`` cores, and of L3, ``rates`` bytes a cycle
     of L1, L2, L3 and memory, ``widening`` the cost of multiplying integers into wider sums, by
     Arm's guides. LLVM orders code for an ``ordered`` core as for one that executes in order;
-    ``blocking`` is :attr:`CodeCosts.loads_block`, ``halved`` its ``halved_loads``.
+    ``converts`` is whether it converts vectors of float32 to integers at more than a quarter of the
+    rate of additions, by the same guides; ``blocking`` is :attr:`CodeCosts.loads_block`, ``halved``
+    its ``halved_loads``.
     """
     l1d, l2, l3 = caches
     from_l1, from_l2, from_l3, from_memory = rates
@@ -116,7 +119,12 @@ def _core(
         l1d_ways=ways,
         rates=Rates(fma, loads, from_l1, from_l2, from_l3, from_memory),
         code=replace(
-            code, widening=widening, other_units=0.0, loads_block=blocking, halved_loads=halved
+            code,
+            widening=widening,
+            slow_conversions=not converts,
+            other_units=0.0,
+            loads_block=blocking,
+            halved_loads=halved,
         ),
     )
 
@@ -161,6 +169,7 @@ _CORES = (
         ways=4,
         rates=(32.0, 16.0, 6.0, 3.0),
         widening=2.0,
+        converts=False,
     ),
     _core(
         "neoverse-n1",
@@ -171,6 +180,7 @@ _CORES = (
         ways=4,
         rates=(32.0, 29.4, 14.4, 8.4),
         widening=2.0,
+        converts=False,
     ),
     _core(
         "neoverse-v1",
@@ -181,6 +191,7 @@ _CORES = (
         ways=4,
         rates=(48.0, 32.0, 14.4, 8.4),
         widening=2.0,
+        converts=False,
     ),
     _core(
         "neoverse-n2",
@@ -191,6 +202,7 @@ _CORES = (
         ways=4,
         rates=(48.0, 32.0, 14.4, 8.4),
         widening=2.0,
+        converts=False,
     ),
     _core(
         "neoverse-v2",
@@ -201,6 +213,7 @@ _CORES = (
         ways=4,
         rates=(48.0, 34.0, 27.9, 13.2),
         widening=2.0,
+        converts=False,
     ),
     _core(
         "ft2000plus",

@@ -123,6 +123,8 @@ class CodeCosts:
         number beside a NaN; else a comparison decides, and its order of operands does that.
     widening
         Cycles of multiplying integers into sums of twice their bits over those of a multiply-add.
+    slow_conversions
+        Whether additions round vectors of float32 in less time than a conversion to integers.
     other_units
         Vector units that multiply nothing over those that do.
     loads_block
@@ -150,6 +152,7 @@ class CodeCosts:
     halves: bool = False
     phases: bool = False
     widening: float = 1.0
+    slow_conversions: bool = False
     other_units: float = 0.0
     loads_block: float = 0.0
     late_run: float = 5.0

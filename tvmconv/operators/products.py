@@ -19,6 +19,8 @@ from tvmconv.tvm_api.types import Expr
 WORD, PAIR = "tvmconv.word", "tvmconv.pair"
 # followed by the number of elements in a word
 SIDE_BY_SIDE = "tvmconv.side_by_side_"
+# of the data and weight of one channel
+TAP = "tvmconv.tap"
 _DOT = "tvmconv.dot_"
 # end of the name of a dot product that is subtracted, and of one of two steps
 NEGATIVE, JOINED = "_negative", "_joined"
@@ -49,6 +51,14 @@ def side_by_side(values: Sequence[Expr], width: int) -> Expr:
         Elements of a word: 4 of 8 bits, or 2 that are widened to 16.
     """
     return _call(f"{SIDE_BY_SIDE}{width}", *values)
+
+
+def tap(data: Expr, weight: Expr) -> Expr:
+    """The product of two int8, of which 16 bits hold two: those of weights that do not collide.
+
+    See :func:`tvmconv.algorithms.words.has_colliding_weights`.
+    """
+    return _call(TAP, data, weight)
 
 
 def dot(data: Expr, weight: Expr, instruction: str) -> Expr:

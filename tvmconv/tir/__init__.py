@@ -11,8 +11,9 @@ stand in parentheses, the pass in front of them takes these, too:
   ``lets``;
 - prefetches of weights and results: ``prefetch_streams``, ``prefetch_results``;
 - narrow integers: ``dot_products`` (``lane_products``, ``scalable_dots``), ``neighbours``,
-  ``matrix_products`` (``matrix_operands``, ``matrix_updates``), ``narrowing`` (``narrowing_arm``,
-  ``fixed_point``), ``lookups``, ``paired_stores``;
+  ``interleaved_rows``, ``paired_taps``, ``matrix_products`` (``matrix_operands``,
+  ``matrix_updates``), ``narrowing`` (``narrowing_arm``, ``fixed_point``), ``lookups``,
+  ``paired_stores``;
 - instructions of 64-bit Arm: ``by_lane``, ``straight``, ``halved_loads`` (``halves``), ``extrema``,
   ``first_terms``, ``long_indices``;
 - its scalable vectors: ``segments`` (``vectors``, ``predicates``, ``scalable``, ``gathers``,

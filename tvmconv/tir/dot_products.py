@@ -115,7 +115,8 @@ def _side_by_side(call: Any, width: int) -> Any:
     """Words whose elements come from as many vectors: bytes are moved, where there are vectors."""
     from tvm import tirx
 
-    values, lanes, kind = list(call.args), int(call.ty.dtype.lanes), str(call.ty.dtype)
+    lanes, kind = int(call.ty.dtype.lanes), str(call.ty.dtype)
+    values = [_unsigned(value) for value in call.args]
     if all(_is_zero(value) for value in values[1:]):
         return tirx.Cast(kind, values[0])
     if lanes == 1:
@@ -129,6 +130,19 @@ def _side_by_side(call: Any, width: int) -> Any:
     if width == 2:
         mixed = tirx.Cast(f"uint16x{lanes * width}", mixed)
     return tirx.reinterpret(kind, mixed)
+
+
+def _unsigned(byte: Any) -> Any:
+    """The same bits, which fill up a word with zeros."""
+    from tvm import tirx
+
+    kind = str(byte.ty.dtype)
+    if kind.startswith("u"):
+        return byte
+    if not _is_zero(byte):
+        return tirx.reinterpret(f"u{kind}", byte)
+    zero = tirx.const(0, "uint8")
+    return tirx.Broadcast(zero, byte.lanes) if isinstance(byte, tirx.Broadcast) else zero
 
 
 def _is_zero(value: Any) -> bool:

@@ -66,24 +66,25 @@ def accumulated_by_lanes(total: Any, data: Any, weight: Any, name: str) -> Any:
         product = tirx.call_llvm_pure_intrin(
             "int32x4", "llvm.aarch64.neon.smull.v4i32", weight, data
         )
-        return _added(total, product)
+        return added(total, product)
     if lanes != _LANES:
         raise ValueError(f"smull multiplies vectors of {_LANES} words, not of {lanes}")
     weights = tirx.reinterpret("int8x16", weight)
     first, second = _spread_halves(data)
     products = [
         tirx.call_llvm_pure_intrin(
-            "int16x8", "llvm.aarch64.neon.smull.v8i16", _half(weights, i), _half(factor, i)
+            "int16x8", "llvm.aarch64.neon.smull.v8i16", half(weights, i), half(factor, i)
         )
         for i, factor in enumerate((first, second))
     ]
     pairs = tirx.call_llvm_pure_intrin(
         "int32x4", "llvm.aarch64.neon.saddlp.v4i32.v8i16", products[0] + products[1]
     )
-    return _added(total, pairs)
+    return added(total, pairs)
 
 
-def _added(total: Any, product: Any) -> Any:
+def added(total: Any, product: Any) -> Any:
+    """The sum of two vectors, in the order in which it is written."""
     from tvm import tirx
 
     everywhere = tirx.Broadcast(tirx.const(True, "bool"), _LANES)
@@ -104,7 +105,7 @@ def _spread_halves(data: Any) -> tuple[Any, Any]:
     return tirx.reinterpret("int8x16", first), tirx.reinterpret("int8x16", second)
 
 
-def _half(vector: Any, index: int) -> Any:
+def half(vector: Any, index: int) -> Any:
     """The lower or the upper eight bytes."""
     from tvm import tirx
 

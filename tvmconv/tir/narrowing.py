@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmconv.tir.by_lane import LANES
 from tvmconv.tir.fixed_point import scaled_by_halves, scaled_by_words
-from tvmconv.tir.narrowing_arm import nearest_of_arm, packed_by_arm
+from tvmconv.tir.narrowing_arm import ADDS, nearest_of_arm, packed_by_arm, whole_by_adding
 from tvmconv.tir.rewrite import function_pass, repeated
 
 # attribute of functions for that architecture
@@ -51,14 +51,16 @@ def _narrowing(func: Any) -> Any:
     from tvmconv.operators.narrow import NARROWED, NEAREST, SCALED, WHOLE
 
     found, packed = False, _packed
+    left: dict[str, Any] = {}
     made: dict[str, Any] = {NEAREST: _nearest, SCALED: scaled_by_words, WHOLE: _whole}
     if func.attrs and func.attrs.get(AARCH64) is not None:
         made[NEAREST] = nearest_of_arm
     if func.attrs and func.attrs.get(LANES) is not None:
-        packed, made = (
-            packed_by_arm,
-            {NEAREST: nearest_of_arm, SCALED: scaled_by_halves, WHOLE: _whole},
-        )
+        packed, made[SCALED] = packed_by_arm, scaled_by_halves
+        if func.attrs.get(ADDS) is not None:
+            made[WHOLE] = whole_by_adding
+            # those that are packed take what is not rounded yet
+            left[NEAREST] = made.pop(NEAREST)
 
     def look(call: Any) -> Any:
         nonlocal found
@@ -80,7 +82,13 @@ def _narrowing(func: Any) -> Any:
         return _alone(call)
 
     body = tvm_ffi.structural_map(body, (tirx.SeqStmt, sequence))
-    return func.with_body(tvm_ffi.structural_map(body, (ir.Call, single)))
+    body = tvm_ffi.structural_map(body, (ir.Call, single))
+
+    def rest(call: Any) -> Any:
+        name = str(getattr(call.op, "name", ""))
+        return left[name](*call.args) if name in left else call
+
+    return func.with_body(tvm_ffi.structural_map(body, (ir.Call, rest)) if left else body)
 
 
 def _grouped(statements: Sequence[Any], packed: Any) -> Iterator[Any]:

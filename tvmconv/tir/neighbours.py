@@ -41,14 +41,14 @@ def _neighbours(func: Any) -> Any:
 
     def look(sequence: Any) -> Any:
         parts: list[Any] = []
-        for run in _runs(sequence.seq):
+        for run in runs(sequence.seq):
             parts += _rewritten(run) if isinstance(run[0], tirx.BufferStore) else run
         return tirx.SeqStmt(parts)
 
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.SeqStmt, look)))
 
 
-def _runs(statements: Iterable[Any]) -> Iterator[list[Any]]:
+def runs(statements: Iterable[Any]) -> Iterator[list[Any]]:
     """Stores that follow each other, together, and every other statement by itself."""
     from tvm import tirx
 
@@ -123,12 +123,12 @@ def _spread_word(call: Any) -> tuple[Any, int, int, int, Any] | None:
     if getattr(getattr(word, "op", None), "name", "") != WORD or len(word.args[0].indices) != 1:
         return None
     load = word.args[0]
-    rest, place = _split(load.indices[0])
+    rest, place = constant_part(load.indices[0])
     common = tvm_ffi.structural_hash(rest) if rest is not None else 0
     return load.source, common, place, DOT_PRODUCTS[name].width, load.indices[0]
 
 
-def _split(index: Any) -> tuple[Any, int]:
+def constant_part(index: Any) -> tuple[Any, int]:
     """An index as the sum of an expression and a constant."""
     from tvm import tirx
 

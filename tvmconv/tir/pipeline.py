@@ -22,13 +22,16 @@ from tvmconv.tir.dot_products import DotProducts
 from tvmconv.tir.extrema import EXTREMA, Extrema
 from tvmconv.tir.first_terms import FirstTerms
 from tvmconv.tir.halved_loads import HALVED, HalvedLoads
+from tvmconv.tir.interleaved_rows import InterleavedRows
 from tvmconv.tir.lets import SpillLets
 from tvmconv.tir.long_indices import LongIndices
 from tvmconv.tir.lookups import PERMUTES, Lookups
 from tvmconv.tir.matrix_products import MatrixProducts
 from tvmconv.tir.narrowing import AARCH64, Narrowing
+from tvmconv.tir.narrowing_arm import ADDS
 from tvmconv.tir.neighbours import NeighbouringWords
 from tvmconv.tir.paired_stores import PairedStores
+from tvmconv.tir.paired_taps import PairedTaps
 from tvmconv.tir.prefetch_results import PrefetchResults
 from tvmconv.tir.prefetch_streams import PrefetchStreams
 from tvmconv.tir.rewrite import marked
@@ -78,6 +81,7 @@ def compile_function(
     code = machine.code
     asked = {LANES: code.by_lane and machine.lanes, EXTREMA: code.extrema}
     asked[HALVED] = code.halved_loads
+    asked[ADDS] = code.slow_conversions
     asked[PERMUTES] = permuted_bytes(machine)
     asked[AARCH64] = machine.triple.startswith("aarch64")
     function = marked(function, {name: int(value) for name, value in asked.items() if value})
@@ -130,6 +134,8 @@ def statement_passes() -> list[Any]:
         tir.StmtSimplify(),
         low.RewriteUnsafeSelect(),
         MatrixProducts(),  # those of words of 64 bits
+        InterleavedRows(),  # as the next two
+        PairedTaps(),
         NeighbouringWords(),  # indices differ in constants only behind the two before
         DotProducts(),
         PairedStores(),
