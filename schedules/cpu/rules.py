@@ -5,4 +5,14 @@ Each is the function ``rule`` of a file of that name: the family's own, else the
 
 from __future__ import annotations
 
-RULES = ("dense", "lanes", "lrn", "reorder", "rows", "matmul", "elementwise", "reduction")
+RULES = (
+    "pool",
+    "dense",
+    "lanes",
+    "lrn",
+    "reorder",
+    "rows",
+    "matmul",
+    "elementwise",
+    "reduction",
+)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tvmconv.schedules.cpu.rules import RULES as SHARED
+from tvmconv.schedules.cpu.rules import RULES
 
-RULES = ("pool", *SHARED)
+__all__ = ["RULES"]

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+from tests.kernels import REGISTER
 from tests.layout import block, unblock
 from tests.operators.harness import (
     HOST,
@@ -52,6 +55,19 @@ def test_max_pool(case, machine):
     np.testing.assert_array_equal(expected, unblock(y, 35))
 
 
+@pytest.mark.parametrize("case", CASES[:4], ids=str)
+@each_machine
+def test_max_pool_of_bytes(case, machine):
+    """Signed on one machine, unsigned on the other."""
+    dtype = np.dtype(np.int8 if machine.lanes == 8 else np.uint8)
+    limits = np.iinfo(dtype)
+    x = np.random.default_rng(1).integers(limits.min, limits.max + 1, (2, 35, 14, 15), dtype)
+    rows, columns = windows(case)
+    y = run(lambda t: max_pool(t, rows, columns), block(x, machine.lanes), machine=machine)
+    expected = onnx_node("MaxPool", [x], result=dtype.name, **attributes(case))
+    np.testing.assert_array_equal(expected, unblock(y, 35))
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("include", [0, 1])
 def test_average_pool(case, include):
@@ -95,6 +111,18 @@ def test_large_pooling_is_parallel_and_vectorised(machine):
     assert built.is_parallel
     assert "vmaxps" in built.assembly
     assert built.vector_instructions(machine) > 8
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.name)
+def test_rows_of_bytes_are_pooled_by_whole_vectors(machine):
+    window = Window(3, 1, 1, 1)
+    data = np.zeros((1, 8, 28, 28, machine.lanes), np.uint8)
+    built = Built(lambda t: max_pool(t, window, window), [data], machine)
+    assert built.is_parallel
+    # from memory: of two rows to each vector of the third
+    compared = rf"vpmaxub\t[^%]*\(.*%{REGISTER[machine.vector.bits]}\d+"
+    row = 28 * machine.lanes // machine.vector_bytes
+    assert len(re.findall(compared, built.assembly)) >= 2 * row
 
 
 def test_small_pooling_stays_on_one_thread():

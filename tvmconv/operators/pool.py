@@ -16,6 +16,8 @@ from tvmconv.tvm_api.types import Expr, Index, Tensor
 # Windows up to this many taps become one expression (a tree, so that the taps do not wait for
 # each other); larger ones are a reduction over rows of taps.
 _UNROLLED_TAPS = 25
+# name of the block of maxima over the rows of windows
+LINES = "max_pool_lines"
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,9 @@ def max_pool(data: Tensor, rows: Window, columns: Window) -> Tensor:
     height, width = int(data.shape[2]), int(data.shape[3])
     lowest = tirx.min_value(data.dtype)
     clamp = rows.clampable(height) and columns.clampable(width)
+    few = rows.kernel * columns.kernel <= _UNROLLED_TAPS
+    if data.dtype in ("int8", "uint8") and clamp and few:
+        return _max_of_lines(data, rows, columns)
 
     def read(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
         if clamp:
@@ -118,6 +123,37 @@ def max_pool(data: Tensor, rows: Window, columns: Window) -> Tensor:
         return _guarded(data, n, b, h, w, c, lowest, rows, columns)
 
     return _windows(data, rows, columns, read, te.max, tirx.max, "max_pool")
+
+
+def _max_of_lines(data: Tensor, rows: Window, columns: Window) -> Tensor:
+    """Maximum over windows of bytes: over rows first, which vectors of several pixels take.
+
+    A schedule that knows nothing of it inlines the block ``max_pool_lines``.
+    """
+    batch, blocks, height, width, lanes = (int(d) for d in data.shape)
+    lowest = tirx.min_value(data.dtype)
+
+    def line(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
+        taps = [rows.tap(h, k) for k in range(rows.kernel)]
+        if not rows.inside(height):
+            taps = [tirx.min(tirx.max(tap, 0), height - 1) for tap in taps]
+        return tree([data[n, b, tap, w, c] for tap in taps], tirx.max)
+
+    shape = (batch, blocks, rows.output(height), width, lanes)
+    lines = te.compute(shape, line, name=LINES)
+
+    def element(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
+        taps = [columns.tap(w, k) for k in range(columns.kernel)]
+        values = [lines[n, b, h, tap, c] for tap in taps]
+        if not columns.inside(width):
+            values = [
+                tirx.if_then_else(tirx.all(tap >= 0, tap < width), value, lowest)
+                for tap, value in zip(taps, values, strict=True)
+            ]
+        return tree(values, tirx.max)
+
+    shape = (*shape[:3], columns.output(width), lanes)
+    return te.compute(shape, element, name="max_pool", attrs={"tvmconv.operator": "max_pool"})
 
 
 def avg_pool(

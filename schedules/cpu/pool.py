@@ -1,0 +1,44 @@
+"""Max pooling of bytes: maxima over rows by whole vectors, then over columns pixel by pixel."""
+
+from __future__ import annotations
+
+from tvmconv.machines.record import Machine
+from tvmconv.operators.pool import LINES
+from tvmconv.schedules.common.nest import blocks, parallelise, vectorise
+from tvmconv.tir.annotations import mark_cases
+from tvmconv.tvm_api.types import PrimFunc, Schedule
+
+
+def rule(func: PrimFunc, machine: Machine) -> Schedule | None:
+    """Schedule pooling whose maxima over rows are a block of their own; None leaves others.
+
+    1. The maxima of a row's pixels stay in the nearest cache, and have no borders: they go by whole
+       vectors, which hold several pixels.
+    2. Of each window as many of them as it has columns are compared. Pixels whose windows reach
+       over the border are code of their own.
+    3. Images, blocks and rows are shared between the threads.
+    """
+    from tvmconv.tvm_api.s_tir import Schedule, ScheduleError, is_output_block
+
+    schedule = Schedule(func, enable_check=False)
+    if not any(block.name == LINES for block in blocks(schedule)):
+        return None
+    for block in blocks(schedule):
+        if block.name == LINES or is_output_block(schedule, block.rv):
+            continue
+        try:
+            schedule.compute_inline(block.rv)
+        except ScheduleError:
+            return None
+    found = blocks(schedule)
+    if [block.name == LINES for block in found] != [True, False] or found[1].kinds != "SSSSS":
+        return None
+    lines, pool = found
+    *outer, row, pixel, lane = pool.loops
+    schedule.compute_at(lines.rv, row, preserve_unit_loops=True)
+    schedule.set_scope(lines.rv, 0, "local")
+    vectorise(schedule, schedule.fuse(*schedule.get_loops(lines.rv)[-2:]), machine.vector_bytes)
+    schedule.vectorize(lane)
+    mark_cases(schedule, pixel)
+    parallelise(schedule, [*outer, row], pool.work, machine.cores)
+    return schedule
