@@ -7,7 +7,7 @@ from tvmconv.algorithms.row_words import ROWS, piece_of_row
 from tvmconv.algorithms.wide_weights import WIDE
 from tvmconv.algorithms.words import WIDEN, copied_steps
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.tir.annotations import mark_cases, mark_parallel
+from tvmconv.tir.annotations import mark_cases, mark_first_use, mark_parallel
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
 # elements of one load; a power of two, as channel blocks are
@@ -62,11 +62,15 @@ def schedule_complements(schedule: Schedule, workload: Conv2dWorkload) -> None:
     mark_cases(schedule, y, column)
 
 
-def schedule_wide_weights(schedule: Schedule, at: LoopRV) -> None:
+def schedule_wide_weights(schedule: Schedule, at: LoopRV, *, by_first_tile: bool) -> None:
     """Schedule :func:`tvmconv.algorithms.wide_weights.wide_weights` for one group of blocks."""
     block = schedule.get_sblock(WIDE)
     schedule.compute_at(block, at, preserve_unit_loops=True)
-    *_, lane, element = schedule.get_loops(block)
+    *_, steps, _group, lane, element = schedule.get_loops(block)
+    if by_first_tile:
+        # on the stack, up to a size: workspace costs a tenth of a microsecond for each group
+        schedule.set_scope(block, 0, "local")
+        mark_first_use(schedule, steps)
     schedule.vectorize(schedule.fuse(lane, element))
 
 

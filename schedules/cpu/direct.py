@@ -54,8 +54,9 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
         ),
         Knob(
             "wide",
-            "1 widens weights of 8 bits once for each group of output blocks",
-            lambda w, machine: range(widens_weights(w, machine) + 1),
+            "weights of 8 bits are widened once for a group of output blocks: 1 before its tiles, "
+            "2 by the first one",
+            lambda w, machine: range(3 if widens_weights(w, machine) else 1),
             neutral=0,
         ),
         prefetch_flag("fetch_input", "1 prefetches the next row of the input"),
@@ -69,10 +70,12 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """The cheapest tile and cache block of :class:`TileModel`, of wide weights where they pay."""
     if widens_weights(workload, machine):
-        wide = WideTileModel(workload, machine)
-        config = _of_model(wide, workload, machine).replace(wide=1)
-        if wide.pays(config):
-            return config
+        for wide in (2, 1):
+            model = WideTileModel(workload, machine, wide)
+            if model.tiles():
+                config = _of_model(model, workload, machine).replace(wide=wide)
+                if model.pays(config):
+                    return config
     return _of_model(TileModel(workload, machine), workload, machine)
 
 
@@ -121,7 +124,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
         parallel = (n, cache, kb_outer) if config.int("wide") else (n, cache, kb_outer, h_outer)
         schedule.reorder(n, cache, kb_outer, h_outer, x_outer, *reduction, *steps, *tile, lane)
     if config.int("wide"):
-        schedule_wide_weights(schedule, kb_outer)
+        schedule_wide_weights(schedule, kb_outer, by_first_tile=config.int("wide") > 1)
     if widened_shape(workload, machine):
         joins = block_read(workload, machine) > machine.channel_block
         (schedule_joining if joins else schedule_widening)(schedule, workload)
@@ -150,8 +153,9 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
 
 def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
     """The parts of that sum."""
-    model = WideTileModel if config.get("wide", 0) else TileModel
-    parts: dict[str, float] = model(workload, machine).parts(config)
+    wide = int(config.get("wide", 0))
+    model = WideTileModel(workload, machine, wide) if wide else TileModel(workload, machine)
+    parts: dict[str, float] = model.parts(config)
     return parts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.kernels import V3, V4, default_config, executed_on
+from tests.kernels import V3, V4, default_config, executed_on, generated_code
 from tests.schedules.test_integers import computed
 from tvmconv.bench.integers import exact_output, random_integers
 from tvmconv.core.config import Config
@@ -37,12 +37,26 @@ def test_complements_beside_a_copy_are_exact(text: str, machine: Machine):
 @pytest.mark.parametrize(
     "text", ["ic64ih14oc40kh3ph1", "mb2g2ic32ih9oc32kh3ph1", "ic24ih11oc24kh1"]
 )
-def test_weights_that_are_widened_once_are_exact(text: str, machine: Machine):
+@pytest.mark.parametrize("wide", [1, 2])
+def test_weights_that_are_widened_once_are_exact(text: str, machine: Machine, wide: int):
+    """Before the tiles that use them, or by the first one."""
     workload = Conv2dWorkload.parse(f"{text}:u8s8s32u8:zpdata+bias")
     operands = random_integers(workload, 1)
-    config = default_config("direct", workload, machine, oc=1, oh=1, ow=5, wide=1)
+    config = default_config("direct", workload, machine, oc=1, oh=1, ow=5, wide=wide)
     actual, expected = (
         computed(make_kernel(workload, machine, "direct", config), operands),
         exact_output(workload, operands),
     )
     np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("wide", [1, 2])
+def test_the_first_tile_widens_weights_beside_its_products(wide: int):
+    """One store for each vector of weights, and none of a sum; no loop is left that only widens."""
+    workload = Conv2dWorkload.parse("ic64ih7oc64kh3ph1:u8s8s32u8:zpdata+bias")
+    config = default_config("direct", workload, V3, oc=1, oh=1, ow=7, wide=wide)
+    code = generated_code(make_kernel(workload, V3, "direct", config))
+    (loop,) = [body for body in code.loops() if any("vpmovsxbw" in text for text in body)]
+    products, widened = (sum(name in text for text in loop) for name in ("vpmaddwd", "vpmovsxbw"))
+    assert products == (7 * widened if wide > 1 else 0)
+    assert len(code.stores(loop)) == widened

@@ -44,6 +44,7 @@ RESULT = "tvmconv.result"
 TRANSPOSE = "tvmconv.transpose"
 SEGMENTS = "tvmconv.segments"
 BOUND = "tvmconv.bound"
+FIRST_USE = "tvmconv.first_use"
 
 # attribute of a function for GPUs: blocks that a multiprocessor shall hold, if not the usual ones
 RESIDENT = "tvmconv.blocks_resident"
@@ -118,6 +119,12 @@ DECLARED = {
         _FLAG,
         "the loop ends there, without guards",
         "tvmconv.BoundLoops",
+    ),
+    FIRST_USE: Annotation(
+        "one of a nest around a copy, in front of the loops over tiles that read it",
+        _FLAG,
+        "the first tile makes the copy while it reads",
+        "tvmconv.FirstUse",
     ),
 }
 
@@ -199,6 +206,11 @@ def mark_segments(schedule: Any, pixels: Any, vectors: int, steps: int = 0) -> N
 def mark_bound(schedule: Any, loop: Any) -> None:
     """Let a reduction end where the guards ``step < bound`` of its operands begin to fail."""
     schedule.annotate(loop, BOUND, 1)
+
+
+def mark_first_use(schedule: Any, loop: Any) -> None:
+    """Let the first tile that reads a copy, in a nest of loops around this one, make it."""
+    schedule.annotate(loop, FIRST_USE, 1)
 
 
 def mark_copy_by_registers(schedule: Any, copy: Any, two_buffers: bool) -> None:

@@ -21,6 +21,7 @@ from tvmconv.tir.by_lane import LANES, ByLane
 from tvmconv.tir.dot_products import DotProducts
 from tvmconv.tir.extrema import EXTREMA, Extrema
 from tvmconv.tir.first_terms import FirstTerms
+from tvmconv.tir.first_use import FirstUse
 from tvmconv.tir.halved_loads import HALVED, HalvedLoads
 from tvmconv.tir.interleaved_rows import InterleavedRows
 from tvmconv.tir.lets import SpillLets
@@ -101,6 +102,7 @@ def loop_passes() -> list[Any]:
         *block_passes(),
         Specialise(),  # before the others: they see each copy of a tile by itself
         BoundLoops(),  # the one before takes loops of constant extent
+        FirstUse(),
         SplitTails(),
         PrefetchStreams(),  # needs the dimensions of buffers, as the next two do
         PrefetchResults(),
