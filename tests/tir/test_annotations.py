@@ -40,6 +40,8 @@ def scheduled():
         for machine in (MACHINES["aarch64"], V3, V4):
             if not registry.algorithm(name).unsupported(workload, machine):
                 yield name, make_kernel(workload, machine, name).prim_func()
+    pairs = Conv2dWorkload.parse("ic16ih7oc16kh3ph1:u8s8s32u8+bias")
+    yield "pairs", make_kernel(pairs, V3, "direct").prim_func()
     yield "gemm", make_gemm(GemmWorkload(60, 90, 40), V3, fetch=1, ahead=256).prim_func()
     yield "rule", schedule_function(_odd(), V3)
     scalable = MACHINES["aarch64+sve"]
