@@ -272,7 +272,8 @@ def test_sums_stay_in_registers(text: str, machine: Machine):
     instruction = dot_of_bytes(machine).name
     products = [i for i, line in enumerate(lines) if instruction in line]
     near = {j for i in products for j in range(i - 2, i + 3)}
-    stored = [j for j in near if re.search(r"vmov\w+\s+%[yz]mm\d+, .*%rsp", lines[j])]
+    # weights that the first tile widens lie there, too, by an index
+    stored = [j for j in near if re.search(r"vmov\w+\s+%[yz]mm\d+, .*%rsp\)", lines[j])]
     # around the loops there are a few
     assert len(stored) <= len(products) // 50
 

@@ -18,7 +18,7 @@ _LEAST_TILES, _FEW_TILES = 4, 48
 # Output blocks and most sums of such tiles: of fuller ones LLVM spilled sums beside the stores.
 # Tiles of two blocks took 0.9 to 0.99 of the time of others on planes of 7x7 and 14x14 (ResNet-50,
 # Zen 4), and 1.02 on one of eleven, 1x1 with a stride; 0.95 of what is counted for so few sums.
-_BLOCKS, _FEW_SUMS, _MEASURED = 2, 12, 0.95
+_BLOCKS, _FEW_SUMS, _MEASURED = 2, 10, 0.95
 # by how much tasks may be uneven
 _UNEVEN = 1.05
 
