@@ -66,7 +66,7 @@ def keys(func):
 
 
 def test_every_algorithm_is_here():
-    assert {*registry.names(), "gemm", "rule", "scalable"} == FUNCTIONS.keys()
+    assert {*registry.names(), "gemm", "pairs", "rule", "scalable"} == FUNCTIONS.keys()
 
 
 def test_every_annotation_is_set_by_some_schedule():
