@@ -155,8 +155,7 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     """The parts of that sum."""
     wide = int(config.get("wide", 0))
     model = WideTileModel(workload, machine, wide) if wide else TileModel(workload, machine)
-    parts: dict[str, float] = model.parts(config)
-    return parts
+    return model.parts(config)
 
 
 def _row_blocks(w: Conv2dWorkload) -> tuple[int, ...]:
