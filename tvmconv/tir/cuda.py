@@ -23,6 +23,7 @@ from tvmconv.tir.cuda_extrema import DEFINITIONS, CudaExtrema
 from tvmconv.tir.mma import DEFINITIONS as MMA_DEFINITIONS
 from tvmconv.tir.mma import Fragments, MmaCalls, calls_mma, has_fragments
 from tvmconv.tir.rewrite import function_pass, transformed
+from tvmconv.tir.single_values import SingleValues
 from tvmconv.tir.workspace_parameters import with_workspace
 
 # of a launch's parameters: bytes of shared memory whose size the kernel does not know
@@ -114,8 +115,8 @@ def passes() -> list[Any]:
 
 def kernel_passes() -> list[Any]:
     """What is done to kernels alone, once they stand apart from what launches them."""
-    stores = guarded_stores.GuardedStores()
-    return [Fragments(), guarded_loads.GuardedLoads(), stores, MmaCalls()]
+    loads, stores = guarded_loads.GuardedLoads(), guarded_stores.GuardedStores()
+    return [Fragments(), loads, stores, MmaCalls(), SingleValues()]
 
 
 def CommonExpressions() -> Any:
