@@ -1,4 +1,4 @@
-"""NVIDIA's driver through ctypes: memory, launches, events and graphs of the first GPU it shows.
+"""NVIDIA's driver through ctypes: memory, launches, events and graphs of one of its GPUs.
 
 Models do not come here: their own C runtime calls the driver. This is for kernels that are measured
 by themselves, in a process of their own.
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.core.errors import ArtifactError
 from tvmconv.runtime.driver import Attribute, Driver
 
 Array = npt.NDArray[Any]
@@ -69,7 +70,7 @@ class Graph:
 
 
 class Gpu:
-    """The first GPU that the driver shows, with one stream; for one thread.
+    """One of the GPUs that the driver shows, by default the first, with one stream; for one thread.
 
     Raises
     ------
@@ -77,8 +78,8 @@ class Gpu:
         If there is no driver, no GPU, or it cannot be used.
     """
 
-    def __init__(self) -> None:
-        self._driver = Driver()
+    def __init__(self, index: int = 0) -> None:
+        self._driver = Driver(index)
         self.call = self._driver.call
         self.used_bytes = self.most_bytes = 0
         self.stream = Handle()
@@ -146,10 +147,14 @@ class Gpu:
         Raises
         ------
         ArtifactError
-            If it is for another GPU.
+            If it is for another GPU, or of a CUDA that the driver does not know.
         """
         module = Handle()
-        self.call("cuModuleLoadData", ctypes.byref(module), fatbin)
+        try:
+            self.call("cuModuleLoadData", ctypes.byref(module), fatbin)
+        except ArtifactError as error:
+            known = self.facts()["driver_cuda"]
+            raise ArtifactError(f"{error}; the driver knows CUDA up to {known}") from None
         return module
 
     def function(self, module: Handle, name: str, dynamic_shared_bytes: int = 0) -> Handle:

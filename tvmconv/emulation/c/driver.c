@@ -40,6 +40,7 @@ enum {
     BAD_IMAGE = 200,
     NO_CONTEXT = 201,
     NO_BINARY = 209,
+    LATER_PTX = 222,
     BAD_HANDLE = 400,
     NOT_FOUND = 500,
     NOT_READY = 600,
@@ -54,6 +55,7 @@ enum {
 
 #define EXPORTED __attribute__((visibility("default")))
 #define MOST_GPUS 4
+#define CUDA 13000 /* of nvcc, and by default of the driver */
 #define MOST_CONTEXTS 16 /* of a thread's stack */
 #define STATIC_SHARED (48 << 10)
 #define MOST_SHARED (227 << 10)
@@ -225,6 +227,9 @@ EXPORTED int cuGetErrorString(int status, const char **text) {
     case BAD_IMAGE: *text = "device kernel image is invalid"; return 0;
     case NO_CONTEXT: *text = "invalid device context"; return 0;
     case NO_BINARY: *text = "no kernel image is available for execution on the device"; return 0;
+    case LATER_PTX:
+        *text = "the provided PTX was compiled with an unsupported toolchain.";
+        return 0;
     case BAD_HANDLE: *text = "invalid resource handle"; return 0;
     case NOT_FOUND: *text = "named symbol not found"; return 0;
     case NOT_READY: *text = "device not ready"; return 0;
@@ -278,7 +283,7 @@ EXPORTED int cuDeviceTotalMem_v2(size_t *bytes, int device) {
 }
 
 EXPORTED int cuDriverGetVersion(int *version) {
-    *version = 13000;
+    *version = (int)variable("TVMCONV_EMULATED_CUDA", CUDA);
     return 0;
 }
 
@@ -389,6 +394,7 @@ EXPORTED int cuModuleLoadData(void **result, const void *image) {
     UNCAPTURED;
     if ((uintptr_t)image % 8 || memcmp(image, &magic, sizeof magic)) return BAD_IMAGE;
     if (!has_code(image, &own, &own_bytes)) return NO_BINARY;
+    if (variable("TVMCONV_EMULATED_CUDA", CUDA) < CUDA) return LATER_PTX;
     pthread_mutex_lock(&mutex);
     int known = !own && usual.library;
     int status = own ? open_own(&kernels, own, own_bytes) : open_usual(&kernels);

@@ -135,9 +135,17 @@ static int32_t load(struct gpu_part *part, const char *constants, char *message,
         return refuse(message, size, TVMCONV_MEMORY, "the system gave no memory");
     cu_result status = load_kernels(part);
     if (status) {
+        char advice[160] = "";
+        int version = 0;
+        if (status == CU_NO_BINARY)
+            snprintf(advice, sizeof advice, "; build the model for this GPU");
+        else if ((status == CU_BAD_IMAGE || status == CU_LATER_PTX) && !driver.version(&version))
+            snprintf(advice, sizeof advice,
+                     "; it knows CUDA up to %d.%d: if nvcc was of a later one, update the driver, "
+                     "or build the model with an older nvcc",
+                     version / 1000, version % 1000 / 10);
         snprintf(message, size, "the GPU's driver does not take kernels for %s: %s%s",
-                 tvmconv_this_description.target, driver_text(status),
-                 status == CU_NO_BINARY ? "; build the model for this GPU" : "");
+                 tvmconv_this_description.target, driver_text(status), advice);
         return TVMCONV_UNSUPPORTED;
     }
     if (!bytes) return TVMCONV_OK;

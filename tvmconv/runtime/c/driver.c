@@ -10,7 +10,9 @@ typedef void *cu_handle;      /* of a context, module, function, stream, event o
 enum {
     CU_NO_MEMORY = 2,
     CU_NO_DEVICE = 100,
+    CU_BAD_IMAGE = 200,
     CU_NO_BINARY = 209,
+    CU_LATER_PTX = 222,
     /* CUdevice_attribute, CUfunction_attribute */
     CU_MAJOR = 75,
     CU_MINOR = 76,
@@ -27,6 +29,7 @@ enum {
 
 #define DRIVER_FUNCTIONS(use)                                                                      \
     use(init, "cuInit", (unsigned))                                                                \
+    use(version, "cuDriverGetVersion", (int *))                                                    \
     use(error_text, "cuGetErrorString", (cu_result, const char **))                                \
     use(device_count, "cuDeviceGetCount", (int *))                                                 \
     use(device_get, "cuDeviceGet", (int *, int))                                                   \
