@@ -28,6 +28,9 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="KIT, KIT.zip for measure, RESULTS for report")
     parser.add_argument("-o", "--output", type=Path, help="RESULTS; of a report, its file")
     parser.add_argument("--target", default="cuda:sm_90", help="what kernels are compiled for")
+    parser.add_argument(
+        "--device", type=int, default=0, metavar="N", help="which GPU measures, from 0"
+    )
     parser.add_argument("--phases", default="", help="names, separated by commas; all by default")
     parser.add_argument(
         "--seconds", type=float, default=_TOTAL_SECONDS, help="what measure may take"
@@ -57,7 +60,7 @@ def main(words: list[str] | None = None) -> int:
         if not kit.is_dir():
             parser.error(f"{folder} was prepared by another version of the code: prepare it again")
         state = emulated(Path(place) / _EMULATED) if given.small else {}
-        return measure(kit, results, given.small, given.target, total, only, state)
+        return measure(kit, results, given.small, given.target, total, only, given.device, state)
 
 
 if __name__ == "__main__":

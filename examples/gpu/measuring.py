@@ -26,6 +26,7 @@ def measure(
     target: str,
     total: float,
     only: Sequence[str] = (),
+    device: int = 0,
     emulator: Mapping[str, str] | None = None,
 ) -> int:
     """Run phases while there is time.
@@ -40,6 +41,8 @@ def measure(
         As of :func:`~examples.gpu.phases.phases`.
     total
         Seconds for all.
+    device
+        Which of the GPUs that the driver shows, from 0.
     emulator
         Variables of an emulated GPU.
 
@@ -71,7 +74,7 @@ def measure(
                 later = 0.0 if small else sum(each.seconds for each in waiting)
                 spent = time.monotonic() - began
                 limit = max(left - later, min(phase.seconds, left)) - spent
-                row |= _measured(phase, results, command(phase, kit, target), state, limit)
+                row |= _measured(phase, results, command(phase, kit, target, device), state, limit)
             except Exception as error:
                 # whatever it is, the next phase has its own chance
                 row["status"] = f"failed: {type(error).__name__}: {error}"

@@ -99,9 +99,10 @@ def _phases(kit: Path, small: bool, models: Sequence[Path]) -> Iterator[Phase]:
     yield Phase("torch-compile", words, 45, "torch_compile")
 
 
-def command(phase: Phase, kit: Path, target: str, *more: str) -> list[str]:
-    """The bench of a phase."""
+def command(phase: Phase, kit: Path, target: str, device: int, *more: str) -> list[str]:
+    """The bench of a phase, on one of the GPUs that the driver shows."""
     given = ["--target", target, "--kernels", str(kit), "--peers", phase.peers]
+    given += ["--device", str(device)]
     return [sys.executable, "-m", "tvmconv", "bench", *phase.words, *given, *more]
 
 

@@ -45,7 +45,7 @@ def prepare(kit: Path, small: bool, target: str, only: Sequence[str] = ()) -> in
         for phase in phases(place, small, models, only):
             start = time.monotonic()
             print(f"== {phase.name}", flush=True)
-            words = command(phase, place, target, "--compile-only", "--json")
+            words = command(phase, place, target, 0, "--compile-only", "--json")
             done = subprocess.run(words, env=state, stdout=subprocess.DEVNULL, check=False)
             if done.returncode:
                 failed.append(phase.name)

@@ -43,7 +43,7 @@ def test_every_phase_names_kernels_that_there_are(small, tmp_path, monkeypatch):
     monkeypatch.setattr(prepare, "compile_plan", compile_plan)
     found = list(script.phases(tmp_path, small, models))
     for phase in found:
-        words = script.command(phase, tmp_path, "cuda:sm_90", "--compile-only")
+        words = script.command(phase, tmp_path, "cuda:sm_90", 0, "--compile-only")
         result = invoke(*words[words.index("bench") :])
         assert result.exit_code == 0, result.stderr
     assert len({phase.name for phase in found}) == len(found) == len(plans)
@@ -99,6 +99,7 @@ def test_each_phase_has_its_own_chance(tmp_path, monkeypatch):
     limits, done = [], iter(range(9))
 
     def run(words, state, seconds):
+        assert words[words.index("--device") + 1] == "1"
         limits.append(seconds)
         match next(done):
             case 0:
@@ -111,7 +112,8 @@ def test_each_phase_has_its_own_chance(tmp_path, monkeypatch):
 
     monkeypatch.setattr(measuring, "run", run)
     monkeypatch.setattr(measuring, "write_networks", lambda folder, small: None)
-    assert measuring.measure(tmp_path, tmp_path, False, "cuda:sm_90", total=460.0) == 1
+    code = measuring.measure(tmp_path, tmp_path, False, "cuda:sm_90", total=460.0, device=1)
+    assert code == 1
     rows = json.loads((tmp_path / "summary.json").read_text())
     assert [row["phase"] for row in rows] == [p.name for p in script.phases(tmp_path, False, [])]
     assert rows[0]["status"] == "failed: OSError: no memory"

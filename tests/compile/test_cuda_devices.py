@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import onnx
 import pytest
 
 from tests.emulated_gpu import needs_emulator, needs_nvcc
@@ -106,3 +107,13 @@ def test_the_command_line_takes_a_gpu(single):
     assert done.returncode and "there is no GPU 2: the driver shows 2" in done.stderr
     done = run(single, *words, "1", "--rpc", "127.0.0.1:1", **gpus)
     assert "are of GPUs here; on a device of RPC a model runs on the first GPU" in done.stderr
+
+
+def test_a_build_takes_the_gpu_that_is_asked_for(single, tmp_path):
+    path = tmp_path / "net.onnx"
+    onnx.save(single.onnx, path)
+    words = ("compile", str(path), "-o", str(tmp_path / "net.so"), "--device", "2", "--target")
+    done = run(single, *words, "cuda", TVMCONV_EMULATED_GPUS="2")
+    assert done.returncode and "there is no GPU 2" in done.stderr
+    done = run(single, *words, "cuda:sm_90")
+    assert "and target 'cuda:sm_90' is none of them" in done.stderr

@@ -43,6 +43,7 @@ def command(
         ),
     ] = None,
     cc: options.Compiler = "",
+    device: options.GpuIndex = 0,
     as_json: options.Json = False,
     save: options.Save = None,
 ) -> None:
@@ -58,12 +59,14 @@ def command(
       tvmconv compile net.onnx -o net.so --header --weights separate --keep parts
     """
     from tvmconv.artifact.saving import check_destination
+    from tvmconv.cli.gpus import built_for
     from tvmconv.cli.opening import open_model
     from tvmconv.core.errors import InputError
     from tvmconv.report.summary import compile_report
 
     if model.suffix == ".so":
         raise InputError(f"{model} is built already; compile takes an ONNX model")
+    gpu = built_for(device, target)
     place = options.parse_weights(weights)
     check_destination(output, separate=place == "separate", header=header)
     choices = parse_choices(
@@ -79,7 +82,7 @@ def command(
         precision=precision,
     )
     started = time.perf_counter()
-    compiled = open_model(model, target, threads, shape, choices, cc=cc)
+    compiled = open_model(model, target, threads, shape, choices, cc=cc, gpu=gpu)
     compiled.save(output, weights=place, header=header)
     others = {"weights": output.with_suffix(".weights")} if place == "separate" else {}
     if header:

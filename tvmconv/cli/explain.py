@@ -41,6 +41,7 @@ def command(
         bool,
         typer.Option("--measure", help="Also time every layer, and probe the machine's peak."),
     ] = False,
+    device: options.GpuIndex = 0,
     estimate: estimating.Option = False,
     knobs: Annotated[
         bool,
@@ -64,12 +65,15 @@ def command(
       tvmconv explain resnet18.onnx --knobs
       tvmconv explain resnet18.onnx --target cortex-a72 --estimate
     """
+    from tvmconv.cli.gpus import built_for
     from tvmconv.cli.opening import open_model
     from tvmconv.core.errors import InputError
     from tvmconv.report.explain import explain_report
+    from tvmconv.runtime.gpu_options import GpuOptions
 
     if measure_error and model.suffix == ".so":
         raise InputError(f"{model} holds packed weights; --measure-error needs the ONNX model")
+    gpu = GpuOptions.of(device, None) if measure else built_for(device, target)
     if html is not None:
         from tvmconv.report.charts import require_charts
 
@@ -88,7 +92,7 @@ def command(
     )
     if estimate and model.suffix != ".so":
         threads = estimating.one_thread(threads)
-    opened = open_model(model, target, threads, shape, choices, here=measure)
+    opened = open_model(model, target, threads, shape, choices, here=measure, gpu=gpu)
     arguments: dict[str, Any] = _times(opened) if measure else {}
     if measure_error:
         from tvmconv.bench.measured_error import measure_errors

@@ -1,4 +1,4 @@
-"""``--device`` of verbs that measure on a GPU in processes of their own."""
+"""``--device``: the GPU that a model is built for, or that processes of their own measure on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from itertools import takewhile
 
 from tvmconv.core.errors import ArtifactError, InputError
+from tvmconv.runtime.gpu_options import GpuOptions
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
@@ -59,3 +60,19 @@ def take_gpu(index: int, target: str, remote: bool = False) -> None:
             f"--device {index} is not there: {error}; the driver numbers GPUs from 0, and "
             f"{_VISIBLE} may hide some"
         ) from None
+
+
+def built_for(index: int, target: str) -> GpuOptions:
+    """The GPU of this machine whose record a build for ``--target cuda`` takes.
+
+    Raises
+    ------
+    InputError
+        If another than the first is asked for, and the target is not that.
+    """
+    if index and target != "cuda":
+        raise InputError(
+            f"--device {index} is which GPU of this machine --target cuda names, and target "
+            f"{target!r} is none of them: leave it out; run and profile choose where a model runs"
+        )
+    return GpuOptions.of(index, None)
