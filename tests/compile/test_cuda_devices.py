@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import onnx
 import pytest
 
 from tests.emulated_gpu import needs_emulator, needs_nvcc
+from tvmconv.emulation.nvcc import write_toolkit
 
 pytestmark = [needs_nvcc, needs_emulator]
 
@@ -117,3 +119,21 @@ def test_a_build_takes_the_gpu_that_is_asked_for(single, tmp_path):
     assert done.returncode and "there is no GPU 2" in done.stderr
     done = run(single, *words, "cuda:sm_90")
     assert "and target 'cuda:sm_90' is none of them" in done.stderr
+
+
+def test_profiles_stand_beside_the_peak_of_the_gpu(single, tmp_path):
+    toolkit, page = write_toolkit(tmp_path / "toolkit"), tmp_path / "page.html"
+    words = ("--device", "1", "--json")
+    gpus = {"TVMCONV_EMULATED_GPUS": "2", "NVCC": toolkit["NVCC"]}
+    done = run(single, "profile", str(single.path), "--repeat", "1", *words, **gpus)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["peak_gflops"] > 0 and found["memory_read_gbs"] > 0
+    # without nvcc there is no peak, and the rest
+    gpus["NVCC"] = str(tmp_path / "none")
+    measured = ("explain", str(single.path), "--measure", "--html", str(page))
+    done = run(single, *measured, *words, **gpus)
+    assert done.returncode == 0, done.stderr
+    assert "The GPU's peak is not known: cannot start" in done.stderr
+    assert all(row["seconds"] > 0 for row in json.loads(done.stdout)["layers"])
+    assert "record at 1.98 GHz" in page.read_text()

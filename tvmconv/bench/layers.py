@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from tvmconv.bench.peak import Peak, measure_peak
 from tvmconv.core.decision import Decision
+from tvmconv.core.errors import ArtifactError
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.record import processor
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.summary import memory_table, model_facts
@@ -46,7 +48,7 @@ def profile_report(
     repeat: int = 20,
     peak: Peak | None = None,
 ) -> Report:
-    """Profile a model, with the machine peak probed before and after.
+    """Profile a model, with the peak of the processor or GPU probed before and after.
 
     Parameters
     ----------
@@ -66,15 +68,31 @@ def profile_report(
     """
     if not isinstance(model, Executable):
         return layer_report(model, model.profile(inputs, repeat=repeat), None)
-    before = peak or measure_peak(processor(model.machine), model.threads)
+    before, unknown = (peak, "") if peak else peak_of(model)
     profile = model.profile(inputs, repeat=repeat)
-    after = before if peak else measure_peak(processor(model.machine), model.threads)
-    best = max(before, after, key=lambda probe: probe.gflops)
-    return layer_report(model, profile, best)
+    after = before if peak or before is None else peak_of(model)[0]
+    probes = [probe for probe in (before, after) if probe is not None]
+    best = max(probes, key=lambda probe: probe.gflops, default=None)
+    return layer_report(model, profile, best, unknown)
 
 
-def layer_report(model: ModelFacts, profile: Profile, peak: Peak | None) -> Report:
-    """The report of a profile that was taken already."""
+def peak_of(model: CompiledModel) -> tuple[Peak | None, str]:
+    """The measured peak of the processor or GPU that a model runs on.
+
+    Of a GPU None where nothing compiles the probes; the text says why.
+    """
+    if not isinstance(model.machine, CudaMachine):
+        return measure_peak(processor(model.machine), model.threads), ""
+    from tvmconv.bench.gpu.peak import gpu_peak
+
+    try:
+        return gpu_peak(model.machine, model._gpu.device), ""
+    except ArtifactError as error:
+        return None, f"The GPU's peak is not known: {error}."
+
+
+def layer_report(model: ModelFacts, profile: Profile, peak: Peak | None, note: str = "") -> Report:
+    """The report of a profile that was taken already; ``note`` is one more of its notes."""
     decisions = {(d.layer, d.kernel): d for d in model.decisions}
     total = profile.kernel_seconds or 1.0
     best = peak.gflops if peak else None
@@ -98,7 +116,10 @@ def layer_report(model: ModelFacts, profile: Profile, peak: Peak | None) -> Repo
             Table("kinds", "By kind", _GROUPS, _groups(rows, total, best)),
             memory_table(model),
         ),
-        notes=("GFLOP/s count the nominal operations of the layer at the median time.",),
+        notes=(
+            "GFLOP/s count the nominal operations of the layer at the median time.",
+            *([note] if note else []),
+        ),
         data={
             "profile": profile.to_json(),
             "peak": peak.to_json() if peak else None,

@@ -106,20 +106,20 @@ def command(
         arguments["estimate"] = estimating.estimated(opened)
     report = explain_report(opened, **arguments, knobs=knobs)
     if html is not None:
-        from tvmconv.machines.record import processor
         from tvmconv.report.explain_page import explain_page
         from tvmconv.selection.policy import make_policy
 
         budget = make_policy(error_budget=error_budget).error_budget
-        write_text(html, explain_page(report, processor(opened.machine), budget))
+        write_text(html, explain_page(report, opened.machine, budget))
         tell(f"wrote {html}")
     emit(report, as_json, save)
 
 
 def _times(model: CompiledModel) -> dict[str, Any]:
-    from tvmconv.bench.peak import measure_peak
-    from tvmconv.machines.record import processor
+    from tvmconv.bench.layers import peak_of
 
-    peak = measure_peak(processor(model.machine), model.threads)
+    peak, unknown = peak_of(model)
+    if unknown:
+        tell(unknown)
     times = {(k.call.layer, k.call.kernel): k.seconds for k in model.profile(repeat=10)}
-    return {"seconds": times, "peak": (peak.gflops, peak.read_gbs)}
+    return {"seconds": times, "peak": peak and (peak.gflops, peak.read_gbs)}

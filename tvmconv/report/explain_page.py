@@ -7,7 +7,9 @@ from html import escape
 from statistics import median
 from typing import Any
 
-from tvmconv.machines.record import Machine
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.device import Device
+from tvmconv.machines.record import processor
 from tvmconv.report import charts
 from tvmconv.report.clock import clock_of
 from tvmconv.report.document import Column, Report, Table
@@ -25,7 +27,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; } dd { 
 """
 
 
-def explain_page(report: Report, machine: Machine, error_budget: float) -> str:
+def explain_page(report: Report, machine: Device, error_budget: float) -> str:
     """The page of an explain report.
 
     Parameters
@@ -124,11 +126,9 @@ def _times(layers: Table, candidates: Table) -> str:
     return _figure("Time per layer", drawing, caption, Table("t", "time", tuple(columns), rows))
 
 
-def _roofline(layers: Table, report: Report, machine: Machine) -> str:
+def _roofline(layers: Table, report: Report, machine: Device) -> str:
     measured = "peak_gflops" in report.facts
-    clock = clock_of(machine)
-    peak = 2e-9 * machine.lanes * machine.rates.multiply_adds * machine.cores * clock.hertz
-    bandwidth = machine.rates.behind_l2 * clock.hertz * 1e-9
+    peak, bandwidth = _roof(machine)
     if measured:
         peak, bandwidth = report.facts["peak_gflops"], report.facts["memory_read_gbs"]
     calls = {(c["layer"], c["kernel"]): c for c in report.data["calls"]}
@@ -169,7 +169,7 @@ def _roofline(layers: Table, report: Report, machine: Machine) -> str:
     origin = (
         "measured on this machine"
         if measured
-        else f"by the machine's record at {clock}; --measure probes the machine"
+        else f"by the machine's record at {clock_of(machine)}; --measure probes the machine"
     )
     caption = (
         f"Roof: {peak:.0f} GFLOP/s and {bandwidth:.1f} GB/s ({origin}). Operations are those of "
@@ -183,6 +183,19 @@ def _roofline(layers: Table, report: Report, machine: Machine) -> str:
         Column("gflops", "GFLOP/s", ".1f"),
     )
     return _figure("Roofline", drawing, caption, Table("r", "roofline", columns, rows))
+
+
+def _roof(device: Device) -> tuple[float, float]:
+    """Multiply-adds in GFLOP/s and memory in GB/s, by the record."""
+    hertz = clock_of(device).hertz
+    added: float
+    if isinstance(device, CudaMachine):
+        added, read = device.lanes * device.multiprocessors, device.memory_rate
+    else:
+        machine = processor(device)
+        added = machine.lanes * machine.rates.multiply_adds * machine.cores
+        read = machine.rates.behind_l2
+    return 2e-9 * added * hertz, 1e-9 * read * hertz
 
 
 def _memory(candidates: Table, layers: Table) -> str:

@@ -22,7 +22,7 @@ _BLOCKS_EACH = 4
 _COPIED, _KEPT = 8, 0.25
 _READS = 16
 _EMPTY_LAUNCHES = 100
-_REPEAT = 11
+REPEAT = 11
 
 SOURCE = f"""
 extern "C" __global__ void __launch_bounds__({_THREADS}) fma_kernel(float* __restrict__ out) {{
@@ -118,7 +118,7 @@ class Probes:
         return self._timer.samples(run, count, cache_bytes)
 
     def _least(self, run: Callable[[], object]) -> float:
-        return min(self._timer.samples(run, _REPEAT))
+        return min(self._timer.samples(run, REPEAT))
 
     def _call(self, name: str, blocks: int, *arrays: DeviceArray) -> Callable[[], object]:
         launch = Launch(name, (blocks, 1, 1), (_block(name), 1, 1), tuple(range(len(arrays))))
