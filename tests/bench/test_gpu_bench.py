@@ -17,6 +17,7 @@ from tvmconv.bench.cases import write_layer_case
 from tvmconv.bench.gpu.predicted import NOT_MEASURED, predict_plan
 from tvmconv.bench.gpu.predictions import gpu_facts, share_right
 from tvmconv.bench.kernel_run import random_operands
+from tvmconv.bench.peers import own_gpu
 from tvmconv.bench.peers.case import PLACES, read_case, read_reference, relative_error
 from tvmconv.bench.plan import make_plan
 from tvmconv.bench.reference import convolution, convolution_at, drawn_places
@@ -289,6 +290,27 @@ def test_outputs_are_compared_at_places_and_held_to_be_finite(tmp_path):
     unwritten.reshape(-1)[other] = np.nan
     assert relative_error({name: unwritten}, reference) == float("inf")
     assert relative_error({name: right[:1]}, reference) == float("inf")
+
+
+def test_forms_of_an_algorithm_share_the_inputs_on_the_gpu(tmp_path, monkeypatch):
+    class Copy:
+        def __init__(self, values):
+            self.values = values
+
+    class Gpu:
+        array = Copy
+
+    monkeypatch.setattr(own_gpu, "_gpu", Gpu)
+    write_layer_case(tmp_path, Conv2dWorkload.parse(LAYER), places=20)
+    first = own_gpu._inputs(read_case(tmp_path, {}))
+    np.testing.assert_array_equal(first["data"].values, read_case(tmp_path, {}).inputs["data"])
+    case = read_case(tmp_path, {})
+    (tmp_path / "inputs.npz").unlink()
+    assert own_gpu._inputs(case) == first
+    # they go with the last form, and another case makes its own
+    del first
+    with pytest.raises(OSError):
+        own_gpu._inputs(case)
 
 
 def test_the_ablation_of_a_source_is_predicted_with_its_memory():

@@ -72,7 +72,8 @@ class GpuKernelRun:
     gpu, kernel, compiled
         What runs where.
     inputs
-        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one.
+        ``data`` (N, C, H, W), and ``residual`` of the output's shape where the epilogue adds one;
+        on the GPU, and only read.
     constants
         ``weight`` (K, C/groups, R, S), and ``bias`` (K,) where the epilogue has it; float32.
     """
@@ -82,26 +83,25 @@ class GpuKernelRun:
         gpu: Gpu,
         kernel: Kernel,
         compiled: Compiled,
-        inputs: Mapping[str, Array],
+        inputs: Mapping[str, DeviceArray],
         constants: Mapping[str, Array],
     ) -> None:
         self._gpu, self.kernel, self._compiled = gpu, kernel, compiled
         w = kernel.workload
         start = perf_counter()
         known = Constants(constants["weight"], constants["bias"] if w.has("bias") else None)
-        values = [inputs["data"], *constant_arguments(kernel, known)]
+        packed = constant_arguments(kernel, known)
         self._pack_seconds = perf_counter() - start
-        values += [inputs["residual"]] if w.has("add") else []
-        before = gpu.used_bytes
-        self._arrays = [gpu.array(value) for value in values]
-        for shape in compiled.shapes[len(values) :]:
-            self._arrays.append(DeviceArray(gpu, shape, "float32"))
-        self._output = self._arrays[len(values)]
-        self.device_bytes = gpu.used_bytes - before
+        self._arrays = [inputs["data"], *map(gpu.array, packed)]
+        self._arrays += [inputs["residual"]] if w.has("add") else []
+        given = len(self._arrays)
+        self._arrays += [DeviceArray(gpu, shape, "float32") for shape in compiled.shapes[given:]]
+        self._output = self._arrays[given]
+        self.device_bytes = sum(array.nbytes for array in self._arrays)
         self._call = GpuCall(gpu, compiled)
         self._enqueue = self._call.bind(self._arrays)
         # what was there before must not pass for a result
-        results = self._arrays[len(values) :]
+        results = self._arrays[given:]
         self.call_bytes = sum(array.nbytes for array in results)
         for array in results:
             array.poison()

@@ -8,7 +8,7 @@ A single layer is a graph of one convolution and its epilogue.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -130,13 +130,35 @@ class Session:
     colds: bool = True
 
 
+class _Inputs(Mapping[str, Array]):
+    """Input values of a case, each made when it is asked for: large batches have gigabytes."""
+
+    def __init__(self, path: Path, shapes: Mapping[str, tuple[int, ...]], repeated: bool) -> None:
+        self._path, self._shapes, self._repeated = path, shapes, repeated
+        self._made: dict[str, Array] = {}
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._made:
+            if name not in self._shapes:
+                raise KeyError(name)
+            with np.load(self._path) as file:
+                value = file[name]
+            self._made[name] = np.resize(value, self._shapes[name]) if self._repeated else value
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shapes)
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+
 def read_case(folder: Path, options: Mapping[str, Any]) -> Case:
-    """Open a case folder; constants are read from disk when an adapter asks for them."""
+    """Open a case folder; values are read from disk when an adapter asks for them."""
     data = json.loads((folder / "case.json").read_text())
-    with np.load(folder / "inputs.npz") as file:
-        inputs = {name: file[name] for name in data["inputs"]}
-    if data.get("repeated"):
-        inputs = {name: np.resize(v, data["shapes"][name]) for name, v in inputs.items()}
+    shapes = {name: tuple(shape) for name, shape in data["shapes"].items()}
+    given = {name: shapes[name] for name in data["inputs"]}
+    inputs = _Inputs(folder / "inputs.npz", given, bool(data.get("repeated")))
     return Case(
         folder=folder,
         onnx=Path(data["onnx"]),
@@ -144,7 +166,7 @@ def read_case(folder: Path, options: Mapping[str, Any]) -> Case:
             Node(n["name"], n["op"], tuple(n["inputs"]), tuple(n["outputs"]), n["attrs"])
             for n in data["nodes"]
         ),
-        shapes={name: tuple(shape) for name, shape in data["shapes"].items()},
+        shapes=shapes,
         constants=np.load(folder / "constants.npz"),
         inputs=inputs,
         outputs=tuple(data["outputs"]),

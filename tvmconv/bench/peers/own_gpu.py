@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from .case import Array, Case, Session, Unsupported
 
 if TYPE_CHECKING:
-    from tvmconv.bench.gpu.driver import Gpu
+    from tvmconv.bench.gpu.driver import DeviceArray, Gpu
+
+# by the case's folder and the input's name, as long as a form of it is prepared
+_held: WeakValueDictionary[tuple[str, str], DeviceArray] = WeakValueDictionary()
 
 
 def version() -> str:
@@ -42,6 +46,16 @@ def broken() -> bool:
     return False
 
 
+def _inputs(case: Case) -> dict[str, DeviceArray]:
+    """The inputs of a case on the GPU, one copy for all forms of an algorithm that take turns."""
+    found = {}
+    for name in case.inputs:
+        held = _held.get((str(case.folder), name))
+        found[name] = held if held is not None else _gpu().array(case.inputs[name])
+        _held[str(case.folder), name] = found[name]
+    return found
+
+
 def _layer(case: Case) -> Session:
     from tvmconv.bench.gpu.compiled import kernel_code
     from tvmconv.bench.gpu.kernel_run import GpuKernelRun
@@ -59,7 +73,7 @@ def _layer(case: Case) -> Session:
         raise Unsupported(str(error)) from None
     gpu = _gpu()
     code = kernel_code(kernel, case.options.get("kernels"))
-    run = GpuKernelRun(gpu, kernel, code, case.inputs, case.constants)
+    run = GpuKernelRun(gpu, kernel, code, _inputs(case), case.constants)
     name = case.outputs[0]
     return Session(
         run,
