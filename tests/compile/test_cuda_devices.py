@@ -135,5 +135,8 @@ def test_profiles_stand_beside_the_peak_of_the_gpu(single, tmp_path):
     done = run(single, *measured, *words, **gpus)
     assert done.returncode == 0, done.stderr
     assert "The GPU's peak is not known: cannot start" in done.stderr
-    assert all(row["seconds"] > 0 for row in json.loads(done.stdout)["layers"])
+    found = json.loads(done.stdout)
+    assert all(row["seconds"] > 0 for row in found["layers"])
+    assert found["gpu"] == "H100 SXM5" and found["launches_that_spill"] == 0
+    assert found["launches_of_a_call"] == len(found["launches"]) > len(found["layers"])
     assert "record at 1.98 GHz" in page.read_text()

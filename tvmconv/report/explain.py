@@ -14,7 +14,7 @@ from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Column, Report, Table
 from tvmconv.report.estimates import estimate_facts, estimates_table
 from tvmconv.report.knobs import knobs_table
-from tvmconv.report.launches import launches_table, limit_share
+from tvmconv.report.launches import LEGEND, launch_facts, launches_table, limit_share
 from tvmconv.report.summary import memory_table, model_facts
 
 if TYPE_CHECKING:
@@ -102,6 +102,8 @@ def explain_report(
     """
     decisions, clock = model.decisions, clock_of(model.machine)
     facts = {**model_facts(model), **_convolution_facts(decisions, clock, model.machine)}
+    if isinstance(model.machine, CudaMachine):
+        facts |= launch_facts(model.calls, model.machine)
     precise = any(d.chosen.precision for d in decisions)
     if errors:
         facts["largest_error_measured"] = max(errors)
@@ -133,6 +135,7 @@ def explain_report(
         ),
         notes=(
             *_LEGEND,
+            *([LEGEND] if isinstance(model.machine, CudaMachine) else []),
             "Errors are max|error| / max|reference| against float64 on normally distributed "
             "input. Layers share one workspace: its peak is the largest.",
             *(

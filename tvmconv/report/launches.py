@@ -23,6 +23,13 @@ _LAUNCHES = (
     Column("waves", "waves", ".2f"),
     Column("multiply_add_share", "FFMA %", ".1f", 100),
 )
+LEGEND = (
+    "% of limit: what share of the predicted time is unavoidable, which is the longer of all "
+    "multiply-adds at the GPU's peak and of all bytes through its memory. blocks/SM: that a "
+    "multiprocessor holds at a time. waves: how often all multiprocessors are filled. FFMA %: "
+    "multiply-adds of all instructions of the main loop, if nvdisasm was there at the build; - "
+    "where a kernel has no such loop, as where it is written out."
+)
 # registers are given to warps in pieces of this many, shared memory in pieces of that many bytes,
 # of which the system keeps so many for each block
 _REGISTER_UNIT, _SHARED_UNIT, _SHARED_SYSTEM = 256, 128, 1024
@@ -35,6 +42,16 @@ def launches_table(calls: Sequence[KernelCall], machine: CudaMachine) -> Table:
     most = ", the most of each" if machine.others else ""
     title = f"Launches, as {built}{most}; tiles and waves for {machine.model}"
     return Table("launches", title, _LAUNCHES, rows)
+
+
+def launch_facts(calls: Sequence[KernelCall], machine: CudaMachine) -> dict[str, Any]:
+    """The GPU, and sums over all launches of a call."""
+    launches = [launch for call in calls for launch in call.launches]
+    return {
+        "gpu": machine.model,
+        "launches_of_a_call": len(launches),
+        "launches_that_spill": sum(launch.spill_bytes > 0 for launch in launches),
+    }
 
 
 def blocks_resident(launch: Launch, machine: CudaMachine) -> int:
