@@ -36,6 +36,7 @@ def built_model(
     log: str | None = None,
     fold_budget: int | None = None,
     precision: str = "float32",
+    here: bool = True,
 ) -> CompiledModel:
     """A model from the folder; built, and kept there, where it is missing.
 
@@ -47,6 +48,8 @@ def built_model(
         As of ``tvmconv.build``; what a model is but for its weights tells models apart.
     folder
         Of compiled kernels and models, if there is one.
+    here
+        Whether it is to run on a GPU of this machine.
 
     Raises
     ------
@@ -71,7 +74,7 @@ def built_model(
         digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()
         path = Path(folder) / f"{onnx.stem}-{digest[:16]}.so"
         if _recipe_path(path).is_file():
-            return _filled(path, weights)
+            return _filled(path, weights, here)
     try:
         model = tvmconv.build(
             onnx,
@@ -116,9 +119,11 @@ def _keep(model: CompiledModel, path: Path, weights: Mapping[str, Array]) -> Non
     recipe.write(_recipe_path(path))
 
 
-def _filled(path: Path, weights: Mapping[str, Array]) -> CompiledModel:
+def _filled(path: Path, weights: Mapping[str, Array], here: bool) -> CompiledModel:
     """A kept model with weights made by its recipe, in files that are gone when it is open."""
     from tvmconv import load
+    from tvmconv.artifact.saving import open_artifact
+    from tvmconv.model import CompiledModel
 
     recipe = Recipe.read(_recipe_path(path))
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
@@ -127,6 +132,8 @@ def _filled(path: Path, weights: Mapping[str, Array]) -> CompiledModel:
             shutil.copyfile(file, copy.with_suffix(file.suffix))
         machine = read_manifest(manifest_path(path)).machine
         recipe.file(weights, machine).tofile(weights_path(copy))
+        if not here:
+            return CompiledModel(*open_artifact(copy, verify=False, here=False))
         # another machine's sums of transformed weights may end in another last bit
         return load(copy, verify=False)
 

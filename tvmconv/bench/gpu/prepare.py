@@ -114,6 +114,7 @@ def compile_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
                         log=log,
                         fold_budget=plan.fold_budget,
                         precision=plan.precision,
+                        here=False,
                     )
             tell(f"{path.stem}{f' mb{batch}' * bool(batch)}: built")
     failed = sum("failure" in row for row in rows)
