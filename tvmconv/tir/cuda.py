@@ -16,7 +16,7 @@ from typing import Any
 from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.tir import guarded_loads, guarded_stores
+from tvmconv.tir import guarded_loads, guarded_stores, turns
 from tvmconv.tir.annotations import RESIDENT
 from tvmconv.tir.barriers import Barriers
 from tvmconv.tir.cuda_extrema import DEFINITIONS, CudaExtrema
@@ -115,7 +115,7 @@ def passes() -> list[Any]:
 def kernel_passes() -> list[Any]:
     """What is done to kernels alone, once they stand apart from what launches them."""
     stores = guarded_stores.GuardedStores()
-    return [Fragments(), guarded_loads.GuardedLoads(), stores, MmaCalls()]
+    return [Fragments(), guarded_loads.GuardedLoads(), stores, turns.Turns(), MmaCalls()]
 
 
 def CommonExpressions() -> Any:
@@ -190,6 +190,7 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
             (MMA_DEFINITIONS, calls_mma),
             (guarded_loads.DEFINITIONS, guarded_loads.calls_guarded),
             (guarded_stores.DEFINITIONS, guarded_stores.calls_stores),
+            (turns.DEFINITIONS, turns.calls_turned),
         )
         if calls(text)
     )
