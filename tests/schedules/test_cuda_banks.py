@@ -18,7 +18,7 @@ from tvmconv.costs.cuda_blocks import tile_of
 QUARTER, GROUPS = 8, 8
 # bytes
 WORD = 16
-TILES = [(128, 128, 16), (64, 128, 32), (64, 64, 32), (32, 64, 32)]
+TILES = [(128, 128, 16), (64, 128, 32), (96, 64, 32), (64, 64, 32), (32, 64, 32)]
 KINDS = {
     "winograd": ("mb8ic96ih28oc128kh3ph1+bias+relu", {"mh": 4, "mw": 4, "threads": 64}),
     "im2col": ("mb8ic96ih28oc128kh3ph1+bias+relu", {"split": 1}),
