@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tvmconv.tir.conditions import is_select
 from tvmconv.tir.mma import has_products
 from tvmconv.tir.rewrite import (
     function_pass,
@@ -39,8 +38,8 @@ def Turns() -> Any:
 
     Pattern: in a loop over ``v`` of a kernel, accesses to shared memory at ``(v + c) % 2 * n``
     and what else there is, of which a part does not change in the loop and ends below ``n``, a
-    power of two. Not in loops that test what they load, of blocks whose threads have 128 registers:
-    with a residual nvcc spilled 32 bytes of them. Not in kernels for tensor cores, of which none
+    power of two. Not in blocks of 256 threads, which have 128 registers each: with a residual nvcc
+    spilled 16 to 32 bytes of them. Not in kernels for tensor cores, of which none
     was compiled with it.
 
     Rewrite: that part and the half, in bytes, are a variable of all such accesses, ``b``, which
@@ -77,12 +76,13 @@ def _rewrite(func: Any) -> Any:
             analyzer.bind(attribute.node.var, ir.Range(0, attribute.value))
             if attribute.node.thread_tag.startswith("threadIdx"):
                 threads *= int(attribute.value)
+    if threads >= _LARGE_BLOCK:
+        return func
     found = False
 
     def look(loop: Any) -> Any:
         nonlocal found
-        few = threads >= _LARGE_BLOCK and _tests(loop)
-        new = None if few else _Loop(loop, values, analyzer).rewritten()
+        new = _Loop(loop, values, analyzer).rewritten()
         found = found or new is not None
         return loop if new is None else new
 
@@ -204,16 +204,6 @@ class _Loop:
         view = local_buffer(buffer.shape, str(buffer.dtype), name, _SHARED)
         self.places.append(_Place(buffer, view, fixed, own, half))
         return view
-
-
-def _tests(loop: Any) -> bool:
-    """Whether loads of a loop happen under conditions."""
-    import tvm_ffi
-    from tvm import ir
-
-    calls: list[Any] = []
-    tvm_ffi.structural_walk(loop, (ir.Call, calls.append))
-    return any(map(is_select, calls))
 
 
 def _terms(total: Any) -> list[Any]:
