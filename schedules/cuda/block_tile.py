@@ -11,7 +11,7 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.block_tile import BlockTile
 from tvmconv.costs.cuda_blocks import tile_of
 from tvmconv.schedules.cuda.threads import bind_threads
-from tvmconv.tir.annotations import mark_copy_by_registers, mark_pipeline
+from tvmconv.tir.annotations import mark_copy_by_registers, mark_pipeline, mark_rolled
 from tvmconv.tvm_api.types import BlockRV, Expr, Index, LoopRV, Schedule
 
 _VECTOR = 4
@@ -169,9 +169,10 @@ def _deal_shared(
         schedule.reverse_compute_at(later, grid, preserve_unit_loops=True)
     *_, m, p = schedule.get_loops(stored)
     across = tile.p // _VECTOR
-    turn, row = schedule.split(m, [None, tile.threads // across])
+    turn, pair, row = schedule.split(m, [None, 2, tile.threads // across])
     far, column, pixel = schedule.split(p, [None, across, _VECTOR])
-    schedule.reorder(turn, far, row, column, pixel)
+    schedule.reorder(turn, pair, far, row, column, pixel)
+    mark_rolled(schedule, turn)
     thread = schedule.fuse(row, column)
     schedule.bind(thread, "threadIdx.x")
     (schedule.vectorize if vector else schedule.unroll)(pixel)

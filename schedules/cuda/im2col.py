@@ -13,6 +13,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knobs
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda_blocks import register_blocks
 from tvmconv.costs.cuda_tiles import best_config, check_tile, tile_cycles
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.cuda.block_tile import tiled_product
@@ -40,6 +41,11 @@ def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> Non
             f"the matrix of {workload} has {values} values, and kernels index {MOST_VALUES}: take "
             "smaller tiles or slices, or another algorithm"
         )
+
+
+def blocks_resident(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
+    """See :func:`tvmconv.costs.cuda_blocks.register_blocks`."""
+    return register_blocks(machine, config)
 
 
 def apply(

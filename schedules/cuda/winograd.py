@@ -13,7 +13,7 @@ from tvmconv.algorithms.cuda.winograd import Winograd
 from tvmconv.algorithms.winograd_tiles import Tiling, tiling
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuda_blocks import tile_of
+from tvmconv.costs.cuda_blocks import register_blocks, tile_of
 from tvmconv.costs.cuda_winograd import (
     KNOBS,
     best_configs,
@@ -43,6 +43,11 @@ def offers(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[Config, ...]
 def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
     """Tiles have points, blocks are whole warps, slices fit into shared memory."""
     check_config(workload, machine, config)
+
+
+def blocks_resident(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
+    """See :func:`tvmconv.costs.cuda_blocks.register_blocks`."""
+    return register_blocks(machine, config)
 
 
 def apply(

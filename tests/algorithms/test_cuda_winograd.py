@@ -52,7 +52,7 @@ def test_layers(name):
         {"k": 16},
         {"m": 64, "p": 128, "threads": 128},
         {"m": 128, "p": 128, "threads": 64},
-        {"m": 64},
+        {"m": 96},
         {"split": 3},
         {"k": 2, "split": 6, "mh": 2, "mw": 3},
     ],

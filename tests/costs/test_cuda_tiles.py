@@ -85,7 +85,12 @@ def test_tiles_are_full_of_multiply_adds(problem, machine):
 def test_the_smallest_tile_gathers_only_for_layers_without_64_rows():
     """Each value that it gathers has 32 products; tiles of 64 rows have twice as many."""
     assert tiled("mb32ic256ih56oc512kh1sh2")["m"] >= 64
-    assert tiled("mb32ic64ih56oc96kh3ph1")["m"] == 32
+    assert tiled("mb32ic64ih56oc32kh3ph1")["m"] == 32
+
+
+def test_rows_that_64_do_not_divide_have_a_tile_of_their_own():
+    for problem in ("mb128ic3ih227oc96kh11sh4+bias+relu", "mb32ic64ih56oc96kh3ph1"):
+        assert (tiled(problem)["m"], tiled(problem)["p"]) == (96, 64)
 
 
 def test_depthwise_layers_have_a_kernel_of_their_own():
@@ -95,7 +100,7 @@ def test_depthwise_layers_have_a_kernel_of_their_own():
 @pytest.mark.parametrize(
     ("knobs", "sentence"),
     [
-        ({"m": 96}, "tile m=96 p=.* must be one of 128x128, 64x128, 64x64, 32x64"),
+        ({"m": 48}, "tile m=48 p=.* must be one of 128x128, 64x128, 96x64, 64x64, 32x64"),
         ({"m": 128, "p": 128, "k": 64}, "takes 131072 bytes of shared memory, a block has 49152"),
         ({"k": 16, "split": 5}, "split=5 must divide the 36 slices"),
         ({"slice": "column"}, "slice='column' .* must be one of channels, row, window"),

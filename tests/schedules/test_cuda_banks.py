@@ -16,7 +16,9 @@ from tests.cuda import SM_90, default_kernel, source_of
 from tvmconv.costs.cuda_blocks import tile_of
 
 QUARTER, GROUPS = 8, 8
-TILES = [(128, 128, 16), (64, 128, 32), (64, 64, 32), (32, 64, 32)]
+# bytes
+WORD = 16
+TILES = [(128, 128, 16), (64, 128, 32), (96, 64, 32), (64, 64, 32), (32, 64, 32)]
 KINDS = {
     "winograd": ("mb8ic96ih28oc128kh3ph1+bias+relu", {"mh": 4, "mw": 4, "threads": 64}),
     "im2col": ("mb8ic96ih28oc128kh3ph1+bias+relu", {"split": 1}),
@@ -28,16 +30,25 @@ GATHERED = {"slice": "channels", "split": 1}
 CASES.append(("implicit_gemm", "mb8ic96ih28oc32kh3ph1+bias+add+relu", GATHERED, *TILES[-1]))
 
 
+def begins(text: str) -> dict[str, str]:
+    """Where buffers of ``float4`` begin that take turns, in bytes, in the first iteration."""
+    stores = re.findall(r"^ *places_ptr\[(\d+)\] = (.*);", text, re.MULTILINE)
+    places = dict(reversed(stores))
+    turning = re.findall(r"float4\* (\w+) = .*tvmconv_turned\(\w+, places_ptr\[(\d+)\]", text)
+    return {name: places[number] for name, number in turning}
+
+
 def indices(text: str) -> Iterator[str]:
     """What stands in the brackets behind the names of shared arrays of ``float4``."""
-    for found in re.finditer(r"(\w+_shared)_ptr(\[|\s*\+)", text):
+    first = begins(text)
+    for found in re.finditer(r"(\w+_shared_(?:ptr|turn\w*))(\[|\s*\+)", text):
         assert found[2] == "[", "an access that is no whole vector"
         start, depth = found.end(), 1
         end = start
         while depth:
             depth += {"[": 1, "]": -1}.get(text[end], 0)
             end += 1
-        yield text[start : end - 1]
+        yield f"({first.get(found[1], 0)}) / {WORD} + ({text[start : end - 1]})"
 
 
 def served(expression: str, first: int, variables: dict[str, int]) -> int:

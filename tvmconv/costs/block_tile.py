@@ -9,6 +9,8 @@ from dataclasses import dataclass
 LANES_M, LANES_P = 4, 8
 _WARP = LANES_M * LANES_P
 _THREAD_ROWS = _THREAD_COLUMNS = 8
+# of tiles whose rows are so many times 3, those of a thread: their warps are two and not three
+_THREE_WARPS, _TALL_ROWS = 96, 12
 # values of a tile that one warp has with 8x8 sums a thread
 _OF_WARP = _WARP * _THREAD_ROWS * _THREAD_COLUMNS
 
@@ -84,6 +86,8 @@ class BlockTile:
         """Rows of a thread; without shared sums small tiles would leave a block with one warp."""
         if not self.micro:
             return 1
+        if self.m % _THREE_WARPS == 0:
+            return _TALL_ROWS
         few = self.m * self.p <= _OF_WARP and self.share == 1
         return _THREAD_ROWS // 2 if few else _THREAD_ROWS
 

@@ -1,7 +1,7 @@
 """Blocks of threads that compute tiles of a matrix product: what each takes, and their waves.
 
 Cycles are of the GPU's clock for the whole call. Instructions of the main loop were counted in the
-machine code of nvcc 13.0 for sm_80 and sm_90 (3x3 layers, tiles of 128x128 to 32x64); how blocks
+machine code of nvcc 13.0 for sm_90 (tiles of 128x128 to 32x64, thirty layers); how blocks
 share a multiprocessor follows the CUDA Programming Guide. Nothing was measured on a GPU.
 """
 
@@ -15,11 +15,11 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.block_tile import BlockTile
 from tvmconv.machines.cuda import CudaMachine
 
-TILES = ((128, 128), (64, 128), (64, 64), (32, 64))
+TILES = ((128, 128), (64, 128), (96, 64), (64, 64), (32, 64))
 # of threads with one sum each
 _ONE_SUM = ((32, 32),)
 # instructions of a thread for each slice beside products and copies, and for each copied vector
-LOOP, COPY_VECTOR = 20.0, 2.0
+LOOP, COPY_VECTOR = 14.0, 2.0
 # buffers of a slice by the knob ``pipeline``; most parts of a reduction that are worth trying
 BUFFERS, MOST_PARTS = {"double": 2, "single": 1, "none": 1}, 32
 # what a second barrier costs that keeps a slice from being stored before the last one is read
@@ -35,15 +35,16 @@ _FILLED, _ENOUGH_WARPS = 0.95, 8
 _REGISTERS, _REGISTERS_SMALL = {256: 128, 128: 168, 64: 168}, 112
 _FEW = 32
 _QUARTERS, _WARP = 4, 32
-# of windows a value's place and tests are its own: with 168 registers some spilled
-_REGISTERS_WINDOW, _SMALL_BLOCK = 255, 64
+# of windows a value's place and tests are its own: with 168 registers some spilled. 12x8 sums and
+# their operands have 116
+_REGISTERS_LARGE, _SMALL_BLOCK, _USUAL = 255, 64, 64
 # issue slots that go by while the 32 banks of shared memory give a warp a value each
 _BANKS = 4.0
 # share of its speed that is left where a slice waits for its bytes
 WAITS_FOR_BYTES = 0.8
 
 ROWS_KNOB: Knob[Conv2dWorkload] = Knob(
-    "m", "output channels of a block's tile", lambda w, machine: (32, 64, 128)
+    "m", "output channels of a block's tile", lambda w, machine: (32, 64, 96, 128)
 )
 PIPELINE_KNOB: Knob[Conv2dWorkload] = Knob(
     "pipeline",
@@ -119,8 +120,9 @@ def register_blocks(machine: CudaMachine, config: Config) -> int:
     """Blocks for whose threads there are registers; nvcc holds them to so many."""
     tile = tile_of(config)
     registers = _REGISTERS[tile.threads] if tile.sums > _FEW else _REGISTERS_SMALL
-    if config.get("slice") == WINDOW and tile.threads == _SMALL_BLOCK:
-        registers = _REGISTERS_WINDOW
+    windows = config.get("slice") == WINDOW and tile.threads == _SMALL_BLOCK
+    if windows or tile.sums > _USUAL:
+        registers = _REGISTERS_LARGE
     registers = registers if tile.sums > 1 else machine.registers // tile.threads
     # each quarter of a multiprocessor has registers of its own, and whole warps
     warps = machine.registers // (_QUARTERS * registers * _WARP)

@@ -1,7 +1,7 @@
 """Cycles of convolutions on GPUs by tiles of a product: instructions, waves of blocks, and bytes.
 
 Cycles are of the GPU's clock for the whole call. Instructions of the main loop were counted in the
-machine code of nvcc 13.0 for sm_80 and sm_90 (3x3 layers, tiles of 128x128 to 32x64); how blocks
+machine code of nvcc 13.0 for sm_90 (tiles of 128x128 to 32x64, thirty layers); how blocks
 share a multiprocessor follows the CUDA Programming Guide. Nothing was measured on a GPU.
 """
 
@@ -40,10 +40,8 @@ _LONGER = 1.1
 # a slice longer than this is unrolled into more code than instruction caches hold
 _LONGEST = 48
 # instructions of a thread for each slice beside products and copies, where the input is padded, and
-# those for each gathered value: load, store, a share of its address
-_LOOP_PADDED, _GATHER = 36.0, 2.4
-# the same of a value that is one of four stored at once, whose place is a constant
-_GATHER_FOURS = 1.45
+# those for each gathered value: load and store, or a quarter of one; half a zero where it is padded
+_LOOP_PADDED, _GATHER, _GATHER_FOURS, _ZERO = 30.0, 2.0, 1.25, 0.5
 # instructions that find channel, row and column of a gathered value: of slices of a window or row
 # that follow each other, and of whole ones where a thread's columns of pixels are not its own
 _DIVIDED = {WINDOW: 60.0, ROW: 30.0, COLUMN: 30.0}
@@ -108,7 +106,7 @@ def loop_instructions(
     if source is Source.VECTORS:
         return slice_instructions(tile, config, -(-gathered // VECTOR) * COPY_VECTOR + LOOP)
     padded = workload.has_padding and source is Source.IMAGE
-    each = _GATHER_FOURS if tile.fours else _GATHER
+    each = (_GATHER_FOURS if tile.fours else _GATHER) + (_ZERO if padded else 0.0)
     loop = _LOOP_PADDED if padded else LOOP
     if slices.kind != CHANNELS:
         if padded:

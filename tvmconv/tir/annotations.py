@@ -227,3 +227,12 @@ def mark_pipeline(schedule: Any, loop: Any, stages: list[int], order: list[int])
     """Let the statements of a loop's body belong to iterations ``stages`` apart, in this order."""
     schedule.annotate(loop, "software_pipeline_stage", stages)
     schedule.annotate(loop, "software_pipeline_order", order)
+
+
+def mark_rolled(schedule: Any, loop: Any) -> None:
+    """Let nvcc not unroll this loop of a kernel.
+
+    For TVM's own code generator, as :func:`mark_pipeline` for its passes. Of what follows a main
+    loop nvcc may otherwise order so much that it moves sums from register to register in the loop.
+    """
+    schedule.annotate(loop, "disable_unroll", 1)

@@ -16,7 +16,7 @@ from typing import Any
 from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.tir import guarded_loads, guarded_stores
+from tvmconv.tir import guarded_loads, guarded_stores, turns
 from tvmconv.tir.annotations import RESIDENT
 from tvmconv.tir.barriers import Barriers
 from tvmconv.tir.cuda_extrema import DEFINITIONS, CudaExtrema
@@ -116,7 +116,7 @@ def passes() -> list[Any]:
 def kernel_passes() -> list[Any]:
     """What is done to kernels alone, once they stand apart from what launches them."""
     loads, stores = guarded_loads.GuardedLoads(), guarded_stores.GuardedStores()
-    return [Fragments(), loads, stores, MmaCalls(), SingleValues()]
+    return [Fragments(), loads, stores, turns.Turns(), MmaCalls(), SingleValues()]
 
 
 def CommonExpressions() -> Any:
@@ -191,6 +191,7 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
             (MMA_DEFINITIONS, calls_mma),
             (guarded_loads.DEFINITIONS, guarded_loads.calls_guarded),
             (guarded_stores.DEFINITIONS, guarded_stores.calls_stores),
+            (turns.DEFINITIONS, turns.calls_turned),
         )
         if calls(text)
     )

@@ -126,6 +126,11 @@ template <class T> struct Pointer {
   template <class U> explicit operator U *() const { return check<U>(0); }
 };
 
+// of tvmconv/tir/turns.py
+template <class T> static inline Pointer<T> tvmconv_turned(Pointer<T> array, int bytes) {
+  return {(T *)((char *)array.at + bytes), array.first, array.bytes, array.name};
+}
+
 template <class T> static Pointer<T> argument(void *value, const char *name) {
   T *at = *(T **)value;
   if (memory.empty()) return {at, nullptr, SIZE_MAX, name};
