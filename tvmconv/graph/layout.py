@@ -155,11 +155,10 @@ def _leaves(node: Node, users: dict[Value, list[Node]], block: int) -> bool:
     image that fills less than half of them, since blocks would be many times its size. If
     convolutions read it (squeeze-and-excitation) it stays.
     """
-    channels = node.output.dims[1]
     if node.op == "depth_to_space":
-        if not is_exact(node) or 2 * channels >= block:
+        if not is_exact(node) or 2 * node.output.dims[1] >= block:
             return False
-    elif node.op not in ("mean", "max") or channels % block == 0:
+    elif node.op not in ("mean", "max") or node.output.dims[1] % block == 0:
         return False
     return not any(user.op == CONV or can_block(user) for user in users.get(node.output, ()))
 
