@@ -110,4 +110,6 @@ def test_networks_compute_the_same():
     model = net.model(net.conv(net.op("Concat", *dense, axis=1), 96, 8), net.conv(odd, 21, 8))
     for target in ("native", "x86-64-v3"):
         operators = [call.operator for call in check(model, target).manifest.calls]
-        assert not {"concat", "split", "strided_slice"} & set(operators)
+        # a layer's result that two concatenations place differently is copied into one of them
+        assert operators.count("concat") == 1
+        assert not {"split", "strided_slice"} & set(operators)
