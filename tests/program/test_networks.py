@@ -42,8 +42,9 @@ def test_arena_is_near_its_bound_and_within_tvm_s_plan(name: str) -> None:
     )
     assert program.arena_bound <= program.arena_bytes <= 1.05 * program.arena_bound
     assert program.arena_bytes <= planned_by_tvm(mod)
-    # layers keep their names, and each function is there once
-    assert [call.record.layer for call in program.calls] == [c.layer for c in lowered.calls]
+    # layers keep their names, and each function is there once; concatenations are no calls
+    called = [call.layer for call in lowered.calls if call.operator != "concat"]
+    assert [call.record.layer for call in program.calls] == called
     symbols = {str(func.attrs["global_symbol"]) for func in functions.functions.values()}
     assert symbols == {call.record.kernel for call in program.calls}
     assert len(functions.functions) == len(symbols)

@@ -15,7 +15,9 @@ from tvmconv.graph.fold import scalar
 from tvmconv.graph.ir import Arg, Node, Value
 from tvmconv.graph.linear import AVERAGE, FLIP, TABLE
 from tvmconv.graph.match import CONV
+from tvmconv.graph.picks import PICK
 from tvmconv.graph.ranges import value_range
+from tvmconv.graph.statistics import STANDARDISE
 
 _UNARY = (
     "abs",
@@ -67,6 +69,13 @@ def _linear(node: Node) -> bool:
 
 def _activation(node: Node) -> bool:
     return _always(node) and (epilogue_step(node) is not None or node.op in _UNARY)
+
+
+def is_exact(node: Node) -> bool:
+    """Whether a depth-to-space leaves no row or column out."""
+    sizes = zip(node.args[0].dims[2:], node.attrs["block"], strict=True)
+    whole = tuple(size * block for size, block in sizes)
+    return node.attrs["crop"] == (0, 0) and node.output.dims[2:] == whole
 
 
 def is_broadcast(value: Value, shape: tuple[int, ...]) -> bool:
@@ -165,8 +174,19 @@ def _prelu(node: Node) -> bool:
     return _always(node) and slope.is_const and node.attrs["axis"] == 1
 
 
+def _standardise(node: Node) -> bool:
+    """Over the channels of each pixel, or over groups of channels."""
+    if not _always(node) or node.attrs["kind"] == "channels":
+        return _always(node)
+    batch, channels = node.output.dims[:2]
+    groups, rest = divmod(node.attrs["rows"], batch)
+    return rest == 0 and 0 < groups <= channels and channels % groups == 0
+
+
 _RULES: dict[str, Callable[[Node], bool]] = {
     CONV: _moves,
+    STANDARDISE: _standardise,
+    PICK: _moves,
     "quantize": _linear,
     "dequantize": _linear,
     FLIP: _moves,

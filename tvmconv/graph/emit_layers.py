@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
 from tvmconv.costs.products import dense_tile
 from tvmconv.graph.emitter import CallRecord, Emitter, constant_of
 from tvmconv.graph.fold import as_float32
-from tvmconv.graph.ir import Node
+from tvmconv.graph.ir import Node, Value
 from tvmconv.graph.match import IN_FLOAT
 from tvmconv.kernels.arguments import Constants, constant_arguments
 from tvmconv.kernels.kernel import Kernel
@@ -65,13 +67,19 @@ def layer_function(emitter: Emitter, kernel: Kernel, layer: str) -> GlobalVar:
 
 
 def emit_dense(emitter: Emitter, node: Node) -> None:
-    """A fully connected layer; a flattened blocked image is read where it lies."""
+    """A fully connected layer; a flattened blocked image is read where it lies.
+
+    All axes but the last one count rows.
+    """
     epilogue = node.attrs["epilogue"]
     value, constant, *rest = node.args
     weight = as_float32(constant.data)
     flatten = value.producer
     data: RelaxExpr | None = None
-    if flatten is not None and flatten.op == "reshape" and value not in emitter.plain:
+    *batch, outputs = node.output.dims
+    rows, inputs = prod(batch), weight.shape[0]
+    flattened = flatten is not None and flatten.op == "reshape" and len(batch) == 1
+    if flatten is not None and flattened and value not in emitter.plain:
         source = flatten.args[0]
         image = source.shape is not None and len(source.shape) == 4
         if image and source in emitter.blocked and source.dims[0] == value.dims[0]:
@@ -79,8 +87,7 @@ def emit_dense(emitter: Emitter, node: Node) -> None:
             _, channels, height, width = source.dims
             weight = block_flattened_weight(weight, channels, height, width, emitter.lanes)
     if data is None:
-        data = emitter.as_plain(value)
-    rows, outputs = node.output.dims
+        data = _matrix(emitter, value, (rows, inputs))
     tile = dense_tile(rows, weight.shape[0], outputs, processor(emitter.machine))
     args = [data, constant_of(pack_dense_weight(weight, tile), "float32")]
     kinds = [step.kind for step in epilogue]
@@ -88,11 +95,20 @@ def emit_dense(emitter: Emitter, node: Node) -> None:
         bias = pack_dense_bias(as_float32(rest.pop(0).data), tile)
         args.append(constant_of(bias, "float32"))
     if "add" in kinds:
-        args.append(emitter.as_plain(rest.pop(0)))
+        args.append(_matrix(emitter, rest.pop(0), (rows, outputs)))
 
     def expression(*tensors: Tensor) -> Tensor:
         return dense(*tensors, outputs=outputs, tile=tile, epilogue=epilogue)
 
     flops = 2 * rows * constant.data.size
     record = CallRecord(node.layer, "dense", flops=flops, note=node.attrs.get(IN_FLOAT, ""))
-    emitter.plain[node.output] = emitter.call(expression, args, record, opaque=True)
+    result = emitter.call(expression, args, record, opaque=True)
+    if len(batch) > 1:
+        result = emitter.reshape(result, node.output.dims)
+    emitter.plain[node.output] = result
+
+
+def _matrix(emitter: Emitter, value: Value, shape: tuple[int, int]) -> RelaxExpr:
+    """A tensor with all axes but the last one as rows."""
+    data = emitter.as_plain(value)
+    return data if value.dims == shape else emitter.reshape(data, shape)

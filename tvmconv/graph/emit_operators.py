@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 
 import numpy as np
 
-from tvmconv.graph.blockable import slice_ranges
+from tvmconv.graph.emit_moves import MOVES
 from tvmconv.graph.emit_quantised import (
     dequantised_by,
     emit_blocked_linear,
@@ -15,21 +14,22 @@ from tvmconv.graph.emit_quantised import (
     emit_lookup,
     quantised_by,
 )
+from tvmconv.graph.emit_statistics import standardise_blocked
 from tvmconv.graph.emitter import (
     EXTREMES,
-    CallRecord,
     Emitter,
     Rule,
     block_channels,
     constant_of,
+    emit_single,
     extreme,
+    record_of,
 )
 from tvmconv.graph.ir import Node, Value
 from tvmconv.graph.linear import AVERAGE, FLIP, TABLE
 from tvmconv.graph.scalars import ScalarFunction, map_tensor, scalar_expression
-from tvmconv.operators.channels import concat_channels, pad_blocked, shuffle_channels, slice_blocked
+from tvmconv.graph.statistics import STANDARDISE
 from tvmconv.operators.global_pool import global_pool
-from tvmconv.operators.interleave import depth_to_space
 from tvmconv.operators.lrn import lrn_blocked
 from tvmconv.operators.pool import Window, avg_pool, max_pool
 from tvmconv.operators.resize import resize_blocked
@@ -46,27 +46,9 @@ def emit_blocked(emitter: Emitter, node: Node) -> None:
         _RULES[node.op](emitter, node)
 
 
-def _record(node: Node, flops: int = 0) -> CallRecord:
-    return CallRecord(node.layer, node.op.removeprefix("nn.").removeprefix("image."), "", flops)
-
-
-def _single(
-    emitter: Emitter,
-    node: Node,
-    expression: Callable[..., Tensor],
-    *,
-    flops: int = 0,
-    opaque: bool = True,
-) -> None:
-    """Emit an expression of the first argument's blocks."""
-    args = [emitter.as_blocked(node.args[0])]
-    result = emitter.call(expression, args, _record(node, flops), opaque=opaque)
-    emitter.set_blocked(node.output, result)
-
-
 def _map(emitter: Emitter, node: Node, function: ScalarFunction) -> None:
-    name = _record(node).operator
-    _single(emitter, node, lambda x: map_tensor(x, function, name), opaque=False)
+    name = record_of(node).operator
+    emit_single(emitter, node, lambda x: map_tensor(x, function, name), opaque=False)
 
 
 def _operand(emitter: Emitter, value: Value, node: Node) -> RelaxExpr:
@@ -86,7 +68,7 @@ def _binary(emitter: Emitter, node: Node) -> None:
         call = extreme(emitter.builder, node.op, left, right)
     else:
         call = getattr(relax.op, node.op)(left, right)
-    emitter.set_blocked(node.output, emitter.bind(call, _record(node)))
+    emitter.set_blocked(node.output, emitter.bind(call, record_of(node)))
 
 
 def _windows(node: Node) -> tuple[Window, Window]:
@@ -101,10 +83,10 @@ def _pool(emitter: Emitter, node: Node) -> None:
     rows, columns = _windows(node)
     flops = rows.kernel * columns.kernel * int(np.prod(node.output.dims))
     if node.op == "nn.max_pool2d":
-        _single(emitter, node, lambda x: max_pool(x, rows, columns), flops=flops)
+        emit_single(emitter, node, lambda x: max_pool(x, rows, columns), flops=flops)
     else:
         counted = bool(node.attrs["count_include_pad"])
-        _single(emitter, node, lambda x: avg_pool(x, rows, columns, counted), flops=flops)
+        emit_single(emitter, node, lambda x: avg_pool(x, rows, columns, counted), flops=flops)
 
 
 def depth_pool(
@@ -124,7 +106,7 @@ def depth_pool(
         return avg_pool(x, rows, columns, node.attrs["count_include_pad"])
 
     view = emitter.reshape(data, (volumes, 1, depth, prod(image) // lanes, lanes))
-    record = _record(node, rows.kernel * prod(node.output.dims))
+    record = record_of(node, rows.kernel * prod(node.output.dims))
     pooled = emitter.call(expression, [view], record, opaque=True)
     return emitter.reshape(pooled, (planes, *image))
 
@@ -145,67 +127,11 @@ def _global(emitter: Emitter, node: Node) -> None:
     def expression(x: Tensor) -> Tensor:
         return global_pool(x, channels, kind, blocked=stays)
 
-    result = emitter.call(expression, args, _record(node, flops), opaque=True)
+    result = emitter.call(expression, args, record_of(node, flops), opaque=True)
     if stays:
         emitter.set_blocked(node.output, result)
     else:
         emitter.plain[node.output] = result
-
-
-def _concat(emitter: Emitter, node: Node) -> None:
-    parts = [emitter.as_blocked(value) for value in node.inputs]
-    axis = node.attrs["axis"] % 4
-    if axis == 1:
-        counts = [value.dims[1] for value in node.inputs]
-        result = emitter.call(lambda *xs: concat_channels(xs, counts), parts, _record(node))
-    else:
-        result = emitter.bind(relax.op.concat(parts, axis=axis), _record(node))
-    emitter.set_blocked(node.output, result)
-
-
-def _cut(emitter: Emitter, node: Node, result: Value, ranges: list[tuple[int, int, int]]) -> None:
-    channels = (ranges[1][0], ranges[1][0] + ranges[1][1])
-
-    def expression(x: Tensor) -> Tensor:
-        return slice_blocked(x, channels, ranges[2], ranges[3])
-
-    args = [emitter.as_blocked(node.args[0])]
-    emitter.set_blocked(result, emitter.call(expression, args, _record(node)))
-
-
-def _split(emitter: Emitter, node: Node) -> None:
-    axis, begin = node.attrs["axis"] % 4, 0
-    for result in node.outputs:
-        ranges = [(0, size, 1) for size in result.dims]
-        ranges[axis] = (begin, result.dims[axis], 1)
-        begin += result.dims[axis]
-        _cut(emitter, node, result, ranges)
-
-
-def _slice(emitter: Emitter, node: Node) -> None:
-    ranges = slice_ranges(node)
-    assert ranges is not None
-    _cut(emitter, node, node.output, ranges)
-
-
-def _pad(emitter: Emitter, node: Node) -> None:
-    top, bottom, left, right = node.attrs["pad_width"][4:]
-    value = float(node.attrs.get("pad_value") or 0.0)
-    _single(emitter, node, lambda x: pad_blocked(x, top, left, bottom, right, value), opaque=False)
-
-
-def _permute(emitter: Emitter, node: Node) -> None:
-    axes = (*node.attrs["axes"], 4)
-
-    def expression(x: Tensor) -> Tensor:
-        shape = [x.shape[axis] for axis in axes]
-
-        def element(*index: Expr) -> Expr:
-            return x[tuple(index[axes.index(axis)] for axis in range(5))]
-
-        return te.compute(shape, element, name="permute_dims")
-
-    _single(emitter, node, expression, opaque=False)
 
 
 def _resize(emitter: Emitter, node: Node) -> None:
@@ -222,26 +148,12 @@ def _resize(emitter: Emitter, node: Node) -> None:
             roi=attrs["roi"],
         )
 
-    _single(emitter, node, expression)
-
-
-def _shuffle(emitter: Emitter, node: Node) -> None:
-    channels, groups = node.output.dims[1], node.attrs["groups"]
-    _single(emitter, node, lambda x: shuffle_channels(x, channels, groups), opaque=False)
-
-
-def _depth_to_space(emitter: Emitter, node: Node) -> None:
-    _, channels, height, width = node.output.dims
-
-    def expression(x: Tensor) -> Tensor:
-        return depth_to_space(x, channels, (height, width), **node.attrs)
-
-    _single(emitter, node, expression, opaque=False)
+    emit_single(emitter, node, expression)
 
 
 def _lrn(emitter: Emitter, node: Node) -> None:
     channels = node.output.dims[1]
-    _single(emitter, node, lambda x: lrn_blocked(x, channels, **node.attrs))
+    emit_single(emitter, node, lambda x: lrn_blocked(x, channels, **node.attrs))
 
 
 def _prelu(emitter: Emitter, node: Node) -> None:
@@ -257,11 +169,11 @@ def _prelu(emitter: Emitter, node: Node) -> None:
         return te.compute(x.shape, element, name="prelu")
 
     args = [emitter.as_blocked(node.args[0]), constant_of(slope, "float32")]
-    emitter.set_blocked(node.output, emitter.call(expression, args, _record(node)))
+    emitter.set_blocked(node.output, emitter.call(expression, args, record_of(node)))
 
 
 def _linear(emitter: Emitter, node: Node) -> None:
-    emit_blocked_linear(emitter, node, _record(node))
+    emit_blocked_linear(emitter, node, record_of(node))
 
 
 def average(emitter: Emitter, node: Node, data: RelaxExpr, channels: int) -> RelaxExpr:
@@ -276,7 +188,7 @@ def average(emitter: Emitter, node: Node, data: RelaxExpr, channels: int) -> Rel
         return quantised_by(mean, node.attrs["result"])
 
     flops = int(np.prod(node.args[0].dims))
-    return emitter.call(expression, [data], _record(node, flops), opaque=True)
+    return emitter.call(expression, [data], record_of(node, flops), opaque=True)
 
 
 def _average(emitter: Emitter, node: Node) -> None:
@@ -285,14 +197,15 @@ def _average(emitter: Emitter, node: Node) -> None:
 
 
 def _flip(emitter: Emitter, node: Node) -> None:
-    emit_flip(emitter, node, _record(node), blocked=True)
+    emit_flip(emitter, node, record_of(node), blocked=True)
 
 
 def _lookup(emitter: Emitter, node: Node) -> None:
-    emit_lookup(emitter, node, _record(node), blocked=True)
+    emit_lookup(emitter, node, record_of(node), blocked=True)
 
 
 _RULES: dict[str, Rule] = {
+    **MOVES,
     "quantize": _linear,
     "dequantize": _linear,
     FLIP: _flip,
@@ -304,14 +217,8 @@ _RULES: dict[str, Rule] = {
     "depth_pool": _depth_pool,
     "mean": _global,
     "max": _global,
-    "concat": _concat,
-    "split": _split,
-    "strided_slice": _slice,
-    "nn.pad": _pad,
-    "permute_dims": _permute,
+    STANDARDISE: standardise_blocked,
     "image.resize2d": _resize,
     "nn.prelu": _prelu,
-    "channel_shuffle": _shuffle,
-    "depth_to_space": _depth_to_space,
     "lrn": _lrn,
 }

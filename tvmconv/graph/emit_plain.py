@@ -6,12 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmconv.core.errors import ModelError
+from tvmconv.graph.emit_moves import picked
 from tvmconv.graph.emit_operators import average, depth_pool
 from tvmconv.graph.emit_quantised import emit_flip, emit_linear, emit_lookup, is_linear
+from tvmconv.graph.emit_statistics import standardise_plain
 from tvmconv.graph.emitter import EXTREMES, CallRecord, Emitter, extreme
 from tvmconv.graph.ir import Node
 from tvmconv.graph.linear import AVERAGE, FLIP, TABLE
+from tvmconv.graph.picks import PICK
 from tvmconv.graph.scalars import map_tensor, scalar_expression
+from tvmconv.graph.statistics import STANDARDISE
 from tvmconv.operators import apart
 from tvmconv.operators.lrn import lrn
 from tvmconv.operators.softmax import log_softmax, softmax
@@ -32,6 +36,10 @@ def emit_plain(emitter: Emitter, node: Node) -> None:
         normalise = softmax if node.op == "nn.softmax" else log_softmax
         axis = node.attrs["axis"]
         _call(emitter, node, lambda x: normalise(x, axis), record, opaque=True)
+    elif node.op == STANDARDISE:
+        standardise_plain(emitter, node)
+    elif node.op == PICK:
+        emitter.plain[node.output] = picked(emitter, node, emitter.as_plain(node.args[0]), record)
     elif node.op == "lrn":
         _call(emitter, node, lambda x: lrn(x, **node.attrs), record, opaque=True)
     elif node.op == "depth_pool":

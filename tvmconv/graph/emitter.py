@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -45,6 +45,9 @@ class Emitter:
         Layouts and decisions.
     kernels
         Functions that the builder's module holds already, by kernel; new ones are added.
+    shares
+        Whether memory is planned by :mod:`tvmconv.program`, which lets concatenations and slices
+        share buffers, so that nothing is merged with them.
     """
 
     def __init__(
@@ -53,10 +56,13 @@ class Emitter:
         machine: Device,
         plan: Plan,
         kernels: dict[Kernel, GlobalVar] | None = None,
+        *,
+        shares: bool = False,
     ) -> None:
         self.builder = builder
         self.machine = machine
         self.plan = plan
+        self.shares = shares
         self.plain: dict[Value, RelaxExpr] = {}
         self.blocked: dict[Value, RelaxExpr] = {}
         self.records: dict[str, CallRecord] = {}
@@ -77,16 +83,17 @@ class Emitter:
 
     def call(
         self,
-        expression: Callable[..., Tensor],
+        expression: Callable[..., Tensor | list[Tensor]],
         args: list[RelaxExpr],
         record: CallRecord,
         *,
         opaque: bool = False,
         name: str = "",
+        attrs: Mapping[str, int] | None = None,
     ) -> RelaxExpr:
         """Call a function given as a tensor expression of its arguments."""
         hint = name or record.operator.replace(".", "_")
-        attrs = {"op_pattern": OPAQUE} if opaque else {}
+        attrs = {**(attrs or {}), **({"op_pattern": OPAQUE} if opaque else {})}
         call = self.builder.call_te(
             expression, *args, primfunc_name_hint=hint, primfunc_attrs=attrs
         )
@@ -249,3 +256,23 @@ def _is_vector(shape: tuple[int, ...]) -> bool:
 
 
 Rule = Callable[[Emitter, Node], None]
+
+
+def record_of(node: Node, flops: int = 0) -> CallRecord:
+    """The record of an operator by its short name."""
+    name = node.op.removeprefix("nn.").removeprefix("image.").removeprefix("tvmconv.")
+    return CallRecord(node.layer, name, "", flops)
+
+
+def emit_single(
+    emitter: Emitter,
+    node: Node,
+    expression: Callable[..., Tensor],
+    *,
+    flops: int = 0,
+    opaque: bool = True,
+) -> None:
+    """Emit an expression of the first argument's blocks."""
+    args = [emitter.as_blocked(node.args[0])]
+    result = emitter.call(expression, args, record_of(node, flops), opaque=opaque)
+    emitter.set_blocked(node.output, result)

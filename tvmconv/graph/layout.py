@@ -21,7 +21,7 @@ from tvmconv.core.decision import Decision
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.unexpected import reported
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.graph.blockable import can_block
+from tvmconv.graph.blockable import can_block, is_exact
 from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Array, Graph, Node, Value
 from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
@@ -149,12 +149,16 @@ def _follows(node: Node, in_blocks: set[Value]) -> bool:
 
 
 def _leaves(node: Node, users: dict[Value, list[Node]], block: int) -> bool:
-    """Whether a pooled vector should be written plain right away.
+    """Whether a pooled vector or an interleaved image should be written plain right away.
 
-    Only a vector that does not fill its blocks: a full one is the same in both layouts. If
+    Only a vector that does not fill its blocks: a full one is the same in both layouts; and an
+    image that fills less than half of them, since blocks would be many times its size. If
     convolutions read it (squeeze-and-excitation) it stays.
     """
-    if node.op not in ("mean", "max") or node.output.dims[1] % block == 0:
+    if node.op == "depth_to_space":
+        if not is_exact(node) or 2 * node.output.dims[1] >= block:
+            return False
+    elif node.op not in ("mean", "max") or node.output.dims[1] % block == 0:
         return False
     return not any(user.op == CONV or can_block(user) for user in users.get(node.output, ()))
 

@@ -15,12 +15,14 @@ from tvmconv.frontend.canonical import layer_name
 from tvmconv.graph.emit import emit_graph
 from tvmconv.graph.emitter import CallRecord, Emitter
 from tvmconv.graph.fusion import group_operators
+from tvmconv.graph.interleaved import order_phases
 from tvmconv.graph.ir import Graph, Node
 from tvmconv.graph.layout import Plan, decided_nodes, oihw_weight, plan_layouts
 from tvmconv.graph.match import fuse_layers, unscheduled
 from tvmconv.graph.normalise import normalise
 from tvmconv.graph.read import read_function
 from tvmconv.machines.device import Device
+from tvmconv.machines.record import Machine
 from tvmconv.program.collect import tensor_bytes
 from tvmconv.selection.overrides import check_used
 from tvmconv.selection.policy import Policy
@@ -95,7 +97,7 @@ def lower(
     # some of TVM's own converters (Einsum) bring functions beside main
     others = {var: func for var, func in mod.functions_items() if var.name_hint != "main"}
     builder = relax.BlockBuilder(ir.IRModule(others))
-    emitter = Emitter(builder, machine, plan)
+    emitter = Emitter(builder, machine, plan, shares=True)
     parameters = [relax.Var(var.name, var.ty) for var in mod["main"].params]
     single = isinstance(mod["main"].body.body.ty, relax.TensorType)
     with builder.function("main", parameters):
@@ -120,6 +122,8 @@ def prepare(graph: Graph, machine: Device, requantise: str = "float") -> None:
     """Normalise a graph and fuse its layers, in place."""
     normalise(graph, machine, requantise)
     fuse_layers(graph)
+    if isinstance(machine, Machine):
+        order_phases(graph, machine.channel_block)
 
 
 def fuse_operators(

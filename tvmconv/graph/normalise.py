@@ -16,6 +16,7 @@ import numpy as np
 
 from tvmconv.graph.activations import canonical_activations
 from tvmconv.graph.affine import fold_affine
+from tvmconv.graph.channels_last import move_channels
 from tvmconv.graph.fold import fold_constants, scalar
 from tvmconv.graph.integer_dense import dense_as_convolution, note_wide_products
 from tvmconv.graph.integer_layers import fuse_integer_layers, is_weight
@@ -26,7 +27,9 @@ from tvmconv.graph.match import IN_FLOAT
 from tvmconv.graph.one_dimensional import raise_signals
 from tvmconv.graph.padding import merge_padding
 from tvmconv.graph.patterns import fuse_patterns
+from tvmconv.graph.picks import fuse_picks
 from tvmconv.graph.quantised import dequantise_apart, fold_dequantised, move_roundings
+from tvmconv.graph.statistics import fuse_statistics
 from tvmconv.graph.tables import tabulate
 from tvmconv.graph.transposed import lower_transposed
 from tvmconv.graph.volumes import lower_volumes
@@ -51,11 +54,17 @@ def normalise(graph: Graph, machine: Device, requantise: str = "float") -> None:
     fold_constants(graph)
     fold_dequantised(graph, is_weight)
     graph.forward(_split_batch_norm)
-    # devices with plain layouts have one kernel for fully connected layers of any rank
+    # 8-bit layers, which are found in between, are matrices; those of float32 have any rank
     graph.forward(partial(_simplify, ranks=2 if isinstance(machine, Machine) else None))
     merge_duplicates(graph)
     canonical_activations(graph)
     graph.remove_dead()
+    if isinstance(machine, Machine):
+        fuse_statistics(graph)
+        graph.remove_dead()
+        move_channels(graph)
+        fuse_picks(graph)
+        graph.remove_dead()
     fuse_patterns(graph)
     raise_signals(graph)
     graph.forward(_cancel_reshape)
@@ -68,6 +77,7 @@ def normalise(graph: Graph, machine: Device, requantise: str = "float") -> None:
         _quantised(graph, machine, requantise)
     if isinstance(machine, Machine):
         fuse_integer_sums(graph, machine)
+        graph.forward(partial(_simplify, ranks=None))
     lower_transposed(graph, machine.channel_block)
     merge_padding(graph)
     graph.remove_dead()
@@ -141,6 +151,8 @@ _MOST_PADDED = 2**23
 _SHAPE_ONLY = ("reshape", "expand_dims", "squeeze", "flatten")
 # what a reduction of two stacked tensors is
 _OF_TWO = {"sum": "add", "max": "maximum", "min": "minimum"}
+# numbers that change nothing
+_NEUTRAL = {"add": 0, "multiply": 1}
 # bounds that bound nothing
 _UNBOUNDED = {"maximum": -math.inf, "minimum": math.inf}
 
@@ -167,10 +179,24 @@ def _simplify(node: Node, mapping: dict[Value, Value], ranks: int | None) -> lis
             node.attrs = {**node.attrs, "axis": (2, 3)}
     elif node.op in _OF_TWO:
         _reduced_stack(node)
+    elif node.op in _NEUTRAL and len(node.inputs) == 2:
+        kept = _beside_neutral(node)
+        if kept is not None:
+            mapping[node.output] = kept
+            return []
     elif node.op == "nn.dropout" or _changes_nothing(node, source):
         mapping[node.output] = source
         return []
     return [node]
+
+
+def _beside_neutral(node: Node) -> Value | None:
+    """The operand of an addition of zeros or a multiplication by ones, if the result is that."""
+    for kept, other in (node.args, node.args[::-1]):
+        same = (kept.shape, kept.dtype) == (node.output.shape, node.output.dtype)
+        if same and other.data is not None and np.all(other.data == _NEUTRAL[node.op]):
+            return kept
+    return None
 
 
 def _changes_nothing(node: Node, source: Value) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tvmconv.graph.activations import ACTIVATIONS
 from tvmconv.graph.ir import Arg, Graph, Node, Value, constant, make_node
+from tvmconv.graph.statistics import STANDARDISE
 
 _BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 _POOLS = {"nn.max_pool1d": "nn.max_pool2d", "nn.avg_pool1d": "nn.avg_pool2d"}
@@ -85,7 +86,7 @@ def _raise(node: Node, images: dict[Value, Value]) -> Node | None:
         return None
     n, channels, width = node.output.shape
     shape, attrs = (n, channels, 1, width), dict(node.attrs)
-    if node.op in ACTIVATIONS:
+    if node.op in (*ACTIVATIONS, STANDARDISE):
         return make_node(node.op, [images[node.args[0]]], shape, layer=node.layer, attrs=attrs)
     if node.op in _POOLS:
         attrs |= {

@@ -7,6 +7,7 @@ import warnings
 from tvmconv.graph.emit import emit_graph
 from tvmconv.graph.emitter import Emitter
 from tvmconv.graph.functions import read_functions, without_unused
+from tvmconv.graph.interleaved import order_phases
 from tvmconv.graph.ir import Arg, Graph, Node, Value
 from tvmconv.graph.layout import plan_layouts
 from tvmconv.graph.match import CONV, fuse_layers
@@ -77,6 +78,7 @@ class _Substitution(PyExprMutator):
         self.replaced |= read_functions(graph, self.mod)
         normalise(graph, self.machine)
         fuse_layers(graph)
+        order_phases(graph, self.machine.channel_block)
         self.layers += [node.layer for node in graph.nodes if node.op == CONV]
         if not any(node.op == CONV for node in graph.nodes):
             return super().visit_dataflow_block_(block)

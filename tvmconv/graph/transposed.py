@@ -97,7 +97,7 @@ def _most_bytes(node: Node) -> int:
 
 def _packed_bytes(node: Node, lanes: int) -> int:
     """Memory of all phases, with the channels that kernels add to fill a block."""
-    strides, groups = tuple(node.attrs["strides"]), int(node.attrs["groups"])
+    strides, groups = _strides(node), int(node.attrs["groups"])
     spans = _spans(node.args[1].dims[2:], node.attrs["dilation"])
     taps = prod(-(-span // stride) for span, stride in zip(spans, strides, strict=True))
     inputs = -(-node.args[1].dims[0] // groups // lanes) * lanes
@@ -109,14 +109,18 @@ def _phase_channels(node: Node, lanes: int) -> int:
     """Channels of a phase, in whole blocks where that costs less than half of the work."""
     groups = int(node.attrs["groups"])
     inner = int(node.output.dims[1]) // groups
-    if groups == 1 and prod(node.attrs["strides"]) > 1 and 2 * inner >= lanes:
-        return -(-inner // lanes) * lanes
-    return inner
+    several = groups == 1 and prod(_strides(node)) > 1
+    return whole_blocks(inner, lanes) if several else inner
+
+
+def whole_blocks(channels: int, lanes: int) -> int:
+    """Channels filled up to whole blocks where that costs less than half of the work."""
+    return -(-channels // lanes) * lanes if 2 * channels >= lanes else channels
 
 
 def _rewrite(graph: Graph, node: Node, lanes: int) -> list[Node]:
     data, weight = node.args[0], np.asarray(_weight(node))
-    groups, strides = node.attrs["groups"], tuple(node.attrs["strides"])
+    groups, strides = node.attrs["groups"], _strides(node)
     weight = _dilate(weight, node.attrs["dilation"])
     n, out_channels, out_h, out_w = node.output.dims
     inner = out_channels // groups
@@ -178,6 +182,13 @@ def _dilate(weight: Array, dilation: tuple[int, ...]) -> Array:
     spread = np.zeros((*weight.shape[:2], *_spans(weight.shape[2:], dilation)), weight.dtype)
     spread[:, :, :: dilation[0], :: dilation[1]] = weight
     return spread
+
+
+def _strides(node: Node) -> tuple[int, ...]:
+    """The strides; along an axis of one pixel the kernel's span, which leaves one tap a phase."""
+    spans = _spans(node.args[1].dims[2:], node.attrs["dilation"])
+    sizes = zip(node.args[0].dims[2:], node.attrs["strides"], spans, strict=True)
+    return tuple(span if size == 1 else stride for size, stride, span in sizes)
 
 
 def _spans(kernel: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[int, ...]:

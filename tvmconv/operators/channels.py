@@ -167,3 +167,32 @@ def shuffle_channels(data: Tensor, channels: int, groups: int) -> Tensor:
     return te.compute(
         data.shape, element, name="shuffle_channels", attrs={"tvmconv.operator": "shuffle"}
     )
+
+
+def pick(data: Tensor, rows: Tensor | None, columns: Tensor | None) -> Tensor:
+    """Take whole rows and columns of an image by their numbers.
+
+    Parameters
+    ----------
+    data
+        ``(N, CB, H, W, c)`` or ``(N, C, H, W)``.
+    rows, columns
+        Numbers from 0 to H - 1 and from 0 to W - 1, each as often as it is to appear; None keeps
+        all.
+
+    Returns
+    -------
+    te.Tensor
+        The layout of ``data``, with as many rows and columns.
+    """
+    shape = [*data.shape]
+    for axis, numbers in ((2, rows), (3, columns)):
+        if numbers is not None:
+            shape[axis] = numbers.shape[0]
+
+    def element(n: Expr, b: Expr, h: Expr, w: Expr, *rest: Expr) -> Expr:
+        y = h if rows is None else rows[h]
+        x = w if columns is None else columns[w]
+        return data[(n, b, y, x, *rest)]
+
+    return te.compute(shape, element, name="pick", attrs={"tvmconv.operator": "pick"})

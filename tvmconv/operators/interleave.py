@@ -61,3 +61,29 @@ def depth_to_space(
         name="depth_to_space",
         attrs={"tvmconv.operator": "depth_to_space"},
     )
+
+
+def interleaved(
+    data: Tensor, channels: int, block: tuple[int, int], inner: int, stride: int
+) -> Tensor:
+    """The same in the plain layout, of the whole image.
+
+    Parameters
+    ----------
+    data, channels, block, inner, stride
+        As of :func:`depth_to_space`.
+
+    Returns
+    -------
+    te.Tensor
+        ``(N, channels, H, bh, W, bw)``, which lies as ``(N, channels, H * bh, W * bw)`` does:
+        neighbouring pixels are neighbouring channels where ``stride`` is 1.
+    """
+    batch, _, height, width, lanes = (int(d) for d in data.shape)
+    bh, bw = block
+
+    def element(n: Expr, k: Expr, h: Expr, a: Expr, w: Expr, b: Expr) -> Expr:
+        channel = (k // inner * (bh * bw) + a * bw + b) * stride + k % inner
+        return data[n, channel // lanes, h, w, channel % lanes]
+
+    return te.compute((batch, channels, height, bh, width, bw), element, name="interleaved")

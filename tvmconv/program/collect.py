@@ -11,6 +11,7 @@ from typing import Any
 from tvmconv.core.decision import Decision, KernelCall
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
+from tvmconv.program.joins import JOIN, PART, share_buffers
 from tvmconv.program.places import Buffer, Step, place_constants, place_in_arena, place_outputs
 from tvmconv.program.program import Place, Program
 from tvmconv.tvm_api import ffi, ir, relax
@@ -57,7 +58,8 @@ def collect(
     results = reader.read(mod["main"])
     if (len(reader.inputs), len(results)) != (len(inputs), len(outputs)):
         raise ValueError(f"main has not the {len(inputs)} inputs and {len(outputs)} outputs")
-    steps = _needed(reader.steps, results)
+    copies = place_outputs(results)
+    steps = share_buffers(_needed(reader.steps, results))
     algorithms = {decision.kernel: decision.chosen.algorithm for decision in decisions}
     symbols = _symbols([step.function for step in steps], algorithms)
     functions = {}
@@ -65,7 +67,7 @@ def collect(
         func = mod[step.function]
         _check_self_contained(func, step.record)
         functions[step.function] = func.with_attr("global_symbol", symbols[step.function])
-    steps += place_outputs(results)
+    steps += copies
     arena = place_in_arena(steps)
     constants, constant_bytes = place_constants(steps)
     program = Program(
@@ -133,8 +135,16 @@ class _Reader:
         # parameters behind the results are what kernels of a GPU leave for each other
         own = self._mod[function].params[len(operands) + len(results) :]
         workspace = [Buffer(_bytes(buffer.shape, buffer.dtype)) for buffer in own]
+        attrs = self._mod[function].attrs or {}
         self.steps.append(
-            Step(function, self._record(function.name_hint), operands, [*results, *workspace])
+            Step(
+                function,
+                self._record(function.name_hint),
+                operands,
+                [*results, *workspace],
+                joins=JOIN in attrs,
+                part=int(attrs[PART]) if PART in attrs else None,
+            )
         )
         return tuple(results) if isinstance(kind, relax.TupleType) else results[0]
 

@@ -29,6 +29,8 @@ class Buffer:
         As of :class:`~tvmconv.program.program.Operand`.
     data
         Of a constant, by DLPack.
+    inside
+        Another buffer of the arena that this one is a part of, and the offset there.
     """
 
     bytes: int
@@ -36,20 +38,36 @@ class Buffer:
     index: int = 0
     offset: int = 0
     data: Any = None
+    inside: tuple[Buffer, int] | None = None
+
+    def root(self) -> tuple[Buffer, int]:
+        """The buffer that this one is a part of in the end, or itself, and the offset there."""
+        whole, offset = self, 0
+        while whole.inside is not None:
+            whole, start = whole.inside
+            offset += start
+        return whole, offset
 
     def as_operand(self) -> Operand:
         """The finished form."""
-        return Operand(self.place, self.offset, self.bytes, self.index)
+        whole, offset = self.root()
+        return Operand(self.place, whole.offset + offset, self.bytes, self.index)
 
 
 @dataclass(eq=False)
 class Step:
-    """A call; ``function`` is the variable of the called one, or None for a copy."""
+    """A call; ``function`` is the variable of the called one, or None for a copy.
+
+    ``joins`` says that it writes its operands one after another, ``part`` that it copies the bytes
+    of its operand from there on.
+    """
 
     function: Any
     record: KernelCall
     operands: Sequence[Buffer]
     results: Sequence[Buffer]
+    joins: bool = False
+    part: int | None = None
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -86,7 +104,7 @@ def place_in_arena(steps: Sequence[Step]) -> Plan:
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
     for time, step in enumerate(steps):
-        for buffer in step.buffers:
+        for buffer in (part.root()[0] for part in step.buffers):
             if buffer.place is Place.ARENA:
                 first.setdefault(buffer, time)
                 last[buffer] = time

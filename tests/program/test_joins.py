@@ -1,0 +1,115 @@
+"""Concatenations and slices without a call: which buffers may lie within which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.graph.network import Net, check
+from tvmconv.core.decision import KernelCall
+from tvmconv.program.joins import share_buffers
+from tvmconv.program.places import Buffer, Step, place_in_arena
+from tvmconv.program.program import Place
+
+RECORD = KernelCall("", "", "")
+
+
+def made(*results: Buffer, reads: Sequence[Buffer] = ()) -> Step:
+    return Step("f", RECORD, list(reads), list(results))
+
+
+def join(result: Buffer, *parts: Buffer) -> Step:
+    return Step("join", RECORD, list(parts), [result], joins=True)
+
+
+def part(result: Buffer, whole: Buffer, offset: int) -> Step:
+    return Step("part", RECORD, [whole], [result], part=offset)
+
+
+def offsets(*buffers: Buffer) -> list[int]:
+    return [buffer.as_operand().offset for buffer in buffers]
+
+
+def test_parts_are_computed_in_their_place():
+    a, b, c = Buffer(128), Buffer(64), Buffer(192)
+    steps = share_buffers([made(a), made(b), join(c, a, b), made(Buffer(64), reads=[c])])
+    assert [step.function for step in steps] == ["f", "f", "f"]
+    place_in_arena(steps)
+    start = offsets(c)[0]
+    assert offsets(a, b) == [start, start + 128]
+
+
+def test_earlier_concatenations_are_parts_of_later_ones():
+    """Of a dense block, which joins everything so far again before each layer."""
+    parts = [Buffer(64 * (1 + i)) for i in range(4)]
+    joined = [Buffer(sum(p.bytes for p in parts[: i + 2])) for i in range(3)]
+    steps = [made(parts[0])]
+    for index, whole in enumerate(joined):
+        before = [joined[index - 1]] if index else [parts[0]]
+        steps += [made(parts[index + 1], reads=before), join(whole, *parts[: index + 2])]
+    steps = share_buffers([*steps, made(Buffer(64), reads=[joined[-1]])])
+    assert not any(step.joins for step in steps)
+    place_in_arena(steps)
+    start = offsets(joined[-1])[0]
+    assert offsets(*joined, *parts) == [start + n for n in (0, 0, 0, 0, 64, 192, 384)]
+
+
+def test_halves_of_a_buffer_take_the_whole_along():
+    whole, left, right, other, result = (Buffer(n) for n in (256, 128, 128, 64, 320))
+    steps = [made(whole), part(left, whole, 0), part(right, whole, 128)]
+    steps += [made(other, reads=[right]), join(result, left, right, other)]
+    left_over = share_buffers([*steps, made(Buffer(64), reads=[result])])
+    assert [step.function for step in left_over] == ["f", "f", "f"]
+    place_in_arena(left_over)
+    start = offsets(result)[0]
+    assert offsets(whole, left, right, other) == [start, start, start + 128, start + 256]
+
+
+@pytest.mark.parametrize(
+    "case", ["input", "twice", "half", "unaligned", "output", "taken", "order"]
+)
+def test_what_cannot_share_is_copied(case: str):
+    a, b, result = Buffer(128), Buffer(128), Buffer(256)
+    before = [made(a), made(b)]
+    last = join(result, a, b)
+    if case == "input":
+        a.place = Place.INPUT
+    elif case == "twice":
+        last = join(result, a, a)
+    elif case == "half":
+        # the other half of what it is cut from would lie in b
+        whole = Buffer(256)
+        before = [made(whole), part(a, whole, 0), made(b, reads=[whole])]
+    elif case == "unaligned":
+        a.bytes, b.bytes = 96, 160
+    elif case == "output":
+        result.place = Place.OUTPUT
+    elif case == "taken":
+        # b is at another place of a later concatenation
+        before.append(join(Buffer(256), b, a))
+        before, last = [*before[:2], last], before[2]
+    else:
+        whole = Buffer(256)
+        before = [made(whole), part(b, whole, 0), part(a, whole, 128)]
+    steps = share_buffers([*before, last])
+    assert sum(step.joins for step in steps) == 1
+
+
+def test_networks_compute_the_same():
+    """Halves of a layer, a chain behind one of them, and joins of joins; 16 and 8 lanes."""
+    net = Net(1, 3, 10, 10)
+    halves = net.op("Split", net.conv("x", 3, 32), outputs=2, axis=1)
+    grown = net.conv(halves[1], 16, 16)
+    joined = net.op("Concat", *halves, grown, net.conv(grown, 16, 16), axis=1)
+    dense = [net.op("Relu", joined)]
+    for _ in range(2):
+        whole = net.op("Concat", *dense, axis=1)
+        dense.append(net.conv(net.op("Relu", whole), 64 + 16 * (len(dense) - 1), 16))
+    odd = net.op("Concat", dense[-1], net.conv(dense[-1], 16, 5), axis=1)
+    model = net.model(net.conv(net.op("Concat", *dense, axis=1), 96, 8), net.conv(odd, 21, 8))
+    for target in ("native", "x86-64-v3"):
+        operators = [call.operator for call in check(model, target).manifest.calls]
+        # a layer's result that two concatenations place differently is copied into one of them
+        assert operators.count("concat") == 1
+        assert not {"split", "strided_slice"} & set(operators)

@@ -1,0 +1,160 @@
+"""Means and deviations: what a standardisation subtracts, and what it multiplies by.
+
+The variance is the mean of the squared distances from the mean, in a second reading, as in float64
+libraries: the difference of two means of squares would cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tvmconv.operators.pool import tree
+from tvmconv.tvm_api import te, tirx
+from tvmconv.tvm_api.types import Expr, Tensor
+
+
+def _inverse(total: Expr, count: int, epsilon: float) -> Expr:
+    """1 / sqrt(total / count + epsilon)."""
+    variance = total * tirx.const(1.0 / count, "float32")
+    one = tirx.const(1.0, "float32")
+    return one / tirx.sqrt(variance + tirx.const(epsilon, "float32"))
+
+
+def _square(value: Expr) -> Expr:
+    return value * value
+
+
+def row_moments(data: Tensor, epsilon: float) -> list[Tensor]:
+    """Statistics of each row.
+
+    Parameters
+    ----------
+    data
+        ``(R, K)``, float32.
+    epsilon
+        Added to the variance.
+
+    Returns
+    -------
+    list of te.Tensor
+        Mean and ``1 / sqrt(variance + epsilon)``, each ``(R,)``.
+    """
+    rows, count = (int(d) for d in data.shape)
+    k, j = te.reduce_axis((0, count), "k"), te.reduce_axis((0, count), "j")
+    total = te.compute((rows,), lambda r: te.sum(data[r, k], axis=k), name="total")
+    scale = tirx.const(1.0 / count, "float32")
+    mean = te.compute((rows,), lambda r: total[r] * scale, name="mean")
+    squares = te.compute(
+        (rows,), lambda r: te.sum(_square(data[r, j] - mean[r]), axis=j), name="squares"
+    )
+    inverse = te.compute((rows,), lambda r: _inverse(squares[r], count, epsilon), name="inverse")
+    return [mean, inverse]
+
+
+def channel_moments(data: Tensor, channels: int, epsilon: float) -> list[Tensor]:
+    """Statistics over the channels of each pixel.
+
+    Parameters
+    ----------
+    data
+        ``(N, CB, H, W, c)``, float32; a plain tensor has ``c`` = 1.
+    channels
+        Those that are not surplus.
+    epsilon
+        Added to the variance.
+
+    Returns
+    -------
+    list of te.Tensor
+        Mean and ``1 / sqrt(variance + epsilon)``, each ``(N, 1, H, W, 1)``.
+    """
+    batch, blocks, height, width, lanes = (int(d) for d in data.shape)
+    whole = channels % lanes == 0
+    zero = tirx.const(0.0, "float32")
+
+    def summed(name: str, element: Callable[..., Expr]) -> Tensor:
+        b, lane = te.reduce_axis((0, blocks), "b"), te.reduce_axis((0, lanes), "lane")
+
+        def partial(n: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
+            value = element(n, b, h, w, c)
+            if not whole:
+                value = tirx.Select(b * lanes + c < channels, value, zero)
+            return te.sum(value, axis=b)
+
+        lanewise = te.compute((batch, height, width, lanes), partial, name=f"{name}_lanes")
+        return te.compute(
+            (batch, height, width),
+            lambda n, h, w: te.sum(lanewise[n, h, w, lane], axis=lane),
+            name=name,
+        )
+
+    shape = (batch, 1, height, width, 1)
+    total = summed("total", lambda n, b, h, w, c: data[n, b, h, w, c])
+    scale = tirx.const(1.0 / channels, "float32")
+    mean = te.compute(shape, lambda n, b, h, w, c: total[n, h, w] * scale, name="mean")
+    squares = summed(
+        "squares", lambda n, b, h, w, c: _square(data[n, b, h, w, c] - mean[n, 0, h, w, 0])
+    )
+    inverse = te.compute(
+        shape, lambda n, b, h, w, c: _inverse(squares[n, h, w], channels, epsilon), name="inverse"
+    )
+    return [mean, inverse]
+
+
+def group_moments(data: Tensor, channels: int, groups: int, epsilon: float) -> list[Tensor]:
+    """Statistics of groups of channels over the whole image.
+
+    Parameters
+    ----------
+    data
+        ``(N, CB, H, W, c)``, float32.
+    channels
+        Those that are not surplus, a multiple of ``groups``.
+    groups
+        As many groups of neighbouring channels have statistics of their own.
+    epsilon
+        Added to the variance.
+
+    Returns
+    -------
+    list of te.Tensor
+        Mean and ``1 / sqrt(variance + epsilon)`` of the group of each channel, each
+        ``(N, CB, 1, 1, c)``; surplus lanes repeat the last channel's, or have their own.
+    """
+    batch, blocks, height, width, lanes = (int(d) for d in data.shape)
+    size, shape = channels // groups, (batch, blocks, 1, 1, lanes)
+    count = size * height * width
+    # a tree over part of a row per step: a single running sum would wait for each addition
+    chunk = next(u for u in range(min(width, 8), 0, -1) if width % u == 0)
+
+    def pooled(name: str, element: Callable[..., Expr]) -> Tensor:
+        row, column = te.reduce_axis((0, height), "row"), te.reduce_axis((0, width // chunk), "col")
+
+        def partial(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
+            values = [element(n, b, row, column * chunk + k, c) for k in range(chunk)]
+            return te.sum(tree(values, lambda left, right: left + right), axis=[row, column])
+
+        own = te.compute(shape, partial, name=name)
+        if size == 1:
+            return own
+        each = te.reduce_axis((0, size), "each")
+
+        def joined(n: Expr, g: Expr) -> Expr:
+            channel = g * size + each
+            return te.sum(own[n, channel // lanes, 0, 0, channel % lanes], axis=each)
+
+        together = te.compute((batch, groups), joined, name=f"{name}_groups")
+
+        def group(n: Expr, b: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
+            return together[n, tirx.min(b * lanes + c, channels - 1) // size]
+
+        return te.compute(shape, group, name=f"{name}_each")
+
+    total = pooled("total", lambda *place: data[place])
+    scale = tirx.const(1.0 / count, "float32")
+    mean = te.compute(shape, lambda *i: total[i] * scale, name="mean")
+    squares = pooled(
+        "squares", lambda n, b, h, w, c: _square(data[n, b, h, w, c] - mean[n, b, 0, 0, c])
+    )
+    inverse = te.compute(shape, lambda *i: _inverse(squares[i], count, epsilon), name="inverse")
+    return [mean, inverse]
