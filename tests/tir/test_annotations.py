@@ -42,6 +42,8 @@ def scheduled():
                 yield name, make_kernel(workload, machine, name).prim_func()
     yield "gemm", make_gemm(GemmWorkload(60, 90, 40), V3, fetch=1, ahead=256).prim_func()
     yield "rule", schedule_function(_odd(), V3)
+    strips = make_kernel(Conv2dWorkload.parse(LAYER), MACHINES["aarch64"], "winograd")
+    yield "strips", strips.prim_func()
     scalable = MACHINES["aarch64+sve"]
     yield "scalable", make_kernel(Conv2dWorkload.parse(LAYER), scalable, "direct").prim_func()
 
@@ -64,7 +66,7 @@ def keys(func):
 
 
 def test_every_algorithm_is_here():
-    assert {*registry.names(), "gemm", "rule", "scalable"} == FUNCTIONS.keys()
+    assert {*registry.names(), "gemm", "rule", "scalable", "strips"} == FUNCTIONS.keys()
 
 
 def test_every_annotation_is_set_by_some_schedule():
