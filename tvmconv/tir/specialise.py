@@ -20,8 +20,8 @@ _ANNOTATIONS = consumed_by("tvmconv.Specialise")
 def Specialise() -> Any:
     """A pass that makes border tiles separate code, so that the interior needs no predicates.
 
-    Pattern: loops without blocks that carry one of the annotations ``cases``, ``taps``,
-    ``parallel`` and ``prefetch`` of :mod:`tvmconv.tir.annotations`. Functions without them are
+    Pattern: loops without blocks that carry one of the annotations ``cases``, ``interior``,
+    ``taps``, ``parallel`` and ``prefetch`` of :mod:`tvmconv.tir.annotations`. Functions without them are
     left as they are.
 
     Rewrite:
@@ -35,7 +35,9 @@ def Specialise() -> Any:
        outside the image disappear from the code;
     3. outer loops are fused into one parallel loop that branches to the copy for its tile;
     4. an accumulator buffer is cut into pieces below TVM's limit for stack buffers;
-    5. innermost reductions prefetch the next inputs and weights.
+    5. innermost reductions prefetch the next inputs and weights;
+    6. marked loops inside of others are behind one test of the first loop around them that
+       decides predicates in them: where it is in the interior they have none.
 
     The same handles last tiles that are smaller than the others.
 
