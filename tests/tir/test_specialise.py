@@ -85,7 +85,7 @@ def test_an_inner_loop_is_behind_one_test_of_the_loop_around_it():
     @T.prim_func(private=True, s_tir=True)
     def expected(x: T.Buffer((30, 3), "float32"), y: T.Buffer((16, 2, 4), "float32")):
         for h in T.parallel(16):
-            if 1 <= h and h < 15:
+            if T.LE(1, h) and h < 15:
                 for w in range(4):
                     for i in T.unroll(2):
                         y[h, i, w] = T.if_then_else(w < 3, x[h * 2 + i - 1, w], T.float32(0))
@@ -93,7 +93,7 @@ def test_an_inner_loop_is_behind_one_test_of_the_loop_around_it():
                 for w in range(4):
                     for i in T.unroll(2):
                         y[h, i, w] = T.if_then_else(
-                            1 <= h * 2 + i and h * 2 + i < 31 and w < 3,
+                            T.LE(1, h * 2 + i) and h * 2 + i < 31 and w < 3,
                             x[h * 2 + i - 1, w],
                             T.float32(0),
                         )

@@ -7,8 +7,8 @@ stand in parentheses, the pass in front of them takes these, too:
 
 - what passes share: ``rewrite``; for schedules: ``axes``;
 - border tiles and register tiles: ``specialise`` (``scope``, ``conditions``, ``cuts``,
-  ``taps``, ``register_buffers``, ``prefetch_tiles``), ``bound_loops``, ``tails``, ``transposes``, ``stack``,
-  ``lets``;
+  ``taps``, ``register_buffers``, ``prefetch_tiles``), ``bound_loops``, ``tails``, ``transposes``,
+  ``stack``, ``lets``;
 - prefetches of weights and results: ``prefetch_streams``, ``prefetch_results``;
 - narrow integers: ``dot_products`` (``lane_products``, ``scalable_dots``), ``neighbours``,
   ``interleaved_rows``, ``paired_taps``, ``matrix_products`` (``matrix_operands``,

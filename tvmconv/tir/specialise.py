@@ -21,8 +21,8 @@ def Specialise() -> Any:
     """A pass that makes border tiles separate code, so that the interior needs no predicates.
 
     Pattern: loops without blocks that carry one of the annotations ``cases``, ``interior``,
-    ``taps``, ``parallel`` and ``prefetch`` of :mod:`tvmconv.tir.annotations`. Functions without them are
-    left as they are.
+    ``taps``, ``parallel`` and ``prefetch`` of :mod:`tvmconv.tir.annotations`. Functions without
+    them are left as they are.
 
     Rewrite:
 
