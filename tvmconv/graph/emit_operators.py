@@ -33,7 +33,6 @@ from tvmconv.operators.interleave import depth_to_space
 from tvmconv.operators.lrn import lrn_blocked
 from tvmconv.operators.pool import Window, avg_pool, max_pool
 from tvmconv.operators.resize import resize_blocked
-from tvmconv.program.collect import JOINS
 from tvmconv.tvm_api import relax, te, tirx
 from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
 
@@ -158,11 +157,7 @@ def _concat(emitter: Emitter, node: Node) -> None:
     axis = node.attrs["axis"] % 4
     if axis == 1:
         counts = [value.dims[1] for value in node.inputs]
-        whole = all(count % emitter.lanes == 0 for count in counts[:-1])
-        attrs = {JOINS: 1} if whole and node.output.dims[0] == 1 else {}
-        result = emitter.call(
-            lambda *xs: concat_channels(xs, counts), parts, _record(node), attrs=attrs
-        )
+        result = emitter.call(lambda *xs: concat_channels(xs, counts), parts, _record(node))
     else:
         result = emitter.bind(relax.op.concat(parts, axis=axis), _record(node))
     emitter.set_blocked(node.output, result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -83,14 +83,10 @@ class Emitter:
         *,
         opaque: bool = False,
         name: str = "",
-        attrs: Mapping[str, int] | None = None,
     ) -> RelaxExpr:
-        """Call a function given as a tensor expression of its arguments.
-
-        Other functions than opaque ones may be merged, and lose their attributes ``attrs`` then.
-        """
+        """Call a function given as a tensor expression of its arguments."""
         hint = name or record.operator.replace(".", "_")
-        attrs = {**(attrs or {}), **({"op_pattern": OPAQUE} if opaque else {})}
+        attrs = {"op_pattern": OPAQUE} if opaque else {}
         call = self.builder.call_te(
             expression, *args, primfunc_name_hint=hint, primfunc_attrs=attrs
         )

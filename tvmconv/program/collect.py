@@ -11,15 +11,12 @@ from typing import Any
 from tvmconv.core.decision import Decision, KernelCall
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
-from tvmconv.program.joins import computed_in_place
 from tvmconv.program.places import Buffer, Step, place_constants, place_in_arena, place_outputs
 from tvmconv.program.program import Place, Program
 from tvmconv.tvm_api import ffi, ir, relax
 
 # attribute of a function whose result is its operand in another shape: it is not called
 VIEW = "tvmconv.view"
-# attribute of a function whose result is its operands one behind another
-JOINS = "tvmconv.joins"
 # what a variable stands for: tuples of tuples of buffers
 _Value = Buffer | tuple["_Value", ...]
 
@@ -61,15 +58,14 @@ def collect(
     if (len(reader.inputs), len(results)) != (len(inputs), len(outputs)):
         raise ValueError(f"main has not the {len(inputs)} inputs and {len(outputs)} outputs")
     steps = _needed(reader.steps, results)
-    steps = computed_in_place([*steps, *place_outputs(results)])
-    called = [step for step in steps if step.function is not None]
     algorithms = {decision.kernel: decision.chosen.algorithm for decision in decisions}
-    symbols = _symbols([step.function for step in called], algorithms)
+    symbols = _symbols([step.function for step in steps], algorithms)
     functions = {}
-    for step in called:
+    for step in steps:
         func = mod[step.function]
         _check_self_contained(func, step.record)
         functions[step.function] = func.with_attr("global_symbol", symbols[step.function])
+    steps += place_outputs(results)
     arena = place_in_arena(steps)
     constants, constant_bytes = place_constants(steps)
     program = Program(
@@ -137,9 +133,9 @@ class _Reader:
         # parameters behind the results are what kernels of a GPU leave for each other
         own = self._mod[function].params[len(operands) + len(results) :]
         workspace = [Buffer(_bytes(buffer.shape, buffer.dtype)) for buffer in own]
-        record = self._record(function.name_hint)
-        joins = JOINS in (self._mod[function].attrs or {})
-        self.steps.append(Step(function, record, operands, [*results, *workspace], joins))
+        self.steps.append(
+            Step(function, self._record(function.name_hint), operands, [*results, *workspace])
+        )
         return tuple(results) if isinstance(kind, relax.TupleType) else results[0]
 
     def _value(self, expr: Any) -> _Value:

@@ -29,8 +29,6 @@ class Buffer:
         As of :class:`~tvmconv.program.program.Operand`.
     data
         Of a constant, by DLPack.
-    whole
-        The buffer that this one is a part of, from ``offset``; None for memory of its own.
     """
 
     bytes: int
@@ -38,35 +36,20 @@ class Buffer:
     index: int = 0
     offset: int = 0
     data: Any = None
-    whole: Buffer | None = None
-
-    @property
-    def memory(self) -> Buffer:
-        """The buffer whose memory this one has."""
-        return self if self.whole is None else self.whole.memory
-
-    @property
-    def start(self) -> int:
-        """Where it lies in its place."""
-        return self.offset + (0 if self.whole is None else self.whole.start)
 
     def as_operand(self) -> Operand:
         """The finished form."""
-        return Operand(self.place, self.start, self.bytes, self.index)
+        return Operand(self.place, self.offset, self.bytes, self.index)
 
 
 @dataclass(eq=False)
 class Step:
-    """A call; ``function`` is the variable of the called one, or None for a copy.
-
-    ``joins`` says that its result is its operands one behind another.
-    """
+    """A call; ``function`` is the variable of the called one, or None for a copy."""
 
     function: Any
     record: KernelCall
     operands: Sequence[Buffer]
     results: Sequence[Buffer]
-    joins: bool = False
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -100,23 +83,17 @@ def place_outputs(results: Iterable[Buffer]) -> list[Step]:
 
 def place_in_arena(steps: Sequence[Step]) -> Plan:
     """Give every buffer of the arena its offset."""
-    found = lives(steps)
-    planned = plan(list(found.values()), ALIGNMENT)
-    for buffer, offset in zip(found, planned.offsets, strict=True):
-        buffer.offset = offset
-    return planned
-
-
-def lives(steps: Sequence[Step]) -> dict[Buffer, Life]:
-    """When each piece of the arena is used, as itself or as a part."""
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
     for time, step in enumerate(steps):
-        for buffer in (used.memory for used in step.buffers):
+        for buffer in step.buffers:
             if buffer.place is Place.ARENA:
                 first.setdefault(buffer, time)
                 last[buffer] = time
-    return {buffer: Life(buffer.bytes, first[buffer], last[buffer]) for buffer in first}
+    planned = plan([Life(b.bytes, first[b], last[b]) for b in first], ALIGNMENT)
+    for buffer, offset in zip(first, planned.offsets, strict=True):
+        buffer.offset = offset
+    return planned
 
 
 def place_constants(steps: Iterable[Step]) -> tuple[tuple[Constant, ...], int]:
