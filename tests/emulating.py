@@ -129,6 +129,7 @@ def vectors_of(bits: int) -> tuple[str, str]:
 # of each, every algorithm, suite and network is tested
 CORES = {
     "neon": Core(MACHINES["aarch64"].with_cores(2), {"neon": ()}),
+    "a53": Core(MACHINES["cortex-a53"].with_cores(2), {"a53": ()}),
     "sve": Core(
         SCALABLE["aarch64+sve"].with_cores(2),
         {f"sve{bits}": vectors_of(bits) for bits in (128, 256, 512, 2048)},

@@ -13,8 +13,9 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 from __future__ import annotations
 
 from tvmconv.algorithms.direct import flattened
+from tvmconv.algorithms.dots import dot_of
 from tvmconv.algorithms.wide_weights import widens_weights
-from tvmconv.algorithms.words import block_read, dot_of, widened_shape
+from tvmconv.algorithms.words import block_read, widened_shape
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs

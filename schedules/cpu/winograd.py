@@ -20,7 +20,13 @@ from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile
 from tvmconv.schedules.common.phases import product_loops
 from tvmconv.schedules.common.strips import output_loops, schedule_input, schedule_rows
-from tvmconv.tir.annotations import mark_cases, mark_panel, mark_parallel, mark_stream
+from tvmconv.tir.annotations import (
+    mark_cases,
+    mark_interior,
+    mark_panel,
+    mark_parallel,
+    mark_stream,
+)
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
 # Bytes that weights of a single register tile are prefetched ahead: about memory's latency.
@@ -63,7 +69,14 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """Schedule the blocks of :class:`tvmconv.algorithms.winograd.Winograd` in place."""
-    apply_with(_products, mark_cases, schedule, workload, machine, config)
+    apply_with(_products, _strips, schedule, workload, machine, config)
+
+
+def _strips(schedule: Schedule, *loops: LoopRV) -> None:
+    """Of a strip's loop and that over its columns: borders are separate code."""
+    mark_cases(schedule, *loops)
+    for column in loops[1:]:
+        mark_interior(schedule, column)
 
 
 def apply_with(

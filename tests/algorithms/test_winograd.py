@@ -147,7 +147,7 @@ def test_packed_weight_is_the_transformed_filter():
     tall, wide = transforms(4, 3).filter_matrix(), transforms(3, 3).filter_matrix()
     expected = np.einsum("ai,kcij,bj->abkc", tall, weight.astype(np.float64), wide)
     for a, b, k, c in [(0, 0, 0, 0), (5, 4, 39, 19), (2, 3, 17, 9)]:
-        found = packed[a * 5 + b, k // 40, c // 8, c % 8, k // 8, k % 8]
+        found = packed[b * 6 + a, k // 40, c // 8, c % 8, k // 8, k % 8]
         assert found == np.float32(expected[a, b, k, c])
     assert not packed[:, :, 2, 4:].any()
 

@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tiles import F4_FILTER, F4_INPUT, F4_OUTPUT
-from tvmconv.algorithms.winograd_matrices import MOST_PRODUCTS, Transforms, transforms
+from tvmconv.algorithms.winograd_matrices import (
+    MOST_PRODUCTS,
+    Transforms,
+    interpolation,
+    points_of,
+    transforms,
+)
 
 SIZES = [(m, r) for r in range(1, MOST_PRODUCTS) for m in range(1, MOST_PRODUCTS - r + 2)]
 each_size = pytest.mark.parametrize("m, r", SIZES)
@@ -58,8 +64,8 @@ def test_the_matrices_correlate(size, data, taps):
 
 
 def test_f4_3_has_the_matrices_of_the_source():
-    """The scale that is applied afterwards moves the points."""
-    t = transforms(4, 3)
+    """The scale moves the points, and columns take factors, afterwards."""
+    t = interpolation(4, 3, points_of(6)[0])
     assert [list(row) for row in t.at] == F4_OUTPUT
     assert [list(row) for row in t.g] == F4_FILTER
     assert [list(row) for row in t.bt] == F4_INPUT

@@ -44,6 +44,8 @@ def scheduled():
     yield "pairs", make_kernel(pairs, V3, "direct").prim_func()
     yield "gemm", make_gemm(GemmWorkload(60, 90, 40), V3, fetch=1, ahead=256).prim_func()
     yield "rule", schedule_function(_odd(), V3)
+    strips = make_kernel(Conv2dWorkload.parse(LAYER), MACHINES["aarch64"], "winograd")
+    yield "strips", strips.prim_func()
     scalable = MACHINES["aarch64+sve"]
     yield "scalable", make_kernel(Conv2dWorkload.parse(LAYER), scalable, "direct").prim_func()
 
@@ -66,7 +68,7 @@ def keys(func):
 
 
 def test_every_algorithm_is_here():
-    assert {*registry.names(), "gemm", "pairs", "rule", "scalable"} == FUNCTIONS.keys()
+    assert {*registry.names(), "gemm", "pairs", "rule", "scalable", "strips"} == FUNCTIONS.keys()
 
 
 def test_every_annotation_is_set_by_some_schedule():

@@ -68,6 +68,39 @@ def test_a_last_tile_that_is_smaller_is_cut_off():
     check(Specialise(), before, expected)
 
 
+def test_an_inner_loop_is_behind_one_test_of_the_loop_around_it():
+    """Of columns, which have a predicate of their own, those of interior rows."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((30, 3), "float32"), y: T.Buffer((16, 2, 4), "float32")):
+        for h in T.parallel(16):
+            for w in T.serial(4, annotations={"tvmconv.interior": 1}):
+                for i in T.unroll(2):
+                    y[h, i, w] = T.if_then_else(
+                        h * 2 + i >= 1 and h * 2 + i < 31 and w < 3,
+                        x[h * 2 + i - 1, w],
+                        T.float32(0),
+                    )
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((30, 3), "float32"), y: T.Buffer((16, 2, 4), "float32")):
+        for h in T.parallel(16):
+            if T.LE(1, h) and h < 15:
+                for w in range(4):
+                    for i in T.unroll(2):
+                        y[h, i, w] = T.if_then_else(w < 3, x[h * 2 + i - 1, w], T.float32(0))
+            else:
+                for w in range(4):
+                    for i in T.unroll(2):
+                        y[h, i, w] = T.if_then_else(
+                            T.LE(1, h * 2 + i) and h * 2 + i < 31 and w < 3,
+                            x[h * 2 + i - 1, w],
+                            T.float32(0),
+                        )
+
+    check(Specialise(), before, expected)
+
+
 def rows_of_taps(kind):
     @T.prim_func(private=True, s_tir=True)
     def before(

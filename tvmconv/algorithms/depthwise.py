@@ -12,9 +12,10 @@ from math import prod
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
+from tvmconv.algorithms.dots import dot_of
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import input_plane, inside_image, zero_unless
-from tvmconv.algorithms.words import Factors, dot_of, has_colliding_weights, is_negated, word_size
+from tvmconv.algorithms.words import Factors, has_colliding_weights, is_negated, word_size
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import WorkloadError

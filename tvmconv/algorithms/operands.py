@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
+from tvmconv.algorithms.dots import dot_of
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.dot import MATRIX, packs_with_saturation
 from tvmconv.machines.record import Machine
@@ -112,8 +113,6 @@ class Operands:
         That saves an addition for each vector of sums, and integers have no order of additions.
         Those of products of matrices lie in another order than outputs.
         """
-        from tvmconv.algorithms.words import dot_of
-
         if self.bias is None or self.scale is None:
             return False
         return dot_of(self.workload, self.machine).name != MATRIX

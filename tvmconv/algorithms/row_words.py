@@ -13,9 +13,10 @@ from math import gcd, prod
 import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
+from tvmconv.algorithms.dots import dot_of
 from tvmconv.algorithms.operands import Operands, split_outputs
 from tvmconv.algorithms.padding import image_tests, zero_unless
-from tvmconv.algorithms.words import dot_of, is_negated, word_size
+from tvmconv.algorithms.words import is_negated, word_size
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from math import prod
 
+from tvmconv.algorithms.dots import dot_of
 from tvmconv.algorithms.operands import Operands
-from tvmconv.algorithms.words import dot_of
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine

@@ -6,6 +6,8 @@ channels instead of products: every stage then works on the blocked layout of th
 1. Filters are transformed and packed when the model is built, in float64.
 2. ``columns``, ``transform``: ``V = B^T d B`` of every input tile; padding is a predicate.
 3. ``conv2d``: for each of the ``n_h * n_w`` products a matrix product over the input channels.
+   They are numbered down the columns of a tile, which stage 4 reads, while stage 2 writes rows:
+   either finds the planes that it needs at a time next to each other.
 4. ``rows``, ``output``: ``A^T M A``, the epilogue, and only the pixels that exist.
 
 Strided layers are sums of dense ones (:mod:`tvmconv.algorithms.winograd_phases`), whose transformed
@@ -162,8 +164,8 @@ class Winograd(Algorithm):
         def whole(p: Expr, value: Expr) -> Expr:
             # at infinity phases without a last tap are zero
             for step, axis, size, n in (
-                (b, along, phase_blocks, p % wide.n == wide.n - 1),
-                (a, down, 1, p // wide.n == tall.n - 1),
+                (b, along, phase_blocks, p // tall.n == wide.n - 1),
+                (a, down, 1, p % tall.n == tall.n - 1),
             ):
                 if axis.whole < axis.count:
                     bound = tirx.if_then_else(n, axis.whole * size, axis.count * size)
@@ -175,10 +177,11 @@ class Winograd(Algorithm):
         def multiplied(p: Expr, kb: Expr, t: Expr, k: Expr) -> Expr:
             cb = a * row_blocks + b if len(axes) > 2 else b
             at = (p, kb // kr, cb, c, kb % kr, k)
+            plane = p % tall.n * wide.n + p // tall.n
             if not integer:
-                return whole(p, transformed[p, cb, t, c] * given.weight[at])
+                return whole(p, transformed[plane, cb, t, c] * given.weight[at])
             words = dot_of_shorts(machine)
-            value = [transformed[p, cb, t, c * words.width + i] for i in range(words.width)]
+            value = [transformed[plane, cb, t, c * words.width + i] for i in range(words.width)]
             multiply = negative_dot if _negates(words) else dot
             product = multiply(word(*value), word(given.weight[(*at, 0)]), words.name)
             return whole(p, product)
@@ -191,7 +194,7 @@ class Winograd(Algorithm):
             (out_blocks, tiles.count, tiles.mh, wide.n, lanes),
             lambda kb, t, i, q, k: choose(
                 i,
-                output_rows(tall, [product[p * wide.n + q, kb, t, k] for p in range(tall.n)]),
+                output_rows(tall, [product[q * tall.n + p, kb, t, k] for p in range(tall.n)]),
             ),
             name="rows",
         )
@@ -207,7 +210,7 @@ class Winograd(Algorithm):
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
-        """``(n_h * n_w, K/(kr*k), P*T*C/c, c, kr, k)``, ``k`` and ``c`` the machine's block.
+        """``(n_w * n_h, K/(kr*k), P*T*C/c, c, kr, k)``, ``k`` and ``c`` the machine's block.
 
         ``P`` are the phases; of fewer channels than a block has, ``c`` is their number.
         Of integer types ``(n_h * n_w, K/(kr*k), P*T*C/c, c/i, kr, k, i)`` with ``i`` in a word, and
@@ -251,7 +254,8 @@ class Winograd(Algorithm):
         padded = np.zeros((groups * kr * lanes, filters.shape[1], inputs, *filters.shape[3:]))
         padded[: workload.out_channels, :, : workload.in_channels] = filters
         result = np.empty(shape, self.packed_type(workload))
-        for p, taps in enumerate(filter_taps(tiles)):
+        order = np.arange(tiles.products).reshape(tiles.vertical.n, -1).T.ravel().argsort()
+        for p, taps in zip(order, filter_taps(tiles), strict=True):
             plane = np.tensordot(padded, sign * taps, 2)
             blocked = plane.reshape(groups, kr, lanes, blocks, steps, -1)
             result[p] = blocked.transpose(0, 3, 4, 1, 2, 5).reshape(shape[1:])

@@ -78,6 +78,7 @@ def integer_transforms(m: int, r: int) -> IntegerTransforms:
         found.bt,
         found.scale_squared,
         found.pairs,
+        found.moved,
         scale,
     )
 

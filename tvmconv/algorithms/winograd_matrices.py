@@ -5,6 +5,10 @@ two polynomials is evaluated at ``n - 1`` points and at infinity, and interpolat
 computed in rational arithmetic. Points may share one irrational scale; it multiplies every entry
 by a known power of itself, and the powers cancel in the result.
 
+A column of ``A^T`` may also take any factor that its row of ``G`` is divided by. Where points have
+a scale, no power of any of them is one: their pairs take factors that make ones of an output's
+entries in turn, which leaves a tile of four outputs ten instructions instead of twelve.
+
 Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2016), equation 7; Wang et al.,
 "Optimizing Winograd-Based Fast Convolution Algorithm on Phytium Multi-Core CPUs" (2020),
 equation 3, whose P and Q are G and B here.
@@ -12,7 +16,7 @@ equation 3, whose P and Q are G and B here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -55,6 +59,9 @@ class Transforms:
         Square of the factor by which all points are multiplied.
     pairs
         Rows of opposite points, each pair once, the positive point first.
+    moved
+        Powers of its point by which each column of ``A^T`` is divided, and the row of ``G``
+        multiplied.
     """
 
     m: int
@@ -64,6 +71,7 @@ class Transforms:
     bt: Rational
     scale_squared: Fraction
     pairs: tuple[tuple[int, int], ...]
+    moved: tuple[int, ...]
 
     @property
     def n(self) -> int:
@@ -72,11 +80,11 @@ class Transforms:
 
     def at_power(self, i: int, p: int) -> int:
         """Power of the scale in ``A^T[i][p]``."""
-        return i if p < self.n - 1 else 0
+        return i - self.moved[p] if p < self.n - 1 else 0
 
     def g_power(self, p: int, k: int) -> int:
         """Power of the scale in ``G[p][k]``."""
-        return k - (self.n - 2) if p < self.n - 1 else 0
+        return k + self.moved[p] - (self.n - 2) if p < self.n - 1 else 0
 
     def bt_power(self, p: int, j: int) -> int:
         """Power of the scale in ``B^T[p][j]``."""
@@ -124,7 +132,30 @@ def transforms(m: int, r: int) -> Transforms:
         Outputs of a tile and taps of the filter, each 1 or more, with at most
         :data:`MOST_PRODUCTS` products ``m + r - 1``.
     """
-    return interpolation(m, r, *_POINTS[m + r - 1])
+    return _with_ones(interpolation(m, r, *points_of(m + r - 1)))
+
+
+def points_of(n: int) -> tuple[tuple[Fraction, ...], Fraction]:
+    """The points of ``n`` products beside infinity, and the square of their scale."""
+    return _POINTS[n]
+
+
+def _with_ones(found: Transforms) -> Transforms:
+    """Factors of columns that leave entries of one in outputs that have none.
+
+    The first output has those of zero, and the last one that of infinity.
+    """
+    if found.scale_squared == 1:
+        return found
+    moved, at, g = [0] * found.n, [list(row) for row in found.at], list(found.g)
+    for i, pair in zip(range(1, found.m - 1), found.pairs, strict=False):
+        factor = abs(found.at[i][pair[0]])
+        for p in pair:
+            moved[p] = i
+            g[p] = tuple(value * factor for value in g[p])
+            for row in at:
+                row[p] /= factor
+    return replace(found, at=tuple(map(tuple, at)), g=tuple(g), moved=tuple(moved))
 
 
 def interpolation(
@@ -147,7 +178,8 @@ def interpolation(
         for p, point in enumerate(points)
         if point > 0 and -point in points
     )
-    return Transforms(m, r, at, tuple(g), tuple(bt), scale_squared, pairs)
+    moved = (0,) * len(bt)
+    return Transforms(m, r, at, tuple(g), tuple(bt), scale_squared, pairs, moved)
 
 
 def rounding_error(growth: float, in_channels: int) -> float:

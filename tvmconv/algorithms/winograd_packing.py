@@ -13,11 +13,10 @@ Every axis is padded to whole blocks, ``delta**2`` to whole vectors.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import lru_cache
 from typing import TypeVar
 
-from tvmconv.algorithms.winograd_matrices import Transforms, transforms
+from tvmconv.algorithms.winograd_matrices import Transforms, interpolation, points_of
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
@@ -37,7 +36,7 @@ def source_transforms(m: int) -> Transforms:
     Those of F(4, 3) are printed in section 1.2. F(6, 3), which the source measures but does not
     print, has the points 0, +-1, +-2, +-1/2.
     """
-    found = replace(transforms(m, TAPS), scale_squared=Fraction(1))
+    found = interpolation(m, TAPS, points_of(m + TAPS - 1)[0])
     if found.bt[0][0] > 0:
         return found
     # a row of Q^T and the same row of P may change their signs together

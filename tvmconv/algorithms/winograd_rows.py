@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from tvmconv.algorithms.winograd_matrices import Transforms
 from tvmconv.tvm_api.types import Expr
 
 
 def input_rows(transforms: Transforms, values: Sequence[Expr]) -> list[Expr]:
     """The n products of ``B^T`` and a column of n values."""
+    from tvmconv.operators.math import literal
+
     matrix = transforms.input_matrix()
     partner = {p: q for pair in transforms.pairs for p, q in (pair, pair[::-1])}
     positive = {p for p, _ in transforms.pairs}
@@ -27,7 +32,10 @@ def input_rows(transforms: Transforms, values: Sequence[Expr]) -> list[Expr]:
         # the opposite point negates every second coefficient of one parity
         even = (matrix[first] + matrix[partner[first]]) / 2
         odd = (matrix[first] - matrix[partner[first]]) / 2
-        total, rest = _combine(even, values), _combine(odd, values)
+        factor = _shared_factor(odd, values)
+        total, rest = _combine(even, values), _combine(odd / factor, values)
+        if factor != 1:
+            rest = rest * literal(factor, rest)
         rows.append(total + rest if p == first else total - rest)
     return rows
 
@@ -51,6 +59,18 @@ def output_rows(transforms: Transforms, values: Sequence[Expr]) -> list[Expr]:
             terms.append(term)
         rows.append(_combine(factors, terms))
     return rows
+
+
+def _shared_factor(odd: npt.NDArray[np.float64], values: Sequence[Expr]) -> float:
+    """What is left out of an odd part's sum, and multiplies it where it is added; 1 for none.
+
+    Of floating types that addition is fused with the product, and one of the sum has none left.
+    """
+    from tvmconv.operators.math import literal
+
+    if "float" not in str(literal(0, values[0]).ty.dtype):
+        return 1.0
+    return float(odd[np.flatnonzero(odd)[-1]])
 
 
 def choose(index: Expr, expressions: Sequence[Expr]) -> Expr:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.algorithms.dots import dot_of
 from tvmconv.algorithms.operands import WORD_BYTES, Operands
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.core.datatypes import itemsize
@@ -18,8 +19,6 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.dot import (
     DotProduct,
     dot_of_bytes,
-    dot_of_shorts,
-    matrix_of_bytes,
 )
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
@@ -27,19 +26,6 @@ from tvmconv.tvm_api.types import Expr, Index, Tensor
 Array = npt.NDArray[Any]
 # name of the block that widens data
 WIDEN = "widen"
-
-
-def dot_of(workload: Conv2dWorkload, machine: Machine) -> DotProduct:
-    """The instruction that multiplies an integer workload's data by its weights."""
-    if workload.types.weight != "int8":
-        return dot_of_shorts(machine)
-    return matrix_of_bytes(machine) if _has_matrices(workload, machine) else dot_of_bytes(machine)
-
-
-def _has_matrices(workload: Conv2dWorkload, machine: Machine) -> bool:
-    """Whether all outputs share channels of more than one block, at more than one pixel."""
-    pixels = workload.out_height * workload.out_width
-    return workload.groups == 1 and workload.in_channels > machine.channel_block and pixels > 1
 
 
 def word_size(workload: Conv2dWorkload, machine: Machine) -> int:

@@ -12,8 +12,9 @@ from functools import cached_property
 from math import ceil, prod
 
 from tvmconv.algorithms.direct import flattened, input_span
+from tvmconv.algorithms.dots import dot_of
 from tvmconv.algorithms.operands import WORD_BYTES
-from tvmconv.algorithms.words import channels_read, dot_of, word_size
+from tvmconv.algorithms.words import channels_read, word_size
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload

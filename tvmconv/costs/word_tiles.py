@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tvmconv.algorithms.dots import dot_of
 from tvmconv.algorithms.row_words import rows_bytes, words_of_row
-from tvmconv.algorithms.words import dot_of
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload

@@ -101,6 +101,15 @@ def place_outputs(results: Iterable[Buffer]) -> list[Step]:
 
 def place_in_arena(steps: Sequence[Step]) -> Plan:
     """Give every buffer of the arena its offset."""
+    found = lives(steps)
+    planned = plan(list(found.values()), ALIGNMENT)
+    for buffer, offset in zip(found, planned.offsets, strict=True):
+        buffer.offset = offset
+    return planned
+
+
+def lives(steps: Sequence[Step]) -> dict[Buffer, Life]:
+    """When each buffer of the arena is used, as itself or as one of its parts."""
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
     for time, step in enumerate(steps):
@@ -108,10 +117,7 @@ def place_in_arena(steps: Sequence[Step]) -> Plan:
             if buffer.place is Place.ARENA:
                 first.setdefault(buffer, time)
                 last[buffer] = time
-    planned = plan([Life(b.bytes, first[b], last[b]) for b in first], ALIGNMENT)
-    for buffer, offset in zip(first, planned.offsets, strict=True):
-        buffer.offset = offset
-    return planned
+    return {buffer: Life(buffer.bytes, first[buffer], last[buffer]) for buffer in first}
 
 
 def place_constants(steps: Iterable[Step]) -> tuple[tuple[Constant, ...], int]:

@@ -6,8 +6,8 @@ which pattern it takes, what it makes of it, and why neither TVM nor LLVM does s
 stand in parentheses, the pass in front of them takes these, too:
 
 - what passes share: ``rewrite``; for schedules: ``axes``;
-- border tiles and register tiles: ``specialise`` (``scope``, ``conditions``, ``taps``,
-  ``register_buffers``, ``prefetch_tiles``), ``bound_loops``, ``first_use``, ``tails``,
+- border tiles and register tiles: ``specialise`` (``scope``, ``conditions``, ``cuts``,
+  ``taps``, ``register_buffers``, ``prefetch_tiles``), ``bound_loops``, ``first_use``, ``tails``,
   ``transposes``, ``stack``, ``lets``;
 - prefetches of weights and results: ``prefetch_streams``, ``prefetch_results``;
 - narrow integers: ``dot_products`` (``lane_products``, ``scalable_dots``), ``neighbours``,

@@ -45,6 +45,7 @@ TRANSPOSE = "tvmconv.transpose"
 SEGMENTS = "tvmconv.segments"
 BOUND = "tvmconv.bound"
 FIRST_USE = "tvmconv.first_use"
+INTERIOR = "tvmconv.interior"
 
 # attribute of a function for GPUs: blocks that a multiprocessor shall hold, if not the usual ones
 RESIDENT = "tvmconv.blocks_resident"
@@ -56,6 +57,12 @@ DECLARED = {
         "over tiles",
         _FLAG,
         "iterations whose predicates differ from those of the interior become separate code",
+        "tvmconv.Specialise",
+    ),
+    INTERIOR: Annotation(
+        "inside of others over tiles",
+        _FLAG,
+        "where loops around it are in the interior, it is separate code without their predicates",
         "tvmconv.Specialise",
     ),
     TAPS: Annotation(
@@ -138,6 +145,11 @@ def mark_cases(schedule: Any, *loops: Any) -> None:
     """Let border iterations of these loops become separate code."""
     for loop in loops:
         schedule.annotate(loop, CASES, 1)
+
+
+def mark_interior(schedule: Any, loop: Any) -> None:
+    """Test the predicates that loops around this one decide once, outside of it."""
+    schedule.annotate(loop, INTERIOR, 1)
 
 
 def mark_taps(schedule: Any, rows: Any, columns: Any = None, *, bounded: bool = False) -> None:

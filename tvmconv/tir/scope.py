@@ -62,6 +62,17 @@ class Scope:
         scope._analyzer = None
         return scope
 
+    def within(self, new: Any, begin: int, end: int) -> Scope:
+        """The scope of a branch in which a loop around has a part of its range."""
+        found = copy(self)
+        found.ranges = tuple(
+            (var, begin, end) if var.same_as(new) else (var, *ends) for var, *ends in self.ranges
+        )
+        held = {handle for handle, value in self.values.items() if value.same_as(new)}
+        found.known = {**self.known, **dict.fromkeys(held, (begin, end))}
+        found._analyzer = None
+        return found
+
     def fixing(self, var: Any, value: int) -> Scope:
         """The scope with a variable replaced by a constant; the ranges are the same."""
         from tvm import tirx

@@ -5,25 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tvmconv.tir.annotations import CASES, PARALLEL, PREFETCH, TAPS, consumed_by
+from tvmconv.tir.annotations import INTERIOR, PARALLEL, PREFETCH, TAPS, consumed_by
 from tvmconv.tir.conditions import select_zero
+from tvmconv.tir.cuts import cuts, interior, uniform_cuts
 from tvmconv.tir.prefetch_tiles import prefetches
 from tvmconv.tir.register_buffers import cut_buffer, drop_decided
-from tvmconv.tir.rewrite import function_pass, substitute, transformed
-from tvmconv.tir.scope import Scope, fresh, is_unrolled, open_conditions, outcomes, variables
+from tvmconv.tir.rewrite import function_pass, rebuilt, substitute, transformed
+from tvmconv.tir.scope import Scope, fresh, is_unrolled, open_conditions, variables
 from tvmconv.tir.taps import bounds_of, distinct, same_taps
 
 _ANNOTATIONS = consumed_by("tvmconv.Specialise")
-# copies of one loop's body beyond which code size costs more than predicates
-_MOST_COPIES = 7
 
 
 def Specialise() -> Any:
     """A pass that makes border tiles separate code, so that the interior needs no predicates.
 
-    Pattern: loops without blocks that carry one of the annotations ``cases``, ``taps``,
-    ``parallel`` and ``prefetch`` of :mod:`tvmconv.tir.annotations`. Functions without them are
-    left as they are.
+    Pattern: loops without blocks that carry one of the annotations ``cases``, ``interior``,
+    ``taps``, ``parallel`` and ``prefetch`` of :mod:`tvmconv.tir.annotations`. Functions without
+    them are left as they are.
 
     Rewrite:
 
@@ -36,7 +35,9 @@ def Specialise() -> Any:
        outside the image disappear from the code;
     3. outer loops are fused into one parallel loop that branches to the copy for its tile;
     4. an accumulator buffer is cut into pieces below TVM's limit for stack buffers;
-    5. innermost reductions prefetch the next inputs and weights.
+    5. innermost reductions prefetch the next inputs and weights;
+    6. marked loops inside of others are behind one test of the first loop around them that
+       decides predicates in them: where it is in the interior they have none.
 
     The same handles last tiles that are smaller than the others.
 
@@ -118,10 +119,12 @@ def _sequence(stmt: Any, scope: Scope) -> Any:
 def _loop(loop: Any, scope: Scope) -> Any:
     """A serial or tile loop: written out where unrolled, cut where marked."""
     var = loop.loop_var
+    if INTERIOR in loop.annotations and (found := _interior(loop, scope)) is not None:
+        return found
     annotations = {key: value for key, value in loop.annotations.items() if key not in _ANNOTATIONS}
-    cuts = _uniform(loop, scope) if is_unrolled(loop) else _cuts(loop, scope)
+    ranges = uniform_cuts(loop, scope) if is_unrolled(loop) else cuts(loop, scope)
     parts = []
-    for begin, end in cuts:
+    for begin, end in ranges:
         if end - begin == 1:
             parts.append(_visit(loop.body, scope.fixing(var, begin)))
             continue
@@ -136,6 +139,19 @@ def _loop(loop: Any, scope: Scope) -> Any:
         body = _join([*ahead, _visit(loop.body, within)])
         parts.append(_for(inner, begin, end, loop.kind, body, annotations))
     return _join(parts)
+
+
+def _interior(loop: Any, scope: Scope) -> Any:
+    """A marked loop behind a test of a loop around it; None where no such loop decides anything."""
+    from tvm import tirx
+
+    if (found := interior(loop, scope)) is None:
+        return None
+    var, begin, end = found
+    kept = {key: value for key, value in loop.annotations.items() if key != INTERIOR}
+    loop = rebuilt(loop, annotations=kept)
+    test = tirx.all(begin <= var, var < end)
+    return tirx.IfThenElse(test, _loop(loop, scope.within(var, begin, end)), _loop(loop, scope))
 
 
 def _taps(loop: Any, scope: Scope) -> Any:
@@ -213,7 +229,7 @@ def _parallel(loop: Any, scope: Scope) -> Any:
         scope = scope.around(chain[level])
         nest, inner = chain[level], names[level]
         cases = []
-        for begin, end in _cuts(nest, scope):
+        for begin, end in cuts(nest, scope):
             known = scope.inside(nest.loop_var, inner, begin, end)
             if end - begin == 1:
                 known = scope.fixing(nest.loop_var, begin)
@@ -236,47 +252,6 @@ def _parallel(loop: Any, scope: Scope) -> Any:
     body = substitute(body, place)
     kind = tirx.ForKind.PARALLEL if total > 1 else tirx.ForKind.SERIAL
     return _for(fused, 0, total, kind, body, {})
-
-
-def _cuts(loop: Any, scope: Scope) -> list[tuple[int, int]]:
-    """Ranges of a loop that need code of their own; single iterations where conditions stay."""
-    extent = int(loop.extent)
-    if CASES not in loop.annotations or extent == 1:
-        return [(0, extent)]
-    probe = fresh(loop.loop_var)
-
-    def settled(begin: int, end: int) -> bool:
-        inner = scope.inside(loop.loop_var, probe, begin, end)
-        return not any(
-            any(v.same_as(probe) for v in variables(condition))
-            for condition, _ in open_conditions(loop.body, inner)
-        )
-
-    def halve(begin: int, end: int) -> list[tuple[int, int]]:
-        if end - begin == 1 or settled(begin, end):
-            return [(begin, end)]
-        middle = (begin + end) // 2
-        return halve(begin, middle) + halve(middle, end)
-
-    cuts: list[tuple[int, int]] = []
-    for begin, end in halve(0, extent):
-        if cuts and settled(cuts[-1][0], end):
-            begin = cuts.pop()[0]
-        cuts.append((begin, end))
-    return cuts if len(cuts) <= _MOST_COPIES else [(0, extent)]
-
-
-def _uniform(loop: Any, scope: Scope) -> list[tuple[int, int]]:
-    """Ranges of an unrolled loop in which every condition has one outcome.
-
-    Few statements for many iterations: the passes that follow are slower than this one.
-    """
-    var, extent = loop.loop_var, int(loop.extent)
-    if any(var.same_as(other) for other in scope.written_out):
-        return [(i, i + 1) for i in range(extent)]
-    known = [outcomes(loop.body, scope.fixing(var, i)) for i in range(extent)]
-    starts = [i for i in range(extent) if i == 0 or known[i] != known[i - 1]]
-    return list(zip(starts, [*starts[1:], extent], strict=True))
 
 
 def _for(var: Any, begin: int, end: int, kind: Any, body: Any, annotations: Any) -> Any:

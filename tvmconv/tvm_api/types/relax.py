@@ -62,7 +62,7 @@ class BlockBuilder(Protocol):
 
     def call_te(
         self,
-        func: Callable[..., Tensor],
+        func: Callable[..., Tensor | list[Tensor]],
         *args: RelaxExpr,
         primfunc_name_hint: str | None = None,
         primfunc_attrs: Mapping[str, object] | None = None,
