@@ -25,12 +25,8 @@ from tvmconv.costs.register_tile import TileModel
 from tvmconv.costs.tile_knobs import OUT_BLOCKS, prefetch_flag
 from tvmconv.costs.wide_tile import WideTileModel
 from tvmconv.machines.record import Machine
+from tvmconv.schedules.common import widening
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile, word_steps
-from tvmconv.schedules.common.widening import (
-    schedule_joining,
-    schedule_wide_weights,
-    schedule_widening,
-)
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_prefetch, mark_taps
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
@@ -125,10 +121,11 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
         parallel = (n, cache, kb_outer) if config.int("wide") else (n, cache, kb_outer, h_outer)
         schedule.reorder(n, cache, kb_outer, h_outer, x_outer, *reduction, *steps, *tile, lane)
     if config.int("wide"):
-        schedule_wide_weights(schedule, kb_outer, by_first_tile=config.int("wide") > 1)
+        widening.schedule_wide_weights(schedule, kb_outer, by_first_tile=config.int("wide") > 1)
     if widened_shape(workload, machine):
         joins = block_read(workload, machine) > machine.channel_block
-        (schedule_joining if joins else schedule_widening)(schedule, workload)
+        widen = widening.schedule_joining if joins else widening.schedule_widening
+        widen(schedule, workload)
     # where lanes are multiplied no loop is left inside of a row, and a test of each row shows
     bounded = machine.code.by_lane
     for taps in depth:
