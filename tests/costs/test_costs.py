@@ -92,7 +92,7 @@ def test_every_rate_counts_somewhere(name: str, machine: Machine) -> None:
 
 
 # what operators' schedules and passes ask, and no model but that of first layers
-SWITCHES = ("extrema", "halved_loads")
+SWITCHES = ("extrema", "halved_loads", "slow_conversions")
 # of integers, where the processor has no dot products
 OF_INTEGERS = ("widening", "other_units", "loads_block")
 
