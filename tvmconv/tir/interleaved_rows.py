@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tvmconv.tir.by_lane import LANES
-from tvmconv.tir.neighbours import constant_part, runs
+from tvmconv.tir.neighbours import by_runs, chains, place_of
 from tvmconv.tir.rewrite import function_pass
 
 # lanes of a vector of words, and words of bytes in one vector of bytes
@@ -34,19 +34,9 @@ def InterleavedRows() -> Any:
 
 
 def _interleaved(func: Any) -> Any:
-    import tvm_ffi
-    from tvm import tirx
-
     if not func.attrs or func.attrs.get(LANES) is None:
         return func
-
-    def look(sequence: Any) -> Any:
-        parts: list[Any] = []
-        for run in runs(sequence.seq):
-            parts += _rewritten(run) if isinstance(run[0], tirx.BufferStore) else run
-        return tirx.SeqStmt(parts)
-
-    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.SeqStmt, look)))
+    return func.with_body(by_runs(func.body, _rewritten))
 
 
 def _rewritten(stores: list[Any]) -> list[Any]:
@@ -101,34 +91,22 @@ def _key(call: Any, written: set[Any]) -> tuple[Any, int]:
         (ramp,) = value.indices
         if not isinstance(ramp, tirx.Ramp) or int(ramp.stride) != 1:
             return None, 0
-        rest, place = constant_part(ramp.base)
+        common, place = place_of(ramp.base)
         begin = place if begin is None else begin
-        common = tvm_ffi.structural_hash(rest) if rest is not None else 0
         parts.append((value.source, common, place - begin))
     return (None, 0) if begin is None else (tuple(parts), begin)
 
 
 def _covered(places: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
     """Vectors of words of neighbouring columns: where each begins, and the words it holds."""
-    for chain in _chains(places):
+    # at the distance of a column; what lies between may be read
+    for chain in chains(places, lambda one, other: other - one == _LANES):
         first, last = chain[0], chain[-1] - (_BYTES - _LANES)
         while chain and last >= first:
             begin = min(chain[0], last)
             held = [place for place in chain if place < begin + _BYTES]
             yield begin, held
             chain = chain[len(held) :]
-
-
-def _chains(places: Iterable[int]) -> Iterator[list[int]]:
-    """Places that follow each other at the distance of a column; what lies between may be read."""
-    chain: list[int] = []
-    for place in places:
-        if chain and place - chain[-1] != _LANES:
-            yield chain
-            chain = []
-        chain.append(place)
-    if chain:
-        yield chain
 
 
 def _woven(call: Any, offset: int) -> list[Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from tvmconv.tir.by_lane import LANES
 from tvmconv.tir.rewrite import function_pass
 
 _REGISTER_BITS = 128
+_T = TypeVar("_T")
 
 
 def NeighbouringWords() -> Any:
@@ -33,22 +34,26 @@ def NeighbouringWords() -> Any:
 
 
 def _neighbours(func: Any) -> Any:
+    if not func.attrs or func.attrs.get(LANES) is None:
+        return func
+    return func.with_body(by_runs(func.body, _rewritten))
+
+
+def by_runs(body: Any, rewritten: Callable[[list[Any]], list[Any]]) -> Any:
+    """A body in which stores that follow each other are rewritten together."""
     import tvm_ffi
     from tvm import tirx
 
-    if not func.attrs or func.attrs.get(LANES) is None:
-        return func
-
     def look(sequence: Any) -> Any:
         parts: list[Any] = []
-        for run in runs(sequence.seq):
-            parts += _rewritten(run) if isinstance(run[0], tirx.BufferStore) else run
+        for run in _runs(sequence.seq):
+            parts += rewritten(run) if isinstance(run[0], tirx.BufferStore) else run
         return tirx.SeqStmt(parts)
 
-    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.SeqStmt, look)))
+    return tvm_ffi.structural_map(body, (tirx.SeqStmt, look))
 
 
-def runs(statements: Iterable[Any]) -> Iterator[list[Any]]:
+def _runs(statements: Iterable[Any]) -> Iterator[list[Any]]:
     """Stores that follow each other, together, and every other statement by itself."""
     from tvm import tirx
 
@@ -110,7 +115,6 @@ def _spread_word(call: Any) -> tuple[Any, int, int, int, Any] | None:
 
     Last are the elements of the word, and the whole index.
     """
-    import tvm_ffi
     from tvm import tirx
 
     from tvmconv.machines.dot import DOT_PRODUCTS
@@ -123,20 +127,21 @@ def _spread_word(call: Any) -> tuple[Any, int, int, int, Any] | None:
     if getattr(getattr(word, "op", None), "name", "") != WORD or len(word.args[0].indices) != 1:
         return None
     load = word.args[0]
-    rest, place = constant_part(load.indices[0])
-    common = tvm_ffi.structural_hash(rest) if rest is not None else 0
+    common, place = place_of(load.indices[0])
     return load.source, common, place, DOT_PRODUCTS[name].width, load.indices[0]
 
 
-def constant_part(index: Any) -> tuple[Any, int]:
-    """An index as the sum of an expression and a constant."""
+def place_of(index: Any) -> tuple[int, int]:
+    """An index as the sum of an expression, of which this is the hash, and a constant."""
+    import tvm_ffi
     from tvm import tirx
 
     if isinstance(index, tirx.IntImm):
-        return None, int(index)
+        return 0, int(index)
+    rest, place = index, 0
     if isinstance(index, tirx.Add | tirx.Sub) and isinstance(index.b, tirx.IntImm):
-        return index.a, int(index.b) if isinstance(index, tirx.Add) else -int(index.b)
-    return index, 0
+        rest, place = index.a, int(index.b) if isinstance(index, tirx.Add) else -int(index.b)
+    return tvm_ffi.structural_hash(rest), place
 
 
 def _covered(places: set[int], key: tuple[Any, int, int]) -> dict[int, tuple[int, int]]:
@@ -146,7 +151,9 @@ def _covered(places: set[int], key: tuple[Any, int, int]) -> dict[int, tuple[int
     source, _, size = key
     word_bits = 8 * size * item_bytes(str(source.dtype))
     found: dict[int, tuple[int, int]] = {}
-    for chain in _chains(sorted(places), size):
+    # those that follow each other at the distance of a word, or of two as strides have it; what
+    # lies between the first and the last of them may be read
+    for chain in chains(sorted(places), lambda one, other: other - one in (size, 2 * size)):
         last, position = chain[-1], 0
         counts = [c for c in (_REGISTER_BITS // word_bits, 4) if (c - 1) * size <= last - chain[0]]
         if not counts:
@@ -162,16 +169,13 @@ def _covered(places: set[int], key: tuple[Any, int, int]) -> dict[int, tuple[int
     return found
 
 
-def _chains(places: list[int], size: int) -> Iterator[list[int]]:
-    """Places that follow each other at the distance of a word, or of two as strides have it.
-
-    What lies between the first and the last of them may be read.
-    """
-    chain: list[int] = []
-    for place in places:
-        if chain and place - chain[-1] not in (size, 2 * size):
+def chains(items: Iterable[_T], follows: Callable[[_T, _T], bool]) -> Iterator[list[_T]]:
+    """Items each of which follows the one before, together."""
+    chain: list[_T] = []
+    for item in items:
+        if chain and not follows(chain[-1], item):
             yield chain
             chain = []
-        chain.append(place)
+        chain.append(item)
     if chain:
         yield chain

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tvmconv.tir.lane_products import added, half
-from tvmconv.tir.neighbours import constant_part, runs
+from tvmconv.tir.neighbours import by_runs, chains, place_of
 from tvmconv.tir.rewrite import function_pass
 
 # lanes of a vector of sums, and bytes of a vector of data
@@ -52,29 +52,18 @@ def _paired(func: Any) -> Any:
 
     from tvmconv.operators.products import TAP
 
-    def look(sequence: Any) -> Any:
-        parts: list[Any] = []
-        for run in runs(sequence.seq):
-            parts += _rewritten(run) if isinstance(run[0], tirx.BufferStore) else run
-        return tirx.SeqStmt(parts)
-
     def single(call: Any) -> Any:
         if getattr(call.op, "name", "") != TAP:
             return call
         kind = str(call.ty.dtype)
         return tirx.Cast(kind, call.args[0]) * tirx.Cast(kind, call.args[1])
 
-    taps: list[Any] = []
-
-    def note(call: Any) -> None:
-        taps.extend([call] if getattr(call.op, "name", "") == TAP else [])
-
-    tvm_ffi.structural_walk(func.body, (ir.Call, note))
-    if not taps:
+    calls: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (ir.Call, calls.append))
+    if not any(getattr(call.op, "name", "") == TAP for call in calls):
         return func
-    body = tvm_ffi.structural_map(func.body, (tirx.SeqStmt, look))
-    body = tvm_ffi.structural_map(body, (ir.Call, single))
-    return func.with_body(body)
+    body = by_runs(func.body, _rewritten)
+    return func.with_body(tvm_ffi.structural_map(body, (ir.Call, single)))
 
 
 def _rewritten(stores: Sequence[Any]) -> list[Any]:
@@ -121,7 +110,7 @@ def _together(steps: Sequence[_Step]) -> list[Any]:
     bounds = _bounds(steps)
     done: set[tuple[Any, int]] = set()
     parts: list[Any] = []
-    for chain in _chains(list(taps.values())):
+    for chain in chains(taps.values(), _are_neighbours):
         for begin in range(0, len(chain), _LANES):
             four = chain[max(0, min(begin, len(chain) - _LANES)) :][:_LANES]
             made = _products_of(four, bounds, done) if len(four) == _LANES else None
@@ -144,7 +133,6 @@ def _bounds(steps: Sequence[_Step]) -> dict[Any, tuple[int, int]]:
 
 def _place(data: Any) -> tuple[Any, int]:
     """A row of a buffer, and a place in it; None where it is no such load."""
-    import tvm_ffi
     from tvm import ir, tirx
 
     if not isinstance(data, ir.expr.TensorLoad) or len(data.indices) != 1:
@@ -152,20 +140,8 @@ def _place(data: Any) -> tuple[Any, int]:
     (ramp,) = data.indices
     if not isinstance(ramp, tirx.Ramp) or int(ramp.stride) != 1:
         return None, 0
-    rest, place = constant_part(ramp.base)
-    return (data.source, tvm_ffi.structural_hash(rest) if rest is not None else 0), place
-
-
-def _chains(sums: Sequence[list[_Step]]) -> Iterator[list[list[_Step]]]:
-    """Sums that are neighbours, each of the next."""
-    chain: list[list[_Step]] = []
-    for each in sums:
-        if chain and not _are_neighbours(chain[-1], each):
-            yield chain
-            chain = []
-        chain.append(each)
-    if chain:
-        yield chain
+    common, place = place_of(ramp.base)
+    return (data.source, common), place
 
 
 def _are_neighbours(one: Sequence[_Step], other: Sequence[_Step]) -> bool:
