@@ -150,7 +150,7 @@ def test_strided_tiles_are_exact_modulo_the_bound(size, seed):
     taps = phases(workload)[0].taps
     for m in range(2, MOST_PRODUCTS - taps + 2):
         channels = min(114, exact_below(*pair((m, m), taps)) // (255 * 128 * size**2))
-        # weights of -128 alone make -32768 of this one
+        # weights of -128 alone make -32768 of this one, which has no opposite
         assert fits_shorts(*pair((m, m), taps), BYTES) == ((m, taps) != (3, 4))
         span = (m + taps - 1) * stride
         for data in (

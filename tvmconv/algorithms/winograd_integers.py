@@ -97,8 +97,8 @@ def fits_shorts(vertical: Transforms, horizontal: Transforms, types: DataTypes) 
     ):
         entries = np.kron(*matrices)
         least, largest = _range(entries.reshape(entries.shape[0], -1), low, high)
-        # not the least short itself: its products came out with the other sign
-        if least.min() <= _SHORT.min or largest.max() > _SHORT.max:
+        # weights are packed with the opposite sign where products are subtracted
+        if max(-least.min(), largest.max()) > _SHORT.max:
             return False
     return True
 
