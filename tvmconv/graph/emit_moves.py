@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tvmconv.core.datatypes import itemsize
@@ -28,8 +30,7 @@ def _concat(emitter: Emitter, node: Node) -> None:
     axis = node.attrs["axis"] % 4
     if axis == 1:
         counts = [value.dims[1] for value in node.inputs]
-        whole = all(count % emitter.lanes == 0 for count in counts[:-1])
-        attrs = {JOIN: 1} if whole and node.output.dims[0] == 1 else {}
+        attrs = {JOIN: 1} if _in_blocks(emitter, node.output, counts[:-1]) else {}
         result = emitter.call(
             lambda *xs: concat_channels(xs, counts),
             parts,
@@ -49,17 +50,18 @@ def _cut(emitter: Emitter, node: Node, result: Value, ranges: list[tuple[int, in
         return slice_blocked(x, channels, ranges[2], ranges[3])
 
     args, attrs = [emitter.as_blocked(node.args[0])], dict[str, int]()
-    batch, _, height, width = node.args[0].dims
-    full = [(0, size, 1) for size in (height, width)]
-    if (
-        emitter.shares
-        and batch == 1
-        and channels[0] % emitter.lanes == 0
-        and list(ranges[2:]) == full
-    ):
+    height, width = node.args[0].dims[2:]
+    full = ranges[2:] == [(0, height, 1), (0, width, 1)]
+    if full and _in_blocks(emitter, node.args[0], channels[:1]):
         attrs = {PART: itemsize(result.dtype) * channels[0] * height * width}
     part = emitter.call(expression, args, record_of(node), attrs=attrs, opaque=bool(attrs))
     emitter.set_blocked(result, part)
+
+
+def _in_blocks(emitter: Emitter, whole: Value, channels: Sequence[int]) -> bool:
+    """Whether parts of a tensor, of so many channels before the last one, may lie within it."""
+    full = all(count % emitter.lanes == 0 for count in channels)
+    return emitter.shares and whole.dims[0] == 1 and full
 
 
 def _split(emitter: Emitter, node: Node) -> None:
