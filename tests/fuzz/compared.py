@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,8 +100,7 @@ def compare(data: bytes, note: Note) -> bool:
     runtimes = (_reference,) if skips_input(model) else (_onnxruntime, _by_node, _reference)
     for runtime in runtimes:
         try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
+            with _silence():
                 expected, nudged = runtime(data, feeds)
         except Exception as error:  # whatever another runtime raises is not our concern
             if str(error) in UNDEFINED:
@@ -131,13 +131,20 @@ def runs_elsewhere(data: bytes) -> bool:
     feeds = random_feeds([info for info in infos if info.name not in constants], 0)
     for runtime in (_onnxruntime, _reference):
         try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
+            with _silence():
                 runtime(data, feeds)
         except Exception:  # whatever another runtime raises
             continue
         return True
     return False
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Warnings of other runtimes' arithmetic say nothing of a model."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def build(data: bytes, target: str = "native", threads: int = 1) -> Any:
