@@ -16,10 +16,7 @@ from tvmconv.algorithms.padding import inside_image
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.dot import (
-    DotProduct,
-    dot_of_bytes,
-)
+from tvmconv.machines.dot import DotProduct, dot_of_bytes
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 

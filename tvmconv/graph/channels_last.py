@@ -11,13 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from tvmconv.graph.activations import ACTIVATIONS
-from tvmconv.graph.ir import Arg, Graph, Node, Value, constant, make_node
+from tvmconv.graph.ir import ARITHMETIC, Arg, Graph, Node, Value, constant, make_node, pixelwise
 from tvmconv.graph.statistics import STANDARDISE
 
 # axes of a transposition to (N, H, W, C), and of one back
 _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 _UNARY = (*ACTIVATIONS, "nn.gelu", "nn.gelu_tanh", "negative", "abs", "square")
-_BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 
 
 def move_channels(graph: Graph) -> None:
@@ -53,7 +52,7 @@ def _moved(node: Node, images: dict[Value, Value]) -> Node | None:
         return None
     n, height, width, channels = node.output.dims
     shape = (n, channels, height, width)
-    if node.op in _BINARY:
+    if node.op in ARITHMETIC:
         operands = [_operand(value, images) for value in node.args]
         return None if None in operands else _made(node, operands, shape)
     image = images.get(node.args[0])
@@ -64,7 +63,9 @@ def _moved(node: Node, images: dict[Value, Value]) -> Node | None:
     if node.op == STANDARDISE and node.attrs["rows"] == n * height * width:
         return _made(node, [image], shape, kind="channels")
     if node.op == "matmul" and node.args[1].is_const and len(node.args[1].dims) == 2:
-        return _convolution(node, image, shape)
+        weight = node.args[1]
+        kernel = constant(weight.data.T[:, :, None, None], weight.name, weight.dtype)
+        return pixelwise(node, image, kernel)
     if node.op in ("mean", "max") and _spatial(node):
         return _made(node, [image], shape, axis=(2, 3))
     return None
@@ -88,17 +89,3 @@ def _spatial(node: Node) -> bool:
     """Whether a node reduces height and width of (N, H, W, C), which stay as axes of size 1."""
     axes = [int(axis) % 4 for axis in node.attrs.get("axis") or ()]
     return bool(node.attrs.get("keepdims")) and sorted(axes) == [1, 2]
-
-
-def _convolution(node: Node, image: Value, shape: tuple[int, ...]) -> Node:
-    weight = node.args[1]
-    kernel = constant(weight.data.T[:, :, None, None], weight.name, weight.dtype)
-    attrs = {
-        "strides": (1, 1),
-        "padding": (0, 0, 0, 0),
-        "dilation": (1, 1),
-        "groups": 1,
-        "data_layout": "NCHW",
-        "kernel_layout": "OIHW",
-    }
-    return make_node("nn.conv2d", [image, kernel], shape, layer=node.layer, attrs=attrs)

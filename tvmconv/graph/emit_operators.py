@@ -25,7 +25,7 @@ from tvmconv.graph.emitter import (
     extreme,
     record_of,
 )
-from tvmconv.graph.ir import Node, Value
+from tvmconv.graph.ir import ARITHMETIC, Node, Value
 from tvmconv.graph.linear import AVERAGE, FLIP, TABLE
 from tvmconv.graph.scalars import ScalarFunction, map_tensor, scalar_expression
 from tvmconv.graph.statistics import STANDARDISE
@@ -211,7 +211,7 @@ _RULES: dict[str, Rule] = {
     FLIP: _flip,
     TABLE: _lookup,
     AVERAGE: _average,
-    **dict.fromkeys(("add", "subtract", "multiply", "divide", "maximum", "minimum"), _binary),
+    **dict.fromkeys(ARITHMETIC, _binary),
     "nn.max_pool2d": _pool,
     "nn.avg_pool2d": _pool,
     "depth_pool": _depth_pool,

@@ -15,7 +15,7 @@ import numpy as np
 
 from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.affine import last_axis
-from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
+from tvmconv.graph.ir import Graph, Node, Value, constant, make_node, pixelwise
 from tvmconv.graph.linear import EIGHT_BITS, Known, LinearNodes, known_integers, linear_of
 from tvmconv.graph.match import IN_FLOAT, Readers
 
@@ -116,22 +116,6 @@ def _weight(known: Known, image: tuple[int, ...]) -> Node:
     """``dequantize`` of the matrix (inputs, outputs) as (outputs, *image)."""
     data = np.ascontiguousarray(known.data.T).reshape(-1, *image)
     return replace(known, data=data, axis=0).node()
-
-
-def pixelwise(node: Node, data: Value, weight: Value, dtype: str = "float32") -> Node:
-    """The convolution of a layer's images that are as large as its kernel, or of their pixels."""
-    attrs = {
-        "strides": (1, 1),
-        "padding": (0, 0, 0, 0),
-        "dilation": (1, 1),
-        "groups": 1,
-        "data_layout": "NCHW",
-        "kernel_layout": "OIHW",
-    }
-    columns = data.dims[3] - weight.dims[3] + 1
-    shape = (data.dims[0], weight.dims[0], 1, columns)
-    args = [data, weight]
-    return make_node("nn.conv2d", args, shape, dtype=dtype, layer=node.layer, attrs=attrs)
 
 
 def _follow(node: Node, made: list[Node], readers: Readers, nodes: LinearNodes) -> Node:

@@ -15,9 +15,9 @@ from tvmconv.algorithms.words import has_colliding_weights
 from tvmconv.core.datatypes import DataTypes, Quantisation
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.graph.fold import scalar
-from tvmconv.graph.integer_dense import pixels_as_rows, pixelwise, rows_as_pixels
+from tvmconv.graph.integer_dense import pixels_as_rows, rows_as_pixels
 from tvmconv.graph.integer_layers import unsupported
-from tvmconv.graph.ir import Array, Graph, Node, Value, constant, make_node
+from tvmconv.graph.ir import Array, Graph, Node, Value, constant, make_node, pixelwise
 from tvmconv.graph.linear import EIGHT_BITS, FLIP
 from tvmconv.graph.match import CONV, reads_padding, workload_of
 from tvmconv.machines.dot import dot_of_bytes

@@ -18,6 +18,8 @@ import numpy.typing as npt
 from tvmconv.core.unexpected import reported
 
 Array = npt.NDArray[Any]
+# operators of two tensors, element by element
+ARITHMETIC = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 
 
 @dataclass(eq=False)
@@ -198,6 +200,28 @@ def make_node(
     node = Node(op, args, [], attrs or {}, None, layer)
     node.outputs = [Value(shape, dtype, name, None, node)]
     return node
+
+
+def pixelwise(node: Node, data: Value, weight: Value, dtype: str = "float32") -> Node:
+    """The convolution of a layer's images that are as large as its kernel, or of their pixels."""
+    attrs = {
+        "strides": (1, 1),
+        "padding": (0, 0, 0, 0),
+        "dilation": (1, 1),
+        "groups": 1,
+        "data_layout": "NCHW",
+        "kernel_layout": "OIHW",
+    }
+    rows, columns = (data.dims[axis] - weight.dims[axis] + 1 for axis in (2, 3))
+    shape = (data.dims[0], weight.dims[0], rows, columns)
+    args = [data, weight]
+    return make_node("nn.conv2d", args, shape, dtype=dtype, layer=node.layer, attrs=attrs)
+
+
+def made_by(value: Arg, op: str) -> Node | None:
+    """The node that computes a value, if it is of this kind."""
+    made = value.producer if isinstance(value, Value) else None
+    return made if made is not None and made.op == op else None
 
 
 def per_channel(value: Value, channels: int, rank: int = 4) -> Array | None:

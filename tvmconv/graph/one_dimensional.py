@@ -10,10 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from tvmconv.graph.activations import ACTIVATIONS
-from tvmconv.graph.ir import Arg, Graph, Node, Value, constant, make_node
+from tvmconv.graph.ir import ARITHMETIC, Arg, Graph, Node, Value, constant, make_node
 from tvmconv.graph.statistics import STANDARDISE
 
-_BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 _POOLS = {"nn.max_pool1d": "nn.max_pool2d", "nn.avg_pool1d": "nn.avg_pool2d"}
 
 
@@ -99,7 +98,7 @@ def _raise(node: Node, images: dict[Value, Value]) -> Node | None:
         }
         pool = [images[node.args[0]]]
         return make_node(_POOLS[node.op], pool, shape, layer=node.layer, attrs=attrs)
-    if node.op in _BINARY:
+    if node.op in ARITHMETIC:
         operands = [_operand(value, images) for value in node.args]
         if None not in operands:
             return make_node(node.op, operands, shape, layer=node.layer, attrs=attrs)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.graph.fold import scalar
-from tvmconv.graph.ir import Arg, Graph, Node, Value
+from tvmconv.graph.ir import Graph, Node, Value, made_by
 
 # the kernel writes its window out term by term; wider ones stay a pooling, which is a loop
 _MAX_LRN = 32
@@ -35,19 +35,14 @@ def fuse_patterns(graph: Graph) -> None:
             _lrn(node)
 
 
-def _producer(value: Arg, op: str) -> Node | None:
-    made = value.producer if isinstance(value, Value) else None
-    return made if made is not None and made.op == op else None
-
-
 def _become(node: Node, op: str, source: Value, **attrs: Any) -> None:
     node.op, node.args, node.attrs, node.call = op, [source], attrs, None
 
 
 def _reshaped_transpose(node: Node) -> None:
     """reshape(permute_dims(reshape(x))): a channel shuffle or a depth-to-space."""
-    permute = _producer(node.args[0], "permute_dims")
-    split = _producer(permute.args[0], "reshape") if permute else None
+    permute = made_by(node.args[0], "permute_dims")
+    split = made_by(permute.args[0], "reshape") if permute else None
     if permute is None or split is None:
         return
     source = split.args[0]
@@ -78,13 +73,13 @@ def _reshaped_transpose(node: Node) -> None:
 def _lrn(node: Node) -> None:
     """x / (bias + scale * average over a window of channels of x*x) ** beta."""
     source = node.args[0]
-    power = _producer(node.args[1], "power")
-    added = _producer(power.args[0], "add") if power else None
-    scaled = _producer(added.args[0], "multiply") if added else None
-    squeezed = _producer(scaled.args[0], "reshape") if scaled else None
+    power = made_by(node.args[1], "power")
+    added = made_by(power.args[0], "add") if power else None
+    scaled = made_by(added.args[0], "multiply") if added else None
+    squeezed = made_by(scaled.args[0], "reshape") if scaled else None
     pooled = _window_mean(squeezed.args[0]) if squeezed else None
-    expanded = _producer(pooled.args[0], "reshape") if pooled else None
-    squared = _producer(expanded.args[0], "multiply") if expanded else None
+    expanded = made_by(pooled.args[0], "reshape") if pooled else None
+    squared = made_by(expanded.args[0], "multiply") if expanded else None
     if not (power and added and scaled and pooled and expanded and squared):
         return
     if squared.args[0] is not source or squared.args[1] is not source:
@@ -104,7 +99,7 @@ def _lrn(node: Node) -> None:
 
 def _window_mean(value: Value) -> Node | None:
     """The pooling that averages over a window of the first spatial axis, zeros beyond its ends."""
-    pooled = _producer(value, "nn.avg_pool3d") or _producer(value, "nn.avg_pool2d")
+    pooled = made_by(value, "nn.avg_pool3d") or made_by(value, "nn.avg_pool2d")
     if pooled is None:
         return None
     attrs = pooled.attrs

@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.graph.ir import Graph, Node, Value, constant, make_node
+from tvmconv.graph.ir import ARITHMETIC, Graph, Node, Value, constant, make_node
 from tvmconv.graph.linear import FLIP, Linear, LinearNodes, known_integers, linear_of
 from tvmconv.graph.scalars import scalar_expression
 
@@ -28,7 +28,6 @@ _MOVES = (
     "channel_shuffle",
     "depth_to_space",
 )
-_ARITHMETIC = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 _HIGHEST_BIT = 128
 
 
@@ -98,7 +97,7 @@ def dequantise_apart(graph: Graph) -> None:
 
 
 def _is_elementwise(node: Node) -> bool:
-    return node.op == "quantize" or node.op in _ARITHMETIC or scalar_expression(node) is not None
+    return node.op == "quantize" or node.op in ARITHMETIC or scalar_expression(node) is not None
 
 
 def is_move(node: Node) -> bool:

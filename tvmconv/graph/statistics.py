@@ -19,7 +19,7 @@ from __future__ import annotations
 from math import prod
 
 from tvmconv.graph.fold import scalar
-from tvmconv.graph.ir import Arg, Graph, Node, Value
+from tvmconv.graph.ir import Arg, Graph, Node, Value, made_by
 
 STANDARDISE = "tvmconv.standardise"
 
@@ -55,12 +55,6 @@ def _standardise(node: Node) -> None:
             node.op, node.args, node.call = STANDARDISE, [source], None
             node.attrs = {**attrs, "epsilon": epsilon}
         return
-
-
-def made_by(value: Arg, op: str) -> Node | None:
-    """The node that computes a value, if it is of this kind."""
-    made = value.producer if isinstance(value, Value) else None
-    return made if made is not None and made.op == op else None
 
 
 def _squared(value: Arg) -> Value | None:

@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tvmconv.graph.ir import Arg, Graph, Node, Value, constant, make_node
+from tvmconv.graph.ir import ARITHMETIC, Arg, Graph, Node, Value, constant, make_node
 from tvmconv.graph.linear import Known, known_integers
 from tvmconv.graph.scalars import scalar_expression
 
-_BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 _POOLS = {"nn.max_pool3d": "nn.max_pool2d", "nn.avg_pool3d": "nn.avg_pool2d"}
 
 
@@ -270,6 +269,6 @@ _RULES: dict[str, Callable[[_Volumes, Node], Value | None]] = {
     "concat": _Volumes._concat,
     "mean": _Volumes._global,
     "max": _Volumes._global,
-    **dict.fromkeys(_BINARY, _Volumes._binary),
+    **dict.fromkeys(ARITHMETIC, _Volumes._binary),
     **dict.fromkeys(_POOLS, _Volumes._pool),
 }
