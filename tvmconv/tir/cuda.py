@@ -24,6 +24,7 @@ from tvmconv.tir.mma import DEFINITIONS as MMA_DEFINITIONS
 from tvmconv.tir.mma import Fragments, MmaCalls, calls_mma, has_fragments
 from tvmconv.tir.rewrite import function_pass, transformed
 from tvmconv.tir.single_values import SingleValues
+from tvmconv.tir.threads import LARGE_BLOCK
 from tvmconv.tir.workspace_parameters import with_workspace
 
 # of a launch's parameters: bytes of shared memory whose size the kernel does not know
@@ -37,7 +38,7 @@ _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\) (\w+?)_kernel(?:_\d+)?\(")
 # blocks of 256 threads do with 128 registers, smaller ones gather more values for each thread and
 # would spill some; what else has blocks of these sizes needs far fewer
 _RESIDENT = {256: 2, 128: 3, 64: 6}
-_THREADS, _LARGE_BLOCK = 512, 256
+_THREADS = 512
 # grids end there along y and z
 _MOST_YZ = 65535
 # what TVM's printed kernels use; its own preamble takes nvcc a second
@@ -217,7 +218,7 @@ def _bounds(match: re.Match[str], resident: Mapping[str, int]) -> str:
     head, kernel = match[0].split(" ", 1)
     asked = resident.get(match[2], usual)
     # the kernels beside the product have such blocks, too, and need more registers than many leave
-    blocks = min(asked, usual) if threads == _LARGE_BLOCK else asked
+    blocks = min(asked, usual) if threads == LARGE_BLOCK else asked
     return f"{head[:-1]}, {blocks}) {kernel}"
 
 

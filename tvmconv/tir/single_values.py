@@ -6,11 +6,10 @@ from math import prod
 from typing import Any
 
 from tvmconv.tir.rewrite import function_pass, local_buffer
+from tvmconv.tir.threads import LARGE_BLOCK, block_threads
 
 # of a smaller array nvcc knows the values soon enough
 _LEAST = 8
-# from so many threads on, blocks have 128 registers for each at most
-_THREADS = 256
 
 
 def SingleValues() -> Any:
@@ -35,7 +34,7 @@ def _rewrite(func: Any) -> Any:
     import tvm_ffi
     from tvm import ir, tirx
 
-    if _threads(func.body) >= _THREADS:
+    if block_threads(func.body) >= LARGE_BLOCK:
         return func
     pieces = {
         buffer: [
@@ -81,21 +80,6 @@ def _rewrite(func: Any) -> Any:
     body = tvm_ffi.structural_map(func.body, (ir.TensorLoad, load), order="post")
     body = tvm_ffi.structural_map(body, (tirx.BufferStore, store), order="post")
     return func.with_body(tvm_ffi.structural_map(body, (tirx.AllocBuffer, allocate), order="post"))
-
-
-def _threads(body: Any) -> int:
-    """Threads of a block."""
-    import tvm_ffi
-    from tvm import tirx
-
-    extents: list[int] = []
-
-    def look(node: Any) -> None:
-        if node.attr_key == "thread_extent" and node.node.thread_tag.startswith("threadIdx"):
-            extents.append(int(node.value))
-
-    tvm_ffi.structural_walk(body, (tirx.AttrStmt, look))
-    return prod(extents)
 
 
 def _fixed(body: Any) -> set[Any]:

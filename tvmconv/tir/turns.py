@@ -19,6 +19,7 @@ from tvmconv.tir.rewrite import (
     substitute,
     variables,
 )
+from tvmconv.tir.threads import LARGE_BLOCK, block_threads
 
 _CALLED = "tvmconv_turned"
 # CUDA C++ of what the pass calls; tvmconv/emulation/c/cuda.h has it, too
@@ -28,8 +29,6 @@ static __device__ __forceinline__ T *{_CALLED}(T *array, int bytes) {{
 }}
 """
 _TURNS = 2
-# threads of a block that leave each fewer registers than its sums, operands and tests take
-_LARGE_BLOCK = 256
 _SHARED = "shared"
 
 
@@ -61,7 +60,7 @@ def _rewrite(func: Any) -> Any:
     import tvm_ffi
     from tvm import ir, sym, tirx
 
-    if has_products(func):
+    if has_products(func) or block_threads(func.body) >= LARGE_BLOCK:
         return func
     bound: list[Any] = []
     attributes: list[Any] = []
@@ -70,14 +69,10 @@ def _rewrite(func: Any) -> Any:
     values: dict[Any, Any] = {}
     for bind in bound:
         values[bind.var] = substitute(bind.value, values)
-    analyzer, threads = sym.Analyzer(), 1
+    analyzer = sym.Analyzer()
     for attribute in attributes:
         if attribute.attr_key == "thread_extent":
             analyzer.bind(attribute.node.var, ir.Range(0, attribute.value))
-            if attribute.node.thread_tag.startswith("threadIdx"):
-                threads *= int(attribute.value)
-    if threads >= _LARGE_BLOCK:
-        return func
     found = False
 
     def look(loop: Any) -> Any:
