@@ -72,9 +72,12 @@ def test_compiled_kernels_are_measured_where_nothing_compiles(gpu, kernels, tmp_
     saved = tmp_path / "saved.json"
     words = ("--kernels", kernels, "--peers", "torch,onnxruntime", "--stages", "--cold", "--memory")
     words += ("--device", "1", "--save", saved)
-    done = gpu.tvmconv(*WORDS, *words, **bare(gpu, tmp_path), TVMCONV_EMULATED_GPUS="2")
+    there = {"TVMCONV_EMULATED_GPUS": "2", "TVMCONV_EMULATED_CUDA": "12040"}
+    done = gpu.tvmconv(*WORDS, *words, **bare(gpu, tmp_path), **there)
     assert done.returncode == 0, done.stderr
     data = json.loads(saved.read_text())
+    (told,) = [note for note in data["notes"] if note.startswith("the driver knows CUDA")]
+    assert "up to 12.4, and not the machine code: it translated 2 kernels from PTX" in told
     assert data["machine"]["gpu"]["pci_bus"] == "0000:02:00.0"
     assert data["machine"]["gpu"]["name"] == "emulated on the processor"
     (case,) = data["results"]

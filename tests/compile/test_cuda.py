@@ -18,8 +18,9 @@ import pytest
 
 from tests.emulated_gpu import Built, needs_emulator, needs_nvcc
 from tests.small_network import mixed_network
-from tvmconv.compile.nvcc import find_nvcc, read_resources
+from tvmconv.compile.nvcc import find_nvcc
 from tvmconv.compile.nvidia import find_program
+from tvmconv.compile.resources import read_resources
 from tvmconv.core.errors import ArtifactError
 from tvmconv.runtime.library import C_SOURCES
 
@@ -100,7 +101,7 @@ class TestSmall:
         [
             ({"TVMCONV_EMULATED_GPUS": "0"}, "the driver shows none; CUDA_VISIBLE_DEVICES"),
             ({"TVMCONV_EMULATED_CAPABILITY": "86"}, r"built for cuda:sm_90, and the GPU here"),
-            ({"TVMCONV_EMULATED_CUDA": "12040"}, "toolchain.; it knows CUDA up to 12.4: if nvcc"),
+            ({"TVMCONV_EMULATED_CUDA": "11070"}, "toolchain.; it knows CUDA up to 11.7: if nvcc"),
             ({"TVMCONV_EMULATED_MEMORY": "20000"}, "has no memory for .* bytes of weights"),
         ],
         ids=str,
@@ -120,6 +121,18 @@ class TestSmall:
         )
         assert "has no memory for" in done.stderr
         assert "bytes of activations and tensors" in done.stderr
+
+    def test_a_driver_that_does_not_know_the_machine_code_translates(self, small):
+        given = small.inputs()
+        np.savez(small.path.parent / "in.npz", **given)
+        done = small.python(
+            "import numpy as np, tvmconv\n"
+            "np.savez('out.npz', *tvmconv.load(path).run(dict(np.load('in.npz'))))",
+            TVMCONV_EMULATED_CUDA="12040",
+        )
+        assert done.returncode == 0, done.stderr
+        results = np.load(small.path.parent / "out.npz")
+        small.check([results[name] for name in results.files], given)
 
     def test_a_later_gpu_is_taken(self, small):
         done = small.python("import tvmconv\ntvmconv.load(path)", TVMCONV_EMULATED_CAPABILITY="120")

@@ -22,7 +22,7 @@ from tvmconv.bench.gpu.compiled import Compiled
 from tvmconv.bench.gpu.driver import DeviceArray, Gpu
 from tvmconv.bench.gpu.kernel_run import GpuCall
 from tvmconv.bench.gpu.timing import Timer
-from tvmconv.compile.nvcc import compile_fatbin
+from tvmconv.compile.cuda_compiler import compile_fatbin
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import MACHINES
 
@@ -59,6 +59,8 @@ def test_modules_have_kernels_of_their_own_and_graphs_replay_them(gpu, tmp_path)
     assert done.returncode == 0, done.stderr
     old = gpu.python("-c", RUN, tmp_path / "one.cu", TVMCONV_EMULATED_CAPABILITY="80")
     assert "no kernel image is available" in old.stderr
+    before = gpu.python("-c", RUN, tmp_path / "one.cu", TVMCONV_EMULATED_CUDA="11070")
+    assert "unsupported toolchain.; the driver knows CUDA up to 11.7" in before.stderr
 
 
 @needs_emulator

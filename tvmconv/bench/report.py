@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tvmconv.bench.gpu.predictions import gpu_facts, prediction_note
+from tvmconv.bench.gpu.predictions import gpu_facts, prediction_note, translation_note
 from tvmconv.bench.memory_tables import memory_tables
 from tvmconv.bench.result import FLOAT32, PEAK, BenchResult, CaseResult, Entry
 from tvmconv.bench.tables import further_tables, geomean
@@ -102,6 +102,7 @@ def bench_report(
             *(f"{name}: {value}" for name, value in facts.items()),
             *_geomeans(result, summary),
             *prediction_note(result),
+            *translation_note(result),
             *_disturbance(result),
             *_messages(result),
         ),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.compile.c_text import literal
-from tvmconv.compile.nvcc import compile_fatbins
+from tvmconv.compile.cuda_compiler import compile_fatbins
 from tvmconv.core.interrupts import checkpoint
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine

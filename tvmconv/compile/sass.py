@@ -56,7 +56,7 @@ def main_loops(cubin: bytes) -> dict[str, Loop]:
     Parameters
     ----------
     cubin
-        Machine code as :func:`tvmconv.compile.nvcc.compile_cubin` makes it.
+        Machine code as :func:`~tvmconv.compile.nvcc.compile_cubin` makes it.
 
     Raises
     ------

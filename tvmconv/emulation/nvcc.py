@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tvmconv.compile.fatbin import MACHINE_CODE, PTX, Part, fatbin_of, new_part, ptx_version
 from tvmconv.core.errors import ArtifactError
 from tvmconv.emulation.driver import compile_driver
 from tvmconv.emulation.module import compile_cuda
 from tvmconv.emulation.translate import translate
 
-# of a fatbin: magic, version, size of its head, size of the rest
-_HEAD = struct.Struct("<IHHQ")
-_MAGIC = 0xBA55ED50
-# of its parts: kind, version, size of the head, size of the rest, ..., architecture
-_PART = struct.Struct("<HHIQ12xI32x")
-_PTX, _MACHINE_CODE, _EMULATED = 1, 2, 0x7A00
+# a kind of parts that NVIDIA has not: a shared object
+_EMULATED = 0x7A00
 _CODE = re.compile(r"(sm|compute)_(\d+)")
+# what nvcc 13.0 would make: the start of an ELF file of its form, and PTX of its version
+_ELF = b"\x7fELF\x02\x01\x01A\x08" + bytes(7)
+_RELEASE, _PTX_VERSION = "release 13.0, V13.0.0", ".version 9.0\n"
 
 
 def write_toolkit(folder: Path) -> dict[str, str]:
@@ -68,7 +67,7 @@ def emulated_fatbin(source: str, codes: Sequence[str]) -> bytes:
     Parameters
     ----------
     source
-        CUDA C++.
+        CUDA C++, behind what else stands there.
     codes
         What nvcc is asked for: ``sm_90`` and ``compute_90``, whose parts are there but empty.
 
@@ -79,22 +78,18 @@ def emulated_fatbin(source: str, codes: Sequence[str]) -> bytes:
     """
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         path = Path(folder) / "kernels.so"
-        compile_cuda(source, path)
+        compile_cuda(source[max(0, source.find('extern "C"')) :], path)
         subprocess.run(["strip", "--strip-unneeded", str(path)], check=False)
         library = path.read_bytes()
-    library += bytes(-len(library) % 8)
-    parts = b"".join(_part(kind, int(number)) for kind, number in map(_kind, codes))
-    parts += _PART.pack(_EMULATED, 0, _PART.size, len(library), 0) + library
-    return _HEAD.pack(_MAGIC, 1, _HEAD.size, len(parts)) + parts
+    codes_there = (_part(code, source) for code in codes)
+    return fatbin_of([*codes_there, new_part(_EMULATED, 0, library)])
 
 
-def _kind(code: str) -> tuple[int, str]:
-    name, number = code.split("_")
-    return (_MACHINE_CODE if name == "sm" else _PTX), number
-
-
-def _part(kind: int, architecture: int) -> bytes:
-    return _PART.pack(kind, 0, _PART.size, 0, architecture)
+def _part(code: str, source: str) -> Part:
+    kind, number = code.split("_")
+    if kind == "compute":
+        return new_part(PTX, int(number), b".version %d.%d\n\0" % ptx_version(source.encode()))
+    return new_part(MACHINE_CODE, int(number), _ELF)
 
 
 def _asked(words: Sequence[str]) -> list[str]:
@@ -105,14 +100,23 @@ def _asked(words: Sequence[str]) -> list[str]:
 
 
 def main() -> int:
-    """Compile as nvcc would; what ptxas says of resources is zeros."""
-    source = Path(sys.argv[-1]).read_text()
+    """Compile as nvcc would; what ptxas says of resources is zeros.
+
+    What stands for PTX is the source itself behind a line with PTX's version.
+    """
+    if "--version" in sys.argv:
+        print(f"emulated Cuda compilation tools, {_RELEASE}")
+        return 0
+    source, output = Path(sys.argv[-1]).read_text(), Path(sys.argv[sys.argv.index("-o") + 1])
+    if "-ptx" in sys.argv:
+        output.write_text(_PTX_VERSION + source)
+        return 0
     try:
-        content = emulated_fatbin(source[max(0, source.find('extern "C"')) :], _asked(sys.argv))
+        content = emulated_fatbin(source, _asked(sys.argv))
     except ArtifactError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    Path(sys.argv[sys.argv.index("-o") + 1]).write_bytes(content)
+    output.write_bytes(content)
     for name in translate(source).kernels:
         print(f"ptxas info    : Function properties for {name}", file=sys.stderr)
         print("    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads", file=sys.stderr)

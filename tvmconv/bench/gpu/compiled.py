@@ -87,7 +87,7 @@ def compile_kernel(kernel: Kernel) -> Compiled:
     ModelError, ConfigError
         If the schedule does not fit the layer.
     """
-    from tvmconv.compile.nvcc import compile_fatbin
+    from tvmconv.compile.cuda_compiler import compile_fatbin
     from tvmconv.tir.cuda import cuda_code
     from tvmconv.tir.workspace_parameters import with_workspace
 
@@ -111,7 +111,7 @@ def source_code(
     ArtifactError
         If it is not there, and nvcc neither.
     """
-    from tvmconv.compile.nvcc import compile_fatbin
+    from tvmconv.compile.cuda_compiler import compile_fatbin
 
     if folder is None:
         return compile_fatbin(source, machine)[0], None

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.compile.fatbin import translatable
 from tvmconv.core.errors import ArtifactError
 from tvmconv.runtime.driver import Attribute, Driver
 
@@ -82,6 +83,8 @@ class Gpu:
         self._driver = Driver(index)
         self.call = self._driver.call
         self.used_bytes = self.most_bytes = 0
+        # the CUDA that the driver knows, where it translated kernels whose machine code it did not
+        self.translated = ""
         self.stream = Handle()
         self._open = False
 
@@ -142,7 +145,7 @@ class Gpu:
         return found
 
     def load(self, fatbin: bytes) -> Handle:
-        """The module of some machine code.
+        """The module of some machine code, or of its PTX where the driver does not know that.
 
         Raises
         ------
@@ -154,7 +157,14 @@ class Gpu:
             self.call("cuModuleLoadData", ctypes.byref(module), fatbin)
         except ArtifactError as error:
             known = self.facts()["driver_cuda"]
-            raise ArtifactError(f"{error}; the driver knows CUDA up to {known}") from None
+            ptx = translatable(fatbin)
+            if ptx is None:
+                raise ArtifactError(f"{error}; the driver knows CUDA up to {known}") from None
+            try:
+                self.call("cuModuleLoadData", ctypes.byref(module), ptx)
+            except ArtifactError:
+                raise ArtifactError(f"{error}; the driver knows CUDA up to {known}") from None
+            self.translated = known
         return module
 
     def function(self, module: Handle, name: str, dynamic_shared_bytes: int = 0) -> Handle:

@@ -142,6 +142,7 @@ class GpuKernelRun:
             "call_bytes": self.call_bytes,
             "predicted_seconds": predicted_seconds(kernel),
             **self._compiled.facts(),
+            **({"translated_by_cuda": self._gpu.translated} if self._gpu.translated else {}),
         }
 
 

@@ -53,6 +53,19 @@ def prediction_note(result: BenchResult) -> list[str]:
     ]
 
 
+def translation_note(result: BenchResult) -> list[str]:
+    """How many kernels ran as code that an older driver made of their PTX, as a note."""
+    entries = [entry for case in result.results for entry in case.entries]
+    known = [k for entry in entries if (k := entry.facts.get("translated_by_cuda"))]
+    if not known:
+        return []
+    return [
+        f"the driver knows CUDA up to {known[0]}, and not the machine code: it translated "
+        f"{len(known)} kernels from PTX, whose registers may differ from those that are shown; "
+        "update it, or compile them with a CUDA that it knows (docs/cuda.md)"
+    ]
+
+
 def gpu_facts(gpu: Mapping[str, Any] | None) -> dict[str, str]:
     """The GPU of a saved header, in words; empty where a processor was measured."""
     if not gpu:

@@ -13,6 +13,7 @@
  *     TVMCONV_EMULATED_MEMORY       of each GPU, in bytes, for all allocations together
  *     TVMCONV_EMULATED_GRAPHS       0: graphs are not instantiated
  *     TVMCONV_EMULATED_LOST         the launch at which the GPU is lost, counted from 1
+ *     TVMCONV_EMULATED_CUDA         that the driver knows: 12040 is 12.4
  *
  * As of NVIDIA's driver, CUDA_VISIBLE_DEVICES names those that are shown, here by number alone.
  * What else a GPU says of itself is that of a small one of Hopper.
@@ -358,12 +359,29 @@ typedef struct {
     kernel_library *kernels;
 } module;
 
+/* The latest PTX of the driver's CUDA: 9.0 of 13.0, 8.4 of 12.4. NVIDIA left one out in 12.6. */
+static int later_ptx(const char *part) {
+    uint16_t version[2]; /* minor, major */
+    long cuda = variable("TVMCONV_EMULATED_CUDA", CUDA);
+    int major = (int)(cuda / 1000) - 4, minor = (int)(cuda % 1000 / 10);
+    memcpy(version, part + 24, sizeof version);
+    return version[1] > major || (version[1] == major && version[0] > minor - (cuda > 12050 && cuda < 13000));
+}
+
+/* Whether machine code is of the form that came with CUDA 13.0, and the driver is older. */
+static int later_form(const char *part) {
+    uint16_t minor;
+    memcpy(&minor, part + 24, sizeof minor);
+    return minor > 7 && variable("TVMCONV_EMULATED_CUDA", CUDA) < 13000;
+}
+
 /* Whether a fatbin has code that the GPU runs, or translates, and its emulated part if it has one.
  * Behind its own head (magic, version, its size, that of the rest) follow parts, each with the kind
- * (1: PTX, 2: machine code), the sizes of its head and the rest, and in the head's eighth word the
- * architecture. */
-static int has_code(const char *image, const char **own, size_t *own_bytes) {
-    int found = 0;
+ * (1: PTX, 2: machine code), the sizes of its head and the rest, and in the head's seventh and
+ * eighth word the version and the architecture. NVIDIA's driver may pass over machine code of a
+ * form that it does not know, and take the PTX; this one refuses all. */
+static int find_code(const char *image, const char **own, size_t *own_bytes) {
+    int found = 0, later = 0;
     uint16_t head_bytes;
     uint64_t bytes;
     memcpy(&head_bytes, image + 6, sizeof head_bytes);
@@ -379,10 +397,12 @@ static int has_code(const char *image, const char **own, size_t *own_bytes) {
         memcpy(&architecture, part + 28, sizeof architecture);
         int older = (int)architecture <= capability();
         if (kind == EMULATED) *own = part + part_head, *own_bytes = part_bytes;
-        else if (older && (kind == 1 || (int)architecture / 10 == capability() / 10)) found = 1;
+        else if (kind == 1 && older) found = 1, later |= later_ptx(part);
+        else if (kind == 2 && older && (int)architecture / 10 == capability() / 10)
+            found = 1, later |= later_form(part);
         part += part_head + part_bytes;
     }
-    return found;
+    return !found ? NO_BINARY : later ? LATER_PTX : 0;
 }
 
 EXPORTED int cuModuleLoadData(void **result, const void *image) {
@@ -393,11 +413,11 @@ EXPORTED int cuModuleLoadData(void **result, const void *image) {
     IN_CONTEXT;
     UNCAPTURED;
     if ((uintptr_t)image % 8 || memcmp(image, &magic, sizeof magic)) return BAD_IMAGE;
-    if (!has_code(image, &own, &own_bytes)) return NO_BINARY;
-    if (variable("TVMCONV_EMULATED_CUDA", CUDA) < CUDA) return LATER_PTX;
+    int status = find_code(image, &own, &own_bytes);
+    if (status) return status;
     pthread_mutex_lock(&mutex);
     int known = !own && usual.library;
-    int status = own ? open_own(&kernels, own, own_bytes) : open_usual(&kernels);
+    status = own ? open_own(&kernels, own, own_bytes) : open_usual(&kernels);
     for (allocation *each = allocations; each && !known && !status; each = each->next)
         kernels->remember(each->first, each->bytes);
     module *made = status ? NULL : give(MODULE, sizeof *made);

@@ -2,8 +2,8 @@
  *
  * The first state of a model on a GPU loads its kernels there and copies its constants; all states
  * on that GPU share both. A state has a stream, and one piece of the GPU's memory for its arena and for
- * inputs and outputs that the caller has in the processor's memory. What a run does is in
- * cuda_run.c. */
+ * inputs and outputs that the caller has in the processor's memory. How kernels are loaded is in
+ * modules.c, what a run does in cuda_run.c. */
 
 #include "driver.c"
 
@@ -101,21 +101,7 @@ static int32_t find_gpu(struct gpu_part *part, char *message, size_t size) {
     return TVMCONV_UNSUPPORTED;
 }
 
-static cu_result load_kernels(struct gpu_part *part) {
-    const tvmconv_gpu_code *code = &tvmconv_this_gpu;
-    cu_result status = 0;
-    for (int32_t i = 0; i < code->module_count && !status; ++i)
-        status = driver.module_load(&part->modules[i], code->modules[i]);
-    for (int32_t i = 0; i < code->kernel_count && !status; ++i) {
-        const tvmconv_kernel *kernel = &code->kernels[i];
-        status = driver.module_function(&part->functions[i], part->modules[kernel->module],
-                                        kernel->name);
-        if (!status && kernel->shared_bytes)
-            status = driver.function_set(part->functions[i], CU_MOST_DYNAMIC_SHARED,
-                                         (int)kernel->shared_bytes);
-    }
-    return status;
-}
+#include "modules.c"
 
 /* Frees what states share; in the context. */
 static void unload(struct gpu_part *part) {

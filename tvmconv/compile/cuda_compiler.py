@@ -1,0 +1,131 @@
+"""CUDA source to fatbins, by nvcc or, where there is none, by NVRTC."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from tvmconv.compile.fatbin import Part, fatbin_of
+from tvmconv.compile.nvcc import Nvcc, find_nvcc
+from tvmconv.compile.nvidia import find_program
+from tvmconv.compile.nvrtc import Nvrtc, find_nvrtc
+from tvmconv.compile.resources import Resources, read_resources
+from tvmconv.compile.sass import main_loops
+from tvmconv.core.errors import ArtifactError
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.host import host_cores
+
+# names a folder where what a compiler made is kept, and taken from instead of compiling it again
+KEPT = "TVMCONV_NVCC_CACHE"
+# changes where the same source and compiler give another file
+_FORM = "2"
+
+
+def find_compiler() -> Nvcc | Nvrtc:
+    """NVRTC where the variable of its name asks for it, else nvcc, else NVRTC where one is found.
+
+    Raises
+    ------
+    ArtifactError
+        If there is neither.
+    """
+    nvrtc = find_nvrtc()
+    if nvrtc and (os.environ.get("NVRTC") or find_program("nvcc") is None):
+        return Nvrtc(nvrtc)
+    return Nvcc(find_nvcc())
+
+
+def compile_fatbin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, Resources]]:
+    """Machine code for a GPU's architectures, and PTX for those after the last, in one file.
+
+    Arithmetic is IEEE's: no option for faster and less exact functions is given.
+
+    Parameters
+    ----------
+    source
+        CUDA C++.
+    machine
+        The GPU.
+
+    Returns
+    -------
+    tuple
+        The fatbin, and what each kernel takes; of several architectures the most. With the
+        share of multiply-adds in main loops, if there is an nvdisasm.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no compiler, or it refuses the source.
+    """
+    compiler = find_compiler()
+    kept = _kept(source, compiler, machine)
+    if kept and kept.is_file():
+        head, _, content = kept.read_bytes().partition(b"\n")
+        return content, {name: Resources(**each) for name, each in json.loads(head).items()}
+    parts, said = list[Part](), ""
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        written = Path(folder) / "kernels.cu"
+        written.write_text(source)
+        for isa in machine.architectures:
+            try:
+                made, told = compiler.parts(written, isa, isa == machine.architectures[-1])
+            except ArtifactError as error:
+                raise ArtifactError(
+                    f"{compiler.path} does not compile kernels for {isa}:\n{error}"
+                ) from None
+            parts += made
+            said += told
+        resources = _with_shares(read_resources(said), Path(folder) / f"{machine.isa}.cubin")
+    content = fatbin_of(parts)
+    if kept:
+        _keep(kept, content, resources)
+    return content, resources
+
+
+def compile_fatbins(
+    sources: Sequence[str], machine: CudaMachine
+) -> list[tuple[bytes, dict[str, Resources]]]:
+    """As :func:`compile_fatbin` for several, side by side on the CPUs of this process."""
+    with ThreadPoolExecutor(host_cores(), "tvmconv-nvcc") as pool:
+        return list(pool.map(lambda source: compile_fatbin(source, machine), sources))
+
+
+def _kept(source: str, compiler: Nvcc | Nvrtc, machine: CudaMachine) -> Path | None:
+    """Where the result is kept; None where the user names no folder."""
+    folder = os.environ.get(KEPT)
+    if not folder:
+        return None
+    read = str(find_program("nvdisasm") is not None)
+    said = "\n".join([_FORM, *compiler.told, read, machine.isa, *machine.architectures, source])
+    return Path(folder) / f"{hashlib.sha256(said.encode()).hexdigest()[:32]}.nvcc"
+
+
+def _keep(path: Path, content: bytes, resources: Mapping[str, Resources]) -> None:
+    """At once, as others may write the same; a folder that cannot be written keeps nothing."""
+    head = json.dumps({name: asdict(each) for name, each in resources.items()})
+    written = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written.write_bytes(head.encode() + b"\n" + content)
+        written.rename(path)
+
+
+def _with_shares(resources: dict[str, Resources], cubin: Path) -> dict[str, Resources]:
+    """With what machine code tells of main loops; without where nothing reads it."""
+    try:
+        found = main_loops(cubin.read_bytes()) if cubin.is_file() else {}
+    except ArtifactError:
+        found = {}
+    return {
+        name: replace(each, multiply_add_share=found[name].share) if name in found else each
+        for name, each in resources.items()
+    }

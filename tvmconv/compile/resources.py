@@ -1,0 +1,63 @@
+"""What kernels take of a GPU, as NVIDIA's assembler says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from tvmconv.core.launch import Launch
+
+_KERNEL = re.compile(
+    r"Function properties for (?P<name>\w+)\n\s*(?P<stack>\d+) bytes stack frame, "
+    r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads\n"
+    r".*?Used (?P<registers>\d+) registers(?P<rest>[^\n]*)"
+)
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel takes of a multiprocessor, as ptxas says.
+
+    Parameters
+    ----------
+    registers
+        Of one thread.
+    shared_bytes
+        Of a block.
+    spill_bytes
+        Registers that one thread stores and loads, in bytes.
+    multiply_add_share
+        Of the main loop's instructions, as nvdisasm reads the first architecture's; 0 where there
+        is no such loop, or no nvdisasm.
+    """
+
+    registers: int
+    shared_bytes: int
+    spill_bytes: int
+    multiply_add_share: float = 0.0
+
+    def of(self, launch: Launch) -> Launch:
+        """A launch of the kernel with these."""
+        return replace(
+            launch,
+            registers=self.registers,
+            shared_bytes=self.shared_bytes,
+            spill_bytes=self.spill_bytes,
+            multiply_add_share=self.multiply_add_share,
+        )
+
+
+def read_resources(said: str) -> dict[str, Resources]:
+    """What ptxas says with ``-v``, by the kernel's name; the most of several architectures."""
+    found: dict[str, Resources] = {}
+    for kernel in _KERNEL.finditer(said):
+        shared = _SHARED.search(kernel["rest"])
+        spilled = int(kernel["stores"]) + int(kernel["loads"])
+        other = found.get(kernel["name"], Resources(0, 0, 0))
+        found[kernel["name"]] = Resources(
+            max(int(kernel["registers"]), other.registers),
+            max(int(shared[1]) if shared else 0, other.shared_bytes),
+            max(spilled, other.spill_bytes),
+        )
+    return found
