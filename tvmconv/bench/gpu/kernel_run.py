@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tvmconv.algorithms.cuda.im2win import FUSED
 from tvmconv.bench.gpu.compiled import Compiled
 from tvmconv.bench.gpu.driver import DeviceArray, Gpu
 from tvmconv.bench.gpu.predicted import predicted_seconds
@@ -116,9 +117,7 @@ class GpuKernelRun:
 
     def stages(self) -> dict[str, Callable[[], None]]:
         """The kernels of a call in order, each with what asks for those up to it."""
-        launches, stages = self._compiled.launches, self.kernel.expression.stages
-        named = [name for name, _ in stages] if len(stages) == len(launches) else []
-        names = named or [_stage_name(number, each) for number, each in enumerate(launches, 1)]
+        names = stage_names(self.kernel, self._compiled.launches)
         calls = {
             name: self._call.bind(self._arrays, count) for count, name in enumerate(names[:-1], 1)
         }
@@ -146,5 +145,15 @@ class GpuKernelRun:
         }
 
 
-def _stage_name(number: int, launch: Launch) -> str:
-    return f"{number} {launch.kernel}"
+def stage_names(kernel: Kernel, launches: Sequence[Launch]) -> list[str]:
+    """What each launch of a call does, in order; by its number and kernel where nothing tells."""
+    knobs = kernel.config
+    named = [name for name, _ in kernel.expression.stages] or ["product"] * ("split" in knobs)
+    if knobs.get("windows") == FUSED:
+        # there is no tensor of windows to make
+        named = named[1:]
+    if knobs.get("split", 1) != 1 and len(launches) == len(named) + 1:
+        named.append("sum of the parts")
+    if len(named) == len(launches):
+        return named
+    return [f"{number} {each.kernel}" for number, each in enumerate(launches, 1)]
