@@ -106,6 +106,12 @@ class TestNvcc:
         head = len(own.content) - len(text)
         assert own.content[:8] + own.content[16:head] == ptx.content[:8] + ptx.content[16:head]
 
+    def test_without_a_compiler_for_cpp_a_sentence_says_what_to_install(self, monkeypatch):
+        monkeypatch.setenv("NVCC", str(Path(find_nvcc()).resolve()))
+        monkeypatch.setenv("PATH", "/nonexistent")
+        with pytest.raises(ArtifactError, match=r"(?s)host compiler.*install g\+\+, or take NVRTC"):
+            compile_fatbin(SOURCE, SM_90)
+
     def test_ptx_that_needs_a_later_version_keeps_its_own(self, monkeypatch):
         monkeypatch.setattr("tvmconv.compile.fatbin._LEAST", {90: (6, 0)})
         assert parts_of(compile_fatbin(SOURCE, SM_90)[0])[-1].version > (7, 8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,12 @@ from tvmconv.machines.host import host_cores
 
 # names a folder where what a compiler made is kept, and taken from instead of compiling it again
 KEPT = "TVMCONV_NVCC_CACHE"
+# what nvcc, or gcc for it, says where there is no compiler for C++
+_HOST_COMPILER = re.compile(r"\bhost compiler\b|\bcc1plus\b")
+_NO_HOST_COMPILER = (
+    "\nnvcc needs a compiler for C++: install g++, or take NVRTC instead, which needs none "
+    "(pip install nvidia-cuda-nvrtc, and its libnvrtc.so.13 in the variable NVRTC)"
+)
 # changes where the same source and compiler give another file
 _FORM = "2"
 
@@ -81,6 +88,7 @@ def compile_fatbin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, 
             except ArtifactError as error:
                 raise ArtifactError(
                     f"{compiler.path} does not compile kernels for {isa}:\n{error}"
+                    + _NO_HOST_COMPILER * bool(_HOST_COMPILER.search(str(error)))
                 ) from None
             parts += made
             said += told

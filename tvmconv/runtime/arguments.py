@@ -101,6 +101,16 @@ def _as_array(value: Any) -> Array:
     return np.from_dlpack(value)
 
 
+def shared_array(value: Any) -> Any:
+    """The memory of another library's tensor as an array; what is none stays as it is."""
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
+        return value
+    try:
+        return np.from_dlpack(value)
+    except (TypeError, ValueError, BufferError, RuntimeError):
+        return value
+
+
 def _check(
     info: TensorInfo, dtype: np.dtype[Any], value: Any, stream: int | None, device: int
 ) -> Array | GpuTensor:

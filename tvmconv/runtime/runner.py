@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..core.arguments import shown
 from ..core.errors import ArtifactError, InputError
 from ..core.tensor import TensorInfo
+from .arguments import shared_array
 from .binding import Code, State, pointers
 from .dlpack import on_gpu
 from .driver import DEFAULT_STREAM, driver
@@ -133,7 +134,7 @@ class Runner:
         destinations: Sequence[Any],
         stream: int | None = None,
     ) -> None:
-        """One call with the results in existing arrays, or in tensors of the GPU.
+        """One call with the results in existing arrays or tensors, of one memory all of them.
 
         Raises
         ------
@@ -163,6 +164,7 @@ class Runner:
             ]
             self._queue(arrays, tensors, stream)
             return
+        destinations = [shared_array(value) for value in destinations]
         host = self._on_host(arrays, stream)
         if host is not None:
             self._into_arrays(host, destinations)
