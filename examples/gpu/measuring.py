@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,18 @@ from examples.gpu.phases import Phase, command, environment, phases
 _LEAST_SECONDS, _GRACE = 8.0, 5.0
 _SHOWN = 12
 NETWORKS = ("networks", "torch-compile")
+_CHECK = """
+import sys
+from tvmconv.bench.gpu.state import gpu_state
+from tvmconv.cli.gpus import take_gpu
+from tvmconv.core.errors import TvmconvError
+try:
+    take_gpu(int(sys.argv[1]), sys.argv[2])
+    found = gpu_state(sys.argv[2])
+    print(f"{found['name']}, its driver knows CUDA up to {found['driver_cuda']}")
+except TvmconvError as error:
+    sys.exit(str(error))
+"""
 
 
 def measure(
@@ -49,11 +62,15 @@ def measure(
     Returns
     -------
     int
-        0 where everything was measured.
+        0 where everything was measured. 2 without a GPU that runs the kit: nothing is tried then.
     """
-    results.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     state = {**environment(), **(emulator or {})}
+    there, said = find_gpu(device, target, state)
+    print(said, flush=True)
+    if not there:
+        return 2
+    results.mkdir(parents=True, exist_ok=True)
     summary: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         places = [Path(folder) / path for path in planned(small)]
@@ -84,6 +101,16 @@ def measure(
     _write(results / "summary.json", summary)
     print("\n".join(["", *table(summary)]), flush=True)
     return 0 if all(row["status"] == "done" for row in summary) else 1
+
+
+def find_gpu(device: int, target: str, state: Mapping[str, str]) -> tuple[bool, str]:
+    """Whether a GPU runs kernels of a target, and which it is, or why none does.
+
+    In a process of its own, as the driver is that of the variables.
+    """
+    words = [sys.executable, "-c", _CHECK, str(device), target]
+    done = subprocess.run(words, env=dict(state), capture_output=True, text=True, check=False)
+    return done.returncode == 0, (done.stdout or done.stderr).strip()
 
 
 def _measured(

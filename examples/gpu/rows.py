@@ -11,7 +11,12 @@ from pathlib import Path
 from examples.gpu.measuring import NETWORKS, table
 from examples.gpu.phases import PRECISIONS, phases
 from tvmconv.bench.gpu.fit import fit_report
-from tvmconv.bench.gpu.predictions import RIGHT_WITHIN, gpu_facts, prediction_table
+from tvmconv.bench.gpu.predictions import (
+    RIGHT_WITHIN,
+    gpu_facts,
+    prediction_table,
+    translation_note,
+)
 from tvmconv.bench.result import OWN, PEAK, BenchResult, CaseResult, Entry, read_saved
 from tvmconv.core.errors import InputError
 
@@ -55,7 +60,8 @@ def _head(results: Iterable[BenchResult]) -> str:
         for entry in case.entries
         if entry.version and not entry.label.startswith((OWN, PEAK))
     }
-    lines = [*(f"{key}: {value}" for key, value in facts.items()), *sorted(versions)]
+    notes = (note for result in every for note in translation_note(result))
+    lines = [*(f"{key}: {value}" for key, value in facts.items()), *sorted(versions), *notes]
     return "\n".join([f"# {facts.get('gpu', 'GPU')}", "", *lines])
 
 

@@ -73,7 +73,20 @@ def test_a_phase_is_ended_when_its_time_is_up():
     assert measuring.run([sys.executable, "-c", "exit(3)"], dict(os.environ), 30)[0] == "failed (3)"
 
 
-def test_what_there_is_no_time_for_is_told(tmp_path):
+def test_without_a_gpu_nothing_is_tried(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    monkeypatch.setattr(measuring, "run", None)
+    code = measuring.measure(tmp_path, tmp_path / "results", False, "cuda:sm_90", total=5.0)
+    said = capsys.readouterr().out
+    if "CUDA up to" in said:
+        pytest.skip("this machine has a GPU")
+    assert code == 2
+    assert said.splitlines()[-1].startswith("this system has no driver for NVIDIA GPUs")
+    assert not (tmp_path / "results").exists()
+
+
+def test_what_there_is_no_time_for_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(measuring, "find_gpu", lambda *given: (True, "H100"))
     code = measuring.measure(tmp_path, tmp_path / "results", False, "cuda:sm_90", total=5.0)
     assert code == 1
     rows = json.loads((tmp_path / "results/summary.json").read_text())
@@ -110,6 +123,7 @@ def test_each_phase_has_its_own_chance(tmp_path, monkeypatch):
                 return "done", "much\nwas said"
         return "ended: its time was up", "half a line"
 
+    monkeypatch.setattr(measuring, "find_gpu", lambda *given: (True, "H100"))
     monkeypatch.setattr(measuring, "run", run)
     monkeypatch.setattr(measuring, "write_networks", lambda folder, small: None)
     code = measuring.measure(tmp_path, tmp_path, False, "cuda:sm_90", total=460.0, device=1)

@@ -127,8 +127,8 @@ static int32_t load(struct gpu_part *part, const char *constants, char *message,
             snprintf(advice, sizeof advice, "; build the model for this GPU");
         else if ((status == CU_BAD_IMAGE || status == CU_LATER_PTX) && !driver.version(&version))
             snprintf(advice, sizeof advice,
-                     "; it knows CUDA up to %d.%d: if nvcc was of a later one, update the driver, "
-                     "or build the model with an older nvcc",
+                     "; it knows CUDA up to %d.%d: if the compiler was of a later one, update the "
+                     "driver, or build the model with an older nvcc or NVRTC",
                      version / 1000, version % 1000 / 10);
         snprintf(message, size, "the GPU's driver does not take kernels for %s: %s%s",
                  tvmconv_this_description.target, driver_text(status), advice);
