@@ -77,7 +77,7 @@ def test_compiled_kernels_are_measured_where_nothing_compiles(gpu, kernels, tmp_
     assert done.returncode == 0, done.stderr
     data = json.loads(saved.read_text())
     (told,) = [note for note in data["notes"] if note.startswith("the driver knows CUDA")]
-    assert "up to 12.4, and not the machine code: it translated 2 kernels from PTX" in told
+    assert "up to 12.4, and not the machine code; kernels that it translated from PTX: 2" in told
     assert data["machine"]["gpu"]["pci_bus"] == "0000:02:00.0"
     assert data["machine"]["gpu"]["name"] == "emulated on the processor"
     (case,) = data["results"]

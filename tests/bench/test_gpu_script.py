@@ -97,7 +97,12 @@ def saved() -> BenchResult:
     """A run that was ended behind its first case."""
     entries = (
         Entry("peak", "ok", operations=10**9, rounds=[[1e-4]]),
-        Entry("tvmconv winograd", "ok", operations=10**9, rounds=[[2e-4, 3e-4]]),
+        Entry(
+            *("tvmconv winograd", "ok"),
+            operations=10**9,
+            rounds=[[2e-4, 3e-4]],
+            facts={"translated_by_cuda": "12.4"},
+        ),
         Entry("tvmconv direct", "wrong", message="the outputs differ"),
         Entry("cudnn", "ok", "2.11", operations=10**9, rounds=[[1e-4]]),
     )
@@ -166,6 +171,7 @@ def test_a_report_has_ratios_slow_layers_and_what_is_missing(tmp_path):
     assert "cudnn / tvmconv 0.50 of 1 layers; below 0.7: conv1 mb128 0.50" in text
     assert "no cases: conv2 mb128" in text
     assert "No fit" in text
+    assert "kernels that it translated from PTX: 1," in text
     assert not list(tmp_path.glob(".*.new"))
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from tests.emulated_gpu import Built, needs_emulator, needs_nvcc
 from tests.small_network import mixed_network
+from tvmconv.compile.fatbin import PTX, parts_of
 from tvmconv.compile.nvcc import find_nvcc
 from tvmconv.compile.nvidia import find_program
 from tvmconv.compile.resources import read_resources
@@ -39,7 +40,9 @@ class TestSmall:
         content = small.path.read_bytes()
         for fatbin in small.model._library.objects.gpu.fatbins:
             assert fatbin in content
-            assert fatbin.startswith(bytes.fromhex("50ed55ba"))
+            # whose kernels older drivers may translate
+            versions = {part.version for part in parts_of(fatbin) if part.kind == PTX}
+            assert versions == {(7, 8)}
         assert b"__global__" not in content
 
     def test_without_a_driver_a_sentence_says_so(self, small):

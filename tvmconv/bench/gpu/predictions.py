@@ -60,8 +60,8 @@ def translation_note(result: BenchResult) -> list[str]:
     if not known:
         return []
     return [
-        f"the driver knows CUDA up to {known[0]}, and not the machine code: it translated "
-        f"{len(known)} kernels from PTX, whose registers may differ from those that are shown; "
+        f"the driver knows CUDA up to {known[0]}, and not the machine code; kernels that it "
+        f"translated from PTX: {len(known)}, whose registers may differ from those that are shown; "
         "update it, or compile them with a CUDA that it knows (docs/cuda.md)"
     ]
 
