@@ -18,11 +18,11 @@ import pytest
 
 from tests.emulated_gpu import Built, needs_emulator, needs_nvcc
 from tests.small_network import mixed_network
-from tvmconv.compile.fatbin import PTX, parts_of
 from tvmconv.compile.nvcc import find_nvcc
 from tvmconv.compile.nvidia import find_program
 from tvmconv.compile.resources import read_resources
 from tvmconv.core.errors import ArtifactError
+from tvmconv.core.fatbin import PTX, parts_of
 from tvmconv.runtime.library import C_SOURCES
 
 

@@ -14,13 +14,13 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from tvmconv.compile.fatbin import Part, fatbin_of
 from tvmconv.compile.nvcc import Nvcc, find_nvcc
 from tvmconv.compile.nvidia import find_program
 from tvmconv.compile.nvrtc import Nvrtc, find_nvrtc
 from tvmconv.compile.resources import Resources, read_resources
 from tvmconv.compile.sass import main_loops
 from tvmconv.core.errors import ArtifactError
+from tvmconv.core.fatbin import Part, fatbin_of
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.host import host_cores
 

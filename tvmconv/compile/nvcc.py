@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from tvmconv.compile.fatbin import Part, lowered, parts_of
 from tvmconv.compile.nvidia import find_program
 from tvmconv.compile.resources import Resources, read_resources
 from tvmconv.core.errors import ArtifactError
+from tvmconv.core.fatbin import Part, lowered, parts_of
 from tvmconv.machines.cuda import CudaMachine
 
 _OPTIONS = ("-std=c++17", "-O3")

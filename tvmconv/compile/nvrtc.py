@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tvmconv.compile.fatbin import MACHINE_CODE, PTX, Part, fatbin_of, new_part, parts_of
 from tvmconv.compile.nvcc import run_compiler
 from tvmconv.compile.nvidia import libraries
+from tvmconv.core.fatbin import MACHINE_CODE, PTX, Part, fatbin_of, new_part, parts_of
 
 _OPTIONS = ("-std=c++17", "--ptxas-options=-v")
 _NAME = re.compile(r"libnvrtc\.so\.(\d+)")

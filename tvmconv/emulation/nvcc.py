@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tvmconv.compile.fatbin import MACHINE_CODE, PTX, Part, fatbin_of, new_part, ptx_version
 from tvmconv.core.errors import ArtifactError
+from tvmconv.core.fatbin import MACHINE_CODE, PTX, Part, fatbin_of, new_part, ptx_version
 from tvmconv.emulation.driver import compile_driver
 from tvmconv.emulation.module import compile_cuda
 from tvmconv.emulation.translate import translate

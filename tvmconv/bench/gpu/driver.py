@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.compile.fatbin import translatable
 from tvmconv.core.errors import ArtifactError
+from tvmconv.core.fatbin import translatable
 from tvmconv.runtime.driver import Attribute, Driver
 
 Array = npt.NDArray[Any]

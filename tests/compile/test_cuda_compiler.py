@@ -1,4 +1,4 @@
-"""Fatbins: taken apart, joined, and written as NVIDIA's tools write them."""
+"""CUDA source to fatbins by nvcc and NVRTC; heads of parts as NVIDIA's tools write them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,15 @@ import pytest
 
 from tests.emulated_gpu import needs_nvcc
 from tvmconv.compile.cuda_compiler import compile_fatbin, find_compiler
-from tvmconv.compile.fatbin import (
-    MACHINE_CODE,
-    PTX,
-    fatbin_of,
-    lowered,
-    new_part,
-    parts_of,
-    ptx_version,
-    translatable,
-)
 from tvmconv.compile.nvcc import Nvcc, compile_cubin, find_nvcc
 from tvmconv.compile.nvrtc import find_nvrtc
 from tvmconv.core.errors import ArtifactError
+from tvmconv.core.fatbin import (
+    MACHINE_CODE,
+    PTX,
+    new_part,
+    parts_of,
+)
 from tvmconv.machines.cuda import MACHINES, joined
 
 SM_80, SM_90 = MACHINES["cuda:sm_80"], MACHINES["cuda:sm_90"]
@@ -33,43 +29,6 @@ extern "C" __global__ void __launch_bounds__(64) sum_kernel(float* __restrict__ 
   for (int32_t i = 0; i < 64; ++i) a[threadIdx.x] = fmaf(both[i], both[63 - i], a[threadIdx.x]);
 }
 """  # noqa: E501
-ELF = b"\x7fELF\x02\x01\x01A\x08" + bytes(55)
-
-
-def _ptx(version: str) -> bytes:
-    return f"// by a compiler\n\n.version {version}\n.target sm_90\n".encode() + b"\0"
-
-
-def test_parts_are_what_was_joined():
-    parts = [new_part(MACHINE_CODE, 80, ELF), new_part(PTX, 90, _ptx("7.8"))]
-    found = parts_of(fatbin_of(parts))
-    assert found == parts
-    assert [part.version for part in found] == [(1, 8), (7, 8)]
-    assert all(len(part.content) % 8 == 0 for part in found)
-
-
-def test_what_is_no_fatbin_is_refused():
-    whole = fatbin_of([new_part(PTX, 90, _ptx("7.8"))])
-    for damaged in (b"", b"\x7fELF" + bytes(60), whole[:40], whole[:-8]):
-        with pytest.raises(ValueError, match="fatbin"):
-            parts_of(damaged)
-
-
-def test_what_a_driver_can_translate_is_left_alone():
-    code, ptx = new_part(MACHINE_CODE, 90, ELF), new_part(PTX, 90, _ptx("7.8"))
-    assert translatable(fatbin_of([code, ptx])) == fatbin_of([ptx])
-    assert translatable(fatbin_of([code])) is None
-    assert translatable(fatbin_of([ptx])) is None
-
-
-@pytest.mark.parametrize(
-    ("architecture", "version", "expected"),
-    [(90, "9.0", (7, 8)), (80, "8.8", (7, 0)), (90, "7.8", (7, 8)), (100, "9.0", (9, 0))],
-)
-def test_ptx_is_of_the_first_version_with_its_target(architecture, version, expected):
-    found = lowered(_ptx(version), architecture)
-    assert ptx_version(found) == expected
-    assert found.splitlines()[3:] == _ptx(version).splitlines()[3:]
 
 
 @needs_nvcc
@@ -113,7 +72,7 @@ class TestNvcc:
             compile_fatbin(SOURCE, SM_90)
 
     def test_ptx_that_needs_a_later_version_keeps_its_own(self, monkeypatch):
-        monkeypatch.setattr("tvmconv.compile.fatbin._LEAST", {90: (6, 0)})
+        monkeypatch.setattr("tvmconv.core.fatbin._LEAST", {90: (6, 0)})
         assert parts_of(compile_fatbin(SOURCE, SM_90)[0])[-1].version > (7, 8)
 
 
@@ -153,8 +112,3 @@ def test_nvrtc_is_taken_where_there_is_no_nvcc(monkeypatch):
     assert find_compiler().path == str(library)
     with pytest.raises(ArtifactError, match=r"libnvrtc\.so\.13 does not compile .*(?s:.)*No such"):
         compile_fatbin(SOURCE, SM_90)
-
-
-def test_a_part_can_hold_anything_else():
-    part = new_part(0x7A00, 0, b"1234")
-    assert parts_of(fatbin_of([part])) == [part]
