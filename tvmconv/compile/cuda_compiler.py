@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from tvmconv.compile.nvcc import Nvcc, find_nvcc
+from tvmconv.compile.nvcc import Nvcc, Refused, find_nvcc
 from tvmconv.compile.nvidia import find_program
 from tvmconv.compile.nvrtc import Nvrtc, find_nvrtc
 from tvmconv.compile.resources import Resources, read_resources
@@ -85,7 +85,7 @@ def compile_fatbin(source: str, machine: CudaMachine) -> tuple[bytes, dict[str, 
         for isa in machine.architectures:
             try:
                 made, told = compiler.parts(written, isa, isa == machine.architectures[-1])
-            except ArtifactError as error:
+            except Refused as error:
                 raise ArtifactError(
                     f"{compiler.path} does not compile kernels for {isa}:\n{error}"
                     + _NO_HOST_COMPILER * bool(_HOST_COMPILER.search(str(error)))

@@ -24,6 +24,10 @@ _RELEASE = re.compile(r"release (\d+)\.(\d+)")
 _OTHER_COMPRESSION = (12, 8)
 
 
+class Refused(ArtifactError):
+    """A compiler does not take the source; what it said."""
+
+
 def find_nvcc() -> str:
     """The program, see :func:`find_program`.
 
@@ -104,7 +108,7 @@ def _of_earliest(ptx: Path, architecture: int, command: Sequence[str]) -> str:
     earlier = lowered(text, architecture)
     if earlier != text:
         ptx.write_bytes(earlier)
-        with suppress(ArtifactError):
+        with suppress(Refused):
             return run_compiler(command)
         ptx.write_bytes(text)
     return run_compiler(command)
@@ -142,8 +146,10 @@ def run_compiler(
 
     Raises
     ------
+    Refused
+        Where it does not.
     ArtifactError
-        With its errors where it does not.
+        If it cannot be started.
     """
     words = [str(word) for word in command]
     try:
@@ -163,5 +169,5 @@ def run_compiler(
         said = (done.stderr or done.stdout).strip()
         # warnings of long lines come before and behind
         faults = re.findall(r"^.*\berror\b.*(?:\n.*){0,2}", said, re.MULTILINE)
-        raise ArtifactError("\n".join(faults or [said])[:2000])
+        raise Refused("\n".join(faults or [said])[:2000])
     return done.stderr
