@@ -32,9 +32,12 @@ def test_parts_are_what_was_joined():
 
 def test_what_is_no_fatbin_is_refused():
     whole = fatbin_of([new_part(PTX, 90, _ptx("7.8"))])
-    for damaged in (b"", b"\x7fELF" + bytes(60), whole[:40], whole[:-8]):
+    # a part of no bytes, and one that is longer than the file
+    sizes = [whole[:20] + size.to_bytes(12, "little") + whole[32:] for size in (0, 1 << 40)]
+    for damaged in (b"", b"\x7fELF" + bytes(60), whole[:40], whole[:-8], *sizes):
         with pytest.raises(ValueError, match="fatbin"):
             parts_of(damaged)
+        assert translatable(damaged) is None
 
 
 def test_what_a_driver_can_translate_is_left_alone():

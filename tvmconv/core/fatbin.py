@@ -69,6 +69,8 @@ def parts_of(fatbin: bytes) -> list[Part]:
         if end > len(fatbin) or place + _PART.size > end:
             raise ValueError("the fatbin ends within a part")
         kind, _, head, rest, _, _, minor, major, architecture, *_ = _PART.unpack_from(fatbin, place)
+        if head < _PART.size or place + head + rest > end:
+            raise ValueError("a part of the fatbin has no size that it can have")
         content = fatbin[place : place + head + rest]
         found.append(Part(kind, (major, minor), architecture, content))
         place += head + rest
@@ -108,9 +110,12 @@ def new_part(kind: int, architecture: int, code: bytes, version: tuple[int, int]
 def translatable(fatbin: bytes) -> bytes | None:
     """A fatbin without its machine code, whose form an older driver may not know.
 
-    None where nothing would be left to translate, or nothing left out.
+    None where nothing would be left to translate, or nothing left out, or it is no fatbin.
     """
-    parts = parts_of(fatbin)
+    try:
+        parts = parts_of(fatbin)
+    except ValueError:
+        return None
     kept = [part for part in parts if part.kind != MACHINE_CODE]
     if len(kept) == len(parts) or not any(part.kind == PTX for part in kept):
         return None
