@@ -158,19 +158,6 @@ def test_constant_outputs_can_be_written() -> None:
     np.testing.assert_array_equal(constant, model.run(value)[0])
 
 
-class Tensor:
-    """Another library's, in the processor's memory."""
-
-    def __init__(self, held: np.ndarray) -> None:
-        self.held = held
-
-    def __dlpack__(self, **options: object) -> object:
-        return self.held.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.held.__dlpack_device__()
-
-
 def test_run_into(dense: CompiledModel) -> None:
     inputs = programs.dense_inputs(5)
     destinations = {t.name: np.empty(t.shape, t.dtype) for t in dense.outputs}
@@ -184,10 +171,10 @@ def test_run_into(dense: CompiledModel) -> None:
     dense.run_into([both, inputs["y"]], [both, destinations["total"]])
     assert_matches({"hidden": both, "total": destinations["total"]}, inputs)
     # tensors of other libraries share their memory
-    tensors = {name: Tensor(np.zeros_like(value)) for name, value in destinations.items()}
+    tensors = {name: Exchanged(np.zeros_like(value)) for name, value in destinations.items()}
     dense.run_into(inputs, tensors)
-    assert_matches({name: tensor.held for name, tensor in tensors.items()}, inputs)
-    tensors["total"].held.flags.writeable = False
+    assert_matches({name: tensor.array for name, tensor in tensors.items()}, inputs)
+    tensors["total"].array.flags.writeable = False
     with pytest.raises(InputError, match="output 'total' must be"):
         dense.run_into(inputs, tensors)
     with pytest.raises(InputError, match=r"missing output array\(s\): total"):
