@@ -151,6 +151,26 @@ def test_means_of_integers(dtype: str) -> None:
             np.testing.assert_array_equal(run_reference(model, {"x": x})[0], expected)
 
 
+@pytest.mark.parametrize("operator", ["ReduceL2", "ReduceLogSum", "ReduceLogSumExp"])
+@pytest.mark.parametrize("dtype", ["int32", "uint64"])
+def test_roots_and_logarithms_of_integers(dtype: str, operator: str) -> None:
+    """Their fractions are dropped; onnxruntime, which knows the signed ones, rounds some down."""
+    x = (np.arange(50).reshape(_PLANE) - (-1 if dtype[0] == "u" else 9)).astype(dtype)
+    model = _same(operator, dtype, np.array([3]))
+    function = {
+        "ReduceL2": lambda y: np.sqrt((y * y).sum(3, keepdims=True)),
+        "ReduceLogSum": lambda y: np.log(y.sum(3, keepdims=True)),
+        "ReduceLogSumExp": lambda y: np.log(np.exp(y).sum(3, keepdims=True)),
+    }[operator]
+    # sums below 1 have no logarithm
+    x = np.abs(x.astype(np.int64)).astype(dtype) if operator == "ReduceLogSum" else x
+    expected = np.trunc(function(x.astype(np.float64))).astype(dtype)
+    np.testing.assert_array_equal(run(model, {"x": x}, whole_build)[0], expected)
+    if dtype[0] == "i":
+        theirs = run_reference(model, {"x": x})[0]
+        np.testing.assert_array_equal(theirs[expected > 0], expected[expected > 0])
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int64", "uint64"])
 def test_bounds_of_integers_are_exact(dtype: str) -> None:
     x, top = _any_integers(dtype), np.iinfo(dtype).max

@@ -71,33 +71,45 @@ def _integer_mean(e: Emitter, node: Node, axes: list[int], keep: bool) -> RelaxE
     attrs="axes keepdims noop_with_empty_axes",
 )  # fmt: skip
 def reduce_mapped(e: Emitter, node: Node) -> RelaxExpr:
-    """A sum of mapped elements, mapped again; the exponential's maximum is taken off first."""
+    """A sum of mapped elements, mapped again; the exponential's maximum is taken off first.
+
+    Roots, logarithms and exponentials of integers are those of float64, and their fractions are
+    dropped, as in the functions by which ONNX defines these operators.
+    """
     axes, keep = _axes(e, node), bool(node.attrs.get("keepdims", 1))
-    x = e.value(node.inputs[0])
+    x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
     axes = [] if axes is None or not e.shape(node.inputs[0]) else axes
+    is_integer = not dtype.startswith("float")
 
     def total(value: RelaxExpr) -> RelaxExpr:
         return e.emit(op.sum(value, axes, keepdims=keep), "sum") if axes else value
+
+    def real(value: RelaxExpr) -> RelaxExpr:
+        return e.emit(op.astype(value, "float64"), "real") if is_integer else value
+
+    def finished(value: RelaxExpr) -> RelaxExpr:
+        return op.astype(e.emit(value), dtype) if is_integer else value
 
     if node.op == "ReduceL1":
         return total(op.abs(x))
     if node.op == "ReduceSumSquare":
         return total(op.multiply(x, x))
     if node.op == "ReduceL2":
-        return op.sqrt(total(op.multiply(x, x)))
+        return finished(op.sqrt(real(total(op.multiply(x, x)))))
     if node.op == "ReduceLogSum":
-        return op.log(total(x))
+        return finished(op.log(real(total(x))))
     if not axes:
         return x
+    x = real(x)
     top = e.emit(op.max(x, axes, keepdims=True), "top")
-    if e.dtype(node.inputs[0]) == "float32":
+    if dtype == "float32":
         # infinity less itself would be NaN
         limit = float(np.finfo(np.float32).max)
         top = e.emit(
             op.clip(top, tirx.FloatImm("float32", -limit), tirx.FloatImm("float32", limit))
         )
     spread = total(op.exp(op.subtract(x, top)))
-    return op.add(op.log(spread), op.reshape(top, e.shape(node.outputs[0])))
+    return finished(op.add(op.log(spread), op.reshape(top, e.shape(node.outputs[0]))))
 
 
 @converts("ArgMax", "ArgMin", attrs="axis keepdims select_last_index")
