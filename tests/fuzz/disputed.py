@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,24 +112,21 @@ def skips_input(model: onnx.ModelProto) -> bool:
     return False
 
 
-def disputes(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> bool:
+def disputes(model: onnx.ModelProto, values: Mapping[str, Any]) -> bool:
     """Whether a result depends on what ONNX leaves open about values that are not finite.
 
     That is where NaN has a place among numbers, and how far a kernel of windows spreads what is
-    not finite: zeros are multiplied where others leave them out.
+    not finite: zeros are multiplied where others leave them out. ``values`` are those of the model
+    that are known.
     """
     ranking = [node.input[0] for node in model.graph.node if node.op_type in _RANKING]
     spreading = [
         name for node in model.graph.node if node.op_type in _SPREADING for name in node.input[:2]
     ]
-    if not ranking and not spreading:
-        return False
-    try:
-        with np.errstate(all="ignore"):
-            values = reference(model).run([*ranking, *spreading], dict(feeds))
-    except Exception:  # whatever onnx raises, then nothing is known of the values
-        return False
-    arrays = [np.asarray(value, float) for value in values]
-    return any(np.isnan(array).any() for array in arrays[: len(ranking)]) or not all(
-        np.isfinite(array).all() for array in arrays[len(ranking) :]
+
+    def known(names: Sequence[str]) -> list[np.ndarray]:
+        return [np.asarray(values[name], float) for name in names if name in values]
+
+    return any(np.isnan(array).any() for array in known(ranking)) or not all(
+        np.isfinite(array).all() for array in known(spreading)
     )
