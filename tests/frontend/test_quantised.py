@@ -200,8 +200,12 @@ def test_concatenation_and_choice(dtype: Any, build: Build) -> None:
     condition = integers(U8, 2, 3, 4) > 100
     operands = [condition, a, scale(0.02), zero(dtype), integers(dtype, 2, 3, 4, seed=3),
                 scale(0.03), zero(dtype, 2), scale(0.05), zero(dtype, 9)]  # fmt: skip
-    model, feeds = single_node("QLinearWhere", operands, kind, data=(0, 1, 4), domain=MICROSOFT)
-    compare(model, feeds, build, steps=1)
+    # Where is an operator since 9
+    for opset in (8, 13):
+        model, feeds = single_node(
+            "QLinearWhere", operands, kind, data=(0, 1, 4), domain=MICROSOFT, opset=opset
+        )
+        compare(model, feeds, build, steps=1)
 
 
 def test_constants_stay_integers_for_the_kernels() -> None:

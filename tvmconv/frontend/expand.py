@@ -41,6 +41,8 @@ class _Form:
         Places of inputs that are handed on, before the others.
     default
         Attributes that may be given as long as they have this value.
+    since
+        The first operator set with the float operator, which others may have been read with.
     """
 
     op: str
@@ -49,23 +51,23 @@ class _Form:
     bias: int | None = None
     plain: tuple[int, ...] = ()
     default: dict[str, int] = field(default_factory=dict)
+    since: int = 1
 
 
 _ONE, _TWO = ((0, 1, 2),), ((0, 1, 2), (3, 4, 5))
+_NCHW = {"channels_last": 0}
 _FORMS = {
     "QGemm": _Form("Gemm", _TWO, (7, 8), bias=6),
     "QLinearAdd": _Form("Add", _TWO, (6, 7)),
-    "QLinearAveragePool": _Form("AveragePool", _ONE, (3, 4), default={"channels_last": 0}),
+    "QLinearAveragePool": _Form("AveragePool", _ONE, (3, 4), default=_NCHW),
     "QLinearConv": _Form("Conv", _TWO, (6, 7), bias=8),
-    "QLinearGlobalAveragePool": _Form(
-        "GlobalAveragePool", _ONE, (3, 4), default={"channels_last": 0}
-    ),
+    "QLinearGlobalAveragePool": _Form("GlobalAveragePool", _ONE, (3, 4), default=_NCHW),
     "QLinearLeakyRelu": _Form("LeakyRelu", _ONE, (3, 4)),
     "QLinearMatMul": _Form("MatMul", _TWO, (6, 7)),
     "QLinearMul": _Form("Mul", _TWO, (6, 7)),
     "QLinearSigmoid": _Form("Sigmoid", _ONE, (3, 4)),
     "QLinearSoftmax": _Form("Softmax", _ONE, (3, 4)),
-    "QLinearWhere": _Form("Where", ((1, 2, 3), (4, 5, 6)), (7, 8), plain=(0,)),
+    "QLinearWhere": _Form("Where", ((1, 2, 3), (4, 5, 6)), (7, 8), plain=(0,), since=9),
 }
 # operators that have such a form, by ONNX's names
 EXPANDED = frozenset({*_FORMS, "QLinearConcat"})
@@ -141,8 +143,8 @@ class _Expansion:
         return [*self._before, self._float(attrs, inputs, middle), linear]
 
     def _float(self, attrs: dict[str, object], inputs: list[str], output: str) -> Node:
-        node = self._node
-        return Node(node.name, self._form.op, tuple(inputs), (output,), attrs, node.opset)
+        name, opset = self._node.name, max(self._node.opset, self._form.since)
+        return Node(name, self._form.op, tuple(inputs), (output,), attrs, opset)
 
     def _attributes(self) -> dict[str, object]:
         node, attrs = self._node, dict(self._node.attrs)
