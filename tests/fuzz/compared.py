@@ -131,7 +131,7 @@ def runs_elsewhere(data: bytes) -> bool:
         infos.append(TensorInfo(value.name, shape, DTYPES[declared.elem_type]))
     constants = {tensor.name for tensor in model.graph.initializer}
     feeds = random_feeds([info for info in infos if info.name not in constants], 0)
-    for runtime in (_onnxruntime, _reference):
+    for runtime in (_onnxruntime, _by_node, _reference):
         try:
             with _silence():
                 runtime(data, feeds)

@@ -19,8 +19,12 @@ _SPELLINGS = {"float": "float32", "double": "float64"}
 # what most tensors are, where an operator takes several types
 _USUAL = ("float32",) * 6
 _EXTENTS = (1, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 16, 17)
+# of values of many axes
+_FEW = (1, 1, 2, 3)
 _MOST_ELEMENTS = 20_000
-_MOST_RANK = 5
+_MOST_RANK = 6
+# what other programs call values and nodes
+_NAMES = ("{0}{1}",) * 8 + ("/block.{1}/{0}:0", "{1}", "{0} {1}", "\u00fc-{0}\u4e2d%{1}")
 
 
 class Undrawable(Exception):
@@ -57,6 +61,8 @@ class Draft:
         self.rounds = False
         self.steps = 0
         self._count = 0
+        self._names: str = generator.choice(_NAMES)
+        self._node_names: str | None = generator.choice((None, None, None, ""))
 
     def pick(self, choices: Sequence[Any]) -> Any:
         return self.generator.choice(choices)
@@ -65,7 +71,8 @@ class Draft:
         return self.generator.random() < share
 
     def shape(self, low: int, high: int) -> tuple[int, ...]:
-        return tuple(self.pick(_EXTENTS) for _ in range(self.generator.randint(low, high)))
+        rank = self.generator.randint(low, high)
+        return tuple(self.pick(_EXTENTS if rank < 5 else _FEW) for _ in range(rank))
 
     def allowed(self, op: str, index: int = 0) -> list[str]:
         """Element types that an operator takes at an input, among those that tvmconv has."""
@@ -105,6 +112,9 @@ class Draft:
             return self.pick(known)
         if self.chance(0.4):
             return self.input(shape, dtype)
+        same = [n for n, a in self.constants.items() if (a.shape, a.dtype.name) == (shape, dtype)]
+        if same and self.chance(0.3):
+            return Value(self.pick(same), shape, dtype)
         return self.constant(self.array(shape, dtype))
 
     def array(self, shape: Sequence[int], dtype: str) -> np.ndarray:
@@ -187,7 +197,12 @@ class Draft:
         while names and not names[-1]:
             names.pop()
         results = [self._fresh("v") for _ in range(outputs)]
-        node = helper.make_node(op, names, results, self._fresh(op), **attributes)
+        # outputs that need not be there
+        for index, formal in enumerate(self.schema(op).outputs[1:outputs], 1):
+            if formal.option == formal.option.Optional and self.chance(0.15):
+                results[index] = ""
+        name = self._fresh(op) if self._node_names is None else self._node_names
+        node = helper.make_node(op, names, results, name, **attributes)
         found = self._inferred(node, [operand for operand in operands if operand])
         for value in found:
             self._room(value.shape)
@@ -204,7 +219,7 @@ class Draft:
         known = {name: self.constants[name] for name in infos if name in self.constants}
         graph = helper.make_graph(
             [node], "node", [info for name, info in infos.items() if name not in known],
-            [onnx.ValueInfoProto(name=name) for name in node.output],
+            [onnx.ValueInfoProto(name=name) for name in node.output if name],
             [numpy_helper.from_array(array, name) for name, array in known.items()],
         )  # fmt: skip
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
@@ -250,6 +265,10 @@ class Draft:
         results = [v for v in self.values if v.name in made]
         outputs = [v for v in results if v.name not in read or self.chance(0.15)]
         inputs = [v for v in self.inputs if v.name in read]
+        # what no node computes may be an output, too
+        outputs += [v for v in inputs if self.chance(0.03)]
+        constants = [Value(n, a.shape, a.dtype.name) for n, a in self.constants.items()]
+        outputs += [v for v in constants if v.name in read and self.chance(0.02)]
         # up to IR version 3 constants were inputs as well, and may be since
         listed = [n for n in self.constants if n in read and self.chance(0.1)]
         infos = [helper.make_tensor_value_info(v.name, _CODES[v.dtype], v.shape) for v in inputs]
@@ -268,7 +287,7 @@ class Draft:
         )  # fmt: skip
         graph.doc_string = ROUNDS if self.rounds else ""
         opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        return helper.make_model(graph, opset_imports=opsets, ir_version=self.pick((8, 10, 13)))
 
     def _room(self, shape: Sequence[int]) -> None:
         if len(shape) > _MOST_RANK + 1 or np.prod(shape, dtype=float) > _MOST_ELEMENTS:
@@ -276,4 +295,4 @@ class Draft:
 
     def _fresh(self, prefix: str) -> str:
         self._count += 1
-        return f"{prefix}{self._count}"
+        return self._names.format(prefix, self._count)

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 import random
 
-from tests.fuzz import draw_constants, draw_integers, draw_numbers, draw_places, draw_windows
+import onnx
+
+from tests.fuzz import (
+    draw_constants,
+    draw_forms,
+    draw_integers,
+    draw_networks,
+    draw_numbers,
+    draw_places,
+    draw_windows,
+)
 from tests.fuzz.compared import compare, runs_elsewhere
 from tests.fuzz.draft import Draft
 from tests.fuzz.models import prepare
@@ -24,10 +34,11 @@ _KNOWN = (
     # of a dilated ConvTranspose
     "its weight (input 1) is computed at run time",
 )
-_OPSETS = (7, 8, 9, 10, 11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 19, 20, 21, 22)
+_OPSETS = (*range(7, onnx.defs.onnx_opset_version() + 1), 13, 17, 18)
 FAMILIES = (
     draw_numbers.STEPS, draw_places.STEPS, draw_windows.STEPS, draw_windows.STEPS,
-    draw_integers.STEPS, draw_constants.STEPS + draw_places.STEPS,
+    draw_integers.STEPS, draw_constants.STEPS + draw_places.STEPS, draw_forms.STEPS,
+    draw_networks.STEPS,
 )  # fmt: skip
 
 
