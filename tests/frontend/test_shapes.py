@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.frontend.onnx_runner import make_model, noise, run, run_reference
+from tests.frontend.onnx_runner import make_model, noise, run, run_reference, whole_build
 from tvmconv.core.errors import ModelError
 from tvmconv.frontend import read_model
 
@@ -177,3 +177,28 @@ def test_a_split_in_many_parts() -> None:
         run(model, {"x": x}), np.split(x, np.cumsum(sizes)[:-1], axis=1), strict=True
     ):
         np.testing.assert_array_equal(actual, expected)
+
+
+def test_what_has_no_elements_is_known() -> None:
+    """Through operators whose kernels would divide by an empty axis, or leave outputs unset."""
+    node = helper.make_node
+    nodes = [
+        node("Slice", ["x", "one", "one", "one"], ["none"]),
+        node("Tile", ["none", "three"], ["more"]),
+        node("CumSum", ["more", "axis"], ["sums"]),
+        node("Unsqueeze", ["sums", "one"], ["deep"]),
+        node("Squeeze", ["deep", "one"], ["flat"]),
+        node("Concat", ["x", "none", "x"], ["y"], axis=1),
+        node("ReduceMax", ["flat"], ["top"], axes=[1]),
+        node("ReduceSum", ["none", "one"], ["total"]),
+        node("MatMul", ["none", "weight"], ["product"]),
+        node("Add", ["product", "x"], ["z"]),
+    ]
+    constants = {"one": np.array([1]), "three": np.array([3, 2]), "axis": np.array(0)}
+    constants["weight"] = np.zeros((0, 4), np.float32)
+    names = ["y", "top", "total", "z", "sums"]
+    model = make_model(nodes, {"x": (2, 4)}, names, constants)
+    x = noise(2, 4)
+    results = run(model, {"x": x}, whole_build)
+    for actual, expected in zip(results, run_reference(model, {"x": x}), strict=True):
+        np.testing.assert_array_equal(actual, expected, strict=True)

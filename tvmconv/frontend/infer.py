@@ -198,6 +198,12 @@ def _visit(graph: Graph, folder: Folder, node: Node, proto: onnx.NodeProto) -> N
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
     found = _infer(graph, node, proto, operands) if known is None else known
+    if found and len(found) == sum(map(bool, node.outputs)) and all(0 in i.shape for i in found):
+        # whatever computes no elements, their values are known
+        for info in found:
+            folder.store(node, info.name, np.zeros(info.shape, info.dtype))
+        folder.release(node)
+        return
     if folder.fold(node, proto, found):
         return
     if found is None:
