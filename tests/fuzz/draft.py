@@ -59,8 +59,9 @@ class Draft:
         self.odd_scales = generator.random() < 0.3
         # whether runtimes may round an integer otherwise
         self.rounds = False
-        self.steps = 0
-        self._count = 0
+        # whether results may have no elements, which most steps cannot go on with
+        self.empties = False
+        self.steps = self._count = 0
         self._names: str = generator.choice(_NAMES)
         self._node_names: str | None = generator.choice((None, None, None, ""))
 
@@ -95,7 +96,8 @@ class Draft:
 
     def value(self, allowed: Sequence[str], low: int = 0, high: int = _MOST_RANK) -> Value:
         """A value that exists, or a new input."""
-        known = [v for v in self.values if v.dtype in allowed and low <= v.rank <= high]
+        known = [v for v in self.values if v.dtype in allowed and low <= v.rank <= high and
+                 0 not in v.shape]  # fmt: skip
         if known and self.chance(0.75):
             return self.pick(known[-3:])
         return self.input(self.shape(low, high), self.dtype(allowed))
@@ -238,7 +240,7 @@ class Draft:
                     raise Undrawable("its shape is not known")
                 computed = np.asarray(reference(model).run([info.name], {})[0])
                 extents, dtype = computed.shape, computed.dtype.name
-            if dtype is None or 0 in extents:
+            if dtype is None or (0 in extents and not self.empties):
                 raise Undrawable("of another element type, or empty")
             results.append(Value(info.name, extents, dtype))
         return results
@@ -249,6 +251,7 @@ class Draft:
         try:
             step(self)
         except Undrawable:
+            self.empties = False
             nodes, values, inputs, constants = before
             del self.nodes[nodes:], self.values[values:], self.inputs[inputs:]
             self.constants = {k: v for k, v in self.constants.items() if k in constants}

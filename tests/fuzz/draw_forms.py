@@ -158,7 +158,44 @@ def written(d: Draft) -> Value:
     return d.call("Mul", [d.input((3, 2), "float32"), real])[0]
 
 
+def nothing(d: Draft) -> None:
+    """A part of no elements, what operators make of it, and what it adds to others."""
+    x = d.source("Concat", 1, 4)
+    axis = d.generator.randrange(x.rank)
+    d.empties = True
+    given: dict[str, Any] = {"starts": [1], "ends": [1], "axes": [axis]}
+    if d.opset >= 10:
+        given = {name: np.array(value) for name, value in given.items()}
+    (y,) = d.call("Slice", [x], **given)
+    for _ in range(d.generator.randrange(3)):
+        y = _of_nothing(d, y, axis)
+    if y.shape == (*x.shape[:axis], 0, *x.shape[axis + 1 :]) and y.dtype == x.dtype:
+        d.call("Concat", d.pick(([x, y], [y, x], [x, y, x])), axis=axis)
+    d.empties = False
+
+
+def _of_nothing(d: Draft, y: Value, axis: int) -> Value:
+    op = d.pick(("Tile", "Cast", "Add", "CumSum", "Unsqueeze", "MatMul", "ReduceSum", "ReduceMax"))
+    if op == "Tile":
+        return d.call(op, [y], repeats=np.array([1] * y.rank))[0]
+    if op == "Cast":
+        return d.call(op, [y], to=1)[0]
+    if op == "Add":
+        return d.call(op, [y, d.operand((), y.dtype)])[0]
+    if op == "CumSum":
+        return d.call(op, [y], axis=np.array(0))[0]
+    if op == "Unsqueeze":
+        return d.call(op, [y], axes=[0])[0]
+    if op == "MatMul":
+        return d.call(op, [y, d.constant(d.array((y.shape[-1], 3), y.dtype))])[0]
+    if op == "ReduceMax" and not y.dtype.startswith("float"):
+        raise Undrawable("the largest integer of none is left open")
+    # which has elements where that axis is the empty one
+    d.call(op, [y], axes=[axis])
+    return y
+
+
 STEPS = (
     *(einsum, einsum, dropout, bounded, quantised, quantised, accumulated, resized, indexed),
-    *(plain, cast_as_one, written),
+    *(plain, cast_as_one, written, nothing, nothing),
 )
