@@ -112,6 +112,13 @@ def skips_input(model: onnx.ModelProto) -> bool:
     return False
 
 
+def cuts_fractions(node: onnx.NodeProto, given: Mapping[str, np.ndarray]) -> bool:
+    """Whether onnxruntime cuts the fractions of a node's results, which onnx rounds."""
+    modes = [helper.get_attribute_value(a) for a in node.attribute if a.name == "mode"]
+    interpolates = node.op_type == "Resize" and modes not in ([], [b"nearest"])
+    return interpolates and given[node.input[0]].dtype.kind in "iu"
+
+
 def disputes(model: onnx.ModelProto, values: Mapping[str, Any]) -> bool:
     """Whether a result depends on what ONNX leaves open about values that are not finite.
 

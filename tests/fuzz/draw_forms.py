@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.draft import Draft, Undrawable, Value
+from tests.fuzz.draw_places import rounded_between
 from tests.fuzz.draw_windows import image, window_of
 
 _SHORT = ("uint8", "int8", "uint16", "int16")
@@ -104,9 +105,9 @@ def resized(d: Draft) -> None:
     scales = [d.pick((1.0, 2.0, 0.5, 1.5)) for _ in axes]
     if any(x.shape[axis] * scale < 1 for axis, scale in zip(axes, scales, strict=True)):
         raise Undrawable("empty")
-    d.rounds |= not x.dtype.startswith("float")
     axes = [axis - x.rank if d.chance(0.3) else axis for axis in axes]
     mode = d.pick(("nearest", "linear"))
+    rounded_between(d, x, mode)
     d.call("Resize", [x], scales=np.array(scales, np.float32), axes=axes, mode=mode)
 
 

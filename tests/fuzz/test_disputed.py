@@ -10,7 +10,15 @@ import pytest
 from onnx import helper
 
 from tests.frontend.onnx_runner import make_model, noise, run_reference
-from tests.fuzz.compared import Measure, _difference, compare, known_values, nudged_feeds
+from tests.fuzz.compared import (
+    Measure,
+    _by_node,
+    _difference,
+    _onnxruntime,
+    compare,
+    known_values,
+    nudged_feeds,
+)
 from tests.fuzz.disputed import UNDEFINED, disputes, reference, skips_input
 
 
@@ -142,6 +150,25 @@ def test_a_node_that_onnxruntime_lacks_is_computed_by_the_reference() -> None:
     constants = {name: np.full(3, 0.5, np.float32) for name in "sbmv"}
     model = make_model(nodes, {"x": (2, 3)}, ["y"], {"no": np.zeros(3, bool), **constants}, opset=9)
     assert compare(model.SerializeToString(), lambda stage: None)
+
+
+def test_integers_between_others_are_rounded_as_onnx_does() -> None:
+    """Behind a node that onnx.reference does not have; onnxruntime cuts fractions."""
+    scale, zero = {"scale": np.float32(1)}, {"zero": np.uint8(0)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+        helper.make_node("QLinearLeakyRelu", ["q", *(["scale", "zero"] * 2)], ["z"],
+                         domain="com.microsoft", alpha=0.5),
+        helper.make_node("Resize", ["z", "", "sizes"], ["r"], mode="linear"),
+        helper.make_node("Cast", ["r"], ["y"], to=1),
+    ]  # fmt: skip
+    constants = {**scale, **zero, "sizes": np.float32([1, 1, 1, 4])}
+    model = make_model(nodes, {"x": (1, 1, 1, 9)}, ["y"], constants)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    x = np.float32([9, 3, 8, 2, 0, 7, 1, 6, 5]).reshape(1, 1, 1, 9)
+    rounded, cut = (f(model.SerializeToString(), {"x": x})[0][0] for f in (_by_node, _onnxruntime))
+    assert (rounded > cut).any()
+    assert (rounded >= cut).all()
 
 
 def test_half_precision_on_the_way_counts() -> None:
