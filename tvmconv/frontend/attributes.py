@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from math import isfinite
+from typing import Any
 
 from tvmconv.frontend.graph import Array, Node
 from tvmconv.frontend.limits import MAX_DIMENSION, MAX_RANK
@@ -25,6 +27,30 @@ _FLAGS = (
 _EQUATION = re.compile(r"([A-Za-z ,]|\.\.\.)*(->([A-Za-z ]|\.\.\.)*)?")
 # an output may have more axes than the input: Unsqueeze
 _LISTS = ("axes", "perm")
+
+
+def in_ascending_order(node: Node) -> Node:
+    """The node, of a Slice or Squeeze of old operator sets with its axes sorted.
+
+    Of others than ascending ones onnx's inference has no shapes, or wrong ones.
+    """
+    if node.op not in ("Slice", "Squeeze") or node.opset >= 11:
+        return node
+    lists: dict[str, tuple[Any, ...]] = {
+        name: values
+        for name in ("axes", "starts", "ends")
+        if isinstance(values := node.attrs.get(name), tuple)
+    }
+    axes = lists.get("axes", ())
+    known = all(isinstance(axis, int) and axis >= 0 for axis in axes)
+    if not known or any(len(values) != len(axes) for values in lists.values()):
+        # which is reported where it is checked
+        return node
+    order = sorted(range(len(axes)), key=axes.__getitem__)
+    if order == [*range(len(axes))]:
+        return node
+    ordered = {name: tuple(values[i] for i in order) for name, values in lists.items()}
+    return replace(node, attrs={**node.attrs, **ordered})
 
 
 def check_attributes(node: Node, rank: int) -> None:

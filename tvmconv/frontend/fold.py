@@ -64,7 +64,13 @@ class Folder:
         ModelError
             The constants would exceed the budget, or cannot be evaluated.
         """
-        constants = self._graph.constants
+        constants, written_names = self._graph.constants, set(filter(None, node.outputs))
+        if outputs and written_names == {info.name for info in outputs if 0 in info.shape}:
+            # values without elements are known, whatever they are computed from
+            for info in outputs:
+                self.store(node, info.name, np.zeros(info.shape, info.dtype))
+            self.release(node)
+            return True
         names = list(dict.fromkeys(name for name in node.inputs if name))
         if not all(name in constants for name in names) or not _is_foldable(node, constants):
             return False

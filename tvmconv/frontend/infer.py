@@ -18,7 +18,11 @@ from onnx import helper
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.unexpected import reported
-from tvmconv.frontend.attributes import check_attributes, check_list_operands
+from tvmconv.frontend.attributes import (
+    check_attributes,
+    check_list_operands,
+    in_ascending_order,
+)
 from tvmconv.frontend.checks import describe
 from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.fold import Folder, keeps_everything
@@ -166,7 +170,7 @@ def _in_standard_form(
     if node.op == "Constant":
         return [node]
     _check_inputs(graph, node)
-    return in_standard_form(graph, node, domain, fresh)
+    return in_standard_form(graph, in_ascending_order(node), domain, fresh)
 
 
 def _proto_of(part: Node, node: Node, proto: onnx.NodeProto) -> onnx.NodeProto:
@@ -198,12 +202,6 @@ def _visit(graph: Graph, folder: Folder, node: Node, proto: onnx.NodeProto) -> N
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
     found = _infer(graph, node, proto, operands) if known is None else known
-    if found and len(found) == sum(map(bool, node.outputs)) and all(0 in i.shape for i in found):
-        # whatever computes no elements, their values are known
-        for info in found:
-            folder.store(node, info.name, np.zeros(info.shape, info.dtype))
-        folder.release(node)
-        return
     if folder.fold(node, proto, found):
         return
     if found is None:
