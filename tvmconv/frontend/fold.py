@@ -26,6 +26,7 @@ _BY_PARAMETER = (
 )  # fmt: skip
 # their results' sizes are known only from their operands' values
 _DYNAMIC = ("Compress", "NonZero", "Range")
+_RESIZING = ("Resize", "Upsample")
 
 
 class Folder:
@@ -64,9 +65,8 @@ class Folder:
         ModelError
             The constants would exceed the budget, or cannot be evaluated.
         """
-        constants, written_names = self._graph.constants, set(filter(None, node.outputs))
-        if outputs and written_names == {info.name for info in outputs if 0 in info.shape}:
-            # values without elements are known, whatever they are computed from
+        constants = self._graph.constants
+        if outputs and self._makes_nothing(node, outputs):
             for info in outputs:
                 self.store(node, info.name, np.zeros(info.shape, info.dtype))
             self.release(node)
@@ -103,6 +103,16 @@ class Folder:
             self.store(node, name, _as_inferred(node, value, types.get(name)))
         self.release(node)
         return True
+
+    def _makes_nothing(self, node: Node, outputs: list[TensorInfo]) -> bool:
+        """Whether no result has elements: then all are known, whatever they are computed from.
+
+        Of sizes that depend on values onnx's inference is no proof: a Range of 2**66 has none
+        there. Scales that leave nothing of an image are refused with its converter.
+        """
+        made = {info.name for info in outputs if 0 in info.shape}
+        is_given = node.op in _RESIZING and 0 not in self._graph.shape(node.inputs[0])
+        return made == set(filter(None, node.outputs)) and not (is_given or node.op in _DYNAMIC)
 
     def _is_parameter(self, node: Node) -> bool:
         """Whether an operator reads the result that wants it constant, and in float."""
