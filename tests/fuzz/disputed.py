@@ -33,6 +33,21 @@ class LpNormalization(OpRun):
         return (np.where(norm == 0, 0, x / np.where(norm == 0, 1, norm)).astype(x.dtype),)
 
 
+class LRN(OpRun):
+    """By the definition, of any rank: onnx's own has sums for as many channels as images."""
+
+    op_domain = ""
+
+    def _run(
+        self, x: Any, alpha: Any = None, beta: Any = None, bias: Any = None, size: Any = None
+    ) -> Any:
+        squares, below, above = np.square(x.astype(float)), (size - 1) // 2, size // 2
+        total = np.empty_like(squares)
+        for c in range(x.shape[1]):
+            total[:, c] = squares[:, max(c - below, 0) : c + above + 1].sum(axis=1)
+        return ((x / (bias + alpha / size * total) ** beta).astype(x.dtype),)
+
+
 class MaxPool(op_max_pool.MaxPool):
     """By onnx's method for strides, which takes ``pads`` as defined: all begins, then all ends.
 
@@ -89,7 +104,7 @@ class LogSoftmax(_Joined):
 
 def reference(model: onnx.ModelProto) -> ReferenceEvaluator:
     """onnx's evaluator, its known errors mended."""
-    mended: list[type[OpRun]] = [GlobalMaxPool, LpNormalization, MaxPool]
+    mended: list[type[OpRun]] = [GlobalMaxPool, LRN, LpNormalization, MaxPool]
     opset = next((o.version for o in model.opset_import if o.domain == ""), 13)
     if opset < 13:
         mended += [Softmax, LogSoftmax]

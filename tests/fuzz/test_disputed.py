@@ -31,6 +31,15 @@ def test_the_mended_normalisation_agrees_with_onnxruntime() -> None:
         np.testing.assert_allclose(mended, run_reference(model, {"x": x})[0], 1e-5)
 
 
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_the_mended_local_response_agrees_with_onnxruntime(size: int) -> None:
+    x = noise(2, 5, 3, 4)
+    node = helper.make_node("LRN", ["x"], ["y"], size=size, alpha=0.3)
+    model = make_model([node], {"x": x.shape}, ["y"])
+    mended = reference(model).run(None, {"x": x})[0]
+    np.testing.assert_allclose(mended, run_reference(model, {"x": x})[0], 1e-5)
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 def test_the_mended_pooling_agrees_with_onnxruntime(stride: int) -> None:
     x = noise(1, 2, 5, 6)
