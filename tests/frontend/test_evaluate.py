@@ -11,14 +11,15 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.frontend.node_cases import cases_by_module
-from tests.frontend.onnx_runner import freeze, make_model, noise, run_reference
+from tests.frontend.onnx_runner import freeze, make_model, noise, run, run_reference
 from tvmconv.core.errors import ModelError
 from tvmconv.frontend import read_model
 from tvmconv.frontend.operators import EXPANDED, IMPORTED
 
 # computed with the model even where their operands are constants
 WITH_THE_MODEL = EXPANDED | {
-    "AveragePool", "DequantizeLinear", "LRN", "LpPool", "MaxPool", "Upsample"
+    "AveragePool", "DequantizeLinear", "GlobalMaxPool", "LRN", "LpNormalization", "LpPool",
+    "MaxPool", "Upsample",
 }  # fmt: skip
 
 
@@ -119,6 +120,19 @@ def test_every_operator_set_folds_as_onnxruntime_computes(operator: str) -> None
         np.testing.assert_allclose(
             graph.constants["y"], wanted, rtol=1e-5, atol=1e-6, err_msg=f"operator set {opset}"
         )
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes"), [("LpNormalization", {"p": 1}), ("GlobalMaxPool", {})]
+)
+def test_constants_that_onnx_computes_otherwise(operator: str, attributes: Any) -> None:
+    nodes = [
+        helper.make_node(operator, ["c"], ["k"], **attributes),
+        helper.make_node("Add", ["k", "x"], ["y"]),
+    ]
+    model, feeds = make_model(nodes, {"x": (1,)}, ["y"], {"c": X[0]}), {"x": noise(1)}
+    wanted = run_reference(model, feeds)[0]
+    np.testing.assert_allclose(run(model, feeds)[0], wanted, 1e-5, 1e-6)
 
 
 @pytest.mark.parametrize("opset", [9, 13, 14, 17])

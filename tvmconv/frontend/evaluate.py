@@ -22,13 +22,14 @@ from tvmconv.frontend.rounding import dequantised, quantised
 Operands = list[Array | None]
 
 # First operator set whose meaning onnx.reference knows: pools round in ceil_mode in a way of their
-# own, the global one of p-norms is missing, LRN of an even size is shifted, Softmax worked on a
-# matrix before 13. Such nodes run with the model, as do those that broadcast along an axis, before
-# operator set 7.
+# own, the global one of p-norms is missing, that of maxima wants images, LRN sums as many channels
+# as there are images, norms of p=1 are sums, Softmax worked on a matrix before 13. Such nodes run
+# with the model, as do those that broadcast along an axis, before operator set 7.
 _NEVER = 1_000
 _KNOWN_FROM = {
-    "AveragePool": _NEVER, "GlobalLpPool": _NEVER, "Hardmax": 13, "LRN": _NEVER, "LogSoftmax": 13,
-    "LpPool": _NEVER, "MaxPool": _NEVER, "Resize": 11, "Softmax": 13, "Upsample": _NEVER,
+    "AveragePool": _NEVER, "GlobalLpPool": _NEVER, "GlobalMaxPool": _NEVER, "Hardmax": 13,
+    "LRN": _NEVER, "LogSoftmax": 13, "LpNormalization": _NEVER, "LpPool": _NEVER,
+    "MaxPool": _NEVER, "Resize": 11, "Softmax": 13, "Upsample": _NEVER,
 }  # fmt: skip
 
 
