@@ -100,7 +100,13 @@ class Draft:
                  0 not in v.shape]  # fmt: skip
         if known and self.chance(0.75):
             return self.pick(known[-3:])
-        return self.input(self.shape(low, high), self.dtype(allowed))
+        shape, dtype = self.shape(low, high), self.dtype(allowed)
+        # what is made of constants is computed while the model is read
+        return (
+            self.constant(self.array(shape, dtype))
+            if self.chance(0.15)
+            else self.input(shape, dtype)
+        )
 
     def dtype(self, allowed: Sequence[str]) -> str:
         usual = [name for name in _USUAL if name in allowed]
