@@ -13,5 +13,12 @@ from tests.small_network import small_network
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli")
-    onnx.save(small_network("N"), path / "small.onnx")
+    model = small_network("N")
+    onnx.save(model, path / "small.onnx")
+    (path / "cut.onnx").write_bytes((path / "small.onnx").read_bytes()[:300])
+    model.graph.input[0].name = "picture"
+    for node in model.graph.node:
+        for i, name in enumerate(node.input):
+            node.input[i] = "picture" if name == "input" else name
+    onnx.save(model, path / "else.onnx")
     return path

@@ -69,6 +69,10 @@ def command(
     original = onnx or (None if model.suffix == ".so" else model)
     if compare_onnxruntime and original is None:
         raise InputError(f"--compare-onnxruntime needs the ONNX model of {model}: add --onnx FILE")
+    if onnx is not None and not compare_onnxruntime:
+        raise InputError("--onnx is of --compare-onnxruntime: give both, or leave it out")
+    if onnx is not None and not onnx.is_file():
+        raise InputError(f"--onnx {onnx} is no file; give the ONNX model that {model} is built of")
     reference = original if compare_onnxruntime else None
     given = read_inputs(inputs or [])
     if emulate:
