@@ -12,6 +12,7 @@ from tvmconv.artifact.saving import open_artifact, save_artifact
 from tvmconv.core.arguments import MOST_THREADS, file_path, shown, whole
 from tvmconv.core.errors import ArtifactError, ConfigError
 from tvmconv.core.interrupts import uninterrupted
+from tvmconv.core.results import filled_folder
 from tvmconv.runtime.executable import Executable
 from tvmconv.runtime.gpu_options import GpuOptions
 from tvmconv.runtime.library import Library
@@ -157,12 +158,9 @@ class CompiledModel(ModelFacts, Executable):
 
         place, name = file_path(folder, "folder", ArtifactError), name or "model"
         check_bundle(place, name)
-        try:
-            place.mkdir(exist_ok=True)
-        except OSError as error:
-            raise ArtifactError(f"cannot write {place}: {error.strerror}") from error
-        path = self.save(place / f"{name}.so", weights=weights, header=True)
-        write_bundle(place, name, self.manifest, weights_path(path).exists())
+        with filled_folder(place):
+            path = self.save(place / f"{name}.so", weights=weights, header=True)
+            write_bundle(place, name, self.manifest, weights_path(path).exists())
         return path
 
     @uninterrupted()

@@ -45,7 +45,7 @@ def outputs_table(values: Mapping[str, Array], expected: Mapping[str, Array]) ->
         If an output has another shape there.
     """
     rows = [_row(name, value, expected.get(name)) for name, value in values.items()]
-    columns = _COLUMNS
+    columns: tuple[Column, ...] = _COLUMNS
     if any(row["not_finite"] for row in rows):
         columns += (_NOT_FINITE,)
     return Table("values", "Outputs", columns + (_COMPARED if expected else ()), rows)

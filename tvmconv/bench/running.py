@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from tvmconv.bench.outputs import outputs_table
 from tvmconv.bench.quantised import is_quantised
 from tvmconv.core.errors import InputError, TvmconvError
 from tvmconv.core.files import open_regular
+from tvmconv.core.results import write_result
 from tvmconv.core.unexpected import summary
 from tvmconv.report.document import Report
 from tvmconv.report.summary import model_facts
@@ -186,11 +188,9 @@ def _written(values: Mapping[str, Array], output: Path | None) -> dict[str, str]
     """Write the outputs where that is asked for; the fact of it."""
     if output is None:
         return {}
-    try:
-        with output.open("wb") as file:
-            np.savez(file, **values)  # type: ignore[arg-type]
-    except OSError as error:
-        raise TvmconvError(f"cannot write {output}: {error.strerror}") from None
+    packed = io.BytesIO()
+    np.savez(packed, **values)  # type: ignore[arg-type]
+    write_result(output, packed.getvalue())
     return {"written": str(output)}
 
 

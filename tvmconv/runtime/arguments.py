@@ -120,6 +120,11 @@ def _check(
         array = value if type(value) is np.ndarray else _as_array(value)
     except (TypeError, ValueError, OverflowError, BufferError, RuntimeError) as error:
         raise InputError(f"input {info.name!r} is no array: {error}") from None
+    if array.dtype.kind in "OSU":
+        raise InputError(
+            f"input {info.name!r} is no array of numbers but of type {type(value).__name__}; "
+            f"pass a numpy array of {info.dtype}"
+        )
     if array.dtype != dtype:
         raise InputError(
             f"input {info.name!r} has type {array.dtype}, the model takes {info.dtype}; "
