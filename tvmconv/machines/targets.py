@@ -27,6 +27,10 @@ TargetLike: TypeAlias = "str | dict[str, Any] | Target | Machine | CudaMachine"
 PRESETS = ("native", *MACHINES)
 GPUS = tuple(cuda.MACHINES)
 
+# of "llvm" targets: what is read, and what TVM and our own records write into dictionaries beside
+_OPTIONS = {"kind", "mcpu", "mattr", "mtriple"}
+_PASSED_OVER = {"keys", "tag", "host", "num-cores", "cl-opt"}
+
 
 def resolve_device(
     target: TargetLike = "native", threads: int | None = None
@@ -151,6 +155,12 @@ def _from_options(options: dict[str, Any], original: TargetLike) -> Machine:
         raise TargetError(
             f"target {original!r} has no schedules; {guess}use 'llvm ...' or a preset: "
             f"{', '.join(names)}"
+        )
+    read = _OPTIONS if isinstance(original, str) else _OPTIONS | _PASSED_OVER
+    if isinstance(original, str | dict) and (others := set(options) - read):
+        raise TargetError(
+            f"target {original!r}: {', '.join(sorted(others))} would change nothing; "
+            "options are mcpu, mattr and mtriple, and threads= says how many cores"
         )
     triple = str(options.get("mtriple", "x86_64"))
     if triple.partition("-")[0] in ("aarch64", "arm64"):
