@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -15,6 +16,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli")
     model = small_network("N")
     onnx.save(model, path / "small.onnx")
+    np.save(path / "one.npy", np.ones((1, 3, 21, 20), "float32"))
     (path / "cut.onnx").write_bytes((path / "small.onnx").read_bytes()[:300])
     model.graph.input[0].name = "picture"
     for node in model.graph.node:

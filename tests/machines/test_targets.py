@@ -72,7 +72,7 @@ def test_llvm_accepts_the_target_of_each_machine(name):
         ("cuda:sm_80,sm_70", "'cuda:sm_70' has no schedules; GPUs that have: cuda:sm_80"),
         ("cuda:sm_70", "'cuda:sm_70' has no schedules; GPUs that have: cuda:sm_80"),
         ("cuda:sm_90", r"cuda:sm_90 \(H100 SXM5\) is no processor"),
-        ({"kind": "cuda"}, "target {'kind': 'cuda'} has no schedules; did you mean cuda"),
+        ({"kind": "cuda"}, "target {'kind': 'cuda'} has no schedules; did you mean 'cuda'"),
         ("llvm cascadelake", "cannot read 'cascadelake'; write options as -name=value"),
         ("llvm -mcp=haswell", "mcp would change nothing; options are mcpu, mattr and mtriple"),
         ("llvm -mcpu=haswell -num-cores=4", "num-cores would change nothing; .* threads="),

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tvmconv.bench.outputs import outputs_table
 from tvmconv.bench.quantised import is_quantised
+from tvmconv.core.arguments import nearest
 from tvmconv.core.errors import InputError, TvmconvError
 from tvmconv.core.files import open_regular
 from tvmconv.core.results import write_result
@@ -85,8 +86,10 @@ def make_inputs(
         values[infos[0].name] = values.pop("")
     known = [info.name for info in infos]
     if unknown := set(values) - set(known):
+        hints = "".join(nearest(name, known) for name in sorted(unknown))
         raise InputError(
-            f"unknown input(s) {', '.join(sorted(unknown))}; the model has {', '.join(known)}"
+            f"unknown input(s) {', '.join(sorted(unknown))}; {hints}the model has "
+            f"{', '.join(known)}"
         )
     return {**random_inputs(infos, seed), **values}
 

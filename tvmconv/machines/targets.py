@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, TypeAlias
 
-from tvmconv.core.arguments import MOST_THREADS, whole
+from tvmconv.core.arguments import MOST_THREADS, nearest, whole
 from tvmconv.core.errors import TargetError
 from tvmconv.machines import arm, cuda
 from tvmconv.machines.cuda import CudaMachine
@@ -150,8 +149,7 @@ def _parse_classic(text: str) -> dict[str, Any]:
 def _from_options(options: dict[str, Any], original: TargetLike) -> Machine:
     if options.get("kind") != "llvm":
         names = (*PRESETS, "cuda", *GPUS)
-        near = get_close_matches(str(options.get("kind")), names, n=1)
-        guess = f"did you mean {near[0]}? Otherwise " if near else ""
+        guess = nearest(options.get("kind"), names)
         raise TargetError(
             f"target {original!r} has no schedules; {guess}use 'llvm ...' or a preset: "
             f"{', '.join(names)}"
