@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from tvmconv.artifact.facts import ModelFacts
 from tvmconv.artifact.manifest import Manifest, check_features
@@ -21,6 +21,7 @@ from tvmconv.runtime.weights import weights_path
 
 if TYPE_CHECKING:
     from tvmconv.compile.network import CompiledProgram
+    from tvmconv.report.document import Report
 
 
 class CompiledModel(ModelFacts, Executable):
@@ -53,7 +54,7 @@ class CompiledModel(ModelFacts, Executable):
         self.load_seconds = load_seconds
         self._library = library
 
-    def explain(self) -> Any:
+    def explain(self) -> Report:
         """The report of every decision, printable as text and convertible to JSON."""
         from tvmconv.report.explain import explain_report
 
