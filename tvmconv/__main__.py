@@ -1,8 +1,28 @@
-"""``python -m tvmconv``."""
+"""``python -m tvmconv``, and the entry point of the command ``tvmconv``."""
 
 from __future__ import annotations
 
-from tvmconv.cli.main import main
+import io
+import os
+import signal
+import sys
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C while it is still being imported ends it without a word too."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller, as by ``>&-``
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # names of files may be no text in the terminal's encoding, or in any
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        from tvmconv.cli.main import main as run_command
+
+        run_command()
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+
 
 if __name__ == "__main__":
     main()

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 
+# constants that a warning names
+_NAMED = 3
+# of warnings: build's caller, behind its two decorators
+_CALLER = 4
+
 
 @uninterrupted()
 @forks.native(lengthy=True)
@@ -133,7 +138,7 @@ def build(
     -----
     UserWarning
         Names the convolutions that no algorithm takes, for example because their weights are
-        computed at run time: they run as plain loops.
+        computed at run time: they run as plain loops. And constants that hold NaN.
 
     Examples
     --------
@@ -183,6 +188,13 @@ def build(
         report("read the model", 0, 1)
         with reported("reading the model"):
             loaded = read_model(model, shapes, fold_budget)
+        if spoiled := loaded.graph.not_numbers():
+            warnings.warn(
+                f"{loaded.name}: NaN in {', '.join(map(repr, spoiled[:_NAMED]))}"
+                f"{' and others' * (len(spoiled) > _NAMED)}; outputs that depend on it are NaN "
+                "too: is the checkpoint whole that was exported?",
+                stacklevel=_CALLER,
+            )
         report("read the model", 1, 1)
         report("import", 0, 1)
         with reported("importing the model"):
@@ -195,7 +207,7 @@ def build(
             warnings.warn(
                 f"{loaded.name}: no algorithm takes {len(lowered.unscheduled)} convolution(s), "
                 f"which run as plain loops, many times slower: {names}",
-                stacklevel=3,  # the caller of the decorated function
+                stacklevel=_CALLER,
             )
         report("generate code", 0, 1)
         with reported(lambda: failing_kernels(lowered.mod, lowered.calls, machine)):

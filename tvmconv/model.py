@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from tvmconv.artifact.facts import ModelFacts
 from tvmconv.artifact.manifest import Manifest, check_features
@@ -12,6 +12,7 @@ from tvmconv.artifact.saving import open_artifact, save_artifact
 from tvmconv.core.arguments import MOST_THREADS, file_path, shown, whole
 from tvmconv.core.errors import ArtifactError, ConfigError
 from tvmconv.core.interrupts import uninterrupted
+from tvmconv.core.results import filled_folder
 from tvmconv.runtime.executable import Executable
 from tvmconv.runtime.gpu_options import GpuOptions
 from tvmconv.runtime.library import Library
@@ -20,6 +21,7 @@ from tvmconv.runtime.weights import weights_path
 
 if TYPE_CHECKING:
     from tvmconv.compile.network import CompiledProgram
+    from tvmconv.report.document import Report
 
 
 class CompiledModel(ModelFacts, Executable):
@@ -52,7 +54,7 @@ class CompiledModel(ModelFacts, Executable):
         self.load_seconds = load_seconds
         self._library = library
 
-    def explain(self) -> Any:
+    def explain(self) -> Report:
         """The report of every decision, printable as text and convertible to JSON."""
         from tvmconv.report.explain import explain_report
 
@@ -157,12 +159,9 @@ class CompiledModel(ModelFacts, Executable):
 
         place, name = file_path(folder, "folder", ArtifactError), name or "model"
         check_bundle(place, name)
-        try:
-            place.mkdir(exist_ok=True)
-        except OSError as error:
-            raise ArtifactError(f"cannot write {place}: {error.strerror}") from error
-        path = self.save(place / f"{name}.so", weights=weights, header=True)
-        write_bundle(place, name, self.manifest, weights_path(path).exists())
+        with filled_folder(place):
+            path = self.save(place / f"{name}.so", weights=weights, header=True)
+            write_bundle(place, name, self.manifest, weights_path(path).exists())
         return path
 
     @uninterrupted()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -13,5 +14,13 @@ from tests.small_network import small_network
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli")
-    onnx.save(small_network("N"), path / "small.onnx")
+    model = small_network("N")
+    onnx.save(model, path / "small.onnx")
+    np.save(path / "one.npy", np.ones((1, 3, 21, 20), "float32"))
+    (path / "cut.onnx").write_bytes((path / "small.onnx").read_bytes()[:300])
+    model.graph.input[0].name = "picture"
+    for node in model.graph.node:
+        for i, name in enumerate(node.input):
+            node.input[i] = "picture" if name == "input" else name
+    onnx.save(model, path / "else.onnx")
     return path

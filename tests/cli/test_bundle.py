@@ -128,7 +128,25 @@ def test_folders_that_are_taken(several: Path, tmp_path: Path) -> None:
     assert "is not empty and is no bundle" in result.stderr
     odd = several.with_name("two words.onnx")
     shutil.copy(several, odd)
-    assert "letters, digits" in invoke("bundle", odd, "-o", tmp_path / "new").stderr
+    assert "another name (--name)" in invoke("bundle", odd, "-o", tmp_path / "new").stderr
     assert not (tmp_path / "new").exists()
+    data_of("bundle", odd, "-o", tmp_path / "named", "--name", "words", "--threads", 1)
+    assert run(tmp_path / "named").returncode == 0
     with pytest.raises(ArtifactError, match="letters, digits"):
         tvmconv.build(several, threads=1).bundle(tmp_path / "new", "../x")
+
+
+def test_a_bundle_that_fails_leaves_no_folder(
+    several: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise ArtifactError("cannot write run.sh: No space left on device")
+
+    model = tvmconv.build(several, threads=1)
+    monkeypatch.setattr("tvmconv.artifact.bundle.write_bundle", full)
+    for folder, remains in (("new", False), ("made", True)):
+        if remains:
+            (tmp_path / folder).mkdir()
+        with pytest.raises(ArtifactError, match="No space left"):
+            model.bundle(tmp_path / folder)
+        assert (tmp_path / folder).exists() == remains

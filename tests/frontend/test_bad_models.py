@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,55 +12,6 @@ from onnx import TensorProto, helper
 
 from tests.frontend.bad_models import conv_model, refuse
 from tests.frontend.onnx_runner import make_model, noise
-from tvmconv.core.errors import ModelError
-from tvmconv.frontend import read_model
-
-
-@pytest.mark.parametrize("size", [1, 5, 20, 100])
-def test_truncated_file(tmp_path: Path, size: int) -> None:
-    path = tmp_path / "net.onnx"
-    data = conv_model().SerializeToString()
-    path.write_bytes(data[: len(data) * size // 101])
-    refuse(path)
-
-
-def test_every_truncation_is_an_error_or_a_model() -> None:
-    data = conv_model().SerializeToString()
-    for end in range(0, len(data), 7):
-        refuse(data[:end])
-
-
-def test_flipped_bytes_never_crash() -> None:
-    data = bytearray(conv_model(bias=(4,), pads=[1, 1, 1, 1]).SerializeToString())
-    random = np.random.default_rng(0)
-    accepted = 0
-    for _ in range(300):
-        damaged = bytearray(data)
-        for position in random.integers(0, len(data), 3):
-            damaged[position] = random.integers(0, 256)
-        try:
-            read_model(bytes(damaged))
-            accepted += 1
-        except ModelError:
-            pass
-    # most bytes are weights, and a changed weight is still a model
-    assert 0 < accepted < 300
-
-
-@pytest.mark.parametrize("data", [b"", b"hello, world", b"\x00" * 64, os.urandom(256)])
-def test_garbage(data: bytes) -> None:
-    refuse(data)
-
-
-def test_path_problems(tmp_path: Path) -> None:
-    refuse(tmp_path / "missing.onnx", "missing.onnx", "check the path")
-    refuse(tmp_path, "not a regular file but a folder")
-    pipe = tmp_path / "pipe.onnx"
-    os.mkfifo(pipe)
-    refuse(pipe, "not a regular file")
-    refuse("bad\0name.onnx", "check the path")
-    refuse(17, "int")
-
 
 CONVOLUTIONS: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "weight rank": (lambda: conv_model((4, 3, 3)), "rank"),

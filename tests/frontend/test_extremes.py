@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import helper
 
+import tvmconv
 from tests.frontend.bad_models import refuse
 from tests.frontend.onnx_runner import make_model, noise, run, whole_build
 
@@ -163,3 +164,15 @@ def test_transposed_convolution_of_weights_that_are_not_finite(value: float) -> 
 
 def test_alpha_of_zero() -> None:
     refuse(_typed("Celu", "float32", alpha=0.0), "node1", "alpha=0")
+
+
+def test_constants_without_a_number_are_named() -> None:
+    weight = noise(4, 3, 3, 3)
+    weight[0, 1, 2, 0] = np.nan
+    node = helper.make_node("Conv", ["x", "w"], ["y"], "conv1")
+    model = make_model([node], {"x": (1, 3, 5, 5)}, ["y"], {"w": weight})
+    with pytest.warns(UserWarning, match="NaN in 'w'; outputs that depend on it") as told:
+        built = tvmconv.build(model, threads=1)
+    assert told[0].filename == __file__
+    (y,) = built.run(noise(1, 3, 5, 5))
+    assert np.isnan(y[:, 0]).all() and np.isfinite(y[:, 1:]).all()

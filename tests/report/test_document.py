@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 
 import pytest
 
@@ -33,6 +34,20 @@ def test_terminal_view_scales_and_rounds():
     for part in ("A model", "12.35", "conv[1]", "1.234", "2000.000", "50", "A note."):
         assert part in text
     assert " - " in text
+
+
+def test_facts_have_units():
+    facts = {
+        "call_seconds_min": 2.5e-6, "seconds": 61.0, "load_seconds": 0.0125, "none": 0.0,
+        "library_bytes": 84922, "memory_budget": None, "finite": True, "peak_share": 0.605,
+        "memory_read_gbs": 7.4641, "threads": 2, "spare_seconds": 0.0,
+    }  # fmt: skip
+    lines = str(Report("k", "t", facts)).splitlines()[1:]
+    assert dict(re.split(r"\s{2,}", line.strip()) for line in lines) == {
+        "call time min": "2.5 us", "time": "61 s", "load time": "12.5 ms", "none": "0",
+        "library size": "82.9 KiB", "finite": "yes", "peak share": "60.5%",
+        "memory read GB/s": "7.464", "threads": "2", "spare time": "0 us",
+    }  # fmt: skip
 
 
 def test_json_is_complete_and_unrounded():

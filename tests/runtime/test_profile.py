@@ -30,6 +30,10 @@ def test_every_kernel_with_its_layer(dense: CompiledModel) -> None:
     assert len(profile.total.samples) == 5
     assert profile.kernel_seconds == pytest.approx(sum(k.seconds for k in profile))
     json.dumps(profile.to_json())
+    assert repr(profile).startswith("Profile(4 kernels, ")
+    head, first, *_, last = str(profile).splitlines()
+    assert head == repr(profile) and len(str(profile).splitlines()) == 5
+    assert " ms  fc  (" in first and last.endswith(f"({dense.calls[-1].operator})")
 
 
 def test_profile_takes_inputs_and_changes_nothing(dense: CompiledModel) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -105,6 +106,9 @@ def test_outputs_by_position_and_name(dense: CompiledModel) -> None:
     np.testing.assert_array_equal(restored["hidden"], hidden)
     with pytest.raises(KeyError, match="the outputs are hidden, total"):
         outputs["hiden"]
+    for copied in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"cannot be pickled or copied: .* save it and load it"):
+            copied(dense)
 
 
 def test_results_belong_to_the_caller(dense: CompiledModel) -> None:
@@ -210,7 +214,7 @@ def test_bound_call(dense: CompiledModel) -> None:
         (lambda x, y: (x.astype("float64"), y), r"'x' has type float64.*astype\('float32'\)"),
         (lambda x, y: (x, y.T), r"'y' has shape \(40, 24\).*built for \(24, 40\)"),
         (lambda x, y: (x[:1], y), r"'x' has shape \(1, 40\)"),
-        (lambda x, y: ("x", y), "'x' has type <U1"),
+        (lambda x, y: ("x", y), "'x' is no array of numbers but of type str"),
     ],
 )
 def test_wrong_arguments(dense: CompiledModel, arguments: object, message: str) -> None:

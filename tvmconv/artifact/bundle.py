@@ -63,7 +63,8 @@ def check_bundle(folder: Path, name: str) -> None:
     plain = name.replace("_", "").replace("-", "").replace(".", "")
     if not (plain.isascii() and plain.isalnum()) or name.startswith((".", "-")):
         raise ArtifactError(
-            f"name={shown(name)} must be of letters, digits, '_', '-' and '.': scripts hold it"
+            f"name={shown(name)} must be of letters, digits, '_', '-' and '.', as scripts hold "
+            "it; give another name (--name)"
         )
     files.check_folder(folder)
     if folder.is_dir() and os.listdir(folder):  # noqa: PTH208

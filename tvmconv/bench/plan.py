@@ -13,6 +13,7 @@ from tvmconv.bench import peers as peer_table
 from tvmconv.bench import suites as suite_files
 from tvmconv.bench.lane import Extras
 from tvmconv.bench.peers import Peer
+from tvmconv.core.arguments import nearest
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import InputError
 from tvmconv.machines.cuda import CudaMachine
@@ -227,8 +228,8 @@ def _peer_names(text: str, known_peers: Mapping[str, Peer]) -> tuple[str, ...]:
     names = [_ALIASES.get(name.strip(), name.strip()) for name in text.split(",")]
     for name in names:
         if name not in known_peers:
-            known = ", ".join(known_peers)
-            raise InputError(f"unknown peer {name!r}; use all, none, or some of {known}")
+            known, hint = ", ".join(known_peers), nearest(name, known_peers)
+            raise InputError(f"unknown peer {name!r}; {hint}use all, none, or some of {known}")
     return tuple(dict.fromkeys(names))
 
 

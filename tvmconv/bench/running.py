@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,10 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tvmconv.bench.outputs import outputs_table
 from tvmconv.bench.quantised import is_quantised
+from tvmconv.core.arguments import nearest
 from tvmconv.core.errors import InputError, TvmconvError
 from tvmconv.core.files import open_regular
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.core.results import write_result
+from tvmconv.core.unexpected import summary
+from tvmconv.report.document import Report
 from tvmconv.report.summary import model_facts
 from tvmconv.runtime.executable import Executable
 
@@ -26,17 +31,6 @@ Array = npt.NDArray[Any]
 
 MAX_FILE_BYTES = 1 << 36
 _POOL_REST_SECONDS = 0.02
-_COLUMNS = (
-    Column("output", "output"),
-    Column("shape", "shape"),
-    Column("min", "min", ".5g"),
-    Column("max", "max", ".5g"),
-    Column("mean", "mean", ".5g"),
-    Column("argmax", "argmax"),
-    Column("max_difference", "max |diff|", ".1e"),
-    Column("relative_error", "relative", ".1e"),
-    Column("differing", "differ"),
-)
 
 
 def read_inputs(items: Sequence[str]) -> dict[str, Array]:
@@ -92,8 +86,10 @@ def make_inputs(
         values[infos[0].name] = values.pop("")
     known = [info.name for info in infos]
     if unknown := set(values) - set(known):
+        hints = "".join(nearest(name, known) for name in sorted(unknown))
         raise InputError(
-            f"unknown input(s) {', '.join(sorted(unknown))}; the model has {', '.join(known)}"
+            f"unknown input(s) {', '.join(sorted(unknown))}; {hints}the model has "
+            f"{', '.join(known)}"
         )
     return {**random_inputs(infos, seed), **values}
 
@@ -135,14 +131,14 @@ def run_report(
             "speedup_over_onnxruntime": min(theirs) / min(ours),
         }
     facts |= {"call_seconds_min": min(ours), "call_seconds_median": float(np.median(ours))}
-    rows = [_row(name, value, expected.get(name)) for name, value in values.items()]
+    table = outputs_table(values, expected)
     if expected:
-        facts["worst_relative_error"] = max(row["relative_error"] for row in rows)
+        facts["worst_relative_error"] = max(row["relative_error"] for row in table.rows)
     return Report(
         kind="run",
         title=f"{model.name}: {min(ours) * 1e3:.3f} ms a call (best of {repeat})",
         facts=facts,
-        tables=(Table("values", "Outputs", _COLUMNS, rows),),
+        tables=(table,),
         data={"samples": ours},
     )
 
@@ -179,15 +175,15 @@ def emulated_report(
     expected: dict[str, Array] = {}
     if onnx is not None:
         session = _onnxruntime(onnx, model.threads, exact=is_quantised(onnx))
-        expected = dict(zip(values, session.run(list(values), dict(inputs)), strict=True))
-    rows = [_row(name, value, expected.get(name)) for name, value in values.items()]
+        expected = _computed(session, list(values), dict(inputs), onnx)
+    table = outputs_table(values, expected)
     if expected:
-        facts["worst_relative_error"] = max(row["relative_error"] for row in rows)
+        facts["worst_relative_error"] = max(row["relative_error"] for row in table.rows)
     return Report(
         kind="run",
         title=f"{model.name}: emulated {model.machine.name}",
         facts=facts,
-        tables=(Table("values", "Outputs", _COLUMNS, rows),),
+        tables=(table,),
     )
 
 
@@ -195,32 +191,10 @@ def _written(values: Mapping[str, Array], output: Path | None) -> dict[str, str]
     """Write the outputs where that is asked for; the fact of it."""
     if output is None:
         return {}
-    try:
-        with output.open("wb") as file:
-            np.savez(file, **values)  # type: ignore[arg-type]
-    except OSError as error:
-        raise TvmconvError(f"cannot write {output}: {error.strerror}") from None
+    packed = io.BytesIO()
+    np.savez(packed, **values)  # type: ignore[arg-type]
+    write_result(output, packed.getvalue())
     return {"written": str(output)}
-
-
-def _row(name: str, value: Array, expected: Array | None) -> dict[str, Any]:
-    plain = value.astype("float64")
-    row: dict[str, Any] = {
-        "output": name,
-        "shape": "x".join(map(str, value.shape)),
-        "dtype": str(value.dtype),
-        "min": float(plain.min()) if value.size else None,
-        "max": float(plain.max()) if value.size else None,
-        "mean": float(plain.mean()) if value.size else None,
-        "argmax": int(plain.argmax()) if value.size else None,
-    }
-    if expected is not None:
-        difference = float(np.abs(plain - expected).max()) if value.size else 0.0
-        scale = float(np.abs(expected).max()) if value.size else 1.0
-        row |= {"max_difference": difference, "relative_error": difference / (scale or 1.0)}
-        if value.dtype.kind in "iu":
-            row["differing"] = int(np.count_nonzero(value != expected))
-    return row
 
 
 def _beside_onnxruntime(
@@ -237,7 +211,7 @@ def _beside_onnxruntime(
     feed = dict(inputs)
     names = [info.name for info in model.outputs]
     exact = _onnxruntime(onnx, model.threads, exact=True) if is_quantised(onnx) else session
-    expected = dict(zip(names, exact.run(names, feed), strict=True))
+    expected = _computed(exact, names, feed, onnx)
     bound = model.bind(feed)
     bound()
     ours: list[float] = []
@@ -265,4 +239,22 @@ def _onnxruntime(onnx: Path, threads: int, exact: bool = False) -> Any:
     options.log_severity_level = 3
     if exact:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return ort.InferenceSession(str(onnx), options, providers=["CPUExecutionProvider"])
+    try:
+        return ort.InferenceSession(str(onnx), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # a class of its own for each status, without a common base
+        raise TvmconvError(
+            f"onnxruntime cannot open {onnx} for the comparison: {summary(error)}"
+        ) from None
+
+
+def _computed(
+    session: Any, names: list[str], feed: dict[str, Array], onnx: Path
+) -> dict[str, Array]:
+    """onnxruntime's outputs by name."""
+    try:
+        return dict(zip(names, session.run(names, feed), strict=True))
+    except Exception as error:
+        raise TvmconvError(
+            f"onnxruntime cannot run {onnx} on these inputs ({summary(error)}); "
+            "is it the model that was built?"
+        ) from None

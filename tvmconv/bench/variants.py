@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 from tvmconv.algorithms.winograd_integers import usual_sum
+from tvmconv.core.arguments import nearest
 from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError, InputError
 from tvmconv.core.workload import Conv2dWorkload
@@ -224,8 +225,11 @@ def _rounding(variant: Variant, machine: Device, precision: str) -> Variant:
 
 def _check_name(name: str, machine: Device) -> None:
     if name not in registry.names(machine.kind):
-        known = ", ".join(registry.names(machine.kind))
-        raise InputError(f"unknown algorithm {name!r} in --algorithms; {_WRITE}; there are {known}")
+        names = registry.names(machine.kind)
+        raise InputError(
+            f"unknown algorithm {name!r} in --algorithms; {nearest(name, names)}{_WRITE}; "
+            f"there are {', '.join(names)}"
+        )
 
 
 def _expanded(

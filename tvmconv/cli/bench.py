@@ -23,7 +23,10 @@ def command(
     suite: options.Suites = None,
     layer: options.Layers = None,
     peers: Annotated[
-        str, typer.Option(help="Libraries to compare with, by name (see --list), all or none.")
+        str,
+        typer.Option(
+            metavar="NAME,...", help="Libraries to compare with, by name (see --list), all or none."
+        ),
     ] = "all",
     peer_python: options.PeerPython = None,
     algorithms: Annotated[
@@ -65,13 +68,16 @@ def command(
         ),
     ] = False,
     precision: options.Precision = "float32",
-    threads: Annotated[str, typer.Option(help="Thread counts, e.g. 1,2.")] = "1",
-    rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds.")] = 5,
+    threads: Annotated[str, typer.Option(metavar="N,...", help="Thread counts, e.g. 1,2.")] = "1",
+    rounds: Annotated[int, typer.Option(min=1, metavar="N", help="Interleaved rounds.")] = 5,
     seconds: Annotated[
-        float, typer.Option(min=0.001, help="Time for one peer in one round.")
+        float, typer.Option(min=0.001, metavar="SECONDS", help="Time for one peer in one round.")
     ] = 0.2,
     samples: Annotated[
-        int, typer.Option(min=1, help="Of GPUs: samples of each row at least, of all rounds.")
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Of GPUs: samples of each row at least, of all rounds."
+        ),
     ] = 50,
     shape: options.Shape = None,
     fold_budget: options.FoldBudget = None,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
+
+import typer
 
 from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import parse_choices
@@ -16,6 +18,14 @@ def command(
     output: Annotated[
         Path, destinations.result_folder("-o", "--output", help="The folder to write.")
     ],
+    name: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="NAME",
+            help="Name of the files in it: letters, digits, _, - and .; the model's by default.",
+            show_default=False,
+        ),
+    ] = None,
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
@@ -26,6 +36,7 @@ def command(
     error_budget: options.ErrorBudget = None,
     finite: options.Finite = True,
     requantise: options.Requantise = "float",
+    precision: options.Precision = "float32",
     override: options.OverrideFile = None,
     log: options.TuningLog = None,
     weights: options.Weights = "",
@@ -45,7 +56,8 @@ def command(
     from tvmconv.report.summary import compile_report
 
     place = options.parse_weights(weights) if weights else None
-    check_bundle(output, model.stem)
+    name = name if name is not None else model.stem
+    check_bundle(output, name)
     choices = parse_choices(
         algorithms,
         no_winograd,
@@ -56,10 +68,11 @@ def command(
         finite=finite,
         requantise=requantise,
         fold_budget=fold_budget,
+        precision=precision,
     )
     started = time.perf_counter()
     compiled = open_model(model, target, threads, shape, choices, cc=cc)
-    library = compiled.bundle(output, model.stem, weights=place)
+    library = compiled.bundle(output, name, weights=place)
     seconds = time.perf_counter() - started
     report = compile_report(compiled, library, seconds, {"script": output / "run.sh"})
     emit(report, as_json, save)

@@ -19,9 +19,11 @@ Logs = Annotated[list[Path], typer.Argument(help="Tuning logs.", show_default=Fa
 OneLog = Annotated[Path, typer.Argument(help="A tuning log.", show_default=False)]
 Out = Annotated[
     Optional[Path],  # noqa: UP045
-    destinations.log_file("--output", "-o", help="File to write instead."),
+    destinations.log_file("-o", "--output", help="The log to write, in place of the given one."),
 ]
-Match = Annotated[str, typer.Option(help="Only records whose workload or algorithm has this.")]
+Match = Annotated[
+    str, typer.Option(metavar="TEXT", help="Only records whose workload or algorithm has this.")
+]
 
 
 @app.command("show")
@@ -39,7 +41,7 @@ def best(logs: Logs, match: Match = "", as_json: options.Json = False) -> None:
 @app.command("merge")
 def merge(
     logs: Logs,
-    output: Annotated[Path, destinations.log_file("--output", "-o", help="Result.")],
+    output: Annotated[Path, destinations.log_file("-o", "--output", help="The log to write.")],
 ) -> None:
     """Join logs; every record once. An existing output file takes part."""
     from tvmconv.records import logfile, store
@@ -65,7 +67,14 @@ def prune(log: OneLog, output: Out = None, as_json: options.Json = False) -> Non
 
 
 @app.command("export")
-def export(logs: Logs, match: Match = "", output: Out = None) -> None:
+def export(
+    logs: Logs,
+    match: Match = "",
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        destinations.log_file("-o", "--output", help="The log to write; standard output without."),
+    ] = None,
+) -> None:
     """Write the best records of logs as one log, to share it; standard output by default."""
     from tvmconv.records import logfile, store
 
@@ -84,9 +93,15 @@ def export(logs: Logs, match: Match = "", output: Out = None) -> None:
 def verify(
     log: OneLog,
     match: Match = "",
-    output: Out = None,
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        destinations.log_file("-o", "--output", help="Log to append the confirmed records to."),
+    ] = None,
     target: options.Target = "native",
-    threads: options.Threads = None,
+    threads: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, metavar="N", help="Only records for so many threads."),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Check every record's output and measure its gain again on this machine.

@@ -18,7 +18,11 @@ Model = Annotated[
 OnnxModel = Annotated[Path, typer.Argument(help="ONNX model.", show_default=False)]
 Target = Annotated[
     str,
-    typer.Option(help="native, x86-64-v3, aarch64, cuda, ..., or as 'llvm -mcpu=haswell'."),
+    typer.Option(
+        metavar="TARGET",
+        help="native, x86-64-v3, aarch64, cuda, ..., or as 'llvm -mcpu=haswell'; an unknown"
+        " one lists all.",
+    ),
 ]
 Compiler = Annotated[
     str,
@@ -62,7 +66,9 @@ RpcKey = Annotated[
 ]
 Threads = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option(min=1, help="Threads to build for; all CPUs of this process by default."),
+    typer.Option(
+        min=1, metavar="N", help="Threads to build for; all CPUs of this process by default."
+    ),
 ]
 Shape = Annotated[
     Optional[list[str]],  # noqa: UP045
@@ -180,15 +186,18 @@ Suites = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option(
         "--suite",
+        metavar="NAME|FILE",
         help="A layer suite by name (`tvmconv bench --list` shows them) or a text file; may be"
         " repeated.",
     ),
 ]
 Layers = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--layer", help="One layer as a problem string; may be repeated."),
+    typer.Option(
+        "--layer", metavar="PROBLEM", help="One layer as a problem string; may be repeated."
+    ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of the random inputs.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the random inputs.")]
 PeerPython = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option(

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tvmconv.core.errors import TvmconvError
+from tvmconv.core.results import write_result
 from tvmconv.report.document import Report
 
 ProgressCallback = Callable[[str, int, int], None]
@@ -28,7 +29,8 @@ def emit(report: Report, as_json: bool, save: Path | None = None) -> None:
     if save is not None:
         write_text(save, text + "\n")
     if as_json:
-        sys.stdout.write(text + "\n")
+        with _standard_output():
+            sys.stdout.write(text + "\n")
         return
     from rich.console import Console
 
@@ -36,7 +38,22 @@ def emit(report: Report, as_json: bool, save: Path | None = None) -> None:
 
     # a pipe has no width of its own; 80 columns would fold every table
     width = None if sys.stdout.isatty() else 200
-    print_report(report, Console(width=width))
+    with _standard_output():
+        print_report(report, Console(width=width))
+
+
+@contextmanager
+def _standard_output() -> Iterator[None]:
+    """What is printed is written here and now, and where it cannot be, a sentence says so."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise  # the reader has seen enough
+    except OSError as error:
+        # else Python would try again to write the rest at its end
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+        raise TvmconvError(f"cannot write the standard output: {error.strerror}") from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -47,18 +64,8 @@ def write_text(path: Path, text: str) -> None:
     TvmconvError
         If the operating system refuses.
     """
-    data = text.encode()
-    try:
-        content = gzip.compress(data, mtime=0) if path.suffix == ".gz" else data
-        if not path.is_file():
-            path.write_bytes(content)
-            return
-        # a long run writes it again and again; who is ended meanwhile leaves the last one whole
-        written = path.with_name(f".{path.name}.{os.getpid()}.new")
-        written.write_bytes(content)
-        written.replace(path)
-    except OSError as error:
-        raise TvmconvError(f"cannot write {path}: {error.strerror}") from None
+    data = text.encode(errors="surrogateescape")
+    write_result(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 
 
 def tell(message: str) -> None:

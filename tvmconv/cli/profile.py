@@ -16,7 +16,7 @@ from tvmconv.cli.output import emit, write_text
 def command(
     model: options.Model,
     inputs: options.Inputs = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Calls to measure.")] = 20,
+    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="Calls to measure.")] = 20,
     seed: options.Seed = 0,
     chrome_trace: Annotated[
         Optional[Path],  # noqa: UP045

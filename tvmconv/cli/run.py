@@ -15,7 +15,9 @@ from tvmconv.cli.output import emit
 def command(
     model: options.Model,
     inputs: options.Inputs = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Timed calls after one warm-up.")] = 1,
+    repeat: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Timed calls after one warm-up.")
+    ] = 1,
     seed: options.Seed = 0,
     output: Annotated[
         Optional[Path],  # noqa: UP045
@@ -24,11 +26,12 @@ def command(
         ),
     ] = None,
     compare_onnxruntime: Annotated[
-        bool, typer.Option(help="Compare values and speed with onnxruntime.")
+        bool,
+        typer.Option("--compare-onnxruntime", help="Compare values and speed with onnxruntime."),
     ] = False,
     onnx: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(help="The ONNX model of a .so, for the comparison."),
+        typer.Option(metavar="FILE", help="The ONNX model of a .so, for the comparison."),
     ] = None,
     emulate: Annotated[
         bool,
@@ -69,6 +72,10 @@ def command(
     original = onnx or (None if model.suffix == ".so" else model)
     if compare_onnxruntime and original is None:
         raise InputError(f"--compare-onnxruntime needs the ONNX model of {model}: add --onnx FILE")
+    if onnx is not None and not compare_onnxruntime:
+        raise InputError("--onnx is of --compare-onnxruntime: give both, or leave it out")
+    if onnx is not None and not onnx.is_file():
+        raise InputError(f"--onnx {onnx} is no file; give the ONNX model that {model} is built of")
     reference = original if compare_onnxruntime else None
     given = read_inputs(inputs or [])
     if emulate:

@@ -28,27 +28,40 @@ def command(
     suite: options.Suites = None,
     layer: options.Layers = None,
     trials: Annotated[
-        int, typer.Option(min=0, help="Candidates in all, shared evenly; 0 for no such limit.")
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Candidates in all, shared evenly; 0 for no such limit."
+        ),
     ] = 0,
     trials_per_layer: Annotated[
-        int, typer.Option(min=1, help="Candidates measured for one workload at most.")
+        int, typer.Option(min=1, metavar="N", help="Candidates measured for one workload at most.")
     ] = 64,
     time_budget: Annotated[
-        float, typer.Option(min=0, help="Seconds, shared by predicted time; 0 for no limit.")
+        float,
+        typer.Option(
+            min=0, metavar="SECONDS", help="Seconds, shared by predicted time; 0 for no limit."
+        ),
     ] = 0.0,
     early_stop: Annotated[
-        int, typer.Option(min=0, help="End a workload after so many vain candidates; 0 never.")
+        int,
+        typer.Option(
+            min=0, metavar="N", help="End a workload after so many vain candidates; 0 never."
+        ),
     ] = 0,
-    seed: Annotated[int, typer.Option(help="Same seed, same proposals.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same proposals.")] = 0,
     error_budget: options.ErrorBudget = None,
     precision: options.Precision = "float32",
     algorithms: Annotated[
-        str, typer.Option(help="Algorithms to try, e.g. direct,winograd; all by default.")
+        str,
+        typer.Option(
+            metavar="NAME,...", help="Algorithms to try, e.g. direct,winograd; all by default."
+        ),
     ] = "",
     space: Annotated[
         str,
         typer.Option(
-            help="knobs of the schedules; auto: MetaSchedule's rules; both: compare the two."
+            metavar="knobs|auto|both",
+            help="knobs of the schedules; auto: MetaSchedule's rules; both: compare the two.",
         ),
     ] = "knobs",
     log: Annotated[
@@ -56,7 +69,11 @@ def command(
         destinations.log_file("--log", help="Log to append to; the user's log by default."),
     ] = None,
     peers: Annotated[
-        str, typer.Option(help="Libraries to show beside the best, e.g. onednn,openvino, or all.")
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Libraries to show beside the best, e.g. onednn,openvino, or all.",
+        ),
     ] = "none",
     peer_python: options.PeerPython = None,
     rpc_tracker: Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -77,3 +77,11 @@ def shown(value: Any) -> str:
         text = f"a {type(value).__name__}"
     text = " ".join(text.split()).encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def nearest(value: Any, known: Iterable[str]) -> str:
+    """``"did you mean 'x'? "`` for a name that is none of the known ones; empty if none is near."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(value if isinstance(value, str) else "", list(known), 1)
+    return f"did you mean {close[0]!r}? " if close else ""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.errors import ModelError
@@ -73,6 +74,13 @@ class Graph:
         self.constants[unique] = value
         self.types[unique] = TensorInfo(unique, tuple(value.shape), str(value.dtype))
         return unique
+
+    def not_numbers(self) -> list[str]:
+        """Constants that hold NaN."""
+        floats = (
+            (name, value) for name, value in self.constants.items() if value.dtype.kind == "f"
+        )
+        return [name for name, value in floats if np.isnan(value).any()]
 
     def use_counts(self) -> dict[str, int]:
         """How many node inputs and graph outputs read each value."""

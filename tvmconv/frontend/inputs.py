@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.core.arguments import shown
+from tvmconv.core.arguments import nearest, shown
 from tvmconv.core.errors import ModelError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.limits import MAX_DIMENSION
@@ -40,10 +40,9 @@ def freeze_inputs(
     inputs = [value for value in graph.input if value.name not in constants]
     given = {name: _given(name, shape) for name, shape in check_shapes(shapes).items()}
     if unknown := set(given) - {value.name for value in inputs}:
-        raise ModelError(
-            f"shapes= names {sorted(unknown)}, but the model's inputs are "
-            f"{[value.name for value in inputs]}"
-        )
+        names = [value.name for value in inputs]
+        hints = "".join(nearest(name, names) for name in sorted(unknown))
+        raise ModelError(f"shapes= names {sorted(unknown)}; {hints}the model's inputs are {names}")
     bound: dict[str, int] = {}
     for value in inputs:
         if value.name in given:

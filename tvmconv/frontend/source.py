@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,20 @@ class Source:
     digest: Any
 
 
+# what files begin with that are taken for models, and what to do with each
+_OTHERS = (
+    (rb"\x7fELF", "a shared object; open a saved model by tvmconv.load"),
+    (rb"version https://git-lfs", "a pointer of Git LFS to it; fetch the file by `git lfs pull`"),
+    (rb"PK\x03\x04", "a zip archive, as torch.save writes; export the model by torch.onnx.export"),
+    (rb"\x1f\x8b", "compressed by gzip; unpack it first"),
+    (rb"\x89HDF", "an HDF5 file, as Keras writes; convert the model by tf2onnx"),
+    (rb"(?s).{4}TFL3", "a TensorFlow Lite model; convert it by tf2onnx"),
+    (rb"(?s).{4}ORTM", "in onnxruntime's own format; take the ONNX file that it was made of"),
+    (rb"\s*<", "a page of HTML or XML; download the file itself"),
+    (rb"\s*\{", "JSON; a saved model is the .so beside its manifest"),
+)
+
+
 def open_source(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
     """Read and parse a model; nothing in it is checked yet.
 
@@ -58,10 +73,12 @@ def open_source(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Sour
             ) from None
         return Source(model, model.graph.name or "model", None, len(data), hashlib.sha256(data))
     if isinstance(model, bytes | bytearray | memoryview):
-        return _parse(bytes(model), "the given bytes", "model", None)
+        return _parse(bytes(model), "the string of bytes", "model", None)
     if isinstance(model, str | os.PathLike):
         path = Path(model)
-        return _parse(_read_file(path), f"file {str(path)!r}", path.stem, path.parent)
+        # a file's name is bytes, which need not be text
+        name = os.fsencode(path.stem).decode(errors="replace")
+        return _parse(_read_file(path), f"file {str(path)!r}", name, path.parent)
     raise ModelError(
         f"a model is a path, bytes or an onnx.ModelProto, not {type(model).__name__}; "
         "pass one of these"
@@ -83,10 +100,15 @@ def _parse(data: bytes, what: str, name: str, folder: Path | None) -> Source:
     remedy = "it may be truncated or of another format; export or download it again"
     if not data:
         raise ModelError(f"{what} is empty; {remedy}")
+    other = next((kind for mark, kind in _OTHERS if re.match(mark, data)), "")
     try:
         proto = onnx.ModelProto.FromString(data)
     except Exception as error:
+        if other:
+            raise ModelError(f"{what} is no ONNX model but {other}") from None
         raise ModelError(f"{what} is not a readable ONNX model ({error}); {remedy}") from None
     if not proto.HasField("graph") or (not proto.graph.node and not proto.graph.output):
-        raise ModelError(f"{what} holds no ONNX graph; {remedy}")
+        raise ModelError(
+            f"{what} holds no ONNX graph" + (f" but is {other}" if other else f"; {remedy}")
+        )
     return Source(proto, name, folder, len(data), hashlib.sha256(data))

@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any, Protocol, cast
 
 from tvmconv.algorithms.base import DeviceAlgorithm
+from tvmconv.core.arguments import nearest
 from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knobs
@@ -159,7 +160,8 @@ def unknown(name: str) -> str | None:
         return None
     if name in REPRODUCTIONS:
         return f"{name} only reproduces its source, for bench"
-    return f"{name!r} is unknown"
+    hint = nearest(name, choices()).strip()
+    return f"{name!r} is unknown" + (f" ({hint})" if hint else "")
 
 
 def unavailable(name: str, workload: Conv2dWorkload, machine: Device) -> str | None:

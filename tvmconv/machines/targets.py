@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, TypeAlias
 
-from tvmconv.core.arguments import MOST_THREADS, whole
+from tvmconv.core.arguments import MOST_THREADS, nearest, whole
 from tvmconv.core.errors import TargetError
 from tvmconv.machines import arm, cuda
 from tvmconv.machines.cuda import CudaMachine
@@ -26,6 +25,10 @@ TargetLike: TypeAlias = "str | dict[str, Any] | Target | Machine | CudaMachine"
 
 PRESETS = ("native", *MACHINES)
 GPUS = tuple(cuda.MACHINES)
+
+# of "llvm" targets: what is read, and what TVM and our own records write into dictionaries beside
+_OPTIONS = {"kind", "mcpu", "mattr", "mtriple"}
+_PASSED_OVER = {"keys", "tag", "host", "num-cores", "cl-opt"}
 
 
 def resolve_device(
@@ -146,11 +149,16 @@ def _parse_classic(text: str) -> dict[str, Any]:
 def _from_options(options: dict[str, Any], original: TargetLike) -> Machine:
     if options.get("kind") != "llvm":
         names = (*PRESETS, "cuda", *GPUS)
-        near = get_close_matches(str(options.get("kind")), names, n=1)
-        guess = f"did you mean {near[0]}? Otherwise " if near else ""
+        guess = nearest(options.get("kind"), names)
         raise TargetError(
             f"target {original!r} has no schedules; {guess}use 'llvm ...' or a preset: "
             f"{', '.join(names)}"
+        )
+    read = _OPTIONS if isinstance(original, str) else _OPTIONS | _PASSED_OVER
+    if isinstance(original, str | dict) and (others := set(options) - read):
+        raise TargetError(
+            f"target {original!r}: {', '.join(sorted(others))} would change nothing; "
+            "options are mcpu, mattr and mtriple, and threads= says how many cores"
         )
     triple = str(options.get("mtriple", "x86_64"))
     if triple.partition("-")[0] in ("aarch64", "arm64"):

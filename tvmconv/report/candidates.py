@@ -8,7 +8,7 @@ from typing import Any
 from tvmconv.core.decision import Candidate, Decision
 from tvmconv.report.clock import Clock
 from tvmconv.report.document import Column, Table
-from tvmconv.report.summary import bytes_text
+from tvmconv.report.units import bytes_text
 
 _CANDIDATES = (
     Column("layers", "layers"),

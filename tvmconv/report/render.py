@@ -10,9 +10,22 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from tvmconv.report.fitting import Fitted
+from tvmconv.report.units import bytes_text, seconds_text
 
 if TYPE_CHECKING:
     from tvmconv.report.document import Report
+
+# words in the names of facts, and what people read there
+_WORDS = {
+    "seconds": "time",
+    "bytes": "size",
+    "gflop": "GFLOP",
+    "gflops": "GFLOP/s",
+    "gbs": "GB/s",
+    "isa": "ISA",
+}
+# facts in bytes whose names do not say so
+_BYTES = {"memory_budget"}
 
 
 def print_report(report: Report, console: Console | None = None) -> None:
@@ -34,16 +47,26 @@ def renderable(report: Report) -> Group:
     if report.facts:
         grid = RichTable.grid(padding=(0, 2))
         for name, value in report.facts.items():
-            grid.add_row(Text(name.replace("_", " "), style="dim"), Text(_fact(value)))
+            if value is not None:
+                title = " ".join(_WORDS.get(word, word) for word in name.split("_"))
+                grid.add_row(Text(title, style="dim"), Text(_fact(name, value)))
         parts.append(grid)
-    parts += [Fitted(table) for table in report.tables]
+    parts += [Fitted(table) for table in report.tables if table.shown]
     parts += [Text(note) for note in report.notes]
     return Group(*parts)
 
 
-def _fact(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
+def _fact(name: str, value: object) -> str:
+    words = name.split("_")
     if isinstance(value, list | tuple):
-        return ", ".join(map(_fact, value))
-    return str(value)
+        return ", ".join(_fact(name, item) for item in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        if "seconds" in words:
+            return seconds_text(value)
+        if "bytes" in words or name in _BYTES:
+            return bytes_text(value)
+        if "share" in words:
+            return f"{value:.1%}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

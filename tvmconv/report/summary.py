@@ -9,20 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.units import bytes_text
 
 if TYPE_CHECKING:
     from tvmconv.artifact.facts import ModelFacts
     from tvmconv.model import CompiledModel
-
-_UNITS = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
-
-
-def bytes_text(count: float) -> str:
-    """A number of bytes for people."""
-    for size, unit in _UNITS:
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count:.0f} B"
 
 
 def model_facts(model: ModelFacts) -> dict[str, Any]:
@@ -53,10 +44,16 @@ def memory_table(model: ModelFacts) -> Table:
         "padding_bytes": "zeros that fill channel blocks",
     }
     rows = [
-        {"name": name, "bytes": count, "size": bytes_text(count), "meaning": meaning.get(name, "")}
+        {
+            "name": name,
+            "part": name.removesuffix("_bytes").replace("_", " "),
+            "bytes": count,
+            "size": bytes_text(count),
+            "meaning": meaning.get(name, ""),
+        }
         for name, count in asdict(model.memory).items()
     ]
-    columns = (Column("name", "memory"), Column("size", "size"), Column("meaning", ""))
+    columns = (Column("part", "memory"), Column("size", "size"), Column("meaning", ""))
     return Table("memory", "Memory", columns, rows)
 
 

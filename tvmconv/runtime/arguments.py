@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core.arguments import shown
+from ..core.arguments import nearest, shown
 from ..core.errors import InputError
 from ..core.tensor import TensorInfo
 from .dlpack import on_gpu
@@ -85,11 +85,8 @@ def _by_name(inputs: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[An
     names = [info.name for info in inputs]
     for name in values:
         if name not in names:
-            from difflib import get_close_matches
-
-            close = get_close_matches(name if isinstance(name, str) else "", names, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"the inputs are {describe(inputs)}"
-            raise InputError(f"the model has no input {shown(name)}; {hint}")
+            hint = nearest(name, names) or f"the inputs are {describe(inputs)}"
+            raise InputError(f"the model has no input {shown(name)}; {hint.rstrip()}")
     if missing := [str(info) for info in inputs if info.name not in values]:
         raise InputError(f"missing input(s): {'; '.join(missing)}")
     return [values[name] for name in names]
@@ -120,6 +117,11 @@ def _check(
         array = value if type(value) is np.ndarray else _as_array(value)
     except (TypeError, ValueError, OverflowError, BufferError, RuntimeError) as error:
         raise InputError(f"input {info.name!r} is no array: {error}") from None
+    if array.dtype.kind in "OSU":
+        raise InputError(
+            f"input {info.name!r} is no array of numbers but of type {type(value).__name__}; "
+            f"pass a numpy array of {info.dtype}"
+        )
     if array.dtype != dtype:
         raise InputError(
             f"input {info.name!r} has type {array.dtype}, the model takes {info.dtype}; "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy.typing as npt
 
@@ -45,6 +45,12 @@ class Executable(ABC):
         self._names = tuple(info.name for info in outputs)
         self._lock = forks.Lock()
         self._runner: Runner | None = None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be pickled or copied: it holds machine code; save it "
+            "and load it where it is needed (threads and forked processes may share it)"
+        )
 
     @property
     @abstractmethod

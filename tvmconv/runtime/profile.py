@@ -72,6 +72,21 @@ class Profile(Sequence[KernelTiming]):
     total: Timing
     threads: int = 1
 
+    def __repr__(self) -> str:
+        return (
+            f"Profile({len(self)} kernels, {self.kernel_seconds * 1e3:.3f} ms; "
+            f"whole calls {self.total.median * 1e3:.3f} ms)"
+        )
+
+    def __str__(self) -> str:
+        """A line for each kernel call: milliseconds, layer and operator."""
+        lines = [
+            f"{kernel.seconds * 1e3:10.3f} ms  {kernel.call.layer or kernel.call.kernel}  "
+            f"({kernel.call.operator})"
+            for kernel in self
+        ]
+        return "\n".join((repr(self), *lines))
+
     def __getitem__(self, index: Any) -> Any:
         return self.kernels[index]
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tvmconv.core.arguments import nearest
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.errors import WorkloadError
@@ -126,7 +127,8 @@ def load_problems(suite: str) -> tuple[Layer | Product, ...]:
     except (OSError, UnicodeDecodeError):
         known = ", ".join(names())
         raise WorkloadError(
-            f"there is no suite {suite!r}; use one of {known}, or a text file of problem strings"
+            f"there is no suite {suite!r}; {nearest(suite, names())}use one of {known}, or a "
+            "text file of problem strings"
         ) from None
     layers: list[Layer | Product] = []
     for number, line in enumerate(lines, 1):
