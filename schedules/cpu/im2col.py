@@ -58,7 +58,8 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     too, whose larger tiles need fewer loads and hide the latency of more multiply-adds.
     """
     present, by_lane = machine.blocks(workload.out_channels), machine.code.by_lane
-    pixels, widths = workload.out_height * workload.out_width, (2, 3) if by_lane else (2,)
+    pixels = workload.out_height * workload.out_width
+    widths: tuple[int, ...] = (2, 3) if by_lane else (2,)
     if workload.types.is_integer:
         # few registers leave pairs of products more pixels of one block
         widths = (1, 2, 3)
