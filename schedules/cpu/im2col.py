@@ -11,24 +11,23 @@ The five loops of GEBP around the register tile, outermost first:
 
 from __future__ import annotations
 
+from tvmconv.algorithms.dots import dot_of
 from tvmconv.algorithms.im2col import depth_blocks
 from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import divisors
-from tvmconv.costs.microkernel import Microkernel, check_registers, most_pixels
-from tvmconv.costs.panel_blocks import PanelBlocks
-from tvmconv.costs.products import heights
-from tvmconv.costs.register_tile import TileModel
+from tvmconv.costs.im2col import explain_cost, panel_registers, tile_heights
+from tvmconv.costs.microkernel import check_registers
 from tvmconv.costs.tile_knobs import OUT_BLOCKS, PANEL_HEIGHT, panel_divisors
 from tvmconv.machines.record import Machine
-from tvmconv.schedules.common.microkernel import channel_steps, register_tile
+from tvmconv.schedules.common.microkernel import channel_steps, register_tile, word_steps
 from tvmconv.tir.annotations import mark_cases
 from tvmconv.tvm_api.types import BlockRV, Schedule
 
-# Traffic of activations over that of direct convolution: panels are written, then read again.
-_SLOWER_STREAM = 1.25
+__all__ = ["KNOBS", "STEPS", "apply", "check", "default_config", "explain_cost"]
+
 # steps of the source: panels packed block by block, and the whole im2col buffer packed first
 STEPS: tuple[dict[str, KnobValue], ...] = ({}, {"mc": 0})
 
@@ -60,13 +59,14 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """
     present, by_lane = machine.blocks(workload.out_channels), machine.code.by_lane
     pixels = workload.out_height * workload.out_width
-    # the block model was fitted to panels of two heights with one register to spare; a third height
-    # would change many choices that were measured. By lanes the count of registers is exact
-    spare = 0 if by_lane else 1
+    widths: tuple[int, ...] = (2, 3) if by_lane else (2,)
+    if workload.types.is_integer:
+        # few registers leave pairs of products more pixels of one block
+        widths = (1, 2, 3)
     offers = [
         Config.of(mr=mr, oc=oc, mc=mc, kc=0)
-        for oc in sorted({min(blocks, present) for blocks in ((2, 3) if by_lane else (2,))})
-        for mr in heights(pixels, most_pixels(machine, oc, spare), 2)
+        for oc in sorted({min(blocks, present) for blocks in widths})
+        for mr in tile_heights(workload, machine, oc)
         for mc in (0, *divisors(-(-pixels // mr))[:-1])
     ]
     return min(offers, key=lambda config: predicted_cycles(workload, machine, config))
@@ -84,7 +84,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
             f"mc={mc} must divide the {panels} panels of {workload}, and kc={kc} its {depth} "
             "channel blocks"
         )
-    needed = Microkernel(machine, mr, oc).block_registers(mr)
+    needed = panel_registers(workload, machine, oc, mr)
     check_registers(machine, needed, f"tile mr={mr} oc={oc} of {workload}")
 
 
@@ -102,7 +102,11 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     row, panel = schedule.split(panel, [None, mc or panels])
     group, kb_tile = schedule.split(kb, [None, oc])
     steps, tile = channel_steps(machine, c, (pixel, kb_tile))
-    schedule.reorder(n, row, *part, group, panel, cb, r, s, *steps, *tile, lane)
+    reduction = (cb, r, s)
+    if workload.types.is_integer:
+        cb, words = word_steps(schedule, cb, machine, dot_of(workload, machine))
+        reduction, tile = (r, s, cb), (*words, *tile)
+    schedule.reorder(n, row, *part, group, panel, *reduction, *steps, *tile, lane)
     outer = schedule.fuse(n, row)
     schedule.parallel(outer)
     pack = schedule.get_sblock("pack")
@@ -114,7 +118,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     if workload.data_layout == "NCHWc":
         schedule.vectorize(schedule.get_loops(pack)[-1])
     mark_cases(schedule, *part, group, panel)
-    register_tile(schedule, block, consumer, at=panel, reduction=cb, tile=tile, lane=lane)
+    register_tile(schedule, block, consumer, at=panel, reduction=reduction[0], tile=tile, lane=lane)
     if kc:
         schedule.reverse_compute_at(output, outer, preserve_unit_loops=True)
         schedule.vectorize(schedule.get_loops(output)[-1])
@@ -133,31 +137,3 @@ def _parts(schedule: Schedule, block: BlockRV, kc: int) -> BlockRV:
 def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
     """Cycles of one call, as :func:`explain_cost` counts it."""
     return sum(explain_cost(workload, machine, config).values())
-
-
-def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
-    """The products of :class:`TileModel` over pixels of one row; as transforms, the panels."""
-    w, mr, oc = workload, config.int("mr"), config.int("oc")
-    model = TileModel(w, machine)
-    panels = -(-w.out_height * w.out_width // mr)
-    groups = -(-machine.blocks(w.out_channels) // oc)
-    taps, channels = w.kernel_h * w.kernel_w, depth_blocks(w, machine)
-    each = machine.code.pack_element * w.in_channels
-    if w.data_layout == "NCHWc":
-        channels *= machine.channel_block
-        each = machine.code.pack_vector * machine.blocks(w.in_channels)
-    size, block = 4 * mr * channels * taps, config.int("mc") or panels
-    blocks = PanelBlocks(machine, panels, size, groups, model.weight_bytes, block)
-    products = w.batch * panels * groups * model.tile_cycles(oc, mr)
-    gathered = w.batch * panels * mr * taps * each
-    tasks = w.batch * blocks.count
-    idle = -(-tasks // machine.cores) * machine.cores / tasks
-    cycle = idle / machine.cores
-    computing = (products + gathered) * cycle
-    passed = max(0.0, model.activation_cycles * _SLOWER_STREAM - computing)
-    return {
-        "arithmetic": products * cycle,
-        "transforms": gathered * cycle,
-        "activations": passed + w.batch * blocks.panel_cycles * cycle,
-        "weights": model.weight_cycles + w.batch * blocks.weight_cycles * cycle,
-    }

@@ -86,6 +86,14 @@ def test_knobs_are_completed_by_the_nearest_offer(machine):
     assert Variant("im2col", (("mc", 0),)).kernel(BLOCKED, machine).config["mc"] == 0
 
 
+def test_other_knobs_come_from_an_offer_that_allows_the_fixed_ones():
+    """The nearest one has regions for more tiles than the four that cover 7x7."""
+    workload = Conv2dWorkload.parse("ic512ih7oc512kh3ph1")
+    (variant,) = parse_variants("winograd:mh=6:mw=6", [workload], V3)
+    config = variant.kernel(workload, V3).config
+    assert (config["mh"], config["mw"]) == (6, 6)
+
+
 def test_a_log_changes_what_a_build_takes(tmp_path):
     untuned = chosen_kernel(examples.SMALL, examples.V3, "none")
     chosen = select(examples.SMALL, examples.V3).chosen

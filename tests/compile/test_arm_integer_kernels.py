@@ -121,6 +121,7 @@ def test_kernels_of_bytes_are_exact(name: str, tmp_path: Path):
         [
             *kernels_of(DIRECT, machine, "direct"),
             *kernels_of(DEPTHWISE, machine, "depthwise"),
+            *kernels_of([DIRECT[i] for i in (1, 4, 5, 8, 9, 12)], machine, "im2col"),
         ],
         tmp_path,
     )
@@ -139,6 +140,7 @@ def test_products_of_sve_are_exact(name: str, tmp_path: Path):
     machine = SCALABLE[name].with_cores(2)
     kernels = kernels_of([*DIRECT[2:5], DIRECT[9], DIRECT[-3]], machine, "direct")
     kernels += kernels_of(DEPTHWISE[1:2], machine, "depthwise")
+    kernels += kernels_of(DIRECT[4:5], machine, "im2col")
     # vectors of 512 bits, and NEON without dot products
     processors = [("-cpu", "a64fx")]
     # of any length sums are those of the first 128 bits

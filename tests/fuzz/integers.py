@@ -47,7 +47,7 @@ _TARGETS = (
 )
 _ALGORITHMS = (
     *("direct", "direct", "direct_bytes", "direct_first"),
-    *("depthwise", "winograd", "winograd"),
+    *("depthwise", "im2col", "winograd", "winograd"),
 )
 _SUM = 2**31 - 1
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels import V3, V4, default_config, executed_on, generated_code
-from tests.schedules.test_integers import computed
+from tests.schedules.test_integers import BYTES, LAYERS, computed, each_machine, outputs
 from tvmconv.bench.integers import exact_output, random_integers
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
@@ -63,3 +63,18 @@ def test_the_first_tile_widens_weights_beside_its_products(wide: int):
     products, widened = (sum(name in text for text in loop) for name in ("vpmaddwd", "vpmovsxbw"))
     assert products == (7 * widened if wide > 1 else 0)
     assert len(code.stores(loop)) == widened
+
+
+# by default, and as the source has them: tiles of 4 pixels, sums of parts of the channels
+PANELS = ({}, {"mr": 4, "oc": 1, "mc": 1, "kc": 1})
+
+
+@each_machine
+@pytest.mark.parametrize("knobs", PANELS, ids=("default", "parts"))
+@pytest.mark.parametrize("text", [LAYERS[i] for i in (1, 4, 5, 9, 10)] + [BYTES[4]])
+def test_packed_panels_are_exact(text: str, knobs: dict[str, int], machine: Machine):
+    workload = Conv2dWorkload.parse(text)
+    kernel = make_kernel(workload, machine, "im2col")
+    kernel = make_kernel(workload, machine, "im2col", kernel.config.replace(**knobs))
+    actual, expected = outputs(kernel)
+    np.testing.assert_array_equal(actual, expected, strict=True)

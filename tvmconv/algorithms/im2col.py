@@ -6,19 +6,28 @@ the reduction of one matrix product. The input matrix is never stored as such: i
 straight into packed panels of ``mr`` pixels, ``A[p / mr][channel block, tap][p mod mr][channel]``,
 for a block of ``mc`` panels and ``kc`` channel blocks at a time, or all at once (``mc=0``), which
 is the classic im2col buffer.
+
+8-bit layers have the same panels, of bytes or of the 16-bit integers that the processor multiplies,
+as the packed product of Wen (2020, chapter 3) has them: its tiles are ``mr=8`` and ``mr=4`` by 8
+channels.
 """
 
 from __future__ import annotations
+
+from math import prod
 
 import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
 from tvmconv.algorithms.direct import Direct, first_block, input_span
+from tvmconv.algorithms.dots import dot_of
 from tvmconv.algorithms.operands import Operands, input_shape, split_outputs
 from tvmconv.algorithms.padding import zero_unless
+from tvmconv.algorithms.words import Factors, is_negated
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.dot import MATRIX
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
 
@@ -35,6 +44,7 @@ class Im2col(Algorithm):
     """
 
     name = "im2col"
+    integers = True
     blocks = ("pack", "conv2d", "output")
     stages = (("packing", ("pack",)), ("product", ("conv2d", "output")))
 
@@ -44,6 +54,13 @@ class Im2col(Algorithm):
             return "a depthwise layer would multiply by zeros; use the depthwise algorithm"
         if workload.data_layout == "NCHW" and workload.groups > 1:
             return f"from plain NCHW it has no groups; this layer has {workload.groups}"
+        if workload.types.is_integer:
+            if workload.data_layout == "NCHW":
+                return "from plain NCHW it computes in float32; use direct_first"
+            if dot_of(workload, machine).name == MATRIX:
+                return (
+                    "its panels have single pixels, and this processor multiplies two; use direct"
+                )
         return images_only(workload)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
@@ -55,6 +72,10 @@ class Im2col(Algorithm):
         plain = w.data_layout == "NCHW"
         packed = self.packed_weight_shape(w, machine, config)
         given = Operands.of(w, machine, packed)
+        factors, element = Factors(given), panel_type(w, machine)
+        is_integer = w.types.is_integer
+        negated = is_integer and is_negated(w, machine)
+        border = None if given.zero is None else given.zero[0]
         in_blocks, out_blocks = input_shape(w, machine)[1], machine.blocks(w.out_channels)
         pixels = w.out_height * w.out_width
         panels = -(-pixels // mr)
@@ -66,25 +87,33 @@ class Im2col(Algorithm):
             inside = [p < pixels] if pixels % mr else []
             if w.has_padding:
                 inside += [y >= 0, y < w.in_height, x >= 0, x < w.in_width]
-            return zero_unless(inside, given.data[(n, cb, y, x, *(() if plain else (c,)))])
+            place = (n, cb, y, x, *(() if plain else (c,)))
+            value = zero_unless(inside, given.data[place], border).astype(element)
+            return -value if negated else value
 
         shape = (w.batch, panels, in_blocks, w.kernel_h, w.kernel_w, mr, 1 if plain else lanes)
         panel = te.compute(shape, gather, name="pack")
-        cb = te.reduce_axis((0, packed[1]), "cb")
+        # parts of sums would each begin with the bias
+        begun = not config.int("kc")
+        cb = te.reduce_axis((0, packed[3 if is_integer else 1]), "cb")
         r = te.reduce_axis((0, w.kernel_h), "r")
         s = te.reduce_axis((0, w.kernel_w), "s")
         c = te.reduce_axis((0, packed[4]), "c")
 
         def multiply(n: Expr, kb: Expr, p: Expr, k: Expr) -> Expr:
             block = (0 if plain else first_block(workload, machine, kb)) + cb
-            value = panel[n, p // mr, block, r, s, p % mr, c]
-            tap = given.weight[kb // oc, cb, r, s, c, kb % oc, k]
-            return te.sum(given.product(value, tap), axis=[cb, r, s, c])
+            place = (n, p // mr, block, r, s, p % mr, c)
+            value = factors.value(panel, place, moved=config.int("mc") > 0)
+            order = (r, s, cb) if is_integer else (cb, r, s)
+            product = factors.product(value, factors.weight(kb // oc, *order, c, kb % oc, k))
+            axes = [cb, r, s, c]
+            return given.summed(product, axes, (n, kb, 0, 0, k)) if begun else te.sum(product, axes)
 
         total = self.reduction((w.batch, out_blocks, panels * mr, lanes), multiply)
 
         def finish(n: Expr, kb: Expr, p: Expr, k: Expr) -> Expr:
-            return given.finished(total[n, kb, p, k], (n, kb, p // w.out_width, p % w.out_width, k))
+            place = (n, kb, p // w.out_width, p % w.out_width, k)
+            return given.finished(total[n, kb, p, k], place, begun)
 
         rows = te.compute((w.batch, out_blocks, pixels, lanes), finish, name="output")
         return given.arguments(given.unflattened(rows))
@@ -92,7 +121,10 @@ class Im2col(Algorithm):
     def packed_weight_shape(
         self, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> tuple[int, ...]:
-        """``(K/nr, C/c, R, S, c, oc, k)`` with ``nr = oc * k``; ``c`` is 1 for plain input."""
+        """``(K/nr, C/c, R, S, c, oc, k)`` with ``nr = oc * k``; ``c`` is 1 for plain input.
+
+        Of blocked input, and of integers, that of direct convolution.
+        """
         if workload.data_layout == "NCHWc":
             return Direct().packed_weight_shape(workload, machine, config)
         oc = config.int("oc")
@@ -122,20 +154,25 @@ class Im2col(Algorithm):
         if kc and mc:
             depth = kc * (1 if plain else lanes) * w.kernel_h * w.kernel_w
         sums = machine.blocks(w.out_channels) * lanes if kc else 0
-        types = w.types
-        each = itemsize(types.data) * depth + itemsize(types.accumulator) * sums
+        each = itemsize(panel_type(w, machine)) * depth + itemsize(w.types.accumulator) * sums
         return mr * alive * each
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Padded channels and pixels are multiplied too."""
         mr = config.int("mr")
-        groups, span, r, s, inner, oc, lanes = self.packed_weight_shape(workload, machine, config)
         pixels = -(-workload.out_height * workload.out_width // mr) * mr
-        return workload.batch * pixels * groups * oc * lanes * span * inner * r * s
+        shape = self.packed_weight_shape(workload, machine, config)
+        return workload.batch * pixels * prod(shape)
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
         """That of direct convolution: the same products in another order."""
         return Direct().error_estimate(workload, machine, config)
+
+
+def panel_type(workload: Conv2dWorkload, machine: Machine) -> str:
+    """Type of a panel's elements: the data's, or what 8-bit data are widened to."""
+    types = workload.types
+    return dot_of(workload, machine).element if types.is_integer else types.data
 
 
 def depth_blocks(workload: Conv2dWorkload, machine: Machine) -> int:

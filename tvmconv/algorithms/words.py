@@ -193,14 +193,17 @@ class Factors:
         workload = self.given.workload
         return dot_of(workload, self.given.machine) if workload.types.is_integer else None
 
-    def value(self, tensor: Tensor, place: tuple[Index, ...]) -> Expr:
-        """Step ``place[-1]`` of the channels of a pixel, in the data or a copy of it."""
+    def value(self, tensor: Tensor, place: tuple[Index, ...], moved: bool = False) -> Expr:
+        """Step ``place[-1]`` of the channels of a pixel, in the data or a copy of it.
+
+        ``moved`` are copies whose loops a schedule moves to where they are read.
+        """
         if self._dot is None:
             return tensor[place]
         *outer, step = place
         # words that were put together are two items of a copy
         items = self._dot.width // (WORD_BYTES if str(tensor.dtype) == "int32" else 1)
-        return self._read(tensor, (*outer, step * items))
+        return self._read(tensor, (*outer, step * items), moved)
 
     def word(self, tensor: Tensor, place: tuple[Index, ...]) -> Expr:
         """The word of integers that begins at a place."""
@@ -209,7 +212,10 @@ class Factors:
     def weight(self, *place: Index) -> Expr:
         """The packed weight at a place less the axis of a word."""
         weight = self.given.weight
-        return weight[place] if self._dot is None else self._read(weight, (*place, 0))
+        if self._dot is None:
+            return weight[place]
+        moved = str(weight.dtype) != self.given.workload.types.weight
+        return self._read(weight, (*place, 0), moved)
 
     @property
     def zero(self) -> Expr | None:
@@ -236,7 +242,7 @@ class Factors:
         assert self._dot is not None
         return self.product(side_by_side(values, self._dot.width), self.weight(*place))
 
-    def _read(self, tensor: Tensor, place: tuple[Index, ...]) -> Expr:
+    def _read(self, tensor: Tensor, place: tuple[Index, ...], moved: bool = False) -> Expr:
         from tvmconv.operators.products import pair, word
 
         assert self._dot is not None
@@ -244,10 +250,6 @@ class Factors:
         if widens:
             return pair(tensor[place])
         *outer, first = place
-        # those of a copy of weights, which a schedule moves
-        moved = (
-            tensor is self.given.weight and str(tensor.dtype) != self.given.workload.types.weight
-        )
         others = range(1, self._dot.width) if moved else ()
         return word(tensor[place], *(tensor[(*outer, first + i)] for i in others))
 

@@ -33,7 +33,8 @@ class Variant:
     algorithm
         Its registered name.
     knobs
-        Fixed knobs; the others come from the offer that agrees with most of these.
+        Fixed knobs; the others come from the offer that agrees with most of these, of those that
+        they can be combined with.
     layout
         The input's layout, ``NCHW`` or ``NCHWc``; empty for the layer's own.
     adapts
@@ -113,15 +114,19 @@ class Variant:
             cycles = module.predicted_cycles(workload, machine, config)
             return sum(config.get(knob) != value for knob, value in knobs.items()), cycles
 
-        offers = registry.offers(self.algorithm, workload, machine)
-        try:
-            config = min(offers, key=distance).replace(**knobs)
-            registry.check(self.algorithm, workload, machine, config)
-        except ConfigError as error:
-            values = registry.knob_values(self.algorithm, workload, machine)
-            legal = "; ".join(f"{k}: {listed(values[k])}" for k in knobs if k in values)
-            raise ConfigError(f"{error}" + (f" (values: {legal})" if legal else "")) from None
-        return Kernel(workload, machine, self.algorithm, config)
+        reasons = []
+        # what other knobs allow depends on the fixed ones
+        for offer in sorted(registry.offers(self.algorithm, workload, machine), key=distance):
+            try:
+                config = offer.replace(**knobs)
+                registry.check(self.algorithm, workload, machine, config)
+            except ConfigError as error:
+                reasons.append(str(error))
+            else:
+                return Kernel(workload, machine, self.algorithm, config)
+        values = registry.knob_values(self.algorithm, workload, machine)
+        legal = "; ".join(f"{k}: {listed(values[k])}" for k in knobs if k in values)
+        raise ConfigError(reasons[0] + (f" (values: {legal})" if legal else ""))
 
 
 def chosen_kernel(
