@@ -86,7 +86,7 @@ class ByteTileModel(TileModel):
         """All steps of a tile."""
         return regular_steps(self.workload, self.machine) + self.excess
 
-    def tile_cycles(self, oc: int, pixels: int) -> float:
+    def tile_cycles(self, oc: int, pixels: int, columns: int = 0) -> float:
         """Cycles of one register tile: those of multiplications, mostly."""
         rate = multiplications_a_cycle(self.machine)
         around = Microkernel(self.machine, pixels, 1).cycles(0)

@@ -17,6 +17,11 @@ from tvmconv.machines.record import Machine
 _STEP_CYCLES, _TILE_CYCLES, _STORE_CYCLES = 0.25, 40.0, 2.0
 # instructions that make 8 bits of a vector of sums
 ROUNDING = 8
+# registers for vectors of the other operand where sums are ordered: one in use, two ahead
+ORDERED = 3
+# multiply-adds of a load below which multiply-adds wait for some, and how much longer those take:
+# Winograd's products by 7 sums took 15 % longer than by 14, where the loads alone are 6 % more
+_SERVED, _CROWDED = 3, 1.5
 # share of the way of weights from L2 that multiply-adds do not hide
 _L2_SHOWN = 0.25
 
@@ -38,6 +43,11 @@ class Microkernel:
         Multiply-adds in a cycle: of integers, those of their words. 0 for those of float32.
     words
         Words of 32 bits that each operand of a multiply-add has.
+    read
+        Vectors whose lanes are factors, of those that are loaded in a step; None for one of as many
+        rows as it has lanes.
+    halved
+        Whether vectors are loaded in halves, if the machine's code does so.
     """
 
     machine: Machine
@@ -45,6 +55,8 @@ class Microkernel:
     vectors: int
     rate: float = 0.0
     words: int = 1
+    read: float | None = None
+    halved: bool = True
 
     @property
     def registers(self) -> int:
@@ -58,6 +70,8 @@ class Microkernel:
         vectors of pixels. In LLVM's code of 86 tiles none that fits by this count spilled.
         """
         code = self.machine.code
+        if code.orders_sums:
+            return self.rows * self.vectors + pixels + ORDERED
         return self.registers + (pixels + code.loads_ahead if code.by_lane else 0)
 
     def step_cycles(self, folded: float = 1.0) -> float:
@@ -73,14 +87,22 @@ class Microkernel:
         loads = machine.load_cycles(self.vectors, self.rows)
         if machine.code.by_lane:
             # one load of spread values serves as many steps as it has lanes
-            loads = self.words * machine.load_cycles(self.vectors + self.rows / machine.lanes, 0)
+            loads = self.words * machine.load_cycles(self._loaded, 0)
         elif self.vectors == 1:
             loads *= folded * machine.code.folded_broadcast
         multiply_adds = self.rows * self.vectors / (self.rate or machine.rates.multiply_adds)
         if self.rate:
-            loaded = self.vectors + self.rows / machine.lanes
-            multiply_adds += machine.code.loads_block * self.words * loaded
+            multiply_adds += machine.code.loads_block * self.words * self._loaded
+        elif machine.code.orders_sums and self.halved:
+            few = self.rows * self.vectors < _SERVED * self._loaded
+            multiply_adds += (_CROWDED if few else 1) * machine.code.loads_block / 2 * self._loaded
         return max(multiply_adds, machine.fma_latency, loads)
+
+    @property
+    def _loaded(self) -> float:
+        """Vectors of both operands that are loaded in a step."""
+        read = self.rows / self.machine.lanes if self.read is None else self.read
+        return self.vectors + read
 
     def cycles(self, steps: int) -> float:
         """Cycles of one tile over a whole reduction, its rows in L1.
@@ -111,6 +133,8 @@ def most_rows(machine: Machine, vectors: int) -> int:
 def most_pixels(machine: Machine, vectors: int, spare: int = 0) -> int:
     """Rows of the tallest tile as above, by :meth:`Microkernel.block_registers`."""
     each = vectors + int(machine.code.by_lane)
+    if machine.code.orders_sums:
+        return (machine.vector_registers - ORDERED - spare) // each
     spare += machine.code.loads_ahead
     return (machine.vector_registers - vectors - 1 - spare) // each
 

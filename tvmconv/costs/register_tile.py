@@ -85,7 +85,7 @@ class TileModel:
         dot = self._dot
         if dot is not None and self.machine.code.by_lane:
             return self._word_registers(dot, oc, oh, ow)
-        pixels = oh * len(self._columns(ow))
+        pixels = oh * (self._held(ow) if self.machine.code.orders_sums else len(self._columns(ow)))
         # a product that another instruction adds lies beside a broadcast that others use
         product = int(dot is not None and dot.steps > 1 and oc > 1)
         return Microkernel(self.machine, oh * ow, oc).block_registers(pixels) + product
@@ -136,6 +136,13 @@ class TileModel:
         taps = range(min(w.kernel_w, _WRITTEN_TAPS))
         return {x * w.stride_w + s * w.dilation_w for x in range(ow) for s in taps}
 
+    def _held(self, ow: int) -> int:
+        """Most columns that a row of a tile has read in one tap and reads in it or a later one."""
+        w = self.shape
+        taps = min(w.kernel_w, _WRITTEN_TAPS)
+        uses = [{x * w.stride_w + s * w.dilation_w for x in range(ow)} for s in range(taps)]
+        return max(len(set().union(*uses[: s + 1]) & set().union(*uses[s:])) for s in range(taps))
+
     def tiles(self) -> list[tuple[int, int, int]]:
         """Every tile that the register file holds, as a default may use it."""
         w, limit = self.shape, self.machine.vector_registers
@@ -156,11 +163,15 @@ class TileModel:
         for count_k, k in pieces(self.out_blocks, oc):
             for count_h, h in pieces(w.out_height, oh):
                 for count_x, x in pieces(w.out_width, ow):
-                    total += count_k * count_h * count_x * self.tile_cycles(k, h * x)
+                    tile = self.tile_cycles(k, h * x, h * len(self._columns(x)))
+                    total += count_k * count_h * count_x * tile
         return w.out_planes * total
 
-    def tile_cycles(self, oc: int, pixels: int) -> float:
-        """Cycles of one register tile over the whole reduction."""
+    def tile_cycles(self, oc: int, pixels: int, columns: int = 0) -> float:
+        """Cycles of one register tile over the whole reduction.
+
+        ``columns`` are the pixels that all taps of a row read, by default those of each tap.
+        """
         w, machine, rate, rounded = self.workload, self.machine, 0.0, 0.0
         sums = pixels
         if self._dot is not None:
@@ -172,7 +183,8 @@ class TileModel:
         if sums != pixels or self._pairs_apart:
             # two pixels' words that lie apart are put into one vector beside the products
             joined = (_pairs(pixels) if self._pairs_apart else 1) / machine.rates.multiply_adds
-        tile = Microkernel(machine, sums, oc, rate, self._words)
+        read = columns / (machine.lanes * min(w.kernel_w, _WRITTEN_TAPS)) or None
+        tile = Microkernel(machine, sums, oc, rate, self._words, read)
         return tile.cycles(self.steps) + self.steps * joined + rounded
 
     def runs(self, oc: int, oh: int, ow: int) -> int:
@@ -200,7 +212,7 @@ class TileModel:
         """The cheapest tile; among equals the one with fewer rows and more pixels."""
         padded = self.shape.has_padding
 
-        by_lane = self.machine.code.by_lane
+        by_lane, orders_sums = self.machine.code.by_lane, self.machine.code.orders_sums
         words = self._dot is not None and self._dot.steps == 1 and not by_lane
         shared = self.out_blocks > 1
         pixelwise = words and shared and self.taps == 1
@@ -226,7 +238,7 @@ class TileModel:
         if pixelwise:
             most = self.machine.vector_registers - _WORDS_AHEAD
             tiles = [tile for tile in tiles if tile[0] == 1 or self.registers(*tile) <= most]
-        if by_lane and self.out_blocks > 1:
+        if by_lane and self.out_blocks > 1 and not (orders_sums and self.shape.kernel_w > 1):
             # of one block, each pixel serves half the multiply-adds, and LLVM computes its address
             tiles = [tile for tile in tiles if tile[0] > 1]
         if self._dot is not None and self._dot.spread:

@@ -55,9 +55,9 @@ class WideTileModel(TileModel):
             if oc == 1 or (oh == 1 and self.taps == 1)
         ]
 
-    def tile_cycles(self, oc: int, pixels: int) -> float:
+    def tile_cycles(self, oc: int, pixels: int, columns: int = 0) -> float:
         """Cycles of one register tile over the whole reduction."""
-        found = super().tile_cycles(oc, pixels)
+        found = super().tile_cycles(oc, pixels, columns)
         if self.wide > 1:
             return found * _MEASURED
         return found + (self.steps * pixels * _ONE_BLOCK if oc == 1 else 0.0)

@@ -17,7 +17,7 @@ _FLOAT_BITS = 32
 # the vectors of NEON, and the parts within which scalable instructions pick lanes
 _SEGMENT_BITS = 128
 # of `CodeCosts.halved_loads`
-_IN_PAIRS = 2
+_ORDERED = 2
 # origin of rates that nobody measured on the processor in question
 SHIPPED = "shipped"
 
@@ -112,9 +112,10 @@ class CodeCosts:
         Registers that a tile by lanes needs beside those that it counts: where LLVM orders
         instructions for a core that executes them in order, it loads earlier.
     halved_loads
-        Whether the vectors that multiply-adds take are loaded as two words of 64 bits, 1 each by
-        itself, 2 in pairs of one's first and another's second: cores that execute in order start
-        none while a whole one loads. 0: whole.
+        Whether the vectors that multiply-adds take are loaded as two words of 64 bits: cores that
+        execute in order start none while a whole one loads. 1: where LLVM likes; 2: in an order
+        with the multiply-adds that is given to it, one's first word beside another's second. 0:
+        whole.
     transforms_strips
         Whether Winograd transforms the columns of a row of tiles first, into L1, and some of the
         output's rows at a time: one tile's values and what they are made of exceed the registers.
@@ -129,7 +130,6 @@ class CodeCosts:
         Vector units that multiply nothing over those that do.
     loads_block
         Cycles in which no vector is multiplied while one is loaded, half of them of half a vector.
-        Counted for integers, and for first layers.
     halves
         Whether products of halves (``strassen``) were found to pay: sums of input and output are
         cheap beside multiply-adds of four lanes.
@@ -157,12 +157,17 @@ class CodeCosts:
     loads_block: float = 0.0
     late_run: float = 5.0
 
+    @property
+    def orders_sums(self) -> bool:
+        """Whether multiply-adds by lanes and their loads are ordered by us, not by LLVM."""
+        return self.by_lane and self.halved_loads == _ORDERED
+
     def blocked(self, vectors: float, words: float) -> float:
         """Cycles in which loads of whole vectors keep multiply-adds from starting.
 
         Those of words, into vectors of their own, do so where halves are loaded in pairs.
         """
-        half = self.halved_loads == _IN_PAIRS
+        half = self.halved_loads == _ORDERED
         return self.loads_block * (vectors + words / 2 * half)
 
 

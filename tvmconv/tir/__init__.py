@@ -14,8 +14,8 @@ stand in parentheses, the pass in front of them takes these, too:
   ``interleaved_rows``, ``paired_taps``, ``matrix_products`` (``matrix_operands``,
   ``matrix_updates``), ``narrowing`` (``narrowing_arm``, ``fixed_point``), ``lookups``,
   ``paired_stores``;
-- instructions of 64-bit Arm: ``by_lane``, ``straight``, ``halved_loads`` (``halves``), ``extrema``,
-  ``first_terms``, ``long_indices``;
+- instructions of 64-bit Arm: ``by_lane``, ``straight``, ``halved_loads`` (``halves``,
+  ``ordered_sums``), ``extrema``, ``first_terms``, ``long_indices``;
 - its scalable vectors: ``segments`` (``vectors``, ``predicates``, ``scalable``, ``gathers``,
   ``folds``, ``forwarding``, ``woven``), ``vector_code``;
 - GPUs, whose pipeline is ``cuda``: ``barriers``, ``mma``, ``guarded_loads``, ``guarded_stores``,

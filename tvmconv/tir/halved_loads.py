@@ -7,21 +7,23 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from tvmconv.tir.halves import IMPORTED, START, completed, completed_last, loaded, started, upper
+from tvmconv.tir.halves import IMPORTED, loaded
+from tvmconv.tir.ordered_sums import Sum, assembly
 from tvmconv.tir.rewrite import function_pass, local_buffer
 from tvmconv.tir.stack import on_stack
 
-# Attribute of a function: its multiply-adds take vectors that were loaded in halves, each by
-# itself or, of value `PAIRED`, the first half beside the second one of another.
-HALVED, PAIRED = "tvmconv.halved_loads", 2
-_VECTOR, _LANES, _BYTES = "float32x4", 4, 4
+# Attribute of a function: its multiply-adds take vectors that were loaded in halves, of value
+# `ORDERED` in an order that is given to LLVM.
+HALVED, ORDERED = "tvmconv.halved_loads", 2
+_VECTOR, _BYTES = "float32x4", 4
 # what `ldr` reaches from one register, in elements, and what it counts in
 _REACH, _STEP = 8188, 2
 # multiply-adds before its first use at which a vector is completed
 _AHEAD = 1
 # Multiply-adds for each load, at least. With fewer vectors are complete too late: first layers took
 # 1.1 and fully connected ones of one row 2.4 times as long as with vectors loaded whole.
-_SERVED = 3
+# Where the order is given they are complete in time, and whole ones take twice the cycles.
+_SERVED, _ORDERED_SERVED = 3, 2
 
 
 def HalvedLoads() -> Any:
@@ -31,16 +33,16 @@ def HalvedLoads() -> Any:
     to a local vector of four float32 the product of a vector loaded from a flat buffer and a lane
     of another (:func:`~tvmconv.tir.by_lane.ByLane`).
 
-    Rewrite: each vector is loaded once. Its lower word goes to the vector register, its upper one
-    to an integer register and from there to the vector: if the attribute is :data:`PAIRED`, next to
-    the load of the lower word of the vector that is used next.
+    Rewrite: each vector is loaded once, its lower word to the vector register, its upper one to an
+    integer register and from there to the vector. If the attribute is :data:`ORDERED`, one piece of
+    assembly is all sums and loads (:mod:`~tvmconv.tir.ordered_sums`), where they fit the registers.
 
     Why here: on Cortex-A53 no multiply-add starts for two cycles while 128 bits are loaded into a
     vector register. A word into an integer register loads beside a multiply-add, and a word into
     a vector beside the insertion into another, in one cycle (developer guide of ncnn,
     arm-a53-a55-dual-issue.md; benchmarks of instructions in github.com/daniestevez/qsdr). On
     Cortex-A55 all three start beside multiply-adds, and LLVM's order is best. LLVM joins such
-    halves, and does not place those pairs together: see :mod:`tvmconv.tir.halves`.
+    halves (see :mod:`tvmconv.tir.halves`), and does not place those pairs together.
     """
     return function_pass("HalvedLoads", _halved)
 
@@ -51,29 +53,31 @@ def _halved(func: Any) -> Any:
 
     if not (func.attrs and HALVED in func.attrs):
         return func
-    paired, found = int(func.attrs[HALVED]) == PAIRED, False
+    ordered, found = int(func.attrs[HALVED]) == ORDERED, False
+    texts: dict[str, str] = {}
 
     def look(sequence: Any) -> Any:
         nonlocal found
         statements: list[Any] = []
         for is_sum, run in groupby(sequence.seq, lambda stmt: bool(loads_of(stmt))):
             sums = list(run)
-            chain = chain_of(sums) if is_sum else None
+            chain = chain_of(sums, ordered) if is_sum else None
             found = found or chain is not None
-            statements += sums if chain is None else chain.statements(sums, paired)
-        return tirx.SeqStmt(statements)
+            made = chain.ordered(sums, texts) if chain is not None and ordered else None
+            statements += sums if chain is None else made or chain.statements(sums)
+        return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
 
     body = tvm_ffi.structural_map(func.body, (tirx.SeqStmt, look))
     if not found:
         return func
-    text = ir.StringImm(IMPORTED)
+    text = ir.StringImm("\n".join([IMPORTED, *texts.values()]))
     return func.with_body(tirx.AttrStmt("default", "pragma_import_llvm", text, body))
 
 
-def chain_of(sums: Sequence[Any]) -> _Chain | None:
+def chain_of(sums: Sequence[Any], ordered: bool) -> _Chain | None:
     """The loads of neighbouring sums, or None where they are better left whole."""
-    chain = _Chain.of(sums)
-    return chain if chain is not None and len(sums) >= _SERVED * len(chain.uses) else None
+    chain, served = _Chain.of(sums), _ORDERED_SERVED if ordered else _SERVED
+    return chain if chain is not None and len(sums) >= served * len(chain.uses) else None
 
 
 @dataclass
@@ -129,39 +133,47 @@ class _Chain:
         self.reaches.append(_Reach(load, {0: load}))
         return len(self.reaches) - 1, 0
 
-    def statements(self, sums: Sequence[Any], paired: bool) -> list[Any]:
+    def statements(self, sums: Sequence[Any]) -> list[Any]:
         """The sums, with the loads that they need before them."""
         from tvm import tirx
 
-        count = len(self.uses)
-        vectors = local_buffer((count + 1,), f"float32x{2 * _LANES}", "halves")
-        number = [tirx.IntImm("int32", value) for value in range(count + 1)]
+        vectors = local_buffer((len(self.uses),), _VECTOR, "halves")
+        number = [tirx.IntImm("int32", value) for value in range(len(self.uses))]
         due: dict[int, list[Any]] = {}
-
-        def put(vector: int, buffer: Any, value: Any, place: int) -> None:
-            at = max(0, self.uses[vector] - _AHEAD) if vector >= 0 else 0
-            due.setdefault(at, []).append(tirx.BufferStore(buffer, value, [number[place]]))
-
+        for vector, (use, key) in enumerate(zip(self.uses, self.keys, strict=True)):
+            store = tirx.BufferStore(vectors, loaded(*self._address(*key)), [number[vector]])
+            due.setdefault(max(0, use - _AHEAD), []).append(store)
         made: list[Any] = [on_stack(vectors)]
-        where = [self._address(*key) for key in self.keys]
-        if paired:
-            uppers = local_buffer((count,), "int64", "uppers")
-            made.append(on_stack(uppers))
-            put(-1, uppers, upper(*where[0]), 0)
-            put(-1, vectors, started(*where[0]), 0)
-            for vector, place in enumerate([*where[1:], None]):
-                begun = tirx.Shuffle([tirx.BufferLoad(vectors, [number[vector]])], START)
-                words = begun, tirx.BufferLoad(uppers, [number[vector]])
-                if place:
-                    put(vector, uppers, upper(*place), vector + 1)
-                value = completed(*words, *place) if place else completed_last(*words)
-                put(vector, vectors, value, vector + 1)
-        else:
-            for vector, place in enumerate(where):
-                put(vector, vectors, loaded(*place), vector + 1)
         for index, store in enumerate(sums):
             made += [*due.get(index, ()), self._sum(store, vectors, number)]
         return made
+
+    def ordered(self, sums: Sequence[Any], texts: dict[str, str]) -> list[Any] | None:
+        """The sums as one call of a function that is put into ``texts``, or None."""
+        from tvm import tirx
+
+        buffer, found = sums[0].buffer, []
+        for store in sums:
+            (index,) = store.indices
+            if not store.buffer.same_as(buffer) or not isinstance(index, tirx.IntImm):
+                return None
+            a, b = store.value.b.a, store.value.b.b
+            lanes, factor = (a, b) if isinstance(a, tirx.Shuffle) else (b, a)
+            if isinstance(factor, tirx.Shuffle):
+                return None
+            number, spread = (self.keys[self.key(v)] for v in (factor, lanes.vectors[0]))
+            found.append(Sum(int(index), number, spread, int(lanes.indices[0])))
+        firsts = [min(reach.places) for reach in self.reaches]
+        places = [(reach, _BYTES * (apart - firsts[reach])) for reach, apart in self.keys]
+        made = assembly(found, places, len(self.reaches))
+        if made is None:
+            return None
+        name, text = made
+        texts[name] = text
+        bases = [self._address(number, first)[0] for number, first in enumerate(firsts)]
+        zero = tirx.IntImm("int32", 0)
+        sums_at = tirx.address_of(tirx.BufferLoad(buffer, [zero]))
+        return [tirx.Evaluate(tirx.call_extern("int32", name, sums_at, *bases))]
 
     def _address(self, reach: int, apart: int) -> tuple[Any, Any]:
         """The pointer that loads of a reach share, and the bytes from there."""
@@ -177,11 +189,10 @@ class _Chain:
         from tvm import tirx
 
         def taken(factor: Any) -> Any:
-            lanes = list(range(_LANES))
-            if isinstance(factor, tirx.Shuffle):
-                lanes, factor = [int(lane) for lane in factor.indices], factor.vectors[0]
-            place = number[self.keys[self.key(factor)] + 1]
-            return tirx.Shuffle([tirx.BufferLoad(vectors, [place])], lanes)
+            spread = isinstance(factor, tirx.Shuffle)
+            place = number[self.keys[self.key(factor.vectors[0] if spread else factor)]]
+            vector = tirx.BufferLoad(vectors, [place])
+            return tirx.Shuffle([vector], factor.indices) if spread else vector
 
         total, product = store.value.a, store.value.b
         value = total + tirx.Mul(taken(product.a), taken(product.b))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.halved_loads import HALVED, chain_of, loads_of
+from tvmconv.tir.halved_loads import HALVED, ORDERED, chain_of, loads_of
 from tvmconv.tir.rewrite import function_pass, rebuilt, substitute, transformed
 
 # taps in a row that LLVM, too, writes out of other loops
 _MOST_TAPS = 15
-# sums of the steps of a longer loop that are written out together
-_MOST_SUMS = 320
+# sums of the steps of a longer loop that are written out together; where their order is given,
+# none of the next steps' loads come before the end of these
+_MOST_SUMS, _MOST_ORDERED = 320, 680
 
 
 def StraightSums() -> Any:
@@ -34,14 +35,15 @@ def _straight(func: Any) -> Any:
     if not (func.attrs and HALVED in func.attrs):
         return func
 
-    found = False
+    found, ordered = False, int(func.attrs[HALVED]) == ORDERED
+    most, counts = (_MOST_ORDERED, (8, 4, 3, 2)) if ordered else (_MOST_SUMS, (4, 3, 2))
 
     def look(loop: Any) -> Any:
         nonlocal found
         if int(loop.kind) != tirx.ForKind.SERIAL or not isinstance(loop.extent, tirx.IntImm):
             return loop
-        extent, sums = int(loop.extent), _sums(loop.body)
-        steps = max((n for n in (4, 3, 2) if extent % n == 0 and n * sums <= _MOST_SUMS), default=1)
+        extent, sums = int(loop.extent), _sums(loop.body, ordered)
+        steps = max((n for n in counts if extent % n == 0 and n * sums <= most), default=1)
         if not sums or (extent > _MOST_TAPS and steps == 1):
             return loop
         found = True
@@ -54,13 +56,13 @@ def _straight(func: Any) -> Any:
     return transformed(func.with_body(body), *passes) if found else func
 
 
-def _sums(body: Any) -> int:
+def _sums(body: Any, ordered: bool) -> int:
     """How many sums a body of sums alone makes; 0 for others."""
     from tvm import tirx
 
     if not isinstance(body, tirx.SeqStmt) or not all(loads_of(stmt) for stmt in body.seq):
         return 0
-    return len(body.seq) if chain_of(list(body.seq)) is not None else 0
+    return len(body.seq) if chain_of(list(body.seq), ordered) is not None else 0
 
 
 def _stepped(loop: Any, steps: int) -> Any:
