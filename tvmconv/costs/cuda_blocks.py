@@ -7,7 +7,7 @@ share a multiprocessor follows the CUDA Programming Guide. Nothing was measured 
 
 from __future__ import annotations
 
-from tvmconv.algorithms.cuda.slices import WINDOW
+from tvmconv.algorithms.cuda.slices import PAIRED_ITERATIONS, PAIRED_PRODUCTS, WINDOW
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob
@@ -20,6 +20,8 @@ TILES = ((128, 128), (64, 128), (96, 64), (64, 64), (32, 64))
 _ONE_SUM = ((32, 32),)
 # instructions of a thread for each slice beside products and copies, and for each copied vector
 LOOP, COPY_VECTOR = 14.0, 2.0
+# of the former what slices save that go two by two, in blocks of fewer threads
+_SAVED_BY_PAIRS, _UNPAIRED = 8.0, 256
 # buffers of a slice by the knob ``pipeline``; most parts of a reduction that are worth trying
 BUFFERS, MOST_PARTS = {"double": 2, "single": 1, "none": 1}, 32
 # what a second barrier costs that keeps a slice from being stored before the last one is read
@@ -127,6 +129,17 @@ def register_blocks(machine: CudaMachine, config: Config) -> int:
     # each quarter of a multiprocessor has registers of its own, and whole warps
     warps = machine.registers // (_QUARTERS * registers * _WARP)
     return _QUARTERS * warps * _WARP // tile.threads
+
+
+def paired_saving(config: Config, slices: int) -> float:
+    """Instructions of a slice's loop that are saved where a block's slices go two by two.
+
+    Slices but the last are iterations, as :func:`tvmconv.tir.pairs.Pairs` takes them.
+    """
+    tile = tile_of(config)
+    products = config.int("k") // tile.share * tile.sums
+    small = products <= PAIRED_PRODUCTS and tile.threads < _UNPAIRED
+    return _SAVED_BY_PAIRS if small and slices > PAIRED_ITERATIONS else 0.0
 
 
 def slice_instructions(tile: BlockTile, config: Config, others: float) -> tuple[float, float]:

@@ -23,6 +23,7 @@ from tvmconv.costs.cuda_blocks import (
     WAIT,
     busy_cycles,
     check_block,
+    paired_saving,
     read_bytes,
     shared_bytes,
     slice_instructions,
@@ -39,9 +40,10 @@ FULL, _WHOLE_ROWS, _LARGEST = 0.88, 64, 128 * 128
 _LONGER = 1.1
 # a slice longer than this is unrolled into more code than instruction caches hold
 _LONGEST = 48
-# instructions of a thread for each slice beside products and copies, where the input is padded, and
-# those for each gathered value: load and store, or a quarter of one; half a zero where it is padded
-_LOOP_PADDED, _GATHER, _GATHER_FOURS, _ZERO = 30.0, 2.0, 1.25, 0.5
+# instructions of a thread for each slice beside products and copies, where the input is padded and
+# a table tells the tap, or none does; and those for each gathered value: load and store, or a
+# quarter of one; half a zero where the input is padded and no table tells
+_LOOP_TABLE, _LOOP_PADDED, _GATHER, _GATHER_FOURS, _ZERO = 19.0, 30.0, 2.0, 1.25, 0.5
 # instructions that find channel, row and column of a gathered value: of slices of a window or row
 # that follow each other, and of whole ones where a thread's columns of pixels are not its own
 _DIVIDED = {WINDOW: 60.0, ROW: 30.0, COLUMN: 30.0}
@@ -103,11 +105,14 @@ def loop_instructions(
     tile, slices = tile_of(config), expression.slices(workload, config)
     source = expression.source(workload, config)
     gathered = -(-slices.size * tile.p // tile.threads)
+    saved = paired_saving(config, slices.count // config.int("split"))
     if source is Source.VECTORS:
-        return slice_instructions(tile, config, -(-gathered // VECTOR) * COPY_VECTOR + LOOP)
+        copies = -(-gathered // VECTOR) * COPY_VECTOR
+        return slice_instructions(tile, config, copies + LOOP - saved)
     padded = workload.has_padding and source is Source.IMAGE
-    each = (_GATHER_FOURS if tile.fours else _GATHER) + (_ZERO if padded else 0.0)
-    loop = _LOOP_PADDED if padded else LOOP
+    tested = padded and not slices.by_table
+    each = (_GATHER_FOURS if tile.fours else _GATHER) + (_ZERO if tested else 0.0)
+    loop = (_LOOP_PADDED if tested else _LOOP_TABLE if padded else LOOP) - saved
     if slices.kind != CHANNELS:
         if padded:
             loop += _TESTS * (workload.kernel_w if slices.kind != COLUMN else 0)

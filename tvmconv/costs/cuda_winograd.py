@@ -33,6 +33,7 @@ from tvmconv.costs.cuda_blocks import (
     busy_cycles,
     check_block,
     columns_knob,
+    paired_saving,
     read_bytes,
     shared_bytes,
     slice_instructions,
@@ -168,7 +169,8 @@ def _products(w: Conv2dWorkload, machine: CudaMachine, config: Config) -> tuple[
     blocks = split * products * groups * (rows // tile.m)
     blocks *= padded_tiles(tiles, config) // tile.p
     vectors = -(-size * tile.p // (4 * tile.threads))
-    _, slots = slice_instructions(tile, config, LOOP + vectors * COPY_VECTOR)
+    others = LOOP - paired_saving(config, slices // split) + vectors * COPY_VECTOR
+    _, slots = slice_instructions(tile, config, others)
     busy = busy_cycles(machine, config, blocks, slices // split, slots)
     return busy, blocks * read_bytes(config, slices // split) / machine.l2_rate
 

@@ -15,8 +15,11 @@ _KERNEL = re.compile(
 _POINTER = re.compile(r"((?:const\s+)?\w+(?: \w+)*?)\s*\*\s*(?:__restrict__\s*)?(\w+)")
 _SHARED = re.compile(r"__shared__ (alignas\(\d+\) )?([\w ]+?) (\w+)\[(\d+)\];")
 _OF_LAUNCH = re.compile(r"extern __shared__ (?:alignas\(\d+\) )?([\w ]+?) (\w+)\[\];")
-# where a buffer of shared memory begins that takes turns (tvmconv/tir/turns.py)
-_TURNED = re.compile(r"\w+\* (\w+) = \(\(\w+\*\)\(\(void\*\)(tvmconv_turned\(.+\))\)\);")
+# where a buffer begins that takes turns (tvmconv/tir/turns.py), or a tap (tap_tables.py there)
+_BEGINS = re.compile(
+    r"\w+\* (\w+) = \(\(\w+\*\)\(\(void\*\)(tvmconv_(?:turned|tap<[^>]+>)\(.+\))\)\);"
+)
+_TABLE = re.compile(r"^static __(?:constant|device)__ const .+;\n", re.M)
 _LOCAL = re.compile(r"^(\s+(?:alignas\(\d+\) )?(?:float|int|uint|half)\w* (\w+)\[\d+\];)", re.M)
 
 
@@ -65,10 +68,11 @@ def translate(source: str) -> Translation:
     body = _SHARED.sub(
         r'\1static \2 \3_memory[\4]; auto \3 = emulation::shared(\3_memory, "\3");', body
     )
-    body = _TURNED.sub(r"auto \1 = \2;", body)
+    body = _BEGINS.sub(r"auto \1 = \2;", body)
     body = _LOCAL.sub(r"\1 emulation::poison(\2);", body)
     table = "\n".join(["const emulation::Entry emulation::entries[] = {", *entries, "  {}};"])
-    return Translation(f'#include "{HEADER.name}"\n{body}\n{table}\n', kernels)
+    constants = "".join(_TABLE.findall(source[:first]))
+    return Translation(f'#include "{HEADER.name}"\n{constants}{body}\n{table}\n', kernels)
 
 
 def _value(parameter: str, place: int) -> str:

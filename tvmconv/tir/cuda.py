@@ -16,12 +16,13 @@ from typing import Any
 from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.tir import guarded_loads, guarded_stores, turns
+from tvmconv.tir import guarded_loads, guarded_stores, tap_tables, turns
 from tvmconv.tir.annotations import RESIDENT
 from tvmconv.tir.barriers import Barriers
 from tvmconv.tir.cuda_extrema import DEFINITIONS, CudaExtrema
 from tvmconv.tir.mma import DEFINITIONS as MMA_DEFINITIONS
 from tvmconv.tir.mma import Fragments, MmaCalls, calls_mma, has_fragments
+from tvmconv.tir.pairs import Pairs
 from tvmconv.tir.rewrite import function_pass, transformed
 from tvmconv.tir.single_values import SingleValues
 from tvmconv.tir.threads import LARGE_BLOCK
@@ -117,7 +118,8 @@ def passes() -> list[Any]:
 def kernel_passes() -> list[Any]:
     """What is done to kernels alone, once they stand apart from what launches them."""
     loads, stores = guarded_loads.GuardedLoads(), guarded_stores.GuardedStores()
-    return [Fragments(), loads, stores, turns.Turns(), MmaCalls(), SingleValues()]
+    taps, pairs = tap_tables.TapTables(), Pairs()
+    return [Fragments(), loads, stores, taps, pairs, turns.Turns(), MmaCalls(), SingleValues()]
 
 
 def CommonExpressions() -> Any:
@@ -196,6 +198,7 @@ def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
         )
         if calls(text)
     )
+    called += tap_tables.definitions([func for _, func in lowered.functions_items()])
     resident = {
         str(func.attrs["global_symbol"]): int(func.attrs[RESIDENT])
         for _, func in functions.functions_items()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tvmconv.tir.loop_terms import loop_terms, total_of
 from tvmconv.tir.mma import has_products
 from tvmconv.tir.rewrite import (
     function_pass,
@@ -17,7 +18,6 @@ from tvmconv.tir.rewrite import (
     local_buffer,
     rebuilt,
     substitute,
-    variables,
 )
 from tvmconv.tir.threads import LARGE_BLOCK, block_threads
 
@@ -165,16 +165,9 @@ class _Loop:
         (index,) = indices
         vector = isinstance(index, tirx.Ramp)
         first = substitute(index.base if vector else index, self.values)
-        fixed: Any = tirx.IntImm("int32", 0)
-        left, turning = fixed, []
-        for term in _terms(self.analyzer.simplify(first)):
-            used = variables(term)
-            if any(var.same_as(self.loop.loop_var) for var in used):
-                turning.append(term)
-            elif not used or any(var.same_as(v) for var in used for v in self.inner):
-                left = left + term
-            else:
-                fixed = fixed + term
+        found = loop_terms(self.analyzer.simplify(first), self.loop.loop_var, self.inner)
+        turning, fixed = found.moving, total_of(found.fixed)
+        left = total_of(found.inner + found.constant)
         turn = _turn(turning[0], self.loop.loop_var) if len(turning) == 1 else None
         if turn is None:
             return None
@@ -199,17 +192,6 @@ class _Loop:
         view = local_buffer(buffer.shape, str(buffer.dtype), name, _SHARED)
         self.places.append(_Place(buffer, view, fixed, own, half))
         return view
-
-
-def _terms(total: Any) -> list[Any]:
-    """The terms of a sum."""
-    from tvm import tirx
-
-    if isinstance(total, tirx.Add):
-        return [*_terms(total.a), *_terms(total.b)]
-    if isinstance(total, tirx.Sub) and isinstance(total.b, tirx.IntImm):
-        return [*_terms(total.a), tirx.IntImm("int32", -int(total.b))]
-    return [total]
 
 
 def _turn(term: Any, var: Any) -> tuple[int, int] | None:

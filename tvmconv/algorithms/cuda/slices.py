@@ -12,6 +12,12 @@ CHANNELS, ROW, COLUMN, WINDOW = "channels", "row", "column", "window"
 KINDS = (CHANNELS, ROW, WINDOW)
 # of windows that lie column by column
 COLUMN_KINDS = (CHANNELS, COLUMN, WINDOW)
+# of padded layers tap and place of a slice are found in a table (tvmconv/tir/tap_tables.py): taps,
+# of which a thread keeps a bit each, and the zeros that a slice reads outside of the image, 2 MiB
+MOST_FORMS, MOST_ZEROS = 31, 1 << 19
+# slices that go two by two (tvmconv/tir/pairs.py): a thread's multiply-adds of one at most, as of
+# more the loop itself takes little, and two are more code; iterations at least
+PAIRED_PRODUCTS, PAIRED_ITERATIONS = 512, 4
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,18 @@ class Slices:
     def is_ragged(self) -> bool:
         """Whether the last slice of a run has zeros behind its values."""
         return self.run_values % self.size > 0
+
+    @property
+    def by_table(self) -> bool:
+        """Whether a slice's place in a padded image is one for all of its values, and in a table.
+
+        Slices of one tap, whole ones, of few taps and planes that are not too large.
+        """
+        w = self.workload
+        taps = w.kernel_d * w.kernel_h * w.kernel_w
+        whole = w.has_padding and self.kind == CHANNELS and not self.is_ragged
+        span = (self.size - 1) * w.in_height * w.in_width
+        return whole and taps <= MOST_FORMS and span < MOST_ZEROS
 
     def place(self, part: Index, value: Index) -> tuple[Index, Index, Index]:
         """Channel, row and column of the window of a slice's value.

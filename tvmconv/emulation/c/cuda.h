@@ -22,6 +22,7 @@
 
 #define __global__
 #define __device__
+#define __constant__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __builtin_assume(test) ((test) ? (void)0 : abort())
@@ -220,6 +221,14 @@ void store(float *place, const Value &value) {
 // of tvmconv/tir/guarded_stores.py: the place is none where the test fails
 #define tvmconv_store(place, value, inside) \
   ((inside) ? emulation::store(place, value) : (void)0)
+
+// of tvmconv/tir/tap_tables.py
+template <const auto &table, const auto &zeros, bool, class Data>
+static inline Data tvmconv_tap(Data data, int first, int inside, int slice) {
+  const int2 tap = table[slice];
+  if (inside & tap.y) return data + (first + tap.x);
+  return {(float *)zeros, (char *)zeros, sizeof zeros, "zeros"};
+}
 
 static emulation::Index threadIdx, blockIdx, blockDim, gridDim;
 
