@@ -18,6 +18,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.kernels.registry import schedule
+from tvmconv.machines.presets import MACHINES
 
 
 @each_target
@@ -31,6 +32,19 @@ def test_hot_loop_is_one_tile_of_multiply_adds(machine, stride):
     # the first tap of each output may be a plain multiplication
     assert 8 * tile <= code.multiply_adds(loop) <= 9 * tile
     assert len(code.stores(loop)) == tile
+
+
+def test_short_rows_are_one_tile_and_only_cores_in_order_have_rows_for_latency():
+    def tile(name, problem):
+        config = default_config("depthwise", Conv2dWorkload.parse(problem), MACHINES[name])
+        return config.int("tile_h"), config.int("tile_w")
+
+    for name in ("neoverse-n1", "neoverse-v1"):
+        assert tile(name, "g32ic32ih14oc32kh3ph1") == (1, 14)
+        # two rows of eight columns, stride 2, would need more registers than there are
+        assert tile(name, "g32ic32ih112oc32kh3sh2ph1") == (1, 8)
+    assert tile("neoverse-v1", "g32ic32ih4oc32kh3ph1") == (1, 4)
+    assert tile("cortex-a53", "g32ic32ih4oc32kh3ph1") == (2, 4)
 
 
 @each_target
