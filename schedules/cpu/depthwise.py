@@ -137,7 +137,7 @@ def traffic_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
 def _holds_row(workload: Conv2dWorkload, machine: Machine) -> bool:
     """Whether registers hold the sums of a whole row and all that one row of taps reads.
 
-    Pixels are loaded once then. 3x3 rows of 12 to 15 took 0.94 to 1.0 of the cycles of two tiles
+    Pixels are loaded once then. 3x3 rows of 12 to 15 took 0.95 to 1.0 of the cycles of two tiles
     by estimates for Arm, of 14 with AVX-512 0.98 of the time.
     """
     w = workload
