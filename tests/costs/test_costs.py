@@ -13,6 +13,7 @@ from tests.strategies import conv2d_workloads, depthwise_workloads
 from tests.toy_family import TOY
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.strassen import StrassenModel
 from tvmconv.costs.winograd import WinogradModel
 from tvmconv.kernels import registry
 from tvmconv.machines.arm import MACHINES
@@ -160,3 +161,10 @@ def test_larger_winograd_tiles_within_the_budget_are_taken_where_transforms_are_
     assert found.algorithm == "winograd"
     assert found.config.int("mh") * found.config.int("mw") > 16
     assert found.error <= DEFAULT_ERROR_BUDGET
+
+
+def test_tiles_of_halves_leave_no_pixel_over_where_they_can() -> None:
+    workload = Conv2dWorkload.parse("mb1ic960ih7oc320kh1")
+    config = StrassenModel(workload, ARM["cortex-a72"].with_cores(1)).best()
+    # 49 pixels are two parts of 25, and tiles of 13 would compute 26 of each
+    assert (config.int("half"), config.int("rt")) == (25, 5)

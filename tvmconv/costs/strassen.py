@@ -52,7 +52,8 @@ class StrassenModel:
                 continue
             for regions in range(1, min(_MOST_REGIONS, whole.regions) + 1):
                 half = -(-whole.pixels // (whole.ways * regions))
-                for rt in {balanced(half, max(1, most - less)) for less in range(3)}:
+                # tiles that divide a part leave none of its pixels over: 25 are five of 5
+                for rt in {balanced(half, size) for size in range((most + 1) // 2, most + 1)}:
                     yield Config.of(levels=levels, half=-(-half // rt) * rt, rt=rt, kr=kr)
 
     @cached_property
