@@ -54,9 +54,11 @@ DEPTHWISE = (
     "g8ic8ih7iw3oc8kh5ph2+clip(0,6)",
     "g4ic4ih6iw19oc4kh3dh1ph2+silu",
     "g12ic12ih11iw8oc12kh3sh2sw1ph1+bias",
+    # a column that every pixel of a row could read, were it not for the padding
+    "g4ic4ih9iw1ow3oc4kh3ph1pw2",
 )
-# the second in phases of four and three rows, of three channels in a block
-WINOGRAD = ("ic8ih9oc16kh3ph1", "ic3ih17iw21oc16kh7sh2ph3+bias")
+# the second in phases of four and three rows, of three channels in a block; one column
+WINOGRAD = ("ic8ih9oc16kh3ph1", "ic3ih17iw21oc16kh7sh2ph3+bias", "ic4ih12iw1oc4kh3ph1+bias")
 # panels that end inside of vectors, and images inside of panels; tiles with blocks to spare
 PANELS = {
     "mb2ic8ih14oc24kh3sh2ph1+bias+relu": {"oc": 4, "mr": 25, "mc": 1, "vectors": 2},

@@ -59,6 +59,14 @@ class Lanes:
             found = tirx.And(found, flags)
         return found
 
+    def divided(self, test: Any) -> tuple[list[Any], list[Any]]:
+        """The parts of a test that are the same for all pixels, and those that are not."""
+        parts = _conjuncts([test])
+        return (
+            [part for part in parts if not self.varies(part)],
+            [part for part in parts if self.varies(part)],
+        )
+
     def _below(self, bounds: Sequence[Any], closest: Any) -> Any:
         """Lanes of the pixels in front of a bound."""
         end = bounds[0]

@@ -223,15 +223,33 @@ class Pixels(Lanes):
                 return tirx.if_then_else(
                     condition, self.value(value, tests), self.value(other, tests)
                 )
-            chosen = self.value(value, [*tests, condition])
-            if _is_zero(other):
-                return chosen
-            return tirx.Select(self.mask([condition]), chosen, self.value(other, tests))
+            if _is_zero(other) and self._left_out(value):
+                return self.value(value, [*tests, condition])
+            shared, own = self.divided(condition)
+            chosen = self.value(value, [*tests, *own])
+            found = tirx.Select(self.mask(own), chosen, self.value(other, tests))
+            for test in shared:
+                found = tirx.if_then_else(test, found, self.value(other, tests))
+            return found
         if getattr(node.op, "name", "") not in _OPERATIONS:
             raise NoScalableForm(f"a call of {node.op}")
         kind = str(node.ty.dtype).split("x")[0]
         arguments = [self.value(argument, tests) for argument in node.args]
         return ir.Call(node.op, arguments, ret_ty=ir.PrimType(f"{kind}xvscalex{SEGMENT}"))
+
+    def _left_out(self, node: Any) -> bool:
+        """Whether an expression is zero in lanes that a test leaves out: a load, or its product.
+
+        A load of one place for all pixels is in every lane, such as an input's only column.
+        """
+        from tvm import ir, tirx
+
+        if isinstance(node, tirx.Mul):
+            return self._left_out(node.a) or self._left_out(node.b)
+        if isinstance(node, ir.Call) and is_select(node):
+            return _is_zero(node.args[2]) and self._left_out(node.args[1])
+        load = node.value if isinstance(node, tirx.Broadcast) else node
+        return isinstance(load, ir.expr.TensorLoad) and self.varies(load.indices[0])
 
 
 def _parts(select: Any) -> tuple[Any, Any, Any]:
