@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -145,12 +144,18 @@ print(relax.const(2.0).ty.dtype)
 
 
 def test_a_module_that_is_only_looked_up_has_its_loader() -> None:
-    name = "tvmconv.__main__"
-    assert name not in sys.modules
-    found = find_spec(name)
-    assert found is not None
-    assert "main" in found.loader.get_source(name)
-    assert files("tvmconv.bench.suites").joinpath("dnn12.txt").is_file()
+    program = """
+import sys
+import tvmconv
+from importlib.resources import files
+from importlib.util import find_spec
+
+name = "tvmconv.__main__"
+assert name not in sys.modules
+print("main" in find_spec(name).loader.get_source(name))
+print(files("tvmconv.bench.suites").joinpath("dnn12.txt").is_file())
+"""
+    assert in_fresh_process("-c", program) == "True\nTrue"
 
 
 def test_the_signal_waits_for_the_end() -> None:

@@ -69,6 +69,8 @@ def command(
     from tvmconv.core.errors import InputError
     from tvmconv.runtime.gpu_options import GpuOptions
 
+    if compare_onnxruntime and (rpc or rpc_tracker) and not emulate:
+        raise InputError("--compare-onnxruntime takes turns on this machine; leave out --rpc")
     original = onnx or (None if model.suffix == ".so" else model)
     if compare_onnxruntime and original is None:
         raise InputError(f"--compare-onnxruntime needs the ONNX model of {model}: add --onnx FILE")
@@ -87,8 +89,6 @@ def command(
             raise InputError("--emulate runs on this machine; leave out --rpc")
         emit(emulated_report(model, given, seed, output, reference), as_json, save)
         return
-    if compare_onnxruntime and (rpc or rpc_tracker):
-        raise InputError("--compare-onnxruntime takes turns on this machine; leave out --rpc")
     where = Where(rpc, rpc_tracker, rpc_key, GpuOptions.of(device, cuda_graph))
     choices = Choices(log=log, requantise=requantise)
     with open_where(model, target, threads, shape, choices, verify=verify, where=where) as compiled:
