@@ -112,14 +112,16 @@ def compiled(library: str, source: bytes, isa: str) -> tuple[bytes, bytes, str]:
     names, texts = (c_char_p * count)(*_HEADERS), (c_char_p * count)(*_HEADERS.values())
     nvrtc.call("nvrtcCreateProgram", byref(program), source, b"kernels.cu", count, texts, names)
     options = [word.encode() for word in (*_OPTIONS, f"--gpu-architecture={isa}")]
+    fault = ""
     try:
         nvrtc.call(
             "nvrtcCompileProgram", program, len(options), (c_char_p * len(options))(*options)
         )
     except RuntimeError as error:
-        said = nvrtc.text("ProgramLog", program).rstrip(b"\0").decode(errors="replace")
-        raise RuntimeError(f"{said}\n{error}") from None
+        fault = str(error)
     said = nvrtc.text("ProgramLog", program).rstrip(b"\0").decode(errors="replace")
+    if fault:
+        raise RuntimeError(f"{said}\n{fault}")
     return nvrtc.text("CUBIN", program), nvrtc.text("PTX", program), said
 
 

@@ -24,6 +24,7 @@ from tvmconv.tir.rewrite import (
     uses,
     variables,
 )
+from tvmconv.tir.threads import bound_values, kernel_analyzer, thread_extents
 
 _CALLED = "tvmconv_tap"
 _ZEROS = "tvmconv_zeros"
@@ -86,24 +87,15 @@ def definitions(functions: Sequence[Any]) -> str:
 
 def _rewrite(func: Any) -> Any:
     import tvm_ffi
-    from tvm import ir, sym, tirx
+    from tvm import tirx
 
     if has_products(func):
         return func
     stores: list[Any] = []
-    bound: list[Any] = []
-    attributes: list[Any] = []
-    kept = [(tirx.BufferStore, stores), (tirx.Bind, bound), (tirx.AttrStmt, attributes)]
-    tvm_ffi.structural_walk(func.body, [(kind, found.append) for kind, found in kept])
-    analyzer, blocks = sym.Analyzer(), {}
-    for attribute in attributes:
-        if attribute.attr_key == "thread_extent":
-            analyzer.bind(attribute.node.var, ir.Range(0, attribute.value))
-            if str(attribute.node.thread_tag).startswith("blockIdx"):
-                blocks[attribute.node.var] = int(attribute.value)
-    values: dict[Any, Any] = {}
-    for bind in bound:
-        values[bind.var] = substitute(bind.value, values)
+    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, stores.append))
+    extents = thread_extents(func.body)
+    blocks = {var: count for var, tag, count in extents if tag.startswith("blockIdx")}
+    analyzer, values = kernel_analyzer(func.body), bound_values(func.body)
     written = [store.buffer for store in stores]
     kernel = _Kernel(str(func.attrs["global_symbol"]), analyzer, values, blocks, written)
     body = tvm_ffi.structural_map(func.body, (tirx.For, lambda loop: _Loop(kernel, loop).made()))

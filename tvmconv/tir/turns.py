@@ -19,7 +19,7 @@ from tvmconv.tir.rewrite import (
     rebuilt,
     substitute,
 )
-from tvmconv.tir.threads import LARGE_BLOCK, block_threads
+from tvmconv.tir.threads import LARGE_BLOCK, block_threads, bound_values, kernel_analyzer
 
 _CALLED = "tvmconv_turned"
 # CUDA C++ of what the pass calls; tvmconv/emulation/c/cuda.h has it, too
@@ -58,21 +58,11 @@ def calls_turned(source: str) -> bool:
 
 def _rewrite(func: Any) -> Any:
     import tvm_ffi
-    from tvm import ir, sym, tirx
+    from tvm import tirx
 
     if has_products(func) or block_threads(func.body) >= LARGE_BLOCK:
         return func
-    bound: list[Any] = []
-    attributes: list[Any] = []
-    kept = [(tirx.Bind, bound.append), (tirx.AttrStmt, attributes.append)]
-    tvm_ffi.structural_walk(func.body, kept)
-    values: dict[Any, Any] = {}
-    for bind in bound:
-        values[bind.var] = substitute(bind.value, values)
-    analyzer = sym.Analyzer()
-    for attribute in attributes:
-        if attribute.attr_key == "thread_extent":
-            analyzer.bind(attribute.node.var, ir.Range(0, attribute.value))
+    values, analyzer = bound_values(func.body), kernel_analyzer(func.body)
     found = False
 
     def look(loop: Any) -> Any:
