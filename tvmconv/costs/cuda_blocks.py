@@ -7,7 +7,7 @@ share a multiprocessor follows the CUDA Programming Guide. Nothing was measured 
 
 from __future__ import annotations
 
-from tvmconv.algorithms.cuda.slices import PAIRED_ITERATIONS, PAIRED_PRODUCTS, WINDOW
+from tvmconv.algorithms.cuda.slices import LARGE_BLOCK, PAIRED_ITERATIONS, PAIRED_PRODUCTS, WINDOW
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob
@@ -21,7 +21,7 @@ _ONE_SUM = ((32, 32),)
 # instructions of a thread for each slice beside products and copies, and for each copied vector
 LOOP, COPY_VECTOR = 14.0, 2.0
 # of the former what slices save that go two by two, in blocks of fewer threads
-_SAVED_BY_PAIRS, _UNPAIRED = 8.0, 256
+_SAVED_BY_PAIRS = 8.0
 # buffers of a slice by the knob ``pipeline``; most parts of a reduction that are worth trying
 BUFFERS, MOST_PARTS = {"double": 2, "single": 1, "none": 1}, 32
 # what a second barrier costs that keeps a slice from being stored before the last one is read
@@ -138,7 +138,7 @@ def paired_saving(config: Config, slices: int) -> float:
     """
     tile = tile_of(config)
     products = config.int("k") // tile.share * tile.sums
-    small = products <= PAIRED_PRODUCTS and tile.threads < _UNPAIRED
+    small = products <= PAIRED_PRODUCTS and tile.threads < LARGE_BLOCK
     return _SAVED_BY_PAIRS if small and slices > PAIRED_ITERATIONS else 0.0
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from tvmconv.algorithms.cuda.slices import LARGE_BLOCK
 from tvmconv.core.errors import ModelError
 from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
@@ -25,7 +26,6 @@ from tvmconv.tir.mma import Fragments, MmaCalls, calls_mma, has_fragments
 from tvmconv.tir.pairs import Pairs
 from tvmconv.tir.rewrite import function_pass, transformed
 from tvmconv.tir.single_values import SingleValues
-from tvmconv.tir.threads import LARGE_BLOCK
 from tvmconv.tir.workspace_parameters import with_workspace
 
 # of a launch's parameters: bytes of shared memory whose size the kernel does not know

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.algorithms.cuda.slices import PAIRED_ITERATIONS, PAIRED_PRODUCTS
+from tvmconv.algorithms.cuda.slices import LARGE_BLOCK, PAIRED_ITERATIONS, PAIRED_PRODUCTS
 from tvmconv.tir.loop_terms import slice_products
 from tvmconv.tir.mma import has_products
 from tvmconv.tir.rewrite import function_pass, substitute, transformed
-from tvmconv.tir.threads import LARGE_BLOCK, block_threads
+from tvmconv.tir.threads import block_threads
 
 _PAIR = 2
 

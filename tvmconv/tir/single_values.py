@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from tvmconv.algorithms.cuda.slices import LARGE_BLOCK
 from tvmconv.tir.rewrite import function_pass, local_buffer
-from tvmconv.tir.threads import LARGE_BLOCK, block_threads
+from tvmconv.tir.threads import block_threads
 
 # of a smaller array nvcc knows the values soon enough
 _LEAST = 8

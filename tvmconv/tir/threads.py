@@ -7,10 +7,6 @@ from typing import Any
 
 from tvmconv.tir.rewrite import substitute
 
-# threads of a block that leave each 128 registers at most: less than a thread's sums, operands and
-# tests take where passes give them more variables
-LARGE_BLOCK = 256
-
 
 def thread_extents(body: Any) -> list[tuple[Any, str, int]]:
     """Variables that number threads and blocks, with their tags and how many there are."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tvmconv.algorithms.cuda.slices import LARGE_BLOCK
 from tvmconv.tir.loop_terms import loop_terms, total_of
 from tvmconv.tir.mma import has_products
 from tvmconv.tir.rewrite import (
@@ -19,7 +20,7 @@ from tvmconv.tir.rewrite import (
     rebuilt,
     substitute,
 )
-from tvmconv.tir.threads import LARGE_BLOCK, block_threads, bound_values, kernel_analyzer
+from tvmconv.tir.threads import block_threads, bound_values, kernel_analyzer
 
 _CALLED = "tvmconv_turned"
 # CUDA C++ of what the pass calls; tvmconv/emulation/c/cuda.h has it, too

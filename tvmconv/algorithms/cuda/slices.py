@@ -12,6 +12,9 @@ CHANNELS, ROW, COLUMN, WINDOW = "channels", "row", "column", "window"
 KINDS = (CHANNELS, ROW, WINDOW)
 # of windows that lie column by column
 COLUMN_KINDS = (CHANNELS, COLUMN, WINDOW)
+# threads of a block that leave each 128 registers at most: less than a thread's sums, operands and
+# tests take where passes give them more variables
+LARGE_BLOCK = 256
 # of padded layers tap and place of a slice are found in a table (tvmconv/tir/tap_tables.py): taps,
 # of which a thread keeps a bit each, and the zeros that a slice reads outside of the image, 2 MiB
 MOST_FORMS, MOST_ZEROS = 31, 1 << 19
