@@ -38,11 +38,14 @@ def Segments() -> Any:
 
 
 def _segments(func: Any) -> Any:
-    rewritten, whole = _rewritten(func, weave=True)
-    return rewritten if whole else _rewritten(func, weave=False)[0]
+    loops = _marked(func)
+    if not loops:
+        return func
+    rewritten, whole = _rewritten(func, loops, weave=True)
+    return rewritten if whole else _rewritten(func, loops, weave=False)[0]
 
 
-def _rewritten(func: Any, weave: bool) -> tuple[Any, bool]:
+def _rewritten(func: Any, loops: list[tuple[Any, int, int]], weave: bool) -> tuple[Any, bool]:
     """The function, and whether all that accesses its panels takes them as they are woven."""
     from tvm import sym
 
@@ -50,7 +53,7 @@ def _rewritten(func: Any, weave: bool) -> tuple[Any, bool]:
     analyzer = sym.Analyzer()
     refused = []
     weaving = Weaving(_accesses(func.body))
-    for loop, vectors, steps in _marked(func):
+    for loop, vectors, steps in loops:
         weaving.add(panels_of(loop, vectors, steps, analyzer))
 
     def rewrite(loop: Any, marks: Any) -> Any:
