@@ -83,6 +83,19 @@ def test_vectors_loaded_in_halves(core: str, tmp_path: Path) -> None:
 
 
 @needs_arm
+def test_sums_read_a_panel_that_was_just_packed(tmp_path: Path) -> None:
+    """Copy and sums without a loop between them; LLVM kept some stores for later."""
+    machine = MACHINES["cortex-a53"].with_cores(2)
+    problems = (
+        "ic24ih13iw1oc2kh1sh2+bias",
+        "ic24ih13iw3oc1kh1sh2sw3+bias",
+        "ic4ih9iw10oc9kh1kw3ph0pw1+add+hardswish",
+    )
+    kernels = [make_kernel(Conv2dWorkload.parse(p), machine, "im2col") for p in problems]
+    check_kernels(kernels, machine, tmp_path)
+
+
+@needs_arm
 def test_tiles_of_neoverse_cores(tmp_path: Path) -> None:
     """What their defaults take for large layers, on small ones with tails."""
     machine, same = MACHINES["neoverse-v1"], Conv2dWorkload.parse(PROBLEMS[0])

@@ -203,8 +203,11 @@ def assembly(
     for total in totals:
         lines.append(f"  %at{total} = getelementptr {vector}, ptr %sums, i64 {total}")
         lines.append(f"  %sum{total} = load {vector}, ptr %at{total}, align 16")
+    # LLVM's instruction scheduler takes what assembly accesses from its constraints alone: without
+    # the last one it moves stores of what is read here, as of a panel just packed, behind it
+    constraints = ",".join([*outputs, *inputs, "~{memory}"])
     lines.append(
-        f'  %all = call {{{", ".join(kinds)}}} asm "{code}", "{",".join(outputs + inputs)}"'
+        f'  %all = call {{{", ".join(kinds)}}} asm "{code}", "{constraints}"'
         f"({', '.join(given)}) nounwind willreturn noduplicate memory(read)"
     )
     for number, total in enumerate(totals):
