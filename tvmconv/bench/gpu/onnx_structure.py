@@ -12,13 +12,18 @@ import onnx
 
 # smaller ones are bounds, axes and shapes, which code is made of
 _WEIGHT_BYTES = 1024
+# what these multiply by and add is data whatever its size
+_WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization")
 
 
 def structure_and_weights(path: Path) -> tuple[str, dict[str, npt.NDArray[Any]]]:
-    """A hash of all but the large initializers' values, and these arrays by name.
+    """A hash of all but the weights' values, and these arrays by name.
 
-    Models of one hash are built to the same code: of large initializers names, types and shapes
-    count alone. The hash is of what a model says, not of how a version of ONNX writes it.
+    Weights are large initializers, and what convolutions, products and batch normalisations read,
+    of more than one value, in floating point. Models of one hash are built to the same code: of
+    weights names, types and shapes count alone, and whether all are zero. So sums that end in
+    other bits on another processor make no other model. The hash is of what a model says, not of
+    how a version of ONNX writes it.
 
     Parameters
     ----------
@@ -27,12 +32,16 @@ def structure_and_weights(path: Path) -> tuple[str, dict[str, npt.NDArray[Any]]]
     """
     model = onnx.load(path)
     weights, said = dict[str, npt.NDArray[Any]](), list[object]()
+    weighted = {
+        name for node in model.graph.node if node.op_type in _WEIGHTED for name in node.input[1:]
+    }
     for tensor in model.graph.initializer:
         array = onnx.numpy_helper.to_array(tensor)
-        large = array.nbytes > _WEIGHT_BYTES
-        content = b"" if large else array.tobytes()
+        read = tensor.name in weighted and array.dtype.kind == "f" and array.size > 1
+        weight = array.nbytes > _WEIGHT_BYTES or read
+        content = bytes([bool(array.any())]) if weight else array.tobytes()
         said.append((tensor.name, str(array.dtype), array.shape, content))
-        if large:
+        if weight:
             weights[tensor.name] = array
     said += [_node(node) for node in model.graph.node]
     for values in (model.graph.input, model.graph.output):
