@@ -11,7 +11,8 @@ import sys
 import pytest
 
 from tvmconv.emulation.driver import write_driver
-from tvmconv.machines.cuda import MACHINES
+from tvmconv.machines.cuda import MACHINES, read_cuda_machine
+from tvmconv.machines.targets import resolve_device
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 LINES = """
@@ -80,3 +81,19 @@ def test_where_there_is_none_a_sentence_has_the_choices(resolved, variables, sen
         pytest.skip("this machine has a GPU")
     assert said.startswith("target 'cuda' is the GPU of this machine")
     assert sentence in said
+
+
+def test_a_gpu_of_a_known_architecture_has_a_record_of_its_own():
+    """H200 is an H100 with other memory: the same machine code, scheduled by other rates."""
+    h100, h200 = MACHINES["cuda:sm_90"], resolve_device("cuda:h200")
+    assert (h200.isa, h200.architectures, h200.described) == (
+        *("sm_90", ("sm_90",)),
+        "cuda:h200 (H200 SXM)",
+    )
+    assert h200.memory_rate * h200.clock_hertz == pytest.approx(4.8e12)
+    assert (h200.multiprocessors, h200.lanes) == (h100.multiprocessors, h100.lanes)
+    assert {name for name, _ in h200.origins} == {name for name, _ in h100.origins}
+    assert read_cuda_machine(h200.to_json()) == h200
+    both = resolve_device("cuda:h200,sm_80")
+    assert (both.name, both.architectures) == ("cuda:h200,sm_80", ("sm_80", "sm_90"))
+    assert resolve_device("cuda:h200,sm_90") == h200

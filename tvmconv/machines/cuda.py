@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: one record for each architecture that has schedules, with the origin of each figure.
+"""NVIDIA GPUs: a record for each architecture that has schedules, and for H200; figures' origins.
 
 Costs are cycles of a streaming multiprocessor at the boost clock, as those of a processor are of a
 core. No figure here was measured by us: they are NVIDIA's own, from the documents named.
@@ -22,6 +22,7 @@ _HOPPER_MMA = (
     "Luo et al., Benchmarking and Dissecting the NVIDIA Hopper GPU Architecture via "
     "Microbenchmarking, 2024: mma on Hopper reaches 62.9 % of its peak"
 )
+_H200 = "NVIDIA H200 Tensor Core GPU, datasheet of 2024, H200 SXM"
 _ASSUMED = "assumed, to be fitted on a GPU"
 
 
@@ -32,7 +33,7 @@ class CudaMachine:
     Parameters
     ----------
     name
-        What users give as target, ``cuda:sm_90``.
+        What users give as target, ``cuda:sm_90`` or ``cuda:h200``.
     isa
         The architecture that nvcc compiles for, ``sm_90``.
     model
@@ -41,10 +42,8 @@ class CudaMachine:
         Streaming multiprocessors (SM).
     clock_hertz
         Boost clock.
-    lanes
-        float32 multiply-adds that one SM does in a cycle.
-    registers
-        32-bit registers of one SM.
+    lanes, registers
+        float32 multiply-adds of one SM in a cycle, and its 32-bit registers.
     threads, blocks_resident
         Threads and blocks that one SM holds at a time.
     shared_bytes, shared_block_bytes
@@ -203,7 +202,7 @@ def joined(first: CudaMachine, others: Sequence[CudaMachine]) -> CudaMachine:
     isas = tuple(dict.fromkeys(m.isa for m in others if m.isa != first.isa))
     if not isas:
         return first
-    name = f"cuda:{','.join((first.isa, *isas))}"
+    name = ",".join((first.name, *isas))
     return replace(first, name=name, shared_block_bytes=shared, others=isas)
 
 
@@ -331,3 +330,20 @@ MACHINES: dict[str, CudaMachine] = {
         ),
     )
 }
+_H100 = MACHINES["cuda:sm_90"]
+MACHINES["cuda:h200"] = replace(
+    _H100,
+    name="cuda:h200",
+    model="H200 SXM",
+    l2_bytes=60 * _MIB,
+    memory_bytes=141 * 10**9,
+    memory_rate=4800e9 / _H100.clock_hertz,
+    origins=_origins(
+        _H200,
+        **dict.fromkeys(("multiprocessors", "l2_bytes"), "NVIDIA's driver, of an H200 SXM"),
+        clock_hertz="nvidia-smi's largest clock of an H200 SXM; by it the datasheet's 67 TFLOP/s",
+        lanes=_HOPPER,
+        **dict.fromkeys(("tensor_tf32", "tensor_fp16"), _HOPPER),
+        tensor_share=f"{_HOPPER_MMA} (H100)",
+    ),
+)
