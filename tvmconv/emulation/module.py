@@ -22,11 +22,13 @@ from tvmconv.emulation.translate import HEADER, translate
 Array = npt.NDArray[Any]
 _COMPILERS = ("g++", "clang++", "c++")
 # nvcc contracts multiply and add, too; the fortified longjmp refuses to leave a stack
-_OPTIONS = ("-x", "c++", "-std=c++17", "-O2", "-ffp-contract=fast", "-U_FORTIFY_SOURCE")
+_OPTIONS = ("-x", "c++", "-std=c++17", "-ffp-contract=fast", "-U_FORTIFY_SOURCE")
+# of kernels that are launched once or twice, more optimisation takes longer than it saves
+_FEW_LAUNCHES, _MANY_LAUNCHES = "-Og", "-O2"
 _SHARED = ("-shared", "-fPIC", "-w", f"-I{HEADER.parent}")
 
 
-def compile_cuda(source: str, output: Path) -> None:
+def compile_cuda(source: str, output: Path, *, many_launches: bool = False) -> None:
     """Make a shared object that executes the kernels of a source on the processor.
 
     It exports what the end of ``c/cuda.h`` declares: ``launch(name, grid, block, shared,
@@ -40,6 +42,8 @@ def compile_cuda(source: str, output: Path) -> None:
         What TVM's code generator for CUDA printed.
     output
         The file to be written.
+    many_launches
+        Whether they will be, as in a bench: compiled longer, to run faster.
 
     Raises
     ------
@@ -48,9 +52,10 @@ def compile_cuda(source: str, output: Path) -> None:
     """
     driver = _compiler()
     text = translate(source).text
+    level = _MANY_LAUNCHES if many_launches else _FEW_LAUNCHES
     machine = ["-march=native"] if os.uname().machine == "x86_64" else []
     done = subprocess.run(
-        [*driver, *_OPTIONS, *machine, *_SHARED, "-o", str(output), "-"],
+        [*driver, *_OPTIONS, level, *machine, *_SHARED, "-o", str(output), "-"],
         input=text,
         capture_output=True,
         text=True,

@@ -78,7 +78,7 @@ def emulated_fatbin(source: str, codes: Sequence[str]) -> bytes:
     """
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         path = Path(folder) / "kernels.so"
-        compile_cuda(source[max(0, source.find('extern "C"')) :], path)
+        compile_cuda(source[max(0, source.find('extern "C"')) :], path, many_launches=True)
         subprocess.run(["strip", "--strip-unneeded", str(path)], check=False)
         library = path.read_bytes()
     codes_there = (_part(code, source) for code in codes)

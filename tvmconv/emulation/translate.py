@@ -66,7 +66,9 @@ def translate(source: str) -> Translation:
     body = _KERNEL.sub(_signature, source[first:])
     body = _OF_LAUNCH.sub(r'auto \2 = emulation::shared_of_launch<\1>("\2");', body)
     body = _SHARED.sub(
-        r'\1static \2 \3_memory[\4]; auto \3 = emulation::shared(\3_memory, "\3");', body
+        r"\1static \2 \3_memory[\4]; static long \3_block; "
+        r'auto \3 = emulation::shared(\3_memory, \3_block, "\3");',
+        body,
     )
     body = _BEGINS.sub(r"auto \1 = \2;", body)
     body = _LOCAL.sub(r"\1 emulation::poison(\2);", body)

@@ -7,6 +7,10 @@
 // an error with a sentence: an access outside of an array, one of a float4 that is not aligned, and
 // threads that wait at different barriers.
 
+// C's own headers alone: of C++ they took as long to read as the rest of a small kernel does to
+// compile. These wrap those of C.
+#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS
+#include <math.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,11 +18,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
-
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <vector>
 
 #define __global__
 #define __device__
@@ -29,8 +28,8 @@
 #define CUDART_INF_F INFINITY
 #define CUDART_NAN_F NAN
 
-using std::max;
-using std::min;
+template <class T> static inline T max(T a, T b) { return a < b ? b : a; }
+template <class T> static inline T min(T a, T b) { return b < a ? b : a; }
 typedef unsigned int uint;
 typedef unsigned short ushort;
 typedef unsigned char uchar;
@@ -80,11 +79,13 @@ static bool descending, failed;
 static char message[512];
 static void (*kernel)(void **);
 static void **arguments;
-static std::vector<void *> poisoned;  // shared arrays of this block that are
+static long blocks;  // that were begun
 static char *dynamic_shared;
 static size_t dynamic_bytes;
-// what kernels may touch; nothing listed: anything. Not destroyed: models free theirs at exit
-static std::map<char *, size_t> &memory = *new std::map<char *, size_t>;
+// what kernels may touch, in order; nothing listed: anything
+struct Piece { char *first; size_t bytes; };
+static Piece *memory;
+static size_t pieces;
 
 static void run_next() { _longjmp(scheduler, 1); }
 
@@ -132,21 +133,49 @@ template <class T> static inline Pointer<T> tvmconv_turned(Pointer<T> array, int
   return {(T *)((char *)array.at + bytes), array.first, array.bytes, array.name};
 }
 
-template <class T> static Pointer<T> argument(void *value, const char *name) {
-  T *at = *(T **)value;
-  if (memory.empty()) return {at, nullptr, SIZE_MAX, name};
-  auto next = memory.upper_bound((char *)at);
-  if (next == memory.begin()) return {at, (char *)at, 0, name};
-  --next;
-  if ((char *)at >= next->first + next->second) return {at, (char *)at, 0, name};
-  return {at, next->first, next->second, name};
+// How many pieces of memory begin at a place or before it.
+static size_t pieces_until(const char *place) {
+  size_t low = 0, high = pieces;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (memory[middle].first <= place) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
-template <class T, size_t N> static Pointer<T> shared(T (&array)[N], const char *name) {
-  if (std::find(poisoned.begin(), poisoned.end(), (void *)array) == poisoned.end()) {
-    poison(array);
-    poisoned.push_back(array);
+static void remember(char *first, size_t bytes) {
+  size_t place = pieces_until(first);
+  if (!place || memory[place - 1].first != first) {
+    memory = (Piece *)realloc(memory, (pieces + 1) * sizeof *memory);
+    if (!memory) abort();
+    memmove(memory + place + 1, memory + place, (pieces++ - place) * sizeof *memory);
+    ++place;
   }
+  memory[place - 1] = {first, bytes};
+}
+
+static void forget(char *first) {
+  size_t place = pieces_until(first);
+  if (!place || memory[place - 1].first != first) return;
+  memmove(memory + place - 1, memory + place, (pieces-- - place) * sizeof *memory);
+}
+
+template <class T> static Pointer<T> argument(void *value, const char *name) {
+  T *at = *(T **)value;
+  if (!pieces) return {at, nullptr, SIZE_MAX, name};
+  size_t place = pieces_until((char *)at);
+  if (!place) return {at, (char *)at, 0, name};
+  const Piece &piece = memory[place - 1];
+  if ((char *)at >= piece.first + piece.bytes) return {at, (char *)at, 0, name};
+  return {at, piece.first, piece.bytes, name};
+}
+
+// The first thread of a block that comes here poisons the array; `known` is how many were begun then.
+template <class T, size_t N>
+static Pointer<T> shared(T (&array)[N], long &known, const char *name) {
+  if (known != blocks) poison(array);
+  known = blocks;
   return {array, (char *)array, sizeof array, name};
 }
 
@@ -196,19 +225,19 @@ static bool release(int begin, int end, State inner, State outer) {
 }
 
 static bool allocate_stacks() {
-  void *all = mmap(nullptr, STACK * MAX_THREADS, PROT_READ | PROT_WRITE,
+  void *all = mmap(nullptr, STACK * count, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (all == MAP_FAILED) return false;
   stacks = (char *)all;
   // a thread that needs more stack than it has meets a page that it may not touch
-  for (int i = 0; i < MAX_THREADS; ++i) mprotect(stacks + STACK * i, PAGE, PROT_NONE);
+  for (int i = 0; i < count; ++i) mprotect(stacks + STACK * i, PAGE, PROT_NONE);
   return true;
 }
 
 // A process may have 65530 pieces of memory, and every guarded stack is two, in each library.
 static void free_stacks() {
   for (Fibre &f : fibres) f.entered = false;
-  munmap(stacks, STACK * MAX_THREADS);
+  munmap(stacks, STACK * count);
 }
 
 template <class Value>
@@ -270,7 +299,7 @@ static void resume(int thread) {
 // Run a warp until all of its threads are at a barrier of the block, or done: what they exchange
 // among each other holds no other warp back. Whether any of them moved.
 static bool run_warp(int first) {
-  const int end = std::min(first + 32, count);
+  const int end = min(first + 32, count);
   volatile bool moved = false;
   do {
     for (volatile int j = first; j < end; ++j) {
@@ -285,7 +314,7 @@ static bool run_warp(int first) {
 }
 
 static bool run_block() {
-  poisoned.clear();
+  ++blocks;
   if (dynamic_bytes) memset(dynamic_shared, 0xff, dynamic_bytes);
   for (int i = 0; i < count; ++i) {
     Fibre &f = fibres[i];
@@ -318,6 +347,14 @@ static bool run_block() {
   return true;
 }
 
+static bool run_grid() {
+  for (blockIdx.z = 0; blockIdx.z < gridDim.z; ++blockIdx.z)
+    for (blockIdx.y = 0; blockIdx.y < gridDim.y; ++blockIdx.y)
+      for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x)
+        if (!run_block()) return false;
+  return true;
+}
+
 struct Entry { const char *name; void (*call)(void **); int parameters; };
 extern const Entry entries[];
 
@@ -336,31 +373,27 @@ static int launch(const char *name, const unsigned *grid, const unsigned *block,
              block[0], block[1], block[2]);
     return 1;
   }
-  std::vector<float4> launched(bytes / sizeof(float4) + 1);
-  dynamic_shared = (char *)launched.data();
-  dynamic_bytes = bytes;
-  if (!allocate_stacks()) {
-    snprintf(message, sizeof message, "no memory for the stacks of threads");
-    return 1;
-  }
   kernel = entry->call;
   arguments = given;
   descending = order;
   count = (int)threads;
   gridDim = {grid[0], grid[1], grid[2]};
   blockDim = {block[0], block[1], block[2]};
-  for (blockIdx.z = 0; blockIdx.z < grid[2]; ++blockIdx.z)
-    for (blockIdx.y = 0; blockIdx.y < grid[1]; ++blockIdx.y)
-      for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x)
-        if (!run_block()) {
-          free_stacks();
-          size_t end = strlen(message);
-          snprintf(message + end, sizeof message - end, " (kernel %s, block %u %u %u)", name,
-                   blockIdx.x, blockIdx.y, blockIdx.z);
-          return 1;
-        }
+  dynamic_shared = (char *)malloc(bytes + 1);
+  dynamic_bytes = bytes;
+  if (!dynamic_shared || !allocate_stacks()) {
+    free(dynamic_shared);
+    snprintf(message, sizeof message, "no memory for the stacks of threads");
+    return 1;
+  }
+  bool done = run_grid();
   free_stacks();
-  return 0;
+  free(dynamic_shared);
+  if (done) return 0;
+  size_t end = strlen(message);
+  snprintf(message + end, sizeof message - end, " (kernel %s, block %u %u %u)", name, blockIdx.x,
+           blockIdx.y, blockIdx.z);
+  return 1;
 }
 
 }  // namespace emulation
@@ -389,7 +422,7 @@ int emulation_parameters(const char *name) {
 const char *emulation_message() { return emulation::message; }
 
 // Name a piece of memory that kernels may touch; without any they may touch all.
-void emulation_remember(void *first, size_t bytes) { emulation::memory[(char *)first] = bytes; }
+void emulation_remember(void *first, size_t bytes) { emulation::remember((char *)first, bytes); }
 
-void emulation_forget(void *first) { emulation::memory.erase((char *)first); }
+void emulation_forget(void *first) { emulation::forget((char *)first); }
 }

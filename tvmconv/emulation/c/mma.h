@@ -62,7 +62,7 @@ template <int K> static void mma(float *c, const uint32_t *a, const uint32_t *b,
 // To nearest, halves away from zero, as cvt.rna.tf32.f32.
 static inline float tvmconv_tf32(float x) {
   if (x != x) return emulation::float_of(0x7fffffff);
-  if (std::isinf(x)) return x;
+  if (isinf(x)) return x;
   return emulation::float_of((emulation::bits_of(x) + 0x1000) & 0xffffe000);
 }
 
