@@ -28,6 +28,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.cpu import im2col as neon
 from tvmconv.tir.annotations import mark_cases, mark_segments
+from tvmconv.tir.whole_reads import read_whole
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
 # vectors that are copied to a panel at once
@@ -103,6 +104,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     outer = schedule.fuse(n, row)
     steps = schedule.fuse(cb, r, s)
     schedule.parallel(outer)
+    read_whole(schedule, block, schedule.get_sblock("pack"))
     _pack(schedule, outer if config.int("mc") else None)
     mark_cases(schedule, group)
     register_tile(schedule, block, output, at=pixel, reduction=steps, tile=(c, kb_tile), lane=lane)

@@ -65,6 +65,11 @@ PANELS = {
     "ic12ih9iw13oc40kh3ph1+add": {"oc": 10, "mr": 48, "mc": 0, "vectors": 2},
     "g2ic12ih10iw7oc24kh5sh1sw2ph2+silu": {"oc": 3, "mr": 20, "mc": 1, "vectors": 3},
     "ic7ih7oc13kh1+sigmoid": {"oc": 4, "mr": 24, "mc": 3, "vectors": 5},
+    # fewer channels than a segment has
+    "mb2ic3ih13iw11oc20kh3sh2ph1+bias": {"oc": 5, "mr": 14, "mc": 1, "vectors": 2},
+    "ic3ih23iw15oc24kh11sh4+relu": {"oc": 6, "mr": 2, "mc": 2, "vectors": 3},
+    "ic2ih8iw7oc12kh3ph1": {"oc": 3, "mr": 28, "mc": 1, "vectors": 1},
+    "ic1ih9iw10oc8kh5ph2+add": {"oc": 2, "mr": 30, "mc": 0, "vectors": 4},
 }
 # by default NEON code
 GATHERED = ("g8ic8ih13iw17oc8kh3sh2ph1+bias+relu", "g4ic4ih9iw11oc4kh5sh2sw3ph2")

@@ -5,7 +5,7 @@ Begin with :mod:`~tvmconv.tir.pipeline`, the list of passes, and
 which pattern it takes, what it makes of it, and why neither TVM nor LLVM does so. Where files
 stand in parentheses, the pass in front of them takes these, too:
 
-- what passes share: ``rewrite``; for schedules: ``axes``;
+- what passes share: ``rewrite``; for schedules: ``axes``, ``whole_reads``;
 - border tiles and register tiles: ``specialise`` (``scope``, ``conditions``, ``cuts``,
   ``taps``, ``register_buffers``, ``prefetch_tiles``), ``bound_loops``, ``first_use``, ``tails``,
   ``transposes``, ``stack``, ``lets``;

@@ -27,6 +27,13 @@ class Schedule(Protocol):
     def mod(self) -> IRModule:
         """The module in its present state; the function is ``main``."""
 
+    @property
+    def state(self) -> Any:
+        """What primitives of our own change (``tvm.s_tir.ScheduleState``)."""
+
+    def get_sref(self, rand_var_or_stmt: BlockRV | LoopRV) -> Any:
+        """Where a block or loop is in that state."""
+
     @overload
     def get(self, rand_var_or_sref: LoopRV) -> For: ...
     @overload

@@ -1,0 +1,37 @@
+"""Blocks of a schedule that read more of a buffer than they need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.tvm_api.types import BlockRV, Schedule
+
+
+def read_whole(schedule: Schedule, reader: BlockRV, writer: BlockRV) -> None:
+    """Let a block read whole segments of another's buffer, of which it may take fewer channels.
+
+    The other then writes whole ones, wherever its loops are put.
+    """
+    from tvm import ir, s_tir, tirx
+
+    block: Any = schedule.get(reader)
+    buffer = schedule.get(writer).writes[0].source
+
+    def whole(region: Any) -> Any:
+        if not region.source.same_as(buffer):
+            return region
+        lanes = ir.Range.from_min_extent(0, buffer.shape[-1])
+        return tirx.BufferRegion(buffer, [*region.region[:-1], lanes])
+
+    changed = s_tir.SBlock(
+        block.iter_vars,
+        [whole(region) for region in block.reads],
+        block.writes,
+        block.name_hint,
+        block.body,
+        block.init,
+        block.alloc_buffers,
+        block.match_buffers,
+        block.annotations,
+    )
+    schedule.state.replace(schedule.get_sref(reader), changed, {block: changed})
