@@ -93,6 +93,8 @@ def test_qemu_emulates_the_processor_or_one_with_its_features() -> None:
     unknown = replace(resolve_machine("cortex-a53"), mcpu="cortex-x9")
     assert emulated_cpu(unknown) == "cortex-a72"
     assert emulated_cpu(replace(unknown, features=("asimd", "asimddp"))) == "neoverse-n1"
+    # qemu's largest processor has products of matrices in registers, for which libraries have code
+    assert emulated_cpu(resolve_machine("ftengine")) == "max,sme=off,sve-default-vector-length=32"
 
 
 def test_what_the_interpreter_executes_is_left_out() -> None:
@@ -159,12 +161,15 @@ def test_absent_library_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert head["absent"] == "no module named fake"
 
 
-@pytest.mark.slow
-@needs_estimation
-@pytest.mark.skipif(
+needs_peers = pytest.mark.skipif(
     not PEER_PYTHON,
     reason="TVMCONV_PEER_PYTHON names no Python for 64-bit Arm (docs/arm-estimated.md)",
 )
+
+
+@pytest.mark.slow
+@needs_estimation
+@needs_peers
 def test_ncnn_executes_the_multiply_adds_of_a_layer(tmp_path: Path) -> None:
     machine = resolve_machine("cortex-a72")
     write_layer_case(tmp_path, Conv2dWorkload.parse("ic256ih14oc256kh1"))
@@ -176,3 +181,19 @@ def test_ncnn_executes_the_multiply_adds_of_a_layer(tmp_path: Path) -> None:
     assert 1.0 < found.section.instructions / (196 * 256 * 256 / 4) < 1.5
     absent = EmulatedPeer(PEERS["openvino"], python, machine).count(tmp_path)
     assert absent == PeerCount("absent", "No module named 'openvino'")
+
+
+@pytest.mark.slow
+@needs_estimation
+@needs_peers
+def test_openblas_executes_the_product_of_im2col(tmp_path: Path) -> None:
+    machine = resolve_machine("ftengine")
+    workload = Conv2dWorkload.parse("ic64ih28oc64kh3ph1+bias+relu")
+    write_layer_case(tmp_path, workload)
+    peer = EmulatedPeer(PEERS["openblas"], EmulatedPython.find(Path(PEER_PYTHON)), machine)
+    assert "openblas" in peer.version and peer.version.endswith("OPENBLAS_CORETYPE=A64FX")
+    found = peer.count(tmp_path)
+    assert found.status == "ok" and found.error is not None and found.error < 1e-5
+    assert found.section is not None
+    # multiply-adds of 256 bits, and a copy of the image for each tap
+    assert 1.0 < found.section.instructions / (workload.flops / 2 / 8) < 2.0

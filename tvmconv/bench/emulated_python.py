@@ -89,10 +89,11 @@ class EmulatedPython:
 def emulated_cpu(machine: Machine) -> str:
     """What qemu is told to emulate: the processor, or one with the same features for NEON.
 
-    With SVE it is all that qemu can emulate, at the length of the machine's vectors.
+    With SVE it is all that qemu can emulate but matrices in registers (SME), which no machine here
+    has, at the length of the machine's vectors.
     """
     if "sve" in machine.features:
-        return f"max,sve-default-vector-length={machine.vector.bits // 8}"
+        return f"max,sme=off,sve-default-vector-length={machine.vector.bits // 8}"
     known = _emulated(machine.triple)
     if machine.mcpu in known:
         return machine.mcpu

@@ -47,7 +47,7 @@ PEERS: dict[str, Peer] = {
         Peer("litert", "litert_xnnpack", "ai-edge-litert"),
         Peer("ncnn", "ncnn_cpu", "ncnn"),
         Peer("mnn", "mnn_cpu", "MNN"),
-        Peer("openblas", "openblas", "numpy", models=False, layers=False, products=True),
+        Peer("openblas", "openblas", "numpy", products=True),
         Peer("blis", "blis_gemm", "blis", models=False, layers=False, products=True),
     )
 }

@@ -1,4 +1,8 @@
-"""OpenBLAS, as numpy brings it: SGEMM on row-major matrices, both packed in the call."""
+"""OpenBLAS, as numpy brings it: SGEMM on row-major matrices, both packed in the call.
+
+A convolution is im2col and SGEMM; a layer or network has numpy's functions for all that is
+neither a convolution nor a product.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from .case import Array, Case, Session
+from .case import Case, Session
+from .im2col_blas import Graph
 
 
 @lru_cache(maxsize=1)
@@ -21,11 +26,8 @@ def version() -> str:
 
 
 def prepare(case: Case, threads: int) -> Session:
-    """The result goes to memory that exists; threads come from ``OPENBLAS_NUM_THREADS``."""
-    a, b = case.product()
-    result: Array = np.empty((a.shape[0], b.shape[1]), np.float32)
+    """Results go to memory that exists; threads come from ``OPENBLAS_NUM_THREADS``."""
+    graph = Graph(case)
     return Session(
-        lambda: np.matmul(a, b, out=result),
-        lambda: {case.nodes[0].output: result},
-        info=version(),
+        graph.run, lambda: {name: graph.values[name] for name in case.outputs}, info=version()
     )
