@@ -13,7 +13,7 @@ stand in parentheses, the pass in front of them takes these, too:
 - narrow integers: ``dot_products`` (``lane_products``, ``scalable_dots``), ``neighbours``,
   ``interleaved_rows``, ``paired_taps``, ``matrix_products`` (``matrix_operands``,
   ``matrix_updates``), ``narrowing`` (``narrowing_arm``, ``fixed_point``), ``lookups``,
-  ``paired_stores``;
+  ``paired_stores``, ``wrapping``;
 - instructions of 64-bit Arm: ``by_lane``, ``straight``, ``halved_loads`` (``halves``,
   ``ordered_sums``), ``extrema``, ``first_terms``, ``long_indices``;
 - its scalable vectors: ``segments`` (``vectors``, ``predicates``, ``scalable``, ``gathers``,

@@ -46,6 +46,7 @@ from tvmconv.tir.transposes import TransposeCopies
 from tvmconv.tir.unify_widths import UnifyWidths
 from tvmconv.tir.vector_code import RecordVectorCode
 from tvmconv.tir.workspace import RecordWorkspace
+from tvmconv.tir.wrapping import WrappingSums
 
 PIPELINE = "tvmconv"
 # functions of C: see tvmconv.tir.bare
@@ -153,6 +154,7 @@ def statement_passes() -> list[Any]:
         Extrema(),  # after Segments, which knows sums and maxima, and no function of LLVM
         FirstTerms(),
         LongIndices(),
+        WrappingSums(),  # behind all that looks for sums
         RecordVectorCode(),
         tir.VerifyMemory(),
     ]
