@@ -10,7 +10,7 @@ from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.epilogue_op import parse_step
 from tvmconv.core.workload import Conv2dWorkload
 
-_EPILOGUES = (
+EPILOGUES = (
     "",
     "bias",
     "bias+relu",
@@ -128,5 +128,5 @@ def _random_layer(generator: random.Random) -> Conv2dWorkload:
         batch=batch,
         groups=groups,
         data_layout="NCHW" if kind == "first" else "NCHWc",
-        epilogue=tuple(parse_step(step) for step in pick(_EPILOGUES).split("+") if step),
+        epilogue=tuple(parse_step(step) for step in pick(EPILOGUES).split("+") if step),
     )

@@ -22,6 +22,7 @@ from tests.emulating import (
 from tests.networks.compare import TOLERANCE, onnxruntime_outputs, random_inputs
 from tests.random_layers import random_layers
 from tests.random_network import random_network
+from tests.usual_layers import KINDS, usual_layers
 from tvmconv.bench import suites
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.errors import ConfigError
@@ -35,6 +36,7 @@ from tvmconv.tuning.candidate import error_limit
 pytestmark = [pytest.mark.slow, needs_arm, pytest.mark.timeout(7200)]
 _RANDOM_LAYERS = 500
 _AT_A_TIME = 50
+_EACH_USUAL = 4
 _RANDOM_NETWORKS, _NETWORKS_AT_A_TIME = 60, 10
 _CONVOLUTION_SUITES = [name for name in suites.names() if name != "sgemm"]
 
@@ -88,6 +90,14 @@ def scalable_forms(kernel: Kernel) -> Iterator[Kernel]:
 def test_random_layers(core: Core, part: int, tmp_path: Path) -> None:
     layers = random_layers(_RANDOM_LAYERS)[part * _AT_A_TIME :][:_AT_A_TIME]
     assert len(layers) == _AT_A_TIME
+    kernels = [kernel for layer in layers for kernel in every_algorithm(layer, core.machine)]
+    check(kernels, core, tmp_path)
+
+
+@each_core
+@pytest.mark.parametrize("part", range(_EACH_USUAL))
+def test_usual_layers(core: Core, part: int, tmp_path: Path) -> None:
+    layers = usual_layers(_EACH_USUAL)[part * len(KINDS) :][: len(KINDS)]
     kernels = [kernel for layer in layers for kernel in every_algorithm(layer, core.machine)]
     check(kernels, core, tmp_path)
 
