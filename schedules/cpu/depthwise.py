@@ -16,6 +16,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import balanced
+from tvmconv.costs.depthwise import UNROLL_LIMIT, holds_row, kept_columns, overlapping, widest
 from tvmconv.costs.microkernel import check_registers
 from tvmconv.costs.tile_knobs import TILE_ROWS
 from tvmconv.machines.record import Machine
@@ -24,8 +25,6 @@ from tvmconv.schedules.common.threads import band_tiles, row_bands
 from tvmconv.tir.annotations import mark_cases, mark_parallel, mark_taps
 from tvmconv.tvm_api.types import Schedule
 
-# multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
-_UNROLL_LIMIT = 256
 # columns of a tile whose steps are words of several rows, and vectors that are narrowed at once
 _WORDS_TILE, _NARROWED = 8, 4
 # sums of a tile whose rows share words, half of them beside more weights than stay in registers
@@ -40,7 +39,7 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
         Knob(
             "tile_w",
             "columns of the register tile",
-            lambda w, machine: range(1, min(_widest(machine) + 4, w.out_width) + 1),
+            lambda w, machine: range(1, min(widest(machine) + 4, w.out_width) + 1),
         ),
         Knob(
             "bands",
@@ -56,9 +55,10 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """A whole row where registers hold it, else the widest balanced part of one.
 
     Cores that reorder instructions hide a tile's latency behind the next one's sums. Those in
-    order, and sums of integers, have rows on top until it is hidden.
+    order, and sums of integers, have rows on top until it is hidden. Where loads keep multiply-adds
+    from starting, tiles have rows that share what they read instead.
     """
-    tile_w = balanced(workload.out_width, _widest(machine))
+    tile_w = balanced(workload.out_width, kept_columns(workload, machine))
     if rows_of_word(workload, machine) > 1:
         # Weights come from memory, so that few registers hold a tile, too. Four vectors of sums
         # are narrowed to one: of tiles of six the last two took nearly as many instructions.
@@ -67,8 +67,10 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     rows = max(1, min(machine.minimum_accumulators // tile_w, workload.out_height))
     # loads hold up multiply-adds of cores in order alone
     if not (workload.types.is_integer or machine.code.loads_block):
-        tile_w = workload.out_width if _holds_row(workload, machine) else tile_w
+        tile_w = workload.out_width if holds_row(workload, machine) else tile_w
         rows = 1
+    elif not workload.types.is_integer:
+        rows, tile_w = overlapping(workload, machine) or (rows, tile_w)
     shared = min(most_rows_that_share(workload, machine), workload.out_height)
     if shared > 1:
         weights = word_rows(workload, machine) * shared * workload.kernel_w
@@ -103,7 +105,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
 
     size = tile_h * tile_w * workload.kernel_w
     for loop, unrolled in ((s, size), (r, size * word_rows(workload, machine))):
-        if unrolled <= _UNROLL_LIMIT:
+        if unrolled <= UNROLL_LIMIT:
             schedule.unroll(loop)
     mark_taps(schedule, r, s)
     for taps in depth:
@@ -132,23 +134,6 @@ def traffic_cycles(workload: Conv2dWorkload, machine: Machine) -> float:
     elements = pixels_in * itemsize(types.data) + 2 * pixels_out * itemsize(types.output)
     moved = elements * machine.channel_block
     return vectors * moved / (_L2_SHARE * machine.rates.l2) / min(machine.cores, vectors)
-
-
-def _holds_row(workload: Conv2dWorkload, machine: Machine) -> bool:
-    """Whether registers hold the sums of a whole row and all that one row of taps reads.
-
-    Pixels are loaded once then. 3x3 rows of 12 to 15 took 0.95 to 1.0 of the cycles of two tiles
-    by estimates for Arm, of 14 with AVX-512 0.98 of the time.
-    """
-    w = workload
-    last = (w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w - w.pad_left
-    read = min(w.in_width, last + 1)
-    return bool(w.out_width + read + 2 <= machine.vector_registers)
-
-
-def _widest(machine: Machine) -> int:
-    """Tile width for which accumulators and the input vectors of one row fit."""
-    return 8 if machine.vector_registers >= 32 else 6
 
 
 def _bands(workload: Conv2dWorkload, machine: Machine, tile_h: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.kernels import (
@@ -13,6 +15,7 @@ from tests.kernels import (
     reduction_nests,
     tasks,
 )
+from tests.schedules.test_by_lane import hot_loop
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
@@ -44,7 +47,35 @@ def test_short_rows_are_one_tile_and_only_cores_in_order_have_rows_for_latency()
         # two rows of eight columns, stride 2, would need more registers than there are
         assert tile(name, "g32ic32ih112oc32kh3sh2ph1") == (1, 8)
     assert tile("neoverse-v1", "g32ic32ih4oc32kh3ph1") == (1, 4)
-    assert tile("cortex-a53", "g32ic32ih4oc32kh3ph1") == (2, 4)
+    # rows apart share no pixels
+    assert tile("cortex-a53", "g32ic32ih8oc32kh3sh2ph1") == (2, 4)
+
+
+def test_rows_of_a_tile_share_pixels_where_loads_hold_up_multiply_adds():
+    for name in ("cortex-a53", "cortex-a55"):
+        for problem, tile in (
+            ("g32ic32ih112oc32kh3ph1", (3, 4)),
+            # 1x8, with all pixels of a row and the weights, exceeds the registers
+            ("g32ic32ih112oc32kh3sh2ph1", (1, 7)),
+            ("g32ic32ih28oc32kh5sh2ph2", (2, 4)),
+            ("g32ic32ih28oc32kh5ph2", (1, 7)),
+            ("g32ic32ih28oc32kh3dh1ph2", (1, 7)),
+            ("g32ic32ih28oc32kh7ph3", (1, 7)),
+        ):
+            workload, machine = Conv2dWorkload.parse(problem), MACHINES[name]
+            config = default_config("depthwise", workload, machine)
+            assert (config.int("tile_h"), config.int("tile_w")) == tile, problem
+
+
+def test_overlapping_rows_load_each_pixel_of_a_tile_once():
+    workload = Conv2dWorkload.parse("g32ic32ih112oc32kh3ph1")
+    kernel = make_kernel(workload, MACHINES["cortex-a53"], "depthwise")
+    body = hot_loop(kernel, re.compile(r"\tfml[as]\s"))
+    loads = [line for line in body if re.match(r"\tld\w+\s+q", line)]
+    vectors = sum(len(re.findall(r"\bq\d+", line)) for line in loads)
+    # 5 x 6 pixels for 12 outputs; of the weights two at most are read again
+    assert sum("fml" in line for line in body) >= 12 * 8
+    assert vectors <= 32
 
 
 @each_target

@@ -1,0 +1,65 @@
+"""Register tiles of depthwise convolution: how many rows and columns the registers hold."""
+
+from __future__ import annotations
+
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.record import Machine
+
+# multiply-adds in one unrolled tile; beyond this the border copies outgrow the L1i
+UNROLL_LIMIT = 256
+# rows of a tile that read the same rows of pixels
+_MOST_OVERLAPPING = 3
+# Columns of a tile that registers have to hold at least. Of 5x5 kernels 3x2 took 1.28 times as long
+# as rows of seven on planes of 7x7, and weights are read again rather than kept beside fewer.
+_FEWEST_COLUMNS = 4
+
+
+def widest(machine: Machine) -> int:
+    """Tile width for which accumulators and the input vectors of one row fit."""
+    return 8 if machine.vector_registers >= 32 else 6
+
+
+def kept_columns(workload: Conv2dWorkload, machine: Machine) -> int:
+    """The widest row, narrower where vectors that are loaded again hold up multiply-adds.
+
+    There registers hold all weights, too: 1x8 tiles of 3x3 kernels with stride 2 spilled, and load
+    8.7 vectors an output; 1x7 load 6.2.
+    """
+    w, most = workload, widest(machine)
+    if w.types.is_integer or not machine.code.loads_block:
+        return most
+    beside = w.kernel_h * w.kernel_w + _row(w, 0)
+    held = (machine.vector_registers - 1 - beside) // (1 + w.stride_w)
+    return min(most, held) if held >= _FEWEST_COLUMNS else most
+
+
+def overlapping(workload: Conv2dWorkload, machine: Machine) -> tuple[int, int] | None:
+    """Rows and columns of a tile whose rows of pixels serve several rows of outputs, if any.
+
+    Registers hold the sums, a row of pixels and the weights that meet it, and one more for each
+    next row. 3x4 tiles of 3x3 kernels load 2.6 vectors an output, rows of 8 columns 3.9.
+    """
+    w = workload
+    rows = min(_MOST_OVERLAPPING, w.kernel_h // w.stride_h, w.out_height)
+    beside = rows * w.kernel_w + rows - 1 + _row(w, 0)
+    columns = (machine.vector_registers - 1 - beside) // (rows + w.stride_w)
+    written_out = rows * columns * w.kernel_h * w.kernel_w <= UNROLL_LIMIT
+    if rows < 2 or columns < _FEWEST_COLUMNS or w.dilation_h > 1 or not written_out:
+        return None
+    return rows, min(columns, w.out_width)
+
+
+def holds_row(workload: Conv2dWorkload, machine: Machine) -> bool:
+    """Whether registers hold the sums of a whole row and all that one row of taps reads.
+
+    Pixels are loaded once then. 3x3 rows of 12 to 15 took 0.95 to 1.0 of the cycles of two tiles
+    by estimates for Arm, of 14 with AVX-512 0.98 of the time.
+    """
+    w = workload
+    read = min(w.in_width, _row(w, w.out_width) - w.pad_left)
+    return w.out_width + read + 2 <= machine.vector_registers
+
+
+def _row(w: Conv2dWorkload, columns: int) -> int:
+    """Pixels of a row that so many columns of outputs read; of none, those beside their strides."""
+    return (columns - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1
