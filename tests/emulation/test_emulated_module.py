@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(128) sum_kernel(float* __restrict__
   alignas(64) uint mask[1];
   __shared__ alignas(64) float staged[4];
   red[0] = x[((int)threadIdx.x)];
-  mask[0] = __activemask();
+  mask[0] = (uint)4294967295;
   for (int delta = 16; delta > 0; delta /= 2) {
     float t = __shfl_down_sync(mask[0], red[0], delta, 32);
     red[0] = red[0] + t;
@@ -81,7 +81,7 @@ def test_threads_meet_at_barriers():
 def test_a_missing_barrier_is_found():
     x, out = np.arange(64, dtype="float32"), np.full(64, np.nan, "float32")
     module = EmulatedModule(REVERSE.replace("__syncthreads();", ""))
-    with pytest.raises(ArtifactError, match="bytes of out depend on the order of the threads"):
+    with pytest.raises(ArtifactError, match="bytes of out depend on the order of the threads or"):
         module.run("reverse_kernel", [1], [64], [out, x])
 
 
@@ -89,6 +89,26 @@ def test_sums_within_and_between_warps():
     x, out = np.arange(128, dtype="float32"), np.full(1, np.nan, "float32")
     EmulatedModule(SUM).run("sum_kernel", [1], [128], [out, x])
     assert out[0] == x.sum()
+
+
+def test_a_shuffle_of_lanes_that_happen_to_be_active_is_found():
+    """Nothing promises that lanes which parted are together again."""
+    x, out = np.arange(128, dtype="float32"), np.full(1, np.nan, "float32")
+    module = EmulatedModule(SUM.replace("(uint)4294967295", "__activemask()"))
+    with pytest.raises(ArtifactError, match="lane 16, that the shuffle's mask does not name"):
+        module.launch("sum_kernel", [1], [128], [out, x])
+
+
+def test_a_block_that_needs_another_ones_result_is_found():
+    text = """
+extern "C" __global__ void chain_kernel(float* __restrict__ out) {
+  if (((int)blockIdx.x) > 0) {
+    out[((int)blockIdx.x)] = out[((int)blockIdx.x) - 1] + 1.0f;
+  }
+}
+"""
+    with pytest.raises(ArtifactError, match="of out depend on the order of the threads or blocks"):
+        EmulatedModule(text).run("chain_kernel", [4], [1], [np.zeros(4, "float32")])
 
 
 @pytest.mark.parametrize(
@@ -130,6 +150,11 @@ def test_wrong_calls_are_sentences():
         module.run("reverse_kernel", [1], [64], [out])
     with pytest.raises(ArtifactError, match="a block of 2048x1x1 threads cannot be launched"):
         module.run("reverse_kernel", [1], [2048], [out, out.copy()])
+    for grid in ([1, 65536], [1, 1, 65536], [1 << 31]):
+        with pytest.raises(ArtifactError, match="blocks cannot be launched"):
+            module.run("reverse_kernel", grid, [64], [out, out.copy()])
+    with pytest.raises(ArtifactError, match="a block of 1x1x65 threads cannot be launched"):
+        module.run("reverse_kernel", [1], [1, 1, 65], [out, out.copy()])
     with pytest.raises(ArtifactError, match="contiguous and aligned"):
         module.run("reverse_kernel", [1], [64], [out, np.zeros(129, "float32")[::2]])
     with pytest.raises(ArtifactError, match="has no kernel"):

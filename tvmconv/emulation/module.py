@@ -107,7 +107,7 @@ class EmulatedModule:
         arguments: Sequence[Array | int | float],
         shared_bytes: int = 0,
     ) -> None:
-        """Run a kernel in both orders of threads; arrays then hold what it wrote.
+        """Run a kernel in both orders of threads and blocks; arrays then hold what it wrote.
 
         Parameters
         ----------
@@ -125,7 +125,8 @@ class EmulatedModule:
         ------
         ArtifactError
             If a thread does what CUDA leaves undefined (see ``c/cuda.h``), or results depend on
-            the order in which threads run: a barrier is missing.
+            the order in which threads or blocks run: a barrier is missing, or blocks wait for each
+            other.
         """
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         self.launch(name, grid, block, copies, shared_bytes, descending=True)
@@ -134,8 +135,8 @@ class EmulatedModule:
             if isinstance(first, np.ndarray) and first.tobytes() != np.asarray(second).tobytes():
                 count = int((first.view(np.uint8) != np.asarray(second).view(np.uint8)).sum())
                 raise ArtifactError(
-                    f"{count} bytes of {parameter} depend on the order of the threads of {name}: "
-                    "a barrier is missing"
+                    f"{count} bytes of {parameter} depend on the order of the threads or blocks of "
+                    f"{name}: a barrier is missing, or a block needs what another one does"
                 )
 
     def launch(
@@ -148,7 +149,7 @@ class EmulatedModule:
         *,
         descending: bool = False,
     ) -> None:
-        """Run a kernel once, its threads in ascending or descending order; else as :meth:`run`."""
+        """Run a kernel once, threads and blocks in one of both orders; else as :meth:`run`."""
         if name not in self.parameters or len(arguments) != len(self.parameters[name]):
             raise ArtifactError(
                 f"kernels are {self.parameters}; {name} was given {len(arguments)} arguments"

@@ -19,8 +19,8 @@ stand in parentheses, the pass in front of them takes these, too:
 - its scalable vectors: ``segments`` (``vectors``, ``predicates``, ``scalable``, ``gathers``,
   ``folds``, ``forwarding``, ``woven``), ``vector_code``;
 - GPUs, whose pipeline is ``cuda``: ``barriers``, ``mma``, ``guarded_loads``, ``guarded_stores``,
-  ``single_values``, ``cuda_extrema``, ``tap_tables`` (``loop_terms``), ``pairs``, ``turns``
-  (``threads``), ``workspace_parameters``;
+  ``single_values``, ``cuda_extrema``, ``tap_tables`` (``loop_terms``), ``pairs``, ``turns``,
+  ``whole_warps`` (``threads``), ``workspace_parameters``;
 - functions of operators, before they are scheduled: ``constants_first``, ``intrinsics``;
 - repairs of what TVM's passes leave: ``share_lanes``, ``unify_widths``;
 - whole functions: ``blocks``, ``bare``, ``workspace``, ``partial``.

@@ -26,6 +26,7 @@ from tvmconv.tir.mma import Fragments, MmaCalls, calls_mma, has_fragments
 from tvmconv.tir.pairs import Pairs
 from tvmconv.tir.rewrite import function_pass, transformed
 from tvmconv.tir.single_values import SingleValues
+from tvmconv.tir.whole_warps import WholeWarps
 from tvmconv.tir.workspace_parameters import with_workspace
 
 # of a launch's parameters: bytes of shared memory whose size the kernel does not know
@@ -119,7 +120,8 @@ def kernel_passes() -> list[Any]:
     """What is done to kernels alone, once they stand apart from what launches them."""
     loads, stores = guarded_loads.GuardedLoads(), guarded_stores.GuardedStores()
     taps, pairs = tap_tables.TapTables(), Pairs()
-    return [Fragments(), loads, stores, taps, pairs, turns.Turns(), MmaCalls(), SingleValues()]
+    last = [turns.Turns(), MmaCalls(), SingleValues(), WholeWarps()]
+    return [Fragments(), loads, stores, taps, pairs, *last]
 
 
 def CommonExpressions() -> Any:

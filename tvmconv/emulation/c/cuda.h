@@ -3,9 +3,11 @@
 // Every thread of a block is a fibre; one runs until it waits for others, then the next does, in
 // ascending or descending order. A barrier that is missing therefore changes results: between two
 // barriers one order runs all of a thread before its neighbour, the other after it. Blocks run one
-// by one. What hardware leaves undefined is a NaN (shared and local memory before it is written) or
-// an error with a sentence: an access outside of an array, one of a float4 that is not aligned, and
-// threads that wait at different barriers.
+// by one, in the same orders, so that one may wait for no other. A shuffle takes values of lanes
+// that its mask names, and __activemask() names the thread's own lane alone. What hardware leaves
+// undefined is a NaN (shared and local memory before it is written) or an error with a sentence: an
+// access outside of an array, one of a float4 that is not aligned, and threads that wait at
+// different barriers.
 
 // C's own headers alone: of C++ they took as long to read as the rest of a small kernel does to
 // compile. These wrap those of C.
@@ -106,6 +108,15 @@ __attribute__((noinline, cold)) static void fail(const char *what, const char *w
   run_next();
 }
 
+__attribute__((noinline, cold)) static void unnamed(int lane) {
+  if (!failed)
+    snprintf(message, sizeof message,
+             "lane %d, that the shuffle's mask does not name, takes part in it, by thread %d", lane,
+             current);
+  failed = true;
+  run_next();
+}
+
 template <class T> static inline void poison(T &array) { memset(&array, 0xff, sizeof array); }
 
 // A pointer that knows its array: what TVM prints for it is `p[i]` and `(float4*)(p + i)`.
@@ -183,9 +194,11 @@ template <class T> static Pointer<T> shared_of_launch(const char *name) {
   return {(T *)dynamic_shared, dynamic_shared, dynamic_bytes, name};
 }
 
-template <class T> static T exchange(T value, int lane, bool inside, int line) {
+template <class T> static T exchange(unsigned mask, T value, int lane, bool inside, int line) {
   static_assert(sizeof(T) <= 8, "shuffled values have 8 bytes at most");
   Fibre &me = fibres[current];
+  const int own = current % 32, from = inside ? lane : own;
+  if (!(mask >> own & mask >> from & 1)) unnamed(mask >> own & 1 ? from : own);
   int parity = me.shuffles++ & 1;
   memcpy(&me.slot[parity], &value, sizeof value);
   wait(AT_WARP, line);
@@ -263,17 +276,19 @@ static emulation::Index threadIdx, blockIdx, blockDim, gridDim;
 
 #define __syncthreads() emulation::wait(emulation::AT_BARRIER, __LINE__)
 #define __syncwarp(...) emulation::wait(emulation::AT_WARP, __LINE__)
-#define __activemask() 0xffffffffu
 #define EMULATION_LANE (emulation::current % 32)
+// nothing promises that any other lane is there, too
+#define __activemask() (1u << EMULATION_LANE)
 #define __shfl_sync(mask, value, lane, width)                                                   \
-  emulation::exchange(value, EMULATION_LANE / (width) * (width) + (lane) % (width), true, __LINE__)
+  emulation::exchange(mask, value, EMULATION_LANE / (width) * (width) + (lane) % (width), true, \
+                      __LINE__)
 #define __shfl_xor_sync(mask, value, bits, width)                                               \
-  emulation::exchange(value, EMULATION_LANE ^ (bits), true, __LINE__)
+  emulation::exchange(mask, value, EMULATION_LANE ^ (bits), true, __LINE__)
 #define __shfl_down_sync(mask, value, delta, width)                                             \
-  emulation::exchange(value, EMULATION_LANE + (int)(delta),                                     \
+  emulation::exchange(mask, value, EMULATION_LANE + (int)(delta),                               \
                       EMULATION_LANE % (width) + (int)(delta) < (width), __LINE__)
 #define __shfl_up_sync(mask, value, delta, width)                                               \
-  emulation::exchange(value, EMULATION_LANE - (int)(delta),                                     \
+  emulation::exchange(mask, value, EMULATION_LANE - (int)(delta),                               \
                       EMULATION_LANE % (width) >= (int)(delta), __LINE__)
 
 #include "mma.h"
@@ -348,10 +363,14 @@ static bool run_block() {
 }
 
 static bool run_grid() {
-  for (blockIdx.z = 0; blockIdx.z < gridDim.z; ++blockIdx.z)
-    for (blockIdx.y = 0; blockIdx.y < gridDim.y; ++blockIdx.y)
-      for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x)
-        if (!run_block()) return false;
+  const size_t all = (size_t)gridDim.x * gridDim.y * gridDim.z;
+  for (size_t next = 0; next < all; ++next) {
+    size_t block = descending ? all - 1 - next : next;
+    blockIdx.x = block % gridDim.x;
+    blockIdx.y = block / gridDim.x % gridDim.y;
+    blockIdx.z = block / gridDim.x / gridDim.y;
+    if (!run_block()) return false;
+  }
   return true;
 }
 
@@ -368,7 +387,13 @@ static int launch(const char *name, const unsigned *grid, const unsigned *block,
     snprintf(message, sizeof message, "there is no kernel %s", name);
     return 1;
   }
-  if (!threads || threads > MAX_THREADS || !grid[0] || !grid[1] || !grid[2]) {
+  if (!grid[0] || !grid[1] || !grid[2] || grid[0] > INT32_MAX || grid[1] > 65535 ||
+      grid[2] > 65535) {
+    snprintf(message, sizeof message, "%s: a grid of %ux%ux%u blocks cannot be launched", name,
+             grid[0], grid[1], grid[2]);
+    return 1;
+  }
+  if (!threads || threads > MAX_THREADS || block[2] > 64) {
     snprintf(message, sizeof message, "%s: a block of %ux%ux%u threads cannot be launched", name,
              block[0], block[1], block[2]);
     return 1;
