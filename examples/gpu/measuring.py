@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from examples.gpu.checks import find_gpu, peers
 from examples.gpu.networks import planned, write_networks
 from examples.gpu.phases import Phase, command, environment, phases
+from examples.gpu.results import SUFFIX, Archive
 
 # of what is left, for the summary and the end of a process
 _LEAST_SECONDS, _GRACE = 8.0, 5.0
 _SHOWN = 12
+# how often results are looked at while a phase runs
+_EVERY_SECONDS = 5.0
 NETWORKS = ("networks", "torch-compile")
-_CHECK = """
-import sys
-from tvmconv.bench.gpu.state import gpu_state
-from tvmconv.cli.gpus import take_gpu
-from tvmconv.core.errors import TvmconvError
-try:
-    take_gpu(int(sys.argv[1]), sys.argv[2])
-    found = gpu_state(sys.argv[2])
-    print(f"{found['name']}, its driver knows CUDA up to {found['driver_cuda']}")
-except TvmconvError as error:
-    sys.exit(str(error))
-"""
 
 
 def measure(
@@ -49,7 +41,8 @@ def measure(
     kit
         The folder that was prepared, of this version of the code.
     results
-        A file for each phase, rewritten after every case, and ``summary.json``.
+        A folder: a file for each phase, rewritten after every case, and ``summary.json``. Or a file
+        that ends in ``.zip`` and holds these, rewritten while phases run.
     small, target, only
         As of :func:`~examples.gpu.phases.phases`.
     total
@@ -70,9 +63,14 @@ def measure(
     print(said, flush=True)
     if not there:
         return 2
-    results.mkdir(parents=True, exist_ok=True)
+    print("\n".join(peers(state)), flush=True)
     summary: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        packed = results if results.suffix == SUFFIX else None
+        results = Path(folder) / "results" if packed else results
+        (packed.parent if packed else results).mkdir(parents=True, exist_ok=True)
+        results.mkdir(exist_ok=True)
+        archive = Archive(results, packed)
         places = [Path(folder) / path for path in planned(small)]
         waiting = list(phases(kit, small, places, only))
         while waiting:
@@ -91,35 +89,33 @@ def measure(
                 later = 0.0 if small else sum(each.seconds for each in waiting)
                 spent = time.monotonic() - began
                 limit = max(left - later, min(phase.seconds, left)) - spent
-                row |= _measured(phase, results, command(phase, kit, target, device), state, limit)
+                words = command(phase, kit, target, device)
+                row |= _measured(phase, results, words, state, limit, archive)
             except Exception as error:
                 # whatever it is, the next phase has its own chance
                 row["status"] = f"failed: {type(error).__name__}: {error}"
             row["seconds"] = round(time.monotonic() - began, 1)
             _write(results / "summary.json", summary)
+            archive.update()
             print(f"{row['status']}, {row['seconds']:.0f} s", flush=True)
-    _write(results / "summary.json", summary)
+        _write(results / "summary.json", summary)
+        archive.update()
     print("\n".join(["", *table(summary)]), flush=True)
     return 0 if all(row["status"] == "done" for row in summary) else 1
 
 
-def find_gpu(device: int, target: str, state: Mapping[str, str]) -> tuple[bool, str]:
-    """Whether a GPU runs kernels of a target, and which it is, or why none does.
-
-    In a process of its own, as the driver is that of the variables.
-    """
-    words = [sys.executable, "-c", _CHECK, str(device), target]
-    done = subprocess.run(words, env=dict(state), capture_output=True, text=True, check=False)
-    return done.returncode == 0, (done.stdout or done.stderr).strip()
-
-
 def _measured(
-    phase: Phase, results: Path, words: Sequence[str], state: Mapping[str, str], limit: float
+    phase: Phase,
+    results: Path,
+    words: Sequence[str],
+    state: Mapping[str, str],
+    limit: float,
+    archive: Archive,
 ) -> dict[str, Any]:
     """How a phase ended, and what it left."""
     path = results / f"{phase.name}.json.gz"
     path.unlink(missing_ok=True)
-    status, said = run([*words, "--save", str(path)], state, limit)
+    status, said = run([*words, "--save", str(path)], state, limit, archive.update)
     row: dict[str, Any] = {"status": status}
     if path.is_file():
         row |= {"file": path.name, **missing(path)}
@@ -131,14 +127,23 @@ def _measured(
     return row
 
 
-def run(words: Sequence[str], state: Mapping[str, str], seconds: float) -> tuple[str, str]:
+def run(
+    words: Sequence[str],
+    state: Mapping[str, str],
+    seconds: float,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> tuple[str, str]:
     """How a bench ended, and what it said; what was saved until its time was up stays."""
+    until = time.monotonic() + max(seconds, 0.0)
     with tempfile.TemporaryFile("w+") as log:
         # a file, as a pipe would be waited for while anybody holds it
         process = subprocess.Popen(words, env=dict(state), stdout=log, stderr=subprocess.STDOUT)
         try:
-            process.wait(timeout=max(seconds, 0.0))
-            code = process.returncode
+            while (left := until - time.monotonic()) > _EVERY_SECONDS and process.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=min(_EVERY_SECONDS, left))
+                meanwhile()
+            code = process.wait(timeout=max(until - time.monotonic(), 0.0))
             status = "done" if code == 0 else f"failed ({code})"
         except subprocess.TimeoutExpired:
             status = "ended: its time was up, cases that were done are saved"

@@ -80,7 +80,6 @@ def _phases(kit: Path, small: bool, models: Sequence[Path]) -> Iterator[Phase]:
     layers = suite if small else "dnn12"
     batch = () if small else ("--batch", "128")
     batches = () if small else ("--batch", "1,32,128")
-    yield Phase("correct", ("--suite", suite, *quick, "--algorithms", _FORMS), 45)
     everyone = "cudnn" if small else "cudnn,im2col_cublas,torch"
     words = ("--suite", layers, *batch, *timed, "--memory")
     yield Phase("dnn12", words, 105, everyone, fitted=True)
@@ -90,6 +89,7 @@ def _phases(kit: Path, small: bool, models: Sequence[Path]) -> Iterator[Phase]:
     both = () if small else ("--batch", "1,32")
     words = (*map(str, models), *both, *timed)
     yield Phase("networks", words, 75, "torch,onnxruntime")
+    yield Phase("correct", ("--suite", suite, *quick, "--algorithms", _FORMS), 45)
     steps = ("--suite", layers, *batch, *timed, "--algorithms", "im2win:steps,im2col", "--stages")
     yield Phase("im2win-steps", steps, 45)
     for precision in PRECISIONS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 from examples.gpu.networks import write_networks
 from examples.gpu.phases import SMALL_SUITE, SUITE_FILE, command, environment, phases
 
+_ABOUT = "kit.json"
 # digits of the version of the code, the name of a kit's one folder
 _DIGITS = 12
 
@@ -38,6 +40,7 @@ def prepare(kit: Path, small: bool, target: str, only: Sequence[str] = ()) -> in
         if older.is_dir() and older != place:
             shutil.rmtree(older)
     (place / SUITE_FILE).write_text(SMALL_SUITE)
+    (place / _ABOUT).write_text(json.dumps({"target": target}))
     state = {**environment(), "TVMCONV_NVCC_CACHE": str(kit.with_name(f"{kit.name}-nvcc"))}
     failed = []
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
@@ -57,6 +60,17 @@ def prepare(kit: Path, small: bool, target: str, only: Sequence[str] = ()) -> in
         + f"; failed: {', '.join(failed)}" * bool(failed)
     )
     return 1 if failed else 0
+
+
+def prepared_target(place: Path) -> str:
+    """What the kernels of a kit were compiled for.
+
+    Parameters
+    ----------
+    place
+        Of :func:`contents`.
+    """
+    return str(json.loads((place / _ABOUT).read_text())["target"])
 
 
 def pack(kit: Path) -> Path:

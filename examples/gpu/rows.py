@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from math import exp, log
 from pathlib import Path
@@ -27,13 +29,17 @@ Row = Sequence[object]
 
 
 def report(results: Path) -> str:
-    """All tables of a folder of results; what is not there is named at the end.
+    """All tables of a folder of results, or of one file of them; at the end, what is not there.
 
     Raises
     ------
     InputError
-        If the folder holds no results.
+        If it holds no results.
     """
+    if results.is_file():
+        with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+            shutil.unpack_archive(results, folder, "zip")
+            return report(Path(folder))
     found = {path.name.partition(".")[0]: read_saved(path) for path in results.glob("*.json.gz")}
     if not found:
         raise InputError(f"{results} holds no results of python -m examples.gpu measure")

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 import pytest
 
-from examples.gpu import measuring
+from examples.gpu import checks, measuring
 from examples.gpu import phases as script
 from examples.gpu.__main__ import main
 from examples.gpu.networks import folded, planned
-from examples.gpu.preparing import contents, pack, unpacked
+from examples.gpu.preparing import contents, pack, prepared_target, unpacked
+from examples.gpu.results import Archive
 from examples.gpu.rows import report
 from examples.networks import NETWORKS
 from tests.cli.verbs import invoke
@@ -85,8 +88,14 @@ def test_without_a_gpu_nothing_is_tried(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "results").exists()
 
 
-def test_what_there_is_no_time_for_is_told(tmp_path, monkeypatch):
+@pytest.fixture
+def machine(monkeypatch):
+    """One with a GPU."""
     monkeypatch.setattr(measuring, "find_gpu", lambda *given: (True, "H100"))
+    monkeypatch.setattr(measuring, "peers", lambda state: [])
+
+
+def test_what_there_is_no_time_for_is_told(tmp_path, machine):
     code = measuring.measure(tmp_path, tmp_path / "results", False, "cuda:sm_90", total=5.0)
     assert code == 1
     rows = json.loads((tmp_path / "results/summary.json").read_text())
@@ -112,11 +121,11 @@ def saved() -> BenchResult:
     return BenchResult({"gpu": gpu}, settings, (case,))
 
 
-def test_each_phase_has_its_own_chance(tmp_path, monkeypatch):
+def test_each_phase_has_its_own_chance(tmp_path, machine, monkeypatch):
     """One raises, one saves a part, one is ended without a file, the others have no time."""
     limits, done = [], iter(range(9))
 
-    def run(words, state, seconds):
+    def run(words, state, seconds, meanwhile):
         assert words[words.index("--device") + 1] == "1"
         limits.append(seconds)
         match next(done):
@@ -128,7 +137,6 @@ def test_each_phase_has_its_own_chance(tmp_path, monkeypatch):
                 return "done", "much\nwas said"
         return "ended: its time was up", "half a line"
 
-    monkeypatch.setattr(measuring, "find_gpu", lambda *given: (True, "H100"))
     monkeypatch.setattr(measuring, "run", run)
     monkeypatch.setattr(measuring, "write_networks", lambda folder, small: None)
     code = measuring.measure(tmp_path, tmp_path, False, "cuda:sm_90", total=460.0, device=1)
@@ -142,9 +150,110 @@ def test_each_phase_has_its_own_chance(tmp_path, monkeypatch):
     assert rows[1]["rows_without_time"] == {reason: ["conv1 mb128"]}
     assert all(row["status"].startswith("ended") for row in rows[2:])
     # what a phase leaves goes to the next
-    assert limits[1] == pytest.approx(45 + 105, abs=5)
+    assert limits[1] == pytest.approx(105 + 105, abs=5)
     lines = measuring.table(rows)
     assert any(line.strip() == "no cases: conv2 mb128" for line in lines)
+
+
+def test_layers_and_networks_beside_others_come_first(tmp_path):
+    """Of what is cut off, the first phases are there."""
+    names = [phase.name for phase in script.phases(tmp_path, False, [])]
+    assert names[:3] == ["dnn12", "resnet50-layers", "networks"]
+
+
+def test_results_are_one_file_that_is_whole_while_phases_run(tmp_path, machine, monkeypatch):
+    path, there = tmp_path / "out/results.zip", []
+
+    def run(words, state, seconds, meanwhile):
+        saved_to = Path(words[words.index("--save") + 1])
+        if not there:
+            write_text(saved_to, json.dumps(saved().to_json()))
+            meanwhile()
+            # as if the machine went away now
+            there.append(report(path))
+            return "done", ""
+        return "failed (1)", "no such thing"
+
+    monkeypatch.setattr(measuring, "run", run)
+    monkeypatch.setattr(measuring, "write_networks", lambda folder, small: None)
+    measuring.measure(tmp_path, path, False, "cuda:sm_90", total=460.0)
+    assert "conv1 mb128" in there[0]
+    assert [each.name for each in path.parent.iterdir()] == ["results.zip"]
+    text = report(path)
+    assert "conv1 mb128" in text
+    assert "failed (1)" in text
+
+
+def test_an_archive_is_written_where_something_changed(tmp_path):
+    folder, path = tmp_path / "results", tmp_path / "results.zip"
+    folder.mkdir()
+    archive = Archive(folder, path)
+    assert not archive.update()
+    assert not path.exists()
+    (folder / "summary.json").write_text("[]")
+    assert archive.update()
+    assert not archive.update()
+    (folder / "dnn12.json.gz").write_bytes(b"12")
+    (folder / "dnn12.json.gz.7.new").write_bytes(b"1")
+    assert archive.update()
+    with zipfile.ZipFile(path) as found:
+        assert found.namelist() == ["dnn12.json.gz", "summary.json"]
+    assert not Archive(folder, None).update()
+
+
+def test_what_is_looked_after_while_a_bench_runs(monkeypatch):
+    monkeypatch.setattr(measuring, "_EVERY_SECONDS", 0.05)
+    seen = []
+    # it ends once somebody looked three times
+    process = (
+        "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.01)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        mark = Path(folder) / "mark"
+
+        def meanwhile():
+            seen.append(1)
+            if len(seen) == 3:
+                mark.touch()
+
+        words = [sys.executable, "-c", process, str(mark)]
+        assert measuring.run(words, dict(os.environ), 120, meanwhile)[0] == "done"
+    assert len(seen) >= 3
+
+
+def test_missing_packages_are_told_before_anything_else(tmp_path, monkeypatch, capsys):
+    """A machine without the packages would end in an import otherwise."""
+    monkeypatch.setattr(checks, "NEEDED", ("numpy", "no_such_package", "nor_this_one"))
+    assert main(["measure", str(tmp_path / "no-kit.zip")]) == 2
+    said = capsys.readouterr().err
+    assert "lacks no_such_package, nor_this_one: nothing is measured without" in said
+
+
+def test_absent_peers_are_told_with_what_is_lost(monkeypatch):
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    lines = checks.peers({})
+    assert lines[0].startswith("torch is not there: rows cudnn, im2col_cublas")
+    assert lines[1].startswith("onnxruntime is not there: networks")
+
+
+def test_a_torch_that_sees_no_gpu_is_told():
+    pytest.importorskip("torch")
+    (line,) = checks.peers({**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+    assert line.startswith("torch ")
+    assert line.endswith("sees no GPU: its rows are of no use")
+
+
+def test_a_kit_says_what_it_was_prepared_for(tmp_path, capsys):
+    place = contents(tmp_path / "kit")
+    place.mkdir(parents=True)
+    (place / "kit.json").write_text(json.dumps({"target": "cuda:h200"}))
+    assert prepared_target(place) == "cuda:h200"
+    with pytest.raises(SystemExit):
+        main(["measure", str(tmp_path / "kit"), "--target", "cuda:sm_90"])
+    assert "was prepared for cuda:h200, not for cuda:sm_90" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["measure", str(tmp_path / "other.zip")])
+    assert "there is no kit at" in capsys.readouterr().err
 
 
 def test_a_kit_of_another_version_is_refused(tmp_path, capsys):

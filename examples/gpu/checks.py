@@ -1,0 +1,74 @@
+"""What a machine lacks to measure, told before anything is done."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+
+# without these no bench runs
+NEEDED = ("numpy", "onnx", "typer", "rich", "psutil", "filelock", "cloudpickle", "platformdirs")
+# without these some rows are absent, and which
+USEFUL = {
+    "torch": "rows cudnn, im2col_cublas, torch and torch_compile are absent, and with them ratios",
+    "onnxruntime": "networks have nothing to be compared with, and are left out",
+}
+_GPU = """
+import sys
+from tvmconv.bench.gpu.state import gpu_state
+from tvmconv.cli.gpus import take_gpu
+from tvmconv.core.errors import TvmconvError
+try:
+    take_gpu(int(sys.argv[1]), sys.argv[2])
+    found = gpu_state(sys.argv[2])
+    print(f"{found['name']}, its driver knows CUDA up to {found['driver_cuda']}")
+except TvmconvError as error:
+    sys.exit(str(error))
+"""
+_TORCH = """
+import torch
+gpu = torch.cuda.is_available()
+cudnn = torch.backends.cudnn.version() if gpu else None
+print(f"torch {torch.__version__}, cuDNN {cudnn}" if gpu else
+      f"torch {torch.__version__} sees no GPU: its rows are of no use")
+"""
+_SECONDS = 60.0
+
+
+def missing_packages() -> list[str]:
+    """A sentence, where packages are missing without which nothing is measured."""
+    lacking = [name for name in NEEDED if find_spec(name) is None]
+    if not lacking:
+        return []
+    python = f"{sys.executable} (Python {sys.version.split()[0]})"
+    return [f"{python} lacks {', '.join(lacking)}: nothing is measured without; install them"]
+
+
+def find_gpu(device: int, target: str, state: Mapping[str, str]) -> tuple[bool, str]:
+    """Whether a GPU runs kernels of a target, and which it is, or why none does.
+
+    In a process of its own, as the driver is that of the variables.
+    """
+    words = [sys.executable, "-c", _GPU, str(device), target]
+    done = subprocess.run(words, env=dict(state), capture_output=True, text=True, check=False)
+    return done.returncode == 0, (done.stdout or done.stderr).strip()
+
+
+def peers(state: Mapping[str, str]) -> list[str]:
+    """Of other libraries, which there are, or what is absent without them."""
+    lines = []
+    for name, loss in USEFUL.items():
+        if find_spec(name) is None:
+            lines.append(f"{name} is not there: {loss}")
+    if find_spec("torch") is None:
+        return lines
+    words = [sys.executable, "-c", _TORCH]
+    try:
+        done = subprocess.run(
+            words, env=dict(state), capture_output=True, text=True, check=False, timeout=_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return [*lines, f"torch took more than {_SECONDS:.0f} s to be imported"]
+    told = done.stdout.strip() or f"torch does not start: {done.stderr.strip()[-300:]}"
+    return [*lines, told]

@@ -1,0 +1,47 @@
+"""Results as one file, which is whole whenever a measurement is cut off."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+SUFFIX = ".zip"
+
+
+class Archive:
+    """One file that holds what a folder does.
+
+    Parameters
+    ----------
+    folder
+        Where files are written and replaced, each at once.
+    path
+        The file; none where it is None.
+    """
+
+    def __init__(self, folder: Path, path: Path | None) -> None:
+        self._folder, self._path = folder, path
+        self._seen: dict[str, tuple[int, int]] = {}
+
+    def update(self) -> bool:
+        """Write the file anew where the folder has changed, and put it in the old one's place.
+
+        Returns
+        -------
+        bool
+            Whether it had changed.
+        """
+        if self._path is None:
+            return False
+        files = sorted(p for p in self._folder.glob("*.json*") if p.suffix in (".json", ".gz"))
+        stats = {path.name: path.stat() for path in files}
+        seen = {name: (stat.st_mtime_ns, stat.st_size) for name, stat in stats.items()}
+        if not seen or seen == self._seen:
+            return False
+        written = self._path.with_name(f"{self._path.name}.new")
+        with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in files:
+                archive.write(path, path.name)
+        written.replace(self._path)
+        self._seen = seen
+        return True
