@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 import subprocess
 import sys
@@ -12,8 +13,11 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 import pytest
+import typer
 
 from tests.cli.verbs import data_of, invoke
+from tvmconv.cli.choices import parse_choices
+from tvmconv.cli.main import app
 from tvmconv.core.errors import ConfigError
 from tvmconv.machines import targets
 
@@ -169,6 +173,25 @@ def test_builds_take_a_log_and_finished_modules_do_not(folder: Path, library: Pa
         assert "--log" in invoke(verb, library, "--log", "none").stderr
 
 
+def test_verbs_that_build_have_one_set_of_options():
+    group = typer.main.get_command(app)
+    shared = set(inspect.signature(parse_choices).parameters)
+    assert {"algorithms", "error_budget", "override", "log", "cc"} <= shared
+    for verb in ("compile", "bundle", "run", "profile", "explain"):
+        assert shared <= {each.name for each in group.commands[verb].params}, verb
+
+
+def test_run_and_profile_choose_algorithms(folder: Path):
+    words = (folder / "small.onnx", "--shape", "input:1x3x21x20", "--threads", 1)
+    chosen = ("--algorithms=-direct", "--log", "none", "--cc", "cc -g0")
+    layers = data_of("profile", *words, *chosen, "--repeat", 1)["layers"]
+    algorithms = {row["algorithm"] for row in layers if row["workload"]}
+    assert "depthwise" in algorithms and "direct" not in algorithms
+    for verb in ("run", "profile"):
+        assert "mean 'direct'?" in invoke(verb, *words, "--algorithms", "dirict").stderr
+        assert "--cc" in invoke(verb, *words, "--cc", "no-such-cc").stderr
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -198,6 +221,9 @@ def test_builds_take_a_log_and_finished_modules_do_not(folder: Path, library: Pa
         (("explain", "small.onnx", "--shape", "imput:1x3x21x20"), "mean 'input'?"),
         (("run", "small.so", "--input", "inpt=one.npy"), "mean 'input'?"),
         (("explain", "small.so", "--no-winograd"), "built already"),
+        (("run", "small.so", "--algorithms", "direct"), "built already"),
+        (("run", "small.so", "--emulate", "--no-winograd"), "built already"),
+        (("profile", "small.so", "--cc", "cc"), "--cc need an ONNX model"),
         (("explain", "small.so", "--measure-error"), "needs the ONNX model"),
         (("bench", "small.onnx", "--check-model"), "--suite"),
         (("bench",), "nothing to measure"),

@@ -9,10 +9,11 @@ from typing import Annotated, Optional
 import typer
 
 from tvmconv.cli import destinations, options
-from tvmconv.cli.choices import parse_choices
+from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit
 
 
+@with_choices
 def command(
     model: options.Model,
     output: Annotated[
@@ -29,18 +30,8 @@ def command(
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
-    algorithms: options.Algorithms = None,
-    no_winograd: options.NoWinograd = False,
-    memory_budget: options.MemoryBudget = None,
-    fold_budget: options.FoldBudget = None,
-    error_budget: options.ErrorBudget = None,
-    finite: options.Finite = True,
-    requantise: options.Requantise = "float",
-    precision: options.Precision = "float32",
-    override: options.OverrideFile = None,
-    log: options.TuningLog = None,
+    choices: Choices = DEFAULT,
     weights: options.Weights = "",
-    cc: options.Compiler = "",
     as_json: options.Json = False,
     save: options.Save = None,
 ) -> None:
@@ -58,20 +49,8 @@ def command(
     place = options.parse_weights(weights) if weights else None
     name = name if name is not None else model.stem
     check_bundle(output, name)
-    choices = parse_choices(
-        algorithms,
-        no_winograd,
-        memory_budget,
-        error_budget,
-        override,
-        log,
-        finite=finite,
-        requantise=requantise,
-        fold_budget=fold_budget,
-        precision=precision,
-    )
     started = time.perf_counter()
-    compiled = open_model(model, target, threads, shape, choices, cc=cc)
+    compiled = open_model(model, target, threads, shape, choices)
     library = compiled.bundle(output, name, weights=place)
     seconds = time.perf_counter() - started
     report = compile_report(compiled, library, seconds, {"script": output / "run.sh"})

@@ -1,11 +1,18 @@
-"""What the command line lets a build choose from."""
+"""What the command line lets a build choose from: options that all verbs share that build."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
+from tvmconv.cli import options
 from tvmconv.cli.sizes import byte_count, fold_bytes
+
+_PARAMETER = "choices"
 
 
 @dataclass(frozen=True)
@@ -21,26 +28,31 @@ class Choices:
     fold_budget: int | None = None
     requantise: str = "float"
     precision: str = "float32"
+    cc: str = ""
 
     @property
     def given(self) -> bool:
         """Whether anything differs from the defaults."""
-        return self != Choices()
+        return self != DEFAULT
+
+
+DEFAULT = Choices()
 
 
 def parse_choices(
-    algorithms: str | None,
-    no_winograd: bool,
-    memory_budget: str | None,
-    error_budget: float | None,
-    override: Path | None,
-    log: str | None = None,
-    finite: bool = True,
-    fold_budget: str | None = None,
-    requantise: str = "float",
-    precision: str = "float32",
+    algorithms: options.Algorithms = None,
+    no_winograd: options.NoWinograd = False,
+    memory_budget: options.MemoryBudget = None,
+    fold_budget: options.FoldBudget = None,
+    error_budget: options.ErrorBudget = None,
+    finite: options.Finite = True,
+    requantise: options.Requantise = "float",
+    precision: options.Precision = "float32",
+    override: options.OverrideFile = None,
+    log: options.TuningLog = None,
+    cc: options.Compiler = "",
 ) -> Choices:
-    """The selection options as arguments of ``build``.
+    """The options as arguments of ``build``; its parameters are what the command line offers.
 
     Raises
     ------
@@ -50,13 +62,35 @@ def parse_choices(
     names = [name.strip() for name in algorithms.split(",")] if algorithms else []
     names += ["-winograd"] if no_winograd else []
     return Choices(
-        tuple(names) or None,
-        byte_count(memory_budget, "--memory-budget") if memory_budget is not None else None,
-        error_budget,
-        override,
-        log,
-        finite,
-        fold_bytes(fold_budget),
-        requantise,
-        precision,
+        algorithms=tuple(names) or None,
+        memory_budget=(
+            byte_count(memory_budget, "--memory-budget") if memory_budget is not None else None
+        ),
+        error_budget=error_budget,
+        overrides=override,
+        log=log,
+        finite=finite,
+        fold_budget=fold_bytes(fold_budget),
+        requantise=requantise,
+        precision=precision,
+        cc=cc,
     )
+
+
+def with_choices(verb: Callable[..., None]) -> Callable[..., None]:
+    """A verb with the options of :func:`parse_choices` in the place of its ``choices``."""
+    own = inspect.signature(verb, eval_str=True)
+    shared = inspect.signature(parse_choices, eval_str=True).parameters
+    parameters: list[inspect.Parameter] = []
+    for each in own.parameters.values():
+        parameters += shared.values() if each.name == _PARAMETER else [each]
+
+    @wraps(verb)
+    def command(**given: Any) -> None:
+        choices = parse_choices(**{name: given.pop(name) for name in shared})
+        verb(**given, **{_PARAMETER: choices})
+
+    # typer reads both
+    command.__dict__["__signature__"] = own.replace(parameters=parameters)
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command

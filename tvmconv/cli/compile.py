@@ -9,26 +9,18 @@ from typing import Annotated, Optional
 import typer
 
 from tvmconv.cli import destinations, options
-from tvmconv.cli.choices import parse_choices
+from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit
 
 
+@with_choices
 def command(
     model: options.OnnxModel,
     output: options.ModelOutput,
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
-    algorithms: options.Algorithms = None,
-    no_winograd: options.NoWinograd = False,
-    memory_budget: options.MemoryBudget = None,
-    fold_budget: options.FoldBudget = None,
-    error_budget: options.ErrorBudget = None,
-    finite: options.Finite = True,
-    requantise: options.Requantise = "float",
-    precision: options.Precision = "float32",
-    override: options.OverrideFile = None,
-    log: options.TuningLog = None,
+    choices: Choices = DEFAULT,
     header: Annotated[
         bool,
         typer.Option(
@@ -42,7 +34,6 @@ def command(
             "--keep", help="Also write the C and the objects that the .so is linked from."
         ),
     ] = None,
-    cc: options.Compiler = "",
     device: options.GpuIndex = 0,
     as_json: options.Json = False,
     save: options.Save = None,
@@ -69,20 +60,8 @@ def command(
     gpu = built_for(device, target)
     place = options.parse_weights(weights)
     check_destination(output, separate=place == "separate", header=header)
-    choices = parse_choices(
-        algorithms,
-        no_winograd,
-        memory_budget,
-        error_budget,
-        override,
-        log,
-        finite=finite,
-        requantise=requantise,
-        fold_budget=fold_budget,
-        precision=precision,
-    )
     started = time.perf_counter()
-    compiled = open_model(model, target, threads, shape, choices, cc=cc, gpu=gpu)
+    compiled = open_model(model, target, threads, shape, choices, gpu=gpu)
     compiled.save(output, weights=place, header=header)
     others = {"weights": output.with_suffix(".weights")} if place == "separate" else {}
     if header:

@@ -8,28 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from tvmconv.cli import destinations, estimating, options
-from tvmconv.cli.choices import parse_choices
+from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit, progress, tell, write_text
 
 if TYPE_CHECKING:
     from tvmconv.model import CompiledModel
 
 
+@with_choices
 def command(
     model: options.Model,
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
-    algorithms: options.Algorithms = None,
-    no_winograd: options.NoWinograd = False,
-    memory_budget: options.MemoryBudget = None,
-    fold_budget: options.FoldBudget = None,
-    error_budget: options.ErrorBudget = None,
-    finite: options.Finite = True,
-    requantise: options.Requantise = "float",
-    precision: options.Precision = "float32",
-    override: options.OverrideFile = None,
-    log: options.TuningLog = None,
+    choices: Choices = DEFAULT,
     measure_error: Annotated[
         bool,
         typer.Option(
@@ -78,18 +70,6 @@ def command(
         from tvmconv.report.charts import require_charts
 
         require_charts()
-    choices = parse_choices(
-        algorithms,
-        no_winograd,
-        memory_budget,
-        error_budget,
-        override,
-        log,
-        finite=finite,
-        requantise=requantise,
-        fold_budget=fold_budget,
-        precision=precision,
-    )
     if estimate and model.suffix != ".so":
         threads = estimating.one_thread(threads)
     opened = open_model(model, target, threads, shape, choices, here=measure, gpu=gpu)
@@ -109,7 +89,7 @@ def command(
         from tvmconv.report.explain_page import explain_page
         from tvmconv.selection.policy import make_policy
 
-        budget = make_policy(error_budget=error_budget).error_budget
+        budget = make_policy(error_budget=choices.error_budget).error_budget
         write_text(html, explain_page(report, opened.machine, budget))
         tell(f"wrote {html}")
     emit(report, as_json, save)

@@ -27,7 +27,6 @@ def open_model(
     shapes: list[str] | None,
     choices: Choices | None = None,
     *,
-    cc: str = "",
     verify: bool = True,
     here: bool = True,
     gpu: GpuOptions | None = None,
@@ -46,7 +45,7 @@ def open_model(
 
     gpu = gpu or GpuOptions()
     if path.suffix == ".so":
-        _refuse_choices(path, target, shapes, choices)
+        refuse_choices(path, target, shapes, choices)
         if here:
             return tvmconv.load(path, threads=threads, verify=verify, **vars(gpu))
         from tvmconv.artifact.saving import open_artifact
@@ -72,7 +71,7 @@ def open_model(
             precision=choices.precision,
             fold_budget=choices.fold_budget,
             log=choices.log,
-            cc=cc,
+            cc=choices.cc,
             **vars(gpu),
             progress=callback,
         )
@@ -125,7 +124,7 @@ def open_where(
     address = Address(*rpc_address(rpc or tracker, "--rpc" if rpc else "--rpc-tracker"), key)
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         if path.suffix == ".so":
-            _refuse_choices(path, target, shapes, choices)
+            refuse_choices(path, target, shapes, choices)
             if threads is not None:
                 raise InputError(
                     f"{path}: on a device a .so runs with the threads it was built for; leave out "
@@ -157,13 +156,20 @@ def rpc_address(text: str, option: str) -> tuple[str, int]:
     return host, port
 
 
-def _refuse_choices(
+def refuse_choices(
     path: Path, target: str, shapes: list[str] | None, choices: Choices | None
 ) -> None:
+    """Say which options a finished model does not take.
+
+    Raises
+    ------
+    InputError
+        If one is given.
+    """
     if shapes or target != "native":
         raise InputError(f"{path} is built already; --shape and --target need an ONNX model")
     if choices is not None and choices.given:
         raise InputError(
-            f"{path} is built already; choosing algorithms, --log and --fold-budget need an "
+            f"{path} is built already; choosing algorithms, --log, --fold-budget and --cc need an "
             "ONNX model"
         )

@@ -9,10 +9,11 @@ from typing import Annotated, Optional
 import typer
 
 from tvmconv.cli import destinations, options
-from tvmconv.cli.choices import Choices
+from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit, write_text
 
 
+@with_choices
 def command(
     model: options.Model,
     inputs: options.Inputs = None,
@@ -31,7 +32,7 @@ def command(
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
-    log: options.TuningLog = None,
+    choices: Choices = DEFAULT,
     verify: options.Verify = True,
     device: options.GpuIndex = 0,
     cuda_graph: options.CudaGraph = None,
@@ -56,7 +57,6 @@ def command(
 
     given = read_inputs(inputs or [])
     where = Where(rpc, rpc_tracker, rpc_key, GpuOptions.of(device, cuda_graph))
-    choices = Choices(log=log)
     with open_where(model, target, threads, shape, choices, verify=verify, where=where) as compiled:
         values = make_inputs(compiled.inputs, given, seed)
         report = profile_report(compiled, values, repeat)

@@ -8,10 +8,11 @@ from typing import Annotated, Optional
 import typer
 
 from tvmconv.cli import destinations, options
-from tvmconv.cli.choices import Choices
+from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit
 
 
+@with_choices
 def command(
     model: options.Model,
     inputs: options.Inputs = None,
@@ -42,8 +43,7 @@ def command(
     target: options.Target = "native",
     threads: options.Threads = None,
     shape: options.Shape = None,
-    log: options.TuningLog = None,
-    requantise: options.Requantise = "float",
+    choices: Choices = DEFAULT,
     verify: options.Verify = True,
     device: options.GpuIndex = 0,
     cuda_graph: options.CudaGraph = None,
@@ -59,13 +59,13 @@ def command(
     Examples:
       tvmconv run resnet18.so --repeat 10
       tvmconv run resnet18.onnx --input input=photo.npy -o result.npz
-      tvmconv run resnet18.onnx --compare-onnxruntime
+      tvmconv run resnet18.onnx --compare-onnxruntime --no-winograd
       tvmconv run resnet18.so --rpc 127.0.0.1:9090
       tvmconv run resnet18.so --emulate
       tvmconv run resnet50.cuda.so --device 1 --no-cuda-graph
     """
     from tvmconv.bench.running import emulated_report, make_inputs, read_inputs, run_report
-    from tvmconv.cli.opening import Where, open_where
+    from tvmconv.cli.opening import Where, open_where, refuse_choices
     from tvmconv.core.errors import InputError
     from tvmconv.runtime.gpu_options import GpuOptions
 
@@ -87,10 +87,10 @@ def command(
             raise InputError("--emulate is of other processors; leave out --device, --cuda-graph")
         if rpc or rpc_tracker:
             raise InputError("--emulate runs on this machine; leave out --rpc")
+        refuse_choices(model, target, shape, choices)
         emit(emulated_report(model, given, seed, output, reference), as_json, save)
         return
     where = Where(rpc, rpc_tracker, rpc_key, GpuOptions.of(device, cuda_graph))
-    choices = Choices(log=log, requantise=requantise)
     with open_where(model, target, threads, shape, choices, verify=verify, where=where) as compiled:
         values = make_inputs(compiled.inputs, given, seed)
         report = run_report(compiled, values, repeat, output, reference)
