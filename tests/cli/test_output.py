@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tvmconv.__main__ import main
+from tvmconv.bench.report import bench_report
+from tvmconv.bench.result import BenchResult, CaseResult, Entry, read_saved
+from tvmconv.cli.output import emit
 from tvmconv.core.errors import ArtifactError
+from tvmconv.core.plain_data import json_text
 from tvmconv.core.results import write_result
+from tvmconv.report.document import Column, Report, Table
 
 COMMAND = f"{sys.executable} -m tvmconv machine --target x86-64-v3"
 
@@ -80,3 +88,41 @@ def test_an_interrupted_start_says_nothing(
         main()
     assert end.value.code == 130
     assert capfd.readouterr() == ("", "")
+
+
+def strict(text: str) -> Any:
+    """What a parser reads that knows no more than the standard."""
+
+    def refuse(word: str) -> Any:
+        raise ValueError(word)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_numbers_that_are_not_finite_are_null(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"output": "y", "error": float("inf")}, {"output": "z", "error": np.float64("nan")}]
+    table = Table("values", "Outputs", (Column("output", "output"),), rows)
+    report = Report("run", "a", {"worst": float("-inf")}, (table,), data={"all": (1.5, [rows])})
+    emit(report, True, tmp_path / "report.json")
+    read = strict(capsys.readouterr().out)
+    assert read == strict((tmp_path / "report.json").read_text())
+    assert read["worst"] is None
+    assert [row["error"] for row in read["values"]] == [None, None]
+    assert read["all"][0] == 1.5 and read["all"][1][0][0] == {"output": "y", "error": None}
+
+
+def test_measurements_without_a_finite_error_are_shown(tmp_path: Path) -> None:
+    """A peer whose outputs hold NaN has an infinite error."""
+    wrong = Entry("ncnn", "wrong", message="NaN", error=float("inf"))
+    right = Entry("tvmconv", "ok", error=1e-6, rounds=[[0.25], [0.25]])
+    case = CaseResult("ic4ih9oc4kh3", "layer", "ic4ih9oc4kh3", 100, 1, 1, (right, wrong))
+    machine = {"cpu": "a"}
+    result = BenchResult(machine, {"rounds": 2, "seconds": 0.1}, (case,))
+    path = tmp_path / "bench.json"
+    path.write_text(json_text(result.to_json()))
+    strict(path.read_text())
+    shown = read_saved(path)
+    assert [entry.error for entry in shown.results[0].entries] == [1e-6, None]
+    assert "ncnn" in str(bench_report(shown))

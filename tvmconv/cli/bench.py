@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -11,6 +10,7 @@ import typer
 from tvmconv.cli import destinations, estimating, options
 from tvmconv.cli.output import emit, tell, write_text
 from tvmconv.cli.sizes import fold_bytes
+from tvmconv.core.plain_data import json_text
 
 if TYPE_CHECKING:
     from tvmconv.bench.plan import Plan
@@ -264,7 +264,7 @@ def command(
 
         def checkpoint(result: BenchResult) -> None:
             if save is not None:
-                write_text(save, json.dumps(result.to_json()))
+                write_text(save, json_text(result.to_json()))
 
         result = run_plan(plan, tell, checkpoint)
     report = bench_report(result, earlier, against=against)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tvmconv.core.errors import TvmconvError
+from tvmconv.core.plain_data import json_text
 from tvmconv.core.results import write_result
 from tvmconv.report.document import Report
 
@@ -25,7 +25,7 @@ def emit(report: Report, as_json: bool, save: Path | None = None) -> None:
     TvmconvError
         If the file cannot be written.
     """
-    text = json.dumps(report.to_json(), indent=1, ensure_ascii=False)
+    text = json_text(report.to_json(), indent=1)
     if save is not None:
         write_text(save, text + "\n")
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -11,6 +10,7 @@ import typer
 from tvmconv.cli import destinations, options
 from tvmconv.cli.choices import DEFAULT, Choices, with_choices
 from tvmconv.cli.output import emit, write_text
+from tvmconv.core.plain_data import json_text
 
 
 @with_choices
@@ -61,7 +61,7 @@ def command(
         values = make_inputs(compiled.inputs, given, seed)
         report = profile_report(compiled, values, repeat)
     if chrome_trace is not None:
-        write_text(chrome_trace, json.dumps({"traceEvents": chrome_trace_events(report)}))
+        write_text(chrome_trace, json_text({"traceEvents": chrome_trace_events(report)}))
     if csv is not None:
         write_text(csv, report.tables[0].to_csv())
     emit(report, as_json, save)

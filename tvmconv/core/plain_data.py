@@ -1,4 +1,4 @@
-"""JSON that stands in files: read with limits, and compared with the records it is to fill."""
+"""JSON: written as its standard has it, read with limits, compared with the records to fill."""
 
 from __future__ import annotations
 
@@ -28,6 +28,21 @@ def parse(text: str) -> Any:
         raise ValueError("it is nested too deep") from None
     if "\\u" in text:  # only an escape can be half a character
         json.dumps(data, ensure_ascii=False).encode()
+    return data
+
+
+def json_text(data: Any, indent: int | None = None) -> str:
+    """Plain data as JSON (RFC 8259), which has no numbers that are not finite: they are null."""
+    return json.dumps(_finite_or_none(data), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _finite_or_none(data: Any) -> Any:
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, Mapping):
+        return {key: _finite_or_none(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite_or_none(value) for value in data]
     return data
 
 
