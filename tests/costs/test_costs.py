@@ -168,3 +168,18 @@ def test_tiles_of_halves_leave_no_pixel_over_where_they_can() -> None:
     config = StrassenModel(workload, ARM["cortex-a72"].with_cores(1)).best()
     # 49 pixels are two parts of 25, and tiles of 13 would compute 26 of each
     assert (config.int("half"), config.int("rt")) == (25, 5)
+
+
+def test_weights_of_few_lanes_cost_their_bytes_whenever_they_pass_l1_again() -> None:
+    """Tiles of three blocks whose weights exceed L1, and regions of one register tile, pay."""
+    cases = (
+        ("cortex-a53", "mb1ic256ih28oc256kh3sh2ph1", ("kr", 3), ("rt", 7)),
+        ("ft2000plus", "mb1ic64ih112oc128kh3ph1", ("rw", 7), ("rt", 7)),
+    )
+    for name, problem, *knobs in cases:
+        workload, machine = Conv2dWorkload.parse(problem), MACHINES[name]
+        config = select(workload, machine).chosen.config
+        assert [config.int(knob) for knob, _ in knobs] == [value for _, value in knobs], name
+    model, longer = WinogradModel(workload, machine), config.replace(rw=2 * config.int("rw"))
+    passed = [model.passed_again(c, 7) for c in (config, longer)]
+    assert passed[0] > 2 * passed[1] * 0.99 > 0

@@ -23,7 +23,7 @@ ORDERED = 3
 # Winograd's products by 7 sums took 15 % longer than by 14, where the loads alone are 6 % more
 _SERVED, _CROWDED = 3, 1.5
 # share of the way of weights from L2 that multiply-adds do not hide
-_L2_SHOWN = 0.25
+L2_SHOWN = 0.25
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Microkernel:
         step, loaded = self.step_cycles(), self.words * self.machine.vector_bytes * self.vectors
         written_out = self.machine.channel_block if self.machine.code.by_lane else 1
         if loaded * steps > self.machine.l1d_bytes // 2:
-            step += _L2_SHOWN * loaded / self.machine.rates.l2
+            step += L2_SHOWN * loaded / self.machine.rates.l2
         accumulators = self.rows * self.vectors
         return (
             steps * (step + _STEP_CYCLES / written_out)

@@ -65,4 +65,5 @@ class SegmentWinogradModel(WinogradModel):
             step *= _FEW_BLOCKS_COST if kr < _FEWEST_BLOCKS else 1.0
             stored = 2.0 * kr * vectors
             found["arithmetic"] = groups * runs * (steps * step + tiles.products * stored)
+            found["arithmetic"] += self.passed_again(config, vectors * machine.segments)
         return found

@@ -31,7 +31,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cuts import divisors
-from tvmconv.costs.microkernel import ROUNDING, Microkernel
+from tvmconv.costs.microkernel import L2_SHOWN, ROUNDING, Microkernel
 from tvmconv.costs.tile_knobs import flag
 from tvmconv.costs.winograd_transforms import input_arithmetic, output_arithmetic
 from tvmconv.machines.dot import DotProduct, dot_of_shorts, steps_a_cycle
@@ -45,8 +45,8 @@ _L3_SHARE, _MEMORY_SHARE, _WRITE_COST = 0.912, 0.84923, 1.5
 _STREAM_SHOWN, _AGAIN_SHOWN, _SCRATCH_SHOWN = 0.5, 0.35, 1.0
 # cycles of the products over those of their multiplications, and of storing one; where the weights
 # of a panel come from L2 they take this share more, over the tiles that use them, of a core that
-# reads a byte of L2 in a cycle
-_PRODUCT_COST, _STORE_CYCLES, _L2_SHOWN = 1.05208, 12.5, 48.0
+# reads a byte of L2 in a cycle and has wide vectors. For those a region has so many tiles at least.
+_PRODUCT_COST, _STORE_CYCLES, _L2_SHOWN, _FEWEST_TILES = 1.05208, 12.5, 48.0, 8
 # cycles of one arithmetic instruction of a transform, loads and stores included; more for each
 # axis with so many values that the sums of a whole row no longer stay in registers. By strips they
 # do: estimated cycles of F(2x4) to F(6x6) on three cores (docs/arm-estimated.md) follow the
@@ -138,7 +138,8 @@ class WinogradModel:
         tiles = Tiling(self.workload, mh, mw)
         blocks = self.machine.blocks(self.workload.out_channels)
         regions = [(1, rh, tiles.columns) for rh in divisors(tiles.rows)]
-        regions += [(1, 1, rw) for rw in divisors(tiles.columns)[:-1] if rw >= 8]
+        fewest = 1 if self._counts_bytes else _FEWEST_TILES
+        regions += [(1, 1, rw) for rw in divisors(tiles.columns)[:-1] if rw >= fewest]
         for fused, rh, rw in [*regions, (0, 1, tiles.columns)]:
             count = rh * rw if fused else tiles.count
             for kr in self._widths(blocks):
@@ -173,11 +174,11 @@ class WinogradModel:
         summed = summed_products(tiles, machine)
         steps = summed * panels * each
         (_, short), (_, size) = workspace_planes(w, machine)
-        panel = short * lanes * kr * in_blocks * lanes
         cost = _PRODUCT_COST
-        if panel > machine.l1d_bytes // 2:
+        if not (self._counts_bytes or self._keeps_panel(kr)):
             cost *= 1 + _L2_SHOWN / (machine.rates.l2 * rt)
         product = steps * step * cost + tiles.products * panels * _STORE_CYCLES
+        product += self.passed_again(config, rt)
         tall, wide = tiles.vertical.n, tiles.horizontal.n
         work_in = input_arithmetic(tiles) + 2 * tiles.products
         if by_strips(w, machine):
@@ -214,6 +215,42 @@ class WinogradModel:
             "workspace": _SCRATCH_SHOWN * spill,
             "call": _CALL_CYCLES * (1 if config.int("fused") else 3),
         }
+
+    @property
+    def _counts_bytes(self) -> bool:
+        """Whether weights cost their bytes each time that they pass L1.
+
+        Vectors of four are few bytes for many multiply-adds: the share that was fitted to wide
+        ones would have them cost up to eight times as much.
+        """
+        return self.machine.code.by_lane and self._words is None
+
+    def _keeps_panel(self, kr: int) -> bool:
+        """Whether L1 keeps the weights of a register tile for the next tiles."""
+        w, machine = self.workload, self.machine
+        (blocks, size), _ = workspace_planes(w, machine)
+        return size * machine.channel_block**2 * kr * blocks <= machine.l1d_bytes // 2
+
+    def passed_again(self, config: Config, together: int) -> float:
+        """Cycles that multiply-adds wait for weights from L2, beside those of the first time.
+
+        Parameters
+        ----------
+        config
+            Of the kernel. L1 keeps the weights of a register tile for a region at best.
+        together
+            Tiles that a register tile multiplies.
+        """
+        if not self._counts_bytes:
+            return 0.0
+        w, machine, tiles = self.workload, self.machine, tiling(self.workload, config)
+        alive = region_tiles(tiles, config)
+        passes = tiles.count // alive
+        if not self._keeps_panel(config.int("kr")):
+            passes *= -(-alive // together)
+        vectors = summed_products(tiles, machine) * machine.blocks(w.out_channels)
+        weights = vectors * machine.channel_block * machine.vector_bytes
+        return L2_SHOWN * (passes - 1) * weights / machine.rates.l2
 
     def _rate(self, working_set: float) -> float:
         """Bytes per cycle of a stream from behind L2."""
