@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from tvmconv.algorithms.cuda.im2col import MOST_VALUES, Im2col
+from tvmconv.algorithms.cuda.base import MOST_VALUES
+from tvmconv.algorithms.cuda.im2col import Im2col
 from tvmconv.algorithms.cuda.implicit_gemm import VECTOR
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError

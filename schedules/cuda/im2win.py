@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tvmconv.algorithms.cuda.im2col import MOST_VALUES
+from tvmconv.algorithms.cuda.base import MOST_VALUES
 from tvmconv.algorithms.cuda.im2win import FUSED, STORED, Im2win, window_shape
 from tvmconv.algorithms.cuda.implicit_gemm import VECTOR, reads_vectors
 from tvmconv.core.config import Config, KnobValue

@@ -38,6 +38,19 @@ def test_few_values_of_long_sums_are_shared():
     assert share("mb32ic64ih56oc64kh3ph1") == 1
 
 
+@pytest.mark.parametrize("name", registry.OF_KIND["cuda"])
+def test_arrays_that_32_bits_do_not_number_are_refused(name):
+    """Their kernels had launches of a negative grid, or TVM ended in an error of its own."""
+    for problem in ("mb128ic64ih513oc64kh3ph1", "g64mb128ic64ih513oc64kh3ph1"):
+        workload = Conv2dWorkload.parse(problem)
+        assert registry.unavailable(name, workload, SM_90), problem
+    fits = Conv2dWorkload.parse("mb127ic64ih512oc64kh3ph1")
+    assert not registry.unavailable("direct", fits, SM_90)
+    large = Conv2dWorkload.parse("mb128ic64ih513oc64kh3ph1")
+    reason = registry.unavailable("direct", large, SM_90)
+    assert "an array of it has 2155880448 values, and kernels for GPUs index 2147483647" in reason
+
+
 def test_parts_of_warps_are_refused():
     workload = Conv2dWorkload.parse("ic480ih1oc20kh1")
     config = registry.default_config("direct", workload, SM_90)

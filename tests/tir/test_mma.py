@@ -10,6 +10,7 @@ from tests.cuda import SM_90, Source, default_kernel, run_kernel, source_of
 from tvmconv.algorithms.cuda.precision import PRECISIONS
 from tvmconv.core.errors import ArtifactError
 from tvmconv.costs.cuda_mma import resident_blocks
+from tvmconv.tir.mma import DEFINITIONS
 
 BARRIER = "__syncthreads();"
 PROBLEM = "ic16ih9oc32kh3ph1+bias+relu"
@@ -30,6 +31,13 @@ def test_lanes_have_registers_of_their_own(precision):
     assert sizes == {"conv2d_warp": 32, "weight_shared_warp": 8, "columns_shared_warp": 8}
     # an index by the lane would make memory of registers
     assert not re.search(r"warp\w*\[[^\]]*threadIdx", text)
+
+
+def test_what_all_lanes_do_together_stays_where_it_is():
+    """A compiler may move other assembly to where its results are used, which some lanes skip."""
+    together = [line for line in DEFINITIONS.splitlines() if ".sync" in line]
+    assert len(together) == len(PRECISIONS)
+    assert all(line.strip().startswith("asm volatile(") for line in together)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -41,8 +41,8 @@ _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\) (\w+?)_kernel(?:_\d+)?\(")
 # would spill some; what else has blocks of these sizes needs far fewer
 _RESIDENT = {256: 2, 128: 3, 64: 6}
 _THREADS = 512
-# grids end there along y and z
-_MOST_YZ = 65535
+# grids end there along x, and along y and z
+_MOST_X, _MOST_YZ = 2**31 - 1, 65535
 # what TVM's printed kernels use; its own preamble takes nvcc a second
 _PREAMBLE = """#include <cstdint>
 #define uint unsigned int
@@ -278,8 +278,11 @@ def _launch(symbol: str, call: Any, places: Mapping[Any, int | None], kernels: s
     grid, block = (
         tuple(fixed.get(f"{kind}Idx.{axis}", 1) for axis in _AXES) for kind in ("block", "thread")
     )
-    if max(grid[1:]) > _MOST_YZ:
-        raise ModelError(f"{symbol} launches {name} with a grid of {grid}: y and z end at 65535")
+    if not (1 <= grid[0] <= _MOST_X and max(grid[1:]) <= _MOST_YZ):
+        raise ModelError(
+            f"{symbol} launches {name} with a grid of {grid}: x ends at {_MOST_X}, y and z at "
+            f"{_MOST_YZ}"
+        )
     if prod(block) > CudaMachine.threads_block:
         raise ModelError(f"{symbol} launches {name} with blocks of {block} threads, over 1024")
     return Launch(

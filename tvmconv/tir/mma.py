@@ -35,10 +35,11 @@ def _call_of(name: str, shape: str, kind: str, word: str, bits: str) -> str:
     """The function of one instruction: ``c`` gains what ``a`` times ``b`` is."""
     inputs = [f'"r"({bits}(a[{i}]))' for i in range(4)] + [f'"r"({bits}(b[{i}]))' for i in range(2)]
     sums = ", ".join(f'"+f"(c[{i}])' for i in range(4))
+    # all lanes of a warp take part, so that it may not be moved to where some of them go: volatile
     return (
         f"static __device__ __forceinline__ void tvmconv_mma_{name}"
         f"(float *c, const {word} *a, const {word} *b) {{\n"
-        f'  asm("mma.sync.aligned.{shape}.row.col.f32.{kind}.{kind}.f32 "\n'
+        f'  asm volatile("mma.sync.aligned.{shape}.row.col.f32.{kind}.{kind}.f32 "\n'
         '      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"\n'
         f"      : {sums}\n"
         f"      : {', '.join(inputs)});\n}}\n"

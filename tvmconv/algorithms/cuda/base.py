@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 from tvmconv.algorithms.base import DeviceAlgorithm, FloatArray
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
+
+# values that an array may have: kernels' indices are of 32 bits
+MOST_VALUES = 2**31 - 1
 
 
 class CudaAlgorithm(DeviceAlgorithm[CudaMachine]):
@@ -28,6 +32,14 @@ class CudaAlgorithm(DeviceAlgorithm[CudaMachine]):
     workspace  any number of arrays of float32, of ``workspace_bytes`` together
     =========  ==========================================================================
     """
+
+    def unsupported(self, workload: Conv2dWorkload, machine: CudaMachine) -> str | None:
+        """As of every algorithm; and arrays whose values 32 bits do not number."""
+        reason = super().unsupported(workload, machine)
+        values = max(prod(workload.data_shape), prod(workload.result_shape))
+        if reason or values <= MOST_VALUES:
+            return reason
+        return f"an array of it has {values} values, and kernels for GPUs index {MOST_VALUES}"
 
 
 class SumInRegisters(CudaAlgorithm):

@@ -7,14 +7,12 @@ reads it by vectors; where padding, strides and dilation were is known to the fi
 from __future__ import annotations
 
 from tvmconv.algorithms.base import images_only
+from tvmconv.algorithms.cuda.base import MOST_VALUES
 from tvmconv.algorithms.cuda.implicit_gemm import ImplicitGemm, Source
 from tvmconv.algorithms.cuda.slices import WINDOW, Slices
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.cuda import CudaMachine
-
-# values that an array may have: kernels' indices are of 32 bits
-MOST_VALUES = 2**31 - 1
 
 
 class Im2col(ImplicitGemm):

@@ -20,7 +20,7 @@ from math import prod
 import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
-from tvmconv.algorithms.cuda.base import CudaAlgorithm, CudaOperands
+from tvmconv.algorithms.cuda.base import MOST_VALUES, CudaAlgorithm, CudaOperands
 from tvmconv.algorithms.padding import image_tests, zero_unless
 from tvmconv.algorithms.winograd_tiles import (
     Tiling,
@@ -37,7 +37,7 @@ from tvmconv.tvm_api.types import Expr, Tensor
 # products along an axis: a thread holds all values of a tile in registers
 MOST_PRODUCTS = 6
 # kernels number the values of a transformed tensor by 32 bits; whole blocks and slices counted
-_MOST_VALUES, _WHOLE = (1 << 31) - 1, 128
+_WHOLE = 128
 
 
 class Winograd(CudaAlgorithm):
@@ -67,7 +67,7 @@ class Winograd(CudaAlgorithm):
         if reason := unsuited_window(w):
             return reason
         if not tile_sizes(w):
-            return f"transformed values are more than {_MOST_VALUES}, where their numbers end"
+            return f"transformed values are more than {MOST_VALUES}, where their numbers end"
         return None
 
     def compute(
@@ -217,7 +217,7 @@ def has_tile(workload: Conv2dWorkload, mh: int, mw: int) -> bool:
         return False
     channels = max(w.in_channels, w.out_channels) // w.groups
     whole = [-(-n // _WHOLE) * _WHOLE for n in (channels, tiles.count)]
-    return prod(products) * w.groups * prod(whole) <= _MOST_VALUES
+    return prod(products) * w.groups * prod(whole) <= MOST_VALUES
 
 
 def padded_tiles(tiles: Tiling, config: Config) -> int:
