@@ -36,9 +36,17 @@ print(f"torch {torch.__version__}, cuDNN {cudnn}" if gpu else
 _SECONDS = 60.0
 
 
+def there(name: str) -> bool:
+    """Whether a package can be found, without importing it."""
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
 def missing_packages() -> list[str]:
     """A sentence, where packages are missing without which nothing is measured."""
-    lacking = [name for name in NEEDED if find_spec(name) is None]
+    lacking = [name for name in NEEDED if not there(name)]
     if not lacking:
         return []
     python = f"{sys.executable} (Python {sys.version.split()[0]})"
@@ -59,9 +67,9 @@ def peers(state: Mapping[str, str]) -> list[str]:
     """Of other libraries, which there are, or what is absent without them."""
     lines = []
     for name, loss in USEFUL.items():
-        if find_spec(name) is None:
+        if not there(name):
             lines.append(f"{name} is not there: {loss}")
-    if find_spec("torch") is None:
+    if not there("torch"):
         return lines
     words = [sys.executable, "-c", _TORCH]
     try:

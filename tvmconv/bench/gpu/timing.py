@@ -52,6 +52,9 @@ class Timer:
         """A graph of as many calls as a sample has; the first replays are no samples."""
         found = self._graphs.get(run)
         if found is None:
+            # the first launch of a kernel may load it, which a capture does not allow
+            run()
+            self._gpu.wait()
             once = self._gpu.capture(run)
             seconds = min(self._gpu.elapsed(once) for _ in range(3))
             together = min(MOST_TOGETHER, max(1, ceil(SAMPLE_SECONDS / max(seconds, 1e-9))))

@@ -32,6 +32,7 @@ typedef struct {
     void *module;
     const kernel_library *kernels;
     int device, parameters, most_shared;
+    int loaded; /* by its first launch, which a capture may not contain */
     char name[256];
 } function;
 
@@ -525,8 +526,11 @@ EXPORTED int cuLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsi
     if (!block_x || !block_y || !block_z || block_z > 64 || block_x * block_y * block_z > 1024)
         return INVALID;
     pthread_mutex_lock(&mutex);
-    const function *given = find(handle, FUNCTION);
+    function *given = find(handle, FUNCTION);
+    stream *target = stream_of(where);
     int status = given && given->device == device_of_context() ? 0 : BAD_HANDLE;
+    if (!status && target && target->capturing && !given->loaded) target->invalidated = 1;
+    if (!status && target && !target->capturing) given->loaded = 1;
     if (!status) {
         unsigned most = (unsigned)given->most_shared;
         if (shared_bytes > (most > STATIC_SHARED ? most : STATIC_SHARED)) status = INVALID;
