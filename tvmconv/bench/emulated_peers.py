@@ -59,7 +59,7 @@ class PeerCount:
 
     Parameters
     ----------
-    status, message, version, error
+    status, message, version, error, info
         As of :class:`tvmconv.bench.result.Entry`.
     section
         The executed code without that of the Python interpreter; None where the status is not
@@ -71,6 +71,7 @@ class PeerCount:
     version: str = ""
     error: float | None = None
     section: Section | None = None
+    info: str = ""
 
 
 class EmulatedPeer:
@@ -221,4 +222,4 @@ def _counted(answer: dict[str, Any], version: str, section: Section, quantised: 
         return PeerCount(
             "wrong", f"the outputs differ from the reference by {error}", version, error
         )
-    return PeerCount("ok", "", version, error, section)
+    return PeerCount("ok", "", version, error, section, answer.get("info", ""))

@@ -220,14 +220,15 @@ def _reference(plan: Plan) -> Contender:
 def _beside(
     peers: Sequence[EmulatedPeer], folder: Path, quantised: bool = False
 ) -> Iterator[tuple[str, Cost | None, str]]:
-    """Label, cost and version of each peer on a case, or why it has no cost."""
+    """Label, cost, and version and algorithm of each peer on a case, or why it has no cost."""
     for peer in peers:
         found = peer.count(folder, quantised)
         if found.section is None:
             yield peer.peer.name, None, f"{found.status}: {found.message}"
             continue
         (cost,) = section_costs([found.section], core_of(peer.machine), peer.machine.triple)
-        yield peer.peer.name, cost, f"{found.version}, error {found.error:.0e}"
+        algorithm = f", {found.info}" if found.info else ""
+        yield peer.peer.name, cost, f"{found.version}, error {found.error:.0e}{algorithm}"
 
 
 def estimates_report(entries: list[Entry], core: Core) -> Report:

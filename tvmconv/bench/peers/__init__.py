@@ -47,6 +47,8 @@ PEERS: dict[str, Peer] = {
         Peer("litert", "litert_xnnpack", "ai-edge-litert"),
         Peer("ncnn", "ncnn_cpu", "ncnn"),
         Peer("mnn", "mnn_cpu", "MNN"),
+        Peer("acl", "acl", "pyarmnn", models=False),
+        Peer("nnpack", "nnpack", "torch", models=False),
         Peer("openblas", "openblas", "numpy", products=True),
         Peer("blis", "blis_gemm", "blis", models=False, layers=False, products=True),
     )

@@ -10,7 +10,7 @@ Requests and answers::
     {"do": "time", "seconds": s, "calls": n,          {"samples": [seconds of calls],
      "slot": NAME, "stage": NAME or null,              "wall_seconds": t, "cpu_seconds": t}
      "cache_bytes": n, "warm": bool}
-    {"do": "count", "folder": F, "section": n}        {"error": e}
+    {"do": "count", "folder": F, "section": n}        {"error": e, "facts": {...}, "info": s}
     {"do": "drop", "slot": NAME}                      {}
     anything that fails                               {"failure": "..."}, {"unsupported": "..."},
                                                       or {"absent": "..."} without the library;
@@ -161,7 +161,7 @@ class Worker:
         """Check a case and call it in a section of the plugin that counts, see ``counted.py``."""
         session, facts, error = self._checked(Path(folder), {})
         load_sibling("counted").call(session.run, section)
-        return {"error": error, "facts": facts}
+        return {"error": error, "facts": facts, "info": session.info}
 
     def export(self, folder: str, options: dict[str, Any]) -> dict[str, Any]:
         """Write the file that the library loads."""
