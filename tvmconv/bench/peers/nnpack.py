@@ -124,7 +124,6 @@ def _caller(
         _Size(stride_w, stride_h),
     )
     channels = (data.shape[1], bias.size)
-    ends = (bias.ctypes.data, result.ctypes.data)
 
     def call(algorithm: int, strategy: int, weights: Array, room: Any, room_size: Any) -> None:
         status = function(
@@ -134,7 +133,8 @@ def _caller(
             *window,
             data.ctypes.data,
             weights.ctypes.data,
-            *ends,
+            bias.ctypes.data,
+            result.ctypes.data,
             room,
             room_size,
             activation,
