@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,10 @@ class _Graph:
     def add(self, step: Step) -> None:
         """A node and its activation, which is a layer of its own."""
         node = step.node
-        makers = {"Conv": self.convolution, "Add": lambda _: self.network.AddAdditionLayer()}
+        makers: dict[str, Callable[[Node], Any]] = {
+            "Conv": self.convolution,
+            "Add": lambda _: self.network.AddAdditionLayer(),
+        }
         if node.op not in makers:
             raise Unsupported(f"operator {node.op}")
         data = node.inputs[:1] if node.op == "Conv" else node.inputs
