@@ -16,6 +16,7 @@ from tvmconv.bench.gpu.models import built_model
 from tvmconv.bench.gpu.probes import SOURCE
 from tvmconv.bench.variants import chosen_kernel, parse_variants
 from tvmconv.core.errors import ConfigError, InputError, TvmconvError
+from tvmconv.core.imports import import_tvm_without_torch
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.host import host_cores
@@ -83,7 +84,8 @@ def compile_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
     source_code(SOURCE, machine, plan.kernels)
     rows = []
     workers = host_cores()
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn, import_tvm_without_torch) as pool:
         pending: list[tuple[Kernel, Future[dict[str, int] | str]]] = [
             (kernel, pool.submit(_compiled, kernel, plan.kernels)) for kernel in kernels
         ]
