@@ -293,10 +293,10 @@ EXPORTED int cuDeviceGetAttribute(int *value, int attribute, int device) {
         int attribute, value;
     } known[] = {
         {13, 1500000}, /* clock rate, kHz */
-        {16, 24},      /* multiprocessors */
+        {16, 6},       /* multiprocessors */
         {36, 2000000}, /* memory clock rate, kHz */
         {37, 1024},    /* bits of the memory's bus */
-        {38, 8 << 20}, /* L2 */
+        {38, 1 << 20}, /* L2 */
         {39, 2048},    /* threads of a multiprocessor */
         {75, capability() / 10},
         {76, capability() % 10},
