@@ -9,16 +9,24 @@ from importlib import import_module
 from typing import Any
 
 
-@cache
-def cases_by_module() -> dict[str, list[Any]]:
-    """All cases. Importing a module makes its cases, once for a process: only this does it."""
+def case_modules() -> list[str]:
+    """All modules, which are called as their operators are, in small letters."""
     from onnx.backend.test.case import node
 
-    found = {}
+    return [module.name for module in pkgutil.iter_modules(node.__path__)]
+
+
+@cache
+def cases_of(module: str) -> list[Any]:
+    """Cases of one module.
+
+    Importing it makes them, once for a process: only this does it. Those of pooling take a second
+    each, all others together as long as one.
+    """
+    from onnx.backend.test.case import node
+
+    known = len(node._NodeTestCases)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for module in pkgutil.iter_modules(node.__path__):
-            known = len(node._NodeTestCases)
-            import_module(f"{node.__name__}.{module.name}")
-            found[module.name] = node._NodeTestCases[known:]
-    return found
+        import_module(f"{node.__name__}.{module}")
+    return node._NodeTestCases[known:]

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from tests.frontend.node_cases import cases_by_module
+from tests.frontend.node_cases import cases_of
 from tests.frontend.onnx_runner import Build, freeze, run, tvm_pipeline, whole_build
 from tvmconv.core.errors import ModelError
 
@@ -81,15 +81,15 @@ REFUSED = {
 }
 
 
-def cases_of(module: str) -> list[Any]:
-    """Cases of one module of onnx's collection."""
+def importable_cases(module: str) -> list[Any]:
+    """Cases of one module of onnx's collection whose operators are known here."""
     from tvmconv.frontend.convert import CONVERTERS
     from tvmconv.frontend.operators import EXPANDED
 
     known = set(CONVERTERS) | FOLDED | EXPANDED
     return [
         case
-        for case in cases_by_module()[module]
+        for case in cases_of(module)
         if all(n.op_type in known for n in case.model.graph.node)
         # the same operators again, spelled out; and training
         and "expanded" not in case.name
@@ -113,7 +113,7 @@ def test_quantised_cases_agree_with_their_expected_outputs(module: str, build: B
 
 def check_module(module: str, build: Build) -> None:
     """Every case of a module comes out as expected, or is refused for a known reason."""
-    cases = cases_of(module)
+    cases = importable_cases(module)
     assert cases
     failures = {}
     for case in cases:
