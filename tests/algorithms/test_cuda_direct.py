@@ -51,6 +51,15 @@ def test_arrays_that_32_bits_do_not_number_are_refused(name):
     assert "an array of it has 2155880448 values, and kernels for GPUs index 2147483647" in reason
 
 
+def test_parts_of_a_sum_that_32_bits_do_not_number_are_refused():
+    workload = Conv2dWorkload.parse("mb128ic3ih224oc64kh7ph3")
+    config = registry.default_config("implicit_gemm", workload, SM_90)
+    config = config.replace(slice="row", k=21, split=1)
+    registry.check("implicit_gemm", workload, SM_90, config)
+    with pytest.raises(ConfigError, match="makes parts of 2877292544 values, and kernels index"):
+        registry.check("implicit_gemm", workload, SM_90, config.replace(split=7))
+
+
 def test_parts_of_warps_are_refused():
     workload = Conv2dWorkload.parse("ic480ih1oc20kh1")
     config = registry.default_config("direct", workload, SM_90)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from math import prod
 
+from tvmconv.algorithms.cuda.base import MOST_VALUES
 from tvmconv.algorithms.cuda.implicit_gemm import VECTOR, ImplicitGemm, Source
 from tvmconv.algorithms.cuda.slices import CHANNELS, COLUMN, ROW, WINDOW, Slices
 from tvmconv.core.config import Config, KnobValue
@@ -86,8 +88,8 @@ def check_tile(
     Raises
     ------
     ConfigError
-        If the tile is not of whole warps, a slice does not fit into shared memory, or the parts do
-        not divide the slices.
+        If the tile is not of whole warps, a slice does not fit into shared memory, the parts do
+        not divide the slices, or have more values than 32 bits number.
     """
     check_block(workload, machine, config)
     split = config.int("split")
@@ -96,6 +98,12 @@ def check_tile(
     count = expression.slices(workload, config).count
     if count % split:
         raise ConfigError(f"split={split} must divide the {count} slices of {workload}")
+    values = split * prod(workload.result_shape)
+    if split > 1 and values > MOST_VALUES:
+        raise ConfigError(
+            f"split={split} of {workload} makes parts of {values} values, and kernels index "
+            f"{MOST_VALUES}"
+        )
 
 
 def loop_instructions(
