@@ -17,6 +17,7 @@ from tvmconv.core.errors import InputError, TvmconvError, WorkloadError
 
 RESULTS = Path(__file__).parents[2] / "docs/results"
 ESTIMATES = RESULTS / "arm-peers.json.gz"
+FTENGINE = RESULTS / "ftengine.json.gz"
 PREDICTIONS = sorted(RESULTS.glob("cuda-*-predicted.json.gz"))
 
 
@@ -89,7 +90,7 @@ def test_a_compressed_file_is_read_as_what_it_holds(tmp_path: Path):
 
 
 def test_every_result_of_the_documents_is_readable():
-    saved = set(RESULTS.glob("*.json.gz")) - {ESTIMATES, *PREDICTIONS}
+    saved = set(RESULTS.glob("*.json.gz")) - {ESTIMATES, FTENGINE, *PREDICTIONS}
     assert saved
     assert all(read_saved(path).results for path in saved)
 
@@ -101,6 +102,21 @@ def test_estimates_of_the_documents_are_not_taken_for_results():
         saved = json.load(file)
     assert saved["method"].startswith("estimates, not measurements")
     assert all(row["tvmconv"]["cycles"] > 0 for rows in saved["layers"].values() for row in rows)
+
+
+def test_estimates_of_the_layers_of_ftengine_are_those_of_the_table():
+    with pytest.raises(InputError, match="not written by"):
+        read_saved(FTENGINE)
+    with gzip.open(FTENGINE) as file:
+        saved = json.load(file)
+    assert saved["method"].startswith("estimates, not measurements")
+    table = (RESULTS.parent / "arm-estimated.md").read_text()
+    found = [row for row in saved["convolutions"] if row["label"] == "openblas"]
+    assert len(found) == 14
+    for row in found:
+        (line,) = (text for text in table.splitlines() if text.startswith(f"| {row['case']}, "))
+        stated = float(line.split("|")[4])
+        assert row["estimated_cycles"] / 1e6 == pytest.approx(stated, abs=0.06)
 
 
 def test_predictions_of_the_documents_are_not_taken_for_results():
