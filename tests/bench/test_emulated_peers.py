@@ -195,5 +195,5 @@ def test_openblas_executes_the_product_of_im2col(tmp_path: Path) -> None:
     found = peer.count(tmp_path)
     assert found.status == "ok" and found.error is not None and found.error < 1e-5
     assert found.section is not None
-    # multiply-adds of 256 bits, and a copy of the image for each tap
-    assert 1.0 < found.section.instructions / (workload.flops / 2 / 8) < 2.0
+    # multiply-adds of 256 bits, nearly as many others, and a copy of the image for each tap
+    assert 1.0 < found.section.instructions / (workload.flops / 2 / 8) < 3.0
