@@ -120,7 +120,7 @@ def test_estimates_of_the_layers_of_ftengine_are_those_of_the_table():
 
 
 def test_predictions_of_the_documents_are_not_taken_for_results():
-    assert len(PREDICTIONS) == 2
+    assert len(PREDICTIONS) == 4
     for path in PREDICTIONS:
         with pytest.raises(InputError, match="not written by"):
             read_saved(path)
