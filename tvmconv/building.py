@@ -152,6 +152,7 @@ def build(
     from tvmconv.compile.toolchain import Toolchain
     from tvmconv.core.unexpected import carrying, delivered, reported
     from tvmconv.frontend import read_model, to_relax
+    from tvmconv.frontend.inputs import fitted
     from tvmconv.graph.lower import lower
     from tvmconv.machines.cuda_native import native_gpu
     from tvmconv.model import CompiledModel
@@ -197,7 +198,7 @@ def build(
             )
         report("read the model", 1, 1)
         report("import", 0, 1)
-        with reported("importing the model"):
+        with reported("importing the model"), fitted(shapes):
             module = to_relax(loaded)
         report("import", 1, 1)
         with reported("lowering the model"):

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import tvmconv
 from tests.frontend.onnx_runner import make_model, noise, run, run_reference, whole_build
 from tvmconv.core.errors import ModelError
 from tvmconv.frontend import read_model
@@ -202,3 +203,30 @@ def test_what_has_no_elements_is_known() -> None:
     results = run(model, {"x": x}, whole_build)
     for actual, expected in zip(results, run_reference(model, {"x": x}), strict=True):
         np.testing.assert_array_equal(actual, expected, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("node", "constants", "named"),
+    [
+        (("Conv", ["x", "w"]), {"w": noise(8, 3, 5, 5)}, "window of 5"),
+        (("MatMul", ["x", "w"]), {"w": noise(9, 4)}, "[(1, 3, 2, 2), (9, 4)]"),
+        (("Reshape", ["x", "s"]), {"s": np.array([1, 192])}, "(1, 3, 2, 2) cannot become (1, 192)"),
+    ],
+    ids=["window", "inference", "reshape"],
+)
+def test_a_shape_that_the_network_cannot_take(
+    node: tuple[str, list[str]], constants: dict[str, np.ndarray], named: str
+) -> None:
+    """The layer, the shapes, and that another shape may be given."""
+    operator, inputs = node
+    layer = helper.make_node(operator, inputs, ["y"], "layer")
+    given = {"x": (1, 3, 2, 2)}
+    model = make_model([layer], {"x": (1, 3, "height", "width")}, ["y"], constants)
+    with pytest.raises(ModelError) as caught:
+        tvmconv.build(model, "x86-64-v3", shapes=given)
+    text = str(caught.value)
+    assert f"node 'layer' ({operator})" in text and named in text
+    assert f"a shape that the network takes instead of {given}" in text
+    fixed = make_model([layer], given, ["y"], constants)
+    with pytest.raises(ModelError, match=r"; correct the model and export it again$"):
+        tvmconv.build(fixed, "x86-64-v3")

@@ -11,6 +11,14 @@ class ModelError(TvmconvError):
     """The ONNX model cannot be read or holds something that cannot be imported."""
 
 
+class ShapeError(ModelError):
+    """Shapes of a model that contradict each other; ``problem`` says which, without a remedy."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(f"{problem}; {remedy}")
+        self.problem = problem
+
+
 class UnexpectedError(ModelError):
     """A defect of tvmconv or TVM that a model brought to light; its cause is the exception."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.core.errors import ModelError
+from tvmconv.core.errors import ModelError, ShapeError
 from tvmconv.core.tensor import TensorInfo
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ class Node:
     def error(self, problem: str, remedy: str) -> ModelError:
         """A :class:`ModelError` that names this node and operator."""
         return ModelError(f"node {self.name!r} ({self.op}): {problem}; {remedy}")
+
+    def misfit(self, problem: str) -> ShapeError:
+        """As :meth:`error`, where shapes contradict each other."""
+        remedy = "correct the model and export it again"
+        return ShapeError(f"node {self.name!r} ({self.op}): {problem}", remedy)
 
     def input(self, index: int) -> str:
         """Name of an input, ``""`` where the optional input is absent."""

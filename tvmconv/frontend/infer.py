@@ -301,7 +301,7 @@ def _infer(
         )
         if cause := disputed_size(graph, node):
             raise node.error(f"{problem}: {cause}", "give that node pads instead") from None
-        raise node.error(problem, "correct the model and export it again") from None
+        raise node.misfit(problem) from None
     if node.op in _SAME_SHAPE:
         info = graph.types[node.inputs[0]]
         # the second output is Dropout's mask

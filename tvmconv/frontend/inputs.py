@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.arguments import nearest, shown
-from tvmconv.core.errors import ModelError
+from tvmconv.core.errors import ModelError, ShapeError
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.frontend.limits import MAX_DIMENSION
 from tvmconv.frontend.tensors import check_shape, element_type
@@ -151,3 +152,19 @@ def _declared(value: onnx.ValueInfoProto) -> str:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim)
     ]
     return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+
+
+@contextmanager
+def fitted(shapes: Shapes | None) -> Iterator[None]:
+    """Say of shapes that contradict each other that those given for inputs may be the reason."""
+    try:
+        yield
+    except ShapeError as error:
+        if not shapes:
+            raise
+        given = {name: tuple(map(int, shape)) for name, shape in shapes.items()}
+        raise ShapeError(
+            error.problem,
+            f"give a shape that the network takes instead of {given}, or correct the model and "
+            "export it again",
+        ) from None

@@ -10,7 +10,7 @@ from tvmconv.core.errors import ModelError
 from tvmconv.frontend.checks import check_structure, check_versions, run_checker
 from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.infer import infer_graph
-from tvmconv.frontend.inputs import Shapes, freeze_inputs
+from tvmconv.frontend.inputs import Shapes, fitted, freeze_inputs
 from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES
 from tvmconv.frontend.loaded import LoadedModel
 from tvmconv.frontend.simplify import simplify
@@ -51,7 +51,8 @@ def read_model(
         names the node, operator and value at fault and what to do about it.
     """
     try:
-        return _read(open_source(model), shapes, fold_budget)
+        with fitted(shapes):
+            return _read(open_source(model), shapes, fold_budget)
     except UnicodeDecodeError as error:
         raise ModelError(
             f"a name in the model is not UTF-8 text ({error}); the file may be damaged: "

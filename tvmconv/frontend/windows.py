@@ -14,7 +14,6 @@ from tvmconv.frontend.limits import MAX_DIMENSION, MAX_PADDED_BYTES, MAX_WINDOW_
 
 # channels that kernels handle at a time, on the machine with the most
 _BLOCK = 16
-_EXPORT = "correct the model and export it again"
 Ints = tuple[int, ...]
 
 
@@ -268,4 +267,4 @@ def _auto_pad(node: Node) -> str:
 
 def _expect(node: Node, condition: bool, problem: str) -> None:
     if not condition:
-        raise node.error(problem, _EXPORT)
+        raise node.misfit(problem)

@@ -20,7 +20,7 @@ def reshape(e: Emitter, node: Node) -> RelaxExpr:
         problem, cause = f"{shape} cannot become {target}", disputed_size(e.graph, node)
         if cause:
             raise node.error(f"{problem}: {cause}", "give that node pads instead")
-        raise node.error(problem, "correct the model and export it again")
+        raise node.misfit(problem)
     return relax.op.reshape(e.value(node.inputs[0]), target)
 
 
