@@ -212,8 +212,9 @@ def test_bound_call(dense: CompiledModel) -> None:
         (lambda x, y: (x, y, y), r"2 input\(s\), got 3"),
         (lambda x, y: (), r"2 input\(s\), got 0"),
         (lambda x, y: (x.astype("float64"), y), r"'x' has type float64.*astype\('float32'\)"),
-        (lambda x, y: (x, y.T), r"'y' has shape \(40, 24\).*built for \(24, 40\)"),
-        (lambda x, y: (x[:1], y), r"'x' has shape \(1, 40\)"),
+        (lambda x, y: (x, y.T), r"'y' has shape \(40, 24\).*built for \(24, 40\); put its axes in"),
+        (lambda x, y: (x, y[None]), r"'y' has shape \(1, 24, 40\).*; reshape it, or"),
+        (lambda x, y: (x[:1], y), r"'x' has shape \(1, 40\).*; pass one of that shape, or"),
         (lambda x, y: ("x", y), "'x' is no array of numbers but of type str"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,14 @@ def _check(
     if array.shape != info.shape:
         raise InputError(
             f"input {info.name!r} has shape {array.shape}, the model was built for "
-            f"{info.shape}; reshape it, or build the model again with "
+            f"{info.shape}; {_remedy(array.shape, info.shape)}, or build the model again with "
             f"shapes={{{info.name!r}: {array.shape}}}"
         )
     return array
+
+
+def _remedy(given: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    """What makes the wanted shape of an array without mixing up its values."""
+    if sorted(given) == sorted(wanted):
+        return "put its axes in that order with .transpose (not .reshape)"
+    return "reshape it" if prod(given) == prod(wanted) else "pass one of that shape"
