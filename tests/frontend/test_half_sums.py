@@ -52,3 +52,31 @@ def test_sums_are_rounded_once(case: str, computed: bool) -> None:
     (expected,) = session.run(None, feeds)
     assert np.abs(expected).max() < 8
     np.testing.assert_allclose(result, expected, rtol=0, atol=_ULP)
+
+
+@pytest.mark.filterwarnings("error:.*plain loops")
+def test_quantised_weights_are_packed() -> None:
+    """Integers whose scale is float16: a layer in float32 like any other."""
+    rng = np.random.default_rng(1)
+    integers = rng.integers(-127, 128, (8, 64, 3, 3)).astype(np.int8)
+    scale = (rng.uniform(1, 2, 8) / 3000).astype(np.float16)
+    weight = (integers * scale.astype(np.float32).reshape(8, 1, 1, 1)).astype(np.float16)
+    image = rng.standard_normal((1, 64, 9, 9)).astype(np.float16)
+
+    def model(nodes: list[Any], constants: dict[str, Any]) -> Any:
+        graph = helper.make_graph(
+            [*nodes, helper.make_node("Conv", ["x", "w"], ["y"], "layer")],
+            "quantised",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT16, image.shape)],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT16, None)],
+            [numpy_helper.from_array(array, name) for name, array in constants.items()],
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+
+    dequantise = helper.make_node("DequantizeLinear", ["q", "s"], ["w"], axis=0)
+    quantised = model([dequantise], {"q": integers, "s": scale})
+    result = tvmconv.build(quantised, threads=1, log="none").run({"x": image})[0]
+    session = ort.InferenceSession(model([], {"w": weight}).SerializeToString())
+    (expected,) = session.run(None, {"x": image})
+    assert np.abs(expected).max() < 8
+    np.testing.assert_allclose(result, expected, rtol=0, atol=_ULP)

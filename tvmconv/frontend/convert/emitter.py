@@ -102,6 +102,8 @@ class Emitter:
         if self.dtype(name) != HALF:
             return self.value(name)
         array = self.array(name)
+        if array is None and name in self.quantised:
+            array = self.quantised[name].values().astype(HALF)
         if array is not None:
             self.reserve(node, 2 * array.nbytes)
             return constant(array.astype(WIDE))
