@@ -38,7 +38,11 @@ _RANDOM_LAYERS = 500
 _AT_A_TIME = 50
 _EACH_USUAL = 4
 _RANDOM_NETWORKS, _NETWORKS_AT_A_TIME = 60, 10
-_CONVOLUTION_SUITES = [name for name in suites.names() if name != "sgemm"]
+_SUITES = {
+    name: [layer.workload for layer in suites.load(name) if layer.workload.types == FLOAT32]
+    for name in suites.names()
+    if name != "sgemm"
+}
 
 
 def check(kernels: list[Kernel], core: Core, folder: Path) -> None:
@@ -103,15 +107,13 @@ def test_usual_layers(core: Core, part: int, tmp_path: Path) -> None:
 
 
 @each_core
-@pytest.mark.parametrize("suite", _CONVOLUTION_SUITES)
+@pytest.mark.parametrize("suite", [name for name, layers in _SUITES.items() if layers])
 def test_layers_of_a_suite(core: Core, suite: str, tmp_path: Path) -> None:
-    """As a network would compute them."""
+    """As a network would compute them; layers of 8 bits have sweeps of their own."""
     kernels = []
-    for layer in suites.load(suite):
-        workload = layer.workload
-        if workload.types == FLOAT32:
-            chosen = select(workload, core.machine).chosen
-            kernels.append(make_kernel(workload, core.machine, chosen.algorithm, chosen.config))
+    for workload in _SUITES[suite]:
+        chosen = select(workload, core.machine).chosen
+        kernels.append(make_kernel(workload, core.machine, chosen.algorithm, chosen.config))
     check(kernels, core, tmp_path)
 
 
