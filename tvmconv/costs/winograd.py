@@ -46,7 +46,7 @@ _STREAM_SHOWN, _AGAIN_SHOWN, _SCRATCH_SHOWN = 0.5, 0.35, 1.0
 # cycles of the products over those of their multiplications, and of storing one; where the weights
 # of a panel come from L2 they take this share more, over the tiles that use them, of a core that
 # reads a byte of L2 in a cycle and has wide vectors. For those a region has so many tiles at least.
-_PRODUCT_COST, _STORE_CYCLES, _L2_SHOWN, _FEWEST_TILES = 1.05208, 12.5, 48.0, 8
+_PRODUCT_COST, _STORE_CYCLES, _PANEL_SHOWN, _FEWEST_TILES = 1.05208, 12.5, 48.0, 8
 # cycles of one arithmetic instruction of a transform, loads and stores included; more for each
 # axis with so many values that the sums of a whole row no longer stay in registers. By strips they
 # do: estimated cycles of F(2x4) to F(6x6) on three cores (docs/arm-estimated.md) follow the
@@ -176,7 +176,7 @@ class WinogradModel:
         (_, short), (_, size) = workspace_planes(w, machine)
         cost = _PRODUCT_COST
         if not (self._counts_bytes or self._keeps_panel(kr)):
-            cost *= 1 + _L2_SHOWN / (machine.rates.l2 * rt)
+            cost *= 1 + _PANEL_SHOWN / (machine.rates.l2 * rt)
         product = steps * step * cost + tiles.products * panels * _STORE_CYCLES
         product += self.passed_again(config, rt)
         tall, wide = tiles.vertical.n, tiles.horizontal.n
