@@ -10,6 +10,8 @@ import pytest
 from tvmconv.core.errors import TargetError
 from tvmconv.machines import host as host_module
 from tvmconv.machines.host import host_cores, host_features, native_machine
+from tvmconv.machines.presets import MACHINES
+from tvmconv.machines.tile_unit import TILE_FEATURES
 
 needs_avx2 = pytest.mark.skipif(
     not {"avx2", "fma"} <= host_features(), reason="this processor has no AVX2"
@@ -66,6 +68,28 @@ def test_features_can_be_hidden(tmp_path, monkeypatch):
     ]:
         monkeypatch.setenv("TVMCONV_HIDE_FEATURES", text)
         assert host_features() == everything - hidden
+
+
+@pytest.mark.parametrize(("refused", "has"), [(0, True), (-1, False)])
+def test_tiles_are_had_where_the_system_permits_them(refused, has, tmp_path, monkeypatch):
+    """Linux gives them to processes that ask; a container's rules may refuse that."""
+    cpuinfo = tmp_path / "cpuinfo"
+    flags = [*MACHINES["x86-64-v4"].features, *TILE_FEATURES]
+    cpuinfo.write_text(f"flags\t\t: {' '.join(flags)}\n")
+    _redirect(monkeypatch, "/proc/cpuinfo", cpuinfo)
+    asked = []
+
+    class Library:
+        def syscall(self, *arguments: int) -> int:
+            asked.append(arguments)
+            return refused
+
+    monkeypatch.setattr(host_module.ctypes, "CDLL", lambda _name: Library())
+    assert (set(TILE_FEATURES) <= host_features()) == has
+    assert (native_machine().tiles is not None) == has
+    assert set(asked) == {(158, 0x1023, 18)}
+    monkeypatch.setenv("TVMCONV_HIDE_FEATURES", "amx_int8")
+    assert native_machine().tiles is None
 
 
 def test_a_misspelt_feature_is_not_hidden_silently(monkeypatch):

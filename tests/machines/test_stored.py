@@ -10,7 +10,7 @@ import pytest
 from tvmconv.core.errors import TargetError
 from tvmconv.machines.record import Machine, Rates
 from tvmconv.machines.stored import read_machine, read_rates
-from tvmconv.machines.x86 import MACHINES
+from tvmconv.machines.x86 import MACHINES, with_tiles
 
 V3, V4 = MACHINES["x86-64-v3"], MACHINES["x86-64-v4"]
 RATES = [field.name for field in fields(Rates) if field.name != "origin"]
@@ -32,7 +32,11 @@ FIRST_FORM = {
 }
 
 
-@pytest.mark.parametrize("machine", [V3, replace(V4, l3_bytes=0, rates=replace(V4.rates, l3=0.0))])
+@pytest.mark.parametrize(
+    "machine",
+    [V3, replace(V4, l3_bytes=0, rates=replace(V4.rates, l3=0.0)), with_tiles(V4)],
+    ids=["avx2", "without L3", "tiles"],
+)
 def test_records_survive_json(machine: Machine) -> None:
     assert read_machine(json.loads(json.dumps(machine.to_json()))) == machine
 
@@ -40,9 +44,15 @@ def test_records_survive_json(machine: Machine) -> None:
 def test_every_field_is_in_json() -> None:
     data = V4.to_json()
     assert set(data) == {field.name for field in fields(Machine)}
-    for name in data:
+    for name in data.keys() - {"tiles"}:
         with pytest.raises((KeyError, TargetError)):
             read_machine({k: v for k, v in data.items() if k != name})
+
+
+def test_records_from_before_tiles_have_none() -> None:
+    data = V4.to_json()
+    del data["tiles"]
+    assert read_machine(data) == V4
 
 
 def test_the_first_form_is_read_and_filled_up() -> None:

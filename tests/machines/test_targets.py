@@ -8,9 +8,11 @@ import pytest
 from tvm.target import Target
 
 from tvmconv.core.errors import TargetError
+from tvmconv.machines.features import required_features
 from tvmconv.machines.gate import lacks
 from tvmconv.machines.host import host_cores, host_features
 from tvmconv.machines.targets import resolve_machine
+from tvmconv.machines.tile_unit import TILE_FEATURES
 from tvmconv.machines.x86 import MACHINES, as_processor
 
 
@@ -48,6 +50,26 @@ def test_native_is_the_default_and_names_the_processor():
 def test_classic_strings_and_dictionaries(target, isa, mcpu):
     machine = resolve_machine(target)
     assert (machine.isa, machine.mcpu) == (isa, mcpu)
+
+
+@pytest.mark.parametrize(
+    ("target", "has_tiles"),
+    [
+        ("llvm -mcpu=sapphirerapids", True),
+        ("llvm -mcpu=graniterapids", True),
+        ("llvm -mcpu=icelake-server -mattr=+amx-tile,+amx-int8", True),
+        ("llvm -mcpu=sapphirerapids -mattr=-amx-int8", False),
+        # tiles of bfloat16 alone
+        ("llvm -mcpu=icelake-server -mattr=+amx-tile,+amx-bf16", False),
+        ("llvm -mcpu=haswell -mattr=+amx-tile,+amx-int8", False),
+        ("llvm -mcpu=icelake-server", False),
+    ],
+)
+def test_products_of_tiles_are_of_processors_that_have_them(target, has_tiles):
+    machine = resolve_machine(target)
+    assert (machine.tiles is not None) == has_tiles
+    assert (set(TILE_FEATURES) <= set(required_features(machine))) == has_tiles
+    assert ("mattr" in machine.tvm_target()) == has_tiles
 
 
 def test_tvm_target_objects():

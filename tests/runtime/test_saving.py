@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -298,4 +299,4 @@ def test_a_machine_of_the_first_form_is_read(dense: CompiledModel, saved: Path) 
         "vector_registers": new["vector"]["registers"],
     }
     path.write_text(json.dumps(data))
-    assert read_manifest(path).machine == dense.machine
+    assert read_manifest(path).machine == replace(dense.machine, tiles=None)

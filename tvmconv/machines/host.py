@@ -12,7 +12,8 @@ from tvmconv.core.errors import TargetError
 from tvmconv.machines.hwcap import arm_features
 from tvmconv.machines.presets import MACHINES
 from tvmconv.machines.record import Machine
-from tvmconv.machines.x86 import as_processor
+from tvmconv.machines.tile_unit import TILE_FEATURES
+from tvmconv.machines.x86 import as_processor, with_tiles
 
 HIDE_VARIABLE = "TVMCONV_HIDE_FEATURES"
 
@@ -35,7 +36,7 @@ def host_features() -> frozenset[str]:
 def _hidden_features(flags: frozenset[str]) -> frozenset[str]:
     """Those of some CPU flags that ``TVMCONV_HIDE_FEATURES`` hides."""
     names = {name.strip() for name in os.environ.get(HIDE_VARIABLE, "").split(",")} - {""}
-    known = flags.union(*(machine.features for machine in MACHINES.values()))
+    known = flags.union(TILE_FEATURES, *(machine.features for machine in MACHINES.values()))
     if unknown := sorted(n for n in names if n not in known and not n.startswith("avx512")):
         raise TargetError(
             f"{HIDE_VARIABLE} names {', '.join(unknown)}, which is no CPU feature here; use names "
@@ -53,8 +54,18 @@ def _cpu_flags() -> frozenset[str]:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         return frozenset()
-    flags = next((line for line in text.splitlines() if line.startswith("flags")), "")
-    return frozenset(flags.partition(":")[2].split())
+    line = next((line for line in text.splitlines() if line.startswith("flags")), "")
+    flags = frozenset(line.partition(":")[2].split())
+    return flags if _may_use_tiles(flags) else flags - set(TILE_FEATURES)
+
+
+def _may_use_tiles(flags: frozenset[str]) -> bool:
+    """Whether the system lets this process use tiles: it has to be asked before, once."""
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18  # of x86-64 alone
+    if not set(TILE_FEATURES) <= flags:
+        return True
+    refused: int = ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data)
+    return not refused
 
 
 def _is_arm() -> bool:
@@ -112,6 +123,8 @@ def native_machine(mcpu: str | None = None) -> Machine:
     record = max(fitting, key=lambda m: (m.vector.bits, m.mcpu == mcpu))
     caches = _host_caches()
     record = as_processor(record.with_cores(host_cores()), mcpu or record.mcpu)
+    if have >= set(TILE_FEATURES):
+        record = with_tiles(record)
     return replace(
         record,
         name="native",

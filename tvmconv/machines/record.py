@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from tvmconv.core.errors import TargetError
 from tvmconv.machines.device import Device
+from tvmconv.machines.tile_unit import TILE_ATTRIBUTES, TileUnit
 
 _FLOAT_BITS = 32
 # the vectors of NEON, and the parts within which scalable instructions pick lanes
@@ -100,8 +101,7 @@ class CodeCosts:
         Whether asking for weights ahead of their use hides more than the instruction costs.
     late_run
         Cycles by which the pixels of one row and channel block of a tile arrive late: each such run
-        lies elsewhere. Fitted to direct against im2col, whose panels are read in order, on 58
-        layers of x86.
+        lies elsewhere. Fitted to direct against im2col on 58 layers of x86.
     spare_registers
         Registers beside accumulators and weights that the product of Winograd's tiles needs.
     by_lane
@@ -121,7 +121,7 @@ class CodeCosts:
         output's rows at a time: one tile's values and what they are made of exceed the registers.
     extrema
         Whether one instruction takes the larger of two values and keeps a NaN of either, and one a
-        number beside a NaN; else a comparison decides, and its order of operands does that.
+        number beside a NaN; else a comparison's order of operands does that.
     widening
         Cycles of multiplying integers into sums of twice their bits over those of a multiply-add.
     slow_conversions
@@ -131,8 +131,7 @@ class CodeCosts:
     loads_block
         Cycles in which no vector is multiplied while one is loaded, half of them of half a vector.
     halves
-        Whether products of halves (``strassen``) were found to pay: sums of input and output are
-        cheap beside multiply-adds of four lanes.
+        Whether products of halves (``strassen``) were found to pay: sums cost little beside them.
     phases
         Whether Winograd of strided kernels, as a sum of dense ones, was found to pay for floats.
         Integers take it where it is predicted to be the fastest.
@@ -212,6 +211,8 @@ class Machine:
         What generated code costs beside its multiply-adds.
     l2_sharers
         Cores that share an L2.
+    tiles
+        The unit that multiplies tiles of bytes, if any.
     """
 
     kind: ClassVar[str] = "cpu"
@@ -238,6 +239,7 @@ class Machine:
     rates: Rates
     code: CodeCosts
     l2_sharers: int = 1
+    tiles: TileUnit | None = None
 
     @property
     def described(self) -> str:
@@ -305,6 +307,8 @@ class Machine:
         if self.triple.startswith("aarch64"):
             # of processors that have SVE, LLVM would use it in code for NEON too
             target["mattr"] = ["+sve" if "sve" in self.features else "-sve"]
+        if self.tiles:
+            target["mattr"] = list(TILE_ATTRIBUTES)
         if self.exact_vector_bits:
             target["cl-opt"] = [f"-aarch64-sve-vector-bits-min:uint={self.exact_vector_bits}"]
         return target
@@ -319,10 +323,7 @@ class Machine:
         return -(-channels // self.channel_block)
 
     def with_cores(self, cores: int) -> Machine:
-        """The same machine, partitioned for another number of threads.
-
-        A thread that is alone on a shared L2 has all of it.
-        """
+        """The same machine for so many threads; one that is alone on a shared L2 has all of it."""
         whole = self.l2_bytes * min(self.l2_sharers, self.cores)
         return replace(self, cores=cores, l2_bytes=whole // min(self.l2_sharers, cores))
 

@@ -11,6 +11,7 @@ from tvmconv.core.errors import TargetError
 from tvmconv.machines.cuda import CudaMachine, read_cuda_machine
 from tvmconv.machines.presets import MACHINES, similar
 from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
+from tvmconv.machines.tile_unit import TileUnit
 from tvmconv.machines.x86 import as_processor
 
 # far beyond any core: 64 vectors of 2048 bits
@@ -39,11 +40,13 @@ def read_machine(data: Mapping[str, Any]) -> Machine:
     """
     if "lanes" in data:
         return _first_form(data)
-    given = {field.name: data[field.name] for field in fields(Machine)}
+    # what records from before it did not have
+    given = {field.name: {"tiles": None, **data}[field.name] for field in fields(Machine)}
     given["features"] = tuple(map(str, data["features"]))
     given["vector"] = Vector(**data["vector"])
     given["rates"] = read_rates(data["rates"])
     given["code"] = CodeCosts(**data["code"])
+    given["tiles"] = TileUnit(**given["tiles"]) if given["tiles"] else None
     return Machine(**given)
 
 

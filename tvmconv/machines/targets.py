@@ -17,7 +17,7 @@ from tvmconv.machines.host import host_cores, native_machine
 from tvmconv.machines.presets import MACHINES, similar
 from tvmconv.machines.record import Machine, processor
 from tvmconv.machines.saved import as_measured
-from tvmconv.machines.x86 import as_processor
+from tvmconv.machines.x86 import as_processor, with_tiles
 from tvmconv.tvm_api.types import Target
 
 # a preset or classic string, TVM's dictionary form, its object, or the record itself
@@ -182,7 +182,10 @@ def _from_options(options: dict[str, Any], original: TargetLike) -> Machine:
         )
     if mcpu == "x86-64":
         mcpu = record.mcpu
-    return replace(as_processor(record, mcpu), name=mcpu)
+    record = as_processor(record, mcpu)
+    if {"amx-tile", "amx-int8"} <= enabled:
+        record = with_tiles(record)
+    return replace(record, name=mcpu)
 
 
 def _arm(options: dict[str, Any], triple: str, original: TargetLike) -> Machine:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvmconv.machines.record import CodeCosts, Machine, Rates, Vector
+from tvmconv.machines.tile_unit import TILE_FEATURES, TileUnit
 
 _AVX2_FEATURES = ("avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "movbe", "popcnt", "sse4_2")
 _AVX512_FEATURES = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_AMX = TileUnit(registers=8, rows=16, row_bytes=64, rows_a_cycle=1.0)
 
 # Rates behind L1 are fits to measured calls on Cascade Lake, prefetches counted (docs/im2col.md,
 # docs/winograd.md); those of L1 and of the units are what Intel and AMD state for most cores.
@@ -79,6 +81,13 @@ def as_processor(record: Machine, mcpu: str) -> Machine:
         rates = replace(rates, multiply_adds=rates.multiply_adds / 2)
         record = replace(record, fma_units=record.fma_units // 2)
     return replace(record, mcpu=mcpu, rates=rates)
+
+
+def with_tiles(record: Machine) -> Machine:
+    """The record of a processor with AVX-512 that multiplies tiles of bytes, too."""
+    if record.vector.bits != 512:
+        return record
+    return replace(record, features=record.features + TILE_FEATURES, tiles=_AMX)
 
 
 MACHINES: dict[str, Machine] = {m.name: m for m in (_X86_64_V3, _X86_64_V4)}

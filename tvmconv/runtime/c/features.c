@@ -6,7 +6,7 @@
 #include <cpuid.h>
 
 /* Which registers the operating system must save for a feature to be usable. */
-enum { ANY_REGISTERS, YMM_REGISTERS, ZMM_REGISTERS };
+enum { ANY_REGISTERS, YMM_REGISTERS, ZMM_REGISTERS, TILE_REGISTERS };
 enum { EAX, EBX, ECX, EDX };
 
 typedef struct {
@@ -49,19 +49,34 @@ static const cpuid_bit known_features[] = {
     {"avx512_vpopcntdq", 7, 0, ECX, 14, ZMM_REGISTERS},
     {"avx512_vp2intersect", 7, 0, EDX, 8, ZMM_REGISTERS},
     {"avx512_fp16", 7, 0, EDX, 23, ZMM_REGISTERS},
+    {"amx_tile", 7, 0, EDX, 24, TILE_REGISTERS},
+    {"amx_int8", 7, 0, EDX, 25, TILE_REGISTERS},
     {"avx_vnni", 7, 1, EAX, 4, YMM_REGISTERS},
     {"avx512_bf16", 7, 1, EAX, 5, ZMM_REGISTERS},
     {"avx_ifma", 7, 1, EAX, 23, YMM_REGISTERS},
 };
 
+/* Whether the operating system lets the process use tiles: Linux wants to be asked before. What it
+ * grants, once or again, holds for all threads. */
+static int tiles_permitted(void) {
+#ifdef __linux__
+    const long request_permission = 0x1023, tile_data = 18; /* ARCH_REQ_XCOMP_PERM */
+    return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+    return 0;
+#endif
+}
+
 static int registers_saved(int registers) {
-    uint32_t a, b, c, d, low, high, wanted = registers == ZMM_REGISTERS ? 0xe6 : 0x06;
+    static const uint32_t states[] = {
+        [YMM_REGISTERS] = 0x06, [ZMM_REGISTERS] = 0xe6, [TILE_REGISTERS] = 0x600e6};
+    uint32_t a, b, c, d, low, high, wanted = states[registers];
     if (registers == ANY_REGISTERS) return 1;
     __cpuid(1, a, b, c, d);
     if (!(c & 1u << 27)) return 0; /* without OSXSAVE xgetbv is illegal */
     __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(low), "=d"(high) : "c"(0));
     (void)high;
-    return (low & wanted) == wanted;
+    return (low & wanted) == wanted && (registers != TILE_REGISTERS || tiles_permitted());
 }
 
 static int has_feature(const char *name) {

@@ -1,0 +1,16 @@
+"""Records of processors that multiply tiles of bytes, for tests that execute or only read code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kernels import executed_on
+from tvmconv.machines.targets import resolve_machine
+
+SAPPHIRERAPIDS = resolve_machine("llvm -mcpu=sapphirerapids", 1)
+# the features of tiles alone beside those of AVX-512 with dot products, which more hosts have
+TILES = resolve_machine("llvm -mcpu=icelake-server -mattr=+amx-tile,+amx-int8", 1)
+
+each_tile_machine: Any = pytest.mark.parametrize("machine", [executed_on(TILES)])
