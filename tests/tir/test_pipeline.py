@@ -43,6 +43,7 @@ OWN = [
         *loop_passes(),
         *statement_passes(),
         *bare_calls(),
+        *packed_calls(),
         *cuda.passes(),
         *cuda.kernel_passes(),
     )

@@ -112,9 +112,9 @@ def instruction_of(name: str) -> str:
 
 
 @cache
-def registered(name: str) -> str:
+def registered(name: str, *, updates: bool = False) -> str:
     """The name of an operator of TIR, known to TVM from now on."""
-    register_operator(name)
+    register_operator(name, updates=updates)
     return name
 
 

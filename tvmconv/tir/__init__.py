@@ -14,6 +14,7 @@ stand in parentheses, the pass in front of them takes these, too:
   ``interleaved_rows``, ``paired_taps``, ``matrix_products`` (``matrix_operands``,
   ``matrix_updates``), ``narrowing`` (``narrowing_arm``, ``fixed_point``), ``lookups``,
   ``paired_stores``, ``wrapping``;
+- tiles of bytes: ``tile_calls``, ``tile_registers``, ``tile_pipeline``;
 - instructions of 64-bit Arm: ``by_lane``, ``straight``, ``halved_loads`` (``halves``,
   ``ordered_sums``), ``extrema``, ``first_terms``, ``long_indices``;
 - its scalable vectors: ``segments`` (``vectors``, ``predicates``, ``scalable``, ``gathers``,

@@ -46,6 +46,8 @@ SEGMENTS = "tvmconv.segments"
 BOUND = "tvmconv.bound"
 FIRST_USE = "tvmconv.first_use"
 INTERIOR = "tvmconv.interior"
+TILE = "tvmconv.tile"
+TILE_PANEL = "tvmconv.tile_panel"
 
 # attribute of a function for GPUs: blocks that a multiprocessor shall hold, if not the usual ones
 RESIDENT = "tvmconv.blocks_resident"
@@ -132,6 +134,18 @@ DECLARED = {
         _FLAG,
         "the first tile makes the copy while it reads",
         "tvmconv.FirstUse",
+    ),
+    TILE: Annotation(
+        "over the pixels of a tile, the loops over its other values inside",
+        _FLAG,
+        "the nest becomes an instruction on registers that hold tiles",
+        "tvmconv.TileCalls",
+    ),
+    TILE_PANEL: Annotation(
+        "over groups of tiles",
+        "groups that use one panel of weights",
+        "each group prefetches its share of the next panel",
+        "tvmconv.TilePipeline",
     ),
 }
 
@@ -223,6 +237,19 @@ def mark_bound(schedule: Any, loop: Any) -> None:
 def mark_first_use(schedule: Any, loop: Any) -> None:
     """Let the first tile that reads a copy, in a nest of loops around this one, make it."""
     schedule.annotate(loop, FIRST_USE, 1)
+
+
+def mark_tile(schedule: Any, pixels: Any) -> None:
+    """Let a nest of loops over the values of a tile be one instruction.
+
+    Without the passes that know it the code is right, but scalar.
+    """
+    schedule.annotate(pixels, TILE, 1)
+
+
+def mark_tile_panel(schedule: Any, groups: Any, count: int) -> None:
+    """Let each group of tiles prefetch a share of the weights that come behind ``count`` groups."""
+    schedule.annotate(groups, TILE_PANEL, count)
 
 
 def mark_copy_by_registers(schedule: Any, copy: Any, two_buffers: bool) -> None:

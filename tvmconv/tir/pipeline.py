@@ -42,6 +42,9 @@ from tvmconv.tir.specialise import Specialise
 from tvmconv.tir.stack import KeepOnStack
 from tvmconv.tir.straight import StraightSums
 from tvmconv.tir.tails import SplitTails
+from tvmconv.tir.tile_calls import TileCalls
+from tvmconv.tir.tile_pipeline import TilePipeline
+from tvmconv.tir.tile_registers import TilePermission, TileRegisters
 from tvmconv.tir.transposes import TransposeCopies
 from tvmconv.tir.unify_widths import UnifyWidths
 from tvmconv.tir.vector_code import RecordVectorCode
@@ -122,6 +125,7 @@ def statement_passes() -> list[Any]:
     return [
         ShareLaneVariables(),  # not before ConvertSSA, which would undo it
         tir.FlattenBuffer(),
+        TileCalls(),
         tir.NarrowDataType(32),
         low.LoopPartition(),
         UnifyWidths(),  # repairs what LoopPartition leaves
@@ -136,6 +140,7 @@ def statement_passes() -> list[Any]:
         tir.UnrollLoop(),
         tir.StmtSimplify(),
         low.RewriteUnsafeSelect(),
+        TileRegisters(),
         MatrixProducts(),  # those of words of 64 bits
         InterleavedRows(),  # as the next two
         PairedTaps(),
@@ -143,6 +148,7 @@ def statement_passes() -> list[Any]:
         DotProducts(),
         PairedStores(),
         Narrowing(),
+        TilePipeline(),  # stores of an epilogue are one where they are narrowed together
         Lookups(),
         ByLane(),  # indices are constants and multiples only behind the two before
         StraightSums(),  # of the vectors that ByLane leaves, as the next one does
@@ -165,7 +171,7 @@ def packed_calls() -> list[Any]:
     from tvm import tirx
 
     tir = tirx.transform
-    return [tir.AnnotateEntryFunc(), tir.SplitHostDevice(), tir.MakePackedAPI()]
+    return [TilePermission(), tir.AnnotateEntryFunc(), tir.SplitHostDevice(), tir.MakePackedAPI()]
 
 
 def bare_calls() -> list[Any]:
@@ -183,7 +189,7 @@ def joined_calls() -> list[Any]:
         done = {}
         for chosen, passes in (
             (packed, packed_calls()),
-            (functions.keys() - packed, bare_calls()),
+            (functions.keys() - packed, [TilePermission(), *bare_calls()]),
         ):
             part = ir.IRModule({var: functions[var] for var in chosen}, attrs=mod.attrs)
             done.update(ir.transform.Sequential(passes)(part).functions_items())

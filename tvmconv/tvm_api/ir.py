@@ -29,17 +29,18 @@ __all__ = [
     "transform",
 ]
 # CallEffectKind of C++ has no names in Python
-_PURE = 1
+_PURE, _UPDATES = 1, 3
 
 
-def register_operator(name: str) -> None:
+def register_operator(name: str, *, updates: bool = False) -> None:
     """Add an operator of TIR whose calls are pure, and vectorised by giving it vectors.
 
+    Those that update what lies in memory or registers are not pure, and no vectors.
     TVM registers operators from Python by this internal function only.
     """
     _ffi_api.RegisterOp(name, "")
-    register_op_attr(name, "TVectorizable", True)
-    register_op_attr(name, "TCallEffectKind", _PURE)
+    register_op_attr(name, "TVectorizable", not updates)
+    register_op_attr(name, "TCallEffectKind", _UPDATES if updates else _PURE)
     register_op_attr(name, "TScriptPrinterName", name)
 
 
