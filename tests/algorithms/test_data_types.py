@@ -27,8 +27,10 @@ LAYERS = (BLOCKED, "ic3ih8oc16kh3ph1:nchw+bias+add+relu", f"g16{BLOCKED}")
 SUMS = DataTypes("uint8", "int8", "int32", "int32")
 
 
-# strassen is for Arm alone, and for many channels; direct_bytes has no floating types
-NAMES = [name for name in registry.names() if name not in ("strassen", "direct_bytes")]
+# strassen is for Arm alone, and for many channels; two have no floating types
+NAMES = [
+    name for name in registry.names() if name not in ("strassen", "direct_bytes", "direct_tiles")
+]
 
 
 def able(name):

@@ -44,6 +44,7 @@ _TARGETS = (
     "x86-64-v4",
     "llvm -mcpu=icelake-server",
     "llvm -mcpu=alderlake",
+    "native",
 )
 _ALGORITHMS = (
     *("direct", "direct", "direct_bytes", "direct_first"),
@@ -69,10 +70,12 @@ class Integers:
         os.environ["TVMCONV_TUNING_LOGS"] = "none"
         machines = [resolve_machine(target, 1) for target in _TARGETS]
         self.machines = [machine for machine in machines if not lacks(machine)]
+        has_tiles = any(machine.tiles for machine in self.machines)
+        self.algorithms = (*_ALGORITHMS, *(("direct_tiles",) * 2 if has_tiles else ()))
 
     def make(self, generator: random.Random) -> Case:
         # most layers are for direct alone
-        name = generator.choice(_ALGORITHMS)
+        name = generator.choice(self.algorithms)
         # few random layers are pixelwise
         packed = name == "direct_bytes" and generator.random() < 0.4
         while True:

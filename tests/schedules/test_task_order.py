@@ -72,9 +72,10 @@ def check(workload: Conv2dWorkload, machine: Machine, algorithm: str, config: Co
 
 
 @each_machine
-# strassen is for Arm alone, direct_bytes for integers
+# strassen is for Arm alone, two are for integers
 @pytest.mark.parametrize(
-    "algorithm", [n for n in registry.names() if n not in ("strassen", "direct_bytes")]
+    "algorithm",
+    [n for n in registry.names() if n not in ("strassen", "direct_bytes", "direct_tiles")],
 )
 def test_defaults_and_sampled_configs(algorithm: str, machine: Machine) -> None:
     generator = random.Random(f"{algorithm} {machine.isa}")

@@ -9,6 +9,7 @@ import pytest
 from tvm import s_tir, tirx
 
 from tests.kernels import V3, V4, nodes
+from tests.tiles_machine import TILES
 from tvmconv.core.config import Config
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.workload import Conv2dWorkload
@@ -26,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 LAYERS = {
     "depthwise": "g16ic16ih9oc16kh3ph1+bias",
     "direct_bytes": "ic16ih9oc16kh3ph1:u8s8s32u8+bias",
+    "direct_tiles": "ic256ih9oc40kh3ph1:u8s8s32u8+bias",
     "direct_first": "ic3ih23iw9oc33kh5sh2ph2:nchw+bias",
     "im2win_nchw": "ic16ih9oc16kh3:nchw",
 }
@@ -36,8 +38,8 @@ def scheduled():
     """A function of every algorithm, a product, and an operator of odd length."""
     for name in registry.names():
         workload = Conv2dWorkload.parse(LAYERS.get(name, LAYER))
-        # of the last machine that has it: some are for Arm alone
-        for machine in (MACHINES["aarch64"], V3, V4):
+        # of the last machine that has it: some are for Arm, or for tiles, alone
+        for machine in (MACHINES["aarch64"], V3, V4, TILES):
             if not registry.algorithm(name).unsupported(workload, machine):
                 yield name, make_kernel(workload, machine, name).prim_func()
     pairs = Conv2dWorkload.parse("ic16ih7oc16kh3ph1:u8s8s32u8+bias")

@@ -31,6 +31,7 @@ ALGORITHMS: dict[str, str] = {
     "direct": "tvmconv.algorithms.direct:Direct",
     "direct_bytes": "tvmconv.algorithms.direct_bytes:DirectBytes",
     "direct_first": "tvmconv.algorithms.direct_first:DirectFirst",
+    "direct_tiles": "tvmconv.algorithms.direct_tiles:DirectTiles",
     "winograd": "tvmconv.algorithms.winograd:Winograd",
     "im2col": "tvmconv.algorithms.im2col:Im2col",
     "im2win": "tvmconv.algorithms.im2win:Im2win",

@@ -1,0 +1,61 @@
+"""Groups of tiles that live in registers of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmconv.tir.annotations import mark_tile
+from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
+
+
+def tile_group(
+    schedule: Schedule,
+    block: BlockRV,
+    sums: BlockRV,
+    output: BlockRV,
+    *,
+    at: LoopRV,
+    reduction: LoopRV,
+    group: Sequence[LoopRV],
+    pixel: LoopRV,
+) -> None:
+    """Compute a group of tiles of a reduction in registers, then hand it to its consumer.
+
+    As :func:`~tvmconv.schedules.common.microkernel.register_tile`, for tiles that one instruction
+    multiplies: beginning, products and storing each become nests of loops that the passes of tiles
+    know.
+
+    Parameters
+    ----------
+    schedule
+        The ``s_tir.Schedule``.
+    block, sums, output
+        The reduction block, the copy of its sums from registers to memory, and what reads that.
+    at
+        Innermost outer loop: one iteration computes one group.
+    reduction
+        Outermost reduction loop.
+    group
+        The loops over the group's tiles.
+    pixel
+        The loop over the rows of a tile, around those over its lanes and bytes.
+    """
+    pixels = int(schedule.get(pixel).extent)
+    for scoped in (block, sums):
+        schedule.set_scope(scoped, 0, "local")
+    for consumer in (sums, output):
+        schedule.reverse_compute_at(consumer, at, preserve_unit_loops=True)
+    for loop in group:
+        schedule.unroll(loop)
+    start = schedule.decompose_reduction(block, reduction)
+    mark_tile(schedule, pixel)
+    for around in (start, sums):
+        *_, kb, h, x, _lane = schedule.get_loops(around)
+        tile, row = schedule.split(x, [None, pixels])
+        for loop in (kb, h, tile):
+            schedule.unroll(loop)
+        mark_tile(schedule, row)
+    *rows, last = schedule.get_loops(output)[-4:]
+    for loop in rows:
+        schedule.unroll(loop)
+    schedule.vectorize(last)
