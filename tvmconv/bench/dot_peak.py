@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 from tvmconv.machines.dot import DotProduct, dot_of_bytes
 from tvmconv.machines.gate import Code
 from tvmconv.machines.probe import CHAINS
 from tvmconv.machines.record import Machine
+from tvmconv.machines.tile_unit import TileUnit
+from tvmconv.tir.annotations import TILE
 
-_STEPS = 100_000
+_STEPS, _TILE_STEPS = 100_000, 10_000
 
 
 def dot_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int]:
     """One call of the probe, and its operations, two for each product of two elements.
 
     The instruction is that of data and weights of 8 bits; where a product takes an addition
-    beside it (``vpmaddwd``), both.
+    beside it (``vpmaddwd``), both. Where tiles are multiplied, it is theirs.
     """
     from tvmconv.tvm_api import runtime
     from tvmconv.tvm_runtime.threads import call
 
+    if machine.tiles:
+        return _tile_runner(machine, machine.tiles, threads)
     dot = dot_of_bytes(machine)
     function = _chains(machine, threads, dot)["main"]
     words = runtime.empty((CHAINS * machine.lanes,), "int32")
@@ -32,7 +37,7 @@ def dot_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int]
 
 def word_steps(machine: Machine) -> tuple[Callable[[], None], float]:
     """One call of the probe by one thread, and the steps for a vector of sums that it takes."""
-    run, _ = dot_runner(machine, 1)
+    run, _ = dot_runner(replace(machine, tiles=None), 1)
     return run, float(_STEPS * CHAINS)
 
 
@@ -70,5 +75,58 @@ def _chains(machine: Machine, threads: int, dot: DotProduct) -> Code:
                 for c in T.unroll(CHAINS):
                     for v in T.vectorized(lanes):
                         out[vt, c * lanes + v] = acc[c, v]
+
+    return compile_function(main, machine)
+
+
+def _tile_runner(machine: Machine, unit: TileUnit, threads: int) -> tuple[Callable[[], None], int]:
+    from tvmconv.tvm_api import runtime
+    from tvmconv.tvm_runtime.threads import call
+
+    function = _tile_chains(machine, unit, threads)["main"]
+    data = runtime.empty((2, unit.rows, unit.row_bytes), "uint8")
+    weight = runtime.empty((2, unit.row_bytes // 4, unit.rows, 4), "int8")
+    result = runtime.empty((threads, 4, unit.rows, unit.rows), "int32")
+    operations = threads * _TILE_STEPS * 4 * unit.rows**2 * unit.row_bytes * 2
+    return lambda: call(threads, function, data, weight, result), operations
+
+
+@lru_cache(maxsize=4)
+def _tile_chains(machine: Machine, unit: TileUnit, threads: int) -> Code:
+    """Four tiles of sums, products of two tiles by two that are loaded from L1 in each step."""
+    from tvmconv.tir.pipeline import compile_function
+    from tvmconv.tvm_api.script import T
+
+    rows, size = unit.rows, unit.row_bytes
+    loop = T.parallel if threads > 1 else T.serial
+    mark = {TILE: 1}
+
+    @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
+    def main(
+        data: T.Buffer((2, rows, size), "uint8"),  # type: ignore[valid-type]
+        weight: T.Buffer((2, size // 4, rows, 4), "int8"),  # type: ignore[valid-type]
+        out: T.Buffer((threads, 4, rows, rows), "int32"),  # type: ignore[valid-type]
+    ) -> None:
+        for t in loop(threads):
+            with T.sblock("tiles"):
+                vt = T.axis.spatial(threads, t)
+                T.reads(data[0:2, 0:rows, 0:size], weight[0:2, 0 : size // 4, 0:rows, 0:4])
+                T.writes(out[vt, 0:4, 0:rows, 0:rows])
+                acc = T.alloc_buffer((4, rows, rows), "int32", scope="local")
+                for c in T.unroll(4):
+                    for p in T.serial(rows, annotations=mark):
+                        for lane in T.serial(rows):
+                            acc[c, p, lane] = 0
+                for _ in T.serial(_TILE_STEPS):
+                    for c in T.unroll(4):
+                        for p in T.serial(rows, annotations=mark):
+                            for lane, word, byte in T.grid(rows, size // 4, 4):
+                                acc[c, p, lane] = acc[c, p, lane] + T.Cast(
+                                    "int32", data[c // 2, p, word * 4 + byte]
+                                ) * T.Cast("int32", weight[c % 2, word, lane, byte])
+                for c in T.unroll(4):
+                    for p in T.serial(rows, annotations=mark):
+                        for lane in T.serial(rows):
+                            out[vt, c, p, lane] = acc[c, p, lane]
 
     return compile_function(main, machine)
