@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 
+import numpy as np
 import pytest
 
+from tests.cuda import SM_90, convolution_operands, default_kernel, source_of
 from tests.emulated_gpu import EmulatedGpu, needs_emulator
 from tests.emulation.test_emulated_module import REVERSE
 
@@ -44,6 +46,24 @@ for path in sys.argv[1:]:
 assert np.array_equal(results[0], x.reshape(2, 64)[:, ::-1].reshape(-1))
 assert np.array_equal(results[1], 2 * x)
 """
+# a kernel with its operands, the last of them its result
+CALL = """
+import sys
+import numpy as np
+from tvmconv.bench.gpu.compiled import Compiled
+from tvmconv.bench.gpu.driver import DeviceArray, Gpu
+from tvmconv.bench.gpu.kernel_run import GpuCall
+from tvmconv.compile.cuda_compiler import compile_fatbin
+from tvmconv.core.launch import Launch
+from tvmconv.machines.cuda import MACHINES
+
+source, operands, result, launch = sys.argv[1:]
+gpu = Gpu().open()
+fatbin, _ = compile_fatbin(open(source).read(), MACHINES["cuda:sm_90"])
+arrays = [gpu.array(array) for array in np.load(operands).values()]
+GpuCall(gpu, Compiled(fatbin, (eval(launch),), ())).bind(arrays)()
+np.save(result, arrays[-1].numpy())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +91,27 @@ def test_a_source_that_does_not_compile_is_refused_as_nvcc_does(gpu, tmp_path):
     assert done.returncode == 1
     assert "error" in done.stderr
     assert not (tmp_path / "bad").exists()
+
+
+@needs_emulator
+@pytest.mark.parametrize(
+    ("algorithm", "knobs"),
+    [
+        ("implicit_gemm", {"p": 64}),
+        ("im2win", {"p": 32, "windows": "fused", "micro": 0}),
+    ],
+)
+def test_tables_that_stand_before_the_kernels_go_with_them(gpu, tmp_path, algorithm, knobs):
+    knobs = knobs | {"slice": "channels", "m": 32, "k": 16, "split": 1, "pipeline": "double"}
+    kernel = default_kernel("ic16ih5oc32kh3ph1+bias+relu", algorithm, SM_90, **knobs)
+    source = source_of(kernel)
+    assert "static __constant__" in source.text.partition('extern "C"')[0]
+    (launch,) = source.launches
+    arrays, expected = convolution_operands(kernel)
+    (tmp_path / "kernel.cu").write_text(source.text)
+    np.savez(tmp_path / "operands.npz", *arrays)
+    files = [tmp_path / name for name in ("kernel.cu", "operands.npz", "result.npy")]
+    done = gpu.python("-c", CALL, *files, str(launch))
+    assert done.returncode == 0, done.stderr
+    found = np.load(tmp_path / "result.npy").reshape(expected.shape)
+    assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()

@@ -67,7 +67,7 @@ def emulated_fatbin(source: str, codes: Sequence[str]) -> bytes:
     Parameters
     ----------
     source
-        CUDA C++, behind what else stands there.
+        CUDA C++ as nvcc is given it: before the kernels stand tables that they read.
     codes
         What nvcc is asked for: ``sm_90`` and ``compute_90``, whose parts are there but empty.
 
@@ -78,7 +78,7 @@ def emulated_fatbin(source: str, codes: Sequence[str]) -> bytes:
     """
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         path = Path(folder) / "kernels.so"
-        compile_cuda(source[max(0, source.find('extern "C"')) :], path, many_launches=True)
+        compile_cuda(source, path, many_launches=True)
         subprocess.run(["strip", "--strip-unneeded", str(path)], check=False)
         library = path.read_bytes()
     codes_there = (_part(code, source) for code in codes)
