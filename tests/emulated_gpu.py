@@ -45,6 +45,20 @@ def refused(text, kind, function, *arguments, **options):
         return
     raise AssertionError(f"nobody said {text!r}")
 """
+# packages that a machine with a GPU need not have, nor what imports them
+_MISSING = """
+import sys
+
+NAMES = {"tvm", "tvm_ffi", "xgboost", "tornado", "pygal", "cloudpickle", "platformdirs"}
+
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if (package := name.partition(".")[0]) in NAMES:
+            raise ImportError(f"No module named {package!r}")
+
+sys.meta_path.insert(0, Missing())
+"""
 
 
 def has_nvcc() -> bool:
@@ -128,3 +142,10 @@ class EmulatedGpu:
     def tvmconv(self, *words: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run the command line."""
         return self.python("-m", "tvmconv", *words, **variables)
+
+
+def bare(gpu: EmulatedGpu, folder: Path) -> dict[str, str]:
+    """Variables of a machine that measures and can compile nothing."""
+    (folder / "sitecustomize.py").write_text(_MISSING)
+    path = os.pathsep.join([str(folder), gpu.environment["PYTHONPATH"]])
+    return {"PYTHONPATH": path, "NVCC": "/nonexistent/nvcc"}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 
 # without these no bench runs
-NEEDED = ("numpy", "onnx", "typer", "rich", "psutil", "filelock", "cloudpickle", "platformdirs")
+NEEDED = ("numpy", "onnx", "typer", "rich", "psutil", "filelock")
 # without these some rows are absent, and which
 USEFUL = {
     "torch": "rows cudnn, im2col_cublas, torch and torch_compile are absent, and with them ratios",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import onnx
 import pytest
 
 from tests.cli.verbs import data_of, invoke
-from tests.emulated_gpu import EmulatedGpu, needs_emulator
+from tests.emulated_gpu import EmulatedGpu, bare, needs_emulator
 from tests.small_network import small_network
 from tvmconv.bench.cases import write_layer_case
 from tvmconv.bench.gpu.predicted import NOT_MEASURED, predict_plan
@@ -29,18 +28,6 @@ from tvmconv.machines.cuda import MACHINES
 LAYER = "mb2ic8ih6oc40kh3ph1+bias+relu"
 WORDS = ("bench", "--layer", LAYER, "--target", "cuda:sm_90", "--rounds", "5", "--seconds", "0.001")
 WORDS += ("--algorithms", "direct,implicit_gemm")
-# a machine with a GPU, and without TVM and nvcc
-BARE = """
-import sys
-
-
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "tvm":
-            raise ImportError("No module named 'tvm'")
-
-sys.meta_path.insert(0, Missing())
-"""
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +45,6 @@ def kernels(gpu: EmulatedGpu) -> Path:
     assert {row["algorithm"] for row in rows} >= {"direct", "implicit_gemm"}
     assert not [row for row in rows if "failure" in row]
     return folder
-
-
-def bare(gpu: EmulatedGpu, folder: Path) -> dict[str, str]:
-    """Variables of a machine that can compile nothing."""
-    (folder / "sitecustomize.py").write_text(BARE)
-    path = os.pathsep.join([str(folder), gpu.environment["PYTHONPATH"]])
-    return {"PYTHONPATH": path, "NVCC": "/nonexistent/nvcc"}
 
 
 @needs_emulator

@@ -9,8 +9,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from tests.bench.test_gpu_bench import bare
-from tests.emulated_gpu import EmulatedGpu, needs_emulator
+from tests.emulated_gpu import EmulatedGpu, bare, needs_emulator
 from tests.small_network import small_network
 from tvmconv.bench.gpu.onnx_structure import structure_and_weights
 from tvmconv.bench.gpu.recipes import Piece, Recipe

@@ -23,6 +23,7 @@ from examples.gpu.results import Archive
 from examples.gpu.rows import report
 from examples.networks import NETWORKS
 from tests.cli.verbs import invoke
+from tests.emulated_gpu import EmulatedGpu, bare, needs_emulator
 from tvmconv.bench.gpu import prepare
 from tvmconv.bench.result import BenchResult, CaseResult, Entry
 from tvmconv.cli.output import write_text
@@ -227,6 +228,19 @@ def test_missing_packages_are_told_before_anything_else(tmp_path, monkeypatch, c
     assert main(["measure", str(tmp_path / "no-kit.zip")]) == 2
     said = capsys.readouterr().err
     assert "lacks no_such_package, nor_this_one: nothing is measured without" in said
+
+
+@needs_emulator
+def test_a_kit_is_measured_where_only_what_is_asked_for_is_installed(tmp_path):
+    gpu = EmulatedGpu(tmp_path / "gpu")
+    words = ("-m", "examples.gpu", "prepare", tmp_path / "kit", "--small", "--phases", "tf32")
+    done = gpu.python(*words)
+    assert done.returncode == 0, done.stderr
+    words = ("measure", tmp_path / "kit.zip", "--small", "-o", tmp_path / "results")
+    done = gpu.python("-m", "examples.gpu", *words, "--phases", "tf32", **bare(gpu, tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = json.loads((tmp_path / "results/summary.json").read_text())
+    assert (row["status"], row["cases"]) == ("done", 6)
 
 
 def test_absent_peers_are_told_with_what_is_lost(monkeypatch):
