@@ -19,6 +19,8 @@ from examples.gpu.results import SUFFIX, Archive
 # of what is left, for the summary and the end of a process
 _LEAST_SECONDS, _GRACE = 8.0, 5.0
 _SHOWN = 12
+# what becomes of a row that nobody expects
+_FAULTS = ("failed", "wrong")
 # how often results are looked at while a phase runs
 _EVERY_SECONDS = 5.0
 NETWORKS = ("networks", "torch-compile")
@@ -55,7 +57,9 @@ def measure(
     Returns
     -------
     int
-        0 where everything was measured. 2 without a GPU that runs the kit: nothing is tried then.
+        0 where everything was measured. 1 where a phase did not end by itself, or has cases that
+        are missing or rows that failed or are wrong. 2 without a GPU that runs the kit: nothing is
+        tried then.
     """
     start = time.monotonic()
     state = {**environment(), **(emulator or {})}
@@ -119,8 +123,10 @@ def _measured(
     row: dict[str, Any] = {"status": status}
     if path.is_file():
         row |= {"file": path.name, **missing(path)}
-        if row["missing"] and status == "done":
-            row["status"] = "done, but for some cases"
+        lost = ["some cases"] if row["missing"] else []
+        lost += [f"rows that failed or are wrong ({row['faults']})"] if row["faults"] else []
+        if lost and status == "done":
+            row["status"] = f"done, but for {' and '.join(lost)}"
     if row["status"] != "done":
         row["said"] = said.splitlines()[-_SHOWN:]
         print("\n".join(row["said"]), flush=True)
@@ -158,7 +164,11 @@ def run(
 
 
 def missing(path: Path) -> dict[str, Any]:
-    """Cases of a saved bench that were not measured, and by reasons, whose rows have no time."""
+    """Cases of a saved bench that were not measured, and by reasons, whose rows have no time.
+
+    Of these ``faults`` failed or are wrong, and their reasons come first; those of libraries that
+    are absent, say, are none.
+    """
     from tvmconv.bench.result import read_saved
 
     result = read_saved(path)
@@ -167,16 +177,20 @@ def missing(path: Path) -> dict[str, Any]:
     for name in measured:
         if name in left:
             left.remove(name)
-    rows: dict[str, list[str]] = {}
+    faults: dict[str, list[str]] = {}
+    others: dict[str, list[str]] = {}
     for case in result.results:
         if case.skipped:
-            rows.setdefault(f"{case.kind}: {case.skipped}", []).append(case.name)
+            others.setdefault(f"{case.kind}: {case.skipped}", []).append(case.name)
         for entry in case.entries:
             # what an algorithm does not compute is not missing
             if entry.status != "unsupported" and (entry.status != "ok" or not entry.rounds):
                 text = f"{entry.label} {entry.status}: {entry.message}"
+                rows = faults if entry.status in _FAULTS else others
                 rows.setdefault(text, []).append(case.name)
-    return {"cases": len(measured), "missing": left, "rows_without_time": rows}
+    count = sum(map(len, faults.values()))
+    told = {"missing": left, "faults": count, "rows_without_time": faults | others}
+    return {"cases": len(measured), **told}
 
 
 def table(summary: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -10,6 +10,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from examples.gpu.networks import write_networks
@@ -33,6 +34,11 @@ def prepare(kit: Path, small: bool, target: str, only: Sequence[str] = ()) -> in
     What a kit has already is not compiled again, so that a run which was ended goes on when it is
     repeated; what nvcc made stays in a folder beside it, also when other code changes. ``KIT.zip``
     is the kit as one file, for the way to another machine.
+
+    Returns
+    -------
+    int
+        0 where all was compiled, else 1; what failed is named at the end.
     """
     place = contents(kit)
     place.mkdir(parents=True, exist_ok=True)
@@ -42,16 +48,16 @@ def prepare(kit: Path, small: bool, target: str, only: Sequence[str] = ()) -> in
     (place / SUITE_FILE).write_text(SMALL_SUITE)
     (place / _ABOUT).write_text(json.dumps({"target": target}))
     state = {**environment(), "TVMCONV_NVCC_CACHE": str(kit.with_name(f"{kit.name}-nvcc"))}
-    failed = []
+    failed: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         models = write_networks(Path(folder), small)
         for phase in phases(place, small, models, only):
             start = time.monotonic()
             print(f"== {phase.name}", flush=True)
             words = command(phase, place, target, 0, "--compile-only", "--json")
-            done = subprocess.run(words, env=state, stdout=subprocess.DEVNULL, check=False)
+            done = subprocess.run(words, env=state, stdout=subprocess.PIPE, text=True, check=False)
             if done.returncode:
-                failed.append(phase.name)
+                failed[phase.name] = _failures(done.stdout)
             print(f"== {phase.name}: {time.monotonic() - start:.0f} s", flush=True)
     packed = pack(kit)
     size = sum(path.stat().st_size for path in _files(kit))
@@ -59,7 +65,18 @@ def prepare(kit: Path, small: bool, target: str, only: Sequence[str] = ()) -> in
         f"{kit}: {size / 2**20:.1f} MiB; {packed}: {packed.stat().st_size / 2**20:.1f} MiB"
         + f"; failed: {', '.join(failed)}" * bool(failed)
     )
+    for name, kernels in failed.items():
+        print("\n".join(f"{name}: {text}" for text in kernels or ["see above"]))
     return 1 if failed else 0
+
+
+def _failures(said: str) -> list[str]:
+    """The kernels of a report in JSON that did not compile; none where the bench wrote none."""
+    from tvmconv.bench.gpu.prepare import failure_text
+
+    with suppress(ValueError):
+        return [failure_text(row) for row in json.loads(said)["kernels"] if "failure" in row]
+    return []
 
 
 def prepared_target(place: Path) -> str:

@@ -246,9 +246,11 @@ def command(
         )
 
         if compile_only:
-            from tvmconv.bench.gpu.prepare import compile_plan
+            from tvmconv.bench.gpu.prepare import check_compiled, compile_plan
 
-            emit(compile_plan(plan, tell), as_json, save)
+            compiled = compile_plan(plan, tell)
+            emit(compiled, as_json, save)
+            check_compiled(compiled)
             return
         if cache_misses:
             from tvmconv.bench.cache_misses import cache_misses as simulate

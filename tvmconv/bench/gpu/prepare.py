@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tvmconv.bench.cases import batched_model
 from tvmconv.bench.contenders import build_algorithms, builds
@@ -15,7 +15,7 @@ from tvmconv.bench.gpu.compiled import Folder, source_code
 from tvmconv.bench.gpu.models import built_model
 from tvmconv.bench.gpu.probes import SOURCE
 from tvmconv.bench.variants import chosen_kernel, parse_variants
-from tvmconv.core.errors import ConfigError, InputError, TvmconvError
+from tvmconv.core.errors import ArtifactError, ConfigError, InputError, TvmconvError
 from tvmconv.core.imports import import_tvm_without_torch
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.cuda import CudaMachine
@@ -26,6 +26,8 @@ from tvmconv.report.document import Column, Report, Table
 if TYPE_CHECKING:
     from tvmconv.bench.plan import Plan
 
+# of kernels that failed, in the sentence that ends the command; all are in the table
+_NAMED = 3
 _COLUMNS = (
     Column("workload", "layer"),
     Column("algorithm", "algorithm"),
@@ -127,6 +129,27 @@ def compile_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
         facts={"folder": plan.kernels, "target": machine.name},
         tables=(Table("kernels", "Kernels", _COLUMNS, rows),),
     )
+
+
+def check_compiled(report: Report) -> None:
+    """Hold a report of :func:`compile_plan` to having no failures.
+
+    Raises
+    ------
+    ArtifactError
+        If a kernel did not compile; it names the first ones.
+    """
+    rows = [row for table in report.tables for row in table.rows]
+    failed = [row for row in rows if "failure" in row]
+    if failed:
+        named = "; ".join(map(failure_text, failed[:_NAMED]))
+        more = f"; and {len(failed) - _NAMED} more" * (len(failed) > _NAMED)
+        raise ArtifactError(f"{len(failed)} of {len(rows)} kernels failed: {named}{more}")
+
+
+def failure_text(row: Mapping[str, Any]) -> str:
+    """A kernel that did not compile, and why."""
+    return f"{row['workload']} {row['algorithm']} {row['config']}: {row['failure']}"
 
 
 def _compiled(kernel: Kernel, folder: str) -> dict[str, int] | str:
