@@ -81,6 +81,29 @@ assert close(result.numpy()) and close(model.run(given)[0].numpy())
 """)
 
 
+def test_a_gpu_that_cannot_be_entered_leaves_the_contexts_of_the_thread(check):
+    """The emulated driver has room for 16 of them; here the thread has as many of its own."""
+    check("""
+import gc
+from tests.device_tensor import library
+model.prepare()
+runner = model._ready()
+states = [runner.new_state()]
+for _ in range(15):
+    enter()
+refused("the GPU cannot be used: ", ArtifactError, runner.new_state)
+refused("the GPU cannot be used: ", ArtifactError, tvmconv.load, path, device=1)
+states.clear()
+gc.collect()
+for _ in range(16):
+    assert library.cuCtxPopCurrent_v2(None) == 0
+assert library.cuCtxPopCurrent_v2(None) != 0
+states.append(runner.new_state())
+for each in (model, tvmconv.load(path, device=1)):
+    assert close(each.run(x)[0])
+""", TVMCONV_EMULATED_GPUS="2")  # fmt: skip
+
+
 def test_the_memory_of_all_states_counts(check):
     check("""
 import os

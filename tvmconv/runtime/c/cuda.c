@@ -103,13 +103,17 @@ static int32_t find_gpu(struct gpu_part *part, char *message, size_t size) {
 
 #include "modules.c"
 
-/* Frees what states share; in the context. */
+/* Takes what states share off the GPU; in the context. */
 static void unload(struct gpu_part *part) {
     if (part->constants) driver.release(part->constants);
     for (int32_t i = 0; part->modules && i < tvmconv_this_gpu.module_count; ++i)
         if (part->modules[i]) driver.module_unload(part->modules[i]);
+}
+
+static void free_part(struct gpu_part *part) {
     free(part->modules);
     free(part->functions);
+    free(part);
 }
 
 /* Loads kernels and constants; in the context. */
@@ -210,6 +214,14 @@ static void forget_part(const struct gpu_part *part) {
     if (*link) *link = part->next;
 }
 
+/* Makes a context current, or says why it cannot be. */
+static int32_t enter(cu_handle context, char *message, size_t size) {
+    cu_result status = driver.context_push(context);
+    if (!status) return TVMCONV_OK;
+    snprintf(message, size, "the GPU cannot be used: %s", driver_text(status));
+    return TVMCONV_UNSUPPORTED;
+}
+
 /* Makes the part of a GPU that has none, with kernels and constants; its context is left current. */
 static int32_t make_part(struct gpu_part **result, int index, const char *constants, char *message,
                          size_t size) {
@@ -222,17 +234,18 @@ static int32_t make_part(struct gpu_part **result, int index, const char *consta
         snprintf(message, size, "the GPU cannot be used: %s", driver_text(failed));
         status = TVMCONV_UNSUPPORTED;
     }
+    int retained = !status;
+    if (!status) status = enter(part->context, message, size);
     if (!status) {
-        driver.context_push(part->context);
         status = load(part, constants, message, size);
         if (status) {
             unload(part);
             driver.context_pop(NULL);
-            driver.context_release(part->device);
         }
     }
     if (status) {
-        free(part);
+        if (retained) driver.context_release(part->device);
+        free_part(part);
         return status;
     }
     part->next = gpus.parts;
@@ -240,15 +253,15 @@ static int32_t make_part(struct gpu_part **result, int index, const char *consta
     return TVMCONV_OK;
 }
 
-/* Leaves a part's context, and frees the part where no state is left. */
-static void leave_part(struct gpu_part *part) {
+/* Leaves a part's context, if it was entered, and frees the part where no state is left. */
+static void leave_part(struct gpu_part *part, int entered) {
     int last = part->states == 0;
-    if (last) unload(part);
-    driver.context_pop(NULL);
+    if (last && entered) unload(part);
+    if (entered) driver.context_pop(NULL);
     if (!last) return;
     driver.context_release(part->device);
     forget_part(part);
-    free(part);
+    free_part(part);
 }
 
 static int32_t open_device(tvmconv_state *state, const tvmconv_options *options, char *message,
@@ -264,7 +277,7 @@ static int32_t open_device(tvmconv_state *state, const tvmconv_options *options,
     if (!status) status = open_driver(message, size);
     struct gpu_part *part = gpus.parts;
     while (part && part->index != options->gpu) part = part->next;
-    if (!status && part) driver.context_push(part->context);
+    if (!status && part) status = enter(part->context, message, size);
     else if (!status)
         status = make_part(&part, (int)options->gpu, state->constants, message, size);
     if (!status) {
@@ -272,7 +285,7 @@ static int32_t open_device(tvmconv_state *state, const tvmconv_options *options,
         status = allocate_state(own, message, size);
         if (status) free_state(own);
         else ++part->states;
-        leave_part(part);
+        leave_part(part, 1);
     }
     if (status) {
         free(own);
@@ -290,10 +303,11 @@ static void close_device(tvmconv_state *state) {
     /* of a forked child the GPU knows nothing */
     if (gpus.process == getpid()) {
         pthread_mutex_lock(&gpus.mutex);
-        driver.context_push(part->context);
-        free_state(state->gpu);
+        /* what cannot be entered may be gone, and the handles with it */
+        int entered = !driver.context_push(part->context);
+        if (entered) free_state(state->gpu);
         --part->states;
-        leave_part(part);
+        leave_part(part, entered);
         pthread_mutex_unlock(&gpus.mutex);
     }
     free(state->gpu->events);
