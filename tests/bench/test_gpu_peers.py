@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import types
 
 import pytest
 
 from tests.small_network import small_network
 from tvmconv.bench.cases import write_layer_case, write_model_case
-from tvmconv.bench.peers import OF_KIND
+from tvmconv.bench.peers import OF_KIND, ort_cuda
+from tvmconv.bench.peers.case import Unsupported, read_case
 from tvmconv.bench.worker_process import Contender, WorkerProcess
 from tvmconv.core.workload import Conv2dWorkload
 
@@ -80,6 +82,33 @@ def test_peers_are_of_the_precision_that_is_asked_for(workers, name, precision, 
     # a processor has no TF32, and rounds to halves: every tensor, and what is added behind the sum
     assert (answer["error"] > 1e-4) == (precision == "fp16")
     assert answer["error"] < 2e-3
+
+
+@pytest.mark.parametrize("released", [True, False], ids=["1.21", "1.20"])
+def test_onnxruntime_finds_the_cuda_libraries_of_pip(released, tmp_path, monkeypatch):
+    """It loads them only where it is asked to, before a session is made; later is too late."""
+    done = []
+
+    class Session:
+        def __init__(self, *_, **__):
+            done.append("session")
+
+        def get_providers(self):
+            return ["CPUExecutionProvider"]
+
+    fake = types.ModuleType("onnxruntime")
+    fake.__version__, fake.SessionOptions, fake.InferenceSession = (
+        "1",
+        types.SimpleNamespace,
+        Session,
+    )
+    if released:
+        fake.preload_dlls = lambda: done.append("libraries")
+    monkeypatch.setitem(sys.modules, "onnxruntime", fake)
+    write_layer_case(tmp_path, Conv2dWorkload.parse(LAYERS[0]))
+    with pytest.raises(Unsupported, match="could not start its CUDAExecutionProvider"):
+        ort_cuda.prepare(read_case(tmp_path, {}), 1)
+    assert done == ["libraries"] * released + ["session"]
 
 
 def test_networks_on_the_processor(workers, tmp_path):

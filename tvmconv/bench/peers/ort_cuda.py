@@ -45,6 +45,9 @@ def prepare(case: Case, threads: int) -> Session:
 def _prepared(case: Case, graph: bool) -> Session:
     import onnxruntime as ort
 
+    # pip's CUDA and cuDNN are on no path of the system's linker, and nothing else here loads them
+    # as torch would; releases before 1.21 have no such function
+    getattr(ort, "preload_dlls", lambda: None)()
     options = ort.SessionOptions()
     options.log_severity_level = 3
     tf32 = case.options.get("precision") == "tf32"
