@@ -9,7 +9,7 @@ import pytest
 
 from tests.small_network import small_network
 from tvmconv.bench.cases import write_layer_case, write_model_case
-from tvmconv.bench.peers import OF_KIND, ort_cuda
+from tvmconv.bench.peers import OF_KIND, ort_cuda, torch_jit
 from tvmconv.bench.peers.case import Unsupported, read_case
 from tvmconv.bench.worker_process import Contender, WorkerProcess
 from tvmconv.core.workload import Conv2dWorkload
@@ -82,6 +82,23 @@ def test_peers_are_of_the_precision_that_is_asked_for(workers, name, precision, 
     # a processor has no TF32, and rounds to halves: every tensor, and what is added behind the sum
     assert (answer["error"] > 1e-4) == (precision == "fp16")
     assert answer["error"] < 2e-3
+
+
+def test_modules_are_one_graph_of_torch_compile(tmp_path):
+    """Else the peer torch_compile would be pieces with Python between them."""
+    torch = pytest.importorskip("torch")
+    import onnx
+
+    path = tmp_path / "small.onnx"
+    onnx.save(small_network(1), path)
+    write_model_case(tmp_path, path, None)
+    case = read_case(tmp_path, {})
+    module = torch_jit.module_of(case).eval()
+    values = [torch.from_numpy(value) for value in case.inputs.values()]
+    # raises where something breaks the graph
+    whole = torch.compile(module, backend="eager", fullgraph=True)
+    with torch.no_grad():
+        assert torch.equal(whole(*values), module(*values))
 
 
 @pytest.mark.parametrize("released", [True, False], ids=["1.21", "1.20"])

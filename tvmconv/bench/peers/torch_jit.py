@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from .case import Array, Case, Node, Session, Unsupported
@@ -57,22 +58,37 @@ def module_of(case: Case) -> Any:
     class Net(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            used = {name for node in case.nodes for name in node.inputs}
-            self.names = [name for name in case.constants if name in used]
+            # plain data: what reads the case's files, or iterates over its own mappings, breaks
+            # torch.compile's graph
+            self.inputs, self.outputs = tuple(case.inputs), tuple(case.outputs)
+            self.nodes = tuple(_with_values(case, node) for node in case.nodes)
+            used = {name for node in self.nodes for name in node.inputs}
+            self.names = tuple(name for name in case.constants if name in used)
             for index, name in enumerate(self.names):
                 self.register_buffer(f"constant{index}", torch.from_numpy(case.constants[name]))
 
         def forward(self, *arguments: Any) -> Any:
-            values = dict(zip(case.inputs, arguments, strict=True))
+            values = dict(zip(self.inputs, arguments, strict=True))
             for index, name in enumerate(self.names):
                 values[name] = getattr(self, f"constant{index}")
-            for node in case.nodes:
+            for node in self.nodes:
                 operands = [values[name] if name else None for name in node.inputs]
                 values[node.output] = _OPERATORS[node.op](case, node, operands)
-            results = tuple(values[name] for name in case.outputs)
+            results = tuple(values[name] for name in self.outputs)
             return results if len(results) > 1 else results[0]
 
     return Net()
+
+
+def _with_values(case: Case, node: Node) -> Node:
+    """The node with attributes in the place of operands that are constants of the operator."""
+    if node.op == "Clip":
+        low, high = clip_bounds(case, node)
+        return replace(node, inputs=node.inputs[:1], attrs={"min": low, "max": high})
+    if node.op == "ReduceMean" and not node.attrs.get("axes"):
+        axes = case.constant(node.input(1)).tolist()
+        return replace(node, inputs=node.inputs[:1], attrs={**node.attrs, "axes": axes})
+    return node
 
 
 def _conv(case: Case, node: Node, x: list[Any]) -> Any:
@@ -163,8 +179,7 @@ def _lrn(case: Case, node: Node, x: list[Any]) -> Any:
 
 
 def _reduce_mean(case: Case, node: Node, x: list[Any]) -> Any:
-    axes = node.attrs.get("axes") or case.constant(node.input(1)).tolist()
-    return x[0].mean(tuple(axes), keepdim=bool(node.attrs.get("keepdims", 1)))
+    return x[0].mean(tuple(node.attrs["axes"]), keepdim=bool(node.attrs.get("keepdims", 1)))
 
 
 def _functional(name: str, **fixed: Any) -> Callable[[Case, Node, list[Any]], Any]:
