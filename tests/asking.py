@@ -34,8 +34,9 @@ import pytest
 
 HIDDEN = "avx512"
 # programs to which the variable says nothing
-_TOOLS = {"as", "c++", "cc", "clang", "g++", "gcc", "git", "ld", "nm", "nvcc", "objdump", "readelf"}
-_TOOLS |= {"aarch64-linux-gnu-gcc", "aarch64-linux-gnu-g++", "qemu-aarch64", "strip", "valgrind"}
+_TOOLS = {"as", "c++", "cc", "clang", "g++", "gcc", "git", "ld", "nm", "nvcc", "objdump"}
+_TOOLS |= {"nvdisasm", "readelf", "strip", "valgrind"}
+_TOOLS |= {"aarch64-linux-gnu-gcc", "aarch64-linux-gnu-g++", "qemu-aarch64"}
 _STARTS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
 FEATURES, CODE, PROCESS, WHOLE_FILE = "features", "code", "process", "whole file"
 _seen: set[str] = set()

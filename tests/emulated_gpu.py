@@ -15,6 +15,7 @@ import pytest
 import tvmconv
 from tests.asking import HIDDEN
 from tvmconv.compile.nvcc import find_nvcc
+from tvmconv.compile.nvidia import find_program
 from tvmconv.core.errors import ArtifactError
 from tvmconv.emulation.driver import write_driver
 from tvmconv.emulation.nvcc import write_toolkit
@@ -70,6 +71,7 @@ def has_nvcc() -> bool:
 
 
 needs_nvcc = pytest.mark.skipif(not has_nvcc(), reason="needs nvcc")
+needs_nvdisasm = pytest.mark.skipif(find_program("nvdisasm") is None, reason="needs nvdisasm")
 needs_emulator = pytest.mark.skipif(
     shutil.which("g++") is None or shutil.which("cc") is None, reason="needs cc and g++"
 )

@@ -16,10 +16,9 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.emulated_gpu import Built, needs_emulator, needs_nvcc
+from tests.emulated_gpu import Built, needs_emulator, needs_nvcc, needs_nvdisasm
 from tests.small_network import mixed_network
 from tvmconv.compile.nvcc import find_nvcc
-from tvmconv.compile.nvidia import find_program
 from tvmconv.compile.resources import read_resources
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.fatbin import PTX, parts_of
@@ -195,7 +194,7 @@ class TestSmall:
         assert small.model.memory.arena_bytes >= row["workspace_bytes"]
         assert 1e-7 < row["error_estimate"] < 5e-6
 
-    @pytest.mark.skipif(find_program("nvdisasm") is None, reason="needs nvdisasm")
+    @needs_nvdisasm
     def test_main_loops_are_read_where_there_is_a_disassembler(self, small):
         shares = {
             launch.kernel: launch.multiply_add_share

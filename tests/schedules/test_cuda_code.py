@@ -6,16 +6,20 @@ The bounds are those of nvcc 13.0 less a hundredth; no kernel is executed.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import pytest
 
 from tests.cuda import SM_90, default_kernel, source_of
-from tvmconv.compile.nvcc import compile_cubin, find_nvcc
-from tvmconv.compile.sass import find_nvdisasm, main_loops
-from tvmconv.core.errors import ArtifactError
+from tests.emulated_gpu import needs_nvcc, needs_nvdisasm
+from tvmconv.compile.nvcc import compile_cubin
+from tvmconv.compile.resources import Resources
+from tvmconv.compile.sass import main_loops
 from tvmconv.costs.cuda_blocks import WAIT, register_blocks, shared_bytes, tile_of
 from tvmconv.costs.cuda_tiles import loop_instructions
+from tvmconv.kernels.kernel import Kernel
 
+pytestmark = needs_nvcc
 CHANNELS = {"slice": "channels", "split": 1, "pipeline": "double"}
 STORED = {**CHANNELS, "windows": "stored", "kernel": "tiled", "vector": 4, "micro": 1}
 FUSED = {**STORED, "windows": "fused"}
@@ -77,27 +81,62 @@ TILES = {
 }
 
 
-# each takes nvcc seconds
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n == "wide" else [pytest.mark.slow]) for n in TILES]
-)
-def test_main_loops(name):
-    try:
-        find_nvcc()
-        find_nvdisasm()
-    except ArtifactError as error:
-        pytest.skip(str(error))
-    problem, algorithm, knobs, m, p, k, share = TILES[name]
-    kernel = default_kernel(problem, algorithm, SM_90, m=m, p=p, k=k, **knobs)
-    source, tile = source_of(kernel), tile_of(kernel.config)
-    cubin, resources = compile_cubin(source.text, SM_90)
-    # the product is the last kernel, but where its parts are added up
-    product = source.launches[-1 if kernel.config.int("split") == 1 else -2].kernel
-    used, loop = resources[product], main_loops(cubin)[product]
+# one of each tile, and what splits or pairs slices; nvcc takes seconds for each
+OFTEN = {"wide", "narrow", "pointwise", "small", "smallest, padded", "smallest, pairs"}
+OFTEN |= {"tall, padded"}
+
+
+@dataclass(frozen=True)
+class Code:
+    """What nvcc made of a kernel, and what it says of it."""
+
+    name: str
+    kernel: Kernel
+    cubin: bytes
+    resources: dict[str, Resources]
+
+    @property
+    def product(self) -> str:
+        """The last kernel, but where its parts are added up."""
+        launches = source_of(self.kernel).launches
+        return launches[-1 if self.kernel.config.int("split") == 1 else -2].kernel
+
+
+def code_of(name: str, kernel: Kernel) -> Code:
+    return Code(name, kernel, *compile_cubin(source_of(kernel).text, SM_90))
+
+
+def often(names, chosen):
+    return [pytest.param(n, marks=[] if n in chosen else [pytest.mark.slow]) for n in names]
+
+
+# compiled once for both tests of a tile
+@pytest.fixture(scope="module", params=often(TILES, OFTEN))
+def code(request):
+    problem, algorithm, knobs, m, p, k, _ = TILES[request.param]
+    return code_of(request.param, default_kernel(problem, algorithm, SM_90, m=m, p=p, k=k, **knobs))
+
+
+def test_registers_and_shared_memory(code):
+    used, config = code.resources[code.product], code.kernel.config
     assert used.spill_bytes == 0
+    # short slices have less than the sums that warps exchange
+    m, p, k = (config.int(knob) for knob in ("m", "p", "k"))
+    least = 2 * 4 * k * (m + p)
+    assert used.shared_bytes == shared_bytes(config) >= least
+    assert "pairs" in code.name or used.shared_bytes == least
+    resident = register_blocks(SM_90, config)
+    assert used.registers * tile_of(config).threads * resident <= SM_90.registers
+
+
+@needs_nvdisasm
+def test_main_loops(code):
+    k, share = TILES[code.name][5:]
+    kernel, tile = code.kernel, tile_of(code.kernel.config)
+    loop = main_loops(code.cubin)[code.product]
     assert loop.count("LDL", "STL") == 0
     # the sums of a thread for each value of a slice that is its own
-    slices = 2 if "pairs" in name else 1
+    slices = 2 if "pairs" in code.name else 1
     values = slices * k // tile.share
     assert loop.count("FFMA") == tile.sums * values
     assert loop.count("BAR") == slices
@@ -105,17 +144,11 @@ def test_main_loops(name):
     # selection goes by this count
     _, issued = loop_instructions(kernel.expression, kernel.workload, kernel.config)
     assert len(loop.instructions) / slices == pytest.approx(issued - WAIT, rel=0.03)
-    # short slices have less than the sums that warps exchange
-    least = 2 * 4 * k * (m + p)
-    assert used.shared_bytes == shared_bytes(kernel.config) >= least
-    assert "pairs" in name or used.shared_bytes == least
-    blocks = register_blocks(SM_90, kernel.config)
-    assert used.registers * tile.threads * blocks <= SM_90.registers
     # operands of products come as vectors
     reads = (tile.thread_rows + tile.thread_columns) // 4 * values
     assert sum(bool(re.fullmatch(r"LDS\.128", i)) for i in loop.instructions) == reads
     assert loop.count("LDS") == reads
-    if "smallest" in name:
+    if "smallest" in code.name:
         assert all(re.fullmatch(r"STS\.128", i) for i in loop.instructions if i[:3] == "STS")
 
 
@@ -128,29 +161,31 @@ WINOGRAD = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n == "narrow" else [pytest.mark.slow]) for n in WINOGRAD]
-)
-def test_winograd(name):
-    """Transforms hold their tiles in registers; the products are a loop of multiply-adds."""
-    try:
-        find_nvcc()
-        find_nvdisasm()
-    except ArtifactError as error:
-        pytest.skip(str(error))
-    side, m, p, k, share = WINOGRAD[name]
-    problem, threads = "mb32ic128ih28oc128kh3ph1+bias+add+relu", min(p, 128)
-    knobs = {"mh": side, "mw": side, "threads": threads, "pipeline": "double"}
+@pytest.fixture(scope="module", params=WINOGRAD)
+def winograd(request):
+    side, m, p, k, _ = WINOGRAD[request.param]
+    knobs = {"mh": side, "mw": side, "threads": min(p, 128), "pipeline": "double"}
+    problem = "mb32ic128ih28oc128kh3ph1+bias+add+relu"
     kernel = default_kernel(problem, "winograd", SM_90, m=m, p=p, k=k, **knobs)
-    cubin, resources = compile_cubin(source_of(kernel).text, SM_90)
+    return code_of(request.param, kernel)
+
+
+def test_registers_and_shared_memory_of_winograd(winograd):
+    """Transforms hold their tiles in registers."""
+    resources, (_, m, p, k, _) = winograd.resources, WINOGRAD[winograd.name]
     assert [used.spill_bytes for used in resources.values()] == [0, 0, 0]
     for name in ("main_kernel", "main_kernel_2"):
         # ten blocks of 64 threads and more
         assert resources[name].registers <= 96
         assert resources[name].shared_bytes == 0
-    loop = main_loops(cubin)["main_kernel_1"]
+    assert resources["main_kernel_1"].shared_bytes == 2 * 4 * k * (m + p)
+
+
+@needs_nvdisasm
+def test_main_loops_of_winograd(winograd):
+    _, m, _, k, share = WINOGRAD[winograd.name]
+    loop = main_loops(winograd.cubin)["main_kernel_1"]
     assert loop.count("FFMA") == k * (64 if m > 32 else 32)
     assert loop.count("LDL", "STL") == 0
     assert loop.count("BAR") == 1
     assert loop.share >= share
-    assert resources["main_kernel_1"].shared_bytes == 2 * 4 * k * (m + p)

@@ -8,14 +8,15 @@ from __future__ import annotations
 import pytest
 
 from tests.cuda import SM_90, default_kernel, source_of
+from tests.emulated_gpu import needs_nvcc, needs_nvdisasm
 from tvmconv.algorithms.cuda.precision import PRECISIONS
-from tvmconv.compile.nvcc import compile_cubin, find_nvcc
-from tvmconv.compile.sass import find_nvdisasm, main_loops
-from tvmconv.core.errors import ArtifactError
+from tvmconv.compile.nvcc import compile_cubin
+from tvmconv.compile.sass import main_loops
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs import cuda_mma
 from tvmconv.kernels.kernel import make_kernel
 
+pytestmark = needs_nvcc
 # problem, precision, tile, words of a slice, and the most instructions for a slice
 TENSOR_TILES = {
     "wide, TF32": ("mb32ic128ih28oc128kh3ph1+bias+add+relu", "tf32", (128, 128, 64, 64), 16, 256),
@@ -27,28 +28,33 @@ TENSOR_TILES = {
 }
 
 
-# each takes nvcc seconds
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(n, marks=[] if n == "wide, halves" else [pytest.mark.slow])
-        for n in TENSOR_TILES
-    ],
-)
-def test_main_loops_on_tensor_cores(name):
-    try:
-        find_nvcc()
-        find_nvdisasm()
-    except ArtifactError as error:
-        pytest.skip(str(error))
-    problem, precision, (m, p, wm, wp), words, most = TENSOR_TILES[name]
+# compiled once for both tests of a tile
+@pytest.fixture(scope="module", params=TENSOR_TILES)
+def code(request):
+    """Its name, the kernel, machine code, and what nvcc says of that."""
+    problem, precision, (m, p, wm, wp), words, _ = TENSOR_TILES[request.param]
     values = PRECISIONS[precision].values
     knobs = {"m": m, "p": p, "wm": wm, "wp": wp, "k": words * values, "precision": precision}
     knobs |= {"slice": "channels", "split": 1, "pipeline": "double"}
     kernel = default_kernel(problem, "implicit_gemm_mma", SM_90, **knobs)
     cubin, resources = compile_cubin(source_of(kernel).text, SM_90)
-    used, loop = resources["main_kernel"], main_loops(cubin)["main_kernel"]
+    return request.param, kernel, cubin, resources["main_kernel"]
+
+
+def test_registers_and_shared_memory_on_tensor_cores(code):
+    name, kernel, _, used = code
+    m, p, wm, wp = TENSOR_TILES[name][2]
     assert used.spill_bytes == 0
+    assert used.shared_bytes == cuda_mma.shared_bytes(kernel.config)
+    resident = cuda_mma.resident_blocks(kernel.workload, SM_90, kernel.config)
+    assert used.registers * 32 * (m // wm) * (p // wp) * resident <= SM_90.registers
+
+
+@needs_nvdisasm
+def test_main_loops_on_tensor_cores(code):
+    name, _, cubin, _ = code
+    _, _, (m, p, wm, wp), words, most = TENSOR_TILES[name]
+    loop = main_loops(cubin)["main_kernel"]
     assert loop.count("LDL", "STL", "BSSY") == 0
     steps, threads = words // 8, 32 * (m // wm) * (p // wp)
     assert loop.count("HMMA") == steps * wm * wp // 128
@@ -59,22 +65,14 @@ def test_main_loops_on_tensor_cores(name):
     assert loop.instructions.count("LDS.64") == steps * wp // 8
     assert loop.count("LDS") == steps * (wm // 16 + wp // 8)
     assert loop.count("STS") == m * words // (4 * threads) + p * words // (2 * threads)
-    assert used.shared_bytes == cuda_mma.shared_bytes(kernel.config)
-    resident = cuda_mma.resident_blocks(kernel.workload, SM_90, kernel.config)
-    assert used.registers * threads * resident <= SM_90.registers
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
     "problem", ["ic3ih64oc64kh7sh2ph3:nchw+bias+relu", "mb32ic3ih224oc64kh7sh2ph3:nchw+bias+relu"]
 )
 def test_first_layers_do_not_spill(problem, precision):
     """Each value of a row's slice has its own address: launch bounds leave registers for them."""
-    try:
-        find_nvcc()
-    except ArtifactError as error:
-        pytest.skip(str(error))
     workload = Conv2dWorkload.parse(problem)
     config = cuda_mma.best_config(workload, SM_90, precision)
     kernel = make_kernel(workload, SM_90, "implicit_gemm_mma", config)
