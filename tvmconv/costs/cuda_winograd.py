@@ -161,16 +161,25 @@ def stage_cycles(
     }
 
 
+def loop_instructions(
+    workload: Conv2dWorkload, machine: CudaMachine, config: Config
+) -> tuple[float, float]:
+    """Multiply-adds of a thread of the products for one slice, and all issue slots it takes."""
+    tile = tile_of(config)
+    _, _, slices, size, _ = Winograd().packed_weight_shape(workload, machine, config)
+    vectors = -(-size * tile.p // (4 * tile.threads))
+    saved = paired_saving(config, slices // config.int("split"))
+    return slice_instructions(tile, config, LOOP - saved + vectors * COPY_VECTOR)
+
+
 def _products(w: Conv2dWorkload, machine: CudaMachine, config: Config) -> tuple[float, float]:
     """Cycles of the products' instructions, and of their slices from L2."""
     tiles, tile = tiling(w, config), tile_of(config)
-    products, groups, slices, size, rows = Winograd().packed_weight_shape(w, machine, config)
+    products, groups, slices, _, rows = Winograd().packed_weight_shape(w, machine, config)
     split = config.int("split")
     blocks = split * products * groups * (rows // tile.m)
     blocks *= padded_tiles(tiles, config) // tile.p
-    vectors = -(-size * tile.p // (4 * tile.threads))
-    others = LOOP - paired_saving(config, slices // split) + vectors * COPY_VECTOR
-    _, slots = slice_instructions(tile, config, others)
+    _, slots = loop_instructions(w, machine, config)
     busy = busy_cycles(machine, config, blocks, slices // split, slots)
     return busy, blocks * read_bytes(config, slices // split) / machine.l2_rate
 

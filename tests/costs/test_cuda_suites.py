@@ -1,0 +1,87 @@
+"""What selection takes for layers of all suites on sm_90: tiles full of multiply-adds, by count.
+
+docs/cuda-kernels.md has the same exceptions, with their reasons.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cuda import SM_90
+from tvmconv.bench.suites import Layer, load_problems, names, with_batch
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs import cuda_tiles, cuda_winograd
+from tvmconv.costs.cuda_blocks import WAIT
+from tvmconv.kernels.kernel import Kernel
+from tvmconv.selection.select import select
+
+# padded first layers, at all batches but AlexNet's
+FIRST = {
+    "ftengine V1": 0.871,
+    "mobilenetv1 3x3_3_224_32_s2": 0.791,
+    "mobilenetv2 3x3_3_224_32_s2": 0.791,
+    "vgg16 3x3_3_224_64": 0.871,
+    "winograd16 VGG16 Conv1.1": 0.871,
+}
+FIRST_7X7 = (
+    "googlenet 7x7_3_224_64_s2",
+    "resnet18 7x7_3_224_64_s2",
+    "resnet50 7x7_3_224_64_s2",
+)
+MANY = {**FIRST, **dict.fromkeys(FIRST_7X7, 0.877), "alexnet 11x11_3_224_64_s4": 0.880}
+# by batch, layers below 0.88, and their shares
+EXCEPTIONS = {
+    1: {
+        **FIRST,
+        **dict.fromkeys(FIRST_7X7, 0.8),
+        "dnn12 conv2": 0.848,
+        "dnn12 conv3": 0.843,
+        "squeezenet 3x3_3_224_64_s2": 0.846,
+        "googlenet 1x1_192_28_96": 0.877,
+        "googlenet 5x5_16_28_32": 0.872,
+        "googlenet 3x3_96_14_208": 0.872,
+        "googlenet 3x3_160_7_320": 0.872,
+        "googlenet 3x3_112_14_224": 0.868,
+        "googlenet 3x3_144_14_288": 0.868,
+        "squeezenet 3x3_48_13_192": 0.845,
+        "googlenet 3x3_128_14_256": 0.82,
+        "resnet18 3x3_128_28_256_s2": 0.82,
+        "resnet18 3x3_256_14_512_s2": 0.82,
+        "squeezenet 3x3_16_55_64": 0.82,
+        "neighbours 3x3_65_56_63": 0.744,
+    },
+    32: {**MANY, "googlenet 5x5_16_28_32": 0.868},
+    128: MANY,
+}
+
+
+def share_of(kernel: Kernel) -> float | None:
+    """Multiply-adds of the main loop over its instructions; None where it has no tiles."""
+    workload, config = kernel.workload, kernel.config
+    if kernel.algorithm == "winograd":
+        products, issued = cuda_winograd.loop_instructions(workload, SM_90, config)
+        return products / (issued - WAIT)
+    if kernel.algorithm in ("implicit_gemm", "im2win", "im2col"):
+        return cuda_tiles.loop_share(kernel.expression, workload, config)
+    assert kernel.algorithm in ("depthwise", "direct")
+    return None
+
+
+# at 128 the exceptions are those of 32
+@pytest.mark.parametrize("batch", [1, 32, pytest.param(128, marks=pytest.mark.slow)])
+def test_main_loops_are_full_of_multiply_adds_but_of_the_layers_that_are_named(batch):
+    known: dict[Conv2dWorkload, float | None] = {}
+    found = {}
+    for suite in names():
+        for layer in load_problems(suite):
+            if not isinstance(layer, Layer) or layer.workload.types.is_integer:
+                continue
+            workload = with_batch(layer, batch).workload
+            if workload not in known:
+                chosen = select(workload, SM_90).chosen
+                kernel = Kernel(workload, SM_90, chosen.algorithm, chosen.config)
+                known[workload] = share_of(kernel)
+            if (share := known[workload]) is not None and share < cuda_tiles.FULL:
+                found[f"{suite} {layer.name}"] = round(share, 3)
+    assert len(known) > 150
+    assert found == EXCEPTIONS[batch]
