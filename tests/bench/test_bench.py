@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import pytest
@@ -123,7 +124,7 @@ def test_estimates_of_the_layers_of_ftengine_are_those_of_the_table():
 
 
 def test_predictions_of_the_documents_are_not_taken_for_results():
-    assert len(PREDICTIONS) == 4
+    assert len(PREDICTIONS) == 8
     for path in PREDICTIONS:
         with pytest.raises(InputError, match="not written by"):
             read_saved(path)
@@ -131,6 +132,44 @@ def test_predictions_of_the_documents_are_not_taken_for_results():
             saved = json.load(file)
         assert saved["method"].startswith("Predicted, not measured")
         assert {row["measured"] for row in saved["predictions"]} == {"not measured"}
+
+
+def taken(name: str) -> list[dict[str, Any]]:
+    """What a build takes for each layer, of a file of predictions."""
+    with gzip.open(RESULTS / f"cuda-{name}-predicted.json.gz") as file:
+        rows = json.load(file)["predictions"]
+    return [row for row in rows if row["contender"] == "tvmconv"]
+
+
+def test_predictions_on_tensor_cores_are_those_of_the_tables():
+    section = (RESULTS.parent / "cuda-predicted.md").read_text().partition("## Tensor cores")[2]
+    lines = section.partition("\n## ")[0].splitlines()
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in lines if "| not" in line
+    ]
+    assert len(rows) == 12 + 3
+    assert {row[1] for row in rows} == {"not measured"}
+    whole, *rounded = (taken(name) for name in ("dnn12", "dnn12-tf32", "dnn12-fp16"))
+    assert {row["precision"] for row in rounded[0]} == {"tf32"}
+    assert {row["precision"] for row in rounded[1]} == {"fp16"}
+    for row, plain, *others in zip(rows, whole, *rounded, strict=False):
+        stated = [f"{1e3 * plain['predicted_seconds']:.3g}"]
+        for found in others:
+            assert found["algorithm"] == "implicit_gemm_mma"
+            stated += [
+                f"{1e3 * found['predicted_seconds']:.3g}",
+                f"{100 * found['peak_share']:.0f}",
+            ]
+        assert row == [plain["case"].split()[0], "not measured", *stated]
+    for row in rows[12:]:
+        stated = []
+        for name in ("resnet50", "resnet50-tf32", "resnet50-fp16"):
+            found = [each for each in taken(name) if each["case"].endswith(f" mb{row[0]}")]
+            seconds = sum(each["count"] * each["predicted_seconds"] for each in found)
+            work = sum(e["count"] * e["predicted_seconds"] * e["gflops"] for e in found)
+            mean = geometric_mean(each["limit_share"] for each in found)
+            stated.append([f"{1e3 * seconds:.3g}", f"{work / seconds / 1e3:.1f}", f"{mean:.2f}"])
+        assert row[2:] == [stated[0][0], *stated[1], *stated[2]]
 
 
 @pytest.mark.parametrize("name", ["other.json", "other.json.gz"])
