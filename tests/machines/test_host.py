@@ -77,6 +77,7 @@ def test_tiles_are_had_where_the_system_permits_them(refused, has, tmp_path, mon
     flags = [*MACHINES["x86-64-v4"].features, *TILE_FEATURES]
     cpuinfo.write_text(f"flags\t\t: {' '.join(flags)}\n")
     _redirect(monkeypatch, "/proc/cpuinfo", cpuinfo)
+    monkeypatch.setenv("TVMCONV_HIDE_FEATURES", "")
     asked = []
 
     class Library:
