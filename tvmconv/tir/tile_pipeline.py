@@ -9,7 +9,7 @@ from tvm_ffi import structural_hash
 from tvmconv.tir.annotations import TILE_PANEL
 from tvmconv.tir.rewrite import TO_L2, function_pass, local_buffer, prefetch, rebuilt, substitute
 from tvmconv.tir.scope import fresh
-from tvmconv.tir.tile_registers import is_tile_instruction, loaded_weights, stores_tile
+from tvmconv.tir.tile_registers import loaded_weights, stores_tile
 
 # instructions of a group's products beyond which loops over them stay
 _MOST_WRITTEN = 320
@@ -169,8 +169,6 @@ def _iterations(statement: Any) -> list[Any]:
 
 def _spread(products: list[Any], epilogue: list[Any]) -> list[Any]:
     """Products among the statements of an epilogue, which begins behind the first of them."""
-    if not any(is_tile_instruction(part) for part in products):
-        return [*products, *epilogue]
     done: list[Any] = []
     for index, statement in enumerate(epilogue):
         begin, end = (n * len(products) // len(epilogue) for n in (index, index + 1))

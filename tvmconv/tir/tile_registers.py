@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tvm_ffi import structural_hash
@@ -16,6 +17,9 @@ from tvmconv.tir.stack import on_stack
 from tvmconv.tir.tile_calls import BEGIN, PRODUCT, STORE
 
 _REGISTERS, _ROWS, _ROW_BYTES, _WORD = 8, 16, 64, 4
+# TVM's operator, and what it calls for tiles beside their configuration
+_CALL = "tirx.call_llvm_intrin"
+_INSTRUCTIONS = ("tilezero", "tileloadd64", "tilestored64", "tdpbusd")
 # what `ldtilecfg` reads: the palette; bytes of each register's rows, as 16 bits; rows, as a byte
 _CONFIG_BYTES, _PALETTE, _ROW_BYTES_AT, _ROWS_AT = 64, 1, 16, 48
 # number of `arch_prctl` on x86-64, the request, and the state that tiles are
@@ -204,18 +208,32 @@ def _moved(name: str, register: int, operand: Sequence[Any]) -> Any:
     return _instruction(name, register, address, tirx.IntImm("int64", int(distance)))
 
 
-def is_tile_instruction(statement: Any) -> bool:
+def _is_instruction(statement: Any) -> bool:
     """Whether a statement is one of the instructions that :func:`TileRegisters` makes."""
+    return _intrinsic(statement) in _numbers(*_INSTRUCTIONS)
+
+
+def _intrinsic(statement: Any) -> int | None:
+    """The number of the intrinsic of LLVM that a statement is; None for any other statement."""
     from tvm import tirx
 
-    return isinstance(statement, tirx.Evaluate) and "llvm.x86.t" in str(statement.value)
+    if not isinstance(statement, tirx.Evaluate):
+        return None
+    return int(statement.value.args[0]) if _name(statement.value) == _CALL else None
+
+
+@cache
+def _numbers(*names: str) -> frozenset[int]:
+    """LLVM's numbers of instructions, which TVM's calls have in the place of names."""
+    from tvm import tirx
+
+    calls = (tirx.call_llvm_intrin("void", f"llvm.x86.{name}") for name in names)
+    return frozenset(int(call.args[0]) for call in calls)
 
 
 def loaded_weights(statement: Any) -> Any:
     """The first value of a tile of weights that a statement loads; None for any other."""
-    from tvm import tirx
-
-    if not isinstance(statement, tirx.Evaluate) or "tileloadd64" not in str(statement.value):
+    if _intrinsic(statement) not in _numbers("tileloadd64"):
         return None
     load = statement.value.args[2].args[0]
     return load if str(load.source.dtype) == "int8" else None
@@ -223,9 +241,7 @@ def loaded_weights(statement: Any) -> Any:
 
 def stores_tile(statement: Any) -> bool:
     """Whether a statement stores a tile to memory."""
-    from tvm import tirx
-
-    return isinstance(statement, tirx.Evaluate) and "tilestored64" in str(statement.value)
+    return _intrinsic(statement) in _numbers("tilestored64")
 
 
 def _configured(body: Any, registers: _Registers) -> Any:
@@ -291,7 +307,7 @@ def _has_tiles(body: Any) -> bool:
 
     found: list[Any] = []
     tvm_ffi.structural_walk(body, (tirx.Evaluate, found.append))
-    return any(is_tile_instruction(statement) for statement in found)
+    return any(_is_instruction(statement) for statement in found)
 
 
 def _around(body: list[Any], registers: _Registers) -> list[Any]:
