@@ -31,6 +31,17 @@ def images_only(workload: Conv2dWorkload) -> str | None:
     )
 
 
+def dense_bytes_only(workload: Conv2dWorkload) -> str | None:
+    """What algorithms say that multiply bytes of channel-blocked images by all outputs' weights."""
+    if workload.types.weight != "int8":
+        return f"it multiplies bytes, and weights are {workload.types.weight}"
+    if workload.data_layout != "NCHWc":
+        return "it reads channel-blocked input, not plain NCHW"
+    if workload.groups > 1:
+        return "it computes dense layers, not groups"
+    return images_only(workload)
+
+
 def depth_axes(workload: Conv2dWorkload) -> list[Expr]:
     """The reduction axis (``te``) over taps along the depth; none where there are images only."""
     from tvmconv.tvm_api import te
@@ -204,4 +215,6 @@ class Algorithm(DeviceAlgorithm[Machine]):
         if self.integers and workload.types.is_integer:
             reason = _integer_refusal(workload, machine)
             return reason or self.unsuited(workload, machine)
+        if not self.types:
+            return f"it computes in 8 bits, not {workload.types}"
         return super().unsupported(workload, machine)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
+from tvmconv.algorithms.base import Algorithm, FloatArray, dense_bytes_only
 from tvmconv.algorithms.byte_rows import PARTS, Rows, channels_read_by_words, regular_steps
 from tvmconv.algorithms.byte_steps import steps_of
 from tvmconv.algorithms.complemented_copy import complemented_copy, copied_words
@@ -62,23 +62,11 @@ class DirectBytes(Algorithm):
     integers = True
     blocks = ("conv2d", "output")
 
-    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Floating types are none of its."""
-        if not workload.types.is_integer:
-            return f"it computes in 8 bits, not {workload.types}"
-        return super().unsupported(workload, machine)
-
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Dense layers of bytes, where the processor has no exact products of them."""
         if dot_of_bytes(machine).name != _PAIRS:
             return f"{machine.name} has exact products of bytes or no {_INSTRUCTION}"
-        if workload.types.weight != "int8":
-            return f"it multiplies bytes, and weights are {workload.types.weight}"
-        if workload.data_layout != "NCHWc":
-            return "it reads channel-blocked input, not plain NCHW"
-        if workload.groups > 1:
-            return "it computes dense layers, not groups"
-        return images_only(workload)
+        return dense_bytes_only(workload)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """See the base class; blocks ``conv2d`` (reduction) and ``output``, ``widen`` for a copy.

@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
+from tvmconv.algorithms.base import Algorithm, FloatArray, dense_bytes_only
 from tvmconv.algorithms.operands import WORD_BYTES, Operands, output_shape, split_outputs
 from tvmconv.algorithms.tile_copies import is_pixelwise, padded_plane, plane, tile_copy, tiles_of
 from tvmconv.algorithms.words import WIDEN
@@ -54,23 +54,11 @@ class DirectTiles(Algorithm):
     integers = True
     blocks = (WIDEN, "conv2d", "sums", "output")
 
-    def unsupported(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
-        """Floating types are none of its."""
-        if not workload.types.is_integer:
-            return f"it computes in 8 bits, not {workload.types}"
-        return super().unsupported(workload, machine)
-
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Dense layers of bytes, where the processor has products of tiles."""
         if machine.tiles is None:
             return f"{machine.name} has no products of tiles (amx_int8)"
-        if workload.types.weight != "int8":
-            return f"it multiplies bytes, and weights are {workload.types.weight}"
-        if workload.data_layout != "NCHWc":
-            return "it reads channel-blocked input, not plain NCHW"
-        if workload.groups > 1:
-            return "it computes dense layers, not groups"
-        return images_only(workload)
+        return dense_bytes_only(workload)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
         """See the base class; blocks ``widen`` (the copy), ``conv2d``, ``sums`` and ``output``."""
@@ -80,8 +68,7 @@ class DirectTiles(Algorithm):
         packed = self.packed_weight_shape(w, machine, config)
         given = Operands.of(w, machine, packed)
         copy = form.copied(given, config)
-        names = "rstep" if len(form.steps) == 1 else "r", "s", "cb"
-        steps = [te.reduce_axis((0, n), name) for n, name in zip(form.steps, names, strict=False)]
+        steps = [te.reduce_axis((0, n), f"step{i}") for i, n in enumerate(form.steps)]
         word = te.reduce_axis((0, packed[-3]), "word")
         byte = te.reduce_axis((0, WORD_BYTES), "byte")
         last = machine.blocks(w.out_channels) - 1
