@@ -15,9 +15,9 @@ import onnx
 
 import tvmconv
 from examples.networks import NETWORKS
-from tvmconv.bench.layers import profile_report
-from tvmconv.bench.running import make_inputs, run_report
 from tvmconv.cli.output import emit, progress
+from tvmconv.lab.bench.layers import profile_report
+from tvmconv.measuring.running import make_inputs, run_report
 from tvmconv.report.document import Column, Report, Table
 
 ROUNDS = 20

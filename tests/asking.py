@@ -65,8 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _listen() -> None:
     """From here on, what asks is noted."""
-    from tvmconv.bench import host as header
     from tvmconv.machines import gate, host
+    from tvmconv.measuring import host as header
 
     def noting(function: Callable[..., Any], kind: str) -> Callable[..., Any]:
         def noted(*arguments: Any, **options: Any) -> Any:

@@ -22,13 +22,13 @@ from typing import Any
 
 from examples.networks import NETWORKS
 from tests.kernels import V3, V4, compile_kernel
-from tvmconv.bench.suites import Layer, load_problems, names
 from tvmconv.building import build
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import make_kernel
+from tvmconv.measuring.suites import Layer, load_problems, names
 from tvmconv.selection.select import select
 
 _EVERY_ALGORITHM = ("dnn12", "winograd16")

@@ -9,15 +9,15 @@ from math import prod
 import numpy as np
 
 from tests.strategies import conv_arrays
-from tvmconv.bench.reference import convolution
 from tvmconv.core.launch import Launch
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.emulation.module import EmulatedModule
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import Kernel, make_kernel
+from tvmconv.lab.emulation.module import EmulatedModule
 from tvmconv.machines.cuda import MACHINES, CudaMachine
-from tvmconv.tir.cuda import cuda_code
-from tvmconv.tir.workspace_parameters import with_workspace
+from tvmconv.measuring.reference import convolution
+from tvmconv.tir.cuda.lowering import cuda_code
+from tvmconv.tir.cuda.workspace_parameters import with_workspace
 
 SM_80, SM_90 = MACHINES["cuda:sm_80"], MACHINES["cuda:sm_90"]
 

@@ -17,8 +17,8 @@ from tests.asking import HIDDEN
 from tvmconv.compile.nvcc import find_nvcc
 from tvmconv.compile.nvidia import find_program
 from tvmconv.core.errors import ArtifactError
-from tvmconv.emulation.driver import write_driver
-from tvmconv.emulation.nvcc import write_toolkit
+from tvmconv.lab.emulation.driver import write_driver
+from tvmconv.lab.emulation.nvcc import write_toolkit
 
 TARGET = "cuda:sm_90"
 ROOT = Path(__file__).parents[1]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.emulating import ARM
 from tvmconv.core.errors import ArtifactError
-from tvmconv.estimation.tools import counting_emulator, llvm_tool
+from tvmconv.lab.estimation.tools import counting_emulator, llvm_tool
 
 
 def _missing() -> str:

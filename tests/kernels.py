@@ -17,8 +17,6 @@ from tvm import ir, tirx
 from tests.asking import unnoted
 from tests.layout import block, unblock
 from tests.strategies import ConvArrays, conv_arrays
-from tvmconv.bench.integers import IntegerOperands
-from tvmconv.bench.reference import convolution
 from tvmconv.core.config import Config
 from tvmconv.core.epilogue_op import EPILOGUE_KINDS
 from tvmconv.core.errors import ConfigError
@@ -30,10 +28,12 @@ from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.gate import lacks
 from tvmconv.machines.record import Machine
 from tvmconv.machines.x86 import MACHINES
-from tvmconv.tir.conditions import is_select
+from tvmconv.measuring.integers import IntegerOperands
+from tvmconv.measuring.reference import convolution
+from tvmconv.tir.general.conditions import is_select
+from tvmconv.tir.general.record_workspace import recorded
+from tvmconv.tir.general.rewrite import transformed
 from tvmconv.tir.pipeline import compile_function, loop_passes
-from tvmconv.tir.rewrite import transformed
-from tvmconv.tir.workspace import recorded
 
 V3, V4 = MACHINES["x86-64-v3"], MACHINES["x86-64-v4"]
 

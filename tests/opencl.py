@@ -15,10 +15,10 @@ import pytest
 
 from tests.cuda import convolution_operands
 from tvmconv.kernels.kernel import Kernel
-from tvmconv.tir.cuda import cuda_code, passes
-from tvmconv.tir.workspace_parameters import with_workspace
+from tvmconv.tir.cuda.lowering import cuda_code, passes
+from tvmconv.tir.cuda.workspace_parameters import with_workspace
 
-# those of tvmconv.tir.cuda_extrema, which hold CUDA's instruction, of numbers and of vectors
+# those of tvmconv.tir.cuda.extrema, which hold CUDA's instruction, of numbers and of vectors
 _EXTREMA = "".join(
     f"float __attribute__((overloadable)) tvmconv_{side}imum(float a, float b) "
     f"{{ return isnan(a) || a {sign} b ? a : b; }}\n"

@@ -72,7 +72,7 @@ def test_build_stays_a_function():
 
 
 def test_second_build_reuses_scheduled_kernels():
-    from tvmconv.graph.emitter import scheduled
+    from tvmconv.graph.emit.emitter import scheduled
 
     net = Net(1, 16, 6, 7)
     model = net.model(net.conv("x", 16, 48))
@@ -84,7 +84,7 @@ def test_second_build_reuses_scheduled_kernels():
 
 
 def test_schedule_that_fails_names_the_layer(monkeypatch):
-    import tvmconv.graph.emitter as emitter
+    import tvmconv.graph.emit.emitter as emitter
 
     def broken(kernel):
         raise RuntimeError("loop is not there")

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.strategies import ConvArrays
-from tvmconv.algorithms.winograd_matrices import Transforms
+from tvmconv.algorithms.winograd.matrices import Transforms
 from tvmconv.core.workload import Conv2dWorkload
 
 Array = npt.NDArray[np.float64]

@@ -23,7 +23,7 @@ isa=$("$python" -c "$machine")
 }
 
 set --
-for suite in tvmconv/bench/suites/*.txt; do
+for suite in tvmconv/measuring/suites/*.txt; do
     # products of matrices have no convolution to tune
     grep -q '^gemm:' "$suite" || set -- "$@" --suite "$(basename "$suite" .txt)"
 done

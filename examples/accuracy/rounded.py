@@ -10,7 +10,7 @@ import numpy as np
 
 from examples.accuracy.network import Floats, Layers, evaluate
 from examples.accuracy.planes import both_sides, direct, tiles, untiled
-from tvmconv.algorithms.winograd_matrices import Rational, transforms
+from tvmconv.algorithms.winograd.matrices import Rational, transforms
 
 # "32 bits" are float32's
 FLOAT = 32

@@ -16,7 +16,7 @@ USEFUL = {
 }
 _GPU = """
 import sys
-from tvmconv.bench.gpu.state import gpu_state
+from tvmconv.measuring.gpu.state import gpu_state
 from tvmconv.cli.gpus import take_gpu
 from tvmconv.core.errors import TvmconvError
 try:

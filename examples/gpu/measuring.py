@@ -169,7 +169,7 @@ def missing(path: Path) -> dict[str, Any]:
     Of these ``faults`` failed or are wrong, and their reasons come first; those of libraries that
     are absent, say, are none.
     """
-    from tvmconv.bench.result import read_saved
+    from tvmconv.lab.bench.result import read_saved
 
     result = read_saved(path)
     measured = [case.name for case in result.results if not case.skipped]

@@ -119,6 +119,6 @@ def environment() -> dict[str, str]:
 
 def emulated(folder: Path) -> dict[str, str]:
     """A GPU that the processor emulates, where there is none."""
-    from tvmconv.emulation.nvcc import write_toolkit
+    from tvmconv.lab.emulation.nvcc import write_toolkit
 
     return write_toolkit(folder)

@@ -23,7 +23,7 @@ _DIGITS = 12
 
 def contents(kit: Path) -> Path:
     """Where a kit has what this version of the code compiles: of another one nothing is used."""
-    from tvmconv.bench.gpu.compiled import code_digest
+    from tvmconv.measuring.gpu.compiled import code_digest
 
     return kit / code_digest()[:_DIGITS]
 
@@ -72,7 +72,7 @@ def prepare(kit: Path, small: bool, target: str, only: Sequence[str] = ()) -> in
 
 def _failures(said: str) -> list[str]:
     """The kernels of a report in JSON that did not compile; none where the bench wrote none."""
-    from tvmconv.bench.gpu.prepare import failure_text
+    from tvmconv.lab.bench.gpu.prepare import failure_text
 
     with suppress(ValueError):
         return [failure_text(row) for row in json.loads(said)["kernels"] if "failure" in row]

@@ -12,15 +12,15 @@ from pathlib import Path
 
 from examples.gpu.measuring import NETWORKS, table
 from examples.gpu.phases import PRECISIONS, phases
-from tvmconv.bench.gpu.fit import fit_report
-from tvmconv.bench.gpu.predictions import (
+from tvmconv.core.errors import InputError
+from tvmconv.lab.bench.gpu.fit import fit_report
+from tvmconv.lab.bench.gpu.predictions import (
     RIGHT_WITHIN,
     gpu_facts,
     prediction_table,
     translation_note,
 )
-from tvmconv.bench.result import OWN, PEAK, BenchResult, CaseResult, Entry, read_saved
-from tvmconv.core.errors import InputError
+from tvmconv.lab.bench.result import OWN, PEAK, BenchResult, CaseResult, Entry, read_saved
 
 # below it a layer wants an explanation
 _SLOW = 0.7

@@ -1,8 +1,8 @@
-"""Loops over the phases of a strided kernel, see :mod:`tvmconv.algorithms.winograd_phases`."""
+"""Loops over the phases of a strided kernel, see :mod:`tvmconv.algorithms.winograd.polyphase`."""
 
 from __future__ import annotations
 
-from tvmconv.algorithms.winograd_phases import phase_count, phases
+from tvmconv.algorithms.winograd.polyphase import phase_count, phases
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.tir.annotations import mark_bound, mark_cases
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmconv.algorithms.winograd_phases import phase_count
-from tvmconv.algorithms.winograd_tiles import Tiling, by_strips
+from tvmconv.algorithms.winograd.polyphase import phase_count
+from tvmconv.algorithms.winograd.tiles import Tiling, by_strips
 from tvmconv.core.config import Config
 from tvmconv.costs.cuts import divisors
 from tvmconv.machines.record import Machine

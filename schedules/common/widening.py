@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tvmconv.algorithms.complemented_copy import COMPLEMENTS
-from tvmconv.algorithms.row_words import ROWS, piece_of_row
-from tvmconv.algorithms.wide_weights import WIDE
-from tvmconv.algorithms.words import WIDEN, copied_steps
+from tvmconv.algorithms.integer.complemented_copy import COMPLEMENTS
+from tvmconv.algorithms.integer.dwords import WIDEN, copied_steps
+from tvmconv.algorithms.integer.row_dwords import ROWS, piece_of_row
+from tvmconv.algorithms.integer.wide_weights import WIDE
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.tir.annotations import mark_cases, mark_first_use, mark_parallel
 from tvmconv.tvm_api.types import LoopRV, Schedule
@@ -17,7 +17,9 @@ _PIXELS, _WORDS = 4, 8
 
 
 def schedule_widening(schedule: Schedule, workload: Conv2dWorkload) -> None:
-    """Schedule the block of :func:`tvmconv.algorithms.words.widened`: planes are shared by threads.
+    """Schedule the block of :func:`tvmconv.algorithms.integer.dwords.widened`.
+
+    Threads share planes.
 
     Without padding pieces of a row longer than a channel block are loaded; else its border is
     separate code. (Of a whole plane as one row TVM does not see that a piece is contiguous, and
@@ -40,7 +42,7 @@ def schedule_widening(schedule: Schedule, workload: Conv2dWorkload) -> None:
 
 
 def schedule_complements(schedule: Schedule, workload: Conv2dWorkload) -> None:
-    """Schedule :func:`tvmconv.algorithms.complemented_copy.complemented_copy`, row by row.
+    """Schedule :func:`tvmconv.algorithms.integer.complemented_copy.complemented_copy`, row by row.
 
     Each row is copied with its padding, pixel by pixel, and read from L1 for each complement.
     """
@@ -63,7 +65,7 @@ def schedule_complements(schedule: Schedule, workload: Conv2dWorkload) -> None:
 
 
 def schedule_wide_weights(schedule: Schedule, at: LoopRV, *, by_first_tile: bool) -> None:
-    """Schedule :func:`tvmconv.algorithms.wide_weights.wide_weights` for one group of blocks."""
+    """Schedule :func:`~tvmconv.algorithms.integer.wide_weights.wide_weights` for one group."""
     block = schedule.get_sblock(WIDE)
     schedule.compute_at(block, at, preserve_unit_loops=True)
     *_, steps, _group, lane, element = schedule.get_loops(block)
@@ -75,7 +77,7 @@ def schedule_wide_weights(schedule: Schedule, at: LoopRV, *, by_first_tile: bool
 
 
 def schedule_joining(schedule: Schedule, workload: Conv2dWorkload) -> None:
-    """Schedule the block of :func:`tvmconv.algorithms.words.joined_words`.
+    """Schedule the block of :func:`tvmconv.algorithms.integer.dwords.joined_words`.
 
     Vectors of neighbouring pixels' words of two blocks, which are stored in turns.
     """
@@ -97,7 +99,7 @@ def schedule_joining(schedule: Schedule, workload: Conv2dWorkload) -> None:
 
 
 def schedule_rows(schedule: Schedule, workload: Conv2dWorkload) -> None:
-    """Schedule the block of :func:`tvmconv.algorithms.row_words.padded_rows`.
+    """Schedule the block of :func:`tvmconv.algorithms.integer.row_dwords.padded_rows`.
 
     Pieces of rows are vectors; those that are padding alone are code of their own.
     """

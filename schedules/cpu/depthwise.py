@@ -9,16 +9,16 @@
 
 from __future__ import annotations
 
-from tvmconv.algorithms.depthwise import most_rows_that_share, rows_of_word, word_rows
+from tvmconv.algorithms.depthwise.depthwise import most_rows_that_share, rows_of_word, word_rows
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.depthwise import UNROLL_LIMIT, holds_row, kept_columns, overlapping, widest
+from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.cpu.tile_knobs import TILE_ROWS
 from tvmconv.costs.cuts import balanced
-from tvmconv.costs.depthwise import UNROLL_LIMIT, holds_row, kept_columns, overlapping, widest
-from tvmconv.costs.microkernel import check_registers
-from tvmconv.costs.tile_knobs import TILE_ROWS
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.threads import band_tiles, row_bands
@@ -90,7 +90,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the function of :class:`tvmconv.algorithms.depthwise.Depthwise`."""
+    """Schedule the function of :class:`tvmconv.algorithms.depthwise.depthwise.Depthwise`."""
     tile_h, tile_w, bands = (config.int(name) for name in ("tile_h", "tile_w", "bands"))
     block, output = schedule.get_sblock("depthwiseconv2d"), schedule.get_sblock("output")
     n, b, h, w, lane, *depth, r, s = schedule.get_loops(block)

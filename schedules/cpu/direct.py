@@ -12,18 +12,18 @@ Loops, outermost first (Algorithm 3 of Zhang et al., extended by a cache block o
 
 from __future__ import annotations
 
-from tvmconv.algorithms.direct import flattened
-from tvmconv.algorithms.dots import dot_of
-from tvmconv.algorithms.wide_weights import widens_weights
-from tvmconv.algorithms.words import block_read, widened_shape
+from tvmconv.algorithms.direct.direct import flattened
+from tvmconv.algorithms.integer.dwords import block_read, widened_shape
+from tvmconv.algorithms.integer.instructions import dot_of
+from tvmconv.algorithms.integer.wide_weights import widens_weights
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.microkernel import check_registers
-from tvmconv.costs.register_tile import TileModel
-from tvmconv.costs.tile_knobs import OUT_BLOCKS, prefetch_flag
-from tvmconv.costs.wide_tile import WideTileModel
+from tvmconv.costs.cpu.direct import TileModel
+from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS, prefetch_flag
+from tvmconv.costs.cpu.wide_weights import WideTileModel
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common import widening
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile, word_steps
@@ -97,7 +97,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.direct.Direct` in place."""
+    """Schedule the blocks of :class:`tvmconv.algorithms.direct.direct.Direct` in place."""
     w = flattened(workload)
     if w != workload:
         schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))

@@ -11,15 +11,20 @@ Loops, outermost first:
 
 from __future__ import annotations
 
-from tvmconv.algorithms.direct_bytes import is_flat
-from tvmconv.algorithms.excess import MASKS
-from tvmconv.algorithms.packed_pixels import PACK, orders_packed, packs_tiles, words_of_block
+from tvmconv.algorithms.integer.direct_bytes import is_flat
+from tvmconv.algorithms.integer.packed_pixels import (
+    PACK,
+    orders_packed,
+    packs_tiles,
+    words_of_block,
+)
+from tvmconv.algorithms.integer.saturation import MASKS
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.byte_tile import ByteTileModel, excess_sizes
-from tvmconv.costs.microkernel import check_registers
+from tvmconv.costs.cpu.direct_bytes import ByteTileModel, excess_sizes
+from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.widening import schedule_complements, schedule_widening
@@ -97,7 +102,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.direct_bytes.DirectBytes` in place."""
+    """Schedule the blocks of :class:`~tvmconv.algorithms.integer.direct_bytes.DirectBytes`."""
     flat = is_flat(workload, config)
     if flat:
         schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))

@@ -18,10 +18,10 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.direct_first import WordTiles
+from tvmconv.costs.cpu.microkernel import Microkernel, check_registers
+from tvmconv.costs.cpu.tile_knobs import TILE_ROWS
 from tvmconv.costs.cuts import balanced
-from tvmconv.costs.microkernel import Microkernel, check_registers
-from tvmconv.costs.tile_knobs import TILE_ROWS
-from tvmconv.costs.word_tiles import WordTiles
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.threads import band_tiles, row_bands
@@ -98,7 +98,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the function of :class:`tvmconv.algorithms.direct_first.DirectFirst`."""
+    """Schedule the function of :class:`tvmconv.algorithms.direct.direct_first.DirectFirst`."""
     oc, tile_h, tile_w, bands = _values(config)
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     n, kb, h, w, lane, *reduction = schedule.get_loops(block)

@@ -6,13 +6,13 @@ taps, input channels, columns, output channels, the lanes of which are a vector.
 
 from __future__ import annotations
 
-from tvmconv.algorithms.direct import flattened
+from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.register_tile import TileModel
-from tvmconv.costs.tile_knobs import OUT_BLOCKS
+from tvmconv.costs.cpu.direct import TileModel
+from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Schedule
 
@@ -45,7 +45,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.direct_naive.DirectNaive` in place."""
+    """Schedule the blocks of :class:`~tvmconv.algorithms.reproductions.direct_naive.DirectNaive`."""
     if flattened(workload) != workload:
         schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
     n, kb, h, x, lane, cb, r, s, c = schedule.get_loops(schedule.get_sblock("conv2d"))

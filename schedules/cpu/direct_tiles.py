@@ -14,15 +14,15 @@ The sums of a group stay in tile registers; they are stored to the stack for the
 
 from __future__ import annotations
 
-from tvmconv.algorithms.direct_tiles import MOST_ON_STACK, copied_bytes, copies_pieces
-from tvmconv.algorithms.tile_copies import TapsSideBySide, is_pixelwise, tile_copy, tiles_of
-from tvmconv.algorithms.words import WIDEN
+from tvmconv.algorithms.integer.direct_tiles import MOST_ON_STACK, copied_bytes, copies_pieces
+from tvmconv.algorithms.integer.dwords import WIDEN
+from tvmconv.algorithms.integer.tile_copies import TapsSideBySide, is_pixelwise, tile_copy, tiles_of
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.direct_tiles import TileUnitModel
 from tvmconv.costs.cuts import divisors
-from tvmconv.costs.tile_unit import TileUnitModel
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.tile_group import tile_group
 from tvmconv.schedules.cpu.direct import cache_block
@@ -87,7 +87,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.direct_tiles.DirectTiles` in place."""
+    """Schedule the blocks of :class:`tvmconv.algorithms.integer.direct_tiles.DirectTiles`."""
     flat, pieces = is_pixelwise(workload), copies_pieces(workload, config)
     if flat:
         schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))

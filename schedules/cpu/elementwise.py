@@ -14,7 +14,7 @@ from tvmconv.schedules.common.nest import (
     parallelise,
     vectorise,
 )
-from tvmconv.tir.axes import collapsible_axes
+from tvmconv.tir.general.axes import collapsible_axes
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
 

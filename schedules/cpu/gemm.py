@@ -14,8 +14,8 @@ from __future__ import annotations
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.gemm_workload import GemmWorkload
-from tvmconv.costs.gemm_blocks import KNOBS, default_config
-from tvmconv.costs.microkernel import Microkernel, check_registers
+from tvmconv.costs.cpu.gemm import KNOBS, default_config
+from tvmconv.costs.cpu.microkernel import Microkernel, check_registers
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.tir.annotations import (
@@ -49,7 +49,7 @@ def check(workload: GemmWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: GemmWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :func:`tvmconv.algorithms.gemm.compute` in place."""
+    """Schedule the blocks of :func:`tvmconv.algorithms.gemm.gemm.compute` in place."""
     product, output = schedule.get_sblock("product"), schedule.get_sblock("output")
     rows, vectors = config.int("mc") // config.int("mr"), config.int("nr") // machine.lanes
     across = config["parallel"] == "n"

@@ -11,16 +11,16 @@ The five loops of GEBP around the register tile, outermost first:
 
 from __future__ import annotations
 
-from tvmconv.algorithms.dots import dot_of
-from tvmconv.algorithms.im2col import depth_blocks
+from tvmconv.algorithms.gemm.im2col import depth_blocks
+from tvmconv.algorithms.integer.instructions import dot_of
 from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.im2col import explain_cost, panel_registers, tile_heights
+from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS, PANEL_HEIGHT, panel_divisors
 from tvmconv.costs.cuts import divisors
-from tvmconv.costs.im2col import explain_cost, panel_registers, tile_heights
-from tvmconv.costs.microkernel import check_registers
-from tvmconv.costs.tile_knobs import OUT_BLOCKS, PANEL_HEIGHT, panel_divisors
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile, word_steps
 from tvmconv.tir.annotations import mark_cases
@@ -89,7 +89,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.im2col.Im2col` in place."""
+    """Schedule the blocks of :class:`tvmconv.algorithms.gemm.im2col.Im2col` in place."""
     schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     mr, oc, mc, kc = (config.int(name) for name in ("mr", "oc", "mc", "kc"))

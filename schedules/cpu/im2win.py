@@ -12,16 +12,16 @@ reduction, which needs no horizontal sums and no minimum kernel height):
 
 from __future__ import annotations
 
-from tvmconv.algorithms.direct import input_span
-from tvmconv.algorithms.im2win import columns, region_rows
+from tvmconv.algorithms.direct.direct import input_span
+from tvmconv.algorithms.gemm.im2win import columns, region_rows
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.direct import TileModel
+from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.cpu.tile_knobs import OUT_BLOCKS
 from tvmconv.costs.cuts import divisors, largest_divisor
-from tvmconv.costs.microkernel import check_registers
-from tvmconv.costs.register_tile import TileModel
-from tvmconv.costs.tile_knobs import OUT_BLOCKS
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.tir.annotations import mark_cases, mark_parallel
@@ -82,7 +82,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.im2win.Im2win` in place."""
+    """Schedule the blocks of :class:`tvmconv.algorithms.gemm.im2win.Im2win` in place."""
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     n, kb, m, x, lane, cb, v, u, c = schedule.get_loops(block)
     row, row_tile = schedule.split(m, [None, config.int("oh")])

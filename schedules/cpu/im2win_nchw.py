@@ -65,7 +65,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.im2win_nchw.Im2winNchw` in place."""
+    """Schedule the blocks of :class:`tvmconv.algorithms.reproductions.im2win_nchw.Im2winNchw`."""
     level = LEVELS.index(str(config["level"]))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")
     n, kb, m, x, lane, c, v, u = schedule.get_loops(block)

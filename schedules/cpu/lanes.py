@@ -11,7 +11,7 @@ from tvmconv.schedules.common.nest import (
     inline_injective,
     parallelise,
 )
-from tvmconv.tir.rewrite import substitute
+from tvmconv.tir.general.rewrite import substitute
 from tvmconv.tvm_api.types import Expr, Index, PrimFunc, Schedule
 
 # statements of unrolled code that are still compiled within a second or two

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tvmconv.costs.products import best_tile
+from tvmconv.costs.cpu.products import best_tile
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.nest import Block, blocks, inline_injective, parallelise
 from tvmconv.schedules.cpu.elementwise import spatial_block
-from tvmconv.tir.axes import loads
-from tvmconv.tir.rewrite import variables
+from tvmconv.tir.general.axes import loads
+from tvmconv.tir.general.rewrite import variables
 from tvmconv.tvm_api.types import BlockRV, Expr, IndexMap, PrimFunc, Schedule
 
 # multiply-adds below which copying into panels costs more than it saves

@@ -6,7 +6,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import Block, blocks, inline_injective, parallelise, vectorise
 from tvmconv.schedules.cpu.elementwise import spatial_block
 from tvmconv.tir.annotations import mark_tail
-from tvmconv.tir.axes import contiguous_axis
+from tvmconv.tir.general.axes import contiguous_axis
 from tvmconv.tvm_api.types import LoopRV, PrimFunc, Schedule
 
 

@@ -10,13 +10,13 @@ outer level, those of the output pixel by pixel of the inner one: no more than t
 
 from __future__ import annotations
 
-from tvmconv.algorithms.strassen import PRODUCTS, Halves
+from tvmconv.algorithms.gemm.strassen import PRODUCTS, Halves
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.microkernel import Microkernel, check_registers
-from tvmconv.costs.strassen import KNOBS, StrassenModel, level_counts
+from tvmconv.costs.cpu.microkernel import Microkernel, check_registers
+from tvmconv.costs.cpu.strassen import KNOBS, StrassenModel, level_counts
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile, transform_tile
 from tvmconv.tir.annotations import mark_cases
@@ -64,7 +64,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.strassen.Strassen` in place."""
+    """Schedule the blocks of :class:`tvmconv.algorithms.gemm.strassen.Strassen` in place."""
     half, kr, cut = config.int("half"), config.int("kr"), Halves.of(workload, machine, config)
     schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
     block, output = schedule.get_sblock("conv2d"), schedule.get_sblock("output")

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tvmconv.algorithms.winograd_tiles import plane_strides, region_tiles, tiling
+from tvmconv.algorithms.winograd.tiles import plane_strides, region_tiles, tiling
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.microkernel import check_registers
-from tvmconv.costs.winograd import KNOBS, WinogradModel
+from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.cpu.winograd import KNOBS, WinogradModel
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import channel_steps, register_tile
 from tvmconv.schedules.common.phases import product_loops
@@ -68,7 +68,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.winograd.Winograd` in place."""
+    """Schedule the blocks of :class:`tvmconv.algorithms.winograd.winograd.Winograd` in place."""
     apply_with(_products, _strips, schedule, workload, machine, config)
 
 

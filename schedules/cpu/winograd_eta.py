@@ -10,10 +10,10 @@ Stages follow one another over the whole batch, each parallel over the axes of t
 
 from __future__ import annotations
 
-from tvmconv.algorithms.winograd_packing import Packing
+from tvmconv.algorithms.reproductions.winograd_packing import Packing
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.winograd_eta import KNOBS, EtaModel
+from tvmconv.costs.cpu.winograd_eta import KNOBS, EtaModel
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile, transform_tile
 from tvmconv.tir.annotations import mark_stream, mark_transpose
@@ -44,7 +44,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.winograd_eta.WinogradEta` in place."""
+    """Schedule the blocks of :class:`tvmconv.algorithms.reproductions.winograd_eta.WinogradEta`."""
     _input(schedule, machine)
     _product(schedule, Packing(workload, machine, config))
     _output(schedule, config)

@@ -8,8 +8,8 @@ from typing import Any
 
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.block_tile import BlockTile
-from tvmconv.costs.cuda_blocks import tile_of
+from tvmconv.costs.cuda.block_tile import BlockTile
+from tvmconv.costs.cuda.blocks import tile_of
 from tvmconv.schedules.cuda.threads import bind_threads
 from tvmconv.tir.annotations import mark_copy_by_registers, mark_pipeline, mark_rolled
 from tvmconv.tvm_api.types import BlockRV, Expr, Index, LoopRV, Schedule

@@ -6,7 +6,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuda_memory import memory_cycles, waiting_cycles
+from tvmconv.costs.cuda.memory import memory_cycles, waiting_cycles
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.cuda.threads import bind_threads, check_threads
 from tvmconv.tvm_api.types import Schedule

@@ -11,8 +11,8 @@ from math import prod
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuda_memory import memory_cycles, waiting_cycles
-from tvmconv.costs.cuda_threads import sum_cycles
+from tvmconv.costs.cuda.memory import memory_cycles, waiting_cycles
+from tvmconv.costs.cuda.threads import sum_cycles
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.common.nest import inspect
 from tvmconv.schedules.cuda.threads import bind_threads, check_threads, share_sums
@@ -64,7 +64,7 @@ def apply(
 
 
 def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> float:
-    """See :func:`~tvmconv.costs.cuda_threads.sum_cycles`; then what waits for memory."""
+    """See :func:`~tvmconv.costs.cuda.threads.sum_cycles`; then what waits for memory."""
     window = workload.taps * workload.groups > workload.in_channels
     products = sum_cycles(
         prod(workload.result_shape),

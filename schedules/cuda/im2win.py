@@ -22,9 +22,9 @@ from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuda_blocks import register_blocks
-from tvmconv.costs.cuda_threads import sum_cycles
-from tvmconv.costs.cuda_tiles import best_config, check_tile, tile_cycles
+from tvmconv.costs.cuda.blocks import register_blocks
+from tvmconv.costs.cuda.threads import sum_cycles
+from tvmconv.costs.cuda.tiles import best_config, check_tile, tile_cycles
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.cuda.block_tile import stored_sums, tiled_product
 from tvmconv.schedules.cuda.product_knobs import product_knobs
@@ -115,7 +115,7 @@ def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> Non
 
 
 def blocks_resident(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
-    """See :func:`tvmconv.costs.cuda_blocks.register_blocks`."""
+    """See :func:`tvmconv.costs.cuda.blocks.register_blocks`."""
     return register_blocks(machine, config)
 
 
@@ -160,7 +160,7 @@ def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Con
 def explain_cost(
     workload: Conv2dWorkload, machine: CudaMachine, config: Config
 ) -> dict[str, float]:
-    """See :func:`tvmconv.costs.cuda_tiles.tile_cycles`; the base kernel's threads do the same."""
+    """See :func:`tvmconv.costs.cuda.tiles.tile_cycles`; the base kernel's threads do the same."""
     found = tile_cycles(_EXPRESSION, workload, machine, config)
     if config["kernel"] == BASE:
         sums = prod(workload.result_shape)

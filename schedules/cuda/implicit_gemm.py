@@ -10,8 +10,8 @@ from tvmconv.algorithms.cuda.implicit_gemm import VECTOR, ImplicitGemm, reads_ve
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuda_blocks import register_blocks
-from tvmconv.costs.cuda_tiles import best_config, check_tile, tile_cycles
+from tvmconv.costs.cuda.blocks import register_blocks
+from tvmconv.costs.cuda.tiles import best_config, check_tile, tile_cycles
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.schedules.cuda.block_tile import tiled_product
 from tvmconv.schedules.cuda.product_knobs import product_knobs
@@ -33,7 +33,7 @@ def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> Non
 
 
 def blocks_resident(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
-    """See :func:`tvmconv.costs.cuda_blocks.register_blocks`."""
+    """See :func:`tvmconv.costs.cuda.blocks.register_blocks`."""
     return register_blocks(machine, config)
 
 
@@ -59,5 +59,5 @@ def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Con
 def explain_cost(
     workload: Conv2dWorkload, machine: CudaMachine, config: Config
 ) -> dict[str, float]:
-    """See :func:`tvmconv.costs.cuda_tiles.tile_cycles`."""
+    """See :func:`tvmconv.costs.cuda.tiles.tile_cycles`."""
     return tile_cycles(_EXPRESSION, workload, machine, config)

@@ -16,7 +16,7 @@ from tvmconv.algorithms.cuda.precision import PRECISIONS
 from tvmconv.core.config import Config
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuda_mma import (
+from tvmconv.costs.cuda.mma import (
     best_config,
     check_tile,
     part_counts,
@@ -123,5 +123,5 @@ def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Con
 def explain_cost(
     workload: Conv2dWorkload, machine: CudaMachine, config: Config
 ) -> dict[str, float]:
-    """See :func:`tvmconv.costs.cuda_mma.tile_cycles`."""
+    """See :func:`tvmconv.costs.cuda.mma.tile_cycles`."""
     return tile_cycles(workload, machine, config)

@@ -19,7 +19,7 @@ def rule(func: PrimFunc, machine: CudaMachine) -> Schedule | None:
 
     1. Element-wise intermediates are inlined.
     2. Each block that is left is a kernel; they leave their results in global memory, which
-       :mod:`tvmconv.tir.workspace_parameters` makes part of the arena.
+       :mod:`tvmconv.tir.cuda.workspace_parameters` makes part of the arena.
     3. Element-wise blocks have a thread for each value, reductions one or a block of threads as
        in :mod:`tvmconv.schedules.cuda.reduction`.
     """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tvmconv.algorithms.cuda import fragments
 from tvmconv.algorithms.cuda.precision import Precision
-from tvmconv.costs.mma_tile import MmaTile
+from tvmconv.costs.cuda.mma_tile import MmaTile
 from tvmconv.tir.annotations import mark_copy_by_registers, mark_pipeline
-from tvmconv.tir.mma import mma_intrinsic
+from tvmconv.tir.cuda.mma import mma_intrinsic
 from tvmconv.tvm_api.types import BlockRV, Expr, Index, LoopRV, Schedule
 
 # words that a thread copies at a time: registers of a fragment of weights, and of columns

@@ -7,8 +7,8 @@ from functools import partial
 from tvmconv.algorithms.cuda.implicit_gemm import ImplicitGemm
 from tvmconv.core.knobs import Knob
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuda_blocks import PIPELINE_KNOB, ROWS_KNOB, columns_knob
-from tvmconv.costs.cuda_tiles import part_counts, slice_sizes
+from tvmconv.costs.cuda.blocks import PIPELINE_KNOB, ROWS_KNOB, columns_knob
+from tvmconv.costs.cuda.tiles import part_counts, slice_sizes
 
 
 def product_knobs(expression: ImplicitGemm) -> tuple[Knob[Conv2dWorkload], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmconv.tir.workspace_parameters import with_workspace
+from tvmconv.tir.cuda.workspace_parameters import with_workspace
 from tvmconv.tvm_api.types import PrimFunc
 
 RULES = ("reduction", "kernels")

@@ -10,11 +10,11 @@
 from __future__ import annotations
 
 from tvmconv.algorithms.cuda.winograd import Winograd
-from tvmconv.algorithms.winograd_tiles import Tiling, tiling
+from tvmconv.algorithms.winograd.tiles import Tiling, tiling
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.cuda_blocks import register_blocks, tile_of
-from tvmconv.costs.cuda_winograd import (
+from tvmconv.costs.cuda.blocks import register_blocks, tile_of
+from tvmconv.costs.cuda.winograd import (
     KNOBS,
     best_configs,
     check_config,
@@ -46,7 +46,7 @@ def check(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> Non
 
 
 def blocks_resident(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
-    """See :func:`tvmconv.costs.cuda_blocks.register_blocks`."""
+    """See :func:`tvmconv.costs.cuda.blocks.register_blocks`."""
     return register_blocks(machine, config)
 
 
@@ -119,5 +119,5 @@ def predicted_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Con
 def explain_cost(
     workload: Conv2dWorkload, machine: CudaMachine, config: Config
 ) -> dict[str, float]:
-    """See :func:`tvmconv.costs.cuda_winograd.stage_cycles`."""
+    """See :func:`tvmconv.costs.cuda.winograd.stage_cycles`."""
     return stage_cycles(workload, machine, config)

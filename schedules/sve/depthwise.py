@@ -15,8 +15,8 @@ from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.microkernel import check_registers
-from tvmconv.costs.segments import gather_cycles
+from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.scalable.direct import gather_cycles
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.threads import band_tiles, row_bands
@@ -112,7 +112,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the function of :class:`tvmconv.algorithms.depthwise.Depthwise`."""
+    """Schedule the function of :class:`tvmconv.algorithms.depthwise.depthwise.Depthwise`."""
     if not config.int("vectors"):
         neon.apply(schedule, workload, machine, config)
         return

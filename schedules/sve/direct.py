@@ -12,15 +12,15 @@ With a stride, pixels of the input are gathered.
 
 from __future__ import annotations
 
-from tvmconv.algorithms.direct import flattened, joined
+from tvmconv.algorithms.direct.direct import flattened, joined
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.microkernel import check_registers
+from tvmconv.costs.cpu.microkernel import check_registers
 from tvmconv.costs.padding import rows_inside
-from tvmconv.costs.segments import SegmentModel
+from tvmconv.costs.scalable.direct import SegmentModel
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.cpu import direct as neon
@@ -86,7 +86,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.direct.Direct` in place."""
+    """Schedule the blocks of :class:`tvmconv.algorithms.direct.direct.Direct` in place."""
     if not config.int("vectors"):
         neon.apply(schedule, workload, machine, config)
         return

@@ -12,7 +12,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.nest import Block, blocks, inline_injective, parallelise
 from tvmconv.schedules.cpu import elementwise as neon
 from tvmconv.tir.annotations import mark_segments
-from tvmconv.tir.axes import collapsible_axes
+from tvmconv.tir.general.axes import collapsible_axes
 from tvmconv.tvm_api.types import PrimFunc, Schedule
 
 # vectors of one step: enough that loads and stores of several are under way

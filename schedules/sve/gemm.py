@@ -3,7 +3,7 @@
 The five loops of NEON code (:mod:`tvmconv.schedules.cpu.gemm`) around a tile of ``mr`` rows by some
 vectors of whatever length they have, FTEngine's 2VL x 8 and 2VL x 10 among them (Tan 2023, section
 4.2.4). A segment holds four columns of C. A's rows are lanes of vectors, and the panels of B are as
-wide as the tile is when the kernel is called (:mod:`tvmconv.tir.woven`).
+wide as the tile is when the kernel is called (:mod:`tvmconv.tir.sve.interleaved_panels`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.knobs import Knob, Knobs
-from tvmconv.costs.microkernel import check_registers
-from tvmconv.costs.segments_gemm import MOST_VECTORS, default_config, tile_registers
+from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.scalable.gemm import MOST_VECTORS, default_config, tile_registers
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.cpu import gemm as neon
@@ -61,7 +61,7 @@ def check(workload: GemmWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: GemmWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :func:`tvmconv.algorithms.gemm.compute` in place."""
+    """Schedule the blocks of :func:`tvmconv.algorithms.gemm.gemm.compute` in place."""
     vectors, kc = config.int("vectors"), config.int("kc")
     if not vectors:
         neon.apply(schedule, workload, machine, config)

@@ -20,15 +20,15 @@ from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.microkernel import check_registers
-from tvmconv.costs.segments import MOST_VECTORS, segment_registers
-from tvmconv.costs.segments_im2col import SegmentPanelModel, panel_heights
-from tvmconv.costs.tile_knobs import PANEL_HEIGHT
+from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.cpu.tile_knobs import PANEL_HEIGHT
+from tvmconv.costs.scalable.direct import MOST_VECTORS, segment_registers
+from tvmconv.costs.scalable.im2col import SegmentPanelModel, panel_heights
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.cpu import im2col as neon
 from tvmconv.tir.annotations import mark_cases, mark_segments
-from tvmconv.tir.whole_reads import read_whole
+from tvmconv.tir.general.whole_reads import read_whole
 from tvmconv.tvm_api.types import LoopRV, Schedule
 
 # vectors that are copied to a panel at once
@@ -90,7 +90,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.im2col.Im2col` in place."""
+    """Schedule the blocks of :class:`tvmconv.algorithms.gemm.im2col.Im2col` in place."""
     if not config.int("vectors"):
         neon.apply(schedule, workload, machine, config)
         return

@@ -6,7 +6,7 @@ lanes of vectors along the inner dimension.
 
 from __future__ import annotations
 
-from tvmconv.costs.products import scalable_product
+from tvmconv.costs.cpu.products import scalable_product
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.nest import blocks, parallelise

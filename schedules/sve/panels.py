@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmconv.machines.record import Machine
-from tvmconv.tir.vectors import MOST_SEGMENTS
+from tvmconv.tir.sve.vectors import MOST_SEGMENTS
 from tvmconv.tvm_api.types import BlockRV, Schedule
 
 

@@ -11,9 +11,9 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.microkernel import check_registers
-from tvmconv.costs.segments import MOST_VECTORS, segment_registers
-from tvmconv.costs.segments_winograd import SegmentWinogradModel
+from tvmconv.costs.cpu.microkernel import check_registers
+from tvmconv.costs.scalable.direct import MOST_VECTORS, segment_registers
+from tvmconv.costs.scalable.winograd import SegmentWinogradModel
 from tvmconv.machines.record import Machine
 from tvmconv.schedules.common.microkernel import register_tile
 from tvmconv.schedules.common.phases import product_loops
@@ -60,7 +60,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`tvmconv.algorithms.winograd.Winograd` in place."""
+    """Schedule the blocks of :class:`tvmconv.algorithms.winograd.winograd.Winograd` in place."""
     if config.int("vectors"):
         neon.apply_with(_products, _strips, schedule, workload, machine, config)
     else:

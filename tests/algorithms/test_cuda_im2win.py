@@ -12,12 +12,12 @@ from tests.cuda import SM_90, check_kernel, convolution_operands, default_kernel
 from tests.strategies import conv2d_workloads
 from tvmconv.algorithms.cuda.im2col import Im2col
 from tvmconv.algorithms.cuda.im2win import Im2win, window_shape
-from tvmconv.bench.case_memory import layer_bytes
-from tvmconv.bench.suites import load
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.emulation.module import EmulatedModule
 from tvmconv.kernels import registry
+from tvmconv.lab.bench.case_memory import layer_bytes
+from tvmconv.lab.emulation.module import EmulatedModule
+from tvmconv.measuring.suites import load
 
 # slices so short that generated code is compiled in a second
 TILE = {"m": 32, "p": 64, "k": 9, "split": 1, "pipeline": "double"}

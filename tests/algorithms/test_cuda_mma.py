@@ -12,10 +12,10 @@ from tests.strategies import conv2d_workloads, conv_arrays
 from tvmconv.algorithms.cuda import fragments
 from tvmconv.algorithms.cuda.implicit_gemm_mma import ImplicitGemmMma
 from tvmconv.algorithms.cuda.precision import PRECISIONS, round_tf32
-from tvmconv.bench.reference import convolution
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs import cuda_mma
+from tvmconv.costs.cuda import mma as cuda_mma
+from tvmconv.measuring.reference import convolution
 from tvmconv.selection.policy import make_policy
 from tvmconv.selection.select import candidates, select
 
@@ -210,7 +210,7 @@ def banks(addresses: list[int], words: int) -> int:
 
 @pytest.mark.parametrize("p", [64, 128])
 def test_shared_memory_has_no_conflicts_of_banks(p):
-    """By the places that :mod:`tvmconv.costs.cuda_mma` counts bytes of."""
+    """By the places that :mod:`tvmconv.costs.cuda.mma` counts bytes of."""
     pitch = cuda_mma.row_pitch(p)
     lanes = range(32)
     # fragments of weights lie lane by lane; of columns lane // 4 is the pixel, lane % 4 the row

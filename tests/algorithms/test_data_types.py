@@ -13,12 +13,12 @@ from tests.kernels import V3, default_config
 from tests.layout import block, unblock
 from tests.strategies import conv_arrays
 from tvmconv.algorithms.operands import Operands
-from tvmconv.bench.reference import convolution
 from tvmconv.core.datatypes import FLOAT32, DataTypes
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import make_kernel
+from tvmconv.measuring.reference import convolution
 from tvmconv.selection.select import select
 from tvmconv.tir.pipeline import compile_function
 

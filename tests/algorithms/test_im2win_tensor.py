@@ -13,11 +13,11 @@ from tvm import te
 
 from tests.kernels import V3, default_config
 from tests.strategies import conv2d_workloads
-from tvmconv.algorithms.im2col import Im2col
-from tvmconv.algorithms.im2win import Im2win, columns
-from tvmconv.algorithms.im2win_nchw import Im2winNchw
-from tvmconv.bench.suites import load
+from tvmconv.algorithms.gemm.im2col import Im2col
+from tvmconv.algorithms.gemm.im2win import Im2win, columns
+from tvmconv.algorithms.reproductions.im2win_nchw import Im2winNchw
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.measuring.suites import load
 
 # the thesis' table 3-3 at batch 128, as MiB of input, im2col matrix and window tensor
 MIB = {

@@ -17,11 +17,11 @@ from tests.strategies import (
     depthwise_workloads,
     volumes,
 )
-from tvmconv.bench.reference import convolution
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import make_kernel
+from tvmconv.measuring.reference import convolution
 
 SMALL = {"max_size": 9, "max_kernel": 3}
 dense = volumes(conv2d_workloads(**SMALL)).filter(lambda w: not w.is_depthwise)

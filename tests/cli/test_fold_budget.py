@@ -11,8 +11,8 @@ from onnx import helper
 
 from tests.cli.verbs import invoke
 from tests.frontend.onnx_runner import make_model, noise
-from tvmconv.bench.contenders import contenders
-from tvmconv.bench.plan import make_plan
+from tvmconv.lab.bench.contenders import contenders
+from tvmconv.lab.bench.plan import make_plan
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from tvmconv.__main__ import main
-from tvmconv.bench.report import bench_report
-from tvmconv.bench.result import BenchResult, CaseResult, Entry, read_saved
 from tvmconv.cli.output import emit
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.plain_data import json_text
 from tvmconv.core.results import write_result
+from tvmconv.lab.bench.report import bench_report
+from tvmconv.lab.bench.result import BenchResult, CaseResult, Entry, read_saved
 from tvmconv.report.document import Column, Report, Table
 
 COMMAND = f"{sys.executable} -m tvmconv machine --target x86-64-v3"

@@ -12,9 +12,8 @@ import pytest
 from tests.emulating import needs_arm, run_functions, vectors_of
 from tests.kernels import integer_arguments
 from tests.layout import unblock
-from tests.tir.test_narrowing import narrowing
-from tvmconv.algorithms.words import has_colliding_weights
-from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
+from tests.tir.general.test_narrowing import narrowing
+from tvmconv.algorithms.integer.dwords import has_colliding_weights
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
@@ -22,6 +21,7 @@ from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.record import Machine
 from tvmconv.machines.sve import MACHINES as SCALABLE
+from tvmconv.measuring.integers import IntegerOperands, exact_output, random_integers
 
 SUMS = ":s8s8s32s32"
 DIRECT = [

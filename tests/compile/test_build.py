@@ -14,9 +14,9 @@ from tvmconv.compile.patterns import mark_patterns
 from tvmconv.kernels.rules import SCHEDULED, schedule_function, schedule_module
 from tvmconv.operators.pool import Window, max_pool
 from tvmconv.operators.softmax import softmax
-from tvmconv.tir.intrinsics import VectorisableMath
+from tvmconv.tir.general.relax_intrinsics import VectorisableMath
+from tvmconv.tir.general.rewrite import transformed
 from tvmconv.tir.pipeline import register
-from tvmconv.tir.rewrite import transformed
 from tvmconv.tvm_api.op_pattern import OPAQUE, OUT_ELEMENTWISE_FUSABLE
 
 MACHINE = HOST

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from tests.emulated_gpu import needs_emulator, needs_nvcc
-from tvmconv.emulation.nvcc import write_toolkit
+from tvmconv.lab.emulation.nvcc import write_toolkit
 
 pytestmark = [needs_nvcc, needs_emulator]
 

@@ -23,13 +23,13 @@ from tests.networks.compare import TOLERANCE, onnxruntime_outputs, random_inputs
 from tests.random_layers import random_layers
 from tests.random_network import random_network
 from tests.usual_layers import KINDS, usual_layers
-from tvmconv.bench import suites
 from tvmconv.core.datatypes import FLOAT32
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.record import Machine
+from tvmconv.measuring import suites
 from tvmconv.selection.select import select
 from tvmconv.tuning.candidate import error_limit
 

@@ -17,7 +17,7 @@ from tests.emulating import needs_arm, run_functions, vectors_of
 from tests.operators.harness import normal
 from tests.schedules.test_by_lane import inner_loops, matching, most_sums
 from tests.schedules.test_segments import GATHER, LANE, SPILL
-from tvmconv.costs.products import dense_tile
+from tvmconv.costs.cpu.products import dense_tile
 from tvmconv.kernels.rules import schedule_function
 from tvmconv.machines.presets import MACHINES
 from tvmconv.operators.dense import dense, pack_dense_weight

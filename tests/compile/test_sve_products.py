@@ -15,13 +15,13 @@ from tests.emulating import CALL, HOSTILE, needs_arm, run_functions, vectors_of
 from tests.operators.harness import normal
 from tests.schedules.test_by_lane import matching, most_sums
 from tests.schedules.test_segments import LANE, SPILL
-from tvmconv.bench.gemm_run import exact, random_operands
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.kernels.gemm import make_gemm
+from tvmconv.lab.bench.gemm_run import exact, random_operands
 from tvmconv.machines.presets import MACHINES
+from tvmconv.tir.general.record_vector_code import recorded_code
 from tvmconv.tir.pipeline import compile_function
-from tvmconv.tir.vector_code import recorded_code
 
 PRODUCTS = {
     # rows and columns that end inside of tiles, steps in parts, columns in panels

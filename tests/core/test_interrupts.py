@@ -153,7 +153,7 @@ from importlib.util import find_spec
 name = "tvmconv.__main__"
 assert name not in sys.modules
 print("main" in find_spec(name).loader.get_source(name))
-print(files("tvmconv.bench.suites").joinpath("dnn12.txt").is_file())
+print(files("tvmconv.measuring.suites").joinpath("dnn12.txt").is_file())
 """
     assert in_fresh_process("-c", program) == "True\nTrue"
 

@@ -10,9 +10,10 @@ import tvmconv
 from tests.frontend.onnx_runner import make_model, noise
 from tvmconv.core.errors import ConfigError, ModelError, UnexpectedError
 from tvmconv.frontend import infer
-from tvmconv.graph import emit, layout
+from tvmconv.graph import layout
+from tvmconv.graph.emit import graph as emit
 from tvmconv.kernels import rules as schedule
-from tvmconv.tir import bare
+from tvmconv.tir.general import c_functions as bare
 
 
 def _model():

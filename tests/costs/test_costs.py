@@ -13,8 +13,8 @@ from tests.strategies import conv2d_workloads, depthwise_workloads
 from tests.toy_family import TOY
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.strassen import StrassenModel
-from tvmconv.costs.winograd import WinogradModel
+from tvmconv.costs.cpu.strassen import StrassenModel
+from tvmconv.costs.cpu.winograd import WinogradModel
 from tvmconv.kernels import registry
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.arm import MACHINES as ARM

@@ -8,11 +8,12 @@ from __future__ import annotations
 import pytest
 
 from tests.cuda import SM_90
-from tvmconv.bench.suites import Layer, load_problems, names, with_batch
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs import cuda_tiles, cuda_winograd
-from tvmconv.costs.cuda_blocks import WAIT
+from tvmconv.costs.cuda import tiles as cuda_tiles
+from tvmconv.costs.cuda import winograd as cuda_winograd
+from tvmconv.costs.cuda.blocks import WAIT
 from tvmconv.kernels.kernel import Kernel
+from tvmconv.measuring.suites import Layer, load_problems, names, with_batch
 from tvmconv.selection.select import select
 
 # padded first layers, at all batches but AlexNet's

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.register_tile import TileModel
+from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.kernels import registry
 from tvmconv.machines.dot import dot_of_bytes, multiplications_a_cycle, steps_a_cycle
 from tvmconv.machines.record import Machine

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels import V3
-from tvmconv.algorithms.winograd_integers import usual_sum
-from tvmconv.bench import suites
+from tvmconv.algorithms.winograd.integers import usual_sum
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.register_tile import TileModel
+from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.machines.dot import dot_of_bytes, steps_a_cycle
 from tvmconv.machines.record import Machine
 from tvmconv.machines.stored import read_machine
 from tvmconv.machines.targets import resolve_machine
+from tvmconv.measuring import suites
 from tvmconv.selection.select import select
 
 ICELAKE = resolve_machine("llvm -mcpu=icelake-server", 1)

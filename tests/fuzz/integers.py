@@ -17,15 +17,9 @@ from tests.fuzz.runner import Note, Wrong
 from tests.kernels import integer_arguments
 from tests.layout import unblock
 from tests.random_layers import random_integer_layer
-from tvmconv.algorithms.packed_pixels import orders_packed
-from tvmconv.algorithms.winograd_integers import check_sums, largest_sums
-from tvmconv.algorithms.winograd_tiles import tiling
-from tvmconv.bench.integers import (
-    IntegerOperands,
-    exact_output,
-    exactly_added,
-    random_integers,
-)
+from tvmconv.algorithms.integer.packed_pixels import orders_packed
+from tvmconv.algorithms.winograd.integers import check_sums, largest_sums
+from tvmconv.algorithms.winograd.tiles import tiling
 from tvmconv.core.errors import ConfigError, WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
@@ -33,6 +27,12 @@ from tvmconv.kernels.arguments import Constants, exceeds_rounding, in_integers
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.gate import lacks
 from tvmconv.machines.targets import resolve_machine
+from tvmconv.measuring.integers import (
+    IntegerOperands,
+    exact_output,
+    exactly_added,
+    random_integers,
+)
 from tvmconv.tir.pipeline import compile_function
 
 SETS = 40

@@ -12,10 +12,10 @@ from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 from tvm import ir, relax, te, tirx, topi
 
-from tvmconv.graph.fold import fold_constants
 from tvmconv.graph.functions import read_functions, without_unused
 from tvmconv.graph.ir import Graph, constant
 from tvmconv.graph.read import read_function
+from tvmconv.graph.rewrite.fold import fold_constants
 
 SHAPE = (2, 3, 4)
 # all broadcast to it, as NumPy does

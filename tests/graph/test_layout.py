@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tvmconv.graph.emitter as emitter_module
+import tvmconv.graph.emit.emitter as emitter_module
 from examples.networks import NETWORKS
 from tests.graph.network import AVX512, Net, convs, planned
 from tvmconv.frontend import read_model, to_relax

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.graph.network import Net, convs, epilogues, other_ops, prepared
-from tvmconv.graph.activations import canonical_activations, epilogue_step
 from tvmconv.graph.ir import Graph, Value, constant, make_node
+from tvmconv.graph.rewrite.activations import canonical_activations, epilogue_step
 
 
 def test_bias_and_relu():

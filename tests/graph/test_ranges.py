@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.graph.network import Net, check, planned
-from tvmconv.graph.fold import evaluate
 from tvmconv.graph.ir import Node, Value, constant, make_node
 from tvmconv.graph.ranges import UNKNOWN, value_range
+from tvmconv.graph.rewrite.fold import evaluate
 
 UNARY = ("nn.relu", "clip", "sigmoid", "hardsigmoid", "tanh", "erf", "abs", "negative")
 UNARY += ("exp", "log")

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tvmconv.emulation.driver import write_driver
+from tvmconv.lab.emulation.driver import write_driver
 from tvmconv.machines.cuda import MACHINES, read_cuda_machine
 from tvmconv.machines.targets import resolve_device
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tvm
 
-from tvmconv.bench.dot_peak import word_steps
 from tvmconv.core.errors import TargetError
+from tvmconv.lab.bench.dot_peak import word_steps
 from tvmconv.machines import probe_kernels
 from tvmconv.machines.host import host_features, native_machine
 from tvmconv.machines.probe import CHAINS, measure, of_ports

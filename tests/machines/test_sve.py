@@ -10,7 +10,7 @@ from tvm.target import Target
 
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.register_tile import TileModel
+from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.machines import gate, host, sve
 from tvmconv.machines.features import required_features
 from tvmconv.machines.gate import ensure_machine, lacks

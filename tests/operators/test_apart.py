@@ -11,11 +11,11 @@ from onnx import parser
 import tvmconv
 from tests.operators.test_sort import by_definition
 from tvmconv.core.errors import ModelError
-from tvmconv.emulation.module import EmulatedModule
 from tvmconv.kernels.rules import schedule_module
+from tvmconv.lab.emulation.module import EmulatedModule
 from tvmconv.machines.cuda import MACHINES
 from tvmconv.operators.apart import running_sum, top_k
-from tvmconv.tir.cuda import cuda_code
+from tvmconv.tir.cuda.lowering import cuda_code
 from tvmconv.tvm_api import ir, te
 
 SM_90 = MACHINES["cuda:sm_90"]

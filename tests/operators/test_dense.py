@@ -7,7 +7,7 @@ from tests.kernels import REGISTER
 from tests.layout import block
 from tests.operators.harness import HOST, MACHINES, Built, assert_close, each_machine, normal
 from tvmconv.core.epilogue_op import EpilogueOp
-from tvmconv.costs.products import dense_tile
+from tvmconv.costs.cpu.products import dense_tile
 from tvmconv.operators.dense import (
     block_flattened_weight,
     dense,

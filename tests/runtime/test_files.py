@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from tvmconv.artifact.manifest import is_manifest, read_manifest
-from tvmconv.bench import suites
-from tvmconv.bench.result import read_saved
-from tvmconv.bench.running import read_inputs
 from tvmconv.core import files, huge_pages
 from tvmconv.core.errors import ArtifactError, InputError, TvmconvError
 from tvmconv.frontend.source import open_source
+from tvmconv.lab.bench.result import read_saved
+from tvmconv.measuring import suites
+from tvmconv.measuring.running import read_inputs
 from tvmconv.records.logfile import read_log
 from tvmconv.runtime.library import Library
 from tvmconv.selection.overrides import read_overrides

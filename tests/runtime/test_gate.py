@@ -15,23 +15,23 @@ from tvm import relax, te
 
 import tvmconv
 from tests.small_network import small_network
-from tvmconv.bench.check_model import check_layer
-from tvmconv.bench.gemm_run import GemmRun
-from tvmconv.bench.gemm_run import random_operands as matrices
-from tvmconv.bench.kernel_run import KernelRun, random_operands
-from tvmconv.bench.measured_error import measure_errors
-from tvmconv.bench.measuring import run_plan
-from tvmconv.bench.peak import fma_runner, measure_peak, read_runner
-from tvmconv.bench.plan import make_plan
-from tvmconv.bench.suites import parse_layer
 from tvmconv.core.errors import ArtifactError
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
+from tvmconv.lab.bench.check_model import check_layer
+from tvmconv.lab.bench.gemm_run import GemmRun
+from tvmconv.lab.bench.gemm_run import random_operands as matrices
+from tvmconv.lab.bench.kernel_run import KernelRun, random_operands
+from tvmconv.lab.bench.measured_error import measure_errors
+from tvmconv.lab.bench.measuring import run_plan
+from tvmconv.lab.bench.peak import fma_runner, measure_peak, read_runner
+from tvmconv.lab.bench.plan import make_plan
 from tvmconv.machines import gate
 from tvmconv.machines.features import required_features
 from tvmconv.machines.gate import Code
 from tvmconv.machines.x86 import MACHINES
+from tvmconv.measuring.suites import parse_layer
 from tvmconv.selection.policy import make_policy
 from tvmconv.tuning import auto
 from tvmconv.tuning.candidate import compile_kernel

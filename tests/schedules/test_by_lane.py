@@ -19,16 +19,16 @@ from tests.operators.harness import Built, assert_close, normal
 from tests.strategies import conv2d_workloads
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.products import dense_tile
-from tvmconv.costs.register_tile import TileModel
-from tvmconv.estimation.assembly import describe, lone_inserts
+from tvmconv.costs.cpu.direct import TileModel
+from tvmconv.costs.cpu.products import dense_tile
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import make_kernel
+from tvmconv.lab.estimation.assembly import describe, lone_inserts
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.record import Vector
 from tvmconv.operators.dense import dense as connected
 from tvmconv.operators.dense import pack_dense_weight
-from tvmconv.tir.halved_loads import ORDERED
+from tvmconv.tir.neon.inorder_half_loads import ORDERED
 
 LANES = replace(
     HOST,

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cuda import SM_90, default_kernel, source_of
-from tvmconv.costs.cuda_blocks import tile_of
+from tvmconv.costs.cuda.blocks import tile_of
 
 QUARTER, GROUPS = 8, 8
 # bytes

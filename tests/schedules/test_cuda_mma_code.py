@@ -13,7 +13,7 @@ from tvmconv.algorithms.cuda.precision import PRECISIONS
 from tvmconv.compile.nvcc import compile_cubin
 from tvmconv.compile.sass import main_loops
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs import cuda_mma
+from tvmconv.costs.cuda import mma as cuda_mma
 from tvmconv.kernels.kernel import make_kernel
 
 pytestmark = needs_nvcc

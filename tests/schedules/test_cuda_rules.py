@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from tvmconv.core.epilogue_op import EpilogueOp
-from tvmconv.emulation.module import EmulatedModule
 from tvmconv.kernels.rules import schedule_module
+from tvmconv.lab.emulation.module import EmulatedModule
 from tvmconv.machines.cuda import MACHINES
 from tvmconv.operators.dense_rows import dense_rows
 from tvmconv.schedules.cuda.threads import threads_of_sum
-from tvmconv.tir.cuda import cuda_code
+from tvmconv.tir.cuda.lowering import cuda_code
 from tvmconv.tvm_api import ir, te
 
 SM_90 = MACHINES["cuda:sm_90"]

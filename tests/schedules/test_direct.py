@@ -18,7 +18,7 @@ from tests.kernels import (
     reduction_nests,
 )
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.register_tile import TileModel
+from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.kernels.registry import schedule
 

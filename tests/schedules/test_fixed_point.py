@@ -10,13 +10,13 @@ import pytest
 
 from tests.kernels import V3
 from tests.schedules.test_integers import ICELAKE, computed, each_machine, outputs
-from tvmconv.bench.integers import exact_output, random_integers
 from tvmconv.core.errors import ConfigError, WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.arguments import constant_arguments
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.record import Machine
+from tvmconv.measuring.integers import exact_output, random_integers
 from tvmconv.tir.pipeline import compile_function
 
 FIXED = ":u8s8s32u8:fixed"

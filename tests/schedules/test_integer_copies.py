@@ -7,11 +7,11 @@ import pytest
 
 from tests.kernels import V3, V4, default_config, executed_on, generated_code
 from tests.schedules.test_integers import BYTES, LAYERS, computed, each_machine, outputs
-from tvmconv.bench.integers import exact_output, random_integers
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.record import Machine
+from tvmconv.measuring.integers import exact_output, random_integers
 
 
 @pytest.mark.parametrize(

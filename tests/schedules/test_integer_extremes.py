@@ -12,13 +12,13 @@ import tvm
 from tests.kernels import V3, V4, integer_arguments
 from tests.layout import unblock
 from tests.schedules.test_integers import ALDERLAKE, ICELAKE, machines_of
-from tvmconv.algorithms.winograd_integers import largest_sums
-from tvmconv.bench.integers import IntegerOperands, exact_output
+from tvmconv.algorithms.winograd.integers import largest_sums
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import Constants
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.record import Machine
+from tvmconv.measuring.integers import IntegerOperands, exact_output
 from tvmconv.tir.pipeline import compile_function
 
 TYPES = ("u8s8s32s32", "u8s16s32s32")

@@ -11,7 +11,6 @@ import tvm
 
 from tests.kernels import REGISTER, V3, V4, default_config, executed_on, integer_arguments
 from tests.layout import unblock
-from tvmconv.bench.integers import IntegerOperands, exact_output, random_integers
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
@@ -19,6 +18,7 @@ from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.dot import dot_of_bytes
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
+from tvmconv.measuring.integers import IntegerOperands, exact_output, random_integers
 from tvmconv.tir.pipeline import compile_function
 
 # vectors of 512 and of 256 bits with dot products of bytes, and those without

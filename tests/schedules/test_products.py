@@ -11,13 +11,13 @@ from tests.kernels import REGISTER, V3, V4, Code, default_config, each_target, g
 from tests.operators.harness import Built, normal
 from tvmconv.core.gemm_workload import GemmWorkload
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.microkernel import most_rows
-from tvmconv.costs.products import best_tile, dense_tile, heights
+from tvmconv.costs.cpu.microkernel import most_rows
+from tvmconv.costs.cpu.products import best_tile, dense_tile, heights
 from tvmconv.kernels.gemm import make_gemm
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.operators.dense import dense, pack_dense_weight
+from tvmconv.tir.general.record_workspace import recorded
 from tvmconv.tir.pipeline import compile_function
-from tvmconv.tir.workspace import recorded
 
 SCHEDULES = Path(__file__).parents[2] / "schedules"
 # sums, means and softmax: no products

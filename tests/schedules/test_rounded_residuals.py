@@ -9,7 +9,6 @@ from onnx import helper, numpy_helper
 from tests.graph.quantised_net import unoptimised
 from tests.kernels import V3 as MACHINE
 from tests.schedules.test_integers import computed, each_machine
-from tvmconv.bench.integers import IntegerOperands
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
@@ -17,6 +16,7 @@ from tvmconv.kernels.arguments import Constants, constant_arguments, exceeds_rou
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.kernels.merged_scales import merged
 from tvmconv.machines.record import Machine
+from tvmconv.measuring.integers import IntegerOperands
 
 WORKLOAD = Conv2dWorkload.parse("ic8ih256oc8kh1:u8s8s32u8+bias+quantise+add")
 CHANNELS = 8

@@ -16,7 +16,7 @@ from tests.schedules.test_by_lane import (
 )
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.segments import SegmentModel
+from tvmconv.costs.scalable.direct import SegmentModel
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.machines.presets import MACHINES

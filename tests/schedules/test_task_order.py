@@ -24,8 +24,8 @@ from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.record import Machine
 from tvmconv.records.space import make_space
+from tvmconv.tir.general.rewrite import rebuilt, substitute, transformed
 from tvmconv.tir.pipeline import loop_passes
-from tvmconv.tir.rewrite import rebuilt, substitute, transformed
 
 _LAYERS = (  # odd sizes, so that the last tiles and bands are cut
     "mb1ic17ih11iw7oc40kh3ph1+bias+add+relu",

@@ -15,19 +15,19 @@ import tvm
 from tests.kernels import V4, allocated, default_config, executed_on, integer_arguments
 from tests.layout import unblock
 from tests.tiles_machine import TILES, each_tile_machine
-from tvmconv.algorithms.tile_copies import TapsSideBySide, tile_copy
-from tvmconv.bench.integers import exact_output, random_integers
+from tvmconv.algorithms.integer.tile_copies import TapsSideBySide, tile_copy
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.kernels.arguments import Constants
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.machines.record import Machine
+from tvmconv.measuring.integers import exact_output, random_integers
 from tvmconv.selection.policy import make_policy
 from tvmconv.selection.select import select
 from tvmconv.tir.annotations import TILE, TILE_PANEL
+from tvmconv.tir.general.rewrite import replace_marked
 from tvmconv.tir.pipeline import BARE, compile_function
-from tvmconv.tir.rewrite import replace_marked
 
 LAYERS = [
     "ic64ih14oc64kh1:u8s8s32u8+bias",

@@ -23,7 +23,7 @@ from tests.kernels import (
     nodes,
     reduction_nests,
 )
-from tvmconv.algorithms.winograd_packing import Packing
+from tvmconv.algorithms.reproductions.winograd_packing import Packing
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel

@@ -10,12 +10,12 @@ import pytest
 
 from tests.kernels import V3, generated_code
 from tests.schedules.test_integers import ICELAKE, computed, each_machine, outputs
-from tvmconv.bench.integers import exact_output, random_integers
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.costs.winograd import WinogradModel
+from tvmconv.costs.cpu.winograd import WinogradModel
 from tvmconv.kernels.kernel import Kernel, make_kernel
 from tvmconv.kernels.registry import offers
 from tvmconv.machines.record import Machine
+from tvmconv.measuring.integers import exact_output, random_integers
 from tvmconv.selection.select import select
 
 LAYERS = [

@@ -7,7 +7,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from tvmconv.tir.rewrite import transformed
+from tvmconv.tir.general.rewrite import transformed
 
 
 def check(rewrite: Any, before: Any, expected: Any) -> None:

@@ -20,8 +20,8 @@ from tvmconv.kernels.rules import schedule_function
 from tvmconv.machines.presets import MACHINES
 from tvmconv.tir import annotations
 from tvmconv.tir.annotations import DECLARED
+from tvmconv.tir.general.rewrite import transformed
 from tvmconv.tir.pipeline import loop_passes, statement_passes
-from tvmconv.tir.rewrite import transformed
 
 ROOT = Path(__file__).parents[2]
 LAYERS = {

@@ -14,7 +14,9 @@ from tvm.script import tirx as T
 from tests.kernels import V3, nodes
 from tests.tir.rewrites import check_same
 from tvmconv import tir
-from tvmconv.tir import cuda
+from tvmconv.tir.cuda import lowering as cuda
+from tvmconv.tir.general.rewrite import transformed
+from tvmconv.tir.general.specialize import Specialise
 from tvmconv.tir.pipeline import (
     bare_calls,
     compile_function,
@@ -22,8 +24,6 @@ from tvmconv.tir.pipeline import (
     packed_calls,
     statement_passes,
 )
-from tvmconv.tir.rewrite import transformed
-from tvmconv.tir.specialise import Specialise
 
 
 def constructors():

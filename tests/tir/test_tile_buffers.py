@@ -12,8 +12,8 @@ from tvm.s_tir import Schedule
 
 from tests.kernels import V3, V4
 from tvmconv.tir.annotations import mark_panel, mark_stream
+from tvmconv.tir.general.record_workspace import recorded
 from tvmconv.tir.pipeline import register
-from tvmconv.tir.workspace import recorded
 
 ROWS, DEPTH = 14, 40
 

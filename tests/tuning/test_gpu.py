@@ -10,11 +10,11 @@ import pytest
 
 from tests.emulated_gpu import EmulatedGpu, needs_emulator
 from tests.tuning.examples import record
-from tvmconv.bench.variants import chosen_kernel
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.lab.bench.variants import chosen_kernel
 from tvmconv.machines.cuda import MACHINES
 from tvmconv.records.logfile import append
 from tvmconv.records.record import Record, is_near, machine_facts

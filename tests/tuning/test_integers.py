@@ -9,7 +9,7 @@ import pytest
 import tvmconv
 from tests.graph.quantised_net import QuantisedNet
 from tests.tuning.examples import V3, Instant
-from tvmconv.algorithms.winograd_integers import (
+from tvmconv.algorithms.winograd.integers import (
     exact_below,
     integer_transforms,
     largest_sums,

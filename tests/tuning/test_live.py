@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.tuning.examples import POINTWISE, SMALL, V3, Instant
 from tvmconv.cli.live import Live, duration, line
-from tvmconv.tuning.peer_times import PeerTimes
+from tvmconv.lab.bench.baseline_times import PeerTimes
 from tvmconv.tuning.reports import tune_report
 from tvmconv.tuning.session import Progress, Task, tune
 from tvmconv.tuning.settings import Outcome, Settings

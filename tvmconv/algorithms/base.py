@@ -137,7 +137,7 @@ class DeviceAlgorithm(ABC, Generic[DeviceT]):
     def excess_held(self, config: Config) -> tuple[int, int] | None:
         """In how many orders a kernel takes words, and for how many steps of excess it has room.
 
-        See :mod:`tvmconv.algorithms.excess`. None where no weights have any.
+        See :mod:`tvmconv.algorithms.integer.saturation`. None where no weights have any.
         """
         return None
 

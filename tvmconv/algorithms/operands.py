@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
-from tvmconv.algorithms.dots import dot_of
+from tvmconv.algorithms.integer.instructions import dot_of
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.dot import MATRIX, packs_with_saturation
 from tvmconv.machines.record import Machine

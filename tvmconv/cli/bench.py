@@ -13,8 +13,8 @@ from tvmconv.cli.sizes import fold_bytes
 from tvmconv.core.plain_data import json_text
 
 if TYPE_CHECKING:
-    from tvmconv.bench.plan import Plan
-    from tvmconv.bench.result import BenchResult
+    from tvmconv.lab.bench.plan import Plan
+    from tvmconv.lab.bench.result import BenchResult
     from tvmconv.report.document import Report
 
 
@@ -182,15 +182,15 @@ def command(
       tvmconv bench --suite dnn12 --target x86-64-v3 --cache-misses --peers none
       tvmconv bench --list
     """
-    from tvmconv.bench.measuring import run_plan
-    from tvmconv.bench.plan import make_plan
-    from tvmconv.bench.report import bench_report
-    from tvmconv.bench.result import joined, read_saved
     from tvmconv.cli.gpus import take_gpu
     from tvmconv.core.errors import InputError
+    from tvmconv.lab.bench.measuring import run_plan
+    from tvmconv.lab.bench.plan import make_plan
+    from tvmconv.lab.bench.report import bench_report
+    from tvmconv.lab.bench.result import joined, read_saved
 
     if list_names:
-        from tvmconv.bench.listing import list_report
+        from tvmconv.lab.bench.listing import list_report
 
         emit(list_report(peer_python or []), as_json, save)
         return
@@ -209,7 +209,7 @@ def command(
         emit(_check_model(suite or [], layer or [], target, counts, rounds, seconds), as_json, save)
         return
     if fit:
-        from tvmconv.bench.gpu.fit import fit_report
+        from tvmconv.lab.bench.gpu.fit import fit_report
 
         if not show:
             raise InputError("--fit fits to saved measurements; name them with --show")
@@ -246,14 +246,14 @@ def command(
         )
 
         if compile_only:
-            from tvmconv.bench.gpu.prepare import check_compiled, compile_plan
+            from tvmconv.lab.bench.gpu.prepare import check_compiled, compile_plan
 
             compiled = compile_plan(plan, tell)
             emit(compiled, as_json, save)
             check_compiled(compiled)
             return
         if cache_misses:
-            from tvmconv.bench.cache_misses import cache_misses as simulate
+            from tvmconv.lab.bench.cache_misses import cache_misses as simulate
 
             emit(simulate(plan, tell), as_json, save)
             return
@@ -278,11 +278,11 @@ def command(
 def _estimated(plan: Plan) -> Report:
     """Of GPUs the cost model's predictions, of processors counts under qemu."""
     if plan.on_gpu:
-        from tvmconv.bench.gpu.predicted import predict_plan
+        from tvmconv.lab.bench.gpu.predicted import predict_plan
 
         return predict_plan(plan, tell)
-    from tvmconv.bench.estimates import estimate_plan
-    from tvmconv.estimation.tools import check_tools
+    from tvmconv.lab.bench.estimates import estimate_plan
+    from tvmconv.lab.estimation.tools import check_tools
     from tvmconv.machines.targets import resolve_machine
 
     check_tools(resolve_machine(plan.target).triple)
@@ -297,10 +297,10 @@ def _check_model(
     rounds: int,
     seconds: float,
 ) -> Report:
-    from tvmconv.bench import suites as layer_suites
-    from tvmconv.bench.check_model import check_model_report
     from tvmconv.core.errors import InputError
+    from tvmconv.lab.bench.check_model import check_model_report
     from tvmconv.machines.targets import resolve_machine, shipped_machine
+    from tvmconv.measuring import suites as layer_suites
     from tvmconv.tvm_runtime.threads import prepare
 
     if len(threads) != 1:

@@ -12,7 +12,7 @@ from tvmconv.cli.output import tell
 from tvmconv.core.errors import InputError
 
 if TYPE_CHECKING:
-    from tvmconv.estimation.estimate import Estimate
+    from tvmconv.lab.estimation.estimate import Estimate
     from tvmconv.model import CompiledModel
 
 Option = Annotated[
@@ -46,8 +46,8 @@ def estimated(model: CompiledModel) -> Estimate:
     ArtifactError
         If tools are missing.
     """
-    from tvmconv.estimation.estimate import estimate_model
-    from tvmconv.estimation.tools import check_tools
+    from tvmconv.lab.estimation.estimate import estimate_model
+    from tvmconv.lab.estimation.tools import check_tools
 
     check_tools(model.machine.triple)
     tell("estimating: every layer is run once under qemu")

@@ -75,7 +75,7 @@ def command(
     opened = open_model(model, target, threads, shape, choices, here=measure, gpu=gpu)
     arguments: dict[str, Any] = _times(opened) if measure else {}
     if measure_error:
-        from tvmconv.bench.measured_error import measure_errors
+        from tvmconv.lab.bench.measured_error import measure_errors
 
         with progress() as callback:
             shapes = options.parse_shapes(shape)
@@ -83,7 +83,11 @@ def command(
                 model, opened, shapes, callback, choices.fold_budget
             )
     if estimate:
-        arguments["estimate"] = estimating.estimated(opened)
+        from tvmconv.lab.estimation.report import estimate_facts, estimates_table
+
+        found = estimating.estimated(opened)
+        decisions = {(d.layer, d.kernel): d for d in opened.decisions}
+        arguments["estimates"] = estimates_table(found, decisions), estimate_facts(found)
     report = explain_report(opened, **arguments, knobs=knobs)
     if html is not None:
         from tvmconv.report.explain_page import explain_page
@@ -96,7 +100,7 @@ def command(
 
 
 def _times(model: CompiledModel) -> dict[str, Any]:
-    from tvmconv.bench.layers import peak_of
+    from tvmconv.lab.bench.layers import peak_of
 
     peak, unknown = peak_of(model)
     if unknown:

@@ -50,7 +50,7 @@ def command(
         removed = saved.forget(shipped)
         notes = (f"Removed {removed}." if removed else "Nothing was kept.",)
     if measure:
-        from tvmconv.bench.dot_peak import word_steps
+        from tvmconv.lab.bench.dot_peak import word_steps
         from tvmconv.machines.probe import measure as probe
 
         found = probe(shipped, lambda name: tell(f"measuring {name}"), lambda: word_steps(shipped))

@@ -53,7 +53,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from tvmconv.bench.host import versions
+        from tvmconv.measuring.host import versions
 
         sys.stdout.write(" ".join(f"{name} {value}" for name, value in versions().items()) + "\n")
         raise typer.Exit

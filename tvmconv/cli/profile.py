@@ -50,9 +50,9 @@ def command(
       tvmconv profile resnet18.onnx --repeat 50 --chrome-trace trace.json
       tvmconv profile resnet18.so --rpc-tracker 127.0.0.1:9190 --rpc-key lab
     """
-    from tvmconv.bench.layers import chrome_trace_events, profile_report
-    from tvmconv.bench.running import make_inputs, read_inputs
     from tvmconv.cli.opening import Where, open_where
+    from tvmconv.lab.bench.layers import chrome_trace_events, profile_report
+    from tvmconv.measuring.running import make_inputs, read_inputs
     from tvmconv.runtime.gpu_options import GpuOptions
 
     given = read_inputs(inputs or [])

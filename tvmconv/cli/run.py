@@ -64,9 +64,9 @@ def command(
       tvmconv run resnet18.so --emulate
       tvmconv run resnet50.cuda.so --device 1 --no-cuda-graph
     """
-    from tvmconv.bench.running import emulated_report, make_inputs, read_inputs, run_report
     from tvmconv.cli.opening import Where, open_where, refuse_choices
     from tvmconv.core.errors import InputError
+    from tvmconv.measuring.running import emulated_report, make_inputs, read_inputs, run_report
     from tvmconv.runtime.gpu_options import GpuOptions
 
     if compare_onnxruntime and (rpc or rpc_tracker) and not emulate:

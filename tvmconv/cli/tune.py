@@ -18,8 +18,8 @@ from tvmconv.cli.output import emit, tell
 from tvmconv.cli.sizes import fold_bytes
 
 if TYPE_CHECKING:
+    from tvmconv.lab.bench.baseline_times import PeerTimes
     from tvmconv.tuning.measure import Measurer
-    from tvmconv.tuning.peer_times import PeerTimes
     from tvmconv.tuning.pool import Pool
 
 
@@ -115,15 +115,16 @@ def command(
     """
     from tvmconv.cli.gpus import take_gpu
     from tvmconv.core.errors import InputError
-    from tvmconv.estimation.cores import core_of
-    from tvmconv.estimation.tools import check_tools
+    from tvmconv.lab.estimation.cores import core_of
+    from tvmconv.lab.estimation.estimate import described_method
+    from tvmconv.lab.estimation.measurer import EstimatingMeasurer
+    from tvmconv.lab.estimation.tools import check_tools
     from tvmconv.machines.cuda import CudaMachine
     from tvmconv.machines.record import processor
     from tvmconv.machines.targets import resolve_device
     from tvmconv.records.logfile import check_destination
     from tvmconv.records.lookup import default_log
     from tvmconv.selection.policy import check_algorithms, check_precision
-    from tvmconv.tuning.estimated import EstimatingMeasurer
     from tvmconv.tuning.pool import Pool
     from tvmconv.tuning.reports import tune_report
     from tvmconv.tuning.session import check_device, check_host, collect, tune
@@ -199,7 +200,13 @@ def command(
             observe=observe,
         )
     missing = rivals.failures if rivals is not None else {}
-    report = tune_report(tasks, outcomes, path, time.monotonic() - start, missing, core)
+    seconds = time.monotonic() - start
+    estimated = (
+        {"estimated_at": core.clock_text, "estimate_method": described_method(core)}
+        if core
+        else None
+    )
+    report = tune_report(tasks, outcomes, path, seconds, missing, estimated)
     emit(report, as_json, save)
 
 
@@ -217,8 +224,8 @@ def _peer_times(peers: str, pythons: list[str], threads: int) -> PeerTimes | Non
     """The peers by their names on the command line."""
     if peers == "none":
         return None
-    from tvmconv.bench.plan import make_plan
-    from tvmconv.tuning.peer_times import PeerTimes
+    from tvmconv.lab.bench.baseline_times import PeerTimes
+    from tvmconv.lab.bench.plan import make_plan
 
     plan = make_plan(peers=peers, peer_python=pythons)
     return PeerTimes(plan.peers, {name: plan.python(name) for name in plan.peers}, threads)

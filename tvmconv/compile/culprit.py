@@ -27,7 +27,7 @@ def failing_kernels(mod: IRModule, calls: Iterable[KernelCall], machine: Device)
         The target.
     """
     from tvmconv.kernels.rules import schedule_function
-    from tvmconv.tir.cuda import cuda_code
+    from tvmconv.tir.cuda.lowering import cuda_code
     from tvmconv.tir.pipeline import BARE, compile_function
     from tvmconv.tvm_api import tirx
 

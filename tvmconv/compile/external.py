@@ -16,7 +16,7 @@ from typing import Any
 
 from tvmconv.compile.joined import Line, is_plain
 from tvmconv.machines.record import Machine
-from tvmconv.tir.bare import PACKED
+from tvmconv.tir.general.c_functions import PACKED
 from tvmconv.tir.pipeline import JOINED, compile_function
 from tvmconv.tvm_api import ir, relax, tirx
 from tvmconv.tvm_api.relax import EXTERNAL_MODULES, PyExprMutator, PyExprVisitor, mutator, visitor

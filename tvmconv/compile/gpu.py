@@ -14,7 +14,7 @@ from tvmconv.core.launch import Launch
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.host import host_cores
 from tvmconv.program.program import Program
-from tvmconv.tir.cuda import cuda_code
+from tvmconv.tir.cuda.lowering import cuda_code
 from tvmconv.tvm_api import ir
 
 # what the driver asks of the start of a module

@@ -18,7 +18,7 @@ from tvmconv.compile.weights import pieces
 from tvmconv.core.decision import KernelCall
 from tvmconv.program.places import Buffer, Step, place_constants, place_in_arena
 from tvmconv.program.program import Place
-from tvmconv.tir.rewrite import byte_size
+from tvmconv.tir.general.rewrite import byte_size
 from tvmconv.tvm_api import ir, relax, tirx
 from tvmconv.tvm_api.types import Binding, GlobalVar, IRModule, PrimFunc, RelaxExpr, RelaxVar
 

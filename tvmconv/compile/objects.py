@@ -15,10 +15,10 @@ from tvmconv.core.interrupts import checkpoint
 from tvmconv.machines.host import host_cores
 from tvmconv.machines.record import Machine
 from tvmconv.program.program import Place, Program
-from tvmconv.tir.bare import NATURAL
+from tvmconv.tir.general.c_functions import NATURAL
+from tvmconv.tir.general.record_vector_code import recorded_code
+from tvmconv.tir.general.record_workspace import recorded
 from tvmconv.tir.pipeline import BARE, compile_function
-from tvmconv.tir.vector_code import recorded_code
-from tvmconv.tir.workspace import recorded
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Objects:
         take none.
     vectors
         What vectors the code has, in words by symbol, where a target has scalable ones; see
-        :func:`~tvmconv.tir.vector_code.recorded_code`.
+        :func:`~tvmconv.tir.general.record_vector_code.recorded_code`.
     gpu
         The kernels of a GPU, in place of all these.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmconv.algorithms.winograd_tiles import Tiling
+from tvmconv.algorithms.winograd.tiles import Tiling
 
 # of a sum of so many terms, those that are left where rows of opposite points share their parts
 _SHARED = 0.4

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tvmconv.graph.activations import ACTIVATIONS, epilogue_step
-from tvmconv.graph.fold import scalar
 from tvmconv.graph.ir import Arg, Node, Value
-from tvmconv.graph.linear import AVERAGE, FLIP, TABLE
 from tvmconv.graph.match import CONV
-from tvmconv.graph.picks import PICK
+from tvmconv.graph.quantized.scales import AVERAGE, FLIP, TABLE
 from tvmconv.graph.ranges import value_range
-from tvmconv.graph.statistics import STANDARDISE
+from tvmconv.graph.rewrite.activations import ACTIVATIONS, epilogue_step
+from tvmconv.graph.rewrite.fold import scalar
+from tvmconv.graph.rewrite.row_gathers import PICK
+from tvmconv.graph.rewrite.statistics import STANDARDISE
 
 _UNARY = (
     "abs",

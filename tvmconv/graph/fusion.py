@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tvmconv.tir.axes import loads
+from tvmconv.tir.general.axes import loads
 from tvmconv.tvm_api import ffi, ir, relax, tirx
 from tvmconv.tvm_api.op_pattern import OPAQUE
 from tvmconv.tvm_api.relax import PyExprMutator, mutator

@@ -14,17 +14,17 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from tvmconv.algorithms.cuda.precision import largest_finite
-from tvmconv.algorithms.excess import ORDERS, excess_steps
-from tvmconv.algorithms.winograd_integers import largest_sums
+from tvmconv.algorithms.integer.saturation import ORDERS, excess_steps
+from tvmconv.algorithms.winograd.integers import largest_sums
 from tvmconv.core.datatypes import DataTypes, itemsize
 from tvmconv.core.decision import Decision
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.unexpected import reported
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.graph.blockable import can_block, is_exact
-from tvmconv.graph.fold import as_float32
 from tvmconv.graph.ir import Array, Graph, Node, Value
 from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
+from tvmconv.graph.rewrite.fold import as_float32
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.selection.policy import Policy, check_algorithms

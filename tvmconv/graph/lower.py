@@ -12,15 +12,15 @@ from tvmconv.compile.culprit import failing_operators
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
 from tvmconv.core.unexpected import reported
 from tvmconv.frontend.canonical import layer_name
-from tvmconv.graph.emit import emit_graph
-from tvmconv.graph.emitter import CallRecord, Emitter
+from tvmconv.graph.emit.emitter import CallRecord, Emitter
+from tvmconv.graph.emit.graph import emit_graph
 from tvmconv.graph.fusion import group_operators
-from tvmconv.graph.interleaved import order_phases
 from tvmconv.graph.ir import Graph, Node
 from tvmconv.graph.layout import Plan, decided_nodes, oihw_weight, plan_layouts
 from tvmconv.graph.match import fuse_layers, unscheduled
-from tvmconv.graph.normalise import normalise
 from tvmconv.graph.read import read_function
+from tvmconv.graph.rewrite.interleaved import order_phases
+from tvmconv.graph.rewrite.normalize import normalise
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.program.collect import tensor_bytes

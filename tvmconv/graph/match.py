@@ -10,8 +10,8 @@ from tvmconv.core.datatypes import FLOAT32, DataTypes
 from tvmconv.core.decision import Unscheduled
 from tvmconv.core.epilogue_op import EpilogueOp
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.graph.activations import next_step
 from tvmconv.graph.ir import Graph, Node, Value
+from tvmconv.graph.rewrite.activations import next_step
 
 CONV, DENSE = "tvmconv.conv2d", "tvmconv.dense"
 # attribute of a quantised layer: why no 8-bit kernel computes it

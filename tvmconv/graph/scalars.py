@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tvmconv.graph.activations import epilogue_step
 from tvmconv.graph.ir import Node
+from tvmconv.graph.rewrite.activations import epilogue_step
 from tvmconv.operators import math
 from tvmconv.operators.epilogue import apply_step
 from tvmconv.tvm_api import te, tirx

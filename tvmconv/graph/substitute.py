@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import warnings
 
-from tvmconv.graph.emit import emit_graph
-from tvmconv.graph.emitter import Emitter
+from tvmconv.graph.emit.emitter import Emitter
+from tvmconv.graph.emit.graph import emit_graph
 from tvmconv.graph.functions import read_functions, without_unused
-from tvmconv.graph.interleaved import order_phases
 from tvmconv.graph.ir import Arg, Graph, Node, Value
 from tvmconv.graph.layout import plan_layouts
 from tvmconv.graph.match import CONV, fuse_layers
-from tvmconv.graph.normalise import normalise
 from tvmconv.graph.read import Bound, is_readable, read_bindings, value_of
+from tvmconv.graph.rewrite.interleaved import order_phases
+from tvmconv.graph.rewrite.normalize import normalise
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.record import Machine
 from tvmconv.selection.overrides import check_used

@@ -35,7 +35,7 @@ class GemmKernel:
 
     def unscheduled(self) -> PrimFunc:
         """The ``tirx.PrimFunc`` of the plain tensor expression."""
-        from tvmconv.algorithms.gemm import compute
+        from tvmconv.algorithms.gemm.gemm import compute
         from tvmconv.tvm_api import te
 
         return te.create_prim_func(compute(self.workload, self.machine, self.config))
@@ -52,7 +52,7 @@ class GemmKernel:
 
     def pack_b(self, matrix: FloatArray) -> FloatArray:
         """B in the panels that a ``prepacked`` kernel reads; see the expression for their form."""
-        from tvmconv.algorithms.gemm import pack_b
+        from tvmconv.algorithms.gemm.gemm import pack_b
 
         return pack_b(matrix, self.config)
 
@@ -68,7 +68,7 @@ def make_gemm(
         If a knob is unknown or breaks a limit of the machine, or the product is not written for
         the workload's types.
     """
-    from tvmconv.algorithms.gemm import TYPES
+    from tvmconv.algorithms.gemm.gemm import TYPES
 
     if reason := refusal(workload.types, TYPES):
         raise ConfigError(f"gemm cannot compute {workload}: {reason}")

@@ -45,6 +45,13 @@ class Kernel:
         tensors = self.expression.compute(self.workload, self.machine, self.config)
         return te.create_prim_func(tensors).with_attr("global_symbol", symbol)
 
+    @property
+    def predicted_cycles(self) -> float:
+        """Cycles of one call, by the schedule's cost model."""
+        module = registry.schedule(self.algorithm, self.machine)
+        assert module is not None
+        return float(module.predicted_cycles(self.workload, self.machine, self.config))
+
     def prim_func(self, symbol: str = "main") -> PrimFunc:
         """The scheduled ``tirx.PrimFunc``, marked so that no later pass schedules it again.
 

@@ -27,23 +27,23 @@ from tvmconv.tvm_api.types import Schedule
 
 # name -> class, imported on first use: a tensor expression needs TVM's compiler
 ALGORITHMS: dict[str, str] = {
-    "depthwise": "tvmconv.algorithms.depthwise:Depthwise",
-    "direct": "tvmconv.algorithms.direct:Direct",
-    "direct_bytes": "tvmconv.algorithms.direct_bytes:DirectBytes",
-    "direct_first": "tvmconv.algorithms.direct_first:DirectFirst",
-    "direct_tiles": "tvmconv.algorithms.direct_tiles:DirectTiles",
-    "winograd": "tvmconv.algorithms.winograd:Winograd",
-    "im2col": "tvmconv.algorithms.im2col:Im2col",
-    "im2win": "tvmconv.algorithms.im2win:Im2win",
-    "strassen": "tvmconv.algorithms.strassen:Strassen",
+    "depthwise": "tvmconv.algorithms.depthwise.depthwise:Depthwise",
+    "direct": "tvmconv.algorithms.direct.direct:Direct",
+    "direct_bytes": "tvmconv.algorithms.integer.direct_bytes:DirectBytes",
+    "direct_first": "tvmconv.algorithms.direct.direct_first:DirectFirst",
+    "direct_tiles": "tvmconv.algorithms.integer.direct_tiles:DirectTiles",
+    "winograd": "tvmconv.algorithms.winograd.winograd:Winograd",
+    "im2col": "tvmconv.algorithms.gemm.im2col:Im2col",
+    "im2win": "tvmconv.algorithms.gemm.im2win:Im2win",
+    "strassen": "tvmconv.algorithms.gemm.strassen:Strassen",
 }
 
 # Forms that exist to be measured against their sources: bench and tests run them, selection and
 # tuner never take one.
 REPRODUCTIONS: dict[str, str] = {
-    "direct_naive": "tvmconv.algorithms.direct_naive:DirectNaive",
-    "im2win_nchw": "tvmconv.algorithms.im2win_nchw:Im2winNchw",
-    "winograd_eta": "tvmconv.algorithms.winograd_eta:WinogradEta",
+    "direct_naive": "tvmconv.algorithms.reproductions.direct_naive:DirectNaive",
+    "im2win_nchw": "tvmconv.algorithms.reproductions.im2win_nchw:Im2winNchw",
+    "winograd_eta": "tvmconv.algorithms.reproductions.winograd_eta:WinogradEta",
 }
 
 # what selection chooses from, by kind of device

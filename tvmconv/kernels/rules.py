@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tvmconv.kernels.families import schedules_of
 from tvmconv.machines.device import Device
-from tvmconv.tir.constants_first import ConstantsFirst
-from tvmconv.tir.intrinsics import VectorisableMath
-from tvmconv.tir.rewrite import transformed
+from tvmconv.tir.general.nan_extrema import ConstantsFirst
+from tvmconv.tir.general.relax_intrinsics import VectorisableMath
+from tvmconv.tir.general.rewrite import transformed
 from tvmconv.tvm_api.types import IRModule, PrimFunc
 
 SCHEDULED = "tirx.is_scheduled"

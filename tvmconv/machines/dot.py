@@ -50,7 +50,8 @@ class DotProduct:
 
 
 # Each is exact modulo 2**32, but for `vpmaddubsw`, which saturates to 16 bits in between: no
-# processor's own choice, it multiplies weights that :mod:`tvmconv.algorithms.excess` made safe.
+# processor's own choice, it multiplies weights that :mod:`tvmconv.algorithms.integer.saturation`
+# made safe.
 DOT_PRODUCTS = {
     each.name: each
     for each in (

@@ -116,7 +116,7 @@ def dense(
     outputs
         ``N``.
     tile
-        How it is cut up, see :func:`tvmconv.costs.products.dense_tile`.
+        How it is cut up, see :func:`tvmconv.costs.cpu.products.dense_tile`.
     epilogue
         Steps applied to each output in order.
 

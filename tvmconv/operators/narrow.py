@@ -2,7 +2,7 @@
 
 Where processors pack vectors with saturation, one vector of 8-bit results is made of several of 32
 bits at once. A result is a scalar like any other in an expression;
-:mod:`tvmconv.tir.narrowing` puts those together that are stored behind each other.
+:mod:`tvmconv.tir.general.narrowing` puts those together that are stored behind each other.
 """
 
 from __future__ import annotations

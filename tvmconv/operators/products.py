@@ -4,7 +4,7 @@ Processors multiply 32-bit words of narrow integers, element by element, and add
 32-bit sum. A word is given by its first element: where ``x`` is the element at some index,
 ``word(x)`` is the 32 bits that begin there. A dot product of words is a scalar of int32 like any
 other operand of a reduction, so that expressions and schedules of such kernels have the form of
-float32 ones. :mod:`tvmconv.tir.dot_products` turns the operators into instructions.
+float32 ones. :mod:`tvmconv.tir.general.dot_products` turns the operators into instructions.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def side_by_side(values: Sequence[Expr], width: int) -> Expr:
 def tap(data: Expr, weight: Expr) -> Expr:
     """The product of two int8, of which 16 bits hold two: those of weights that do not collide.
 
-    See :func:`tvmconv.algorithms.words.has_colliding_weights`.
+    See :func:`tvmconv.algorithms.integer.dwords.has_colliding_weights`.
     """
     return _call(TAP, data, weight)
 

@@ -12,13 +12,11 @@ from tvmconv.machines.device import Device
 from tvmconv.report.candidates import candidate_row, candidates_table
 from tvmconv.report.clock import Clock, clock_of
 from tvmconv.report.document import Column, Report, Table
-from tvmconv.report.estimates import estimate_facts, estimates_table
 from tvmconv.report.knobs import knobs_table
 from tvmconv.report.launches import LEGEND, launch_facts, launches_table, limit_share
 from tvmconv.report.summary import memory_table, model_facts
 
 if TYPE_CHECKING:
-    from tvmconv.estimation.estimate import Estimate
     from tvmconv.model import CompiledModel
 
 _DECISIONS = (
@@ -73,7 +71,7 @@ def explain_report(
     seconds: Mapping[tuple[str, str], float] | None = None,
     peak: tuple[float, float] | None = None,
     knobs: bool = False,
-    estimate: Estimate | None = None,
+    estimates: tuple[Table, Mapping[str, Any]] | None = None,
 ) -> Report:
     """The report of every decision; nothing is chosen again for it.
 
@@ -82,15 +80,15 @@ def explain_report(
     model
         Built or loaded.
     errors
-        Measured error of every decision; see :func:`~tvmconv.bench.measured_error.measure_errors`.
+        Measured error of every decision; max|error| / max|reference|.
     seconds
         Measured time of a call by (layer, kernel).
     peak
         Measured multiply-add peak in GFLOP/s and memory read bandwidth in GB/s.
     knobs
         Whether to say what the knobs of the chosen schedules mean.
-    estimate
-        Of the model, see :func:`~tvmconv.estimation.estimate.estimate_model`.
+    estimates
+        Estimated cycles of each layer: a table, and facts for the head of the report.
 
     Returns
     -------
@@ -109,8 +107,8 @@ def explain_report(
         facts["largest_error_measured"] = max(errors)
     if peak is not None:
         facts |= {"peak_gflops": peak[0], "memory_read_gbs": peak[1]}
-    if estimate is not None:
-        facts |= estimate_facts(estimate)
+    if estimates is not None:
+        facts |= estimates[1]
     left = model.unscheduled
     if left:
         facts["unscheduled_convolutions"] = len(left)
@@ -120,7 +118,7 @@ def explain_report(
         facts=facts,
         tables=(
             _layers_table(model, clock, seconds, errors),
-            *([_estimated(estimate, decisions)] if estimate is not None else []),
+            *([estimates[0]] if estimates is not None else []),
             candidates_table(decisions, clock),
             *([_vectors_table(model)] if any(call.vectors for call in model.calls) else []),
             *(
@@ -207,10 +205,6 @@ def _title(model: CompiledModel) -> str:
     left = len(model.unscheduled)
     warning = f"; WARNING: {left} of them run as plain loops, see below" if left else ""
     return f"{model.name}: {len(model.decisions) + left} convolutions{warning}"
-
-
-def _estimated(estimate: Estimate, decisions: Sequence[Decision]) -> Table:
-    return estimates_table(estimate, {(d.layer, d.kernel): d for d in decisions})
 
 
 def _unscheduled_table(left: Sequence[Unscheduled]) -> Table:

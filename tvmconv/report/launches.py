@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmconv.core.decision import Decision, KernelCall
 from tvmconv.core.launch import Launch
-from tvmconv.costs.cuda_memory import least_cycles
+from tvmconv.costs.cuda.memory import least_cycles
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.report.document import Column, Table
 

@@ -53,8 +53,8 @@ class Needs:
     largest_sum
         Of integers, what no sum of products exceeds.
     excess
-        Of integers, steps for what :mod:`tvmconv.algorithms.excess` cuts off them, by the number
-        of orders in which words are taken.
+        Of integers, steps for what :mod:`tvmconv.algorithms.integer.saturation` cuts off them, by
+        the number of orders in which words are taken.
     largest_weight
         Of floats, the largest that is finite.
     """

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from tvmconv.algorithms.excess import ORDERS
-from tvmconv.algorithms.winograd_integers import worst_sum
+from tvmconv.algorithms.integer.saturation import ORDERS
+from tvmconv.algorithms.winograd.integers import worst_sum
 from tvmconv.core.config import Config
 from tvmconv.core.decision import Candidate, Decision
 from tvmconv.core.errors import ConfigError
@@ -121,12 +121,12 @@ def select(
         Allowed algorithms, budgets and overrides; everything within the default budgets if None.
     largest_sum
         Of a layer of integers, what no sum of products exceeds with its weights: the largest of
-        :func:`~tvmconv.algorithms.winograd_integers.largest_sums`. By default with any weights.
+        :func:`~tvmconv.algorithms.winograd.integers.largest_sums`. By default with any weights.
         It decides which tiles of Winograd are exact, and is no part of the workload: layers that
         differ in it share kernels and tuning records.
     excess
-        Of such a layer, the steps that :func:`~tvmconv.algorithms.excess.excess_steps` counts for
-        each number of orders. By default those of any weights.
+        Of such a layer, the steps that :func:`~tvmconv.algorithms.integer.saturation.excess_steps`
+        counts for each number of orders. By default those of any weights.
     largest_weight
         Of a layer of floats, the largest finite weight, which a precision must hold.
 

@@ -14,45 +14,45 @@ from tvmconv.machines.dot import permuted_bytes
 from tvmconv.machines.gate import Code
 from tvmconv.machines.llvm_options import llvm_options
 from tvmconv.machines.record import Machine
-from tvmconv.tir.bare import PACKED, BareFunctions
-from tvmconv.tir.blocks import block_passes
-from tvmconv.tir.bound_loops import BoundLoops
-from tvmconv.tir.by_lane import LANES, ByLane
-from tvmconv.tir.dot_products import DotProducts
-from tvmconv.tir.extrema import EXTREMA, Extrema
-from tvmconv.tir.first_terms import FirstTerms
-from tvmconv.tir.first_use import FirstUse
-from tvmconv.tir.halved_loads import HALVED, HalvedLoads
-from tvmconv.tir.interleaved_rows import InterleavedRows
-from tvmconv.tir.lets import SpillLets
-from tvmconv.tir.long_indices import LongIndices
-from tvmconv.tir.lookups import PERMUTES, Lookups
-from tvmconv.tir.matrix_products import MatrixProducts
-from tvmconv.tir.narrowing import AARCH64, Narrowing
-from tvmconv.tir.narrowing_arm import ADDS
-from tvmconv.tir.neighbours import NeighbouringWords
-from tvmconv.tir.paired_stores import PairedStores
-from tvmconv.tir.paired_taps import PairedTaps
-from tvmconv.tir.prefetch_results import PrefetchResults
-from tvmconv.tir.prefetch_streams import PrefetchStreams
-from tvmconv.tir.rewrite import marked
-from tvmconv.tir.segments import Segments
-from tvmconv.tir.share_lanes import ShareLaneVariables
-from tvmconv.tir.specialise import Specialise
-from tvmconv.tir.stack import KeepOnStack
-from tvmconv.tir.straight import StraightSums
-from tvmconv.tir.tails import SplitTails
-from tvmconv.tir.tile_calls import TileCalls
-from tvmconv.tir.tile_pipeline import TilePipeline
-from tvmconv.tir.tile_registers import TilePermission, TileRegisters
-from tvmconv.tir.transposes import TransposeCopies
-from tvmconv.tir.unify_widths import UnifyWidths
-from tvmconv.tir.vector_code import RecordVectorCode
-from tvmconv.tir.workspace import RecordWorkspace
-from tvmconv.tir.wrapping import WrappingSums
+from tvmconv.tir.amx.allocate_tiles import TilePermission, TileRegisters
+from tvmconv.tir.amx.software_pipeline import TilePipeline
+from tvmconv.tir.amx.tile_calls import TileCalls
+from tvmconv.tir.general.bound_loops import BoundLoops
+from tvmconv.tir.general.byte_tables import PERMUTES, Lookups
+from tvmconv.tir.general.c_functions import PACKED, BareFunctions
+from tvmconv.tir.general.copy_on_first_use import FirstUse
+from tvmconv.tir.general.dot_products import DotProducts
+from tvmconv.tir.general.joined_stores import PairedStores
+from tvmconv.tir.general.lower_blocks import block_passes
+from tvmconv.tir.general.narrowing import AARCH64, Narrowing
+from tvmconv.tir.general.prefetch_results import PrefetchResults
+from tvmconv.tir.general.prefetch_streams import PrefetchStreams
+from tvmconv.tir.general.record_vector_code import RecordVectorCode
+from tvmconv.tir.general.record_workspace import RecordWorkspace
+from tvmconv.tir.general.rewrite import marked
+from tvmconv.tir.general.share_lane_variables import ShareLaneVariables
+from tvmconv.tir.general.specialize import Specialise
+from tvmconv.tir.general.spill_lets import SpillLets
+from tvmconv.tir.general.stack_buffers import KeepOnStack
+from tvmconv.tir.general.transpose_copies import TransposeCopies
+from tvmconv.tir.general.unify_index_widths import UnifyWidths
+from tvmconv.tir.general.vector_tails import SplitTails
+from tvmconv.tir.general.wrapping_sums import WrappingSums
+from tvmconv.tir.neon.extrema import EXTREMA, Extrema
+from tvmconv.tir.neon.first_terms import FirstTerms
+from tvmconv.tir.neon.inorder_half_loads import HALVED, HalvedLoads
+from tvmconv.tir.neon.inorder_unroll import StraightSums
+from tvmconv.tir.neon.long_indices import LongIndices
+from tvmconv.tir.neon.matrix_products import MatrixProducts
+from tvmconv.tir.neon.multiply_by_lane import LANES, ByLane
+from tvmconv.tir.neon.narrowing import ADDS
+from tvmconv.tir.neon.neighbor_lanes import NeighbouringWords
+from tvmconv.tir.neon.paired_taps import PairedTaps
+from tvmconv.tir.neon.zip_rows import InterleavedRows
+from tvmconv.tir.sve.vectorize_pixels import Segments
 
 PIPELINE = "tvmconv"
-# functions of C: see tvmconv.tir.bare
+# functions of C: see tvmconv.tir.general.c_functions
 BARE = "tvmconv.bare"
 # the same, but for those with the attribute `PACKED`, which call them
 JOINED = "tvmconv.joined"

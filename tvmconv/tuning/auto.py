@@ -18,7 +18,6 @@ import sys
 import tempfile
 from typing import Any
 
-from tvmconv.bench.peers.parent import die_with_parent
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
@@ -26,6 +25,7 @@ from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.host import host_cores
 from tvmconv.machines.record import Machine
 from tvmconv.machines.stored import read_machine
+from tvmconv.measuring.parent import die_with_parent
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.settings import Settings
 from tvmconv.tvm_api.types import PrimFunc

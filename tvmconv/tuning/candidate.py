@@ -70,8 +70,8 @@ class Operands:
     """
 
     def __init__(self, workload: str, lanes: int) -> None:
-        from tvmconv.algorithms.winograd_integers import safe_sum
-        from tvmconv.bench.integers import exact_output, exactly_added, random_integers
+        from tvmconv.algorithms.winograd.integers import safe_sum
+        from tvmconv.measuring.integers import exact_output, exactly_added, random_integers
 
         w = self.workload = Conv2dWorkload.parse(workload)
         if w.types.is_integer:
@@ -94,8 +94,8 @@ class Operands:
 
     def _floating(self) -> tuple[Array, Array | None]:
         """Data and residual in float32; the constants and the result are set."""
-        from tvmconv.bench.reference import convolution
         from tvmconv.kernels.arguments import Constants
+        from tvmconv.measuring.reference import convolution
 
         w, generator = self.workload, np.random.default_rng(_SEED)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tvmconv.bench.gpu.state import gpu_state
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
+from tvmconv.measuring.gpu.state import gpu_state
 from tvmconv.tuning.measure import LocalMeasurer
 
 WEIGHTS = "as calls in a row leave L2"

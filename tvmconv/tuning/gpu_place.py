@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.bench.gpu.compiled import Compiled, compile_kernel, spill_bytes
-from tvmconv.bench.gpu.driver import DeviceArray, Gpu
-from tvmconv.bench.gpu.kernel_run import GpuCall
-from tvmconv.bench.gpu.timing import Timer
 from tvmconv.core.decision import KernelCall
 from tvmconv.kernels.arguments import Constants
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.cuda import CudaMachine
+from tvmconv.measuring.gpu.compiled import Compiled, compile_kernel, spill_bytes
+from tvmconv.measuring.gpu.driver import DeviceArray, Gpu
+from tvmconv.measuring.gpu.kernel_run import GpuCall
+from tvmconv.measuring.gpu.timing import Timer
 from tvmconv.tuning.place import Place, session_of
 
 Array = npt.NDArray[Any]
@@ -162,7 +162,7 @@ def _saved(
 ) -> tuple[Path, Sequence[KernelCall]]:
     """A saved model of one layer by one kernel, and its calls."""
     import tvmconv
-    from tvmconv.bench.cases import layer_model
+    from tvmconv.measuring.layer_model import layer_model
 
     given = {"weight": constants.weight}
     if constants.bias is not None and kernel.workload.has("bias"):

@@ -19,9 +19,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.bench.host import pick_cpus
 from tvmconv.machines.gate import Code
 from tvmconv.machines.record import Machine
+from tvmconv.measuring.host import pick_cpus
 from tvmconv.tvm_api.types import DeviceTensor, Module
 
 _LEAST_SECONDS = 1e-7

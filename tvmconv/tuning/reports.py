@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.estimation.cores import Core
-from tvmconv.estimation.estimate import described_method
 from tvmconv.records.logfile import MOST_SHOWN, Skipped
 from tvmconv.records.record import Record
 from tvmconv.report.document import Column, Report, Table
@@ -87,7 +85,7 @@ def tune_report(
     log: Path,
     seconds: float,
     missing: Mapping[str, str] | None = None,
-    core: Core | None = None,
+    estimated: Mapping[str, str] | None = None,
 ) -> Report:
     """What a tuning run found for each workload.
 
@@ -101,8 +99,8 @@ def tune_report(
         What all took.
     missing
         Peer to the reason why it was not measured.
-    core
-        The processor whose times were estimated; None where they were measured.
+    estimated
+        Facts on the estimate: clock and method. None where times were measured.
     """
     names = {task.workload: task.name for task in tasks}
     rows = [
@@ -141,16 +139,15 @@ def tune_report(
         "failures": dict(failures),
         "seconds": seconds,
     }
-    if core is not None:
-        facts |= {"estimated_at": core.clock_text, "estimate_method": described_method(core)}
+    facts |= estimated or {}
     if gains:
         facts["geometric_mean_of_records"] = statistics.geometric_mean(gains)
     title = f"{len(gains)} of {len(outcomes)} workloads improved"
-    title += ", as estimated" * (core is not None)
+    title += ", as estimated" * (estimated is not None)
     if before := sum(o.status == "done before" for o in outcomes):
         title += f", {before} done before"
     ratios = [o.over_peer for o in outcomes if o.over_peer is not None]
-    columns: tuple[Column, ...] = _OUTCOMES if core is None else _ESTIMATED
+    columns: tuple[Column, ...] = _OUTCOMES if estimated is None else _ESTIMATED
     if ratios:
         columns = (*_OUTCOMES[:7], *_PEERS, *_OUTCOMES[7:])
         facts["geometric_mean_over_best_peer"] = statistics.geometric_mean(ratios)

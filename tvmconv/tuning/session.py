@@ -11,12 +11,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.bench.gpu.state import gpu_state
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.machines.gate import ensure_machine
 from tvmconv.machines.record import processor
+from tvmconv.measuring.gpu.state import gpu_state
 from tvmconv.records.record import machine_facts
 from tvmconv.records.space import make_space
 from tvmconv.selection.policy import make_policy
@@ -25,8 +25,8 @@ from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.settings import Outcome, Settings
 
 if TYPE_CHECKING:
+    from tvmconv.lab.bench.baseline_times import PeerTimes
     from tvmconv.tuning.measure import Measurer
-    from tvmconv.tuning.peer_times import PeerTimes
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def collect(
     ModelError, WorkloadError, ConfigError
         If something cannot be read, or no algorithm computes a layer.
     """
-    from tvmconv.bench import suites as library
+    from tvmconv.measuring import suites as library
 
     found: dict[Conv2dWorkload, Task] = {}
 
@@ -182,7 +182,7 @@ def tune(
     observe
         Called after every trial.
     """
-    from tvmconv.bench.host import versions
+    from tvmconv.measuring.host import versions
     from tvmconv.tuning.compare import compare_spaces, tune_auto
     from tvmconv.tuning.tuner import WorkloadTuner
 
@@ -259,7 +259,7 @@ def tune(
 
 def host_provenance() -> dict[str, Any]:
     """Versions and date of a record that this process writes now."""
-    from tvmconv.bench.host import versions
+    from tvmconv.measuring.host import versions
 
     date = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return {"versions": versions(), "date": date}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmconv.algorithms.winograd_integers import usual_sum
+from tvmconv.algorithms.winograd.integers import usual_sum
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
 from tvmconv.selection.policy import Policy

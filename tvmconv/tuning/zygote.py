@@ -18,8 +18,8 @@ import sys
 import traceback
 from typing import Any
 
-from tvmconv.bench.peers.parent import die_with_parent
 from tvmconv.core.imports import import_tvm_without_torch
+from tvmconv.measuring.parent import die_with_parent
 from tvmconv.tuning.messages import receive, send
 
 _TEXT = 300

@@ -16,7 +16,7 @@ from tvmconv.algorithms.base import images_only
 from tvmconv.algorithms.cuda.base import CudaOperands
 from tvmconv.algorithms.cuda.implicit_gemm import ImplicitGemm, Source
 from tvmconv.algorithms.cuda.slices import CHANNELS, COLUMN_KINDS, Slices
-from tvmconv.algorithms.im2win import columns
+from tvmconv.algorithms.gemm.im2win import columns
 from tvmconv.algorithms.padding import inside_image, zero_unless
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload

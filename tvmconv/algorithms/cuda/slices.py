@@ -15,11 +15,12 @@ COLUMN_KINDS = (CHANNELS, COLUMN, WINDOW)
 # threads of a block that leave each 128 registers at most: less than a thread's sums, operands and
 # tests take where passes give them more variables
 LARGE_BLOCK = 256
-# of padded layers tap and place of a slice are found in a table (tvmconv/tir/tap_tables.py): taps,
-# of which a thread keeps a bit each, and the zeros that a slice reads outside of the image, 2 MiB
+# of padded layers tap and place of a slice are found in a table (tvmconv/tir/cuda/tap_tables.py):
+# taps, of which a thread keeps a bit each, and the zeros that a slice reads outside of the image, 2
+# MiB
 MOST_FORMS, MOST_ZEROS = 31, 1 << 19
-# slices that go two by two (tvmconv/tir/pairs.py): a thread's multiply-adds of one at most, as of
-# more the loop itself takes little, and two are more code; iterations at least
+# slices that go two by two (tvmconv/tir/cuda/unroll_slice_pairs.py): a thread's multiply-adds of
+# one at most, as of more the loop itself takes little, and two are more code; iterations at least
 PAIRED_PRODUCTS, PAIRED_ITERATIONS = 512, 4
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from tvmconv.algorithms.base import FloatArray
 from tvmconv.algorithms.cuda.base import MOST_VALUES, CudaAlgorithm, CudaOperands
 from tvmconv.algorithms.padding import image_tests, zero_unless
-from tvmconv.algorithms.winograd_tiles import (
+from tvmconv.algorithms.winograd.tiles import (
     Tiling,
     filter_taps,
     tile_error,
@@ -74,7 +74,7 @@ class Winograd(CudaAlgorithm):
         self, workload: Conv2dWorkload, machine: CudaMachine, config: Config
     ) -> list[Tensor]:
         """See the module; tiles are numbered across the whole batch."""
-        from tvmconv.algorithms.winograd_rows import choose, input_rows, output_rows
+        from tvmconv.algorithms.winograd.transforms import choose, input_rows, output_rows
         from tvmconv.tvm_api import te
 
         w, tiles = workload, tiling(workload, config)

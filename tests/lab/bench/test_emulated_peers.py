@@ -1,0 +1,199 @@
+"""Peers under emulation: what they see of a processor, and what is counted of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tvmconv.lab.baselines
+from tests.emulating import needs_arm
+from tests.estimating import needs_estimation
+from tests.lab.bench.test_worker_process import ADAPTER
+from tvmconv.core.errors import InputError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.lab.baselines import PEERS
+from tvmconv.lab.bench.cases import write_layer_case
+from tvmconv.lab.bench.emulated_peers import (
+    EmulatedPeer,
+    PeerCount,
+    _counted,
+    emulated_peers,
+    library_code,
+)
+from tvmconv.lab.bench.emulated_python import EmulatedPython, emulated_cpu
+from tvmconv.lab.bench.plan import make_plan
+from tvmconv.lab.estimation.counting import Section
+from tvmconv.machines.targets import resolve_machine
+
+COUNTED = Path(tvmconv.lab.baselines.__file__).with_name("counted.py")
+# the start of an ELF file for 64-bit Arm
+ARM_PROGRAM = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00\xb7\x00"
+# an interpreter of unpacked packages, see docs/arm-estimated.md
+PEER_PYTHON = os.environ.get("TVMCONV_PEER_PYTHON", "")
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Path:
+    """A root with an interpreter in it."""
+    for name in ("lib/ld-linux-aarch64.so.1", "usr/bin/python3.11", "proc/cpuinfo"):
+        path = tmp_path / "root" / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(ARM_PROGRAM)
+    return tmp_path / "root"
+
+
+def test_interpreter_belongs_to_the_folder_with_its_c_library(system: Path) -> None:
+    program = system / "usr" / "bin" / "python3.11"
+    assert EmulatedPython.find(program) == EmulatedPython(program, system)
+
+
+def test_programs_of_other_processors_are_refused(system: Path) -> None:
+    with pytest.raises(InputError, match="no program for 64-bit Arm"):
+        EmulatedPython.find(Path(sys.executable))
+    with pytest.raises(InputError, match="cannot read"):
+        EmulatedPython.find(system / "python")
+    (system / "lib" / "ld-linux-aarch64.so.1").unlink()
+    with pytest.raises(InputError, match=r"no folder above .* has lib/ld-linux"):
+        EmulatedPython.find(system / "usr" / "bin" / "python3.11")
+
+
+@needs_arm
+def test_libraries_see_the_processor_of_the_target(system: Path) -> None:
+    machine = resolve_machine("neoverse-v1")
+    with EmulatedPython.find(system / "usr/bin/python3.11").on(machine) as options:
+        root = Path(options[options.index("-L") + 1])
+        assert (root / "usr" / "bin" / "python3.11").read_bytes() == ARM_PROGRAM
+        facts = dict(
+            line.split("\t: ")
+            for line in (root / "proc" / "cpuinfo").read_text().splitlines()
+            if line
+        )
+        assert facts["CPU implementer"] == "0x41" and facts["CPU part"] == "0xd40"
+        assert facts["Features"].split() == list(machine.features)
+        caches = root / "sys/devices/system/cpu/cpu0/cache"
+        sizes = [int((caches / f"index{i}/size").read_text()[:-2]) * 1024 for i in range(4)]
+        assert sizes == [machine.l1d_bytes] * 2 + [machine.l2_bytes, machine.l3_bytes]
+    # what the libraries' system has is left as it is
+    assert (system / "proc" / "cpuinfo").read_bytes() == ARM_PROGRAM
+    assert not root.exists()
+
+
+@needs_arm
+def test_qemu_emulates_the_processor_or_one_with_its_features() -> None:
+    assert emulated_cpu(resolve_machine("cortex-a53")) == "cortex-a53"
+    assert emulated_cpu(resolve_machine("neoverse-v1")) in ("neoverse-v1", "max,sve=off,sme=off")
+    unknown = replace(resolve_machine("cortex-a53"), mcpu="cortex-x9")
+    assert emulated_cpu(unknown) == "cortex-a72"
+    assert emulated_cpu(replace(unknown, features=("asimd", "asimddp"))) == "neoverse-n1"
+    # qemu's largest processor has products of matrices in registers, for which libraries have code
+    assert emulated_cpu(resolve_machine("ftengine")) == "max,sme=off,sve-default-vector-length=32"
+
+
+def test_what_the_interpreter_executes_is_left_out() -> None:
+    section = Section(Counter({(0x1000, "aa"): 3, (0x2000, "aa"): 5, (0x2FFF, "bb"): 7}))
+    assert library_code(section, [[0x1000, 0x2000]]).runs == {(0x2000, "aa"): 5, (0x2FFF, "bb"): 7}
+    assert library_code(section, [[0x1000, 0x1001], [0x2000, 0x3000]]).runs == {}
+
+
+def test_named_peers_need_an_interpreter_of_the_target(system: Path) -> None:
+    machine = resolve_machine("cortex-a72")
+    plan = make_plan(layers=["ic4ih5oc4kh3"], peers="ncnn", target="cortex-a72")
+    with pytest.raises(InputError, match=r"ncnn is estimated by a Python .*--peer-python"):
+        emulated_peers(plan, machine)
+    assert emulated_peers(replace(plan, peers=tuple(PEERS)), machine) == []
+    assert emulated_peers(replace(plan, peers=()), machine) == []
+    with pytest.raises(InputError, match="64-bit Arm, not for x86-64-v3"):
+        emulated_peers(plan, resolve_machine("x86-64-v3"))
+    with pytest.raises(InputError, match="no program for 64-bit Arm"):
+        emulated_peers(replace(plan, pythons={"": sys.executable}), machine)
+
+
+def _answers(adapter: Path, folders: list[Path], result: Path) -> list[dict[str, Any]]:
+    words = [sys.executable, str(COUNTED), str(adapter), str(result), *map(str, folders)]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, timeout=300)
+    return [json.loads(line) for line in result.read_text().splitlines()]
+
+
+def test_cases_are_checked_before_they_are_counted(tmp_path: Path) -> None:
+    adapter, case = tmp_path / "fake.py", tmp_path / "case"
+    case.mkdir()
+    write_layer_case(case, Conv2dWorkload.parse("ic4ih5oc4kh3"))
+    mode = 'case.options.get("mode", "wrong")'
+    adapter.write_text(ADAPTER.replace('case.options["mode"]', mode))
+    head, first, second = _answers(adapter, [case, tmp_path], tmp_path / "result")
+    assert head["version"] == "4.2"
+    # addresses of the interpreter that runs it, or of its library
+    assert head["interpreter"]
+    assert all(start < end for start, end in head["interpreter"])
+    assert first["error"] == pytest.approx(0.5) and first["facts"] == {}
+    assert "FileNotFoundError" in str(second["failure"])
+
+
+@pytest.mark.parametrize(
+    ("error", "quantised", "facts", "status"),
+    [
+        (1e-3, False, {}, "ok"),
+        (0.05, False, {}, "wrong"),
+        (0.05, True, {}, "ok"),
+        (0.05, False, {"differing": 0.3}, "ok"),
+        (0.5, True, {"differing": 0.3}, "wrong"),
+        (float("nan"), True, {}, "wrong"),
+    ],
+)
+def test_8_bits_may_differ_by_more(error: float, quantised: bool, facts: Any, status: str) -> None:
+    answer = {"error": error, "facts": facts}
+    assert _counted(answer, "1.0", Section(), quantised).status == status
+
+
+def test_absent_library_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter = tmp_path / "fake.py"
+    adapter.write_text(ADAPTER)
+    monkeypatch.setenv("FAKE_ABSENT", "1")
+    (head,) = _answers(adapter, [tmp_path], tmp_path / "result")
+    assert head["absent"] == "no module named fake"
+
+
+needs_peers = pytest.mark.skipif(
+    not PEER_PYTHON,
+    reason="TVMCONV_PEER_PYTHON names no Python for 64-bit Arm (docs/arm-estimated.md)",
+)
+
+
+@pytest.mark.slow
+@needs_estimation
+@needs_peers
+def test_ncnn_executes_the_multiply_adds_of_a_layer(tmp_path: Path) -> None:
+    machine = resolve_machine("cortex-a72")
+    write_layer_case(tmp_path, Conv2dWorkload.parse("ic256ih14oc256kh1"))
+    python = EmulatedPython.find(Path(PEER_PYTHON))
+    found = EmulatedPeer(PEERS["ncnn"], python, machine).count(tmp_path)
+    assert found.status == "ok" and found.error is not None and found.error < 1e-5
+    assert found.section is not None
+    # a vector multiply-add for four products, and at most half as many other instructions
+    assert 1.0 < found.section.instructions / (196 * 256 * 256 / 4) < 1.5
+    absent = EmulatedPeer(PEERS["openvino"], python, machine).count(tmp_path)
+    assert absent == PeerCount("absent", "No module named 'openvino'")
+
+
+@pytest.mark.slow
+@needs_estimation
+@needs_peers
+def test_openblas_executes_the_product_of_im2col(tmp_path: Path) -> None:
+    machine = resolve_machine("ftengine")
+    workload = Conv2dWorkload.parse("ic64ih28oc64kh3ph1+bias+relu")
+    write_layer_case(tmp_path, workload)
+    peer = EmulatedPeer(PEERS["openblas"], EmulatedPython.find(Path(PEER_PYTHON)), machine)
+    assert "openblas" in peer.version and peer.version.endswith("OPENBLAS_CORETYPE=A64FX")
+    found = peer.count(tmp_path)
+    assert found.status == "ok" and found.error is not None and found.error < 1e-5
+    assert found.section is not None
+    # multiply-adds of 256 bits, nearly as many others, and a copy of the image for each tap
+    assert 1.0 < found.section.instructions / (workload.flops / 2 / 8) < 3.0

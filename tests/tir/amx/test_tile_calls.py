@@ -1,0 +1,84 @@
+"""Loops over the values of a tile: which become calls, and which are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import tvm_ffi
+from tvm import ir
+from tvm.script import tirx as T
+
+from tests.tir.rewrites import check_same
+from tvmconv.tir.amx.allocate_tiles import TileRegisters
+from tvmconv.tir.amx.tile_calls import BEGIN, PRODUCT, STORE, TileCalls
+from tvmconv.tir.annotations import TILE
+from tvmconv.tir.general.rewrite import transformed
+
+
+def group(pixel_bytes: int = 64, lane_words: int = 1) -> Any:
+    """One tile of 14 pixels: begun with a bias, one product, stored."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        data: T.Buffer((14 * 128,), "uint8"),
+        weight: T.Buffer((2048,), "int8"),
+        bias: T.Buffer((16,), "int32"),
+        out: T.Buffer((14 * 16,), "int32"),
+    ):
+        sums = T.alloc_buffer((14 * 16,), "int32", scope="local")
+        for p in T.serial(14, annotations={TILE: 1}):
+            for lane in range(16):
+                sums[p * 16 + lane] = bias[lane]
+        for p in T.serial(14, annotations={TILE: 1}):
+            for lane, word, byte in T.grid(16, 16, 4):
+                sums[p * 16 + lane] = sums[p * 16 + lane] + T.Cast(
+                    "int32", data[p * pixel_bytes + word * 4 + byte]
+                ) * T.Cast("int32", weight[word * 64 + lane * 4 * lane_words + byte])
+        for p in T.serial(14, annotations={TILE: 1}):
+            for lane in range(16):
+                out[p * 16 + lane] = sums[p * 16 + lane]
+
+    return main
+
+
+def calls(func: Any) -> list[Any]:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (ir.Call, found.append))
+    return [call for call in found if str(getattr(call.op, "name", "")).startswith("tvmconv.tile")]
+
+
+def test_each_nest_is_one_call_with_the_distance_of_its_rows():
+    begin, product, store = calls(transformed(group(128), TileCalls()))
+    assert [call.op.name for call in (begin, product, store)] == [BEGIN, PRODUCT, STORE]
+    assert all(int(call.args[0]) == 14 for call in (begin, product, store))
+    # of sums; of a bias, which every row has; of pixels and of words of weights; of the output
+    assert [int(begin.args[i]) for i in (2, 4)] == [64, 0]
+    assert [int(product.args[i]) for i in (2, 4, 6)] == [64, 128, 64]
+    assert [int(store.args[i]) for i in (2, 4)] == [64, 64]
+
+
+def test_values_that_lie_otherwise_are_refused():
+    with pytest.raises(Exception, match="values of a tile of weight lie"):
+        transformed(group(lane_words=2), TileCalls())
+
+
+def test_sums_leave_no_buffer():
+    func = transformed(group(), TileCalls(), TileRegisters())
+    text = func.script()
+    assert "sums" not in text
+    order = ("ldtilecfg", "tileloadd64", "tdpbusd", "tilestored64", "tilerelease")
+    places = [text.index(f"llvm.x86.{name}") for name in order]
+    assert places == sorted(places)
+    # the bias, weights and pixels
+    assert text.count("llvm.x86.tileloadd64") == 3
+
+
+def test_functions_without_tiles_stay():
+    @T.prim_func(s_tir=True)
+    def plain(a: T.Buffer((16,), "float32")):
+        for i in range(16):
+            a[i] = 1.0
+
+    check_same(TileCalls(), plain)
+    check_same(TileRegisters(), plain)

@@ -1,0 +1,119 @@
+"""Copies between two directions of vectors: the values, and the instructions."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te, tirx
+from tvm.s_tir import Schedule
+from tvm.script import tirx as T
+
+from tests.tir.rewrites import check
+from tvmconv.machines.x86 import MACHINES
+from tvmconv.tir.annotations import mark_transpose
+from tvmconv.tir.general.transpose_copies import TransposeCopies
+from tvmconv.tir.pipeline import register
+
+V3 = MACHINES["x86-64-v3"]
+
+
+def transposed(rows, columns, *, along_source=True, marked=True):
+    """``B[a, i, j] = A[a, j, i]``, compiled for AVX2, vectors along either side's columns."""
+    source = te.placeholder((5, columns, rows), name="source")
+    copy = te.compute((5, rows, columns), lambda a, i, j: source[a, j, i], name="copy")
+    schedule = Schedule(te.create_prim_func([source, copy]))
+    _, i, j = schedule.get_loops(schedule.get_sblock("copy"))
+    outer, inner = (j, i) if along_source else (i, j)
+    schedule.reorder(outer, inner)
+    schedule.vectorize(inner)
+    if marked:
+        mark_transpose(schedule, outer)
+    return tvm.tirx.build(schedule.mod["main"], target=V3.tvm_target(), pipeline=register())
+
+
+def test_a_square_is_two_steps_of_shuffles():
+    """4x4: pairs of rows are interleaved, then pairs of these."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
+        for j in T.serial(4, annotations={"tvmconv.transpose": 1}):
+            for i in T.vectorized(4):
+                y[j, i] = x[i, j]
+
+    x, y = (before.params[n] for n in range(2))
+    statements = []
+
+    def ramp(first):
+        return tirx.Ramp(tirx.IntImm("int32", first), tirx.IntImm("int32", 1), 4)
+
+    def keep(value):
+        buffer = tirx.decl_buffer((4,), "float32", "square", scope="local", layout=None)
+        statements.append(tirx.AllocBuffer(buffer))
+        statements.append(tirx.BufferStore(buffer, value, [ramp(0)]))
+        return tirx.BufferLoad(buffer, [ramp(0)])
+
+    def shuffle(a, b, picks):
+        return keep(tirx.Shuffle([a, b], picks))
+
+    rows = [keep(tirx.BufferLoad(x, [line, ramp(0)])) for line in range(4)]
+    columns = []
+    for picks in ([0, 4, 1, 5], [2, 6, 3, 7]):
+        upper, lower = shuffle(rows[0], rows[1], picks), shuffle(rows[2], rows[3], picks)
+        columns += [shuffle(upper, lower, half) for half in ([0, 1, 4, 5], [2, 3, 6, 7])]
+    statements += [tirx.BufferStore(y, column, [n, ramp(0)]) for n, column in enumerate(columns)]
+    check(TransposeCopies(), before, before.with_body(tirx.SeqStmt(statements)))
+
+
+def test_a_copy_along_one_side_is_left_to_the_vectoriser():
+    """Source and destination are contiguous along the same loop."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
+        for j in T.serial(4, annotations={"tvmconv.transpose": 1}):
+            for i in T.vectorized(4):
+                y[j, i] = x[j, i]
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
+        for j in range(4):
+            for i in T.vectorized(4):
+                y[j, i] = x[j, i]
+
+    check(TransposeCopies(), before, expected)
+
+
+def test_what_is_computed_on_the_way_is_no_copy():
+    @T.prim_func(private=True, s_tir=True)
+    def before(x: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
+        for j in T.serial(4, annotations={"tvmconv.transpose": 1}):
+            for i in T.vectorized(4):
+                y[j, i] = x[i, j] * T.float32(2)
+
+    @T.prim_func(private=True, s_tir=True)
+    def expected(x: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
+        for j in range(4):
+            for i in T.vectorized(4):
+                y[j, i] = x[i, j] * T.float32(2)
+
+    check(TransposeCopies(), before, expected)
+
+
+@pytest.mark.parametrize("along_source", [True, False])
+@pytest.mark.parametrize("shape", [(4, 4), (8, 8), (16, 8), (4, 8), (8, 16), (3, 5), (6, 8)])
+def test_every_value_arrives(shape, along_source):
+    values = np.random.default_rng(0).standard_normal((5, *shape[::-1])).astype(np.float32)
+    result = tvm.runtime.tensor(np.full((5, *shape), np.nan, np.float32))
+    transposed(*shape, along_source=along_source)["main"](tvm.runtime.tensor(values), result)
+    np.testing.assert_array_equal(result.numpy(), values.swapaxes(1, 2))
+
+
+def test_a_square_is_interleaved_in_registers():
+    """8x8 with AVX2: 8 loads, 24 permutations, 8 stores, and no element alone."""
+    code = transposed(8, 8).inspect_source("s")
+    moves = re.findall(r"\s(vunpck\w+|vperm\w+|vshuf\w+|vinsertf128|vblend\w+|vmovlhps)\s", code)
+    assert 24 <= len(moves) <= 32
+    assert not re.search(r"\s(vinsertps|vextractps|vgather\w+)\s", code)
+    assert len(re.findall(r"vmov[au]p[sd]\s+%ymm\d+, .*\(", code)) >= 8

@@ -1,0 +1,1 @@
+"""Direct convolution on channel-blocked layouts, and from plain NCHW input."""

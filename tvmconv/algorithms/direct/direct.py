@@ -1,0 +1,271 @@
+"""Direct convolution on channel-blocked layouts, without workspace.
+
+Zhang, Franchetti, Low, "High Performance Zero-Memory Overhead Direct Convolutions" (ICML 2018).
+Activations are ``(N, C/c, H, W, c)``; weights are re-ordered once into the order in which the
+kernel reads them. Padding is a predicate on the input read, never a padded copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from math import prod
+from typing import overload
+
+import numpy as np
+
+from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
+from tvmconv.algorithms.integer.dwords import (
+    Factors,
+    arranged,
+    block_read,
+    channels_read,
+    copied_steps,
+    widened,
+    widened_bytes,
+    word_size,
+)
+from tvmconv.algorithms.integer.wide_weights import wide_bytes, wide_weights
+from tvmconv.algorithms.operands import Operands, output_shape
+from tvmconv.algorithms.padding import input_plane, inside_image
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Index, Tensor
+
+
+def flattened(workload: Conv2dWorkload) -> Conv2dWorkload:
+    """The same convolution with all pixels in one row, where nothing distinguishes rows.
+
+    A 1x1 convolution of stride 1 without padding treats pixels alike; one long row tiles better
+    than many short ones.
+    """
+    pixelwise = (workload.kernel_h, workload.kernel_w) == (1, 1) and not workload.has_padding
+    if not pixelwise or (workload.stride_h, workload.stride_w) != (1, 1):
+        return workload
+    return replace(workload, in_height=1, in_width=workload.in_height * workload.in_width)
+
+
+def joined(workload: Conv2dWorkload, config: Config) -> bool:
+    """Whether a kernel takes all rows of an image as one, columns being tested for each pixel.
+
+    Scalable vectors are often longer than a row. Rows follow each other without a gap, and pixels
+    at the same distance in input and output, where both have rows of one length and no stride.
+    With a stride pixels are gathered, wherever their rows are.
+    """
+    return bool(config.get("vectors", 0)) and (
+        strided(workload) or workload.out_width == workload.in_width
+    )
+
+
+def strided(workload: Conv2dWorkload) -> bool:
+    """Whether neighbouring pixels of the output read pixels that lie apart, or rows that do."""
+    return (workload.stride_h, workload.stride_w) != (1, 1)
+
+
+class Direct(Algorithm):
+    """Dense and grouped convolution from ``NCHWc`` input.
+
+    Knob read by the expression: ``oc``, the output blocks that one register tile covers; weights
+    are packed in groups of that many blocks, so that a tile reads one stream.
+
+    Groups need no second expression: every output block reads the (constant number of) input
+    blocks that its groups touch, and packed weights are zero where an input channel belongs to
+    another group.
+    """
+
+    name = "direct"
+    integers = True
+    blocks = ("conv2d", "output")
+
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """Plain ``NCHW`` input is another algorithm's work."""
+        if workload.data_layout != "NCHWc":
+            return "it reads channel-blocked input, not plain NCHW"
+        if workload.is_depthwise:
+            return "a depthwise layer would multiply by zeros; use the depthwise algorithm"
+        return None
+
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
+        """See the base class; blocks ``conv2d`` (reduction) and ``output``."""
+        from tvmconv.tvm_api import te
+
+        w, oc = flattened(workload), config.int("oc")
+        flat = w != workload
+        # rows whose pixels the taps tell apart
+        rows_joined = not flat and joined(workload, config)
+        shape = output_shape(workload, machine)
+        if flat or rows_joined:
+            shape = (*shape[:2], 1, shape[2] * shape[3], shape[4])
+        packed = self.packed_weight_shape(workload, machine, config)
+        given = Operands.of(workload, machine, packed)
+        is_wide = bool(config.get("wide", 0))
+        factors = Factors(replace(given, weight=wide_weights(given)) if is_wide else given)
+        span = input_span(workload, machine)
+        cb = te.reduce_axis((0, span), "cb")
+        depth = depth_axes(w)
+        r = te.reduce_axis((0, w.kernel_h), "r")
+        s = te.reduce_axis((0, w.kernel_w), "s")
+        c = te.reduce_axis((0, packed[4]), "c")
+        is_integer = w.types.is_integer
+        wide = widened(given)
+
+        def multiply(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
+            if rows_joined:
+                h, x = x // workload.out_width, x % workload.out_width
+            block = first_block(workload, machine, kb) + cb
+            y = h * w.stride_h + r * w.dilation_h - w.pad_top
+            column = x * w.stride_w + s * w.dilation_w - w.pad_left
+            # the plane itself keeps its rows
+            width = workload.in_width
+            pixel = (column // width, column % width) if flat else (y, column)
+            plane, tests = input_plane(w, n, depth[0] if depth else 0)
+            if wide is None:
+                read = factors.value(given.data, (plane, block, *pixel, c))
+                value = inside_image(read, y, column, w, tests, factors.zero)
+            else:
+                down, right = copied_steps(w)
+                place = (y + w.pad_top) // down, (column + w.pad_left) // right
+                place = pixel if flat else place
+                planes = int(wide.shape[0]) // w.batch
+                if w.is_volume:
+                    first = n // w.out_depth * planes
+                    plane = first + n % w.out_depth * w.stride_d + depth[0] * w.dilation_d
+                value = factors.value(wide, (plane, block, *place, c))
+            row = kernel_row(w, depth, r)
+            order = (row, s, cb) if is_integer else (cb, row, s)
+            tap = factors.weight(kb // oc, *order, c, kb % oc, k)
+            axes = [cb, *depth, r, s, c]
+            return given.summed(factors.product(value, tap), axes, (n, kb, h, x, k))
+
+        total = self.reduction(shape, multiply)
+        if not flat and not rows_joined:
+            return given.arguments(given.output(total, begun=True))
+
+        def finish(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
+            place = (n, kb, x // workload.out_width, x % workload.out_width, k)
+            return given.finished(total[n, kb, h, x, k], place, begun=True)
+
+        rows = te.compute(shape, finish, name="output")
+        output = te.compute(
+            output_shape(workload, machine),
+            lambda n, kb, h, x, k: rows[n, kb, 0, h * workload.out_width + x, k],
+            name="unflatten",
+        )
+        return given.arguments(output)
+
+    def packed_weight_shape(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> tuple[int, ...]:
+        """``(K/(oc*k), C/c, T*R, S, c, oc, k)``, ``k`` and ``c`` the machine's lanes.
+
+        Of integer types ``(K/(oc*k), T*R, S, C/c, c/i, oc, k, i)`` with ``i`` channels a word, or
+        a block's words in another order: :func:`~tvmconv.algorithms.integer.dwords.arranged`.
+
+        The last group holds zero blocks where ``oc`` does not divide the number of output
+        blocks; an input with less than one block of channels keeps only those.
+        """
+        oc = config.int("oc")
+        groups = -(-machine.blocks(workload.out_channels) // oc)
+        size = word_size(workload, machine)
+        steps = channels_read(workload, machine) // size
+        taps, span = workload.weight_shape[2:], input_span(workload, machine)
+        lanes = machine.channel_block
+        if workload.types.is_integer:
+            return (groups, *taps, span, steps, oc, lanes, size)
+        return (groups, span, *taps, steps, oc, lanes)
+
+    def pack_weight(
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> FloatArray:
+        """Re-order an OIHW weight into :meth:`packed_weight_shape`."""
+        lanes, shape = machine.channel_block, self.packed_weight_shape(workload, machine, config)
+        groups, (steps, oc) = shape[0], shape[4:6]
+        span, taps = input_span(workload, machine), weight.shape[2:]
+        size = word_size(workload, machine)
+        inner = steps * size
+        per_group_in = workload.in_channels // workload.groups
+        per_group_out = workload.out_channels // workload.groups
+        rows = np.zeros((groups * oc * lanes, span * inner, *taps), weight.dtype)
+        for block in range(machine.blocks(workload.out_channels)):
+            base = first_block(workload, machine, block) * lanes
+            stop = min((block + 1) * lanes, workload.out_channels)
+            for group in range(block * lanes // per_group_out, (stop - 1) // per_group_out + 1):
+                begin = max(block * lanes, group * per_group_out)
+                end = min(stop, (group + 1) * per_group_out)
+                column = group * per_group_in - base
+                rows[begin:end, column : column + per_group_in] = weight[begin:end]
+        rows = rows.reshape(groups, oc, lanes, span, steps, size, *taps)
+        outer = (6, 7, 3) if workload.types.is_integer else (3, 6, 7)
+        rows = np.ascontiguousarray(rows.transpose(0, *outer, 4, 1, 2, 5)).reshape(shape)
+        return arranged(rows, workload, machine)
+
+    def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """Nothing beyond the register tile; where 8-bit data are widened or joined, the copy.
+
+        And of widened weights those of a group of blocks, for each thread.
+        """
+        found = widened_bytes(workload, machine)
+        if config.get("wide", 0):
+            packed = self.packed_weight_shape(workload, machine, config)
+            found += wide_bytes(packed, workload, machine) * machine.cores
+        return found
+
+    def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """Padded channels, and the zeros between groups, are multiplied too."""
+        pixels = workload.out_planes * workload.out_height * workload.out_width
+        channels = input_span(workload, machine) * channels_read(workload, machine)
+        outputs = machine.blocks(workload.out_channels) * machine.channel_block
+        return pixels * outputs * channels * prod(workload.weight_shape[2:])
+
+    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+        """Rounding of one sum over all taps, relative to the largest output; none of integers."""
+        if workload.types.is_integer:
+            return 0.0
+        return float(2.0**-24 * (2.0 + 0.35 * workload.taps**0.5))
+
+
+@lru_cache(maxsize=1024)
+def input_span(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Input blocks that one output block reads; the same number for every output block."""
+    if workload.groups == 1:
+        return -(-workload.in_channels // block_read(workload, machine))
+    lanes, spans = machine.channel_block, []
+    for block in range(machine.blocks(workload.out_channels)):
+        begin, end = _channels_read(workload, lanes, block)
+        spans.append((end - 1) // lanes - begin // lanes + 1)
+    return max(spans)
+
+
+@overload
+def first_block(workload: Conv2dWorkload, machine: Machine, block: int) -> int: ...
+@overload
+def first_block(workload: Conv2dWorkload, machine: Machine, block: Expr) -> Index: ...
+def first_block(workload: Conv2dWorkload, machine: Machine, block: Index) -> Index:
+    """First input block of an output block; ``block`` is an integer or an index expression.
+
+    Clamped so that the constant number of blocks after it exists.
+    """
+    if workload.groups == 1:
+        return 0
+    per_group_in = workload.in_channels // workload.groups
+    per_group_out = workload.out_channels // workload.groups
+    base = block * machine.channel_block // per_group_out * per_group_in // machine.channel_block
+    last = machine.blocks(workload.in_channels) - input_span(workload, machine)
+    if isinstance(base, int):
+        return min(base, last)
+    from tvmconv.tvm_api import tirx
+
+    highest = (machine.blocks(workload.out_channels) - 1) * machine.channel_block
+    if highest // per_group_out * per_group_in // machine.channel_block <= last:
+        return base
+    return tirx.min(base, last)
+
+
+def _channels_read(workload: Conv2dWorkload, lanes: int, block: int) -> tuple[int, int]:
+    """Half-open range of the input channels that an output block's groups read."""
+    per_group_in = workload.in_channels // workload.groups
+    per_group_out = workload.out_channels // workload.groups
+    last = min((block + 1) * lanes, workload.out_channels) - 1
+    first_group, last_group = block * lanes // per_group_out, last // per_group_out
+    return first_group * per_group_in, (last_group + 1) * per_group_in

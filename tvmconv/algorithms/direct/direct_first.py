@@ -1,0 +1,146 @@
+"""Direct convolution of a network's first layer: plain NCHW in, blocked NCHWc out.
+
+An image has too few channels to fill a vector, so the vector runs over output channels and the
+input is read as broadcast scalars straight from the plain layout; no blocked or padded copy of
+the image is made (Zhang et al. 2018, section 4, with the input's channel block of one). Of integers
+a broadcast is a word of neighbouring pixels, read from a padded copy
+(:mod:`tvmconv.algorithms.integer.row_dwords`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
+from tvmconv.algorithms.direct.direct import Direct
+from tvmconv.algorithms.integer.dwords import Factors, word_size
+from tvmconv.algorithms.integer.row_dwords import (
+    first_column,
+    packed_rows,
+    packed_shape,
+    padded_rows,
+    rows_bytes,
+    words_of_row,
+)
+from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
+from tvmconv.algorithms.padding import input_plane, inside_image
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Tensor
+
+
+class DirectFirst(Algorithm):
+    """Direct convolution from ``(N, C, H, W)``.
+
+    Knob ``oc``: output blocks of one register tile, contiguous in the packed weight.
+    """
+
+    name = "direct_first"
+    integers = True
+    blocks = ("conv2d", "output")
+
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """Everything but ungrouped convolutions of a plain input."""
+        if workload.data_layout != "NCHW":
+            return "it reads plain NCHW input, not channel blocks"
+        if workload.groups > 1:
+            return "it has no groups"
+        if workload.types.is_integer and workload.dilation_w > 1:
+            return "the taps of its rows lie apart"
+        if workload.types.is_integer and machine.code.by_lane:
+            return f"{machine.family} multiplies lanes, of which rows of words have none"
+        return None
+
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
+        """Data, weight, [bias], [residual], output."""
+        from tvmconv.tvm_api import te
+
+        w, oc = workload, config.int("oc")
+        given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
+        if w.types.is_integer:
+            return given.arguments(given.output(self._sums_of_words(given, oc)))
+        ci = te.reduce_axis((0, w.in_channels), name="ci")
+        r = te.reduce_axis((0, w.kernel_h), name="r")
+        s = te.reduce_axis((0, w.kernel_w), name="s")
+        depth = depth_axes(w)
+
+        def tap(n: Expr, b: Expr, h: Expr, x: Expr, lane: Expr) -> Expr:
+            row = h * w.stride_h + r * w.dilation_h - w.pad_top
+            column = x * w.stride_w + s * w.dilation_w - w.pad_left
+            plane, tests = input_plane(w, n, depth[0] if depth else 0)
+            pixel = inside_image(given.data[plane, ci, row, column], row, column, w, tests)
+            weight = given.weight[b // oc, kernel_row(w, depth, r), s, ci, b % oc, lane]
+            return te.sum(given.product(pixel, weight), axis=[*depth, r, s, ci])
+
+        total = self.reduction(output_shape(w, machine), tap)
+        return given.arguments(given.output(total))
+
+    def _sums_of_words(self, given: Operands, oc: int) -> Tensor:
+        """Block ``conv2d``, of integers."""
+        from tvmconv.tvm_api import te
+
+        w, machine, factors = given.workload, given.machine, Factors(given)
+        rows, size = padded_rows(given), word_size(given.workload, machine)
+        planes = int(rows.shape[0]) // w.batch
+        # words of a row outermost: side by side, LLVM would keep the pixels that windows share
+        s = te.reduce_axis((0, words_of_row(w, machine)), name="s")
+        depth = depth_axes(w)
+        r = te.reduce_axis((0, w.kernel_h), name="r")
+        ci = te.reduce_axis((0, w.in_channels), name="ci")
+
+        def tap(n: Expr, b: Expr, h: Expr, x: Expr, lane: Expr) -> Expr:
+            row = h * w.stride_h + r * w.dilation_h
+            column = first_column(w) + x * w.stride_w + s * size
+            plane = n
+            if depth:
+                first = n // w.out_depth * planes
+                plane = first + n % w.out_depth * w.stride_d + depth[0] * w.dilation_d
+            pixels = factors.word(rows, (plane, ci, row, column))
+            weight = factors.weight(b // oc, s, kernel_row(w, depth, r), ci, b % oc, lane)
+            # not from the bias on: with VNNI LLVM spills such sums
+            return te.sum(factors.product(pixels, weight), axis=[s, *depth, r, ci])
+
+        return self.reduction(output_shape(w, machine), tap)
+
+    def packed_weight_shape(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> tuple[int, ...]:
+        """``(K/(oc*k), T*R, S, C, oc, k)``, ``k`` the machine's lanes.
+
+        Of integers :func:`~tvmconv.algorithms.integer.row_dwords.packed_shape`.
+        """
+        oc = config.int("oc")
+        if workload.types.is_integer:
+            return packed_shape(workload, machine, oc)
+        groups = -(-machine.blocks(workload.out_channels) // oc)
+        taps = (*workload.weight_shape[2:], workload.in_channels)
+        return (groups, *taps, oc, machine.channel_block)
+
+    def pack_weight(
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> FloatArray:
+        """OIHW to :meth:`packed_weight_shape`, surplus output channels zero."""
+        if workload.types.is_integer:
+            return packed_rows(weight, workload, machine, config.int("oc"))
+        groups, *_, oc, lanes = self.packed_weight_shape(workload, machine, config)
+        split = split_outputs(weight, groups, oc, lanes)
+        return np.ascontiguousarray(split.transpose(0, 4, 5, 3, 1, 2))
+
+    def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """None: the accumulators live in registers; of integers the padded copy."""
+        return rows_bytes(workload, machine) if workload.types.is_integer else 0
+
+    def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """Multiplications of all lanes, surplus output channels included."""
+        padded = machine.blocks(workload.out_channels) * machine.channel_block
+        if workload.types.is_integer:
+            pixels = workload.out_planes * workload.out_height * workload.out_width
+            words = words_of_row(workload, machine) * word_size(workload, machine)
+            rows = workload.weight_shape[2] * workload.in_channels
+            return pixels * padded * rows * words
+        return workload.macs // workload.out_channels * padded
+
+    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+        """As of :class:`~tvmconv.algorithms.direct.direct.Direct`: the same sums."""
+        return Direct().error_estimate(workload, machine, config)

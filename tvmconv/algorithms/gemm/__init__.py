@@ -1,0 +1,1 @@
+"""Convolution as matrix multiplication: packed GEMM, im2col, im2win, Strassen."""

@@ -1,0 +1,325 @@
+"""im2col's matrix product with seven multiplications of halves in place of eight.
+
+Pixels, blocks of input channels and blocks of output channels are each cut into two halves, those
+with even numbers and those with odd ones: ``C = A B`` of 2x2 matrices, computed by Winograd's form
+of Strassen's algorithm with four sums of input quarters and seven of products; the sums of the
+weights are made when they are packed. Of two ``levels`` each product of halves is made in the same
+way, of parts by numbers modulo four: 49 multiplications in place of 64.
+
+Strassen, "Gaussian elimination is not optimal" (1969); Winograd's form: Higham, "Accuracy and
+stability of numerical algorithms" (2002), section 23.1. MNN computes 1x1 layers so, too.
+
+1. ``halves``, ``sums``: seven combinations of the input's four quarters, for each tap. Of two
+   levels ``parts`` are these, and ``sums`` the seven of each of them.
+2. ``conv2d``: the products of sums, each of a part of the pixels and channels.
+3. ``quarters``, ``output``: four quarters of the result from seven, and the epilogue. Of two levels
+   ``inner`` are the quarters of the inner one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
+from tvmconv.algorithms.direct.direct import Direct
+from tvmconv.algorithms.operands import Operands
+from tvmconv.algorithms.padding import image_tests, zero_unless
+from tvmconv.algorithms.planes import plane_stride
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Index, Tensor
+
+PRODUCTS = 7
+# growth of direct convolution's error, measured (docs/strassen.md)
+_GROWTH = 2.5
+# places of the quarters of a matrix, in the order of their names
+_QUARTERS = ((0, 0), (0, 1), (1, 0), (1, 1))
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Halves:
+    """How a workload is cut.
+
+    Parameters
+    ----------
+    workload, machine
+        What is computed, and where.
+    half
+        Pixels of each part of a region.
+    levels
+        1, or 2 where halves are cut into halves.
+    """
+
+    workload: Conv2dWorkload
+    machine: Machine
+    half: int
+    levels: int = 1
+
+    @classmethod
+    def of(cls, workload: Conv2dWorkload, machine: Machine, config: Config) -> Halves:
+        """As a config says."""
+        return cls(workload, machine, config.int("half"), config.int("levels"))
+
+    @property
+    def ways(self) -> int:
+        """Parts that pixels, and blocks of input and of output channels, are each cut into."""
+        return 2**self.levels
+
+    @property
+    def products(self) -> int:
+        """Of parts."""
+        return PRODUCTS**self.levels
+
+    @property
+    def taps(self) -> int:
+        """Of the kernel."""
+        return self.workload.kernel_h * self.workload.kernel_w
+
+    @property
+    def pixels(self) -> int:
+        """Output pixels of one image."""
+        return self.workload.out_height * self.workload.out_width
+
+    @property
+    def regions(self) -> int:
+        """Regions of one image; the last one may have pixels that do not exist."""
+        return -(-self.pixels // (self.ways * self.half))
+
+    @property
+    def in_blocks(self) -> int:
+        """Blocks in a part of the input channels."""
+        return self.machine.blocks(self.workload.in_channels) // self.ways
+
+    @property
+    def out_blocks(self) -> int:
+        """Blocks in a part of the output channels."""
+        return self.machine.blocks(self.workload.out_channels) // self.ways
+
+    @property
+    def depth(self) -> int:
+        """Channel blocks times taps: vectors that one output value sums over."""
+        return self.in_blocks * self.taps
+
+    def planes(self, kr: int) -> tuple[tuple[int, int], ...]:
+        """Values of a plane, and from one to the next, of sums and of products of a group."""
+        area = self.half * self.machine.channel_block
+        size = itemsize(self.workload.types.accumulator)
+        return tuple(
+            (count * area, plane_stride(self.products, count * area, self.machine, size))
+            for count in (self.depth, kr)
+        )
+
+
+class Strassen(Algorithm):
+    """Dense convolution of even numbers of channel blocks, those of the input whole ones.
+
+    Sums would spread what surplus lanes of the input hold over channels that exist.
+
+    Knobs read by the expression: ``levels``, 1 or 2; ``half``, the pixels of each part of a region;
+    ``kr``, the output blocks of a register tile, by which weights are packed.
+    """
+
+    name = "strassen"
+    blocks = ("halves", "parts", "sums", "conv2d", "inner", "quarters", "output")
+    stages = (
+        ("input sums", ("halves", "parts", "sums")),
+        ("products", ("conv2d",)),
+        ("output sums", ("inner", "quarters", "output")),
+    )
+    sums_products = False
+
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """Halves are whole blocks; groups and depthwise layers have too few channels."""
+        w = workload
+        if not machine.code.halves:
+            return f"on {machine.isa} nobody measured whether products of halves pay"
+        if w.data_layout != "NCHWc":
+            return "it reads channel-blocked input, not plain NCHW"
+        if w.groups != 1:
+            return f"{w.groups} groups leave too few channels for its products"
+        counts = [machine.blocks(n) for n in (w.in_channels, w.out_channels)]
+        if any(count % 2 for count in counts):
+            return f"{counts[0]} blocks of input and {counts[1]} of output channels have no halves"
+        if w.in_channels % machine.channel_block:
+            return f"{w.in_channels} input channels leave lanes of a block that no sum may hold"
+        return images_only(w)
+
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
+        """See the base class and the module; groups of pixels are numbered across the batch."""
+        from tvmconv.tvm_api import te
+
+        w, kr, lanes = workload, config.int("kr"), machine.channel_block
+        cut = Halves.of(w, machine, config)
+        given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
+        sums = _input_sums(given, cut)
+        d = te.reduce_axis((0, cut.depth), "d")
+        c = te.reduce_axis((0, lanes), "c")
+        product = self.reduction(
+            (cut.products, cut.out_blocks, w.batch * cut.regions * cut.half, lanes),
+            lambda q, kb, t, k: te.sum(
+                given.product(sums[q, d, t, c], given.weight[kb // kr, q, d, c, kb % kr, k]),
+                axis=[d, c],
+            ),
+        )
+        quarters = _output_sums(product, cut)
+        groups, ways, inner = cut.half * cut.regions, cut.ways, cut.ways // 2
+
+        def finish(n: Expr, kb: Expr, p: Expr, k: Expr) -> Expr:
+            place = (p % inner, kb % inner, p % ways // inner, kb % ways // inner)
+            total = quarters[(kb // ways, n * groups + p // ways, *place, k)]
+            return given.finished(total, (n, kb, p // w.out_width, p % w.out_width, k))
+
+        rows = te.compute(
+            (w.batch, ways * cut.out_blocks, cut.pixels, lanes), finish, name="output"
+        )
+        return given.arguments(given.unflattened(rows))
+
+    def packed_weight_shape(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> tuple[int, ...]:
+        """``(K/(h*kr*k), 7, T*C/(h*c), c, kr, k)``, ``k`` and ``c`` the machine's block, ``h`` 2.
+
+        Of two levels ``h`` is 4, and there are 49 sums.
+        """
+        kr, lanes = config.int("kr"), machine.channel_block
+        cut = Halves.of(workload, machine, config)
+        return (-(-cut.out_blocks // kr), cut.products, cut.depth, lanes, kr, lanes)
+
+    def pack_weight(
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> FloatArray:
+        """Sums of the quarters of an OIHW weight, made in float64 and rounded once."""
+        cut = Halves.of(workload, machine, config)
+        shape = self.packed_weight_shape(workload, machine, config)
+        groups, _, _, lanes, kr, _ = shape
+        outputs, inputs = weight.shape[:2]
+        padded = np.zeros(
+            (cut.ways * groups * kr * lanes, cut.ways * cut.in_blocks * lanes, cut.taps)
+        )
+        padded[:outputs, :inputs] = weight.reshape(outputs, inputs, cut.taps)
+        halves = [2] * cut.levels
+        split = padded.reshape(groups, kr, *halves, lanes, cut.in_blocks, *halves, lanes, cut.taps)
+        for level in range(cut.levels):
+            # the outer halves of outputs and of inputs that are left, behind the sums made so far
+            axes = (level + 2, cut.levels + 4)
+            (b11, b21), (b12, b22) = np.moveaxis(split, axes, (0, 1))
+            split = np.stack(_weight_sums(b11, b12, b21, b22), axis=level)
+        packed = split.reshape(cut.products, groups, kr, lanes, cut.in_blocks, lanes, cut.taps)
+        packed = packed.transpose(1, 0, 4, 6, 5, 2, 3)
+        return np.ascontiguousarray(packed, np.float32).reshape(shape)
+
+    def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """Of the region that each core computes: sums of the input, products of a group."""
+        cut = Halves.of(workload, machine, config)
+        planes = sum(stride for _, stride in cut.planes(config.int("kr")))
+        regions = min(machine.cores, workload.batch * cut.regions)
+        return itemsize(workload.types.accumulator) * cut.products * planes * regions
+
+    def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """Seven of eight, or 49 of 64, with those of pixels that do not exist."""
+        cut = Halves.of(workload, machine, config)
+        vectors = cut.products * cut.depth * cut.out_blocks * cut.half * cut.regions
+        return workload.batch * vectors * machine.channel_block**2
+
+    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+        """That of direct convolution, grown by the sums."""
+        return _GROWTH ** config.int("levels") * Direct().error_estimate(workload, machine, config)
+
+
+def _input_sums(given: Operands, cut: Halves) -> Tensor:
+    """``(sums, T*C/(h*c), pixels/h, c)``: the left factors, from the layer's input."""
+    from tvmconv.algorithms.winograd.transforms import choose
+    from tvmconv.tvm_api import te
+
+    w, lanes = cut.workload, cut.machine.channel_block
+    groups, taps, ways, inner = cut.half * cut.regions, cut.taps, cut.ways, cut.ways // 2
+    lowest = (w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h - w.pad_top
+    rightmost = (w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w - w.pad_left
+
+    def read(d: Expr, t: Expr, i: Expr, j: Expr, c: Expr) -> Expr:
+        p = t % groups * ways + i
+        tests = [p < cut.pixels] if ways * groups > cut.pixels else []
+        y = p // w.out_width * w.stride_h + d % taps // w.kernel_w * w.dilation_h - w.pad_top
+        x = p % w.out_width * w.stride_w + d % w.kernel_w * w.dilation_w - w.pad_left
+        value = given.data[t // groups, d // taps * ways + j, y, x, c]
+        return zero_unless([*tests, *image_tests(w, y, x, lowest, rightmost)], value)
+
+    count = w.batch * groups
+    halves = te.compute((cut.depth, count, ways, ways, lanes), read, name="halves")
+
+    def outer(q: Expr, d: Expr, t: Expr, i: Index, j: Index, c: Expr) -> Expr:
+        places = [(i1 * inner + i, j1 * inner + j) for i1, j1 in _QUARTERS]
+        return choose(q, _left_factors([halves[(d, t, *place, c)] for place in places]))
+
+    shape = (cut.products, cut.depth, count, lanes)
+    if cut.levels == 1:
+        return te.compute(shape, lambda q, d, t, c: outer(q, d, t, 0, 0, c), name="sums")
+    parts = te.compute(
+        (cut.depth, count, PRODUCTS, inner, inner, lanes),
+        lambda d, t, q, i, j, c: outer(q, d, t, i, j, c),
+        name="parts",
+    )
+
+    def both(q: Expr, d: Expr, t: Expr, c: Expr) -> Expr:
+        part = [parts[(d, t, q // PRODUCTS, *place, c)] for place in _QUARTERS]
+        return choose(q % PRODUCTS, _left_factors(part))
+
+    return te.compute(shape, both, name="sums")
+
+
+def _output_sums(product: Tensor, cut: Halves) -> Tensor:
+    """``(K/(h*k), pixels/h, h/2, h/2, 2, 2, k)``: the result, of each place in a group of pixels
+    and blocks; last the quarter of the outer level.
+    """
+    from tvmconv.algorithms.winograd.transforms import choose
+    from tvmconv.tvm_api import te
+
+    _, blocks, count, lanes = (int(extent) for extent in product.shape)
+    ways = cut.ways // 2
+    inner = product
+    if cut.levels == 2:
+        inner = te.compute(
+            (blocks, count, ways, PRODUCTS, ways, lanes),
+            lambda kb, t, i, q, j, k: choose(
+                i * ways + j,
+                _quarters([product[q * PRODUCTS + p, kb, t, k] for p in range(PRODUCTS)]),
+            ),
+            name="inner",
+        )
+
+    def outer(kb: Expr, t: Expr, i0: Expr, j0: Expr, i: Expr, j: Expr, k: Expr) -> Expr:
+        def value(q: int) -> Expr:
+            return product[q, kb, t, k] if cut.levels == 1 else inner[kb, t, i0, q, j0, k]
+
+        return choose(i * 2 + j, _quarters([value(q) for q in range(PRODUCTS)]))
+
+    return te.compute((blocks, count, ways, ways, 2, 2, lanes), outer, name="quarters")
+
+
+def _left_factors(quarters: Sequence[Expr]) -> list[Expr]:
+    """The left factors of the seven products."""
+    a11, a12, a21, a22 = quarters
+    s1 = a21 + a22
+    s2 = s1 - a11
+    return [a11, a12, a12 - s2, a22, s1, s2, a11 - a21]
+
+
+def _weight_sums(b11: Array, b12: Array, b21: Array, b22: Array) -> list[Array]:
+    """The right factors of the seven products."""
+    t1 = b12 - b11
+    t2 = b22 - t1
+    return [b11, b21, b22, t2 - b21, t1, t2, b22 - b12]
+
+
+def _quarters(p: Sequence[Expr]) -> list[Expr]:
+    """The four quarters of the result; what they share is written identically."""
+    u2 = p[0] + p[5]
+    u3, u4 = u2 + p[6], u2 + p[4]
+    return [p[0] + p[1], u4 + p[2], u3 - p[3], u3 + p[4]]

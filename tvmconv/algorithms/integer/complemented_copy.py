@@ -1,0 +1,44 @@
+"""The copy of data with its padding, beside complements of it.
+
+Kernels with larger windows copy their data for the sake of the padding. With the complements that
+:mod:`tvmconv.algorithms.integer.saturation` takes of words beside it, a step reads a word with or
+without its complement at no cost, as from :mod:`tvmconv.algorithms.integer.packed_pixels`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmconv.algorithms.integer.dwords import copied, copied_shape
+from tvmconv.algorithms.integer.saturation import MASKS, WORD
+from tvmconv.algorithms.operands import Operands
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Tensor
+
+# name of the block
+COMPLEMENTS = "complements"
+
+
+def copied_words(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Words of the copy of one image, without complements."""
+    return prod(copied_shape(workload, machine)[1:]) // WORD
+
+
+def complemented_copy(given: Operands) -> Tensor:
+    """Block ``complements``: ``(N, masks, C/c, H, W, c/4)`` of int32, of block ``widen``.
+
+    The first of the masks is none.
+    """
+    from tvmconv.operators.products import word
+    from tvmconv.tvm_api import te
+
+    plain = copied(given, given.workload.types.data)
+    batch, *image, channels = copied_shape(given.workload, given.machine)
+
+    def value(n: Expr, mask: Expr, cb: Expr, y: Expr, x: Expr, part: Expr) -> Expr:
+        read = word(*(plain[n, cb, y, x, part * WORD + i] for i in range(WORD)))
+        # the last mask is the sum of those before
+        return read ^ (mask % 2 * MASKS[1] + mask // 2 * MASKS[2])
+
+    return te.compute((batch, len(MASKS), *image, channels // WORD), value, name=COMPLEMENTS)

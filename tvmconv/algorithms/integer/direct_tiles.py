@@ -1,0 +1,142 @@
+"""Direct convolution of 8 bits by products of tiles: matrices in registers of their own (AMX).
+
+One instruction multiplies up to 16 pixels, of 64 bytes each, by the weights of these bytes for a
+block of 16 outputs. The image is copied so that the bytes of a pixel lie together
+(:mod:`~tvmconv.algorithms.integer.tile_copies`), weights are packed in the order of the products.
+
+Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter 20 (Intel AMX).
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tvmconv.algorithms.base import Algorithm, FloatArray, dense_bytes_only
+from tvmconv.algorithms.integer.dwords import WIDEN
+from tvmconv.algorithms.integer.tile_copies import (
+    is_pixelwise,
+    padded_plane,
+    plane,
+    tile_copy,
+    tiles_of,
+)
+from tvmconv.algorithms.operands import WORD_BYTES, Operands, output_shape, split_outputs
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import DataTypes
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Tensor
+
+# pieces of a copy up to this size lie on the stack
+MOST_ON_STACK = 16 * 1024
+
+
+def copies_pieces(workload: Conv2dWorkload, config: Config) -> bool:
+    """Whether a piece of the image is copied in front of its tiles, not the whole."""
+    return is_pixelwise(workload) and config.int("rows") > 0
+
+
+def copied_bytes(workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+    """Bytes of the copy, or of a piece of it."""
+    copy = tile_copy(workload, machine)
+    if not copies_pieces(workload, config):
+        return copy.bytes(config)
+    pixels = config.int("rows") * config.int("side") * config.int("ow")
+    return copy.bytes(config) // (workload.batch * padded_plane(workload, config)[1]) * pixels
+
+
+class DirectTiles(Algorithm):
+    """Dense convolution of ``uint8`` by ``int8``.
+
+    Knobs read by the expression: ``oc``, the output blocks of a group of tiles, and ``oh``,
+    ``ow``, ``side``, its rows, the pixels of a tile, and the tiles side by side: sums are computed
+    for whole groups, and stored where the output has them.
+    """
+
+    name = "direct_tiles"
+    types: tuple[DataTypes, ...] = ()
+    integers = True
+    blocks = (WIDEN, "conv2d", "sums", "output")
+
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """Dense layers of bytes, where the processor has products of tiles."""
+        if machine.tiles is None:
+            return f"{machine.name} has no products of tiles (amx_int8)"
+        return dense_bytes_only(workload)
+
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
+        """See the base class; blocks ``widen`` (the copy), ``conv2d``, ``sums`` and ``output``."""
+        from tvmconv.tvm_api import te, tirx
+
+        w, oc, form = workload, config.int("oc"), tile_copy(workload, machine)
+        packed = self.packed_weight_shape(w, machine, config)
+        given = Operands.of(w, machine, packed)
+        copy = form.copied(given, config)
+        steps = [te.reduce_axis((0, n), f"step{i}") for i, n in enumerate(form.steps)]
+        word = te.reduce_axis((0, packed[-3]), "word")
+        byte = te.reduce_axis((0, WORD_BYTES), "byte")
+        last = machine.blocks(w.out_channels) - 1
+
+        def multiply(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
+            place = form.place(n, h, x, steps, config, word * WORD_BYTES + byte)
+            tap = given.weight[(kb // oc, *steps, kb % oc, word, k, byte)]
+            inside = tirx.min(kb, last) if (last + 1) % oc else kb
+            axes = [*steps, word, byte]
+            return given.summed(given.product(copy[place], tap), axes, (n, inside, h, x, k))
+
+        shape = (w.batch, packed[0] * oc, *padded_plane(w, config), machine.channel_block)
+        total = self.reduction(shape, multiply)
+        sums = te.compute(shape, lambda *place: total[place], name="sums")
+        if not is_pixelwise(w):
+            return given.arguments(given.output(sums, begun=True))
+
+        def finish(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
+            place = (n, kb, x // w.out_width, x % w.out_width, k)
+            return given.finished(sums[n, kb, h, x, k], place, begun=True)
+
+        rows = te.compute((w.batch, last + 1, *plane(w), shape[4]), finish, name="output")
+        output = te.compute(
+            output_shape(w, machine),
+            lambda n, kb, h, x, k: rows[n, kb, 0, h * w.out_width + x, k],
+            name="unflatten",
+        )
+        return given.arguments(output)
+
+    def packed_weight_shape(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> tuple[int, ...]:
+        """``(K/(oc*16), *steps, oc, 16 words, 16 outputs, 4)``, steps those of the copy."""
+        oc, words = config.int("oc"), tiles_of(machine).row_bytes // WORD_BYTES
+        groups = -(-machine.blocks(workload.out_channels) // oc)
+        steps = tile_copy(workload, machine).steps
+        return (groups, *steps, oc, words, machine.channel_block, WORD_BYTES)
+
+    def pack_weight(
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> FloatArray:
+        """Re-order an OIHW weight into :meth:`packed_weight_shape`, with zeros where it ends."""
+        groups, *_, oc, _words, lanes, _ = self.packed_weight_shape(workload, machine, config)
+        rows = tile_copy(workload, machine).rows(weight)
+        packed = split_outputs(rows, groups, oc, lanes)
+        # (groups, oc, lanes, *steps, words, 4)
+        inner = packed.ndim - 2
+        order = (0, *range(3, inner), 1, inner, 2, inner + 1)
+        return np.ascontiguousarray(packed.transpose(order))
+
+    def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """The copy; pieces of it for each thread, where they are too large for the stack."""
+        size = copied_bytes(workload, machine, config)
+        if not copies_pieces(workload, config):
+            return size
+        return size * machine.cores if size > MOST_ON_STACK else 0
+
+    def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """Those of whole tiles."""
+        shape = self.packed_weight_shape(workload, machine, config)
+        return workload.batch * prod(padded_plane(workload, config)) * prod(shape)
+
+    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+        """Integers are exact."""
+        return 0.0

@@ -1,0 +1,298 @@
+"""How integer layers read data and weights: as words of as many elements as a product takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.algorithms.integer.instructions import dot_of
+from tvmconv.algorithms.operands import WORD_BYTES, Operands
+from tvmconv.algorithms.padding import inside_image
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.errors import WorkloadError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.dot import DotProduct, dot_of_bytes
+from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Index, Tensor
+
+Array = npt.NDArray[Any]
+# name of the block that widens data
+WIDEN = "widen"
+
+
+def word_size(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Channels of one step of a reduction: 1 of floating types."""
+    return dot_of(workload, machine).width if workload.types.is_integer else 1
+
+
+def channels_read(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Channels of a block that a reduction reads: whole words, one block at most."""
+    size = word_size(workload, machine)
+    return -(-min(block_read(workload, machine), workload.in_channels) // size) * size
+
+
+def block_read(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Channels of a block as a reduction reads it: of a layout's, or of a word that is longer."""
+    return max(machine.channel_block, word_size(workload, machine))
+
+
+def copied_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
+    """Shape of a copy of the data with its padding, ``(N, C/c, H, W, c)``.
+
+    Of the rows and columns that windows cover, less those that a stride leaves out
+    (:func:`copied_steps`); ``N`` counts padding along the depth, too. One row more, where lines of
+    all blocks would meet in one set of L1 or two: 3x3 with 256 channels of 14x14 took 1.07 times
+    as long.
+    """
+    w = workload
+    down, right = copied_steps(w)
+    height = ((w.out_height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h) // down + 1
+    width = ((w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w) // right + 1
+    depth = (w.out_depth - 1) * w.stride_d + (w.kernel_d - 1) * w.dilation_d + 1
+    block = block_read(w, machine)
+    channels = -(-w.in_channels // block), block
+    if w.pad_bottom and height * width * block % (machine.l1d_way_bytes // 2) == 0:
+        height += 1
+    return (w.batch * depth, channels[0], height, width, channels[1])
+
+
+def widened_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...] | None:
+    """Shape of the copy of 8-bit data as 16-bit integers, or in blocks of longer words.
+
+    None where the processor multiplies the data as it is. A widening load for every broadcast word
+    took twice as long as the multiplications that it feeds.
+    """
+    types = workload.types
+    if not types.is_integer:
+        return None
+    dot = dot_of(workload, machine)
+    if dot.element == types.data and dot.width <= machine.channel_block:
+        return None
+    return copied_shape(workload, machine)
+
+
+def copied_steps(workload: Conv2dWorkload) -> tuple[int, int]:
+    """Distances of the rows and columns that the copy holds: windows of one skip some."""
+    w = workload
+    return w.stride_h if w.kernel_h == 1 else 1, w.stride_w if w.kernel_w == 1 else 1
+
+
+def is_negated(workload: Conv2dWorkload, machine: Machine) -> bool:
+    """Whether that copy has the opposite sign, for differences (``negative_dot``)."""
+    return dot_of(workload, machine).name == "vpmaddwd"
+
+
+def widened_bytes(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Bytes of that copy; 0 without one."""
+    shape = widened_shape(workload, machine)
+    return itemsize(dot_of(workload, machine).element) * prod(shape) if shape else 0
+
+
+def widened(given: Operands) -> Tensor | None:
+    """Block ``widen``, the copy of :func:`widened_shape`; None where there is none."""
+    if widened_shape(given.workload, given.machine) is None:
+        return None
+    if block_read(given.workload, given.machine) > given.machine.channel_block:
+        return joined_words(given)
+    return copied(given, "int16", is_negated(given.workload, given.machine))
+
+
+def copied(given: Operands, dtype: str, negated: bool = False) -> Tensor:
+    """Block ``widen``, the copy of :func:`copied_shape`, in which padding has its value.
+
+    Parameters
+    ----------
+    given
+        The convolution's operands.
+    dtype
+        Type of the copy.
+    negated
+        Whether it has the opposite sign.
+    """
+    zero = None if given.zero is None else given.zero[0]
+
+    def read(plane: Expr, cb: Expr, row: Expr, column: Expr, c: Expr) -> Expr:
+        return given.data[plane, cb, row, column, c]
+
+    def finish(value: Expr) -> Expr:
+        return -value.astype(dtype) if negated else value.astype(dtype)
+
+    return _copy(given, copied_shape(given.workload, given.machine), read, zero, finish)
+
+
+def joined_words(given: Operands) -> Tensor:
+    """Block ``widen``, the copy of :func:`copied_shape` with two blocks' words side by side.
+
+    Its items are these words, int32, of which the last axis has two. Where channels end with the
+    first of them the second is another's: packed weights are zero there.
+    """
+    from tvmconv.operators.products import word
+
+    *outer, channels = copied_shape(given.workload, given.machine)
+    words = channels // WORD_BYTES
+    last = given.machine.blocks(given.workload.in_channels) - 1
+
+    def read(plane: Expr, cb: Expr, row: Expr, column: Expr, i: Expr) -> Expr:
+        from tvmconv.tvm_api import tirx
+
+        block = cb * words + i
+        block = tirx.min(block, last) if (last + 1) % words else block
+        return word(given.data[plane, block, row, column, 0])
+
+    zero = None if given.zero is None else word(given.zero[0])
+    return _copy(given, (*outer, words), read, zero)
+
+
+def _copy(
+    given: Operands,
+    shape: tuple[int, ...],
+    read: Callable[..., Expr],
+    zero: Expr | None,
+    finish: Callable[[Expr], Expr] = lambda value: value,
+) -> Tensor:
+    """Block ``widen``: what ``read`` makes of each place, or ``zero`` where that is padding."""
+    from tvmconv.tvm_api import te
+
+    w = given.workload
+    depth = shape[0] // w.batch
+    down, right = copied_steps(w)
+
+    def value(n: Expr, cb: Expr, y: Expr, x: Expr, c: Expr) -> Expr:
+        row, column = y * down - w.pad_top, x * right - w.pad_left
+        plane, tests = n, []
+        if w.is_volume:
+            tap = n % depth - w.pad_front
+            tests = [tap >= 0, tap < w.in_depth] if w.pad_front or w.pad_back else []
+            plane = n // depth * w.in_depth + tap
+        found = read(plane, cb, row, column, c)
+        return finish(inside_image(found, row, column, w, tests, zero))
+
+    return te.compute(shape, value, name=WIDEN)
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Reads the two factors of a step of a reduction, of floating types or as words.
+
+    Parameters
+    ----------
+    given
+        The convolution's operands. Of integer types a packed weight has the elements of a word as
+        its last axis.
+    """
+
+    given: Operands
+
+    @property
+    def _dot(self) -> DotProduct | None:
+        workload = self.given.workload
+        return dot_of(workload, self.given.machine) if workload.types.is_integer else None
+
+    def value(self, tensor: Tensor, place: tuple[Index, ...], moved: bool = False) -> Expr:
+        """Step ``place[-1]`` of the channels of a pixel, in the data or a copy of it.
+
+        ``moved`` are copies whose loops a schedule moves to where they are read.
+        """
+        if self._dot is None:
+            return tensor[place]
+        *outer, step = place
+        # words that were put together are two items of a copy
+        items = self._dot.width // (WORD_BYTES if str(tensor.dtype) == "int32" else 1)
+        return self._read(tensor, (*outer, step * items), moved)
+
+    def word(self, tensor: Tensor, place: tuple[Index, ...]) -> Expr:
+        """The word of integers that begins at a place."""
+        return self._read(tensor, place)
+
+    def weight(self, *place: Index) -> Expr:
+        """The packed weight at a place less the axis of a word."""
+        weight = self.given.weight
+        if self._dot is None:
+            return weight[place]
+        moved = str(weight.dtype) != self.given.workload.types.weight
+        return self._read(weight, (*place, 0), moved)
+
+    @property
+    def zero(self) -> Expr | None:
+        """What padding holds; None for zero itself."""
+        zero = self.given.zero
+        return None if zero is None else self._read(zero, (0,))
+
+    def product(self, value: Expr, weight: Expr) -> Expr:
+        """What a step adds to a sum."""
+        from tvmconv.operators.products import dot, negative_dot
+
+        if self._dot is None:
+            return self.given.product(value, weight)
+        negated = is_negated(self.given.workload, self.given.machine)
+        return (negative_dot if negated else dot)(value, weight, self._dot.name)
+
+    def packed_product(self, values: Sequence[Expr], *place: Index) -> Expr:
+        """What a step adds whose word is made of unsigned values, the first in the low bits.
+
+        Where products are subtracted (:func:`is_negated`) the weight has the opposite sign.
+        """
+        from tvmconv.operators.products import side_by_side
+
+        assert self._dot is not None
+        return self.product(side_by_side(values, self._dot.width), self.weight(*place))
+
+    def _read(self, tensor: Tensor, place: tuple[Index, ...], moved: bool = False) -> Expr:
+        from tvmconv.operators.products import pair, word
+
+        assert self._dot is not None
+        widens = itemsize(str(tensor.dtype)) < itemsize(self._dot.element)
+        if widens:
+            return pair(tensor[place])
+        *outer, first = place
+        others = range(1, self._dot.width) if moved else ()
+        return word(tensor[place], *(tensor[(*outer, first + i)] for i in others))
+
+
+def has_colliding_weights(weight: Array, groups: int, machine: Machine) -> bool:
+    """Whether the machine's products of bytes would not be exact for int8 weights (K, C/g, ...).
+
+    ``smull`` adds the products of channels 0 and 2, and those of 1 and 3, of a block in 16 bits, in
+    depthwise layers those of two taps. 16 bits hold all such sums but one: two products of bytes
+    have a sum of at most 2 * 128 * 128 = 2**15, which -128 by -128 twice alone reaches, and of at
+    least -2 * 128 * 127. So a weight of -128 is exact beside any other.
+    """
+    if dot_of_bytes(machine).name != "smull":
+        return False
+    least = weight == np.iinfo(np.int8).min
+    if groups == len(weight) > 1 == weight.shape[1]:
+        # taps of one channel
+        return bool((least.reshape(groups, -1).sum(axis=1) > 1).any())
+    if groups > 1:
+        # where a block begins differs from group to group
+        return bool((least.sum(axis=1) > 1).any())
+    padded = np.zeros((len(weight), -(-weight.shape[1] // 4) * 4, *weight.shape[2:]), bool)
+    padded[:, : weight.shape[1]] = least
+    pairs = padded.reshape(len(weight), -1, 2, 2, *weight.shape[2:])
+    return bool(pairs.all(axis=2).any())
+
+
+def arranged(packed: Array, workload: Conv2dWorkload, machine: Machine) -> Array:
+    """Packed words (..., outputs of a block, elements of a word) in the order that products take.
+
+    Of ``smull`` a block's first halves of words go before their second ones.
+
+    Raises
+    ------
+    WorkloadError
+        If products of these weights are not exact.
+    """
+    if not workload.types.is_integer or dot_of(workload, machine).name != "smull":
+        return packed
+    halves = packed.reshape(*packed.shape[:-1], 2, 2)
+    if (halves == np.iinfo(np.int8).min).all(axis=-2).any():
+        raise WorkloadError(
+            f"weights of {workload} are -128 in channels 0 and 2, or 1 and 3, of a block of 4 of "
+            "one output, whose products 16 bits do not hold; give them as int16"
+        )
+    return np.ascontiguousarray(np.moveaxis(halves, -2, -3)).reshape(packed.shape)

@@ -1,0 +1,45 @@
+"""Weights of 8 bits that are widened to 16 once for each group of output blocks.
+
+Where products take 16 bits (``vpmaddwd``) each load of weights widens them, for every tile of
+pixels anew. A copy of 16 bits, of the output blocks at work, takes that out of the loop over steps;
+the packed weights keep one byte each.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmconv.algorithms.integer.instructions import dot_of
+from tvmconv.algorithms.operands import Operands
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Tensor
+
+# name of the block
+WIDE = "wide_weights"
+
+
+def widens_weights(workload: Conv2dWorkload, machine: Machine) -> bool:
+    """Whether a step loads weights of fewer bits than it multiplies."""
+    types = workload.types
+    if not types.is_integer or machine.code.by_lane:
+        return False
+    return itemsize(types.weight) < itemsize(dot_of(workload, machine).element)
+
+
+def wide_weights(given: Operands) -> Tensor:
+    """Block ``wide_weights``: the packed weights as the machine's products take them."""
+    from tvmconv.tvm_api import te
+
+    element = dot_of(given.workload, given.machine).element
+
+    def value(*place: Expr) -> Expr:
+        return given.weight[place].astype(element)
+
+    return te.compute(tuple(given.weight.shape), value, name=WIDE)
+
+
+def wide_bytes(packed: tuple[int, ...], workload: Conv2dWorkload, machine: Machine) -> int:
+    """Bytes of one thread's copy, of packed weights whose first axis are groups of blocks."""
+    return itemsize(dot_of(workload, machine).element) * prod(packed[1:])

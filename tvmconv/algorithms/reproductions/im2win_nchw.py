@@ -1,0 +1,98 @@
+"""im2win convolution from plain NCHW input, in the forms of the source's ablation.
+
+Lu (2023), section 2.2.1 and Algorithms 2 to 6: the whole window tensor
+``X[n, c, m, k * Hf + u] = I[n, c, m * s + u, k]`` is written first; filters are re-ordered so that
+a filter is read in the order of a window. The output is channel-blocked, as everywhere in tvmconv.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
+from tvmconv.algorithms.direct.direct import Direct
+from tvmconv.algorithms.gemm.im2win import columns
+from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
+from tvmconv.algorithms.padding import inside_image
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.record import Machine
+from tvmconv.tvm_api.types import Expr, Tensor
+
+
+class Im2winNchw(Algorithm):
+    """Dense convolution; meant for comparing the steps of the source, and for first layers."""
+
+    name = "im2win_nchw"
+    blocks = ("windows", "conv2d", "output")
+    stages = (("window transform", ("windows",)), ("product", ("conv2d", "output")))
+
+    def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
+        """Only what the source treats, with padding and dilation added."""
+        if workload.data_layout != "NCHW":
+            return "it reads plain NCHW input, not channel blocks; see im2win"
+        if workload.groups != 1:
+            return f"the source has no groups; this layer has {workload.groups}"
+        return images_only(workload)
+
+    def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
+        """See the base class; block ``windows`` is the transform."""
+        from tvmconv.tvm_api import te
+
+        w = workload
+        given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
+
+        def transform(n: Expr, c: Expr, m: Expr, k: Expr, u: Expr) -> Expr:
+            y = m * w.stride_h + u * w.dilation_h - w.pad_top
+            x = k - w.pad_left
+            return inside_image(given.data[n, c, y, x], y, x, w)
+
+        strips = (w.batch, w.in_channels, w.out_height, columns(w), w.kernel_h)
+        windows = te.compute(strips, transform, name="windows")
+        c = te.reduce_axis((0, w.in_channels), "c")
+        v = te.reduce_axis((0, w.kernel_w), "v")
+        u = te.reduce_axis((0, w.kernel_h), "u")
+
+        def multiply(n: Expr, kb: Expr, m: Expr, x: Expr, k: Expr) -> Expr:
+            value = windows[n, c, m, x * w.stride_w + v * w.dilation_w, u]
+            return te.sum(given.product(value, given.weight[kb, c, v, u, k]), axis=[c, v, u])
+
+        total = self.reduction(output_shape(w, machine), multiply)
+        return given.arguments(given.output(total))
+
+    def packed_weight_shape(
+        self, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> tuple[int, ...]:
+        """``(K/k, C, S, R, k)``: kernel columns before rows, as in a window."""
+        w = workload
+        blocks = machine.blocks(w.out_channels)
+        return (blocks, w.in_channels, w.kernel_w, w.kernel_h, machine.channel_block)
+
+    def pack_weight(
+        self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
+    ) -> FloatArray:
+        """Re-order an OIHW weight into :meth:`packed_weight_shape`."""
+        split = split_outputs(weight, machine.blocks(workload.out_channels), machine.channel_block)
+        return np.ascontiguousarray(split.transpose(0, 2, 4, 3, 1))
+
+    def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """The whole window tensor, and all sums where no register block holds them."""
+        w = workload
+        windows = w.batch * w.in_channels * w.out_height * columns(w) * w.kernel_h
+        total = itemsize(w.types.data) * windows
+        if config["level"] not in ("register", "cache", "parallel"):
+            blocks = machine.blocks(w.out_channels)
+            sums = w.batch * blocks * w.out_height * w.out_width * machine.channel_block
+            total += itemsize(w.types.accumulator) * sums
+        return total
+
+    def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
+        """Padded output channels are multiplied too."""
+        w = workload
+        padded = machine.blocks(w.out_channels) * machine.channel_block
+        return w.macs // w.out_channels * padded
+
+    def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
+        """That of direct convolution: the same products in another order."""
+        return Direct().error_estimate(workload, machine, config)

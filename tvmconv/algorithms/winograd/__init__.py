@@ -1,0 +1,1 @@
+"""Winograd convolution: tiles, transform matrices, polyphase decomposition, exact integers."""

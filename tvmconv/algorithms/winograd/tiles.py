@@ -1,0 +1,213 @@
+"""Winograd's tiles: how they cover an output, and what their transformed values need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.algorithms.planes import plane_stride
+from tvmconv.algorithms.winograd.integers import MOST_PRODUCTS as MOST_INTEGER_PRODUCTS
+from tvmconv.algorithms.winograd.integers import (
+    IntegerTransforms,
+    fits_shorts,
+    integer_transforms,
+)
+from tvmconv.algorithms.winograd.matrices import (
+    MOST_PRODUCTS,
+    Transforms,
+    rounding_error,
+    transforms,
+)
+from tvmconv.algorithms.winograd.polyphase import phase_count, phases
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.dot import dot_of_shorts
+from tvmconv.machines.record import Machine
+
+# growth of the error by the transforms of one axis, by products; fitted to measurements against
+# float64 (docs/winograd.md)
+_AMPLIFICATION = {1: 1.0, 2: 1.0, 3: 1.2, 4: 1.3, 5: 2.1, 6: 2.15, 7: 4.2, 8: 6.0}
+# of phases with two taps, which are few beside the outputs of such tiles
+_OF_TWO_TAPS = {3: 1.3, 6: 2.65, 7: 4.8, 8: 6.9}
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Tiles of a workload's output: F(mh, R) down the columns and F(mw, S) along the rows.
+
+    Of a strided workload R and S are the taps of its phases.
+    """
+
+    workload: Conv2dWorkload
+    mh: int
+    mw: int
+
+    @property
+    def vertical(self) -> Transforms:
+        """Matrices for columns of a tile."""
+        return self._matrices(self.mh, phases(self.workload)[0].taps)
+
+    @property
+    def horizontal(self) -> Transforms:
+        """Matrices for rows of a tile."""
+        return self._matrices(self.mw, phases(self.workload)[1].taps)
+
+    def _matrices(self, m: int, r: int) -> Transforms:
+        return (integer_transforms if self.workload.types.is_integer else transforms)(m, r)
+
+    @property
+    def integer(self) -> tuple[IntegerTransforms, IntegerTransforms]:
+        """Both, where the workload multiplies integers."""
+        tall, wide = phases(self.workload)
+        return integer_transforms(self.mh, tall.taps), integer_transforms(self.mw, wide.taps)
+
+    @property
+    def products(self) -> int:
+        """Multiplications per tile and pair of channels."""
+        return self.vertical.n * self.horizontal.n
+
+    @property
+    def rows(self) -> int:
+        """Rows of tiles in an image."""
+        return -(-self.workload.out_height // self.mh)
+
+    @property
+    def columns(self) -> int:
+        """Tiles in a row."""
+        return -(-self.workload.out_width // self.mw)
+
+    @property
+    def count(self) -> int:
+        """Tiles of the whole batch."""
+        return self.workload.out_planes * self.rows * self.columns
+
+
+def tiling(workload: Conv2dWorkload, config: Config) -> Tiling:
+    """The tiles that a config asks for."""
+    return Tiling(workload, config.int("mh"), config.int("mw"))
+
+
+def unsuited_window(workload: Conv2dWorkload, *, by_phases: bool = False) -> str | None:
+    """Why tiles save nothing of a window, as a clause; None if they do.
+
+    Parameters
+    ----------
+    workload
+        The convolution.
+    by_phases
+        Whether a strided kernel may be cut into dense ones.
+    """
+    w = workload
+    tall, wide = (axis.taps for axis in phases(w))
+    if (w.stride_h, w.stride_w) != (1, 1) and not by_phases:
+        return f"its tiles overlap only at stride 1, not {w.stride_h}x{w.stride_w}"
+    if (w.dilation_h, w.dilation_w) != (1, 1):
+        return f"it needs dense kernels, not dilation {w.dilation_h}x{w.dilation_w}"
+    if w.kernel_h * w.kernel_w == 1:
+        return "a 1x1 kernel has no products to save"
+    if tall * wide == 1:
+        return f"a {w.kernel_h}x{w.kernel_w} kernel at such a stride has no products to save"
+    if max(tall, wide) >= most_products(w):
+        return f"a {w.kernel_h}x{w.kernel_w} kernel needs more than {most_products(w)} points"
+    return None
+
+
+def filter_taps(tiles: Tiling) -> Iterator[npt.NDArray[np.float64]]:
+    """What the taps of a filter are multiplied by and summed to its value in each product."""
+    tall, wide = tiles.vertical.filter_matrix(), tiles.horizontal.filter_matrix()
+    for p in range(tiles.products):
+        yield np.outer(tall[p // wide.shape[0]], wide[p % wide.shape[0]])
+
+
+def tile_error(tiles: Tiling, channels: int) -> float:
+    """Estimate of max|error| / max|reference| of float32 sums over so many channels.
+
+    Rounding of the products' sums, amplified by the transforms of both axes.
+    """
+    grown = 1.0
+    for axis, matrices in zip(
+        phases(tiles.workload), (tiles.vertical, tiles.horizontal), strict=True
+    ):
+        few = axis.stride > 1 and axis.taps == 2
+        usual = _AMPLIFICATION[matrices.n]
+        grown *= _OF_TWO_TAPS.get(matrices.n, usual) if few else usual
+    return rounding_error(grown, channels * phase_count(tiles.workload))
+
+
+def summed_blocks(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Blocks of input channels that the products sum over, those of every phase and plane.
+
+    A 3-D convolution is a 2-D one of as many times the channels: output planes share no
+    transformed values, which saves keeping those of whole volumes.
+    """
+    planes = phase_count(workload) * workload.kernel_d
+    return planes * machine.blocks(workload.in_channels)
+
+
+def summed_products(tiles: Tiling, machine: Machine) -> int:
+    """Products of a tile, each as often as there are blocks of input channels in its sum."""
+    w = tiles.workload
+    tall, wide = phases(w)
+    each = tall.products(tiles.mh) * wide.products(tiles.mw)
+    return each * w.kernel_d * machine.blocks(w.in_channels)
+
+
+def block_channels(workload: Conv2dWorkload, machine: Machine) -> int:
+    """Input channels of a block that are multiplied: a single block may have fewer than lanes.
+
+    Of integers they are whole words.
+    """
+    channels = min(machine.channel_block, workload.in_channels)
+    if not workload.types.is_integer:
+        return channels
+    width = dot_of_shorts(machine).width
+    return -(-channels // width) * width
+
+
+def transformed_type(workload: Conv2dWorkload) -> str:
+    """What transformed data and weights are held in."""
+    return "int16" if workload.types.is_integer else workload.types.accumulator
+
+
+def most_products(workload: Conv2dWorkload) -> int:
+    """Products of the longest tiles of one axis."""
+    return MOST_INTEGER_PRODUCTS if workload.types.is_integer else MOST_PRODUCTS
+
+
+def is_representable(tiles: Tiling) -> bool:
+    """Whether a tile's transformed values fit the type that holds them."""
+    types = tiles.workload.types
+    return not types.is_integer or fits_shorts(*tiles.integer, types)
+
+
+def region_tiles(tiles: Tiling, config: Config) -> int:
+    """Tiles whose transformed values are alive at a time."""
+    return config.int("rh") * config.int("rw") if config.int("fused") else tiles.count
+
+
+def workspace_planes(workload: Conv2dWorkload, machine: Machine) -> tuple[tuple[int, int], ...]:
+    """Channel blocks, and bytes of a value, of the transformed input and of the products."""
+    return (
+        (summed_blocks(workload, machine), itemsize(transformed_type(workload))),
+        (machine.blocks(workload.out_channels), itemsize(workload.types.accumulator)),
+    )
+
+
+def plane_strides(
+    tiles: Tiling, config: Config, machine: Machine
+) -> tuple[tuple[int, int, int], ...]:
+    """Values of a plane, from one plane to the next, and bytes of a value, of both of these."""
+    area = region_tiles(tiles, config) * machine.channel_block
+    return tuple(
+        (blocks * area, plane_stride(tiles.products, blocks * area, machine, size), size)
+        for blocks, size in workspace_planes(tiles.workload, machine)
+    )
+
+
+def by_strips(workload: Conv2dWorkload, machine: Machine) -> bool:
+    """Whether the columns of a row of tiles are transformed first."""
+    return machine.code.transforms_strips or workload.types.is_integer

@@ -1,0 +1,1 @@
+"""Cost models of kernels whose vectors have a fixed length."""

@@ -1,0 +1,346 @@
+"""The cost model of direct convolution: its register tile and cache block.
+
+After Zhang et al. 2018, section 3. A tile costs what
+:class:`~tvmconv.costs.cpu.microkernel.Microkernel` says; what is added here is what surrounds it:
+edges, rows of pixels that lie apart, weights and activations from behind L2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, prod
+
+from tvmconv.algorithms.direct.direct import flattened, input_span
+from tvmconv.algorithms.integer.dwords import channels_read, word_size
+from tvmconv.algorithms.integer.instructions import dot_of
+from tvmconv.algorithms.operands import WORD_BYTES
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.microkernel import ROUNDING, Microkernel
+from tvmconv.machines.dot import MATRIX, DotProduct, steps_a_cycle
+from tvmconv.machines.record import Machine
+
+# taps of a row beyond which LLVM keeps the loop over them
+_WRITTEN_TAPS = 15
+# Statements in unrolled border copies beyond which compiling takes too long
+_MOST_STATEMENTS = 2500
+
+
+# Written-out border rows cost instruction fetches that cycles() does not count: less of words, with
+# whose tiles of several rows planes of 7x7 took 0.95 of the time of one row.
+_ROWS_FETCHED, _ROWS_OF_WORDS_FETCHED = 1.04, 1.02
+# Where one instruction multiplies words, pixelwise tiles of one block read every word anew for each
+# block, and full register files leave no word ahead: two blocks of 12 pixels took 0.95 to 0.98 of
+# the time of one of 28 or 30, and 0.95 to 0.99 of that of two of 14 (ResNet-50, Zen 4). Of float32
+# one block of 28 or 30 pixels took 1.0 to 1.08 of the time of two of 14 there, and of 3x3 kernels
+# with weights beyond L2 1.14.
+_ONE_BLOCK, _WORDS_AHEAD = 1.1, 2
+
+
+@dataclass(frozen=True)
+class TileModel:
+    """Costs of tiles of ``oc`` output blocks, ``oh`` rows and ``ow`` columns, in vectors.
+
+    Parameters
+    ----------
+    workload
+        The convolution; a pixelwise one is modelled with all pixels in one row.
+    machine
+        The processor.
+    """
+
+    workload: Conv2dWorkload
+    machine: Machine
+
+    @cached_property
+    def shape(self) -> Conv2dWorkload:
+        """The workload as the kernel's loops see it."""
+        return flattened(self.workload)
+
+    @cached_property
+    def out_blocks(self) -> int:
+        """Blocks of output channels."""
+        return self.machine.blocks(self.workload.out_channels)
+
+    @cached_property
+    def steps(self) -> int:
+        """Reduction steps of one tile: input channels, or words of them, times taps."""
+        w, machine = self.workload, self.machine
+        if w.types.is_integer:
+            # of each block all words are read, of the last one, too
+            words = channels_read(w, machine) // word_size(w, machine)
+            return input_span(w, machine) * words * self.taps
+        return min(input_span(w, machine) * machine.channel_block, w.in_channels) * self.taps
+
+    @cached_property
+    def taps(self) -> int:
+        """Pixels that each output value reads of every input channel."""
+        w = self.workload
+        return w.kernel_d * w.kernel_h * w.kernel_w
+
+    def registers(self, oc: int, oh: int, ow: int) -> int:
+        """Vector registers of a tile."""
+        dot = self._dot
+        if dot is not None and self.machine.code.by_lane:
+            return self._word_registers(dot, oc, oh, ow)
+        pixels = oh * (self._held(ow) if self.machine.code.orders_sums else len(self._columns(ow)))
+        # a product that another instruction adds lies beside a broadcast that others use
+        product = int(dot is not None and dot.steps > 1 and oc > 1)
+        return Microkernel(self.machine, oh * ow, oc).block_registers(pixels) + product
+
+    def _word_registers(self, dot: DotProduct, oc: int, oh: int, ow: int) -> int:
+        """The same where a vector has the words of several neighbouring pixels.
+
+        What is spread is loaded and spread ahead, more so by code for execution in order. Halves of
+        weights that are multiplied apart take registers of their own.
+        """
+        machine = self.machine
+        neighbours = machine.vector_bytes // (dot.width * itemsize(dot.element))
+        if dot.name == MATRIX:
+            # of a block weights are two vectors, of which one is loaded ahead
+            return oc * _pairs(oh * ow) * neighbours + 2 * oc + 4
+        pixels = oh * ceil(ow / neighbours)
+        held = oc * oh * ow + oc + pixels
+        if not dot.spread:
+            # two steps are written out
+            return held + 2 * pixels + 2
+        ahead = machine.code.loads_ahead
+        # of a stride a vector has fewer pixels' words that a tile multiplies
+        held += oh * ceil(ow / max(1, neighbours // self.shape.stride_w)) - pixels
+        return held + oc + dot.steps + dot.spread * (2 + ahead) + ahead
+
+    @cached_property
+    def _dot(self) -> DotProduct | None:
+        """How integers are multiplied; None of floating types."""
+        w = self.workload
+        return dot_of(w, self.machine) if w.types.is_integer else None
+
+    @cached_property
+    def _words(self) -> int:
+        """Words of 32 bits that a step multiplies for each sum."""
+        dot = self._dot
+        return max(1, dot.width * itemsize(dot.element) // WORD_BYTES) if dot else 1
+
+    @property
+    def _pairs_apart(self) -> bool:
+        """Whether pixels of a matrix are no neighbours, as in a copy for a 1x1 layer they are."""
+        w = self.shape
+        matrix = self._dot is not None and self._dot.name == MATRIX
+        return matrix and w.stride_w > 1 and w.kernel_w > 1
+
+    def _columns(self, ow: int) -> set[int]:
+        """Columns that a row of a tile reads in the taps that the compiler writes out, too."""
+        w = self.shape
+        taps = range(min(w.kernel_w, _WRITTEN_TAPS))
+        return {x * w.stride_w + s * w.dilation_w for x in range(ow) for s in taps}
+
+    def _held(self, ow: int) -> int:
+        """Most columns that a row of a tile has read in one tap and reads in it or a later one."""
+        w = self.shape
+        taps = min(w.kernel_w, _WRITTEN_TAPS)
+        uses = [{x * w.stride_w + s * w.dilation_w for x in range(ow)} for s in range(taps)]
+        return max(len(set().union(*uses[: s + 1]) & set().union(*uses[s:])) for s in range(taps))
+
+    def tiles(self) -> list[tuple[int, int, int]]:
+        """Every tile that the register file holds, as a default may use it."""
+        w, limit = self.shape, self.machine.vector_registers
+        code = self.machine.code
+        if w.kernel_w > 1 and code.unrolls_block and not code.by_lane and not w.types.is_integer:
+            limit -= 1
+        return [
+            (oc, oh, ow)
+            for oc in range(1, min(self.out_blocks, 6) + 1)
+            for oh in range(1, min(w.out_height, 4) + 1)
+            for ow in range(1, min(w.out_width, limit) + 1)
+            if self.registers(oc, oh, ow) <= limit and (oh == 1 or self._small(oc, oh, ow))
+        ]
+
+    def cycles(self, oc: int, oh: int, ow: int) -> float:
+        """Cycles of the whole layer on one core with its data in the caches."""
+        w, total = self.shape, 0.0
+        for count_k, k in pieces(self.out_blocks, oc):
+            for count_h, h in pieces(w.out_height, oh):
+                for count_x, x in pieces(w.out_width, ow):
+                    tile = self.tile_cycles(k, h * x, h * len(self._columns(x)))
+                    total += count_k * count_h * count_x * tile
+        return w.out_planes * total
+
+    def tile_cycles(self, oc: int, pixels: int, columns: int = 0) -> float:
+        """Cycles of one register tile over the whole reduction.
+
+        ``columns`` are the pixels that all taps of a row read, by default those of each tap.
+        """
+        w, machine, rate, rounded = self.workload, self.machine, 0.0, 0.0
+        sums = pixels
+        if self._dot is not None:
+            rate = steps_a_cycle(self._dot, machine, oc)
+            sums = 2 * _pairs(pixels) if self._dot.name == MATRIX else pixels
+        if w.types.is_requantised:
+            rounded = pixels * oc * ROUNDING / machine.rates.multiply_adds
+        joined = 0.0
+        if sums != pixels or self._pairs_apart:
+            # two pixels' words that lie apart are put into one vector beside the products
+            joined = (_pairs(pixels) if self._pairs_apart else 1) / machine.rates.multiply_adds
+        read = columns / (machine.lanes * min(w.kernel_w, _WRITTEN_TAPS)) or None
+        tile = Microkernel(machine, sums, oc, rate, self._words, read)
+        return tile.cycles(self.steps) + self.steps * joined + rounded
+
+    def runs(self, oc: int, oh: int, ow: int) -> int:
+        """Rows of pixels of one channel block that all tiles read."""
+        w, groups = self.shape, ceil(self.out_blocks / oc)
+        blocks = input_span(self.workload, self.machine)
+        rows = w.kernel_d * w.kernel_h
+        return w.out_planes * groups * self._places(oh, ow) * blocks * oh * rows
+
+    def _places(self, oh: int, ow: int) -> int:
+        """Tiles of one group of output blocks."""
+        return ceil(self.shape.out_height / oh) * ceil(self.shape.out_width / ow)
+
+    def _small(self, oc: int, oh: int, ow: int) -> bool:
+        """Whether a tile of several rows, whose border rows are unrolled too, compiles well."""
+        w = self.shape
+        if w.has_padding and self.machine.code.unrolls_block:
+            return False
+        copies = (3 if w.pad_left or w.pad_right else 1) * (3 if w.pad_top or w.pad_bottom else 1)
+        copies *= 2 if self.out_blocks % oc else 1
+        taps = w.kernel_h * w.kernel_w if copies > 1 else 1
+        return copies * taps * oc * oh * ow <= _MOST_STATEMENTS
+
+    def best_tile(self) -> tuple[int, int, int]:
+        """The cheapest tile; among equals the one with fewer rows and more pixels."""
+        padded = self.shape.has_padding
+
+        by_lane, orders_sums = self.machine.code.by_lane, self.machine.code.orders_sums
+        words = self._dot is not None and self._dot.steps == 1 and not by_lane
+        shared = self.out_blocks > 1
+        pixelwise = words and shared and self.taps == 1
+        # of one block each multiply-add reads its pixel from memory
+        alone = _ONE_BLOCK if pixelwise or (shared and self._dot is None and not by_lane) else 1.0
+
+        rows = _ROWS_OF_WORDS_FETCHED if words else _ROWS_FETCHED
+        if not words and not by_lane:
+            # instructions come half as fast where a vector takes the units two cycles
+            rows = 1 + (rows - 1) * self.machine.rates.multiply_adds / 2
+
+        def cost(tile: tuple[int, int, int]) -> tuple[float, int, bool, int]:
+            oc, oh, ow = tile
+            fetch = rows if oh > 1 and padded else 1.0
+            return (
+                self.cycles(oc, oh, ow) * fetch * (alone if oc == 1 else 1.0),
+                oh,
+                by_lane and self.shape.out_width % ow > 0,
+                -ow,
+            )
+
+        tiles = self.tiles()
+        if pixelwise:
+            most = self.machine.vector_registers - _WORDS_AHEAD
+            tiles = [tile for tile in tiles if tile[0] == 1 or self.registers(*tile) <= most]
+        if by_lane and self.out_blocks > 1 and not (orders_sums and self.shape.kernel_w > 1):
+            # of one block, each pixel serves half the multiply-adds, and LLVM computes its address
+            tiles = [tile for tile in tiles if tile[0] > 1]
+        if self._dot is not None and self._dot.spread:
+            # the instructions of a product wait for each other
+            least = self.machine.minimum_accumulators
+            tiles = [tile for tile in tiles if prod(tile) >= least] or tiles
+        return min(tiles, key=cost)
+
+    def block(self, oc: int, oh: int, ow: int) -> int:
+        """Tiles of a pixelwise layer that share one pass over all weights; 0: all.
+
+        Bytes from behind L2 are fewest: without blocks the input is read once per group of
+        output blocks unless it stays in L2, with blocks the weights are read once per block.
+        Larger kernels reuse rows from one tile row to the next and gained nothing from blocks.
+        Of a pixelwise layer with a stride, which is not modelled in one row, tile rows count.
+        """
+        w, half = self.shape, self.machine.l2_bytes // 2
+        if self.taps > 1:
+            return 0
+        tiles = w.out_width / ow if w.out_height == 1 else w.out_height / oh
+        count, groups = ceil(tiles), -(-self.out_blocks // oc)
+
+        def traffic(blocks: int) -> float:
+            reads = 1 if self.input_bytes / blocks <= half else groups
+            passes = blocks if self.weight_bytes > half else 1
+            tasks = w.out_planes * groups * blocks
+            idle = -(-tasks // self.machine.cores) * self.machine.cores / tasks
+            return (self.input_bytes * reads + self.weight_bytes * passes) * idle
+
+        blocks = min(range(1, max(1, count // 4) + 1), key=traffic)
+        return 0 if blocks == 1 else -(-count // blocks)
+
+    def fetch_weights(self, config: Config) -> bool:
+        """Whether weights are used by so few tiles that their arrival shows.
+
+        Of larger kernels, whose panels take long to use, only few tiles show it, and only if the
+        next panel fits into L2 beside this one (256 to 512 channels on 7x7: 1.1 to 1.25 times as
+        fast with weights in memory). Where the machine's prefetches cost more than they hide (AVX2:
+        2 % on ResNet-50's, up to a half where a tile fills the registers) there are none.
+        """
+        machine = self.machine
+        if machine.code.by_lane or not machine.code.prefetches_weights:
+            return False
+        tiles = self._places(config.int("oh"), config.int("ow"))
+        if self.taps > 1:
+            panel = 4 * machine.channel_block * config.int("oc") * self.steps
+            small = 2 * panel <= machine.l2_bytes * 3 // 4
+            return tiles <= 8 and small and self.weight_bytes > machine.l2_bytes
+        return tiles <= 64 and self.weight_bytes > machine.l1d_bytes
+
+    @cached_property
+    def input_bytes(self) -> int:
+        """Bytes of one image that the kernel reads; a stride may skip rows and columns."""
+        w, machine = self.workload, self.machine
+        rows = min(w.in_height, w.out_height * min(w.kernel_h, w.stride_h))
+        columns = min(w.in_width, w.out_width * min(w.kernel_w, w.stride_w))
+        block = itemsize(w.types.data) * machine.channel_block
+        return block * machine.blocks(w.in_channels) * rows * columns
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        """Bytes of the packed weights; a step takes a word of each output channel."""
+        return self._words * WORD_BYTES * self.steps * self.out_blocks * self.machine.channel_block
+
+    @property
+    def weight_cycles(self) -> float:
+        """Cycles of waiting for weights; in a network they come from memory."""
+        return self.weight_bytes / self.machine.rates.memory / self.machine.cores
+
+    @property
+    def activation_cycles(self) -> float:
+        """Cycles of the bytes of input and output from behind L2; the cores share the way."""
+        w = self.workload
+        block = itemsize(w.types.output) * self.machine.channel_block
+        written = block * self.out_blocks * w.out_height * w.out_width
+        read = w.batch * w.in_depth * self.input_bytes
+        moved = read + 2 * w.out_planes * written
+        return moved / self.machine.rates.behind_l2 if moved > self.machine.l2_bytes else 0.0
+
+    def parts(self, config: Config) -> dict[str, float]:
+        """Cycles of arithmetic, of waiting for weights, and by which activations take longer."""
+        tile = tuple(config.int(name) for name in ("oc", "oh", "ow"))
+        cores = self.machine.cores
+        arithmetic = self.cycles(*tile) / cores
+        late = self.runs(*tile) * self.machine.code.late_run / cores
+        return {
+            "arithmetic": arithmetic,
+            "activations": max(0.0, self.activation_cycles - arithmetic) + late,
+            "weights": self.weight_cycles,
+        }
+
+    def call_cycles(self, config: Config) -> float:
+        """Cycles of one call on the machine's cores."""
+        return sum(self.parts(config).values())
+
+
+def _pairs(pixels: int) -> int:
+    """Of so many pixels, one that is left over counting as one."""
+    return -(-pixels // 2)
+
+
+def pieces(extent: int, tile: int) -> list[tuple[int, int]]:
+    """(count, size) of the full tiles and of the smaller last one."""
+    full, rest = divmod(extent, tile)
+    return [(count, size) for count, size in ((full, tile), (1 if rest else 0, rest)) if count]

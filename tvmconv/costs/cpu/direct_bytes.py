@@ -1,0 +1,189 @@
+"""The cost model of direct convolution by products of bytes: tiles of one output block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import sqrt
+
+from tvmconv.algorithms.direct.direct import flattened
+from tvmconv.algorithms.integer.byte_rows import regular_steps
+from tvmconv.algorithms.integer.complemented_copy import copied_words
+from tvmconv.algorithms.integer.packed_pixels import is_packable, packed_words, pixels_of
+from tvmconv.algorithms.integer.saturation import MASKS, WORD
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.direct import TileModel
+from tvmconv.costs.cpu.microkernel import ROUNDING, Microkernel
+from tvmconv.machines.dot import multiplications_a_cycle
+
+# weights of two steps, the factor that adds products of 16 bits, and a product
+_BESIDE_SUMS = 4
+# what else speed takes: another product, and one without which LLVM makes the factor anew in each
+# step (1x1 layers by 10 pixels took 0.92 to 1.0 of the time of 11)
+_MORE_BESIDE_SUMS = 2
+# of a step for one pixel, alone and as one of two, and what a step's loop costs
+_MULTIPLICATIONS, _OF_TWO, _STEP_CYCLES = 2, 1.5, 0.25
+# cycles by which other instructions of steps in twos hold up the multiplications of a pixel: loops
+# of 9 to 11 pixels took 0.88 of the time of steps alone (Zen 4), with 3/4 of the multiplications
+_HELD_UP = 0.125
+# cycles of a step of few pixels, by its instructions: rows of 14 as 12 and 2 took 1.065 times as
+# long as twice 7, and as 8 and 6 1.015 times (3x3, 256 channels of 14x14)
+_LEAST_STEP = 4.25
+# by how much steps alone are longer that may complement their data: 1.19 times on Zen 4 by
+# themselves, and 512 to 128 channels of 28x28 took 1.06 times the packed
+_COMPLEMENT = 0.3
+# Steps without a partner: of a share of excess, so many times that or its square, whichever is
+# less, and more often with each order of a word's bytes, of which heavy words take the others; and
+# in steps of complements, where these are taken in the loop. Counted with normal weights of two
+# scales and 64 to 1024 channels; those of orders are 3 to 20.
+_ALONE, _ALONE_SQUARED, _ALONE_BY_ORDERS, _ALONE_BY_COMPLEMENTS = 2, 20, 4, 1.7
+# cycles of one store while a tile is packed: a second order gained nothing with 64 outputs (256
+# channels of 56x56), 2 to 4 % with 128, and lost 2 to 3 % with 1024 or 2048 channels
+_STORED = 1.75
+# vectors of sums that make one of results
+_NARROWED = 4
+# Shares of a kernel's steps that its excess may take. Normally distributed weights whose largest
+# are 2.7 to 4.5 times their deviation need 1 to 30 %; pairs of 16 bits are as fast as a fourth.
+_SHARES = (0, 1 / 32, 1 / 16, 3 / 32, 1 / 8, 3 / 16)
+
+
+def excess_sizes(steps: int) -> tuple[int, ...]:
+    """Steps for excess that kernels are made with; few, so that layers share them."""
+    return tuple(dict.fromkeys(int(-(-steps * share // 1)) for share in _SHARES))
+
+
+@dataclass(frozen=True)
+class ByteTileModel(TileModel):
+    """Costs of tiles of ``oh`` rows and ``ow`` columns of one output block.
+
+    Parameters
+    ----------
+    excess
+        Steps beside those of all weights.
+    packed
+        In how many orders of words' bytes tiles of pixels are packed, with complements of each, or
+        whether a copy with padding has complements.
+    """
+
+    excess: int = 0
+    packed: int = 0
+
+    @cached_property
+    def shape(self) -> Conv2dWorkload:
+        """Packed pixels are neighbours in one row, of a stride, too."""
+        w = self.workload
+        if not self._packs_tiles:
+            return flattened(w)
+        return replace(w, in_height=1, in_width=pixels_of(w), stride_h=1, stride_w=1)
+
+    @property
+    def _packs_tiles(self) -> bool:
+        return self.packed > 0 and is_packable(self.workload)
+
+    @cached_property
+    def steps(self) -> int:
+        """All steps of a tile."""
+        return regular_steps(self.workload, self.machine) + self.excess
+
+    def tile_cycles(self, oc: int, pixels: int, columns: int = 0) -> float:
+        """Cycles of one register tile: those of multiplications, mostly."""
+        rate = multiplications_a_cycle(self.machine)
+        around = Microkernel(self.machine, pixels, 1).cycles(0)
+        if self.workload.types.is_requantised:
+            # four vectors are narrowed at once, whether all are there or not
+            around += -(-pixels // _NARROWED) * _NARROWED * ROUNDING / rate
+        alone = max(_MULTIPLICATIONS * pixels / rate, _LEAST_STEP)
+        of_two = max((_OF_TWO / rate + _HELD_UP) * pixels, _LEAST_STEP)
+        if not self.packed:
+            alone *= 1 + _COMPLEMENT
+        steps = self._alone * alone + (self.steps - self._alone) * of_two
+        cycles: float = steps + self.steps * _STEP_CYCLES + around
+        return cycles
+
+    @property
+    def _alone(self) -> float:
+        """Steps that have no partner, where weights are distributed normally."""
+        found = _ALONE_BY_COMPLEMENTS * self._complements
+        if self.packed > 1:
+            found = self.excess * (_ALONE + _ALONE_BY_ORDERS * (self.packed - 1))
+        elif self.packed:
+            squared = _ALONE_SQUARED * self.excess / (self.steps - self.excess)
+            found = self.excess * min(_ALONE, squared)
+        return min(found, self.steps)
+
+    @property
+    def _complements(self) -> float:
+        """Steps of complemented data, where weights are distributed normally.
+
+        A pair is safe as it is as often as complemented. Of two pairs that are so with probability
+        ``1 - p`` for all outputs of a block, ``2 p`` of words need either and ``2 p**2`` have
+        excess all the same.
+        """
+        if self.packed:
+            return 0.0
+        regular = self.steps - self.excess
+        return min(sqrt(2 * self.excess * regular), regular) - min(self.excess, regular)
+
+    def registers(self, oc: int, oh: int, ow: int) -> int:
+        """Vector registers of a tile."""
+        return oh * ow + _BESIDE_SUMS
+
+    def tiles(self) -> list[tuple[int, int, int]]:
+        """Tiles of one block and one row, or two where rows are short, all about as wide."""
+        w = self.shape
+        most = self.machine.vector_registers - _BESIDE_SUMS - _MORE_BESIDE_SUMS
+        heights = (1, 2) if not self._packs_tiles and 2 * w.out_width <= most else (1,)
+        return [
+            (1, height, width)
+            for height in heights
+            for width in range(1, min(w.out_width, most // height) + 1)
+            if height <= w.out_height and width == _even(w.out_width, width)
+        ]
+
+    def best(self) -> Config:
+        """The cheapest tile and cache block."""
+        _, oh, ow = self.best_tile()
+        rows, shares = self.block(1, oh, ow), 1
+        if self._packs_tiles:
+            # a tile that all output blocks use stays in L1, their weights stream
+            rows, cores = 1, self.machine.cores
+            shares = 1 if self._tiles(ow) % cores == 0 or self._tiles(ow) > 4 * cores else cores
+        return Config.of(
+            oh=oh, ow=ow, rows=rows, excess=self.excess, packed=self.packed, shares=shares
+        )
+
+    def parts(self, config: Config) -> dict[str, float]:
+        """As of :class:`TileModel`, and cycles of packing."""
+        found = super().parts(Config.of(**config, oc=1))
+        if self.packed and not self._packs_tiles:
+            # pixels of a row are stored one by one, then vectors of it with each complement
+            row = copied_words(self.workload, self.machine) * WORD * self.workload.batch
+            machine = self.machine
+            stores = row / machine.channel_block + row * len(MASKS) / machine.vector_bytes
+            found["arithmetic"] += stores * _STORED / machine.cores
+            if row * len(MASKS) > machine.l2_bytes:
+                # every output block reads it anew: 128 channels of 56x56, stride 2, took 1.1 times
+                # as long as with a loop of complements
+                read = row * self.out_blocks / machine.rates.behind_l2
+                found["activations"] += read / machine.cores
+        if self._packs_tiles:
+            pixels, machine = config.int("ow"), self.machine
+            strided = (self.workload.stride_h, self.workload.stride_w) != (1, 1)
+            stored = machine.channel_block * (1 if strided else pixels)
+            stores = (
+                packed_words(self.workload, machine, pixels, self.packed)
+                * WORD
+                / min(stored, machine.vector_bytes)
+            )
+            tasks = self._tiles(pixels) * config.int("shares")
+            found["arithmetic"] += tasks * stores * _STORED / machine.cores
+        return found
+
+    def _tiles(self, pixels: int) -> int:
+        return self.workload.batch * -(-pixels_of(self.workload) // pixels)
+
+
+def _even(extent: int, width: int) -> int:
+    """The width of as many tiles that differ least."""
+    return -(-extent // -(-extent // width))

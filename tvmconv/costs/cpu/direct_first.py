@@ -1,0 +1,72 @@
+"""The cost model of first layers of integers: register tiles of words of pixels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvmconv.algorithms.integer.instructions import dot_of
+from tvmconv.algorithms.integer.row_dwords import rows_bytes, words_of_row
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.microkernel import Microkernel
+from tvmconv.machines.record import Machine
+
+# output blocks of a tile
+_BLOCKS = (1, 2, 3, 4)
+
+
+@dataclass(frozen=True)
+class WordTiles:
+    """Costs of tiles of ``oc`` output blocks and some pixels.
+
+    Parameters
+    ----------
+    workload
+        A first layer of integers.
+    machine
+        The processor.
+    """
+
+    workload: Conv2dWorkload
+    machine: Machine
+
+    def registers(self, oc: int, pixels: int) -> int:
+        """Vector registers of a tile; a product that another instruction adds takes one."""
+        product = int(dot_of(self.workload, self.machine).steps > 1 and oc > 1)
+        return Microkernel(self.machine, pixels, oc).registers + product
+
+    def best(self) -> Config:
+        """The cheapest tile of one row; among equals the one with more blocks."""
+        w = self.workload
+        # LLVM writes out the channels, and where products have a register of their own it takes
+        # one more: full files were spilled (5 % of a 7x7 layer)
+        limit = self.machine.vector_registers - int(dot_of(w, self.machine).steps > 1)
+        bands = -(-2 * self.machine.cores // w.out_planes) if self.machine.cores > 1 else 1
+        configs = [
+            Config.of(oc=oc, tile_h=1, tile_w=columns, bands=min(bands, w.out_height))
+            for oc in _BLOCKS
+            for columns in range(1, min(w.out_width, limit) + 1)
+            if oc <= self.machine.blocks(w.out_channels) and self.registers(oc, columns) <= limit
+        ]
+        return min(configs, key=lambda c: (self.call_cycles(c), -c.int("oc")))
+
+    def call_cycles(self, config: Config) -> float:
+        """Cycles of one call: the copy, tiles, and what the output takes longer to store."""
+        w, machine = self.workload, self.machine
+        oc, tile_h, tile_w = (config.int(name) for name in ("oc", "tile_h", "tile_w"))
+        blocks = machine.blocks(w.out_channels)
+        steps = words_of_row(w, machine) * w.weight_shape[2] * w.in_channels
+        instructions = dot_of(w, machine).steps
+        rows = -(-w.out_height // tile_h)
+        tiles = [(-(-w.out_width // tile_w) - 1, tile_w), (1, (w.out_width - 1) % tile_w + 1)]
+        cycles = 0.0
+        for groups, size in ((blocks // oc, oc), (int(blocks % oc > 0), blocks % oc)):
+            for count, columns in tiles:
+                if groups and count:
+                    tile = Microkernel(machine, tile_h * columns, size, instructions)
+                    cycles += groups * rows * count * tile.cycles(steps)
+        stored = itemsize(w.types.output) * machine.channel_block * blocks
+        moved = stored * w.out_height * w.out_width / machine.rates.behind_l2
+        copied = 2 * rows_bytes(w, machine) / machine.rates.l2
+        return (w.out_planes * max(cycles, moved) + copied) / machine.cores

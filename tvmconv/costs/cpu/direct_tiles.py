@@ -1,0 +1,168 @@
+"""The cost model of products of tiles of bytes: groups of tiles of sums, and the image's copy.
+
+A step multiplies each tile of pixels of a group by each tile of weights. It takes the cycles of the
+unit, of loads from L1, or of what comes from L2, whichever is most. Sums are stored and read again
+by the epilogue, which stands among the next group's products: a group takes the cycles of either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from tvmconv.algorithms.integer.direct_tiles import copied_bytes
+from tvmconv.algorithms.integer.tile_copies import (
+    ChannelsTogether,
+    TileCopy,
+    is_pixelwise,
+    padded_plane,
+    plane,
+    tile_copy,
+    tiles_of,
+)
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuts import divisors
+from tvmconv.machines.record import Machine
+
+# tiles of pixels and output blocks of a group: two by two share most loads
+_PIXEL_TILES, _BLOCKS = (1, 2, 3, 4), (1, 2)
+# Measured on a Xeon with AMX in loops of four tiles of sums: cycles of a group beside its steps, of
+# a step over those of the unit alone, and the share of an epilogue that products do not hide.
+_GROUP, _STEP_SHOWN, _EPILOGUE_SHOWN = 140.0, 1.2, 0.3
+# Cycles of a vector's epilogue, storing and reading it included: of the requantisation, and of each
+# step. While tiles are multiplied, one port is left for instructions on floats (alone, two are:
+# 2.5 and 6.9 cycles of a requantisation without and with a residual, here 4.6 and 11).
+_REQUANTISE, _STEP = 4.6, {"quantise": 4.0, "add": 2.4}
+# cycles of one piece that is copied
+_COPIED = 1.5
+# groups of one panel of weights beyond which its share of prefetches is none
+_MOST_GROUPS = 16
+
+
+@dataclass(frozen=True)
+class TileUnitModel:
+    """Costs of groups of tiles.
+
+    Parameters
+    ----------
+    workload
+        A dense layer of bytes.
+    machine
+        A processor that multiplies tiles.
+    """
+
+    workload: Conv2dWorkload
+    machine: Machine
+
+    @staticmethod
+    def registers(oc: int, pixel_tiles: int) -> int:
+        """Tile registers of a group: its sums, weights of all blocks, and one tile of pixels."""
+        return oc * pixel_tiles + oc + 1
+
+    @property
+    def copy(self) -> TileCopy:
+        """The copy of the image."""
+        return tile_copy(self.workload, self.machine)
+
+    def configs(self) -> Iterator[Config]:
+        """Groups worth comparing."""
+        height, width = plane(self.workload)
+        unit = tiles_of(self.machine)
+        fewest = -(-width // unit.rows)
+        widths = {max(2, -(-width // n)) for n in range(fewest, fewest + 3)}
+        widths |= {unit.rows} if width >= unit.rows else set()
+        for oc in _BLOCKS:
+            for count in _PIXEL_TILES:
+                if self.registers(oc, count) > unit.registers:
+                    continue
+                for oh in {1, count}:
+                    side = count // oh
+                    for ow in widths:
+                        if oh <= height and (side - 1) * ow < width:
+                            yield self._with_bands(oc, oh, ow, side)
+
+    def _with_bands(self, oc: int, oh: int, ow: int, side: int) -> Config:
+        """A group with cache blocks: pieces of a copy that stay in L2, as many as threads need."""
+        w, cores = self.workload, self.machine.cores
+        config = Config.of(oc=oc, oh=oh, ow=ow, side=side, rows=0, fetch=0)
+        rows, least = self.group_rows(config), 1
+        panels = -(-self.machine.blocks(w.out_channels) // oc)
+        if is_pixelwise(w):
+            least = -(-self.copy.bytes(config) // w.batch // (self.machine.l2_bytes // 4))
+        if w.batch % cores and (is_pixelwise(w) or (panels % cores and panels < 4 * cores)):
+            least = max(least, cores)
+        if is_pixelwise(w) or least > 1:
+            fitting = (d for d in divisors(rows) if d * least <= rows)
+            config = config.replace(rows=max(fitting, default=1))
+        groups = prod(padded_plane(w, config)) // (oh * ow * side)
+        from_behind = prod(w.weight_shape) > self.machine.l1d_bytes
+        return config.replace(fetch=int(from_behind and groups <= _MOST_GROUPS))
+
+    def group_rows(self, config: Config) -> int:
+        """Groups, or rows of them, that cache blocks share."""
+        height, width = padded_plane(self.workload, config)
+        if is_pixelwise(self.workload):
+            return width // (config.int("ow") * config.int("side"))
+        return height // config.int("oh")
+
+    def best(self) -> Config:
+        """The cheapest group."""
+        return min(self.configs(), key=lambda c: (sum(self.parts(c).values()), str(c)))
+
+    def group_cycles(self, config: Config) -> float:
+        """Cycles of one group of tiles."""
+        unit, machine, steps = tiles_of(self.machine), self.machine, self.copy.count
+        oc, ow = config.int("oc"), config.int("ow")
+        count = config.int("oh") * config.int("side")
+        weights = oc * unit.rows * unit.row_bytes
+        from_l2 = weights if weights * steps > machine.l1d_bytes // 2 else 0
+        if copied_bytes(self.workload, machine, config) > machine.l1d_bytes // 2:
+            # neighbouring taps read a row of pixels from L1 again
+            from_l2 += count * ow * unit.row_bytes // self.workload.kernel_w
+        step = max(
+            _STEP_SHOWN * oc * count * ow / unit.rows_a_cycle,
+            (oc * unit.rows + count * ow) / machine.load_ports,
+            from_l2 / machine.rates.l2,
+        )
+        epilogue = self._epilogue * oc * count * ow
+        return max(steps * step + _GROUP + _EPILOGUE_SHOWN * epilogue, epilogue)
+
+    @property
+    def _epilogue(self) -> float:
+        """Cycles of one vector's epilogue."""
+        kinds = [step.kind for step in self.workload.epilogue if step.kind != "bias"]
+        return _REQUANTISE + sum(_STEP.get(kind, 1.0) for kind in kinds)
+
+    def parts(self, config: Config) -> dict[str, float]:
+        """Cycles of products and epilogues, of the copy, and of waiting for bytes."""
+        w, machine = self.workload, self.machine
+        height, width = padded_plane(w, config)
+        each = config.int("oh") * config.int("side") * config.int("ow")
+        panels = -(-machine.blocks(w.out_channels) // config.int("oc"))
+        tasks = w.batch * (1 if is_pixelwise(w) and config.int("rows") else panels)
+        tasks *= self.group_rows(config) // (config.int("rows") or self.group_rows(config))
+        share = -(-tasks // machine.cores) / tasks
+        groups = w.batch * (height * width // each) * panels
+        arithmetic = groups * self.group_cycles(config) * share
+        piece = machine.channel_block if isinstance(self.copy, ChannelsTogether) else 4
+        copied = _COPIED * self.copy.bytes(config) / piece
+        read, written = (
+            itemsize(dtype) * machine.channel_block * machine.blocks(channels) * w.batch * area
+            for dtype, channels, area in (
+                (w.types.data, w.in_channels, w.in_height * w.in_width),
+                (w.types.output, w.out_channels, w.out_height * w.out_width),
+            )
+        )
+        copy = copied_bytes(w, machine, config)
+        held = read + written + min(copy, machine.l2_bytes // 4)
+        moved = read + 2 * written + 2 * copy * (copy > machine.l2_bytes // 4)
+        waiting = moved / machine.rates.behind_l2 if held > machine.l2_bytes else 0.0
+        return {
+            "arithmetic": arithmetic,
+            "packing": copied / machine.cores,
+            "activations": max(0.0, waiting - arithmetic - copied / machine.cores),
+            "weights": prod(w.weight_shape) / machine.rates.memory / machine.cores,
+        }

@@ -1,0 +1,162 @@
+"""Block sizes of the packed matrix product (gemm) from registers and caches, and its knobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tvmconv.core.config import Config
+from tvmconv.core.gemm_workload import GemmWorkload
+from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.costs.cpu.microkernel import Microkernel, most_rows
+from tvmconv.costs.cpu.panel_blocks import PanelBlocks
+from tvmconv.costs.cpu.products import best_tile
+from tvmconv.costs.cuts import balanced
+from tvmconv.machines.record import Machine
+
+# most inner steps of a part of the reduction
+_STEPS = 1024
+# share of L2 for a block of A and two slivers of B: larger blocks were slower, docs/gemm.md
+_L2_SHARE = 0.5
+
+
+def half_cache(machine: Machine, mr: int, nr: int) -> dict[str, int]:
+    """Block sizes of the source's rule: each block fills half of its cache.
+
+    A sliver of B in L1, a block of A in a core's L2, a panel of B in L3. Counted in floats; the
+    source counts vectors by mistake (section 4.2.2).
+    """
+    l1, l2, l3 = (b // 8 for b in (machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes))
+    kc = l1 // nr
+    return {"kc": kc, "mc": max(1, l2 // kc // mr) * mr, "nc": max(1, l3 // kc // nr) * nr}
+
+
+def default_config(workload: GemmWorkload, machine: Machine, prepacked: bool = False) -> Config:
+    """The cheapest register tile, and the blocks around it."""
+    config = blocked(workload, machine, _tile(workload, machine))
+    return config.replace(prepacked=prepacked)
+
+
+def blocked(workload: GemmWorkload, machine: Machine, tile: Microkernel) -> Config:
+    """Blocks around a tile that fill half of L2 and L3.
+
+    Both slivers of a tile come from L2, which it hides, so that ``kc`` may be larger than half
+    of L1 allows: C, whose way to memory is what the multiply-adds hide least, then moves less
+    often. Two slivers of B, one in use and one on its way, take up to a quarter of L2; a block
+    of A takes what they leave of its half. Where M has fewer blocks than there are threads, the
+    blocks become smaller, then the columns are split as well.
+    """
+    w, lanes = workload, machine.lanes
+    mr, nr = tile.rows, tile.vectors * lanes
+    parts = -(-w.k // max(lanes, min(_STEPS, machine.l2_bytes // 8 // (4 * nr))))
+    kc = _rounded(-(-w.k // parts), lanes) if w.k > lanes else w.k
+    slivers, columns = -(-w.m // mr), -(-w.n // nr)
+    block = _block(machine, slivers, columns, kc, tile)
+    panel = balanced(columns, max(1, machine.l3_bytes // 8 // (kc * nr)))
+    tasks = min(-(-machine.cores // -(-slivers // block)), panel)
+    return Config.of(
+        mr=mr,
+        nr=nr,
+        kc=kc,
+        mc=block * mr,
+        nc=panel * nr,
+        unroll=1,
+        ahead=1024,
+        fetch=1,
+        tasks=tasks,
+        parallel="m",
+        prepacked=False,
+    )
+
+
+def _tile(workload: GemmWorkload, machine: Machine) -> Microkernel:
+    """The cheapest tile; where multiply-adds take lanes, A comes in whole vectors of rows."""
+    w, lanes = workload, machine.lanes
+    tile = best_tile(machine, w.m, w.n, min(w.k, _STEPS))
+    if not machine.code.by_lane or tile.rows < lanes:
+        return tile
+    most = most_rows(machine, tile.vectors) // lanes * lanes
+    rows = _rounded(balanced(w.m, most), lanes)
+    return Microkernel(machine, rows, tile.vectors)
+
+
+def _block(machine: Machine, slivers: int, columns: int, kc: int, tile: Microkernel) -> int:
+    """Slivers of A in a block: as :class:`PanelBlocks` has it, with a block for each thread."""
+    sliver_a, sliver_b = 4 * kc * tile.rows, 4 * kc * tile.vectors * machine.lanes
+    most = -(-slivers // machine.cores)
+    blocks = [
+        PanelBlocks(machine, slivers, sliver_a, columns, 0, size, 2 * sliver_b, _L2_SHARE)
+        for size in {balanced(slivers, limit) for limit in range(1, most + 1)}
+    ]
+    return min(blocks, key=lambda block: (block.panel_cycles, block.block)).block
+
+
+def transfer_ratio(workload: GemmWorkload, config: Config) -> float:
+    """Operations for each value that moves between caches (source, equation 4.3).
+
+    A block of A is read once; for each of the n columns a value of B for each inner step, and C
+    is read and written for each row.
+    """
+    mc, kc, n = min(config.int("mc"), workload.m), config.int("kc"), workload.n
+    return 2 * mc * kc * n / (mc * kc + (2 * mc + kc) * n)
+
+
+def _rounded(extent: int, step: int) -> int:
+    return -(-extent // step) * step
+
+
+def _sizes(name: str, *sizes: int) -> Callable[[GemmWorkload, Machine], list[int]]:
+    """The source's sizes and that of its rule, :func:`half_cache`."""
+    return lambda w, machine: sorted({*sizes, half_cache(machine, 12, 2 * machine.lanes)[name]})
+
+
+KNOBS: Knobs[GemmWorkload] = Knobs(
+    (
+        Knob(
+            "mr",
+            "rows of the register tile",
+            lambda w, machine: range(1, machine.vector_registers - 1),
+        ),
+        Knob(
+            "nr",
+            "columns of the register tile, whole vectors",
+            lambda w, machine: (machine.lanes * vectors for vectors in range(1, 7)),
+        ),
+        Knob("kc", "inner steps of a panel", _sizes("kc", 128, 256, 384, 512, 1024)),
+        Knob("mc", "rows of a block of A", _sizes("mc", 56, 128, 144, 160, 168, 256, 336)),
+        Knob("nc", "columns of a panel of B", _sizes("nc", 2048, 4096, 8192)),
+        Knob("unroll", "inner steps written out", lambda w, machine: (1, 2, 4), neutral=1),
+        Knob(
+            "ahead",
+            "bytes by which B is prefetched; 0: not at all",
+            lambda w, machine: (0, 512, 1024, 2048, 4096),
+            neutral=0,
+        ),
+        Knob(
+            "fetch",
+            "1 prefetches C's tile and the next sliver of B",
+            lambda w, machine: (0, 1),
+            neutral=0,
+            closed=True,
+        ),
+        Knob(
+            "tasks",
+            "pieces of the columns for threads, beside the blocks of rows",
+            lambda w, machine: (1, 2, 4, 8),
+            neutral=1,
+        ),
+        Knob(
+            "parallel",
+            "what threads share: m, rows and tasks; n, panels of B, one for each NUMA node",
+            lambda w, machine: ("m", "n"),
+            neutral="m",
+            closed=True,
+        ),
+        Knob(
+            "prepacked",
+            "whether B is an argument in packed form",
+            lambda w, machine: (False, True),
+            neutral=False,
+            closed=True,
+        ),
+    )
+)

@@ -1,0 +1,95 @@
+"""The cost model of im2col: register tiles over packed panels of pixels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvmconv.algorithms.direct.direct import flattened
+from tvmconv.algorithms.gemm.im2col import depth_blocks, panel_type
+from tvmconv.algorithms.integer.instructions import dot_of
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.direct import TileModel
+from tvmconv.costs.cpu.microkernel import most_pixels
+from tvmconv.costs.cpu.panel_blocks import PanelBlocks
+from tvmconv.costs.cpu.products import heights
+from tvmconv.machines.record import Machine
+
+# Traffic of activations over that of direct convolution: panels are written, then read again.
+_SLOWER_STREAM = 1.25
+# What products of integers from panels take over direct convolution's, by what both are predicted
+# to take, at most. Where words are broadcast: of twelve layers on Zen 4, with pairs 0.97 to 1.29,
+# with VNNI 0.9 to 1.04. Where multiply-adds take lanes, by estimates for Cortex-A72 and Neoverse
+# N1: 0.99 to 1.06, but with dot products 0.92 to 1.0 and once 1.07 where panels gather pixels.
+_BROADCAST_WORDS, _LANES = 1.3, 1.06
+# registers for words that LLVM broadcasts ahead, where one serves several blocks: 2x14 spilled
+_WORDS_AHEAD = 2
+# heights of a tile by which pixels are cut
+_HEIGHTS = 2
+
+
+def panel_registers(workload: Conv2dWorkload, machine: Machine, oc: int, mr: int) -> int:
+    """Vector registers of a tile of ``oc`` output blocks by ``mr`` pixels of a panel."""
+    w, pixels = workload, workload.out_height * workload.out_width
+    # a panel's pixels lie side by side, each with taps of its own
+    one_row = replace(
+        w, in_height=1, in_width=pixels, kernel_h=1, kernel_w=1, stride_h=1, stride_w=1,
+        dilation_h=1, dilation_w=1, pad_top=0, pad_left=0, pad_bottom=0, pad_right=0,
+    )  # fmt: skip
+    return TileModel(one_row, machine).registers(oc, 1, mr)
+
+
+def tile_heights(workload: Conv2dWorkload, machine: Machine, oc: int) -> list[int]:
+    """Heights of a register tile of ``oc`` output blocks that a default may have."""
+    pixels = workload.out_height * workload.out_width
+    if not workload.types.is_integer:
+        # the block model was fitted to panels of two heights with one register to spare; a third
+        # height would change many choices that were measured. By lanes the count is exact
+        spare = 0 if machine.code.by_lane else 1
+        return heights(pixels, most_pixels(machine, oc, spare), _HEIGHTS)
+    limit, most = machine.vector_registers, 1
+    if oc > 1 and not machine.code.by_lane and dot_of(workload, machine).steps == 1:
+        limit -= _WORDS_AHEAD
+    while panel_registers(workload, machine, oc, most + 1) <= limit:
+        most += 1
+    return heights(pixels, most, _HEIGHTS)
+
+
+def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> dict[str, float]:
+    """The products of :class:`TileModel` over pixels of one row; as transforms, the panels."""
+    w, mr, oc = workload, config.int("mr"), config.int("oc")
+    model = TileModel(w, machine)
+    panels = -(-w.out_height * w.out_width // mr)
+    groups = -(-machine.blocks(w.out_channels) // oc)
+    taps, channels = w.kernel_h * w.kernel_w, depth_blocks(w, machine)
+    each = machine.code.pack_element * w.in_channels
+    if w.data_layout == "NCHWc":
+        channels *= machine.channel_block
+        each = machine.code.pack_vector * machine.blocks(w.in_channels)
+    size = itemsize(panel_type(w, machine)) * mr * channels * taps
+    block = config.int("mc") or panels
+    blocks = PanelBlocks(machine, panels, size, groups, model.weight_bytes, block)
+    products = w.batch * panels * groups * model.tile_cycles(oc, mr)
+    if w.types.is_integer:
+        products *= _slower_than_direct(w, machine)
+    gathered = w.batch * panels * mr * taps * each
+    tasks = w.batch * blocks.count
+    idle = -(-tasks // machine.cores) * machine.cores / tasks
+    cycle = idle / machine.cores
+    computing = (products + gathered) * cycle
+    passed = max(0.0, model.activation_cycles * _SLOWER_STREAM - computing)
+    return {
+        "arithmetic": products * cycle,
+        "transforms": gathered * cycle,
+        "activations": passed + w.batch * blocks.panel_cycles * cycle,
+        "weights": model.weight_cycles + w.batch * blocks.weight_cycles * cycle,
+    }
+
+
+def _slower_than_direct(workload: Conv2dWorkload, machine: Machine) -> float:
+    """The factor of a layer's products of integers."""
+    if not machine.code.by_lane:
+        return _BROADCAST_WORDS
+    gathers = flattened(workload) == workload and not dot_of(workload, machine).spread
+    return 1.0 if gathers else _LANES

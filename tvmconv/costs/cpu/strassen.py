@@ -1,0 +1,141 @@
+"""The cost model of products of halves: register tiles, sums around them, and regions in L2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from tvmconv.algorithms.gemm.strassen import Halves
+from tvmconv.core.config import Config
+from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.direct import TileModel
+from tvmconv.costs.cpu.microkernel import Microkernel, most_pixels
+from tvmconv.costs.cpu.panel_blocks import PanelBlocks
+from tvmconv.costs.cuts import balanced, divisors
+from tvmconv.machines.record import Machine
+
+# most output blocks of a register tile
+_MOST_BLOCKS = 6
+# vectors that are read, added and written for one place in all parts of the input (four, or 16 of
+# two levels), and of the output beside what direct convolution does; cycles of each over the
+# multiply-adds of a cycle. Estimated on Neoverse N1 and Cortex-A72 (docs/strassen.md)
+_WORK, _WORK_COST = {1: (15, 21), 2: (109, 100)}, 0.75
+# regions that halves are tried for
+_MOST_REGIONS = 24
+
+
+@dataclass(frozen=True)
+class StrassenModel:
+    """Costs of one workload on one machine, in cycles."""
+
+    workload: Conv2dWorkload
+    machine: Machine
+
+    def best(self) -> Config:
+        """The config with the fewest predicted cycles."""
+        return min(self.offers(), key=self._cycles)
+
+    def offers(self) -> tuple[Config, ...]:
+        """The best config of each number of levels."""
+        levels = level_counts(self.workload, self.machine)
+        return tuple(min(self._configs(level), key=self._cycles) for level in levels)
+
+    def _cycles(self, config: Config) -> float:
+        return sum(self.parts(config).values())
+
+    def _configs(self, levels: int) -> Iterator[Config]:
+        whole = Halves(self.workload, self.machine, 1, levels)
+        for kr in divisors(whole.out_blocks):
+            if kr > _MOST_BLOCKS or (most := most_pixels(self.machine, kr)) < 1:
+                continue
+            for regions in range(1, min(_MOST_REGIONS, whole.regions) + 1):
+                half = -(-whole.pixels // (whole.ways * regions))
+                # tiles that divide a part leave none of its pixels over: 25 are five of 5
+                for rt in {balanced(half, size) for size in range((most + 1) // 2, most + 1)}:
+                    yield Config.of(levels=levels, half=-(-half // rt) * rt, rt=rt, kr=kr)
+
+    @cached_property
+    def _tiles(self) -> TileModel:
+        return TileModel(self.workload, self.machine)
+
+    def parts(self, config: Config) -> dict[str, float]:
+        """Cycles of one call on the machine's cores, by part."""
+        w, machine = self.workload, self.machine
+        half, rt, kr = (config.int(name) for name in ("half", "rt", "kr"))
+        cut = Halves.of(w, machine, config)
+        lanes, rates = machine.channel_block, machine.rates
+        places = w.batch * cut.regions * half
+        tile = Microkernel(machine, rt, kr).cycles(cut.depth * lanes)
+        products = cut.products * (cut.out_blocks // kr) * (places // rt) * tile
+        for_input, for_output = _WORK[cut.levels]
+        work = places * (cut.depth * for_input + cut.out_blocks * for_output)
+        sums = work * _WORK_COST * 2 / rates.multiply_adds
+        weights = 4 * cut.products * cut.depth * cut.out_blocks * lanes**2
+        blocks = PanelBlocks(
+            machine,
+            panels=cut.regions * half // rt,
+            panel_bytes=4 * cut.products * lanes * rt * cut.depth,
+            groups=cut.out_blocks // kr,
+            weight_bytes=weights,
+            block=half // rt,
+            beside=4 * cut.products * lanes * half * kr,
+        )
+        tasks = w.batch * cut.regions
+        cycle = -(-tasks // machine.cores) / tasks
+        late = max(0.0, self._tiles.activation_cycles - (products + sums) * cycle)
+        return {
+            "arithmetic": products * cycle,
+            "transforms": sums * cycle,
+            "activations": late + w.batch * blocks.panel_cycles * cycle,
+            "weights": weights / rates.memory / machine.cores
+            + w.batch * blocks.weight_cycles * cycle,
+        }
+
+
+def level_counts(w: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
+    """Levels that a workload's channel blocks allow."""
+    counts = [machine.blocks(n) for n in (w.in_channels, w.out_channels)]
+    return (1,) if any(count % 4 for count in counts) else (1, 2)
+
+
+def _halves(w: Conv2dWorkload, machine: Machine) -> list[int]:
+    """Pixels of a part of a region, for every number of regions and register tile."""
+    if machine.blocks(w.out_channels) < 2:
+        return [1]
+    found = set()
+    for levels in level_counts(w, machine):
+        cut = Halves(w, machine, 1, levels)
+        for regions in range(1, min(_MOST_REGIONS, cut.regions) + 1):
+            half = -(-cut.pixels // (cut.ways * regions))
+            most = min(half, machine.vector_registers)
+            found |= {-(-half // rt) * rt for rt in range(1, most + 1)}
+    return sorted(found)
+
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        Knob(
+            "levels",
+            "1: seven products of halves; 2: halves are cut, too, for 49 products",
+            level_counts,
+            neutral=1,
+        ),
+        Knob("half", "pixels of each part, of 2 or 4, of a region", _halves),
+        Knob(
+            "rt",
+            "pixels of a register tile, a divisor of a part's",
+            lambda w, machine: range(1, machine.vector_registers),
+        ),
+        Knob(
+            "kr",
+            "output blocks of a register tile, a divisor of those of a part of the outputs",
+            lambda w, machine: (
+                d
+                for d in divisors(max(1, machine.blocks(w.out_channels) // 2))
+                if d <= _MOST_BLOCKS
+            ),
+        ),
+    )
+)

@@ -1,0 +1,337 @@
+"""The cost model of Winograd convolution: output tiles, regions in L2, register tiles.
+
+A step of the products costs what one of any :class:`~tvmconv.costs.cpu.microkernel.Microkernel`
+does. What differs: the register tile has to divide a region's tiles, and the blocks in L2 are
+regions that pass through all three stages, not panels of one matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from tvmconv.algorithms.winograd.integers import exact_below, worst_sum
+from tvmconv.algorithms.winograd.polyphase import phase_count, phases
+from tvmconv.algorithms.winograd.tiles import (
+    Tiling,
+    block_channels,
+    by_strips,
+    is_representable,
+    most_products,
+    region_tiles,
+    summed_blocks,
+    summed_products,
+    tiling,
+    workspace_planes,
+)
+from tvmconv.core.config import Config
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.knobs import Knob, Knobs
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.microkernel import L2_SHOWN, ROUNDING, Microkernel
+from tvmconv.costs.cpu.tile_knobs import flag
+from tvmconv.costs.cuts import divisors
+from tvmconv.costs.winograd_transforms import input_arithmetic, output_arithmetic
+from tvmconv.machines.dot import DotProduct, dot_of_shorts, steps_a_cycle
+from tvmconv.machines.record import Machine
+
+# Fits to measured calls, docs/winograd.md. Shares of the machine's rates that the traffic of the
+# stages reaches, read; a write costs more, because the line is read first.
+_L3_SHARE, _MEMORY_SHARE, _WRITE_COST = 0.912, 0.84923, 1.5
+# share of the traffic's time that computing does not hide: weights from memory, weights that later
+# regions read again while prefetches run, and transformed values
+_STREAM_SHOWN, _AGAIN_SHOWN, _SCRATCH_SHOWN = 0.5, 0.35, 1.0
+# cycles of the products over those of their multiplications, and of storing one; where the weights
+# of a panel come from L2 they take this share more, over the tiles that use them, of a core that
+# reads a byte of L2 in a cycle and has wide vectors. For those a region has so many tiles at least.
+_PRODUCT_COST, _STORE_CYCLES, _PANEL_SHOWN, _FEWEST_TILES = 1.05208, 12.5, 48.0, 8
+# cycles of one arithmetic instruction of a transform, loads and stores included; more for each
+# axis with so many values that the sums of a whole row no longer stay in registers. By strips they
+# do: estimated cycles of F(2x4) to F(6x6) on three cores (docs/arm-estimated.md) follow the
+# arithmetic alone and fall with the units, 0.8 to 1.1 times this cost over the multiply-adds of a
+# cycle
+_TRANSFORM_COST, _LONG_TRANSFORM_COST, _LONG = 1.40625, 0.9375, 7
+_CALL_CYCLES = 4167
+# most output blocks of a register tile, and those that are compared where they do not divide
+_MOST_BLOCKS, _UNEVEN = 4, 3
+# share of what a folded broadcast costs elsewhere: transformed values are read in order
+_FOLDED_SHARE = 0.97391
+
+
+@dataclass(frozen=True)
+class WinogradModel:
+    """Costs of one workload on one machine, in cycles of one core."""
+
+    workload: Conv2dWorkload
+    machine: Machine
+
+    def registers(self, rt: int, kr: int) -> int:
+        """Vector registers of a register tile.
+
+        Unlike :class:`Microkernel`'s, broadcasts may be folded into multiply-adds: how many
+        registers they need is a property of the family. By lanes of floating types the count is
+        the same. Products that an instruction of their own adds need one more.
+        """
+        code = self.machine.code
+        if code.by_lane and self._words is None:
+            return Microkernel(self.machine, rt, kr).block_registers(rt)
+        spare = code.spare_registers + (0 if self._words is None else self._words.steps - 1)
+        return rt * kr + kr + spare + (rt if code.by_lane else 0) + code.loads_ahead
+
+    @property
+    def _words(self) -> DotProduct | None:
+        """How integers are multiplied; None of floating types."""
+        return dot_of_shorts(self.machine) if self.workload.types.is_integer else None
+
+    def _steps(self, rt: int, kr: int) -> tuple[int, float]:
+        """Steps of a register tile over one channel block, and cycles of one."""
+        machine, words = self.machine, self._words
+        channels = block_channels(self.workload, machine)
+        if words is None:
+            return channels, Microkernel(machine, rt, kr).step_cycles(_FOLDED_SHARE)
+        # of products that are added apart, only the addition waits for the one before
+        latency = machine.fma_latency if words.steps == 1 else 1
+        blocked = machine.code.loads_block / 2 * (kr + rt / machine.lanes)
+        multiplied = rt * kr / steps_a_cycle(words, machine) + blocked
+        step = max(multiplied, latency, machine.load_cycles(kr, rt))
+        return channels // words.width, step
+
+    @cached_property
+    def tile_sizes(self) -> tuple[tuple[int, int], ...]:
+        """Tiles with distinct numbers of tiles: a larger tile that saves nothing is left out."""
+        w = self.workload
+        tall, wide = (axis.taps for axis in phases(w))
+        heights = _useful(w.out_height, tall, most_products(w))
+        widths = _useful(w.out_width, wide, most_products(w))
+        sizes = [(h, x) for h in heights for x in widths if abs(h - x) <= 2 or 1 in (h, x)]
+        return tuple(size for size in sizes if is_representable(Tiling(w, *size)))
+
+    def check_tile(self, config: Config) -> None:
+        """Raise :class:`ConfigError` for a tile outside the known points."""
+        w = self.workload
+        for name, axis in zip(("mh", "mw"), phases(w), strict=True):
+            size, most = config.int(name), most_products(w) - axis.taps + 1
+            if not 1 <= size <= most:
+                raise ConfigError(f"{name}={size} of {w} must lie between 1 and {most}")
+        if not is_representable(tiles := tiling(w, config)):
+            raise ConfigError(
+                f"transformed values of F({tiles.mh}x{tiles.mw}) of {w} exceed 16 bits; take a "
+                "smaller tile"
+            )
+
+    def offers(self) -> tuple[Config, ...]:
+        """The best config of every tile size."""
+        return tuple(min(self._configs(mh, mw), key=self.call_cycles) for mh, mw in self.tile_sizes)
+
+    def best(self) -> Config:
+        """The config with the fewest predicted cycles; of integers, if any, exact ones."""
+        offers = self.offers()
+        if self.workload.types.is_integer:
+            worst = worst_sum(self.workload)
+            exact = [c for c in offers if exact_below(*tiling(self.workload, c).integer) > worst]
+            offers = tuple(exact) or offers
+        return min(offers, key=self.call_cycles)
+
+    def _configs(self, mh: int, mw: int) -> Iterator[Config]:
+        tiles = Tiling(self.workload, mh, mw)
+        blocks = self.machine.blocks(self.workload.out_channels)
+        regions = [(1, rh, tiles.columns) for rh in divisors(tiles.rows)]
+        fewest = 1 if self._counts_bytes else _FEWEST_TILES
+        regions += [(1, 1, rw) for rw in divisors(tiles.columns)[:-1] if rw >= fewest]
+        for fused, rh, rw in [*regions, (0, 1, tiles.columns)]:
+            count = rh * rw if fused else tiles.count
+            for kr in self._widths(blocks):
+                free = self.machine.vector_registers - self.registers(0, kr)
+                limit = free // (self.registers(1, kr) - self.registers(0, kr))
+                fitting = [d for d in divisors(count) if d <= limit]
+                for rt in fitting[-2:]:
+                    yield Config.of(mh=mh, mw=mw, fused=fused, rh=rh, rw=rw, rt=rt, kr=kr)
+
+    def _widths(self, blocks: int) -> list[int]:
+        """Output blocks of a register tile that are worth comparing, of so many.
+
+        Divisors, and by lanes of floating types three: 3 by 7 tiles hide more latency than 2 by 7.
+        """
+        found = [d for d in divisors(blocks) if d <= _MOST_BLOCKS]
+        if self.machine.code.by_lane and self._words is None and blocks > _UNEVEN:
+            found = sorted({*found, _UNEVEN})
+        return found
+
+    def parts(self, config: Config) -> dict[str, float]:
+        """Cycles on one core of each part of a call, by name."""
+        w, machine, tiles = self.workload, self.machine, tiling(self.workload, config)
+        rt, kr, lanes = config.int("rt"), config.int("kr"), machine.channel_block
+        in_blocks, out_blocks = summed_blocks(w, machine), machine.blocks(w.out_channels)
+        alive = region_tiles(tiles, config)
+        regions = tiles.count // alive
+        each, step = self._steps(rt, kr)
+        if out_blocks % kr:
+            rest = self._steps(rt, out_blocks % kr)[1]
+            step = (out_blocks // kr * step + rest) / -(-out_blocks // kr)
+        panels = -(-out_blocks // kr) * (tiles.count // rt)
+        summed = summed_products(tiles, machine)
+        steps = summed * panels * each
+        (_, short), (_, size) = workspace_planes(w, machine)
+        cost = _PRODUCT_COST
+        if not (self._counts_bytes or self._keeps_panel(kr)):
+            cost *= 1 + _PANEL_SHOWN / (machine.rates.l2 * rt)
+        product = steps * step * cost + tiles.products * panels * _STORE_CYCLES
+        product += self.passed_again(config, rt)
+        tall, wide = tiles.vertical.n, tiles.horizontal.n
+        work_in = input_arithmetic(tiles) + 2 * tiles.products
+        if by_strips(w, machine):
+            # neighbouring tiles share columns, which are stored and read once more
+            work_in += tall * (tiles.mw - wide) * tall * 0.4 + 2 * tall * tiles.mw
+        work_out = output_arithmetic(tiles) + tiles.products
+        if w.types.is_requantised:
+            work_out += ROUNDING * tiles.mh * tiles.mw
+        long = (tall >= _LONG) + (wide >= _LONG)
+        transforms = tiles.count * (in_blocks * work_in + out_blocks * work_out)
+        if by_strips(w, machine):
+            transforms *= _TRANSFORM_COST / machine.rates.multiply_adds
+        else:
+            transforms *= _TRANSFORM_COST + _LONG_TRANSFORM_COST * long
+        weights = short * summed * out_blocks * lanes**2
+        scratch = tiles.products * lanes * (short * in_blocks + size * out_blocks) * alive
+        # each phase reads a part of the pixels
+        pixels = w.in_height * w.in_width // phase_count(w)
+        image = itemsize(w.types.data) * lanes * in_blocks * pixels
+        image += itemsize(w.types.output) * lanes * out_blocks * w.out_height * w.out_width * 2
+        stream, again = weights / (_MEMORY_SHARE * machine.rates.memory), 0.0
+        if weights + scratch > 0.9 * machine.l2_bytes:
+            again = (regions - 1) * weights / self._rate(weights + scratch)
+        spilled = max(0.0, scratch - 0.6 * machine.l2_bytes)
+        spill = regions * spilled * (1 + _WRITE_COST) / self._rate(weights + scratch)
+        passed = w.out_planes * image / self._behind_l2 if image > machine.l2_bytes // 2 else 0.0
+        shown = _SCRATCH_SHOWN * (spill + passed) + transforms
+        waited = _STREAM_SHOWN * stream + _AGAIN_SHOWN * again
+        return {
+            "arithmetic": product,
+            "transforms": transforms,
+            "weights": max(waited, stream + again - product - shown),
+            "activations": _SCRATCH_SHOWN * passed,
+            "workspace": _SCRATCH_SHOWN * spill,
+            "call": _CALL_CYCLES * (1 if config.int("fused") else 3),
+        }
+
+    @property
+    def _counts_bytes(self) -> bool:
+        """Whether weights cost their bytes each time that they pass L1.
+
+        Vectors of four are few bytes for many multiply-adds: the share that was fitted to wide
+        ones would have them cost up to eight times as much.
+        """
+        return self.machine.code.by_lane and self._words is None
+
+    def _keeps_panel(self, kr: int) -> bool:
+        """Whether L1 keeps the weights of a register tile for the next tiles."""
+        w, machine = self.workload, self.machine
+        (blocks, size), _ = workspace_planes(w, machine)
+        return size * machine.channel_block**2 * kr * blocks <= machine.l1d_bytes // 2
+
+    def passed_again(self, config: Config, together: int) -> float:
+        """Cycles that multiply-adds wait for weights from L2, beside those of the first time.
+
+        Parameters
+        ----------
+        config
+            Of the kernel. L1 keeps the weights of a register tile for a region at best.
+        together
+            Tiles that a register tile multiplies.
+        """
+        if not self._counts_bytes:
+            return 0.0
+        w, machine, tiles = self.workload, self.machine, tiling(self.workload, config)
+        alive = region_tiles(tiles, config)
+        passes = tiles.count // alive
+        if not self._keeps_panel(config.int("kr")):
+            passes *= -(-alive // together)
+        vectors = summed_products(tiles, machine) * machine.blocks(w.out_channels)
+        weights = vectors * machine.channel_block * machine.vector_bytes
+        return L2_SHOWN * (passes - 1) * weights / machine.rates.l2
+
+    def _rate(self, working_set: float) -> float:
+        """Bytes per cycle of a stream from behind L2."""
+        near, far = self._behind_l2, _MEMORY_SHARE * self.machine.rates.memory
+        if not self.machine.l3_bytes:
+            return far
+        share = self.machine.l3_bytes / 4
+        beyond = min(max((working_set - share) / share, 0.0), 1.0)
+        return near + (far - near) * beyond
+
+    @property
+    def _behind_l2(self) -> float:
+        """Bytes per cycle from the next level after L2."""
+        rates = self.machine.rates
+        return _L3_SHARE * rates.l3 if rates.l3 else _MEMORY_SHARE * rates.memory
+
+    def shares(self, config: Config) -> dict[str, float]:
+        """Cycles of each part of a call on the machine's cores, idle ones counted."""
+        parts, cores = self.parts(config), self.machine.cores
+        fixed = parts.pop("call") / (1 if cores > 1 else 4)
+        tiles = tiling(self.workload, config)
+        tasks = tiles.count // region_tiles(tiles, config)
+        if not config.int("fused"):
+            tasks = tiles.products * self.machine.blocks(self.workload.out_channels)
+        idle = -(-tasks // cores) * cores / tasks
+        return {name: value * idle / cores for name, value in parts.items()} | {"call": fixed}
+
+    def call_cycles(self, config: Config) -> float:
+        """Cycles of one call on the machine's cores."""
+        return sum(self.shares(config).values())
+
+
+def _useful(extent: int, kernel: int, most: int) -> list[int]:
+    """Tile sizes for one axis, from 2, each covering the axis in fewer tiles than the last."""
+    if kernel == 1:
+        return [1]
+    sizes: list[int] = []
+    for size in range(2, most - kernel + 2):
+        if not sizes or -(-extent // size) < -(-extent // sizes[-1]):
+            sizes.append(size)
+    return sizes or [1]
+
+
+def _sizes(w: Conv2dWorkload, machine: Machine, axis: int) -> list[int]:
+    """Heights (axis 0) or widths (axis 1) of useful tiles."""
+    return sorted({size[axis] for size in WinogradModel(w, machine).tile_sizes})
+
+
+def _region_sizes(w: Conv2dWorkload, machine: Machine, axis: int) -> list[int]:
+    """Divisors of the rows or columns of tiles that useful tiles give."""
+    tilings = [Tiling(w, *size) for size in WinogradModel(w, machine).tile_sizes]
+    counts = {(tiles.rows, tiles.columns)[axis] for tiles in tilings}
+    return sorted({d for count in counts for d in divisors(count)})
+
+
+KNOBS: Knobs[Conv2dWorkload] = Knobs(
+    (
+        Knob("mh", "rows of an output tile", lambda w, machine: _sizes(w, machine, 0)),
+        Knob("mw", "columns of an output tile", lambda w, machine: _sizes(w, machine, 1)),
+        flag("fused", "1: a region of tiles goes through all stages; 0: stage by stage"),
+        Knob(
+            "rh",
+            "rows of tiles of a region, a divisor of theirs",
+            lambda w, machine: _region_sizes(w, machine, 0),
+            neutral=1,
+        ),
+        Knob(
+            "rw",
+            "columns of tiles of a region, a divisor of theirs; all where it has several rows",
+            lambda w, machine: _region_sizes(w, machine, 1),
+            neutral=1,
+        ),
+        Knob(
+            "rt",
+            "tiles of a register tile, a divisor of a region's",
+            lambda w, machine: range(1, machine.vector_registers),
+        ),
+        Knob(
+            "kr",
+            "output blocks of a register tile; the last one may have fewer",
+            lambda w, machine: range(1, min(machine.blocks(w.out_channels), _MOST_BLOCKS) + 1),
+        ),
+    )
+)

@@ -1,0 +1,214 @@
+"""Blocks of threads that compute tiles of a matrix product: what each takes, and their waves.
+
+Cycles are of the GPU's clock for the whole call. Instructions of the main loop were counted in the
+machine code of nvcc 13.0 for sm_90 (tiles of 128x128 to 32x64, thirty layers); how blocks
+share a multiprocessor follows the CUDA Programming Guide. Nothing was measured on a GPU.
+"""
+
+from __future__ import annotations
+
+from tvmconv.algorithms.cuda.slices import LARGE_BLOCK, PAIRED_ITERATIONS, PAIRED_PRODUCTS, WINDOW
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.knobs import Knob
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda.block_tile import BlockTile
+from tvmconv.machines.cuda import CudaMachine
+
+TILES = ((128, 128), (64, 128), (96, 64), (64, 64), (32, 64))
+# of threads with one sum each
+_ONE_SUM = ((32, 32),)
+# instructions of a thread for each slice beside products and copies, and for each copied vector
+LOOP, COPY_VECTOR = 14.0, 2.0
+# of the former what slices save that go two by two, in blocks of fewer threads
+_SAVED_BY_PAIRS = 8.0
+# buffers of a slice by the knob ``pipeline``; most parts of a reduction that are worth trying
+BUFFERS, MOST_PARTS = {"double": 2, "single": 1, "none": 1}, 32
+# what a second barrier costs that keeps a slice from being stored before the last one is read
+_BARRIER = 40.0
+# issue slots that a slice loses at its barrier: assumed
+WAIT = 20.0
+# values' worth of time before the first product and behind the last
+ENDS = 24.0
+# share of issue slots that warps fill when there are enough of them, and that many of an SM
+_FILLED, _ENOUGH_WARPS = 0.95, 8
+# registers of a thread: those to which launch bounds hold blocks of 256, 128 and 64 threads; of 4x8
+# sums it needs fewer
+_REGISTERS, _REGISTERS_SMALL = {256: 128, 128: 168, 64: 168}, 112
+_FEW = 32
+_QUARTERS, _WARP = 4, 32
+# of windows a value's place and tests are its own: with 168 registers some spilled. 12x8 sums and
+# their operands have 116
+_REGISTERS_LARGE, _SMALL_BLOCK, _USUAL = 255, 64, 64
+# issue slots that go by while the 32 banks of shared memory give a warp a value each
+_BANKS = 4.0
+# share of its speed that is left where a slice waits for its bytes
+WAITS_FOR_BYTES = 0.8
+
+ROWS_KNOB: Knob[Conv2dWorkload] = Knob(
+    "m", "output channels of a block's tile", lambda w, machine: (32, 64, 96, 128)
+)
+PIPELINE_KNOB: Knob[Conv2dWorkload] = Knob(
+    "pipeline",
+    "buffers of a slice: two, filled through registers; one, likewise; one, filled at once",
+    lambda w, machine: ("double", "single", "none"),
+    closed=True,
+)
+
+
+def columns_knob(what: str) -> Knob[Conv2dWorkload]:
+    """The knob of the columns of a block's tile, which are pixels, say."""
+    return Knob("p", f"{what} of a block's tile", lambda w, machine: (64, 128))
+
+
+def tile_of(config: Config) -> BlockTile:
+    """The tile of the knobs ``m`` and ``p``, and of im2win's ``kernel``, ``vector``, ``micro``."""
+    vector, micro = config.get("vector", 4), config.get("micro", 1)
+    micro = micro and config.get("kernel", "tiled") == "tiled"
+    return BlockTile(config.int("m"), config.int("p"), int(vector), bool(micro), config.int("k"))
+
+
+def check_block(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
+    """Hold the knobs ``m``, ``p``, ``k`` and ``pipeline`` to what a block may have.
+
+    Raises
+    ------
+    ConfigError
+        If the tile is not of whole warps, or a slice does not fit into shared memory.
+    """
+    m, p, k = (config.int(name) for name in ("m", "p", "k"))
+    tiles = TILES if tile_of(config).micro else _ONE_SUM
+    if (m, p) not in tiles:
+        shown = ", ".join(f"{rows}x{columns}" for rows, columns in tiles)
+        raise ConfigError(f"tile m={m} p={p} of {workload} must be one of {shown}")
+    if k < 1:
+        raise ConfigError(f"k={k} of {workload} must be 1 or more")
+    if (needed := shared_bytes(config)) > machine.static_shared_bytes:
+        raise ConfigError(
+            f"a slice k={k} of a tile m={m} p={p} takes {needed} bytes of shared memory, a block "
+            f"has {machine.static_shared_bytes} ({workload})"
+        )
+
+
+def shared_bytes(config: Config) -> int:
+    """Shared memory of one block; sums that are exchanged take the place of columns."""
+    tile, buffers = tile_of(config), BUFFERS[str(config["pipeline"])]
+    values, exchanged = buffers * config.int("k"), tile.share * tile.m if tile.share > 1 else 0
+    return 4 * (values * tile.m + max(values, exchanged) * tile.p)
+
+
+def slice_bytes(config: Config) -> int:
+    """Bytes of one slice."""
+    return 4 * (config.int("m") + config.int("p")) * config.int("k")
+
+
+def read_bytes(config: Config, slices: int) -> float:
+    """Bytes of all slices of a block, and of what passes before its first product."""
+    return slice_bytes(config) * _passed(config, slices)
+
+
+def resident_blocks(machine: CudaMachine, config: Config) -> int:
+    """Blocks that a multiprocessor holds at a time."""
+    tile = tile_of(config)
+    return min(
+        register_blocks(machine, config),
+        machine.threads // tile.threads,
+        machine.shared_bytes // (shared_bytes(config) + 1024),
+        machine.blocks_resident,
+    )
+
+
+def register_blocks(machine: CudaMachine, config: Config) -> int:
+    """Blocks for whose threads there are registers; nvcc holds them to so many."""
+    tile = tile_of(config)
+    registers = _REGISTERS[tile.threads] if tile.sums > _FEW else _REGISTERS_SMALL
+    windows = config.get("slice") == WINDOW and tile.threads == _SMALL_BLOCK
+    if windows or tile.sums > _USUAL:
+        registers = _REGISTERS_LARGE
+    registers = registers if tile.sums > 1 else machine.registers // tile.threads
+    # each quarter of a multiprocessor has registers of its own, and whole warps
+    warps = machine.registers // (_QUARTERS * registers * _WARP)
+    return _QUARTERS * warps * _WARP // tile.threads
+
+
+def paired_saving(config: Config, slices: int) -> float:
+    """Instructions of a slice's loop that are saved where a block's slices go two by two.
+
+    Slices but the last are iterations, as :func:`tvmconv.tir.cuda.unroll_slice_pairs.Pairs` takes
+    them.
+    """
+    tile = tile_of(config)
+    products = config.int("k") // tile.share * tile.sums
+    small = products <= PAIRED_PRODUCTS and tile.threads < LARGE_BLOCK
+    return _SAVED_BY_PAIRS if small and slices > PAIRED_ITERATIONS else 0.0
+
+
+def slice_instructions(tile: BlockTile, config: Config, others: float) -> tuple[float, float]:
+    """Multiply-adds of a thread for one slice, and all issue slots that it takes.
+
+    Parameters
+    ----------
+    tile, config
+        What a block computes.
+    others
+        Instructions of the loop and of copying the pixels.
+    """
+    size = config.int("k")
+    own = size / tile.share
+    products = own * tile.sums
+    reads = own * (tile.thread_rows + tile.thread_columns) / tile.side
+    vectors = -(-size * tile.m // (tile.vector * tile.threads))
+    barriers = WAIT + (_BARRIER if config["pipeline"] == "single" else 0.0)
+    issued = products + reads + vectors * COPY_VECTOR + others + barriers
+    return products, max(issued, reads * _BANKS if tile.side == 1 else 0.0)
+
+
+def busy_cycles(
+    machine: CudaMachine, config: Config, blocks: int, slices: int, instructions: float
+) -> float:
+    """Cycles of all instructions on the multiprocessor that has most blocks.
+
+    Parameters
+    ----------
+    machine, config
+        The GPU and a block's tile.
+    blocks, slices
+        Blocks of the grid, and slices that each sums.
+    instructions
+        Issue slots of a thread for one slice.
+    """
+    warps = tile_of(config).threads / machine.warp
+    resident = resident_blocks(machine, config)
+    busy = busy_blocks(blocks, resident, warps, machine)
+    if config["pipeline"] == "none" and slices > 1:
+        busy /= WAITS_FOR_BYTES
+    cycles = instructions * warps * machine.warp / machine.lanes
+    return busy * cycles * _passed(config, slices)
+
+
+def busy_blocks(blocks: int, resident: int, warps: float, machine: CudaMachine) -> float:
+    """Blocks of the multiprocessor that has most, times how much longer than alone they take.
+
+    Parameters
+    ----------
+    blocks, resident
+        Of the kernel, and those that a multiprocessor holds at a time.
+    warps
+        Of a block.
+    machine
+        The GPU.
+    """
+    full, rest = divmod(blocks, machine.multiprocessors * resident)
+    # those of the last wave are spread evenly, and share what each multiprocessor issues
+    last = -(-rest // machine.multiprocessors)
+    return full * resident * _stretch(resident * warps) + last * _stretch(last * warps)
+
+
+def _passed(config: Config, slices: int) -> float:
+    """So many slices, and the time before the first product and behind the last in slices."""
+    return slices + ENDS / config.int("k")
+
+
+def _stretch(warps: float) -> float:
+    """By which factor so many warps of a multiprocessor take longer than their instructions."""
+    return 1.0 / (_FILLED * min(1.0, warps / _ENOUGH_WARPS)) if warps else 0.0

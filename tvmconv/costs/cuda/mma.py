@@ -1,0 +1,249 @@
+"""Cycles of implicit GEMM on tensor cores, counted as in :mod:`tvmconv.costs.cuda.tiles`.
+
+A multiprocessor has three units to keep busy, and a slice takes as long as the one that has most to
+do: tensor cores, shared memory, and the issue of instructions, which were counted in the machine
+code of nvcc 13.0 for sm_80 and sm_90. Nothing was measured on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from tvmconv.algorithms.cuda import fragments
+from tvmconv.algorithms.cuda.implicit_gemm import padded_rows, slices_of
+from tvmconv.algorithms.cuda.implicit_gemm_mma import ImplicitGemmMma, precision_of
+from tvmconv.algorithms.cuda.precision import PRECISIONS, Precision
+from tvmconv.algorithms.cuda.slices import CHANNELS, ROW, WINDOW, Slices
+from tvmconv.core.config import Config
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda.blocks import BUFFERS, ENDS, MOST_PARTS, WAITS_FOR_BYTES, busy_blocks
+from tvmconv.costs.cuda.memory import memory_cycles, waiting_cycles
+from tvmconv.costs.cuda.mma_tile import MmaTile
+from tvmconv.costs.cuts import divisors
+from tvmconv.machines.cuda import CudaMachine
+
+# m, p and a warp's share of them
+TILES = (
+    *((128, 128, 64, 64), (128, 64, 64, 32), (64, 128, 32, 64), (64, 128, 64, 32)),
+    *((64, 64, 32, 32), (32, 128, 32, 32), (32, 64, 32, 16)),
+)
+# words of a slice for each of its rows and columns
+_WORDS = (8, 16, 32)
+_LONGEST = 64
+# banks of shared memory, words of a warp's request; and how far apart rows of columns are
+_BANKS, _APART = 32, 8
+# registers of a thread beside sums, fragments and what is on its way: addresses and loops, and what
+# a gathered value takes that has an address of its own
+_ADDRESSES, _PLACE = 56, 2.5
+# instructions of a thread for a slice beside products, fragments and copies; for each gathered
+# value, with its address and test; and its share of rounding a word
+_LOOP, _GATHER, _ROUND = 36.0, 4.3, {"tf32": 3.0, "fp16": 1.0}
+_DIVIDED = {CHANNELS: 0.0, ROW: 30.0, WINDOW: 60.0}
+# by how much the units that have less to do delay the one that has most: assumed
+_SHARED_TIME = 0.2
+
+
+def tile_of(config: Config) -> MmaTile:
+    """The tile that a config asks for."""
+    return MmaTile(*(config.int(name) for name in ("m", "p", "wm", "wp")))
+
+
+def slice_sizes(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[int, ...]:
+    """Values of a slice worth trying: whole steps, of either precision."""
+    sizes = {s for p in PRECISIONS.values() for s, _ in _slicings(workload, machine, p)}
+    return tuple(sorted(sizes))
+
+
+def part_counts(workload: Conv2dWorkload, machine: CudaMachine) -> tuple[int, ...]:
+    """Parts of the reduction that some slicing may have."""
+    counts = {
+        count
+        for precision in PRECISIONS.values()
+        for size, kind in _slicings(workload, machine, precision)
+        for count in divisors(Slices(workload, kind, size).count)
+        if count <= MOST_PARTS
+    }
+    return tuple(sorted(counts))
+
+
+def check_tile(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> None:
+    """Hold a config to what a block and its threads may have.
+
+    Raises
+    ------
+    ConfigError
+        If warps do not share the tile evenly, a slice is not of whole steps or does not fit into
+        shared memory, a thread has too few registers, or the parts do not divide the slices.
+    """
+    tile, precision = tile_of(config), precision_of(config)
+    k, split = config.int("k"), config.int("split")
+    whole = tile.wm >= fragments.ROWS and tile.wp >= fragments.COLUMNS
+    whole = whole and tile.wm % fragments.ROWS == tile.wp % fragments.COLUMNS == 0
+    if not whole or tile.m % tile.wm or tile.p % tile.wp or tile.m < 1 or tile.p < 1:
+        raise ConfigError(
+            f"warps wm={tile.wm} wp={tile.wp} of {workload} must share the tile m={tile.m} "
+            f"p={tile.p}, by multiples of {fragments.ROWS} and {fragments.COLUMNS}"
+        )
+    step = fragments.WORDS * precision.values
+    if k < 1 or k % step or split < 1:
+        raise ConfigError(
+            f"k={k} split={split} of {workload}: slices of {precision.name} are multiples of {step}"
+        )
+    words = k // precision.values
+    if tile.m * words % (4 * tile.threads) or tile.p * words % (2 * tile.threads):
+        raise ConfigError(
+            f"k={k} of a tile m={tile.m} p={tile.p} gives {tile.threads} threads of {workload} "
+            "unequal parts to copy"
+        )
+    if (needed := shared_bytes(config)) > machine.static_shared_bytes:
+        raise ConfigError(
+            f"a slice k={k} of a tile m={tile.m} p={tile.p} takes {needed} bytes of shared memory, "
+            f"a block has {machine.static_shared_bytes} ({workload})"
+        )
+    if (needed := registers(workload, config)) > machine.registers_thread:
+        raise ConfigError(
+            f"wm={tile.wm} wp={tile.wp} k={k} of {workload} takes {needed} registers of a "
+            f"thread, it has {machine.registers_thread}"
+        )
+    if not resident_blocks(workload, machine, config):
+        raise ConfigError(
+            f"{tile.threads} threads of {needed} registers each, of wm={tile.wm} wp={tile.wp} "
+            f"k={k}, are more than a multiprocessor of {machine.name} has ({workload})"
+        )
+    count = slices_of(workload, config).count
+    if count % split:
+        raise ConfigError(f"split={split} must divide the {count} slices of {workload}")
+
+
+def row_pitch(p: int) -> int:
+    """Words between rows of ``p`` pairs of columns: 8 banks apart, so that 4 rows fill all 32."""
+    return 2 * p + (_APART - 2 * p) % _BANKS
+
+
+def shared_bytes(config: Config) -> int:
+    """Shared memory of one block; rows of columns are padded against conflicts of banks."""
+    tile, words = tile_of(config), config.int("k") // precision_of(config).values
+    columns = words // fragments.WORDS * fragments.QUAD * row_pitch(tile.p)
+    return 4 * BUFFERS[str(config["pipeline"])] * (tile.m * words + columns)
+
+
+def registers(workload: Conv2dWorkload, config: Config) -> int:
+    """Registers of a thread: sums, fragments of a step, a slice on its way, and the rest."""
+    slices = slices_of(workload, config)
+    tile, words = tile_of(config), config.int("k") // precision_of(config).values
+    operands = tile.wm // fragments.ROWS * fragments.WEIGHTS
+    operands += tile.wp // fragments.COLUMNS * fragments.COLUMN_WORDS
+    copied = 0 if config["pipeline"] == "none" else (tile.m + tile.p) * words // tile.threads
+    # of rows and windows each gathered value has an address and a test of its own
+    own = slices.kind != CHANNELS and slices.count > config.int("split")
+    places = _PLACE * slices.size * tile.p / tile.threads if own else 0
+    return tile.sums + operands + copied + int(places) + _ADDRESSES
+
+
+def resident_blocks(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> int:
+    """Blocks that a multiprocessor holds at a time."""
+    tile = tile_of(config)
+    return min(
+        machine.registers // (registers(workload, config) * tile.threads),
+        machine.threads // tile.threads,
+        machine.shared_bytes // (shared_bytes(config) + 1024),
+        machine.blocks_resident,
+    )
+
+
+def slice_cycles(
+    workload: Conv2dWorkload, machine: CudaMachine, config: Config
+) -> dict[str, float]:
+    """Cycles of each unit of a multiprocessor for one slice of one block."""
+    tile, precision, slices = tile_of(config), precision_of(config), slices_of(workload, config)
+    words = slices.size // precision.values
+    steps = words // fragments.WORDS
+    products = tile.m * tile.p * slices.size
+    read = tile.warps * steps * (tile.wm + tile.wp) * fragments.WORDS
+    written = (tile.m + tile.p) * words
+    gathered = slices.size * tile.p / tile.threads
+    each = _GATHER + _ROUND[precision.name] / precision.values
+    each += _DIVIDED[slices.kind] if slices.run_slices > 1 else 0.0
+    vectors = tile.m * words / (4 * tile.threads) * 3
+    instructions = (
+        _LOOP
+        + steps * (tile.products + tile.wm / fragments.ROWS + tile.wp / fragments.COLUMNS)
+        + gathered * each
+        + vectors
+    )
+    return {
+        "products": products / machine.tensor_rate(precision.name),
+        "shared": (read + written) / _BANKS,
+        # four schedulers issue one instruction each
+        "issued": instructions * tile.warps / 4,
+    }
+
+
+@lru_cache(maxsize=65536)
+def tile_cycles(workload: Conv2dWorkload, machine: CudaMachine, config: Config) -> dict[str, float]:
+    """Cycles by part, as :func:`tvmconv.costs.cuda.tiles.tile_cycles`."""
+    w, split = workload, config.int("split")
+    tile, slices = tile_of(config), slices_of(w, config)
+    pixels = -(-w.out_planes * w.out_height * w.out_width // tile.p)
+    blocks = split * w.groups * (padded_rows(w, config) // tile.m) * pixels
+    each = slices.count // split + ENDS / slices.size
+    units = slice_cycles(w, machine, config)
+    most = max(units.values())
+    time = most + _SHARED_TIME * (sum(units.values()) - most)
+    busy = busy_blocks(blocks, resident_blocks(w, machine, config), tile.warps, machine)
+    if config["pipeline"] != "double" and slices.count > split:
+        busy /= WAITS_FOR_BYTES
+    arithmetic = busy * time * each
+    # weights as words, input as float32
+    bytes_of_slice = 4 * (tile.m * slices.size / precision_of(config).values)
+    bytes_of_slice += 4 * tile.p * slices.size
+    l2 = blocks * each * bytes_of_slice / machine.l2_rate
+    memory = memory_cycles(w, machine, ImplicitGemmMma().workspace_bytes(w, machine, config))
+    return {
+        "arithmetic": arithmetic,
+        "activations": max(0.0, l2 - arithmetic),
+        "memory": waiting_cycles(memory, max(arithmetic, l2)),
+        "call": machine.launch_cycles * (2 if split > 1 else 1),
+    }
+
+
+def _slicings(
+    workload: Conv2dWorkload, machine: CudaMachine, precision: Precision
+) -> Iterator[tuple[int, str]]:
+    """Sizes and kinds that go together: whole steps of channels, or of a row or the window."""
+    step = fragments.WORDS * precision.values
+    for kind in ImplicitGemmMma().slice_kinds(workload):
+        run = Slices(workload, kind, 1).run_values
+        whole = -(-run // step) * step
+        sizes = {words * precision.values for words in _WORDS}
+        found = {size for size in sizes if size < whole}
+        if whole <= _LONGEST * precision.values and (kind != CHANNELS or whole in sizes):
+            found.add(whole)
+        yield from ((size, kind) for size in sorted(found or {step}))
+
+
+@lru_cache(maxsize=4096)
+def best_config(workload: Conv2dWorkload, machine: CudaMachine, precision: str) -> Config:
+    """The tile, slices and parts with the fewest predicted cycles."""
+
+    def offers() -> Iterator[Config]:
+        for m, p, wm, wp in TILES:
+            for k, kind in _slicings(workload, machine, PRECISIONS[precision]):
+                count = Slices(workload, kind, k).count
+                for split in (d for d in divisors(count) if d <= MOST_PARTS):
+                    config = Config.of(
+                        precision=precision,
+                        **{"m": m, "p": p, "wm": wm, "wp": wp, "k": k},
+                        slice=kind,
+                        split=split,
+                        pipeline="double",
+                    )
+                    try:
+                        check_tile(workload, machine, config)
+                    except ConfigError:
+                        continue
+                    yield config
+
+    return min(offers(), key=lambda config: sum(tile_cycles(workload, machine, config).values()))

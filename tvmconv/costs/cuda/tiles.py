@@ -1,0 +1,272 @@
+"""Cycles of convolutions on GPUs by tiles of a product: instructions, waves of blocks, and bytes.
+
+Cycles are of the GPU's clock for the whole call. Instructions of the main loop were counted in the
+machine code of nvcc 13.0 for sm_90 (tiles of 128x128 to 32x64, thirty layers); how blocks
+share a multiprocessor follows the CUDA Programming Guide. Nothing was measured on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from math import prod
+
+from tvmconv.algorithms.cuda.base import MOST_VALUES
+from tvmconv.algorithms.cuda.implicit_gemm import VECTOR, ImplicitGemm, Source
+from tvmconv.algorithms.cuda.slices import CHANNELS, COLUMN, ROW, WINDOW, Slices
+from tvmconv.core.config import Config, KnobValue
+from tvmconv.core.errors import ConfigError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cuda.blocks import (
+    COPY_VECTOR,
+    LOOP,
+    MOST_PARTS,
+    TILES,
+    WAIT,
+    busy_cycles,
+    check_block,
+    paired_saving,
+    read_bytes,
+    shared_bytes,
+    slice_instructions,
+    tile_of,
+)
+from tvmconv.costs.cuda.memory import memory_cycles, waiting_cycles
+from tvmconv.costs.cuts import divisors
+from tvmconv.machines.cuda import CudaMachine
+
+_SIZES = (8, 16, 32)
+# least share of multiply-adds; rows of all tiles but the smallest; values of the largest tile
+FULL, _WHOLE_ROWS, _LARGEST = 0.88, 64, 128 * 128
+# how much longer a full tile may take by count: of small grids smaller blocks use the GPU better
+_LONGER = 1.1
+# a slice longer than this is unrolled into more code than instruction caches hold
+_LONGEST = 48
+# instructions of a thread for each slice beside products and copies, where the input is padded and
+# a table tells the tap, or none does; and those for each gathered value: load and store, or a
+# quarter of one; half a zero where the input is padded and no table tells
+_LOOP_TABLE, _LOOP_PADDED, _GATHER, _GATHER_FOURS, _ZERO = 19.0, 30.0, 2.0, 1.25, 0.5
+# instructions that find channel, row and column of a gathered value: of slices of a window or row
+# that follow each other, and of whole ones where a thread's columns of pixels are not its own
+_DIVIDED = {WINDOW: 60.0, ROW: 30.0, COLUMN: 30.0}
+_DIVIDED_WHOLE = 10.0
+# the same of stored windows, where row and column of a window are one number
+_DIVIDED_STORED = 10.0
+# tests of one row or column of the window, where a slice has several; and what each value of one
+# with several of both takes more
+_TESTS, _TESTED_BOTH = 2.4, 1.0
+# instructions of the kernel that writes a stored value: most of them find its place
+_WRITTEN = 30.0
+
+
+def slice_sizes(
+    expression: ImplicitGemm, workload: Conv2dWorkload, machine: CudaMachine
+) -> tuple[int, ...]:
+    """Sizes worth trying: powers of two, and whole runs of few values."""
+    found = {size for size, _ in _slicings(expression, workload)}
+    return tuple(sorted({*_SIZES, *found}))
+
+
+def part_counts(
+    expression: ImplicitGemm, workload: Conv2dWorkload, machine: CudaMachine
+) -> tuple[int, ...]:
+    """Parts of the reduction that some slicing may have."""
+    counts = {
+        count
+        for size, kind in _slicings(expression, workload)
+        for count in divisors(Slices(workload, kind, size).count)
+        if count <= MOST_PARTS
+    }
+    return tuple(sorted(counts))
+
+
+def check_tile(
+    expression: ImplicitGemm, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+) -> None:
+    """Hold a config to what a block may have.
+
+    Raises
+    ------
+    ConfigError
+        If the tile is not of whole warps, a slice does not fit into shared memory, the parts do
+        not divide the slices, or have more values than 32 bits number.
+    """
+    check_block(workload, machine, config)
+    split = config.int("split")
+    if split < 1:
+        raise ConfigError(f"split={split} of {workload} must be 1 or more")
+    count = expression.slices(workload, config).count
+    if count % split:
+        raise ConfigError(f"split={split} must divide the {count} slices of {workload}")
+    values = split * prod(workload.result_shape)
+    if split > 1 and values > MOST_VALUES:
+        raise ConfigError(
+            f"split={split} of {workload} makes parts of {values} values, and kernels index "
+            f"{MOST_VALUES}"
+        )
+
+
+def loop_instructions(
+    expression: ImplicitGemm, workload: Conv2dWorkload, config: Config
+) -> tuple[float, float]:
+    """Multiply-adds of a thread for one slice, and all issue slots that it takes."""
+    tile, slices = tile_of(config), expression.slices(workload, config)
+    source = expression.source(workload, config)
+    gathered = -(-slices.size * tile.p // tile.threads)
+    saved = paired_saving(config, slices.count // config.int("split"))
+    if source is Source.VECTORS:
+        copies = -(-gathered // VECTOR) * COPY_VECTOR
+        return slice_instructions(tile, config, copies + LOOP - saved)
+    padded = workload.has_padding and source is Source.IMAGE
+    tested = padded and not slices.by_table
+    each = (_GATHER_FOURS if tile.fours else _GATHER) + (_ZERO if tested else 0.0)
+    loop = (_LOOP_PADDED if tested else _LOOP_TABLE if padded else LOOP) - saved
+    if slices.kind != CHANNELS:
+        if padded:
+            loop += _TESTS * (workload.kernel_w if slices.kind != COLUMN else 0)
+            loop += _TESTS * (workload.kernel_h if slices.kind != ROW else 0)
+            each += _TESTED_BOTH if slices.kind == WINDOW else 0.0
+        # the place of a value is a constant where a thread keeps to its column of pixels
+        if slices.run_slices > 1 and not slices.whole_windows:
+            each += _DIVIDED_STORED if source is Source.WINDOWS else _DIVIDED[slices.kind]
+        elif tile.threads != tile.p:
+            each += _DIVIDED_WHOLE
+    return slice_instructions(tile, config, gathered * each + loop)
+
+
+def loop_share(expression: ImplicitGemm, workload: Conv2dWorkload, config: Config) -> float:
+    """Multiply-adds over all instructions of a slice."""
+    products, issued = loop_instructions(expression, workload, config)
+    return products / (issued - WAIT)
+
+
+def _production(
+    expression: ImplicitGemm, workload: Conv2dWorkload, configs: list[Config]
+) -> tuple[list[Config], list[Config]]:
+    """Those whose main loop is multiply-adds by :data:`FULL`, or as near as tiles of 64 rows come;
+    and all that do not spill.
+
+    The smallest tile stays where all others would compute rows that are none. Tiles of 128x128 go
+    where nvcc spilled: where half of a block's threads have other places in a window than the other
+    half, and on sm_80 where a residual is added.
+    """
+    rows, kept = workload.out_channels // workload.groups, []
+    for config in configs:
+        tile, slices = tile_of(config), expression.slices(workload, config)
+        gathered = expression.source(workload, config) is not Source.VECTORS
+        places = gathered and slices.kind != CHANNELS and tile.threads > tile.p
+        added = workload.has("add") and config.int("split") == 1
+        if tile.m * tile.p < _LARGEST or not (places or added):
+            kept.append(config)
+    shares = [loop_share(expression, workload, config) for config in kept]
+    whole = [s for s, c in zip(shares, kept, strict=True) if c.int("m") <= _WHOLE_ROWS]
+    least = min(FULL, max(whole))
+    full = [
+        config
+        for share, config in zip(shares, kept, strict=True)
+        if share >= least or 0 < rows % _WHOLE_ROWS <= config.int("m") < _WHOLE_ROWS
+    ]
+    return full, kept
+
+
+@lru_cache(maxsize=65536)
+def tile_cycles(
+    expression: ImplicitGemm, workload: Conv2dWorkload, machine: CudaMachine, config: Config
+) -> dict[str, float]:
+    """Cycles by part: the multiply-adds, what waits for memory beside them, and launches.
+
+    Returns
+    -------
+    dict
+        ``transforms``, the kernel that writes windows or columns, where there is one;
+        ``arithmetic``, all instructions of the main loop on the multiprocessor that has most
+        blocks; ``activations`` and ``memory``, by which reading slices from L2 and moving all
+        arrays take longer than that; ``call``, the launches.
+    """
+    w, split = workload, config.int("split")
+    tile, slices = tile_of(config), expression.slices(w, config)
+    groups, _, _, rows = expression.packed_weight_shape(w, machine, config)
+    pixels = -(-w.out_planes * w.out_height * w.out_width // tile.p)
+    blocks = split * groups * (rows // tile.m) * pixels
+    count = slices.count // split
+    _, instructions = loop_instructions(expression, w, config)
+    arithmetic = busy_cycles(machine, config, blocks, count, instructions)
+    l2 = blocks * read_bytes(config, count) / machine.l2_rate
+    stored = expression.stored_bytes(w, config)
+    parts = expression.workspace_bytes(w, machine, config) - stored
+    memory = memory_cycles(w, machine, parts)
+    found = {
+        "arithmetic": arithmetic,
+        "activations": max(0.0, l2 - arithmetic),
+        "memory": waiting_cycles(memory, max(arithmetic, l2)),
+        "call": machine.launch_cycles * (1 + (split > 1) + (stored > 0)),
+    }
+    return {"transforms": _writing(stored, machine), **found} if stored else found
+
+
+def _writing(stored: int, machine: CudaMachine) -> float:
+    """Cycles in which a kernel writes what the product then reads, as far as L2 does not hold it.
+
+    That the image is read then, and not in the product, makes no difference.
+    """
+    rate = machine.l2_rate if stored <= machine.l2_bytes / 2 else machine.memory_rate
+    issued = stored / 4 * _WRITTEN / (machine.multiprocessors * machine.lanes)
+    return max(2 * stored / rate, issued + stored / rate)
+
+
+def _slicings(
+    expression: ImplicitGemm, workload: Conv2dWorkload, kinds: tuple[str, ...] = ()
+) -> Iterator[tuple[int, str]]:
+    """Sizes and kinds that go together: whole runs of rows and windows, powers of channels."""
+    channels = workload.in_channels // workload.groups
+    window = workload.kernel_h * workload.kernel_w
+    for kind in kinds or expression.slice_kinds(workload):
+        run = Slices(workload, kind, 1).run_values
+        if run <= _LONGEST:
+            yield run, kind
+        if kind == CHANNELS or run > _LONGEST:
+            yield from ((size, kind) for size in _SIZES if size < max(channels, run))
+        if kind == WINDOW and COLUMN in expression.slice_kinds(workload):
+            # whole windows of some channels
+            most = min(channels - 1, _LONGEST // window)
+            yield from ((window * n, kind) for n in range(1, most + 1) if window * n >= _SIZES[0])
+
+
+@lru_cache(maxsize=4096)
+def best_config(
+    expression: ImplicitGemm,
+    workload: Conv2dWorkload,
+    machine: CudaMachine,
+    fixed: tuple[tuple[str, KnobValue], ...] = (),
+    kinds: tuple[str, ...] = (),
+) -> Config:
+    """The tile, slices and parts with the fewest predicted cycles.
+
+    Parameters
+    ----------
+    expression, workload, machine
+        What is computed, how, and where.
+    fixed
+        Other knobs.
+    kinds
+        What slices may hold; by default all that the expression offers.
+    """
+
+    def offers() -> Iterator[Config]:
+        for m, p in TILES:
+            for k, kind in _slicings(expression, workload, kinds):
+                knobs = dict(fixed) | ({"slice": kind} if expression.slice_knob else {})
+                count = Slices(workload, kind, k).count
+                for split in (d for d in divisors(count) if d <= MOST_PARTS):
+                    # one buffer would take a second barrier, but where there is one slice
+                    for pipeline in ("double", "none")[: 2 if count == split else 1]:
+                        config = Config.of(**knobs, m=m, p=p, k=k, split=split, pipeline=pipeline)
+                        if shared_bytes(config) <= machine.static_shared_bytes:
+                            yield config
+                            break
+
+    def cycles(config: Config) -> float:
+        return sum(tile_cycles(expression, workload, machine, config).values())
+
+    full, every = (min(f, key=cycles) for f in _production(expression, workload, list(offers())))
+    return every if cycles(full) > _LONGER * cycles(every) else full

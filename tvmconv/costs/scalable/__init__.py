@@ -1,0 +1,1 @@
+"""Cost models of SVE kernels, whose vectors have no fixed length."""

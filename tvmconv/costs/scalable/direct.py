@@ -1,0 +1,183 @@
+"""The cost model of direct convolution by scalable vectors: a segment of 128 bits for each pixel.
+
+It counts what :class:`~tvmconv.costs.cpu.microkernel.Microkernel` counts, for tiles of whole
+vectors of the length that the machine's record has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tvmconv.algorithms.direct.direct import flattened, joined, strided
+from tvmconv.core.config import Config
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.costs.cpu.direct import TileModel, pieces
+from tvmconv.costs.cuts import divisors
+from tvmconv.machines.record import Machine
+
+# Instructions take their lane from one of the first eight registers only. Of several taps in a row
+# LLVM loads the next one's pixels beside.
+MOST_VECTORS, _MOST_BESIDE = 7, 4
+# fewest and most blocks, where a layer has them, and most vectors of default tiles, of layers with
+# several taps in a row or one, and where pixels are gathered: of others that fit, LLVM spilled some
+# for some cores
+_DEFAULTS = {
+    (True, False): (8, 8, 3),
+    (False, False): (4, 8, 5),
+    (True, True): (8, 8, 2),
+    (False, True): (4, 8, 2),
+}
+# of layers with several taps whose pixels are gathered, where LLVM loads weights far ahead
+_AHEAD = (4, 4, 2)
+# registers beside sums and pixels: two of weights, the second arriving while the first is used
+_WEIGHTS = 2
+# cycles that loop control and predicates add to a step, and a tile's beginning and end
+_STEP_CYCLES, _TILE_CYCLES, _STORE_CYCLES = 0.25, 40.0, 2.0
+# of a segment of a gather, by llvm-mca 0.33 (Neoverse V1) to 1.0 (N2, V2)
+_GATHER_CYCLES = 0.5
+# share of the way of weights from L2 that multiply-adds do not hide
+_L2_SHOWN = 0.25
+
+
+def segment_registers(blocks: int, vectors: int) -> int:
+    """Registers of a tile of output blocks by vectors of pixels."""
+    return blocks * vectors + vectors + _WEIGHTS
+
+
+def gather_cycles(machine: Machine) -> float:
+    """Cycles of a load of one vector of pixels that lie apart, two elements of each."""
+    return max(1.0, _GATHER_CYCLES * machine.segments)
+
+
+def segment_step(machine: Machine, blocks: int, vectors: int, gathers: bool = False) -> float:
+    """Cycles of one step of the reduction of such a tile: a channel of one tap."""
+    multiply_adds = blocks * vectors / (machine.rates.multiply_adds * machine.vector.rate)
+    each = gather_cycles(machine) if gathers else 1 / machine.load_ports
+    if gathers and machine.segments == 1:
+        # multiply-adds do not hide them, by estimates for Neoverse N2 and V2
+        multiply_adds += vectors * each / machine.channel_block
+    loads = blocks / machine.load_ports + each * vectors / machine.channel_block
+    step = max(multiply_adds, machine.fma_latency, loads)
+    return step + _STEP_CYCLES / machine.channel_block
+
+
+@dataclass(frozen=True)
+class SegmentModel:
+    """Costs of tiles of ``oc`` output blocks by some vectors of pixels.
+
+    Parameters
+    ----------
+    workload
+        The convolution.
+    machine
+        The processor.
+    """
+
+    workload: Conv2dWorkload
+    machine: Machine
+
+    @cached_property
+    def _tiles(self) -> TileModel:
+        return TileModel(self.workload, self.machine)
+
+    @cached_property
+    def rows(self) -> int:
+        """Runs of neighbouring pixels in an image: one, or its rows."""
+        w = self.workload
+        one = flattened(w) != w or joined(w, Config.of(vectors=1))
+        return 1 if one else w.out_height
+
+    @cached_property
+    def run(self) -> int:
+        """Pixels of a run."""
+        return self.workload.out_height * self.workload.out_width // self.rows
+
+    @property
+    def gathers(self) -> bool:
+        """Whether pixels of a vector lie apart."""
+        return strided(self.workload)
+
+    @property
+    def most_vectors(self) -> int:
+        """Vectors of pixels that a tile may have."""
+        return _MOST_BESIDE if self.workload.kernel_w > 1 else MOST_VECTORS
+
+    def registers(self, oc: int, vectors: int) -> int:
+        """Vector registers of a tile; where pixels are gathered, one of places for each vector."""
+        return segment_registers(oc, vectors) + self.gathers * vectors
+
+    def bands(self) -> list[int]:
+        """Rows of an image that one task may take: those that divide it."""
+        return divisors(self.workload.out_height)
+
+    def tasks(self, oc: int, band: int) -> int:
+        """Pieces of work that threads share."""
+        w = self.workload
+        groups = -(-self._tiles.out_blocks // oc)
+        pieces_ = w.out_height // band if self.rows == 1 else w.out_height
+        return w.out_planes * groups * pieces_
+
+    def cycles(self, oc: int, vectors: int, band: int = 0) -> float:
+        """Cycles of the whole layer on one core with its data in the caches."""
+        w, machine = self.workload, self.machine
+        rows = w.out_height // (band or w.out_height) if self.rows == 1 else self.rows
+        run = w.out_height * w.out_width // rows
+        tiles = -(-run // (vectors * machine.segments))
+        total = 0.0
+        for count, blocks in pieces(self._tiles.out_blocks, oc):
+            total += count * self._tile_cycles(blocks, vectors)
+        return w.out_planes * rows * tiles * total
+
+    def _tile_cycles(self, oc: int, vectors: int) -> float:
+        machine, steps = self.machine, self._tiles.steps
+        step = segment_step(machine, oc, vectors, self.gathers)
+        loaded = machine.vector_bytes * oc
+        if loaded * steps > machine.l1d_bytes // 2:
+            step += _L2_SHOWN * loaded / machine.rates.l2
+        spent = steps * step
+        return spent + _TILE_CYCLES + _STORE_CYCLES * oc * vectors
+
+    def tiles(self) -> list[tuple[int, int]]:
+        """Every tile that the register file holds, as a default may use it."""
+        most = min(self.most_vectors, -(-self.run // self.machine.segments))
+        return [
+            (oc, vectors)
+            for oc in range(1, min(self._tiles.out_blocks, 8) + 1)
+            for vectors in range(1, most + 1)
+            if self.registers(oc, vectors) <= self.machine.vector_registers
+        ]
+
+    def best(self) -> tuple[int, int, int]:
+        """Output blocks and vectors of the cheapest tile, and rows of a band; 0: all."""
+
+        def cost(tile: tuple[int, int]) -> tuple[float, int]:
+            return self.cycles(*tile), -tile[0] * tile[1]
+
+        form = (self.workload.kernel_w > 1, self.gathers)
+        ahead = all(form) and self.machine.code.loads_ahead
+        fewest, largest, widest = _AHEAD if ahead else _DEFAULTS[form]
+        most = max(oc for oc, _ in self.tiles())
+        tiles = [
+            (oc, vectors)
+            for oc, vectors in self.tiles()
+            if min(fewest, most) <= oc <= largest and vectors <= widest
+        ]
+        oc, vectors = min(tiles, key=cost)
+        bands = [0, *self.bands()[-2::-1]] if self.rows == 1 and self.machine.cores > 1 else [0]
+        return oc, vectors, min(bands, key=lambda band: self._shared(oc, vectors, band))
+
+    def _shared(self, oc: int, vectors: int, band: int) -> float:
+        """Cycles on the machine's cores, of which some wait for the last task."""
+        tasks = self.tasks(oc, band or self.workload.out_height)
+        return self.cycles(oc, vectors, band) * -(-tasks // self.machine.cores) / tasks
+
+    def parts(self, config: Config) -> dict[str, float]:
+        """Cycles of arithmetic, of waiting for weights, and by which activations take longer."""
+        oc, vectors, rows = (config.int(name) for name in ("oc", "vectors", "rows"))
+        arithmetic = self._shared(oc, vectors, rows)
+        return {
+            "arithmetic": arithmetic,
+            "activations": max(0.0, self._tiles.activation_cycles - arithmetic),
+            "weights": self._tiles.weight_cycles,
+        }

@@ -1,0 +1,1 @@
+"""From the planned graph to Relax calls of tensor expressions."""

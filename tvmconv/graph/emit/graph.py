@@ -1,0 +1,55 @@
+"""A planned graph -> Relax bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tvmconv.core.unexpected import reported
+from tvmconv.graph.emit.emitter import Emitter
+from tvmconv.graph.emit.layers import emit_conv, emit_dense
+from tvmconv.graph.emit.operators import emit_blocked
+from tvmconv.graph.emit.plain import emit_plain
+from tvmconv.graph.emit.plain_layers import emit_plain_conv, emit_plain_dense
+from tvmconv.graph.ir import Graph, Node
+from tvmconv.graph.match import CONV, DENSE
+from tvmconv.tvm_api.types import RelaxExpr
+
+
+def emit_graph(
+    emitter: Emitter,
+    graph: Graph,
+    inputs: Sequence[RelaxExpr],
+    progress: Callable[[int, int], None] | None = None,
+) -> list[RelaxExpr]:
+    """Emit every node and return the outputs as plain tensors.
+
+    Parameters
+    ----------
+    emitter
+        With a builder inside a dataflow block.
+    graph
+        The graph of the emitter's plan.
+    inputs
+        A Relax expression for each graph input.
+    progress
+        Called with (nodes emitted, nodes in all).
+    """
+    emitter.plain.update(zip(graph.inputs, inputs, strict=True))
+    for index, node in enumerate(graph.nodes):
+        with reported(f"lowering {node}"):
+            _emit(emitter, node)
+        if progress:
+            progress(index + 1, len(graph.nodes))
+    return [emitter.as_plain(value) for value in graph.outputs]
+
+
+def _emit(emitter: Emitter, node: Node) -> None:
+    plain = emitter.lanes == 1
+    if node.op == CONV:
+        emit_plain_conv(emitter, node) if plain else emit_conv(emitter, node)
+    elif node.op == DENSE:
+        emit_plain_dense(emitter, node) if plain else emit_dense(emitter, node)
+    elif node in emitter.plan.blocked:
+        emit_blocked(emitter, node)
+    else:
+        emit_plain(emitter, node)

@@ -1,0 +1,160 @@
+"""Operators on blocks that only move elements: join, cut, pad, transpose, repeat, interleave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tvmconv.core.datatypes import itemsize
+from tvmconv.graph.blockable import slice_ranges
+from tvmconv.graph.emit.emitter import (
+    CallRecord,
+    Emitter,
+    Rule,
+    constant_of,
+    emit_single,
+    record_of,
+)
+from tvmconv.graph.ir import Node, Value
+from tvmconv.graph.rewrite.row_gathers import PICK
+from tvmconv.operators.channels import (
+    concat_channels,
+    pad_blocked,
+    pick,
+    shuffle_channels,
+    slice_blocked,
+)
+from tvmconv.operators.interleave import depth_to_space, interleaved
+from tvmconv.program.joins import JOIN, PART
+from tvmconv.tvm_api import relax, te
+from tvmconv.tvm_api.op_pattern import INJECTIVE
+from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
+
+
+def _concat(emitter: Emitter, node: Node) -> None:
+    parts = [emitter.as_blocked(value) for value in node.inputs]
+    axis = node.attrs["axis"] % 4
+    if axis == 1:
+        counts = [value.dims[1] for value in node.inputs]
+        attrs = {JOIN: 1} if _in_blocks(emitter, node.output, counts[:-1]) else {}
+        result = emitter.call(
+            lambda *xs: concat_channels(xs, counts),
+            parts,
+            record_of(node),
+            attrs=attrs,
+            opaque=bool(attrs),
+        )
+    else:
+        result = emitter.bind(relax.op.concat(parts, axis=axis), record_of(node))
+    emitter.set_blocked(node.output, result)
+
+
+def _cut(emitter: Emitter, node: Node, result: Value, ranges: list[tuple[int, int, int]]) -> None:
+    channels = (ranges[1][0], ranges[1][0] + ranges[1][1])
+
+    def expression(x: Tensor) -> Tensor:
+        return slice_blocked(x, channels, ranges[2], ranges[3])
+
+    args, attrs = [emitter.as_blocked(node.args[0])], dict[str, int]()
+    height, width = node.args[0].dims[2:]
+    full = ranges[2:] == [(0, height, 1), (0, width, 1)]
+    if full and _in_blocks(emitter, node.args[0], channels[:1]):
+        attrs = {PART: itemsize(result.dtype) * channels[0] * height * width}
+    part = emitter.call(expression, args, record_of(node), attrs=attrs, opaque=bool(attrs))
+    emitter.set_blocked(result, part)
+
+
+def _in_blocks(emitter: Emitter, whole: Value, channels: Sequence[int]) -> bool:
+    """Whether parts of a tensor, of so many channels before the last one, may lie within it."""
+    full = all(count % emitter.lanes == 0 for count in channels)
+    return emitter.shares and whole.dims[0] == 1 and full
+
+
+def _split(emitter: Emitter, node: Node) -> None:
+    axis, begin = node.attrs["axis"] % 4, 0
+    for result in node.outputs:
+        ranges = [(0, size, 1) for size in result.dims]
+        ranges[axis] = (begin, result.dims[axis], 1)
+        begin += result.dims[axis]
+        _cut(emitter, node, result, ranges)
+
+
+def _slice(emitter: Emitter, node: Node) -> None:
+    ranges = slice_ranges(node)
+    assert ranges is not None
+    _cut(emitter, node, node.output, ranges)
+
+
+def _pad(emitter: Emitter, node: Node) -> None:
+    top, bottom, left, right = node.attrs["pad_width"][4:]
+    value = float(node.attrs.get("pad_value") or 0.0)
+    emit_single(
+        emitter, node, lambda x: pad_blocked(x, top, left, bottom, right, value), opaque=False
+    )
+
+
+def _permute(emitter: Emitter, node: Node) -> None:
+    axes = (*node.attrs["axes"], 4)
+
+    def expression(x: Tensor) -> Tensor:
+        shape = [x.shape[axis] for axis in axes]
+
+        def element(*index: Expr) -> Expr:
+            return x[tuple(index[axes.index(axis)] for axis in range(5))]
+
+        return te.compute(shape, element, name="permute_dims")
+
+    emit_single(emitter, node, expression, opaque=False)
+
+
+def picked(emitter: Emitter, node: Node, data: RelaxExpr, record: CallRecord) -> RelaxExpr:
+    """Rows and columns of images in either layout, by constant numbers."""
+    chosen = [node.attrs["rows"], node.attrs["columns"]]
+    numbers = [constant_of(np.array(part, np.int32), "int32") for part in chosen if part]
+
+    def expression(x: Tensor, *indices: Tensor) -> Tensor:
+        given = iter(indices)
+        return pick(x, *(next(given) if part else None for part in chosen))
+
+    # TVM takes indices that are read from memory for an operator that nothing can be merged with
+    return emitter.call(expression, [data, *numbers], record, attrs={"op_pattern": INJECTIVE})
+
+
+def _pick(emitter: Emitter, node: Node) -> None:
+    result = picked(emitter, node, emitter.as_blocked(node.args[0]), record_of(node))
+    emitter.set_blocked(node.output, result)
+
+
+def _shuffle(emitter: Emitter, node: Node) -> None:
+    channels, groups = node.output.dims[1], node.attrs["groups"]
+    emit_single(emitter, node, lambda x: shuffle_channels(x, channels, groups), opaque=False)
+
+
+def _depth_to_space(emitter: Emitter, node: Node) -> None:
+    batch, channels, height, width = node.output.dims
+    if node in emitter.plan.leaving:
+        attrs, data = node.attrs, emitter.as_blocked(node.args[0])
+        block, order = attrs["block"], (attrs["inner"], attrs["stride"])
+        split = emitter.call(
+            lambda x: interleaved(x, channels, block, *order), [data], record_of(node), opaque=True
+        )
+        emitter.plain[node.output] = emitter.reshape(split, (batch, channels, height, width))
+        return
+
+    def expression(x: Tensor) -> Tensor:
+        return depth_to_space(x, channels, (height, width), **node.attrs)
+
+    emit_single(emitter, node, expression, opaque=False)
+
+
+MOVES: dict[str, Rule] = {
+    "concat": _concat,
+    "split": _split,
+    "strided_slice": _slice,
+    "nn.pad": _pad,
+    "permute_dims": _permute,
+    PICK: _pick,
+    "channel_shuffle": _shuffle,
+    "depth_to_space": _depth_to_space,
+}

@@ -1,0 +1,184 @@
+"""Operators on the plain layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvmconv.core.errors import ModelError
+from tvmconv.graph.emit.emitter import EXTREMES, CallRecord, Emitter, extreme
+from tvmconv.graph.emit.moves import picked
+from tvmconv.graph.emit.operators import average, depth_pool
+from tvmconv.graph.emit.quantized import emit_flip, emit_linear, emit_lookup, is_linear
+from tvmconv.graph.emit.statistics import standardise_plain
+from tvmconv.graph.ir import Node
+from tvmconv.graph.quantized.scales import AVERAGE, FLIP, TABLE
+from tvmconv.graph.rewrite.row_gathers import PICK
+from tvmconv.graph.rewrite.statistics import STANDARDISE
+from tvmconv.graph.scalars import map_tensor, scalar_expression
+from tvmconv.operators import apart
+from tvmconv.operators.lrn import lrn
+from tvmconv.operators.softmax import log_softmax, softmax
+from tvmconv.operators.sort import top_k
+from tvmconv.tvm_api import relax, te, topi
+from tvmconv.tvm_api.types import Expr, RelaxExpr, Tensor
+
+
+def emit_plain(emitter: Emitter, node: Node) -> None:
+    """A node on plain tensors: by a function of this package, or as the Relax call it was."""
+    record = CallRecord(node.layer, node.op.removeprefix("nn."))
+    function = scalar_expression(node)
+    if node.op == "reshape":
+        return  # done where its result is first read, see Emitter.as_plain
+    if function is not None:
+        _call(emitter, node, lambda x: map_tensor(x, function, record.operator), record)
+    elif node.op in ("nn.softmax", "nn.log_softmax") and node.output.dtype == "float32":
+        normalise = softmax if node.op == "nn.softmax" else log_softmax
+        axis = node.attrs["axis"]
+        _call(emitter, node, lambda x: normalise(x, axis), record, opaque=True)
+    elif node.op == STANDARDISE:
+        standardise_plain(emitter, node)
+    elif node.op == PICK:
+        emitter.plain[node.output] = picked(emitter, node, emitter.as_plain(node.args[0]), record)
+    elif node.op == "lrn":
+        _call(emitter, node, lambda x: lrn(x, **node.attrs), record, opaque=True)
+    elif node.op == "depth_pool":
+        data, image = emitter.as_plain(node.args[0]), node.output.dims[1:]
+        emitter.plain[node.output] = depth_pool(emitter, node, data, image, 1)
+    elif node.op in ("channel_shuffle", "depth_to_space"):
+        _call(emitter, node, _channel_moves(node), record)
+    elif node.op in EXTREMES and node.output.dtype.startswith("float"):
+        left, right = (emitter.expression_of(arg) for arg in node.args)
+        result = extreme(emitter.builder, node.op, left, right)
+        emitter.plain[node.output] = emitter.bind(result, record)
+    elif node.op == "cumsum":
+        _call(emitter, node, _running_sum(emitter, node), record, opaque=True)
+    elif node.op == "topk":
+        operand, sort = emitter.as_plain(node.inputs[0]), _sorting(emitter, node)
+        _take_parts(emitter, node, emitter.call(sort, [operand], record, opaque=True), record)
+    elif node.op == AVERAGE:
+        # a plain image is one of blocks of one channel
+        view = emitter.reshape(emitter.as_plain(node.args[0]), (*node.args[0].dims, 1))
+        blocked = average(emitter, node, view, node.output.dims[1])
+        emitter.plain[node.output] = emitter.reshape(blocked, node.output.dims)
+    elif node.op == FLIP:
+        emit_flip(emitter, node, record, blocked=False)
+    elif node.op == TABLE:
+        emit_lookup(emitter, node, record, blocked=False)
+    elif is_linear(node):
+        emit_linear(emitter, node, record)
+    elif node.call is not None:
+        result = emitter.bind(emitter.original(node), record)
+        if len(node.outputs) == 1:
+            emitter.plain[node.output] = result
+        else:
+            _take_parts(emitter, node, result, record)
+    else:
+        emitter.plain[node.output] = emitter.bind(_rebuilt(emitter, node), record)
+
+
+def _running_sum(emitter: Emitter, node: Node) -> Any:
+    """CumSum; LegalizeOps leaves it alone."""
+    axis, exclusive, dtype = node.attrs["axis"], bool(node.attrs["exclusive"]), node.output.dtype
+    if emitter.machine.runs_along_axes:
+        return lambda x: topi.cumsum(x, axis, dtype, exclusive)
+    _check_length(emitter, node)
+    return lambda x: apart.running_sum(x, axis, dtype, exclusive)
+
+
+def _sorting(emitter: Emitter, node: Node) -> Any:
+    """TopK; TVM's own is a function of its runtime, which a saved model does without."""
+    attrs = node.attrs
+    k, axis, largest, index_type = attrs["k"], attrs["axis"], attrs["largest"], str(attrs["dtype"])
+    if emitter.machine.runs_along_axes:
+        return lambda x: top_k(x, k, axis, bool(largest), index_type)
+    _check_length(emitter, node)
+    return lambda x: apart.top_k(x, k, axis, bool(largest), index_type)
+
+
+def _check_length(emitter: Emitter, node: Node) -> None:
+    """Refuse what would take seconds where each value looks at all others of the axis."""
+    length = node.inputs[0].dims[node.attrs["axis"]]
+    if length > apart.LONGEST:
+        raise ModelError(
+            f"{node.op} of layer {node.layer!r} runs along {length} values; for "
+            f"{emitter.machine.name} they may be {apart.LONGEST}: shorten the axis, or build for a "
+            "processor"
+        )
+
+
+def _take_parts(emitter: Emitter, node: Node, results: Any, record: CallRecord) -> None:
+    """Give each of a node's outputs its part of a tuple."""
+    for index, value in enumerate(node.outputs):
+        emitter.plain[value] = emitter.bind(relax.TupleGetItem(results, index), record)
+
+
+def _call(
+    emitter: Emitter,
+    node: Node,
+    expression: Callable[..., Tensor],
+    record: CallRecord,
+    *,
+    opaque: bool = False,
+) -> None:
+    args = [emitter.as_plain(value) for value in node.inputs]
+    emitter.plain[node.output] = emitter.call(expression, args, record, opaque=opaque)
+
+
+def _channel_moves(node: Node) -> Callable[[Tensor], Tensor]:
+    """Channel shuffle and depth-to-space as one gather."""
+    n, channels, height, width = node.output.dims
+    attrs = node.attrs
+    if node.op == "channel_shuffle":
+        groups, size = attrs["groups"], channels // attrs["groups"]
+        return lambda x: te.compute(
+            x.shape,
+            lambda n, k, h, w: x[n, k % groups * size + k // groups, h, w],
+            name="channel_shuffle",
+        )
+    (bh, bw), inner, stride, crop = (attrs[k] for k in ("block", "inner", "stride", "crop"))
+
+    def expression(x: Tensor) -> Tensor:
+        def element(n: Expr, k: Expr, h: Expr, w: Expr) -> Expr:
+            y, z = h + crop[0], w + crop[1]
+            phase = y % bh * bw + z % bw
+            channel = (k // inner * (bh * bw) + phase) * stride + k % inner
+            return x[n, channel, y // bh, z // bw]
+
+        return te.compute((n, channels, height, width), element, name="depth_to_space")
+
+    return expression
+
+
+def _rebuilt(emitter: Emitter, node: Node) -> RelaxExpr:
+    """A Relax call for a node that a rewrite made or changed."""
+    attrs, args = node.attrs, [emitter.expression_of(arg) for arg in node.args]
+    if node.op in ("nn.max_pool2d", "nn.avg_pool2d"):
+        pool = relax.op.nn.max_pool2d if node.op == "nn.max_pool2d" else relax.op.nn.avg_pool2d
+        return pool(args[0], **_chosen(attrs, "pool_size", "ceil_mode", "count_include_pad"))
+    if node.op == "nn.conv2d":
+        conv = relax.op.nn.conv2d(args[0], args[1], **_chosen(attrs, "groups"))
+        if len(args) == 2:
+            return conv
+        bias = emitter.builder.emit(relax.op.reshape(args[2], (1, -1, 1, 1)))
+        return relax.op.add(emitter.builder.emit(conv), bias)
+    if node.op == "dense":
+        product = relax.op.matmul(args[0], args[1])
+        return relax.op.add(emitter.builder.emit(product), args[2]) if args[2:] else product
+    if node.op in ("mean", "max"):
+        reduce = relax.op.mean if node.op == "mean" else relax.op.max
+        return reduce(args[0], list(attrs["axis"]), attrs["keepdims"])
+    if node.op == "nn.pad":
+        return relax.op.nn.pad(args[0], list(attrs["pad_width"]), pad_value=attrs["pad_value"])
+    if node.op == "permute_dims":
+        return relax.op.permute_dims(args[0], list(attrs["axes"]))
+    if node.op == "broadcast_to":
+        return relax.op.broadcast_to(args[0], node.output.dims)
+    if node.op == "concat":
+        return relax.op.concat(args[0], axis=attrs["axis"])
+    return getattr(relax.op, node.op)(*args)
+
+
+def _chosen(attrs: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Window attributes and the named ones."""
+    return {name: attrs[name] for name in ("strides", "padding", "dilation", *names)}

@@ -1,0 +1,70 @@
+"""Standardisation: two small tensors of statistics, and steps that merge with what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import accumulate
+from math import prod
+from operator import mul
+
+from tvmconv.graph.emit.emitter import CallRecord, Emitter
+from tvmconv.graph.ir import Node
+from tvmconv.operators.moments import channel_moments, group_moments, row_moments
+from tvmconv.tvm_api import relax
+from tvmconv.tvm_api.types import RelaxExpr, Tensor
+
+_Moments = Callable[[Tensor], list[Tensor]]
+
+
+def standardise_blocked(emitter: Emitter, node: Node) -> None:
+    """Of images in blocks: over all channels of each pixel, or over groups of channels."""
+    attrs, (batch, channels, *_) = node.attrs, node.output.dims
+    epsilon, data = attrs["epsilon"], emitter.as_blocked(node.args[0])
+
+    def expression(x: Tensor) -> list[Tensor]:
+        if attrs["kind"] == "channels":
+            return channel_moments(x, channels, epsilon)
+        return group_moments(x, channels, attrs["rows"] // batch, epsilon)
+
+    parts = _call(emitter, node, expression, data)
+    emitter.set_blocked(node.output, _applied(emitter, node, data, parts))
+
+
+def standardise_plain(emitter: Emitter, node: Node) -> None:
+    """Of plain tensors: over rows, or over the channels of each pixel."""
+    attrs, dims = node.attrs, node.output.dims
+    epsilon, data = attrs["epsilon"], emitter.as_plain(node.args[0])
+    if attrs["kind"] == "channels":
+        view = emitter.reshape(data, (*dims, 1))
+        moments = _call(emitter, node, lambda x: channel_moments(x, dims[1], epsilon), view)
+        shape = (dims[0], 1, *dims[2:])
+        parts = [emitter.reshape(moment, shape) for moment in moments]
+        emitter.plain[node.output] = _applied(emitter, node, data, parts)
+        return
+    rows = attrs["rows"]
+    view = emitter.reshape(data, (rows, prod(dims) // rows))
+    moments = _call(emitter, node, lambda x: row_moments(x, epsilon), view)
+    # axes of the operand that count the rows, so that what follows has its shape
+    counted = [axis + 1 for axis, size in enumerate(accumulate(dims, mul)) if size == rows]
+    if rows == 1 or counted:
+        outer = dims[: counted[0]] if counted else ()
+        shape = (*outer, *(1,) * (len(dims) - len(outer)))
+        parts = [emitter.reshape(moment, shape) for moment in moments]
+        emitter.plain[node.output] = _applied(emitter, node, data, parts)
+    else:
+        parts = [emitter.reshape(moment, (rows, 1)) for moment in moments]
+        applied = _applied(emitter, node, view, parts)
+        emitter.plain[node.output] = emitter.reshape(applied, dims, node.layer)
+
+
+def _call(emitter: Emitter, node: Node, expression: _Moments, data: RelaxExpr) -> list[RelaxExpr]:
+    """Both statistics by one function."""
+    record = CallRecord(node.layer, "moments", flops=4 * prod(node.output.dims))
+    both = emitter.call(expression, [data], record, opaque=True)
+    return [emitter.bind(relax.TupleGetItem(both, index), record) for index in range(2)]
+
+
+def _applied(emitter: Emitter, node: Node, data: RelaxExpr, parts: list[RelaxExpr]) -> RelaxExpr:
+    record = CallRecord(node.layer, "standardise")
+    centred = emitter.bind(relax.op.subtract(data, parts[0]), record)
+    return emitter.bind(relax.op.multiply(centred, parts[1]), record)

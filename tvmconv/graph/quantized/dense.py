@@ -1,0 +1,162 @@
+"""Fully connected layers of 8-bit integers as convolutions whose window is the whole image.
+
+``matmul(flatten(x), w)`` sums every channel and pixel of an image: a convolution of the image's
+size without padding, which reads the image where it lies, in channel blocks. A vector is an image
+of one pixel. What follows the product is repeated on images up to the first rounding, so that the
+convolution's kernel takes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from tvmconv.graph.ir import Graph, Node, Value, constant, make_node, pixelwise
+from tvmconv.graph.match import IN_FLOAT, Readers
+from tvmconv.graph.quantized.scales import EIGHT_BITS, Known, LinearNodes, known_integers, linear_of
+from tvmconv.graph.rewrite.activations import epilogue_step
+from tvmconv.graph.rewrite.affine import last_axis
+
+
+def dense_as_convolution(graph: Graph) -> None:
+    """Rewrite the products of dequantised matrices by constant ones, in place."""
+    readers, nodes = Readers(graph.use_counts(), graph.users()), LinearNodes()
+
+    def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
+        if node.op != "matmul":
+            return [node]
+        known, dequantised = known_integers(node.args[1]), node.args[0].producer
+        linear = linear_of(dequantised, "dequantize")
+        if known is None or dequantised is None or linear is None or not _fits(node, known):
+            return [node]
+        made: list[Node] = []
+        source = dequantised.args[0]
+        image = _image(source)
+        rows = prod(source.dims[:-1])
+        if image is None:
+            made += rows_as_pixels(source)
+            image = made[-1].output
+        data = nodes.dequantize(image, linear)
+        inner = image.dims[2:] if image.dims[0] == rows else (1, 1)
+        weight = _weight(known, (image.dims[1], *inner))
+        made += [data, weight, pixelwise(node, data.output, weight.output)]
+        last = _follow(node, made, readers, nodes)
+        made += pixels_as_rows(made[-1].output, node.output.dims)
+        mapping[last.output] = made[-1].output
+        return made
+
+    graph.forward(visit)
+    graph.remove_dead()
+
+
+def note_wide_products(graph: Graph) -> None:
+    """Give products of quantised matrices that stay in float32 the reason, :data:`IN_FLOAT`."""
+    for node in graph.nodes:
+        known = known_integers(node.args[1]) if node.op == "matmul" else None
+        made = node.args[0].producer if known is not None else None
+        if known is None or made is None or made.op != "dequantize":
+            continue
+        for name, dtype in (("data", made.args[0].dtype), ("weight", known.data.dtype.name)):
+            if dtype not in EIGHT_BITS:
+                node.attrs.setdefault(IN_FLOAT, f"its {name} is {dtype}, kernels multiply 8 bits")
+
+
+def rows_as_pixels(matrix: Value) -> list[Node]:
+    """Rows of a matrix, or of a stack of them, as the pixels of one image (1, columns, 1, rows).
+
+    Pixels share the weights of a register tile, which images do not.
+    """
+    rows, columns = prod(matrix.dims[:-1]), matrix.dims[-1]
+    made = [make_node("reshape", [matrix], (rows, columns, 1, 1), dtype=matrix.dtype)]
+    if rows > 1:
+        shape, attrs = (1, columns, 1, rows), {"axes": (2, 1, 3, 0)}
+        made.append(
+            make_node("permute_dims", [made[0].output], shape, dtype=matrix.dtype, attrs=attrs)
+        )
+    return made
+
+
+def pixels_as_rows(image: Value, shape: tuple[int, ...]) -> list[Node]:
+    """The reverse, as a matrix or a stack of this shape; images of one pixel are rows."""
+    made: list[Node] = []
+    _, columns, _, rows = image.dims
+    if rows > 1:
+        attrs = {"axes": (3, 1, 0, 2)}
+        dims = (rows, columns, 1, 1)
+        made.append(make_node("permute_dims", [image], dims, dtype=image.dtype, attrs=attrs))
+        image = made[0].output
+    return [*made, make_node("reshape", [image], shape, dtype=image.dtype)]
+
+
+def _fits(node: Node, known: Known) -> bool:
+    """Whether the right matrix is a constant with scales of its columns."""
+    shapes = (node.args[0].shape, node.output.shape)
+    if any(shape is None or len(shape) < 2 for shape in shapes) or known.data.ndim != 2:
+        return False
+    if not all(node.args[0].dims):
+        return False
+    eight = known.data.dtype.name in ("int8", "uint8")
+    return eight and (known.axis == 1 or not (known.scale.ndim or known.zero_point.ndim))
+
+
+def _image(vector: Value) -> Value | None:
+    """The images that vectors are, flattened in the order of the channels."""
+    made = vector.producer
+    if made is None or made.op != "reshape":
+        return None
+    source: Value = made.args[0]
+    if len(vector.dims) != 2:
+        return None
+    return source if source.is_map and source.dims[0] == vector.dims[0] else None
+
+
+def _weight(known: Known, image: tuple[int, ...]) -> Node:
+    """``dequantize`` of the matrix (inputs, outputs) as (outputs, *image)."""
+    data = np.ascontiguousarray(known.data.T).reshape(-1, *image)
+    return replace(known, data=data, axis=0).node()
+
+
+def _follow(node: Node, made: list[Node], readers: Readers, nodes: LinearNodes) -> Node:
+    """Repeat the bias, activations and the first rounding on images; the last of the originals."""
+    while (follower := readers.only(node.output)) is not None:
+        source, shape = made[-1].output, made[-1].output.dims
+        linear = linear_of(follower, "quantize")
+        if linear is not None:
+            made.append(nodes.quantize(source, linear, follower.layer))
+            return follower
+        if epilogue_step(follower) is not None:
+            attrs = dict(follower.attrs)
+            made.append(make_node(follower.op, [source], shape, layer=follower.layer, attrs=attrs))
+        else:
+            bias = _bias(follower, node.output)
+            if bias is None:
+                break
+            made += [n for n in (bias.producer,) if n is not None]
+            made.append(make_node("add", [source, bias], shape, layer=follower.layer))
+        node = follower
+    return node
+
+
+def _bias(node: Node, value: Value) -> Value | None:
+    """The constant that an addition adds to the columns, as (1, outputs, 1, 1)."""
+    if node.op != "add" or node.output.shape != value.shape:
+        return None
+    left, right = node.args
+    other: Value = right if left is value else left
+    outputs = value.dims[-1]
+    known = known_integers(other)
+    if known is not None:
+        if known.data.shape[-1:] != (outputs,) or known.data.size != outputs:
+            return None
+        args = [known.data.reshape(1, outputs, 1, 1), known.scale, known.zero_point]
+        values = [constant(a.astype(t)) for a, t in zip(args, _BIAS_TYPES, strict=True)]
+        if known.data.dtype != np.int32 or np.any(known.zero_point):
+            return None
+        return make_node("dequantize", values, (1, outputs, 1, 1), attrs={"axis": 1}).output
+    vector = last_axis(other, outputs)
+    return None if vector is None else constant(vector.reshape(1, outputs, 1, 1), "", "float32")
+
+
+_BIAS_TYPES = ("int32", "float32", "int32")

@@ -1,0 +1,328 @@
+"""Moves roundings to 8 bits next to the operators that compute, so that regions stay 8-bit.
+
+What only moves elements, or takes the largest, computes the same on integers as on the numbers
+that they stand for: ``dequantize`` sinks below such operators and ``quantize`` rises above them,
+until one meets the other. Where their parameters are equal, both vanish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+
+import numpy as np
+
+from tvmconv.graph.ir import ARITHMETIC, Graph, Node, Value, constant, make_node
+from tvmconv.graph.quantized.scales import FLIP, Linear, LinearNodes, known_integers, linear_of
+from tvmconv.graph.scalars import scalar_expression
+
+_MOVES = (
+    "reshape",
+    "permute_dims",
+    "nn.max_pool2d",
+    "concat",
+    "split",
+    "strided_slice",
+    "nn.pad",
+    "image.resize2d",
+    "channel_shuffle",
+    "depth_to_space",
+)
+_HIGHEST_BIT = 128
+
+
+def fold_dequantised(graph: Graph, keep: Callable[[Value, list[Node]], bool]) -> None:
+    """Let constants that are dequantised be float32, but for those to ``keep``.
+
+    Parameters
+    ----------
+    graph
+        Changed in place.
+    keep
+        Told a dequantised value and its readers.
+    """
+    users = graph.users()
+
+    def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
+        known = known_integers(node.output) if node.op == "dequantize" else None
+        if known is None or keep(node.output, users.get(node.output, [])):
+            return [node]
+        mapping[node.output] = constant(known.values(), node.layer, "float32")
+        return []
+
+    graph.forward(visit)
+
+
+def move_roundings(graph: Graph, dtype: str) -> None:
+    """Bring 8-bit regions to one type and let roundings meet; in place.
+
+    Parameters
+    ----------
+    graph
+        With canonical activations.
+    dtype
+        The 8-bit type of the machine's kernels.
+    """
+    nodes = LinearNodes()
+    _unify(graph, dtype, nodes)
+    # what one of them changes may be what another waits for
+    for _ in range(2):
+        _raise_quantize(graph, nodes)
+        graph.remove_dead()
+        _sink_dequantize(graph, nodes)
+        graph.remove_dead()
+        _round_once(graph, nodes)
+        graph.remove_dead()
+
+
+def dequantise_apart(graph: Graph) -> None:
+    """Let each element-wise reader dequantise for itself, in place.
+
+    Merged with it into one function, it reads 8 bits; of several readers one would write float32
+    for the others.
+    """
+    users, nodes = graph.users(), LinearNodes()
+
+    def visit(node: Node, _mapping: dict[Value, Value]) -> list[Node]:
+        made: list[Node] = []
+        for value in dict.fromkeys(node.inputs) if _is_elementwise(node) else ():
+            linear = linear_of(value.producer, "dequantize")
+            if linear is None or value.producer is None or len(users[value]) < 2:
+                continue
+            made.append(nodes.dequantize(value.producer.args[0], linear, value.producer.layer))
+            node.replace_input(value, made[-1].output)
+        return [*made, node]
+
+    graph.forward(visit)
+
+
+def _is_elementwise(node: Node) -> bool:
+    return node.op == "quantize" or node.op in ARITHMETIC or scalar_expression(node) is not None
+
+
+def is_move(node: Node) -> bool:
+    """Whether a node's result holds elements of its operands, or the largest of some.
+
+    A padding's number is left to the caller.
+    """
+    if node.op not in _MOVES or any(value.shape is None for value in node.outputs):
+        return False
+    if node.op == "image.resize2d":
+        return bool(node.attrs["method"] == "nearest_neighbor")
+    if node.op == "nn.pad":
+        return node.attrs.get("pad_mode", "constant") == "constant"
+    if node.op == "nn.max_pool2d":
+        return not node.attrs["ceil_mode"]
+    return True
+
+
+def _scatters(node: Node) -> bool:
+    """Whether a move compares nothing, and has as many elements as it reads or more."""
+    if not is_move(node) or node.op in ("nn.max_pool2d", "nn.pad") or len(node.outputs) != 1:
+        return False
+    # it leaves out channels that only fill a block
+    grows = sum(prod(v.dims) for v in data_of(node)) <= prod(node.output.dims)
+    return grows or node.op == "depth_to_space"
+
+
+def data_of(node: Node) -> list[Value]:
+    """The tensors that a move moves; other arguments say where to."""
+    first = node.args[0]
+    return list(first) if isinstance(first, list) else [first]
+
+
+def _moved(node: Node, sources: Mapping[Value, Value], linear: Linear | None, dtype: str) -> Node:
+    """The same move of other tensors; a padding's number is rounded."""
+    copy = Node(node.op, list(node.args), [], dict(node.attrs), node.call, node.layer)
+    for old in dict.fromkeys(data_of(node)):
+        copy.replace_input(old, sources[old])
+    copy.outputs = [Value(v.shape, dtype, v.name, None, copy) for v in node.outputs]
+    if node.op == "nn.pad" and linear is not None:
+        number = np.float32(node.attrs.get("pad_value") or 0.0)
+        copy.attrs["pad_value"] = float(linear.quantised(number))
+        copy.call = None
+    return copy
+
+
+def _raise_quantize(graph: Graph, nodes: LinearNodes) -> None:
+    """``quantize(move(x))`` -> ``move(quantize(x))``, where nothing else reads the move."""
+    counts = graph.use_counts()
+
+    def raised(value: Value, linear: Linear, made: list[Node]) -> Value:
+        if value.data is not None:
+            return constant(linear.quantised(value.data))
+        move = value.producer
+        if move is None or not is_move(move) or len(move.outputs) != 1 or counts[value] != 1:
+            layer = move.layer if move is not None else ""
+            made.append(nodes.quantize(value, linear, layer))
+        else:
+            sources = {v: raised(v, linear, made) for v in dict.fromkeys(data_of(move))}
+            made.append(_moved(move, sources, linear, linear.dtype))
+        return made[-1].output
+
+    def rescaled(node: Node, linear: Linear) -> list[Node]:
+        """The move of another rounding, by this one: ``Q(D(move(q)))`` -> ``move(Q(D(q)))``."""
+        inner = node.args[0].producer
+        first, move = linear_of(inner, "dequantize"), inner.args[0].producer
+        if first is None or move is None or counts[node.args[0]] != 1 or not _scatters(move):
+            return []
+        origins = {v: v.producer for v in data_of(move)}
+        if counts[move.output] != 1 or any(
+            counts[v] != 1 or linear_of(p, "quantize") != first for v, p in origins.items()
+        ):
+            return []
+        made: list[Node] = []
+        sources = {}
+        for value in origins:
+            made.append(nodes.dequantize(value, first, inner.layer))
+            made.append(nodes.quantize(made[-1].output, linear, node.layer))
+            sources[value] = made[-1].output
+        return [*made, _moved(move, sources, None, linear.dtype)]
+
+    def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
+        linear = linear_of(node, "quantize")
+        move = node.args[0].producer if linear is not None else None
+        if linear is None or move is None:
+            return [node]
+        made: list[Node] = []
+        if is_move(move):
+            mapping[node.output] = raised(node.args[0], linear, made)
+            return made
+        made = rescaled(node, linear)
+        if made:
+            mapping[node.output] = made[-1].output
+        return made or [node]
+
+    graph.forward(visit)
+
+
+def _sink_dequantize(graph: Graph, nodes: LinearNodes) -> None:
+    """``move(dequantize(x))`` -> ``dequantize(move(x))``; what a ``quantize`` undoes vanishes."""
+
+    def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
+        linear = linear_of(node, "quantize")
+        if linear is not None:
+            before = node.args[0].producer
+            if before is not None and linear_of(before, "dequantize") == linear:
+                mapping[node.output] = before.args[0]
+                return []
+            return [node]
+        if not is_move(node):
+            return [node]
+        made = [value.producer for value in data_of(node)]
+        linears = {linear_of(each, "dequantize") for each in made}
+        shared = next(iter(linears))
+        if len(linears) != 1 or shared is None or not _pads_exactly(node, shared):
+            return [node]
+        integers = {
+            value: each.args[0]
+            for value, each in zip(data_of(node), made, strict=True)
+            if each is not None
+        }
+        moved = _moved(node, integers, shared, shared.dtype)
+        numbers = [nodes.dequantize(value, shared, node.layer) for value in moved.outputs]
+        mapping.update(zip(node.outputs, (n.output for n in numbers), strict=True))
+        return [moved, *numbers]
+
+    graph.forward(visit)
+
+
+def _pads_exactly(node: Node, linear: Linear) -> bool:
+    if node.op != "nn.pad":
+        return True
+    number = np.float32(node.attrs.get("pad_value") or 0.0)
+    return linear.number(int(linear.quantised(number))) == number
+
+
+def _round_once(graph: Graph, nodes: LinearNodes) -> None:
+    """``Q(clip(D(Q(x))))`` -> ``Q(clip(x))`` for equal parameters: limits and roundings commute."""
+    counts = graph.use_counts()
+
+    def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
+        linear = linear_of(node, "quantize")
+        bound = node.args[0].producer if linear is not None else None
+        if linear is None or bound is None or limits_of(bound) is None:
+            return [node]
+        inner = bound.args[0].producer
+        first = inner.args[0].producer if linear_of(inner, "dequantize") == linear else None
+        if first is None or linear_of(first, "quantize") != linear:
+            return [node]
+        if any(counts[value] != 1 for value in (bound.output, bound.args[0], first.output)):
+            return [node]
+        source = first.args[0]
+        copy = make_node(
+            bound.op, [source], source.dims, layer=bound.layer, attrs=dict(bound.attrs)
+        )
+        rounded = nodes.quantize(copy.output, linear, node.layer)
+        mapping[node.output] = rounded.output
+        return [copy, rounded]
+
+    graph.forward(visit)
+
+
+def limits_of(node: Node) -> tuple[float, float] | None:
+    """What a relu or clip limits its operand to; None for other nodes."""
+    if node.op == "nn.relu":
+        return 0.0, np.inf
+    if node.op == "clip" and "low" in node.attrs:
+        return node.attrs["low"], node.attrs["high"]
+    return None
+
+
+def _unify(graph: Graph, dtype: str, nodes: LinearNodes) -> None:
+    """Give 8-bit tensors between roundings one type; what else is read or returned is converted."""
+    other = "int8" if dtype == "uint8" else "uint8"
+    twins: dict[Value, Value] = {}
+    backs: dict[Value, Value] = {}
+    # those that only their twin is left of
+    lost: set[Value] = set()
+
+    def twin(value: Value, made: list[Node]) -> Value:
+        if value.data is not None:
+            return constant((value.data.view(np.uint8) ^ _HIGHEST_BIT).view(dtype))
+        if value not in twins:
+            made.append(make_node(FLIP, [value], value.dims, dtype=dtype))
+            twins[value] = made[-1].output
+        return twins[value]
+
+    def back(value: Value, made: list[Node]) -> Value:
+        if value not in backs:
+            made.append(make_node(FLIP, [twins[value]], value.dims, dtype=other))
+            backs[value] = made[-1].output
+        return backs[value]
+
+    def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
+        linear, made = linear_of(node), list[Node]()
+        if linear is not None:
+            source, meant = node.args[0], linear.in_type(dtype)
+            if node.op == "dequantize":
+                source = twin(source, made) if source.dtype == other else source
+                made.append(nodes.dequantize(source, meant, node.layer))
+                mapping[node.output] = made[-1].output
+            else:
+                made.append(nodes.quantize(source, meant, node.layer))
+                if linear.dtype == other:
+                    twins[node.output] = made[-1].output
+                    lost.add(node.output)
+                else:
+                    mapping[node.output] = made[-1].output
+            return made
+        if is_move(node) and any(value in twins for value in data_of(node)):
+            sources = {value: twin(value, made) for value in data_of(node)}
+            copy = _moved(node, sources, None, dtype)
+            if node.op == "nn.pad":
+                old = int(node.attrs.get("pad_value") or 0)
+                copy.attrs["pad_value"] = float(old + (128 if dtype == "uint8" else -128))
+                copy.call = None
+            twins.update(zip(node.outputs, copy.outputs, strict=True))
+            lost.update(node.outputs)
+            return [*made, copy]
+        for value in node.inputs:
+            if value in lost:
+                node.replace_input(value, back(value, made))
+        return [*made, node]
+
+    graph.forward(visit)
+    last: list[Node] = []
+    graph.outputs = [back(value, last) if value in lost else value for value in graph.outputs]
+    graph.nodes += last

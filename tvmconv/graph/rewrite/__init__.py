@@ -1,0 +1,1 @@
+"""Rewrites of the graph before layouts are planned."""

@@ -1,0 +1,91 @@
+"""Computes sections between two transpositions of (N, C, H, W) without them.
+
+Networks that take a transposition to (N, H, W, C), normalise and mix channels as in a network of
+tokens, and transpose back (ConvNeXt, for example) compute nothing that needs that order. Each
+operator between is repeated on (N, C, H, W): a product with a constant matrix as a 1x1
+convolution, which then has bias, scale, activation and residual as its epilogue.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmconv.graph.ir import ARITHMETIC, Arg, Graph, Node, Value, constant, make_node, pixelwise
+from tvmconv.graph.rewrite.activations import ACTIVATIONS
+from tvmconv.graph.rewrite.statistics import STANDARDISE
+
+# axes of a transposition to (N, H, W, C), and of one back
+_LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
+_UNARY = (*ACTIVATIONS, "nn.gelu", "nn.gelu_tanh", "negative", "abs", "square")
+
+
+def move_channels(graph: Graph) -> None:
+    """Repeat operators on transposed maps on what was transposed."""
+    images: dict[Value, Value] = {}
+
+    def visit(node: Node, mapping: dict[Value, Value]) -> list[Node]:
+        if len(node.outputs) != 1 or not node.output.is_float_map or not node.inputs:
+            return [node]
+        source = node.args[0]
+        if node.op == "permute_dims":
+            axes = tuple(node.attrs.get("axes") or ())
+            if axes == _LAST and not source.is_const:
+                images[node.output] = source
+            elif axes == _FIRST and source in images:
+                mapping[node.output] = images[source]
+                return []
+            return [node]
+        moved = _moved(node, images)
+        if moved is None:
+            return [node]
+        back = make_node("permute_dims", [moved.output], node.output.dims, attrs={"axes": _LAST})
+        images[back.output] = moved.output
+        mapping[node.output] = back.output
+        return [moved, back]
+
+    graph.forward(visit)
+
+
+def _moved(node: Node, images: dict[Value, Value]) -> Node | None:
+    """The node on (N, C, H, W), if it is one of the known kinds and reads such images."""
+    if not any(value in images for value in node.inputs):
+        return None
+    n, height, width, channels = node.output.dims
+    shape = (n, channels, height, width)
+    if node.op in ARITHMETIC:
+        operands = [_operand(value, images) for value in node.args]
+        return None if None in operands else _made(node, operands, shape)
+    image = images.get(node.args[0])
+    if image is None:
+        return None
+    if node.op in _UNARY:
+        return _made(node, [image], shape)
+    if node.op == STANDARDISE and node.attrs["rows"] == n * height * width:
+        return _made(node, [image], shape, kind="channels")
+    if node.op == "matmul" and node.args[1].is_const and len(node.args[1].dims) == 2:
+        weight = node.args[1]
+        kernel = constant(weight.data.T[:, :, None, None], weight.name, weight.dtype)
+        return pixelwise(node, image, kernel)
+    if node.op in ("mean", "max") and _spatial(node):
+        return _made(node, [image], shape, axis=(2, 3))
+    return None
+
+
+def _made(node: Node, args: list[Arg], shape: tuple[int, ...], **attrs: object) -> Node:
+    return make_node(node.op, args, shape, layer=node.layer, attrs={**node.attrs, **attrs})
+
+
+def _operand(value: Value, images: dict[Value, Value]) -> Value | None:
+    if value in images:
+        return images[value]
+    data = value.data
+    if data is None or data.ndim > 4:
+        return None
+    full = data.reshape((1,) * (4 - data.ndim) + data.shape)
+    return constant(np.transpose(full, _FIRST), value.name, value.dtype)
+
+
+def _spatial(node: Node) -> bool:
+    """Whether a node reduces height and width of (N, H, W, C), which stay as axes of size 1."""
+    axes = [int(axis) % 4 for axis in node.attrs.get("axis") or ()]
+    return bool(node.attrs.get("keepdims")) and sorted(axes) == [1, 2]

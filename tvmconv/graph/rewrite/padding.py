@@ -1,0 +1,63 @@
+"""Merges explicit zero padding into the convolution or pooling that reads it."""
+
+from __future__ import annotations
+
+import operator
+
+from tvmconv.graph.ir import Graph, Node
+from tvmconv.graph.rewrite.volumes import is_volume_conv
+
+_NON_NEGATIVE = ("nn.relu", "sigmoid", "hardsigmoid")
+
+
+def merge_padding(graph: Graph) -> None:
+    """Let layers read the unpadded tensor; pads that nobody reads any more become dead."""
+    for node in graph.nodes:
+        pad = node.args[0].producer if node.inputs and node.args[0] in node.inputs else None
+        if pad is None or pad.op != "nn.pad" or pad.attrs.get("pad_mode") != "constant":
+            continue
+        width = pad.attrs["pad_width"]
+        if any(width[:4]) or any(size < 0 for size in width):
+            continue
+        if _allows(node, pad):
+            old = node.attrs["padding"]
+            added = (*width[4::2], *width[5::2])
+            node.attrs = {
+                **node.attrs,
+                "padding": tuple(a + b for a, b in zip(old, added, strict=True)),
+            }
+            if node.op == "nn.avg_pool2d":
+                node.attrs["count_include_pad"] = True
+            node.args[0] = pad.args[0]
+            node.call = None
+
+
+def _allows(node: Node, pad: Node) -> bool:
+    value = float(pad.attrs.get("pad_value") or 0.0)
+    if node.op == "nn.conv2d" or is_volume_conv(node):
+        return value == 0.0
+    if node.op == "nn.avg_pool2d":
+        counted = node.attrs["count_include_pad"] or not any(node.attrs["padding"])
+        return value == 0.0 and counted and not node.attrs["ceil_mode"]
+    if node.op == "nn.max_pool2d":
+        return not node.attrs["ceil_mode"] and _never_wins(node, pad, value)
+    return False
+
+
+def _never_wins(node: Node, pad: Node, value: float) -> bool:
+    """Whether padding by ``value`` gives the same maxima as padding by minus infinity.
+
+    It does for zeros around a tensor that holds no negative number, if each window also covers
+    a real element.
+    """
+    old, (top, bottom, left, right) = node.attrs["padding"], pad.attrs["pad_width"][4:]
+    sides = (old[0] + top, old[1] + left, old[2] + bottom, old[3] + right)
+    windows = (*node.attrs["pool_size"], *node.attrs["pool_size"])
+    if tuple(node.attrs["dilation"]) != (1, 1) or any(map(operator.ge, sides, windows)):
+        return False
+    if value <= -3.4028234e38:
+        return True
+    source = pad.args[0].producer
+    if value != 0.0 or source is None:
+        return False
+    return source.op in _NON_NEGATIVE or (source.op == "clip" and source.attrs.get("low", -1) >= 0)

@@ -1,0 +1,97 @@
+"""Recognises standardisation, (x - mean) / sqrt(variance + epsilon), spelled with operators.
+
+Spelled out it is five passes over the data, and its square root is nothing that surplus lanes of
+blocks could take. As one node it reads the data twice for the statistics and once for the result,
+in which the scale, the shift and the activation behind it are merged.
+
+:data:`STANDARDISE` has one argument and the attributes
+
+``kind``
+    ``"rows"``: the operand in row-major order is cut into ``rows`` equal pieces, each with
+    statistics of its own: InstanceNormalization (a piece for each channel), GroupNormalization,
+    LayerNormalization. ``"channels"``: each pixel of (N, C, H, W), over its channels.
+``epsilon``
+    Added to the variance.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmconv.graph.ir import Arg, Graph, Node, Value, made_by
+from tvmconv.graph.rewrite.fold import scalar
+
+STANDARDISE = "tvmconv.standardise"
+
+
+def fuse_statistics(graph: Graph) -> None:
+    """Replace the last node of each spelling; the rest becomes dead where nothing else reads it."""
+    for node in graph.nodes:
+        if node.op == "divide" and node.output.shape is not None:
+            _standardise(node)
+
+    graph.forward(_without_views)
+
+
+def _standardise(node: Node) -> None:
+    centred, deviation = node.args
+    root = made_by(deviation, "sqrt")
+    added = made_by(root.args[0], "add") if root else None
+    subtracted = made_by(centred, "subtract")
+    if not added or not subtracted or node.output.dtype != "float32":
+        return
+    source, mean = subtracted.args[0], made_by(subtracted.args[1], "mean")
+    if mean is None or mean.args[0] is not source or source.shape is None or source.is_const:
+        return
+    for spread, number in (added.args, added.args[::-1]):
+        variance, epsilon = made_by(spread, "mean"), scalar(number)
+        if variance is None or epsilon is None or _squared(variance.args[0]) is not centred:
+            continue
+        axes = _axes(mean)
+        if axes is None or axes != _axes(variance):
+            continue
+        attrs = _attributes(source.dims, axes)
+        if attrs is not None:
+            node.op, node.args, node.call = STANDARDISE, [source], None
+            node.attrs = {**attrs, "epsilon": epsilon}
+        return
+
+
+def _squared(value: Arg) -> Value | None:
+    """What a value is the square of."""
+    made = value.producer if isinstance(value, Value) else None
+    if made is None:
+        return None
+    twice = made.op == "multiply" and made.args[0] is made.args[1]
+    if twice or made.op == "square" or (made.op == "power" and scalar(made.args[1]) == 2):
+        return made.args[0]
+    return None
+
+
+def _axes(mean: Node) -> tuple[int, ...] | None:
+    """The axes over which a node takes a mean that it keeps as axes of size 1."""
+    axes, rank = mean.attrs.get("axis"), len(mean.args[0].dims)
+    if axes is None or not mean.attrs.get("keepdims"):
+        return None
+    return tuple(sorted(int(axis) % rank for axis in axes))
+
+
+def _attributes(shape: tuple[int, ...], axes: tuple[int, ...]) -> dict[str, object] | None:
+    first = len(shape) - len(axes)
+    if 0 in shape:
+        return None
+    if axes == tuple(range(first, len(shape))):
+        return {"kind": "rows", "rows": prod(shape[:first])}
+    return {"kind": "channels"} if len(shape) == 4 and axes == (1,) else None
+
+
+def _without_views(node: Node, _mapping: dict[Value, Value]) -> list[Node]:
+    """Groups of channels that exporters spell as another shape before, and the old one after."""
+    inner = made_by(node.args[0], STANDARDISE) if node.op == "reshape" else None
+    before = made_by(inner.args[0], "reshape") if inner else None
+    if inner and before and inner.attrs["kind"] == "rows":
+        source = before.args[0]
+        if source.shape == node.output.shape:
+            node.op, node.args, node.attrs = STANDARDISE, [source], dict(inner.attrs)
+            node.layer, node.call = inner.layer, None
+    return [node]

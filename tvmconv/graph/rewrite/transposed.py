@@ -1,0 +1,254 @@
+"""Transposed convolution as a stride-1 convolution followed by depth-to-space.
+
+Output pixel ``y`` of a transposed convolution with stride ``s`` only meets the taps ``t`` with
+``t % s == y % s``. So each of the s*s phases of the output is a small ordinary convolution of
+the input; all phases together are one convolution with s*s*K outputs, whose result is
+interleaved by ``depth_to_space`` (the sub-pixel form of Shi et al. 2016, "Is the deconvolution
+layer the same as a convolutional layer?", section 2). No zero is multiplied that the
+zero-insertion form would multiply, apart from the ragged taps of the last phase.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES
+from tvmconv.graph.ir import Array, Graph, Node, Value, constant, make_node
+from tvmconv.graph.quantized.scales import Known, known_integers
+from tvmconv.graph.rewrite.activations import epilogue_step
+from tvmconv.graph.rewrite.affine import channel_affine
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One spatial axis: the convolution's taps and padding, and the crop of its result."""
+
+    taps: int
+    pad_begin: int
+    pad_end: int
+    steps: int
+    crop: int
+
+
+def _axis(size: int, out: int, kernel: int, stride: int, pad: int) -> _Axis:
+    taps = -(-kernel // stride)
+    first, last = pad // stride, (pad + out - 1) // stride
+    begin = max(taps - 1 - first, 0)
+    # where the padding removes whole input rows, compute them and crop instead
+    start = first if begin == taps - 1 - first else taps - 1
+    end = max(last - (size - 1), 0)
+    steps = size + begin + end - taps + 1
+    return _Axis(taps, begin, end, steps, pad - stride * start)
+
+
+def lower_transposed(graph: Graph, lanes: int) -> None:
+    """Rewrite every ``nn.conv2d_transpose`` that has a constant weight, which may be dequantised.
+
+    Per-channel arithmetic and activations that follow are moved in front of the interleaving,
+    where they become the convolution's epilogue.
+
+    Parameters
+    ----------
+    graph
+        Rewritten in place.
+    lanes
+        Channel block of the layout: each phase's channels are padded to whole blocks where
+        that costs less than half of the work, so that interleaving copies whole vectors.
+    """
+    rewritten: list[Node] = []
+    for node in graph.nodes:
+        if _is_supported(node) and _packed_bytes(node, lanes) <= _most_bytes(node):
+            rewritten += _rewrite(graph, node, lanes)
+        else:
+            rewritten.append(node)
+    graph.nodes = rewritten
+    graph.remove_dead()
+
+
+def _is_supported(node: Node) -> bool:
+    return (
+        node.op == "nn.conv2d_transpose"
+        and node.output.is_float_map
+        and node.args[0].is_float_map
+        and _weight(node) is not None
+        and node.attrs["data_layout"] == "NCHW"
+        and node.attrs["kernel_layout"] == "IOHW"
+    )
+
+
+def _weight(node: Node) -> Array | None:
+    """The constant weight; of integers less their zero point, so that what is added is zero."""
+    known = known_integers(node.args[1])
+    if known is None:
+        return node.const(1)
+    centred = known.centred()
+    narrow = centred.astype(np.int8)
+    of_outputs = known.axis == 1 or not known.scale.ndim
+    return narrow if of_outputs and np.all(narrow == centred) else None
+
+
+def _most_bytes(node: Node) -> int:
+    """Memory that the phases of a weight may take: dilation and strides beyond the kernel add."""
+    return FREE_FOLD_BYTES + FOLD_BYTES_PER_BYTE * np.asarray(_weight(node)).nbytes
+
+
+def _packed_bytes(node: Node, lanes: int) -> int:
+    """Memory of all phases, with the channels that kernels add to fill a block."""
+    strides, groups = _strides(node), int(node.attrs["groups"])
+    spans = _spans(node.args[1].dims[2:], node.attrs["dilation"])
+    taps = prod(-(-span // stride) for span, stride in zip(spans, strides, strict=True))
+    inputs = -(-node.args[1].dims[0] // groups // lanes) * lanes
+    outputs = -(-groups * prod(strides) * _phase_channels(node, lanes) // lanes) * lanes
+    return 4 * int(taps * inputs * outputs)
+
+
+def _phase_channels(node: Node, lanes: int) -> int:
+    """Channels of a phase, in whole blocks where that costs less than half of the work."""
+    groups = int(node.attrs["groups"])
+    inner = int(node.output.dims[1]) // groups
+    several = groups == 1 and prod(_strides(node)) > 1
+    return whole_blocks(inner, lanes) if several else inner
+
+
+def whole_blocks(channels: int, lanes: int) -> int:
+    """Channels filled up to whole blocks where that costs less than half of the work."""
+    return -(-channels // lanes) * lanes if 2 * channels >= lanes else channels
+
+
+def _rewrite(graph: Graph, node: Node, lanes: int) -> list[Node]:
+    data, weight = node.args[0], np.asarray(_weight(node))
+    groups, strides = node.attrs["groups"], _strides(node)
+    weight = _dilate(weight, node.attrs["dilation"])
+    n, out_channels, out_h, out_w = node.output.dims
+    inner = out_channels // groups
+    phases = strides[0] * strides[1]
+    stride = _phase_channels(node, lanes)
+    padding = node.attrs["padding"]
+    rows = _axis(data.dims[2], out_h, weight.shape[2], strides[0], padding[0])
+    columns = _axis(data.dims[3], out_w, weight.shape[3], strides[1], padding[1])
+    packed = _phase_weight(weight, groups, strides, stride, rows.taps, columns.taps)
+    before: list[Node] = []
+    kernel = constant(packed, f"{node.layer}_weight")
+    if (known := known_integers(node.args[1])) is not None:
+        scale = np.broadcast_to(known.scale, inner)
+        scale = _spread(np.tile(scale, groups), phases, stride, inner).reshape(-1)
+        # channels that only fill a block have none
+        scale = np.where(scale > 0, scale, 1).astype(np.float32)
+        before = [Known(packed, scale, np.zeros(len(scale), np.int64), 0).node()]
+        kernel = before[0].output
+    conv = make_node(
+        "nn.conv2d",
+        [data, kernel],
+        (n, packed.shape[0], rows.steps, columns.steps),
+        name=node.layer,
+        layer=node.layer,
+        attrs={
+            "strides": (1, 1),
+            "padding": (rows.pad_begin, columns.pad_begin, rows.pad_end, columns.pad_end),
+            "dilation": (1, 1),
+            "groups": groups,
+            "data_layout": "NCHW",
+            "kernel_layout": "OIHW",
+        },
+    )
+    moved, last = _hoist(graph, node, conv.output, phases, stride, inner)
+    exact = (rows.crop, columns.crop, rows.steps, columns.steps) == (0, 0, out_h, out_w)
+    if phases == 1 and exact:
+        graph.replace_value(last, (moved or [conv])[-1].output)
+        return [*before, conv, *moved]
+    interleave = make_node(
+        "depth_to_space",
+        [(moved or [conv])[-1].output],
+        (n, out_channels, out_h, out_w),
+        layer=f"{node.layer}_interleave",
+        attrs={
+            "block": strides,
+            "inner": inner,
+            "stride": stride,
+            "crop": (rows.crop, columns.crop),
+        },
+    )
+    graph.replace_value(last, interleave.output)
+    return [*before, conv, *moved, interleave]
+
+
+def _dilate(weight: Array, dilation: tuple[int, ...]) -> Array:
+    """Store the zeros between the taps of a dilated kernel."""
+    if tuple(dilation) == (1, 1):
+        return weight
+    spread = np.zeros((*weight.shape[:2], *_spans(weight.shape[2:], dilation)), weight.dtype)
+    spread[:, :, :: dilation[0], :: dilation[1]] = weight
+    return spread
+
+
+def _strides(node: Node) -> tuple[int, ...]:
+    """The strides; along an axis of one pixel the kernel's span, which leaves one tap a phase."""
+    spans = _spans(node.args[1].dims[2:], node.attrs["dilation"])
+    sizes = zip(node.args[0].dims[2:], node.attrs["strides"], spans, strict=True)
+    return tuple(span if size == 1 else stride for size, stride, span in sizes)
+
+
+def _spans(kernel: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple((size - 1) * step + 1 for size, step in zip(kernel, dilation, strict=True))
+
+
+def _phase_weight(
+    weight: Array, groups: int, strides: tuple[int, ...], stride: int, rows: int, columns: int
+) -> Array:
+    """IOHW weight -> OIHW weight of the stride-1 convolution, output channels (g, phase, o)."""
+    in_channels, inner, height, width = weight.shape
+    per_group = in_channels // groups
+    grouped = weight.reshape(groups, per_group, inner, height, width)
+    result = np.zeros(
+        (groups, strides[0], strides[1], stride, per_group, rows, columns), weight.dtype
+    )
+    for a in range(min(strides[0], height)):
+        for b in range(min(strides[1], width)):
+            taps = grouped[..., a :: strides[0], b :: strides[1]].transpose(0, 2, 1, 3, 4)
+            # correlation runs against the tap order, so phase taps are stored flipped
+            flipped = taps[..., ::-1, ::-1]
+            r, s = flipped.shape[-2:]
+            result[:, a, b, :inner, :, rows - r :, columns - s :] = flipped
+    return result.reshape(-1, per_group, rows, columns)
+
+
+def _hoist(
+    graph: Graph, node: Node, value: Value, phases: int, stride: int, inner: int
+) -> tuple[list[Node], Value]:
+    """Copies of the per-channel steps after a node, applied to the phase channels of ``value``.
+
+    Returns the copies and the value of the original graph that they replace.
+    """
+    counts, users = graph.use_counts(), graph.users()
+    moved: list[Node] = []
+    last = node.output
+    while counts[last] == 1 and last in users:
+        follower = users[last][0]
+        affine = channel_affine(follower, last) if len(follower.outputs) == 1 else None
+        if affine is not None:
+            for op, vector, nothing in (("multiply", affine[0], 1), ("add", affine[1], 0)):
+                if np.all(vector == nothing):
+                    continue
+                spread = constant(_spread(vector, phases, stride, inner), dtype="float32")
+                step = make_node(op, [value, spread], value.dims, layer=follower.layer)
+                moved.append(step)
+                value = step.output
+        elif epilogue_step(follower) is not None and follower.args[0] is last:
+            step = make_node(follower.op, [value], value.dims, layer=follower.layer)
+            step.attrs = dict(follower.attrs)
+            moved.append(step)
+            value = step.output
+        else:
+            break
+        last = follower.output
+    return moved, last
+
+
+def _spread(vector: Array, phases: int, stride: int, inner: int) -> Array:
+    """A vector over K channels -> (1, channels, 1, 1) over the convolution's channels."""
+    grouped = np.zeros((len(vector) // inner, phases, stride))
+    grouped[:, :, :inner] = vector.reshape(-1, 1, inner)
+    return grouped.reshape(1, -1, 1, 1)

@@ -1,0 +1,134 @@
+"""tvmconv on a GPU: one convolution kernel, or a built model with its tensors on the GPU."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from .case import Array, Case, Session, Unsupported
+
+if TYPE_CHECKING:
+    from tvmconv.measuring.gpu.driver import DeviceArray, Gpu
+
+# by the case's folder and the input's name, as long as a form of it is prepared
+_held: WeakValueDictionary[tuple[str, str], DeviceArray] = WeakValueDictionary()
+
+
+def version() -> str:
+    """Version of tvmconv."""
+    from tvmconv.core.version import __version__
+
+    return __version__
+
+
+def prepare(case: Case, threads: int) -> Session:
+    """A layer where the options name a workload, else the whole model."""
+    from tvmconv.core.imports import import_tvm_without_torch
+
+    import_tvm_without_torch()
+    return (_layer if "workload" in case.options else _model)(case)
+
+
+@lru_cache(maxsize=1)
+def _gpu() -> Gpu:
+    from tvmconv.measuring.gpu.driver import Gpu
+
+    return Gpu().open()
+
+
+def broken() -> bool:
+    """Whether the GPU refuses this process: after a fault of a kernel it does for good."""
+    from tvmconv.core.errors import ArtifactError
+
+    try:
+        _gpu().wait()
+    except ArtifactError:
+        return True
+    return False
+
+
+def _inputs(case: Case) -> dict[str, DeviceArray]:
+    """The inputs of a case on the GPU, one copy for all forms of an algorithm that take turns."""
+    found = {}
+    for name in case.inputs:
+        held = _held.get((str(case.folder), name))
+        found[name] = held if held is not None else _gpu().array(case.inputs[name])
+        _held[str(case.folder), name] = found[name]
+    return found
+
+
+def _layer(case: Case) -> Session:
+    from tvmconv.core.errors import ConfigError
+    from tvmconv.core.workload import Conv2dWorkload
+    from tvmconv.lab.bench.variants import asked_kernel
+    from tvmconv.machines.targets import resolve_device
+    from tvmconv.measuring.gpu.compiled import kernel_code
+    from tvmconv.measuring.gpu.kernel_run import GpuKernelRun
+    from tvmconv.measuring.gpu.timing import Timer
+
+    workload = Conv2dWorkload.parse(case.options["workload"])
+    machine = resolve_device(case.options["target"])
+    try:
+        kernel = asked_kernel(case.options, workload, machine)
+    except ConfigError as error:
+        raise Unsupported(str(error)) from None
+    gpu = _gpu()
+    code = kernel_code(kernel, case.options.get("kernels"))
+    run = GpuKernelRun(gpu, kernel, code, _inputs(case), case.constants)
+    name = case.outputs[0]
+    return Session(
+        run,
+        lambda: {name: run.output()},
+        info=f"{kernel.algorithm} {kernel.config}",
+        facts=run.facts(),
+        stages=run.stages() if case.options.get("stages") else {},
+        sampler=Timer(gpu).samples,
+    )
+
+
+def _model(case: Case) -> Session:
+    from tvmconv.lab.bench.gpu.models import built_model
+    from tvmconv.runtime.binding import pointers
+
+    model = built_model(
+        case.onnx,
+        case.options["target"],
+        None if case.options.get("fixed") else _shapes(case),
+        case.options.get("kernels"),
+        algorithms=case.options.get("algorithms"),
+        log=case.options.get("log"),
+        fold_budget=case.options.get("fold_budget"),
+        precision=case.options.get("precision", "float32"),
+    )
+    # as torch's calls are, at every batch
+    os.environ["TVMCONV_CUDA_GRAPH"] = "1"
+    gpu = _gpu()
+    inputs = [gpu.array(value) for value in case.inputs.values()]
+    outputs = [gpu.array(_empty(info)) for info in model.outputs]
+    state = model._ready().new_state()
+    given = [pointers([array.pointer for array in arrays]) for arrays in (inputs, outputs)]
+
+    def run(held: object = inputs) -> None:
+        # inputs are the caller's, here this function's
+        state.run(*given)
+
+    def results() -> dict[str, Array]:
+        return {n: array.numpy() for n, array in zip(case.outputs, outputs, strict=True)}
+
+    facts = {
+        "device_bytes": model.memory.arena_bytes + model.memory.constant_bytes,
+        "precision": next((d.precision for d in model.decisions if d.chosen.precision), ""),
+    }
+    return Session(run, results, info="CUDA graph, host's clock", facts=facts, colds=False)
+
+
+def _shapes(case: Case) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(value.shape) for name, value in case.inputs.items()}
+
+
+def _empty(info: Any) -> Array:
+    import numpy as np
+
+    return np.zeros(info.shape, info.dtype)

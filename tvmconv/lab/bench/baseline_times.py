@@ -1,0 +1,111 @@
+"""Other libraries' times of single workloads, for the tuner to show how its best compares."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.lab import baselines as peer_table
+from tvmconv.lab.bench.cases import write_layer_case
+from tvmconv.lab.bench.lane import reason
+from tvmconv.lab.bench.result import WRONG_ABOVE
+from tvmconv.lab.bench.worker_process import Contender, WorkerError, WorkerProcess
+
+_PREPARE_SECONDS = 300.0
+_TIME_SECONDS = 120.0
+
+
+class PeerTimes:
+    """Peers in processes of their own, stopped while candidates are measured.
+
+    A peer is called with the same operands again and again, as libraries are usually measured, so
+    its weights lie in the caches, while candidates find theirs in memory: the comparison favours
+    the peer.
+
+    Parameters
+    ----------
+    names
+        From :data:`tvmconv.lab.baselines.PEERS`.
+    pythons
+        Peer name to the interpreter that has it.
+    threads
+        Threads of every peer.
+    rounds, seconds
+        Turns of each peer on a workload, and time for each.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        pythons: Mapping[str, str],
+        threads: int,
+        rounds: int = 3,
+        seconds: float = 0.05,
+    ) -> None:
+        self.rounds = rounds
+        self.seconds = seconds
+        self.failures: dict[str, str] = {}
+        self._stack = ExitStack()
+        self._workers = {}
+        for name in names:
+            peer = peer_table.PEERS[name]
+            if peer.layers:
+                worker = WorkerProcess(Contender(name, peer.module, pythons[name]), threads)
+                self._workers[name] = worker
+                self._stack.callback(worker.close)
+
+    def __enter__(self) -> PeerTimes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def best(self, workload: Conv2dWorkload) -> tuple[str, float]:
+        """The fastest peer that computes a workload correctly, and its seconds.
+
+        Returns
+        -------
+        tuple
+            ``("", inf)`` where none does; the reasons are kept in ``failures``. Peers are not
+            timed on 3-D convolutions.
+        """
+        if workload.is_volume:
+            return "", math.inf
+        times: dict[str, float] = {}
+        with tempfile.TemporaryDirectory(prefix="tvmconv-peers-") as name:
+            folder = Path(name)
+            write_layer_case(folder, workload)
+            ready = [peer for peer in self._workers if self._prepare(peer, folder)]
+            for _ in range(self.rounds):
+                for peer in ready:
+                    times[peer] = min(times.get(peer, math.inf), self._time(peer))
+        fastest = min(times, key=lambda peer: times[peer], default="")
+        seconds = times.get(fastest, math.inf)
+        return (fastest, seconds) if math.isfinite(seconds) else ("", math.inf)
+
+    def _prepare(self, peer: str, folder: Path) -> bool:
+        try:
+            answer = self._workers[peer].ask(
+                _PREPARE_SECONDS, do="prepare", folder=str(folder), options={}, write=None
+            )
+        except WorkerError as failure:
+            answer = {"failure": str(failure)}
+        error = answer.get("error")
+        if error is not None and error <= WRONG_ABOVE:
+            return True
+        self.failures[peer] = reason(answer) if error is None else f"wrong by {error}"
+        return False
+
+    def _time(self, peer: str) -> float:
+        try:
+            answer = self._workers[peer].ask(
+                _TIME_SECONDS, do="time", seconds=self.seconds, calls=2
+            )
+            return min(float(sample) for sample in answer["samples"])
+        except (WorkerError, KeyError, ValueError) as error:
+            self.failures[peer] = str(error)
+            return math.inf

@@ -1,0 +1,60 @@
+"""The files of a case folder, which every adapter reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+SEED = 7
+
+
+@dataclass(frozen=True)
+class CaseInfo:
+    """What the bench knows about a case that it wrote.
+
+    ``quantised`` is a model whose 8-bit values may differ by steps of rounding, as far as
+    kernels saturate by many.
+    """
+
+    name: str
+    kind: str
+    problem: str
+    flops: int
+    count: int = 1
+    quantised: bool = False
+
+
+def write_case(
+    folder: Path,
+    onnx_path: Path,
+    nodes: list[dict[str, Any]],
+    shapes: Mapping[str, Any],
+    constants: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    outputs: list[str],
+    repeated: int = 0,
+) -> None:
+    """The files of a case folder except the ONNX file and the reference.
+
+    Of inputs that are ``repeated`` after so many values these alone are written.
+    """
+    data = {
+        "onnx": str(onnx_path),
+        "nodes": nodes,
+        "shapes": shapes,
+        "inputs": list(inputs),
+        "outputs": outputs,
+        "repeated": repeated,
+    }
+    (folder / "case.json").write_text(json.dumps(data))
+    np.savez(folder / "constants.npz", **constants)  # type: ignore[arg-type]
+    if repeated:
+        inputs = {name: value.reshape(-1)[:repeated] for name, value in inputs.items()}
+    np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]

@@ -1,0 +1,101 @@
+"""Bytes of a layer: what a bench of it needs, and what each method keeps beside its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tvmconv.core.datatypes import itemsize
+from tvmconv.core.gemm_workload import GemmWorkload
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.lab.bench.result import OWN, PEAK
+
+_GIB = 1024**3
+
+
+@dataclass(frozen=True)
+class LayerBytes:
+    """Bytes of a layer's tensors, and of the buffers that two methods need for them.
+
+    Plain tensors without the padding to channel blocks. ``im2col`` is the whole matrix
+    ``N Ho Wo x Ci Hf Wf`` of a batch; ``im2win`` the window tensor ``N x Ci x Ho x Wi Hf``
+    (equations 2-5 and 2-4 of the im2win thesis, with the padding's columns counted).
+    """
+
+    input: int
+    filter: int
+    output: int
+    im2col: int
+    im2win: int
+
+
+def layer_bytes(workload: Conv2dWorkload) -> LayerBytes:
+    """The bytes of a workload."""
+    w = workload
+    pixels = w.batch * w.out_height * w.out_width
+    width = w.in_width + w.pad_left + w.pad_right
+    data, output = itemsize(w.types.data), itemsize(w.types.output)
+    filters = w.out_channels * (w.in_channels // w.groups) * w.kernel_h * w.kernel_w
+    return LayerBytes(
+        input=data * w.batch * w.in_channels * w.in_height * w.in_width,
+        filter=itemsize(w.types.weight) * filters,
+        output=output * pixels * w.out_channels,
+        im2col=data * pixels * w.in_channels * w.kernel_h * w.kernel_w,
+        im2win=data * w.batch * w.in_channels * w.out_height * width * w.kernel_h,
+    )
+
+
+def too_large(
+    workload: Conv2dWorkload | GemmWorkload, labels: Sequence[str], available: int | None = None
+) -> str:
+    """Why a layer or product cannot be measured in this machine's memory; empty if it can.
+
+    Every contender holds input, output and weights twice (its own layouts, and what it was given),
+    one at a time its buffers and the comparison in float64.
+
+    Parameters
+    ----------
+    workload
+        The layer, or a product, of which every contender holds the matrices twice.
+    labels
+        Names of the contenders, which are prepared at the same time. Those whose name holds
+        ``im2win`` or ``im2col`` may need its buffer, and other libraries that of im2col.
+    available
+        Bytes; what the system has to give by default.
+    """
+    if isinstance(workload, GemmWorkload):
+        needed = 2 * len(labels) * workload.tensor_bytes + 24 * workload.m * workload.n
+        return _refusal(len(labels), needed, available, "name fewer with --peers")
+    size = layer_bytes(workload)
+    each = 2 * (size.input + size.output + size.filter)
+    lowers = any("im2col" in name or not name.startswith((OWN, PEAK)) for name in labels)
+    windows = size.im2win if any("im2win" in name for name in labels) else 0
+    buffer = size.im2col if lowers else windows
+    needed = len(labels) * each + buffer + 3 * size.input + 7 * size.output
+    remedy = "name fewer with --peers and --algorithms, or take a smaller --batch"
+    return _refusal(len(labels), needed, available, remedy)
+
+
+def _refusal(contenders: int, needed: int, available: int | None, remedy: str) -> str:
+    available = available_bytes() if available is None else available
+    if needed <= available:
+        return ""
+    return (
+        f"skipped: {contenders} contenders need about {needed / _GIB:.1f} GiB, and "
+        f"{available / _GIB:.1f} GiB are available; {remedy}"
+    )
+
+
+def available_bytes() -> int:
+    """Memory that new processes can have, within the control group's limit."""
+    import psutil
+
+    limits = [int(psutil.virtual_memory().available)]
+    try:
+        most = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+        limits += [int(most) - used] if most.isdecimal() else []
+    except (OSError, ValueError):
+        pass
+    return max(min(limits), 0)

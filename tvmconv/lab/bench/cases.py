@@ -1,0 +1,222 @@
+"""Case folders for the workers: one layer from its problem string, or a whole ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.core.datatypes import FLOAT32, refusal
+from tvmconv.core.errors import InputError, WorkloadError
+from tvmconv.core.gemm_workload import GemmWorkload
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.lab.baselines.case import PLACES
+from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
+from tvmconv.measuring.layer_model import layer_model
+from tvmconv.measuring.quantized import is_quantised
+from tvmconv.measuring.reference import convolution, convolution_at, drawn_places
+
+if TYPE_CHECKING:
+    pass
+
+FloatArray = npt.NDArray[Any]
+_DRAWN = 4_194_301
+
+
+def random_input(shape: Sequence[int], dtype: str, generator: np.random.Generator) -> FloatArray:
+    """Normally distributed values, or small non-negative integers for an integer type."""
+    kind = np.dtype(dtype)
+    if kind.kind == "f":
+        return generator.standard_normal(shape).astype(kind)
+    high = 2 if kind.kind == "b" else 4
+    return generator.integers(0, high, shape).astype(kind)
+
+
+def repeated_input(shape: Sequence[int], dtype: str, generator: np.random.Generator) -> FloatArray:
+    """Normally distributed values of which large arrays hold each several times.
+
+    A prime number of them, so that neighbours in no dimension are equal.
+    """
+    count = int(np.prod(shape))
+    values = generator.standard_normal(min(count, _DRAWN), "float32").astype(dtype)
+    return np.resize(values, shape)
+
+
+def check_measurable(workload: Conv2dWorkload | GemmWorkload) -> None:
+    """Raise :class:`InputError` for types other than those of operands and references here."""
+    if reason := refusal(workload.types, (FLOAT32,)):
+        raise InputError(f"bench cannot measure {workload}: {reason}; leave its types out")
+
+
+def write_layer_case(
+    folder: Path, workload: Conv2dWorkload, name: str = "", count: int = 1, places: int = 0
+) -> CaseInfo:
+    """A folder for one layer with seeded weights, its ONNX file and its float64 output.
+
+    With ``places`` so many values of the output are computed for the reference, drawn from all of
+    it, and inputs are repeated draws, of which each is written once: gigabytes of large batches
+    are none on the disk.
+
+    Raises
+    ------
+    InputError
+        If the layer's types are neither float32 nor integers that peers take.
+    """
+    import onnx
+
+    w = workload
+    if w.types.is_integer:
+        # its expressions need TVM, which a machine with a GPU may lack
+        from tvmconv.lab.bench.integer_case import write_integer_case
+
+        return write_integer_case(folder, w, name, count)
+    check_measurable(w)
+    if w.is_volume:
+        raise WorkloadError(
+            f"{w} is a 3-D convolution, which peers are not timed on layer by layer; bench a "
+            "network that holds it"
+        )
+    generator = np.random.default_rng(SEED)
+    constants = {"weight": random_input(w.weight_shape, "float32", generator)}
+    constants["weight"] /= np.float32(np.sqrt(w.taps))
+    draw = repeated_input if places else random_input
+    inputs = {"data": draw(w.data_shape, "float32", generator)}
+    result = w.result_shape
+    if w.has("bias"):
+        constants["bias"] = random_input((w.out_channels,), "float32", generator)
+    if w.has("add"):
+        inputs["residual"] = draw(result, "float32", generator)
+    model, nodes = layer_model(w, constants)
+    output = nodes[-1]["outputs"][0]
+    shapes = {n: list(v.shape) for n, v in (inputs | constants).items()}
+    shapes |= {node["outputs"][0]: list(result) for node in nodes}
+    onnx.save(model, folder / "model.onnx")
+    if places:
+        at = drawn_places(w, places, generator)
+        reference = {output: convolution_at(w, inputs, constants, at), output + PLACES: at}
+    else:
+        reference = {output: convolution(w, inputs, constants)}
+    path = folder / "model.onnx"
+    repeated = _DRAWN if places else 0
+    write_case(folder, path, nodes, shapes, constants, inputs, [output], repeated)
+    np.savez(folder / "reference.npz", **reference)  # type: ignore[arg-type]
+    return CaseInfo(name or str(w), "layer", str(w), w.flops, count)
+
+
+def batched_model(path: Path, batch: int, folder: Path) -> Path:
+    """A copy of a model whose inputs have another batch size, in a folder, by the same name.
+
+    What the model says of the shapes of its other values is left out: it follows from these. A
+    model that holds its batch in constants, as of a Reshape, is refused where it is read.
+
+    Raises
+    ------
+    InputError
+        If an input has no dimension.
+    """
+    import onnx
+
+    model = onnx.load(path)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    for value in model.graph.input:
+        sizes = value.type.tensor_type.shape.dim
+        if value.name in constants:
+            continue
+        if not sizes:
+            raise InputError(f"--batch: input {value.name} of {path} has no batch")
+        sizes[0].dim_value = batch
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    del model.graph.value_info[:]
+    onnx.save(model, folder / path.name)
+    return folder / path.name
+
+
+def write_model_case(
+    folder: Path,
+    path: Path,
+    shapes: Mapping[str, tuple[int, ...]] | None,
+    fold_budget: int | None = None,
+) -> CaseInfo:
+    """A folder for a whole model with seeded inputs; the reference is left to a worker.
+
+    ``shapes`` and ``fold_budget`` are those of :func:`tvmconv.build`.
+
+    Raises
+    ------
+    ModelError
+        If the model cannot be read.
+    """
+    import onnx
+
+    from tvmconv.frontend import read_model
+
+    loaded = read_model(path, dict(shapes) if shapes else None, fold_budget)
+    graph = loaded.graph
+    generator = np.random.default_rng(SEED)
+    inputs = {t.name: random_input(t.shape, t.dtype, generator) for t in loaded.inputs}
+    onnx_path = path.resolve()
+    if shapes:
+        # peers get the same fixed shapes
+        onnx_path = folder / "model.onnx"
+        onnx.save(loaded.proto, onnx_path)
+    nodes = []
+    flops = 0
+    for node in graph.nodes:
+        attrs, multiplies = _resolved(node, graph)
+        flops += 2 * multiplies
+        nodes.append(
+            {
+                "name": node.name,
+                "op": node.op,
+                "inputs": list(node.inputs),
+                "outputs": list(node.outputs),
+                "attrs": attrs,
+            }
+        )
+    value_shapes = {name: list(info.shape) for name, info in graph.types.items()}
+    outputs = [t.name for t in loaded.outputs]
+    write_case(folder, onnx_path, nodes, value_shapes, graph.constants, inputs, outputs)
+    return CaseInfo(loaded.name, "model", path.name, flops, quantised=is_quantised(path))
+
+
+def _resolved(node: Any, graph: Any) -> tuple[dict[str, Any], int]:
+    """Attributes with explicit windows, and the multiply-adds of convolutions and matrices."""
+    from tvmconv.frontend.windows import conv_window, pool_window
+
+    attrs = {name: _plain(value) for name, value in node.attrs.items()}
+    multiplies = 0
+    size = int(np.prod(graph.shape(node.outputs[0])))
+    if node.op == "Conv":
+        weight = graph.shape(node.inputs[1])
+        bias = graph.shape(node.input(2)) if node.input(2) else None
+        window = conv_window(node, graph.shape(node.inputs[0]), weight, bias)
+        multiplies = size * int(np.prod(weight[1:]))
+    elif node.op in ("MaxPool", "AveragePool"):
+        window = pool_window(node, graph.shape(node.inputs[0]))
+    else:
+        if node.op in ("Gemm", "MatMul"):
+            axis = -2 if node.op == "Gemm" and node.attrs.get("transA", 0) else -1
+            multiplies = size * graph.shape(node.inputs[0])[axis]
+        return attrs, multiplies
+    attrs.pop("auto_pad", None)
+    attrs |= {
+        "kernel_shape": list(window.kernel),
+        "strides": list(window.strides),
+        "dilations": list(window.dilations),
+        "pads": list(window.padding),
+        "extra": list(window.extra),
+        "group": window.groups,
+    }
+    return attrs, multiplies
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,225 @@
+"""Calls of peers counted under emulation, for estimates beside those of our own code."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tvmconv.lab.baselines
+from tvmconv.core.errors import ArtifactError, InputError
+from tvmconv.lab.baselines import PEERS, Peer
+from tvmconv.lab.baselines.case import EMULATOR
+from tvmconv.lab.bench.emulated_python import EmulatedPython, emulated_cpu
+from tvmconv.lab.bench.lane import reason
+from tvmconv.lab.bench.plan import Plan
+from tvmconv.lab.bench.result import wrong_above
+from tvmconv.lab.estimation.cache import digest, recall, remember
+from tvmconv.lab.estimation.counting import Section, count
+from tvmconv.lab.estimation.tools import counting_emulator
+from tvmconv.machines.record import Machine
+
+_PROGRAM = Path(tvmconv.lab.baselines.__file__).with_name("counted.py")
+# dictionaries of strings are walked in another order otherwise, and counts differ
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+}
+# OpenBLAS asks a register of the system which processor it is, and qemu does not tell
+_CORE_TYPE = "OPENBLAS_CORETYPE"
+_OPENBLAS_CORES = {
+    "cortex-a53": "CORTEXA53",
+    "cortex-a55": "CORTEXA55",
+    "cortex-a72": "CORTEXA57",
+    "cortex-a76": "NEOVERSEN1",
+    "neoverse-n1": "NEOVERSEN1",
+    "neoverse-v1": "NEOVERSEN1",
+    "neoverse-n2": "NEOVERSEN1",
+    "neoverse-v2": "NEOVERSEN1",
+    "neoverse-v1+sve": "NEOVERSEV1",
+    "neoverse-n2+sve": "NEOVERSEN2",
+    "neoverse-v2+sve": "NEOVERSEN2",
+    "aarch64+sve": "ARMV8SVE",
+    "ftengine": "A64FX",
+    "a64fx": "A64FX",
+}
+
+
+@dataclass(frozen=True)
+class PeerCount:
+    """What one call of a peer executed.
+
+    Parameters
+    ----------
+    status, message, version, error, info
+        As of :class:`tvmconv.lab.bench.result.Entry`.
+    section
+        The executed code without that of the Python interpreter; None where the status is not
+        ``ok``.
+    """
+
+    status: str
+    message: str = ""
+    version: str = ""
+    error: float | None = None
+    section: Section | None = None
+    info: str = ""
+
+
+class EmulatedPeer:
+    """A library of an emulated interpreter, as it runs on one processor.
+
+    Parameters
+    ----------
+    peer
+        The library.
+    python
+        An interpreter that may have it.
+    machine
+        What the library sees to be its processor.
+    """
+
+    def __init__(self, peer: Peer, python: EmulatedPython, machine: Machine) -> None:
+        self.peer, self.python, self.machine = peer, python, machine
+        self.version, self.absent = "", ""
+        head, _, _ = self._run(())
+        if "version" in head:
+            self.version = head["version"]
+            if peer.name == "openblas":
+                self.version += f", {_CORE_TYPE}={openblas_core(machine)}"
+        else:
+            self.absent = reason(head)
+
+    def count(self, folder: Path, quantised: bool = False) -> PeerCount:
+        """One call of a case, counted after its outputs were checked; once for each content.
+
+        Weights were packed before, as for timed calls; what the library does with a plain input
+        in each call is counted.
+
+        Parameters
+        ----------
+        folder
+            The case with its reference.
+        quantised
+            Whether it is a model that quantises, whose outputs may differ more.
+        """
+        if self.absent:
+            return PeerCount("absent", self.absent)
+        key = self._key(folder)
+        if (data := recall("peers", key)) is None:
+            head, answers, sections = self._run((folder,))
+            answer = answers[0] if answers else head
+            spans = head.get("interpreter", [])
+            nothing = library_code(sections.get(1, Section()), spans)
+            section = library_code(sections.get(2, Section()), spans) - nothing
+            data = [answer, section.to_json()]
+            if "error" in answer:
+                remember("peers", key, data)
+        return _counted(data[0], self.version, Section.from_json(data[1]), quantised)
+
+    def _key(self, folder: Path) -> str:
+        """A name for all that decides what is executed."""
+        files = [folder / f"{name}.npz" for name in ("inputs", "constants", "reference")]
+        files += sorted(_PROGRAM.parent.glob("*.py"))
+        # the path of the ONNX file is another one each time
+        nodes = json.loads((folder / "case.json").read_text())["nodes"]
+        seen = [self.peer.name, self.version, repr(self.machine), str(self.python.path)]
+        seen.append(emulated_cpu(self.machine))
+        return digest(*seen, json.dumps(nodes), *(file.read_bytes() for file in files))
+
+    def _run(
+        self, folders: Sequence[Path]
+    ) -> tuple[dict[str, Any], list[dict[str, Any]], dict[int, Section]]:
+        """What the program says of itself and of each case, and what it executed."""
+        machine = self.machine
+        with tempfile.TemporaryDirectory(prefix="tvmconv-") as name:
+            result = Path(name) / "result"
+            command: list[str | Path] = [self.python.path, _PROGRAM, self.peer.module, result]
+            with self.python.on(machine) as options:
+                words = [*counting_emulator(machine.triple), *options]
+                environment = {
+                    **_ENVIRONMENT,
+                    _CORE_TYPE: openblas_core(machine),
+                    EMULATOR: shlex.join(words),
+                }
+                try:
+                    sections = count(
+                        [*command, *folders],
+                        machine.triple,
+                        options=options,
+                        environment=environment,
+                    )
+                except ArtifactError as error:
+                    # a library that is absent, or that crashed, is a result
+                    if not result.exists():
+                        raise
+                    sections, failure = {}, {"failure": str(error)}
+                else:
+                    failure = {"failure": "the program ended before its answer"}
+            lines = [json.loads(line) for line in result.read_text().splitlines()]
+        head, *answers = lines or [failure]
+        return head, answers or [failure] * len(folders), sections
+
+
+def openblas_core(machine: Machine) -> str:
+    """The kernels of OpenBLAS that a machine is given, unless the variable names others."""
+    return os.environ.get(_CORE_TYPE) or _OPENBLAS_CORES.get(machine.name, "ARMV8")
+
+
+def emulated_peers(plan: Plan, machine: Machine) -> list[EmulatedPeer]:
+    """The peers that a plan names, under emulation; of all peers none without an interpreter.
+
+    Raises
+    ------
+    InputError
+        If peers are named whose interpreter is not, or is not for 64-bit Arm.
+    """
+    everyone = plan.peers == tuple(PEERS)
+    if not plan.peers or (everyone and not plan.pythons):
+        return []
+    if not machine.triple.startswith("aarch64"):
+        raise InputError(f"peers are estimated for 64-bit Arm, not for {machine.name}")
+    found = []
+    for name in plan.peers:
+        path = plan.pythons.get(name) or plan.pythons.get("")
+        if path:
+            found.append(EmulatedPeer(PEERS[name], EmulatedPython.find(Path(path)), machine))
+        elif not everyone:
+            raise InputError(
+                f"{name} is estimated by a Python for {machine.triple} that has it; name one with "
+                "--peer-python (docs/arm-estimated.md says where to get it)"
+            )
+    return found
+
+
+def library_code(section: Section, interpreter: Sequence[Sequence[int]]) -> Section:
+    """A section without what lies between the interpreter's addresses."""
+    return Section(
+        Counter(
+            {
+                (address, code): runs
+                for (address, code), runs in section.runs.items()
+                if not any(start <= address < end for start, end in interpreter)
+            }
+        )
+    )
+
+
+def _counted(answer: dict[str, Any], version: str, section: Section, quantised: bool) -> PeerCount:
+    if "error" not in answer:
+        status = "unsupported" if "unsupported" in answer else "failed"
+        return PeerCount(status, reason(answer), version)
+    error = answer["error"]
+    if error is None or not error <= wrong_above(quantised, answer["facts"]):
+        return PeerCount(
+            "wrong", f"the outputs differ from the reference by {error}", version, error
+        )
+    return PeerCount("ok", "", version, error, section, answer.get("info", ""))

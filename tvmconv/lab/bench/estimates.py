@@ -1,0 +1,302 @@
+"""``tvmconv bench --estimate``: cycles of our algorithms and builds, estimated from counts."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tvmconv.core.datatypes import FLOAT32, DataTypes
+from tvmconv.core.errors import ConfigError, InputError, WorkloadError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.gemm import make_gemm
+from tvmconv.kernels.kernel import Kernel
+from tvmconv.lab.baselines import PEERS
+from tvmconv.lab.bench.cases import write_layer_case, write_model_case
+from tvmconv.lab.bench.emulated_peers import EmulatedPeer, emulated_peers
+from tvmconv.lab.bench.gemm_run import write_gemm_case
+from tvmconv.lab.bench.plan import Plan
+from tvmconv.lab.bench.result import OWN
+from tvmconv.lab.bench.rounds import write_reference
+from tvmconv.lab.bench.variants import Variant, chosen_kernel, parse_variants
+from tvmconv.lab.bench.worker_process import Contender
+from tvmconv.lab.estimation.cores import Core, core_of
+from tvmconv.lab.estimation.estimate import Cost, described_method, estimate_model, section_costs
+from tvmconv.lab.estimation.kernels import estimate_kernels
+from tvmconv.lab.estimation.report import cost_row
+from tvmconv.machines.record import Machine
+from tvmconv.machines.targets import resolve_machine
+from tvmconv.measuring.suites import Layer
+from tvmconv.report.document import Column, Report, Table
+
+_COLUMNS = (
+    Column("case", "case"),
+    Column("label", "contender"),
+    Column("estimated_cycles", "est. cycles", ",.0f"),
+    Column("estimated_seconds", "est. ms", ".3f", 1e3),
+    Column("over_least", "x least", ".2f"),
+    Column("instructions", "instructions", ","),
+    Column("instructions_per_needed", "instr. per needed mul.-add", ".2f"),
+    Column("estimated_peak_share", "est. % of peak", ".1f", 100),
+    Column("info", "schedule, or why not"),
+)
+_TOTALS = (
+    Column("label", "contender"),
+    Column("cases", "cases"),
+    Column("estimated_cycles", "est. cycles", ",.0f"),
+    Column("estimated_seconds", "est. ms", ".3f", 1e3),
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One contender on one case.
+
+    Parameters
+    ----------
+    case, count
+        Its name, and how often it occurs.
+    problem, flops
+        Of a layer; empty and 0 for a model.
+    label
+        ``tvmconv``, ``tvmconv direct``, or a peer's name.
+    cost
+        None where there is no estimate.
+    info
+        The schedule, or why there is none.
+    """
+
+    case: str
+    count: int
+    problem: str
+    flops: int
+    label: str
+    cost: Cost | None
+    info: str = ""
+
+
+def estimate_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
+    """Estimate what a plan would measure.
+
+    Parameters
+    ----------
+    plan
+        Its layers and models, target, algorithms and log count.
+    tell
+        Called with one line after every case.
+
+    Raises
+    ------
+    InputError
+        If the plan asks for what estimates cannot tell.
+    ArtifactError
+        If tools are missing.
+    """
+    if plan.threads != (1,):
+        most = max(plan.threads)
+        raise InputError(f"estimates are of one thread, not {most}; leave out --threads")
+    extras = plan.extras
+    if extras.stages or extras.cold_bytes or extras.memory or extras.load or plan.relax_pass:
+        raise InputError(
+            "estimates are of whole calls; leave out --stages, --cold, --memory, --load and "
+            "--relax-pass"
+        )
+    machine = resolve_machine(plan.target, 1)
+    peers = emulated_peers(plan, machine)
+    entries = [
+        *_layers(plan, machine, [p for p in peers if p.peer.layers], tell),
+        *_products(plan, machine, [p for p in peers if p.peer.products], tell),
+        *_models(plan, machine, [p for p in peers if p.peer.models], tell),
+    ]
+    return estimates_report(entries, core_of(machine))
+
+
+def _layers(
+    plan: Plan, machine: Machine, peers: Sequence[EmulatedPeer], tell: Callable[[str], None]
+) -> Iterator[Entry]:
+    workloads = [layer.workload for layer in plan.layers]
+    variants = parse_variants(plan.algorithms, workloads, machine) if workloads else ()
+    for layer in plan.layers:
+        kernels, refused = layer_kernels(layer, variants, machine, plan.log)
+        distinct = list(dict.fromkeys(kernel for _, kernel in kernels))
+        estimate = estimate_kernels(distinct)
+        costs = dict(zip(distinct, (found.cost for found in estimate.layers), strict=True))
+        for label, kernel in kernels:
+            yield _entry(layer, label, costs[kernel], f"{kernel.algorithm} ({kernel.config})")
+        for label, reason in refused:
+            yield _entry(layer, label, None, reason)
+        if peers:
+            with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+                write_layer_case(Path(folder), layer.workload)
+                for label, cost, info in _beside(peers, Path(folder)):
+                    yield _entry(layer, label, cost, info)
+        best, least = min(costs.items(), key=lambda item: item[1].cycles)
+        tell(f"{layer.name}: least {least.cycles:,.0f} cycles estimated, {best.algorithm}")
+
+
+def layer_kernels(
+    layer: Layer, variants: tuple[Variant, ...], machine: Machine, log: str | None
+) -> tuple[list[tuple[str, Kernel]], list[tuple[str, str]]]:
+    """What a build takes, and every variant; and those that cannot compute the layer."""
+    found = [(OWN, chosen_kernel(layer.workload, machine, log))]
+    refused = []
+    for variant in variants:
+        label = f"{OWN} {variant}"
+        try:
+            found.append((label, variant.kernel(layer.workload, machine)))
+        except ConfigError as error:
+            if variant.named:
+                refused.append((label, str(error)))
+    return found, refused
+
+
+def _entry(layer: Layer, label: str, cost: Cost | None, info: str) -> Entry:
+    workload = layer.workload
+    return Entry(layer.name, layer.count, str(workload), workload.flops, label, cost, info)
+
+
+def _products(
+    plan: Plan, machine: Machine, peers: Sequence[EmulatedPeer], tell: Callable[[str], None]
+) -> Iterator[Entry]:
+    """Matrix products: B packed in the call, as peers do, and packed before."""
+    for product in plan.products:
+        w = product.workload
+        kernels = [make_gemm(w, machine), make_gemm(w, machine, prepacked=True)]
+        found = [
+            (layer.cost, kernel)
+            for layer, kernel in zip(estimate_kernels(kernels).layers, kernels, strict=True)
+        ]
+        labels = (f"{OWN} gemm", f"{OWN} gemm, B packed before")
+        rows: list[tuple[str, Cost | None, str]] = [
+            (label, cost, f"gemm ({kernel.config})")
+            for label, (cost, kernel) in zip(labels, found, strict=True)
+        ]
+        if peers:
+            with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+                write_gemm_case(Path(folder), w)
+                rows += _beside(peers, Path(folder))
+        for label, cost, info in rows:
+            yield Entry(product.name, product.count, str(w), w.flops, label, cost, info)
+        tell(f"{product.name}: {found[0][0].cycles:,.0f} cycles estimated")
+
+
+def _models(
+    plan: Plan, machine: Machine, peers: Sequence[EmulatedPeer], tell: Callable[[str], None]
+) -> Iterator[Entry]:
+    import tvmconv
+
+    names = [name.strip() for name in plan.algorithms.split(",")] if plan.algorithms else None
+    for path in plan.models:
+        with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+            model = tvmconv.build(
+                path,
+                machine,
+                threads=1,
+                shapes=plan.shapes,
+                algorithms=names,
+                log=plan.log,
+                fold_budget=plan.fold_budget,
+            )
+            cost = estimate_model(model.save(Path(folder) / "model.so")).total
+        yield Entry(path.stem, 1, "", 0, OWN, cost)
+        if peers:
+            with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+                case = write_model_case(Path(folder), path, plan.shapes, plan.fold_budget)
+                write_reference(_reference(plan), Path(folder), exact=case.quantised)
+                for label, found, info in _beside(peers, Path(folder), case.quantised):
+                    yield Entry(path.stem, 1, "", 0, label, found, info)
+        tell(f"{path.stem}: {cost.cycles:,.0f} cycles estimated")
+
+
+def _reference(plan: Plan) -> Contender:
+    """onnxruntime on this processor, whatever emulated interpreter the peers have."""
+    python = plan.pythons.get("onnxruntime") or sys.executable
+    return Contender("reference", PEERS["onnxruntime"].module, python)
+
+
+def _beside(
+    peers: Sequence[EmulatedPeer], folder: Path, quantised: bool = False
+) -> Iterator[tuple[str, Cost | None, str]]:
+    """Label, cost, and version and algorithm of each peer on a case, or why it has no cost."""
+    for peer in peers:
+        found = peer.count(folder, quantised)
+        if found.section is None:
+            yield peer.peer.name, None, f"{found.status}: {found.message}"
+            continue
+        (cost,) = section_costs([found.section], core_of(peer.machine), peer.machine.triple)
+        algorithm = f", {found.info}" if found.info else ""
+        yield peer.peer.name, cost, f"{found.version}, error {found.error:.0e}{algorithm}"
+
+
+def estimates_report(entries: list[Entry], core: Core) -> Report:
+    """The table of estimates, with the method beside it.
+
+    Parameters
+    ----------
+    entries
+        Of all cases, those of one case one behind the other.
+    core
+        The processor.
+    """
+    least: dict[tuple[str, str], float] = {}
+    for entry in entries:
+        if entry.cost is not None:
+            key, cycles = (entry.case, entry.problem), entry.cost.cycles
+            least[key] = min(least.get(key, cycles), cycles)
+    rows: list[dict[str, Any]] = []
+    for entry in entries:
+        row = {
+            "case": entry.case,
+            "count": entry.count,
+            "workload": entry.problem,
+            "label": entry.label,
+            "info": entry.info,
+        }
+        if entry.cost is not None:
+            row |= cost_row(core, entry.cost, entry.flops, _types(entry.problem))
+            row["over_least"] = entry.cost.cycles / (least[entry.case, entry.problem] or 1.0)
+        rows.append(row)
+    return Report(
+        kind="bench-estimate",
+        title=f"Estimated, not measured: {core.name}, one thread, {len(least)} cases",
+        facts={
+            "target": core.name,
+            "estimated_at": core.clock_text,
+            "estimate_method": described_method(core),
+        },
+        tables=(
+            Table("estimates", "Estimates", _COLUMNS, rows),
+            Table(
+                "totals", "Estimates of all cases, as often as they occur", _TOTALS, _totals(rows)
+            ),
+        ),
+    )
+
+
+def _totals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sums of the contenders that have an estimate of every case."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        if "estimated_cycles" not in row:
+            continue
+        total = found.setdefault(
+            row["label"],
+            {"label": row["label"], "cases": 0, "estimated_cycles": 0.0, "estimated_seconds": 0.0},
+        )
+        total["cases"] += row["count"]
+        for key in ("estimated_cycles", "estimated_seconds"):
+            total[key] += row["count"] * row[key]
+    most = max((total["cases"] for total in found.values()), default=0)
+    whole = [total for total in found.values() if total["cases"] == most]
+    return sorted(whole, key=lambda total: float(total["estimated_cycles"]))
+
+
+def _types(problem: str) -> DataTypes:
+    """Of a convolution's problem string; float32 of others."""
+    try:
+        return Conv2dWorkload.parse(problem).types
+    except WorkloadError:
+        return FLOAT32

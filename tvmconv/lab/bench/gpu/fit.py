@@ -1,0 +1,191 @@
+"""The cost model's constants for GPUs, fitted once to measured kernels.
+
+Four of a record's figures are not known from documents, or only as what the chip could do at most:
+how many of its issue slots kernels fill, what of L2's and of memory's rate they reach, and what a
+launch takes. A fit multiplies each by a factor; what the model counts stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log
+from statistics import fmean
+from typing import Any
+
+from tvmconv.core.config import Config
+from tvmconv.core.errors import InputError, TvmconvError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.kernel import Kernel
+from tvmconv.lab.bench.gpu.predictions import RIGHT_WITHIN, share_right
+from tvmconv.lab.bench.result import BenchResult
+from tvmconv.machines.cuda import MACHINES, CudaMachine
+from tvmconv.report.document import Column, Report, Table
+
+# the record's fields; of the first the units that do multiply-adds, all of whose slots are filled
+FACTORS = ("lanes", "l2_rate", "memory_rate", "launch_seconds")
+_STEPS = (2.0, 1.4, 1.15, 1.05, 1.02)
+_RANGE = 8.0
+# errors beyond this count no more than in proportion: a kernel that is wrong by tens is a finding
+_FAR = log(1.0 + RIGHT_WITHIN)
+_FEWEST = 8
+_COLUMNS = (
+    Column("case", "case"),
+    Column("contender", "contender"),
+    Column("measured_seconds", "ms median", ".4f", 1e3),
+    Column("before", "predicted / measured", ".2f"),
+    Column("after", "after the fit", ".2f"),
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A kernel with the seconds that it took."""
+
+    case: str
+    label: str
+    kernel: Kernel
+    seconds: float
+
+
+def measured_kernels(results: Sequence[BenchResult]) -> list[Measured]:
+    """The kernels of saved runs that can be predicted again: right, with times, known here."""
+    found = []
+    for result in results:
+        machine = MACHINES.get(str((result.machine.get("gpu") or {}).get("target", "")))
+        if machine is None:
+            continue
+        for case in result.results:
+            for entry in case.entries:
+                if entry.status != "ok" or not entry.median or "algorithm" not in entry.facts:
+                    continue
+                kernel = _kernel(entry.facts, machine)
+                if kernel is not None:
+                    found.append(Measured(case.name, entry.label, kernel, entry.median))
+    return found
+
+
+def _kernel(facts: Mapping[str, Any], machine: CudaMachine) -> Kernel | None:
+    """None where this version has no such kernel."""
+    config = Config.from_json(facts["knobs"])
+    kernel = Kernel(
+        Conv2dWorkload.parse(facts["workload"]), machine, str(facts["algorithm"]), config
+    )
+    try:
+        return kernel if kernel.predicted_cycles > 0 else None
+    except (TvmconvError, KeyError, AssertionError):
+        return None
+
+
+def with_factors(machine: CudaMachine, factors: Mapping[str, float]) -> CudaMachine:
+    """A record with some figures multiplied."""
+    changed: dict[str, Any] = {n: getattr(machine, n) * factor for n, factor in factors.items()}
+    return replace(machine, **changed)
+
+
+def fit(rows: Sequence[Measured]) -> dict[str, float]:
+    """The factors with the least mean error of logarithms, by descent along one at a time.
+
+    Raises
+    ------
+    InputError
+        If there are too few kernels for so many factors.
+    """
+    if len(rows) < _FEWEST:
+        raise InputError(f"{len(rows)} measured kernels are too few to fit; {_FEWEST} are needed")
+    factors = dict.fromkeys(FACTORS, 1.0)
+    least = _loss(rows, factors)
+    for step in _STEPS:
+        moved = True
+        while moved:
+            moved = False
+            for name in FACTORS:
+                for factor in (step, 1.0 / step):
+                    tried = {**factors, name: factors[name] * factor}
+                    if not 1.0 / _RANGE <= tried[name] <= _RANGE:
+                        continue
+                    loss = _loss(rows, tried)
+                    if loss < least - 1e-9:
+                        factors, least, moved = tried, loss, True
+    return factors
+
+
+def ratios(rows: Sequence[Measured], factors: Mapping[str, float]) -> list[float]:
+    """Predicted over measured seconds of each kernel."""
+    found = []
+    for row in rows:
+        machine = row.kernel.machine
+        assert isinstance(machine, CudaMachine)
+        machine = with_factors(machine, factors)
+        cycles = replace(row.kernel, machine=machine).predicted_cycles
+        found.append(cycles / machine.clock_hertz / row.seconds)
+    return found
+
+
+def _loss(rows: Sequence[Measured], factors: Mapping[str, float]) -> float:
+    return fmean(_error(log(ratio)) for ratio in ratios(rows, factors))
+
+
+def _error(x: float) -> float:
+    """Quadratic near zero, linear beyond."""
+    near = min(abs(x), _FAR)
+    return near * near / 2 + _FAR * (abs(x) - near)
+
+
+def fit_report(
+    results: Sequence[BenchResult], tell: Callable[[str], None] = lambda _: None
+) -> Report:
+    """Fit to saved runs, and say how many predictions are right before and after.
+
+    What a fit explains of the kernels that it saw says little: every other kernel is left out once,
+    and the share of those is told as well.
+
+    Raises
+    ------
+    InputError
+        If the runs hold too few kernels of GPUs.
+    """
+    rows = measured_kernels(results)
+    factors = fit(rows)
+    tell(f"fitted to {len(rows)} kernels")
+    before, after = ratios(rows, dict.fromkeys(FACTORS, 1.0)), ratios(rows, factors)
+    unseen: list[float] = []
+    if len(rows) >= 2 * _FEWEST:
+        for odd in (0, 1):
+            half = fit(rows[odd::2])
+            unseen += ratios(rows[1 - odd :: 2], half)
+    first = rows[0].kernel.machine
+    assert isinstance(first, CudaMachine)
+    fitted = with_factors(first, factors)
+    gpus = {str((r.machine.get("gpu") or {}).get("name", "")) for r in results} - {""}
+    return Report(
+        kind="bench-fit",
+        title=f"{share_right(after):.0%} of {len(rows)} kernels within {RIGHT_WITHIN:.0%}",
+        facts={
+            "gpu": ", ".join(sorted(gpus)),
+            "kernels": len(rows),
+            "share_right_before": share_right(before),
+            "share_right_after": share_right(after),
+            "share_right_unseen": share_right(unseen) if unseen else None,
+            "geometric_mean_before": exp(fmean(map(log, before))),
+            **{f"factor_{name}": factor for name, factor in factors.items()},
+            **{f"fitted_{name}": getattr(fitted, name) for name in FACTORS},
+        },
+        tables=(
+            Table(
+                "kernels",
+                "Predicted and measured",
+                _COLUMNS,
+                [
+                    {
+                        "case": row.case,
+                        "contender": row.label,
+                        "measured_seconds": row.seconds,
+                        "before": b,
+                        "after": a,
+                    }
+                    for row, b, a in zip(rows, before, after, strict=True)
+                ],
+            ),
+        ),
+    )

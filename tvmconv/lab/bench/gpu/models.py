@@ -1,0 +1,142 @@
+"""Whole models for a GPU: built, or taken from a folder of built ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.artifact.manifest import manifest_path, read_manifest
+from tvmconv.core.errors import ArtifactError
+from tvmconv.lab.bench.gpu.onnx_structure import structure_and_weights
+from tvmconv.lab.bench.gpu.recipes import Recipe, recipe_of
+from tvmconv.measuring.gpu.compiled import code_digest
+from tvmconv.runtime.weights import recorded, weights_path
+
+if TYPE_CHECKING:
+    from tvmconv.model import CompiledModel
+
+Array = npt.NDArray[Any]
+
+
+def built_model(
+    onnx: Path,
+    target: str,
+    shapes: Mapping[str, Sequence[int]] | None,
+    folder: str | Path | None = None,
+    *,
+    algorithms: Sequence[str] | None = None,
+    log: str | None = None,
+    fold_budget: int | None = None,
+    precision: str = "float32",
+    here: bool = True,
+) -> CompiledModel:
+    """A model from the folder; built, and kept there, where it is missing.
+
+    Kept models are without weights: these are made from the ONNX model's where they run.
+
+    Parameters
+    ----------
+    onnx, target, shapes, algorithms, log, fold_budget, precision
+        As of ``tvmconv.build``; what a model is but for its weights tells models apart.
+    folder
+        Of compiled kernels and models, if there is one.
+    here
+        Whether it is to run on a GPU of this machine.
+
+    Raises
+    ------
+    ArtifactError
+        If it is not there and nothing here builds it.
+    """
+    import tvmconv
+
+    path, weights = None, dict[str, Array]()
+    if folder:
+        structure, weights = structure_and_weights(onnx)
+        known = {
+            "code": code_digest(),
+            "model": onnx.name,
+            "structure": structure,
+            "target": target,
+            "shapes": {name: list(shape) for name, shape in sorted((shapes or {}).items())},
+            "algorithms": list(algorithms or ()),
+            "log": _log_digest(log),
+            "precision": precision,
+        }
+        digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()
+        path = Path(folder) / f"{onnx.stem}-{digest[:16]}.so"
+        if _recipe_path(path).is_file():
+            return _filled(path, weights, here)
+    try:
+        model = tvmconv.build(
+            onnx,
+            target,
+            shapes=dict(shapes) if shapes else None,
+            algorithms=algorithms,
+            log=log,
+            fold_budget=fold_budget,
+            precision=precision,
+        )
+    except ImportError as error:
+        raise ArtifactError(
+            f"no model of {onnx.name} stands in {folder or 'a folder of --kernels'}; prepare it by "
+            f"bench --compile-only where TVM and nvcc are ({error})"
+        ) from None
+    if path is not None:
+        _keep(model, path, weights)
+    return model
+
+
+def _log_digest(log: str | None) -> str | None:
+    """What tells builds with other tuning logs apart: the named file's content."""
+    named = log and Path(log)
+    return hashlib.sha256(named.read_bytes()).hexdigest() if named and named.is_file() else log
+
+
+def _keep(model: CompiledModel, path: Path, weights: Mapping[str, Array]) -> None:
+    """Save a built model with a recipe in the place of its weights, which comes last."""
+    from tvmconv.compile.network import CompiledProgram
+
+    assert isinstance(model._library, CompiledProgram)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    model.save(path, weights="separate")
+    content = weights_path(path)
+    sha256 = recorded(content)
+    assert sha256 is not None
+    machine = model.machine
+    recipe = recipe_of(model._library.program, model.decisions, machine, weights, sha256)
+    if not np.array_equal(recipe.file(weights, machine), np.fromfile(content, np.uint8)):
+        raise ArtifactError(f"{path}: the recipe of its weights makes others")
+    content.unlink()
+    recipe.write(_recipe_path(path))
+
+
+def _filled(path: Path, weights: Mapping[str, Array], here: bool) -> CompiledModel:
+    """A kept model with weights made by its recipe, in files that are gone when it is open."""
+    from tvmconv import load
+    from tvmconv.artifact.saving import open_artifact
+    from tvmconv.model import CompiledModel
+
+    recipe = Recipe.read(_recipe_path(path))
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        copy = Path(folder) / path.name
+        for file in (path, manifest_path(path)):
+            shutil.copyfile(file, copy.with_suffix(file.suffix))
+        machine = read_manifest(manifest_path(path)).machine
+        recipe.file(weights, machine).tofile(weights_path(copy))
+        if not here:
+            return CompiledModel(*open_artifact(copy, verify=False, here=False))
+        # another machine's sums of transformed weights may end in another last bit
+        return load(copy, verify=False)
+
+
+def _recipe_path(path: Path) -> Path:
+    return path.with_suffix(".recipe")

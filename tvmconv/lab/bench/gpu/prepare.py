@@ -1,0 +1,164 @@
+"""``bench --compile-only``: the kernels of a plan into a folder, for a machine with a GPU."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvmconv.core.errors import ArtifactError, ConfigError, InputError, TvmconvError
+from tvmconv.core.imports import import_tvm_without_torch
+from tvmconv.kernels.kernel import Kernel
+from tvmconv.lab.bench.cases import batched_model
+from tvmconv.lab.bench.contenders import build_algorithms, builds
+from tvmconv.lab.bench.gpu.models import built_model
+from tvmconv.lab.bench.gpu.probes import SOURCE
+from tvmconv.lab.bench.variants import chosen_kernel, parse_variants
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.host import host_cores
+from tvmconv.machines.targets import resolve_device
+from tvmconv.measuring.gpu.compiled import Folder, source_code
+from tvmconv.report.document import Column, Report, Table
+
+if TYPE_CHECKING:
+    from tvmconv.lab.bench.plan import Plan
+
+# of kernels that failed, in the sentence that ends the command; all are in the table
+_NAMED = 3
+_COLUMNS = (
+    Column("workload", "layer"),
+    Column("algorithm", "algorithm"),
+    Column("config", "schedule"),
+    Column("registers", "registers"),
+    Column("spill_bytes", "spilled bytes"),
+    Column("failure", "why not"),
+)
+
+
+def plan_kernels(plan: Plan) -> list[Kernel]:
+    """Every kernel that a plan's layers are measured with.
+
+    Raises
+    ------
+    InputError
+        If the target is no GPU.
+    """
+    machine = resolve_device(plan.target)
+    if not isinstance(machine, CudaMachine):
+        raise InputError(
+            f"--compile-only is for GPUs, not for {plan.target}; give --target cuda:sm_90, for "
+            "example"
+        )
+    workloads = [layer.workload for layer in plan.layers]
+    found: dict[Kernel, None] = {}
+    if plan.log and not plan.algorithms:
+        logs = ("none", plan.log) if plan.log != "none" else ("none",)
+        for log in logs:
+            found |= dict.fromkeys(
+                chosen_kernel(each, machine, log, plan.precision) for each in workloads
+            )
+        return list(found)
+    for variant in parse_variants(plan.algorithms, workloads, machine, plan.precision):
+        for workload in workloads:
+            try:
+                found[variant.kernel(workload, machine)] = None
+            except ConfigError:
+                continue
+    return list(found)
+
+
+def compile_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
+    """Compile all kernels of a plan's layers in parallel, and the probes of a GPU's rates.
+
+    Raises
+    ------
+    InputError
+        If the target is no GPU, or no folder is named.
+    """
+    if not plan.kernels:
+        raise InputError("--compile-only fills a folder; name it with --kernels DIR")
+    kernels = plan_kernels(plan)
+    machine = resolve_device(plan.target)
+    assert isinstance(machine, CudaMachine)
+    source_code(SOURCE, machine, plan.kernels)
+    rows = []
+    workers = host_cores()
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn, import_tvm_without_torch) as pool:
+        pending: list[tuple[Kernel, Future[dict[str, int] | str]]] = [
+            (kernel, pool.submit(_compiled, kernel, plan.kernels)) for kernel in kernels
+        ]
+        for kernel, future in pending:
+            result = future.result()
+            known = result if isinstance(result, dict) else {"failure": result}
+            config = str(kernel.config)
+            rows.append(
+                {
+                    "workload": str(kernel.workload),
+                    "algorithm": kernel.algorithm,
+                    "config": config,
+                    **known,
+                }
+            )
+            tell(f"{kernel.workload} {kernel.algorithm} {config}: {known}")
+    for path in plan.models:
+        for batch in plan.batches or (0,):
+            with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+                model = batched_model(path, batch, Path(folder)) if batch else path
+                for _, log in builds(plan):
+                    built_model(
+                        model,
+                        plan.target,
+                        plan.shapes,
+                        plan.kernels,
+                        algorithms=build_algorithms(plan),
+                        log=log,
+                        fold_budget=plan.fold_budget,
+                        precision=plan.precision,
+                        here=False,
+                    )
+            tell(f"{path.stem}{f' mb{batch}' * bool(batch)}: built")
+    failed = sum("failure" in row for row in rows)
+    title = f"{len(rows) - failed} kernels compiled for {machine.name}, {failed} failed"
+    return Report(
+        kind="bench-compiled",
+        title=title,
+        facts={"folder": plan.kernels, "target": machine.name},
+        tables=(Table("kernels", "Kernels", _COLUMNS, rows),),
+    )
+
+
+def check_compiled(report: Report) -> None:
+    """Hold a report of :func:`compile_plan` to having no failures.
+
+    Raises
+    ------
+    ArtifactError
+        If a kernel did not compile; it names the first ones.
+    """
+    rows = [row for table in report.tables for row in table.rows]
+    failed = [row for row in rows if "failure" in row]
+    if failed:
+        named = "; ".join(map(failure_text, failed[:_NAMED]))
+        more = f"; and {len(failed) - _NAMED} more" * (len(failed) > _NAMED)
+        raise ArtifactError(f"{len(failed)} of {len(rows)} kernels failed: {named}{more}")
+
+
+def failure_text(row: Mapping[str, Any]) -> str:
+    """A kernel that did not compile, and why."""
+    return f"{row['workload']} {row['algorithm']} {row['config']}: {row['failure']}"
+
+
+def _compiled(kernel: Kernel, folder: str) -> dict[str, int] | str:
+    """What a kernel takes of a GPU, or why it does not compile."""
+    try:
+        compiled = Folder(Path(folder)).get(kernel)
+    except (TvmconvError, RuntimeError, ValueError) as error:
+        return " ".join(str(error).split())[:300]
+    return {
+        "registers": max(each.registers for each in compiled.launches),
+        "spill_bytes": compiled.spill_bytes,
+    }

@@ -1,0 +1,241 @@
+"""Case folders of 8-bit layers: an ONNX model in QDQ form, and its exact output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvmconv.algorithms.winograd.integers import USUAL_SIGMA
+from tvmconv.core.epilogue_op import QUANTISE
+from tvmconv.core.errors import InputError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.arguments import Constants
+from tvmconv.lab.baselines.case import CHANNELS_LAST
+from tvmconv.lab.bench.case_files import SEED, CaseInfo, write_case
+from tvmconv.measuring.integers import IntegerOperands, exact_output
+from tvmconv.measuring.layer_model import window_attributes
+
+_STEPS = ((), (QUANTISE, "add"))
+# types and shapes by name
+Tensors = Mapping[str, tuple[str, tuple[int, ...]]]
+
+
+def write_integer_case(
+    folder: Path, workload: Conv2dWorkload, name: str = "", count: int = 1
+) -> CaseInfo:
+    """A folder for one 8-bit layer.
+
+    Data and residual are uniformly distributed integers, weights normally distributed ones, and
+    scales are such that outputs spread over 8 bits.
+
+    Raises
+    ------
+    InputError
+        If the layer's form is none that peers take: 8 bits in and out, or steps other than the
+        addition of a quantised residual.
+    """
+    import onnx
+
+    w, types = workload, workload.types
+    steps = tuple(step.kind for step in w.epilogue if step.kind != "bias")
+    if not types.is_requantised or steps not in _STEPS or types.weight != "int8":
+        raise InputError(
+            f"bench cannot measure {w}: 8-bit layers have 8-bit output, int8 weights and no steps "
+            "but '+bias' and '+quantise+add'"
+        )
+    operands = _operands(w)
+    nodes, values, output = _nodes(w, operands)
+    inputs = {"data": operands.data}
+    if operands.residual is not None:
+        inputs["residual"] = operands.residual
+    given = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
+    result = {output: (types.output, w.result_shape)}
+    onnx.save(_model(nodes, values, given, result), folder / "model.onnx")
+    onnx.save(_model(*_channels_last(nodes, values, given, result)), folder / CHANNELS_LAST)
+    constants = _arrays(operands.constants)
+    shapes = {n: list(v.shape) for n, v in (inputs | values).items()}
+    shapes |= {node["outputs"][0]: list(w.result_shape) for node in nodes}
+    write_case(folder, folder / "model.onnx", nodes, shapes, constants | values, inputs, [output])
+    np.savez(folder / "reference.npz", **{output: exact_output(w, operands)})  # type: ignore[arg-type]
+    return CaseInfo(name or str(w), "layer", str(w), w.flops, count)
+
+
+def _model(
+    nodes: list[dict[str, Any]], values: dict[str, Any], inputs: Tensors, outputs: Tensors
+) -> Any:
+    """The ONNX model of nodes as case folders have them."""
+    import onnx
+
+    helper, tensor = onnx.helper, onnx.TensorProto
+    element = {"uint8": tensor.UINT8, "int8": tensor.INT8}
+
+    def described(tensors: Tensors) -> list[Any]:
+        return [
+            helper.make_tensor_value_info(name, element[dtype], list(shape))
+            for name, (dtype, shape) in tensors.items()
+        ]
+
+    graph = helper.make_graph(
+        [
+            helper.make_node(n["op"], n["inputs"], n["outputs"], n["name"], **n["attrs"])
+            for n in nodes
+        ],
+        "layer",
+        described(inputs),
+        described(outputs),
+        [onnx.numpy_helper.from_array(array, name) for name, array in values.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _channels_last(
+    nodes: list[dict[str, Any]], values: dict[str, Any], inputs: Tensors, outputs: Tensors
+) -> tuple[list[dict[str, Any]], dict[str, Any], Tensors, Tensors]:
+    """The same model with inputs and outputs of the same names in NHWC, transposed inside.
+
+    Libraries whose kernels take this layout cancel the transpositions, of which a layer in the
+    middle of a network has none.
+    """
+    moved = {name: f"{name}.nchw" for name in (*inputs, *outputs)}
+
+    def transposed(source: str, output: str, order: list[int]) -> dict[str, Any]:
+        name = f"{output}.transposed"
+        return {
+            "name": name,
+            "op": "Transpose",
+            "inputs": [source],
+            "outputs": [output],
+            "attrs": {"perm": order},
+        }
+
+    def last(tensors: Tensors) -> Tensors:
+        return {
+            name: (dtype, (shape[0], *shape[2:], shape[1]))
+            for name, (dtype, shape) in tensors.items()
+        }
+
+    inner = [
+        {**node, **{side: [moved.get(n, n) for n in node[side]] for side in ("inputs", "outputs")}}
+        for node in nodes
+    ]
+    before = [transposed(name, moved[name], [0, 3, 1, 2]) for name in inputs]
+    behind = [transposed(moved[name], name, [0, 2, 3, 1]) for name in outputs]
+    return [*before, *inner, *behind], values, last(inputs), last(outputs)
+
+
+def read_constants(arrays: Any) -> Constants:
+    """What :func:`write_integer_case` wrote of a layer's constants."""
+
+    def optional(name: str) -> Any:
+        return arrays.get(f"layer.{name}")
+
+    return Constants(
+        weight=arrays["layer.weight"],
+        bias=optional("bias"),
+        zero_point=int(arrays["layer.zero_point"]),
+        scale=optional("scale"),
+        numbers=optional("numbers"),
+    )
+
+
+def _arrays(constants: Constants) -> dict[str, Any]:
+    found = {
+        "weight": constants.weight,
+        "bias": constants.bias,
+        "zero_point": np.array(constants.zero_point),
+        "scale": constants.scale,
+        "numbers": constants.numbers,
+    }
+    return {f"layer.{name}": value for name, value in found.items() if value is not None}
+
+
+def _operands(w: Conv2dWorkload) -> IntegerOperands:
+    generator, types = np.random.default_rng(SEED), w.types
+    info = np.iinfo(types.data)
+
+    def integers(shape: tuple[int, ...]) -> Any:
+        return generator.integers(info.min, info.max, shape, types.data, endpoint=True)
+
+    weight = np.rint(generator.normal(0, USUAL_SIGMA, w.weight_shape)).clip(-128, 127)
+    # padding is zero for others, too; a workload that does not say so has nothing else there
+    zero_point = info.min + 121 if types.quantisation.data_zero_point else info.min * 0
+    deviation = 74 * USUAL_SIGMA * w.taps**0.5
+    scale = (generator.uniform(0.7, 1.4, w.out_channels) * 40 / deviation).astype(np.float32)
+    bias = np.rint(generator.normal(0, deviation, w.out_channels)).astype(np.int32)
+    low, high, zero = info.min, info.max, info.min + 117
+    numbers = [0.0, low - zero, high - zero, zero]
+    if w.has("add"):
+        inner, residual = 0.0231, (info.min + 130, 0.0317, 0, 0)
+        numbers = [
+            0,
+            low - zero,
+            high - zero,
+            inner,
+            *residual,
+            1 / 0.0472,
+            low - zero,
+            high - zero,
+            zero,
+        ]
+    constants = Constants(
+        weight.astype(np.int8),
+        bias if w.has("bias") else None,
+        zero_point,
+        scale,
+        np.array(numbers, np.float32),
+    )
+    residual_data = integers(w.result_shape) if w.has("add") else None
+    return IntegerOperands(integers(w.data_shape), constants, residual_data)
+
+
+def _nodes(
+    w: Conv2dWorkload, operands: IntegerOperands
+) -> tuple[list[dict[str, Any]], dict[str, Any], str]:
+    """Nodes with explicit windows, initializers, and the name of the output."""
+    constants, types = operands.constants, w.types
+    assert constants.scale is not None and constants.numbers is not None
+    numbers = constants.numbers.astype(np.float64)
+    last_zero = np.array(int(numbers[-1]), types.output)
+    inner = numbers[3] if w.has("add") else 1.0
+    scale = (constants.scale * np.float32(inner)).astype(np.float32)
+    values = {
+        "data_scale": np.array(1, np.float32),
+        "data_zero": np.array(constants.zero_point, types.data),
+        "weight": constants.weight,
+        "weight_scale": scale,
+        "weight_zero": np.zeros(w.out_channels, np.int8),
+        "inner_scale": np.array(inner, np.float32),
+        "zero": last_zero,
+    }
+    nodes: list[dict[str, Any]] = []
+
+    def node(op: str, sources: list[str], output: str, **attrs: Any) -> str:
+        nodes.append(
+            {"name": output, "op": op, "inputs": sources, "outputs": [output], "attrs": attrs}
+        )
+        return output
+
+    x = node("DequantizeLinear", ["data", "data_scale", "data_zero"], "data_real")
+    k = node("DequantizeLinear", ["weight", "weight_scale", "weight_zero"], "weight_real", axis=0)
+    sources = [x, k]
+    if constants.bias is not None:
+        values |= {"bias": constants.bias, "bias_zero": np.zeros(w.out_channels, np.int32)}
+        sources.append(
+            node("DequantizeLinear", ["bias", "weight_scale", "bias_zero"], "bias_real", axis=0)
+        )
+    y = node("Conv", sources, "convolution", **window_attributes(w))
+    y = node("QuantizeLinear", [y, "inner_scale", "zero"], "quantised")
+    if not w.has("add"):
+        return nodes, values, y
+    values |= {
+        "residual_scale": np.array(numbers[5], np.float32),
+        "residual_zero": np.array(int(numbers[4]), types.output),
+        "sum_scale": np.array(1 / numbers[8], np.float32),
+    }
+    y = node("DequantizeLinear", [y, "inner_scale", "zero"], "inner_real")
+    r = node("DequantizeLinear", ["residual", "residual_scale", "residual_zero"], "residual_real")
+    y = node("Add", [y, r], "sum_real")
+    return nodes, values, node("QuantizeLinear", [y, "sum_scale", "zero"], "sum")

@@ -1,0 +1,216 @@
+"""The layer table: what every kernel of a call costs, against the measured machine peak."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tvmconv.core.decision import Decision
+from tvmconv.core.errors import ArtifactError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.lab.bench.peak import Peak, measure_peak
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.record import processor
+from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.summary import memory_table, model_facts
+from tvmconv.runtime.executable import Executable
+
+if TYPE_CHECKING:
+    from tvmconv.artifact.facts import ModelFacts
+    from tvmconv.model import CompiledModel
+    from tvmconv.remote import RemoteModel
+    from tvmconv.runtime.profile import KernelTiming, Profile
+
+_COLUMNS = (
+    Column("layer", "layer"),
+    Column("shape", "shape"),
+    Column("algorithm", "algorithm"),
+    Column("config", "schedule"),
+    Column("seconds", "ms", ".3f", 1e3),
+    Column("time_share", "% of time", ".1f", 100),
+    Column("gflops", "GFLOP/s", ".1f"),
+    Column("peak_share", "% of peak", ".1f", 100),
+    Column("gbs", "GB/s", ".1f"),
+)
+_GROUPS = (
+    Column("algorithm", "kind"),
+    Column("calls", "calls"),
+    Column("seconds", "ms", ".3f", 1e3),
+    Column("time_share", "% of time", ".1f", 100),
+    Column("gflops", "GFLOP/s", ".1f"),
+    Column("peak_share", "% of peak", ".1f", 100),
+)
+
+
+def profile_report(
+    model: CompiledModel | RemoteModel,
+    inputs: Mapping[str, Any] | None = None,
+    repeat: int = 20,
+    peak: Peak | None = None,
+) -> Report:
+    """Profile a model, with the peak of the processor or GPU probed before and after.
+
+    Parameters
+    ----------
+    model
+        Built or loaded, and able to run on this host; or on a device, whose peak is not known.
+    inputs
+        Seeded random values by default.
+    repeat
+        Calls to measure.
+    peak
+        A probe's result where one exists already.
+
+    Returns
+    -------
+    Report
+        Tables ``layers`` in execution order, ``kinds`` and ``memory``.
+    """
+    if not isinstance(model, Executable):
+        return layer_report(model, model.profile(inputs, repeat=repeat), None)
+    before, unknown = (peak, "") if peak else peak_of(model)
+    profile = model.profile(inputs, repeat=repeat)
+    after = before if peak or before is None else peak_of(model)[0]
+    probes = [probe for probe in (before, after) if probe is not None]
+    best = max(probes, key=lambda probe: probe.gflops, default=None)
+    return layer_report(model, profile, best, unknown)
+
+
+def peak_of(model: CompiledModel) -> tuple[Peak | None, str]:
+    """The measured peak of the processor or GPU that a model runs on.
+
+    Of a GPU None where nothing compiles the probes; the text says why.
+    """
+    if not isinstance(model.machine, CudaMachine):
+        return measure_peak(processor(model.machine), model.threads), ""
+    from tvmconv.lab.bench.gpu.peak import gpu_peak
+
+    try:
+        return gpu_peak(model.machine, model._gpu.device), ""
+    except ArtifactError as error:
+        return None, f"The GPU's peak is not known: {error}."
+
+
+def layer_report(model: ModelFacts, profile: Profile, peak: Peak | None, note: str = "") -> Report:
+    """The report of a profile that was taken already; ``note`` is one more of its notes."""
+    decisions = {(d.layer, d.kernel): d for d in model.decisions}
+    total = profile.kernel_seconds or 1.0
+    best = peak.gflops if peak else None
+    rows = [_row(kernel, decisions, total, best) for kernel in profile]
+    flops = sum(row["flops"] for row in rows)
+    rate = flops / profile.total.min * 1e-9
+    return Report(
+        kind="profile",
+        title=f"{model.name}: {profile.total.min * 1e3:.3f} ms a call",
+        facts={
+            **model_facts(model),
+            "call_seconds_min": profile.total.min,
+            "call_seconds_median": profile.total.median,
+            "kernel_seconds": profile.kernel_seconds,
+            "gflop": flops * 1e-9,
+            "gflops": rate,
+            **_peak_facts(rate, peak),
+        },
+        tables=(
+            Table("layers", "Layers", _COLUMNS, rows),
+            Table("kinds", "By kind", _GROUPS, _groups(rows, total, best)),
+            memory_table(model),
+        ),
+        notes=(
+            "GFLOP/s count the nominal operations of the layer at the median time.",
+            *([note] if note else []),
+        ),
+        data={
+            "profile": profile.to_json(),
+            "peak": peak.to_json() if peak else None,
+            "events": profile.trace_events(),
+        },
+    )
+
+
+def _peak_facts(rate: float, peak: Peak | None) -> dict[str, float]:
+    if peak is None:
+        return {}
+    return {
+        "peak_gflops": peak.gflops,
+        "peak_share": rate / peak.gflops,
+        "memory_read_gbs": peak.read_gbs,
+    }
+
+
+def _row(
+    kernel: KernelTiming,
+    decisions: Mapping[tuple[str, str], Decision],
+    total: float,
+    peak: float | None,
+) -> dict[str, Any]:
+    call = kernel.call
+    decision = decisions.get((call.layer, call.kernel))
+    computes = call.flops > 0 and decision is not None
+    return {
+        "layer": call.layer or call.operator,
+        "kernel": call.kernel,
+        "operator": call.operator,
+        "workload": call.workload,
+        "shape": _shape(call.workload),
+        "algorithm": decision.chosen.algorithm if decision else call.operator,
+        "config": str(decision.chosen.config) if decision else "",
+        "seconds": kernel.seconds,
+        "seconds_min": kernel.seconds_min,
+        "time_share": kernel.seconds / total,
+        "flops": call.flops,
+        "bytes": call.bytes,
+        "gflops": kernel.gflops if computes else None,
+        "peak_share": kernel.gflops / peak if computes and peak else None,
+        "gbs": kernel.gbytes or None,
+    }
+
+
+def _shape(workload: str) -> str:
+    """``64x56x56 -> 128x28x28 3x3 s2``, the way people name layers."""
+    if not workload:
+        return ""
+    w = Conv2dWorkload.parse(workload)
+    planes = (f"{w.in_depth}x", f"{w.out_depth}x", f"{w.kernel_d}x") if w.is_volume else [""] * 3
+    text = (
+        f"{w.in_channels}x{planes[0]}{w.in_height}x{w.in_width} -> "
+        f"{w.out_channels}x{planes[1]}{w.out_height}x{w.out_width} "
+        f"{planes[2]}{w.kernel_h}x{w.kernel_w}"
+    )
+    if w.stride_d != 1:
+        text += f" s{w.stride_d}x{w.stride_h}x{w.stride_w}"
+    elif (w.stride_h, w.stride_w) != (1, 1):
+        text += f" s{w.stride_h}" if w.stride_h == w.stride_w else f" s{w.stride_h}x{w.stride_w}"
+    if (w.dilation_h, w.dilation_w) != (1, 1):
+        text += f" d{w.dilation_h}"
+    if w.groups > 1:
+        text += " dw" if w.is_depthwise else f" g{w.groups}"
+    return text
+
+
+def _groups(rows: list[dict[str, Any]], total: float, peak: float | None) -> list[dict[str, Any]]:
+    """Rows summed by algorithm or operator, slowest first."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row["algorithm"], []).append(row)
+    summed = []
+    for name, members in groups.items():
+        seconds = sum(row["seconds"] for row in members)
+        flops = sum(row["flops"] for row in members if row["gflops"] is not None)
+        rate = flops / seconds * 1e-9 if flops and seconds else None
+        summed.append(
+            {
+                "algorithm": name,
+                "calls": len(members),
+                "seconds": seconds,
+                "time_share": seconds / total,
+                "gflops": rate,
+                "peak_share": rate / peak if rate and peak else None,
+            }
+        )
+    return sorted(summed, key=lambda group: -float(group["seconds"]))
+
+
+def chrome_trace_events(report: Report) -> list[dict[str, Any]]:
+    """The trace of a profile report, for ``{"traceEvents": [...]}``."""
+    return list(report.data["events"])

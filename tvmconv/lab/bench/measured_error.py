@@ -1,0 +1,107 @@
+"""The error of every layer's kernel with the model's own weights, against float64."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvmconv.kernels.arguments import Constants
+from tvmconv.kernels.kernel import Kernel
+from tvmconv.lab.bench.kernel_run import KernelRun, random_operands, relative_error
+from tvmconv.measuring.integers import exact_output, random_integers
+from tvmconv.measuring.reference import convolution
+
+if TYPE_CHECKING:
+    import onnx
+
+    from tvmconv.core.decision import Decision
+    from tvmconv.graph.ir import Array, Node
+    from tvmconv.model import CompiledModel
+
+
+def measure_errors(
+    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    model: CompiledModel,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    fold_budget: int | None = None,
+) -> tuple[float, ...]:
+    """max|error| / max|reference| of every decision of a model, in their order.
+
+    The kernel of each layer is run by itself, on normally distributed input and residual, with
+    the weight and bias that it has in the model (batch normalisation folded). Its epilogue is
+    part of it.
+
+    Parameters
+    ----------
+    source
+        What the model was built from: weights cannot be unpacked from a module.
+    model
+        Built for this host.
+    shapes
+        As given to ``build``.
+    fold_budget
+        As given to ``build``.
+    progress
+        Called with the stage's name, the layers done and the layers in all.
+    """
+    nodes = _convolutions(source, model, shapes, fold_budget)
+    errors = []
+    for index, (node, decision) in enumerate(zip(nodes, model.decisions, strict=True)):
+        if progress:
+            progress("measure errors", index, len(nodes))
+        errors.append(_layer_error(node, decision, model, index))
+    if progress:
+        progress("measure errors", len(nodes), len(nodes))
+    return tuple(errors)
+
+
+def _convolutions(
+    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    model: CompiledModel,
+    shapes: Mapping[str, Sequence[int]] | None,
+    fold_budget: int | None,
+) -> list[Node]:
+    """The layers with their weights, in the order of the decisions."""
+    from tvmconv.frontend import read_model, to_relax
+    from tvmconv.frontend.canonical import layer_name
+    from tvmconv.graph.lower import prepare
+    from tvmconv.graph.match import CONV
+    from tvmconv.graph.read import read_function
+
+    graph = read_function(to_relax(read_model(source, shapes, fold_budget))["main"], layer_name)
+    prepare(graph, model.machine)
+    return [node for node in graph.nodes if node.op == CONV]
+
+
+def _layer_error(node: Node, decision: Decision, model: CompiledModel, seed: int) -> float:
+    workload, chosen = decision.workload, decision.chosen
+    kernel = Kernel(workload, model.machine, chosen.algorithm, chosen.config)
+    _, weight, *rest = node.args
+    if workload.types.is_integer:
+        return _integer_error(kernel, weight.data, rest[0].data, node, model.threads, seed)
+    inputs, constants = random_operands(workload, seed)
+    constants["weight"] = weight.data.astype(np.float32)
+    if workload.has("bias"):
+        constants["bias"] = rest[0].data.astype(np.float32)
+    run = KernelRun(kernel, inputs, constants, model.threads)
+    run()
+    return relative_error(run.output(), convolution(workload, inputs, constants))
+
+
+def _integer_error(
+    kernel: Kernel, weight: Array, bias: Array, node: Node, threads: int, seed: int
+) -> float:
+    """Of uniformly distributed data, against sums in 64 bits."""
+    operands = random_integers(kernel.workload, seed)
+    operands = replace(operands, constants=Constants(weight, bias, **node.attrs["numbers"]))
+    inputs = {"data": operands.data}
+    if operands.residual is not None:
+        inputs["residual"] = operands.residual
+    run = KernelRun(kernel, inputs, operands.constants, threads)
+    run()
+    return relative_error(run.output(), exact_output(kernel.workload, operands))

@@ -1,0 +1,177 @@
+"""The run of a plan: of each case its files, its reference, and the rounds of all contenders."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tvmconv.core.errors import TvmconvError
+from tvmconv.lab import baselines as peer_table
+from tvmconv.lab.bench.contenders import contenders
+from tvmconv.lab.bench.plan import Plan
+from tvmconv.lab.bench.result import BenchResult, CaseResult
+from tvmconv.lab.bench.rounds import Field, describe, write_reference
+from tvmconv.lab.bench.worker_process import Contender
+from tvmconv.machines.gate import ensure_machine
+from tvmconv.machines.host import host_cores
+from tvmconv.machines.record import processor
+from tvmconv.machines.targets import resolve_device
+from tvmconv.measuring import suites as suite_files
+from tvmconv.measuring.gpu.state import gpu_state, nvidia_smi
+from tvmconv.measuring.host import host_header, pick_cpus
+
+Case = tuple[Path, int] | suite_files.Layer | suite_files.Product
+
+# values of a layer's output that are compared on GPUs, whose batches are large
+_PLACES = 4096
+
+
+def run_plan(
+    plan: Plan,
+    tell: Callable[[str], None] = lambda _: None,
+    checkpoint: Callable[[BenchResult], None] = lambda _: None,
+) -> BenchResult:
+    """Measure everything; layers and models each with their own contenders.
+
+    Parameters
+    ----------
+    plan
+        From :func:`make_plan`.
+    tell
+        Called with one line after every case.
+    checkpoint
+        Called after every case with all results so far, so that a long run can be kept.
+
+    Raises
+    ------
+    TvmconvError
+        If this processor cannot run code for the target, or a model cannot be read or has no
+        reference; on a GPU such a model is a case without entries. A contender's failure is
+        recorded instead.
+    """
+    header = host_header()
+    if plan.on_gpu:
+        header["gpu"] = gpu_state(plan.target)
+    else:
+        ensure_machine(processor(resolve_device(plan.target)), "a contender")
+    settings = {
+        "cases": case_names(plan),
+        "target": plan.target,
+        "threads": list(plan.threads),
+        "rounds": plan.rounds,
+        "seconds": plan.seconds,
+        "peers": list(plan.peers),
+        "algorithms": plan.algorithms,
+        "stages": plan.extras.stages,
+        "cold_cache_bytes": plan.extras.cold_bytes,
+        "memory": plan.extras.memory,
+        "load": plan.extras.load,
+        "log": plan.log,
+        "fold_budget": plan.fold_budget,
+        "precision": plan.precision,
+    }
+    results: list[CaseResult] = []
+    batches = plan.batches or (0,)
+    for threads in plan.threads:
+        for kind in ("layers", "products", "models"):
+            cases = getattr(plan, kind)
+            if kind == "models":
+                cases = [(path, batch) for batch in batches for path in plan.models]
+            if not cases:
+                continue
+            # a GPU is given work by one thread, but packing and peers' compilers may use all CPUs
+            cpus = () if plan.on_gpu else pick_cpus(threads)
+            with Field(contenders(plan, kind), threads, cpus, plan.extras) as contest:
+                contest.hello()
+                # from here on a saved file says what it was to hold
+                checkpoint(BenchResult(header, settings, tuple(results)))
+                for case in cases:
+                    try:
+                        result = measure_case(plan, contest, case)
+                    except TvmconvError as error:
+                        # minutes on a GPU are not to end with the first model that fails
+                        if not plan.on_gpu:
+                            raise
+                        result = skipped_case(case, threads, str(error))
+                    results.append(result)
+                    tell(describe(result))
+                    if plan.on_gpu:
+                        header["gpu"]["nvidia_smi_after"] = nvidia_smi(header["gpu"]["pci_bus"])
+                    checkpoint(BenchResult(header, settings, tuple(results)))
+    return BenchResult(header, settings, tuple(results))
+
+
+def measure_case(plan: Plan, contest: Field, case: Case) -> CaseResult:
+    """Measure a model at a batch size (0 for its own), a layer or a product.
+
+    Raises
+    ------
+    TvmconvError
+        If a model cannot be read or has no reference.
+    """
+    from tvmconv.lab.bench.case_memory import too_large
+    from tvmconv.lab.bench.cases import batched_model, write_layer_case, write_model_case
+    from tvmconv.measuring.quantized import is_quantised
+
+    labels = [lane.label for lane in contest.workers]
+    gpu = plan.on_gpu
+    if not gpu and not isinstance(case, tuple) and (reason := too_large(case.workload, labels)):
+        return skipped_case(case, contest.threads, reason)
+    with tempfile.TemporaryDirectory(prefix="tvmconv-bench-") as name:
+        folder = Path(name)
+        options: dict[str, Any] = {"precision": plan.precision}
+        if isinstance(case, tuple):
+            path, batch = case
+            if batch:
+                path = batched_model(path, batch, folder)
+            info = write_model_case(folder, path, plan.shapes, plan.fold_budget)
+            if batch:
+                info = replace(info, name=batch_name(info.name, batch))
+            if gpu:
+                # of a device's calls one by one, as a program makes them
+                options |= {"clock": "host", "fixed": plan.shapes is None}
+            reference = peer_table.PEERS["onnxruntime"]
+            write_reference(
+                Contender("reference", reference.module, plan.python("onnxruntime")),
+                folder,
+                exact=is_quantised(path),
+                threads=host_cores() if gpu else 1,
+            )
+        elif isinstance(case, suite_files.Product):
+            from tvmconv.lab.bench.gemm_run import write_gemm_case
+
+            info = write_gemm_case(folder, case.workload, case.name, case.count)
+            options["product"] = str(case.workload)
+        else:
+            places = _PLACES if gpu else 0
+            info = write_layer_case(folder, case.workload, case.name, case.count, places)
+            options["workload"] = str(case.workload)
+        return contest.measure(folder, info, plan.rounds, plan.seconds, options)
+
+
+def skipped_case(case: Case, threads: int, reason: str) -> CaseResult:
+    """A case of which nothing was measured, and why."""
+    if isinstance(case, tuple):
+        path, batch = case
+        return CaseResult(
+            batch_name(path.stem, batch), "model", path.name, 0, 1, threads, (), reason
+        )
+    w = case.workload
+    kind = "layer" if isinstance(case, suite_files.Layer) else "product"
+    return CaseResult(case.name, kind, str(w), w.flops, case.count, threads, (), reason)
+
+
+def case_names(plan: Plan) -> list[str]:
+    """The cases of a plan; models by their files, which mostly are named as what they hold."""
+    models = [
+        batch_name(path.stem, batch) for batch in plan.batches or (0,) for path in plan.models
+    ]
+    return [*(layer.name for layer in plan.layers), *(p.name for p in plan.products), *models]
+
+
+def batch_name(name: str, batch: int) -> str:
+    """A model's name at a batch size, 0 for its own."""
+    return f"{name} mb{batch}" if batch else name

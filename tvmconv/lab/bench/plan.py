@@ -1,0 +1,251 @@
+"""``tvmconv bench``: what to measure, and with whom."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from pathlib import Path
+
+from tvmconv.core.arguments import nearest
+from tvmconv.core.datatypes import DataTypes
+from tvmconv.core.errors import InputError
+from tvmconv.lab import baselines as peer_table
+from tvmconv.lab.baselines import Peer
+from tvmconv.lab.bench.lane import Extras
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.targets import resolve_device
+from tvmconv.measuring import suites as suite_files
+
+_ALIASES = {"ort": "onnxruntime", "ov": "openvino", "xnnpack": "litert", "dnnl": "onednn"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a run needs.
+
+    Parameters
+    ----------
+    models
+        ONNX files.
+    layers, products
+        Convolutions and matrix products of suites and of the command line.
+    peers
+        Names from :data:`tvmconv.lab.baselines.PEERS`, in column order.
+    pythons
+        Peer name to interpreter; the empty name is the default.
+    target
+        As of ``tvmconv.build``.
+    threads
+        Thread counts, one pass each.
+    rounds, seconds
+        Interleaved rounds, and time for one contender in one round.
+    shapes, fold_budget
+        Of the models, as of ``tvmconv.build``.
+    algorithms
+        What our rows are, as ``--algorithms`` writes it; empty for every algorithm that computes
+        one of the layers.
+    extras
+        What is measured beside warm calls.
+    log
+        Tuning log as of ``tvmconv.build``; where one is named, what builds take with it and
+        without any is measured side by side.
+    relax_pass
+        Whether models are also built by ``relax.build`` after ``SubstituteConv2d``.
+    batches
+        Of models, each in turn; empty for their own.
+    kernels
+        Folder of kernels that were compiled for a GPU; empty for none.
+    precision
+        What operands of products may be rounded to, as of ``tvmconv.build``, by our kernels and by
+        the peers.
+    """
+
+    models: tuple[Path, ...]
+    layers: tuple[suite_files.Layer, ...]
+    peers: tuple[str, ...]
+    pythons: Mapping[str, str]
+    target: str = "native"
+    threads: tuple[int, ...] = (1,)
+    rounds: int = 5
+    seconds: float = 0.2
+    shapes: Mapping[str, tuple[int, ...]] | None = None
+    algorithms: str = ""
+    extras: Extras = field(default_factory=Extras)
+    products: tuple[suite_files.Product, ...] = ()
+    log: str | None = None
+    relax_pass: bool = False
+    fold_budget: int | None = None
+    batches: tuple[int, ...] = ()
+    kernels: str = ""
+    precision: str = "float32"
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the target is a GPU."""
+        return is_gpu(self.target)
+
+    def python(self, peer: str) -> str:
+        """The interpreter that runs a peer."""
+        return self.pythons.get(peer) or self.pythons.get("") or sys.executable
+
+
+def make_plan(
+    *,
+    models: Sequence[Path] = (),
+    suites: Sequence[str] = (),
+    layers: Sequence[str] = (),
+    peers: str = "all",
+    target: str = "native",
+    threads: Sequence[int] = (1,),
+    rounds: int = 5,
+    seconds: float = 0.2,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    peer_python: Sequence[str] = (),
+    algorithms: str = "",
+    batch: int | Sequence[int] | None = None,
+    types: str = "",
+    stages: bool = False,
+    cold: bool = False,
+    memory: bool = False,
+    load: bool = False,
+    log: str | None = None,
+    relax_pass: bool = False,
+    fold_budget: int | None = None,
+    kernels: Path | None = None,
+    samples: int = 50,
+    precision: str = "float32",
+) -> Plan:
+    """Check the user's words and turn them into a plan.
+
+    Parameters
+    ----------
+    models
+        ONNX files.
+    suites
+        Names of shipped suites, or text files.
+    layers
+        Problem strings.
+    target, threads, rounds, seconds, shapes
+        As of :class:`Plan`.
+    peers
+        ``all``, ``none``, or names separated by commas.
+    peer_python
+        ``PATH`` for all peers, or ``PEER=PATH`` for one.
+    algorithms
+        What our rows are; see :func:`tvmconv.lab.bench.variants.parse_variants`.
+    batch
+        Batch size of every layer and model, in place of its own; or several, in turn.
+    types
+        Data types of every layer as problem strings have them, e.g. ``u8s8s32u8``.
+    stages, cold, memory, load
+        What to measure beside warm calls; see :class:`Extras`.
+    log, relax_pass, fold_budget, kernels, precision
+        As of :class:`Plan`.
+    samples
+        Of GPUs, samples of each contender at least; the sources repeat calls fifty times.
+
+    Raises
+    ------
+    InputError, WorkloadError
+        If a peer, suite, layer or file does not exist.
+    ConfigError
+        If the target does not have the precision.
+    """
+    from tvmconv.records.lookup import search_path
+    from tvmconv.selection.policy import check_precision, make_policy
+
+    for path in models:
+        if not path.is_file():
+            raise InputError(f"{path} does not exist; name an ONNX file")
+    problems = [problem for suite in suites for problem in suite_files.load_problems(suite)]
+    problems += [suite_files.parse_problem(text) for text in layers]
+    found = [problem for problem in problems if isinstance(problem, suite_files.Layer)]
+    products = tuple(p for p in problems if isinstance(p, suite_files.Product))
+    batches = (batch,) if isinstance(batch, int) else tuple(batch or ())
+    if batches:
+        if products:
+            raise InputError(f"--batch is for convolutions; {products[0].workload} has no batch")
+        found = [suite_files.with_batch(layer, each) for each in batches for layer in found]
+    if types:
+        found = [
+            suite_files.with_types(layer, DataTypes.parse(types.split(":"))) for layer in found
+        ]
+    device = resolve_device(target)
+    check_precision(make_policy(precision=precision), device)
+    known = peer_table.OF_KIND[device.kind]
+    # a log that does not exist is told before anything is measured
+    search_path(log)
+    return Plan(
+        models=tuple(models),
+        layers=tuple(found),
+        peers=_peer_names(peers, known),
+        pythons=_pythons(peer_python, known),
+        target=target,
+        threads=tuple(threads),
+        rounds=rounds,
+        seconds=seconds,
+        shapes=shapes or None,
+        algorithms=algorithms,
+        extras=Extras(
+            stages,
+            _last_cache(target) if cold else 0,
+            memory,
+            load,
+            _least(target, rounds, samples),
+        ),
+        products=products,
+        log=log,
+        relax_pass=relax_pass,
+        fold_budget=fold_budget,
+        batches=batches,
+        kernels=str(kernels or ""),
+        precision=precision,
+    )
+
+
+def _last_cache(target: str) -> int:
+    return resolve_device(target).last_cache_bytes
+
+
+def _least(target: str, rounds: int, samples: int) -> int:
+    """Samples of a turn at least."""
+    return ceil(samples / rounds) if is_gpu(target) else Extras.least
+
+
+def is_gpu(target: str) -> bool:
+    """Whether a target is a GPU."""
+    return isinstance(resolve_device(target), CudaMachine)
+
+
+def _peer_names(text: str, known_peers: Mapping[str, Peer]) -> tuple[str, ...]:
+    if text == "all":
+        return tuple(known_peers)
+    if text == "none":
+        return ()
+    names = [_ALIASES.get(name.strip(), name.strip()) for name in text.split(",")]
+    for name in names:
+        if name not in known_peers:
+            known, hint = ", ".join(known_peers), nearest(name, known_peers)
+            raise InputError(f"unknown peer {name!r}; {hint}use all, none, or some of {known}")
+    return tuple(dict.fromkeys(names))
+
+
+def _pythons(items: Sequence[str], known_peers: Mapping[str, Peer]) -> dict[str, str]:
+    pythons = {}
+    for item in items:
+        peer, _, path = item.rpartition("=")
+        peer = _ALIASES.get(peer, peer)
+        if peer and peer not in known_peers:
+            raise InputError(
+                f"unknown peer {peer!r} in --peer-python {item!r}; use PATH for all peers, or "
+                f"PEER=PATH with one of {', '.join(known_peers)}"
+            )
+        if not os.access(path, os.X_OK):
+            raise InputError(
+                f"--peer-python {path!r} is not an executable file; name a Python interpreter"
+            )
+        pythons[peer] = path
+    return pythons

@@ -1,0 +1,238 @@
+"""Interleaved rounds: every contender is prepared and checked, then timed in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tvmconv.core.errors import TvmconvError
+from tvmconv.lab.bench.case_files import CaseInfo
+from tvmconv.lab.bench.lane import HELLO_SECONDS, Extras, Lane, reason
+from tvmconv.lab.bench.result import OWN, PEAK, WRONG_ABOVE, CaseResult, Entry, wrong_above
+from tvmconv.lab.bench.worker_process import Contender, WorkerError, WorkerProcess
+
+_PREPARE_SECONDS = 900.0
+_LOADS = 5
+# every buffer of 64 KiB or more is new memory to the system, not a part of what was freed before
+_FRESH_PAGES = {"MALLOC_MMAP_THRESHOLD_": "65536"}
+
+
+class Field:
+    """The workers of one thread count, kept over all cases; closes them at the end.
+
+    Parameters
+    ----------
+    contenders
+        In column order.
+    threads
+        Threads of every worker.
+    cpus
+        CPUs that every worker may use.
+    extras
+        What is measured beside warm calls.
+    """
+
+    def __init__(
+        self,
+        contenders: Sequence[Contender],
+        threads: int,
+        cpus: Sequence[int],
+        extras: Extras | None = None,
+    ) -> None:
+        self.threads, self.cpus, self.extras = threads, cpus, extras or Extras()
+        self._stack = ExitStack()
+        self.workers: list[Lane] = []
+        groups: dict[str, WorkerProcess] = {}
+        for contender in contenders:
+            process = groups.get(contender.group) if contender.group else None
+            if process is None:
+                process = WorkerProcess(contender, threads, cpus)
+                self._stack.callback(process.close)
+            if contender.group:
+                groups[contender.group] = process
+            self.workers.append(Lane(contender, process))
+        self.versions: dict[str, str] = {}
+        self.absent: dict[str, str] = {}
+
+    def __enter__(self) -> Field:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def hello(self) -> None:
+        """Ask every worker for its library's version; those without are absent."""
+        for lane in self.workers:
+            label = lane.contender.label
+            try:
+                answer = lane.process.ask(HELLO_SECONDS, do="hello")
+            except WorkerError as error:
+                self.absent[label] = str(error)
+                continue
+            if "version" in answer:
+                self.versions[label] = str(answer["version"])
+            else:
+                self.absent[label] = reason(answer)
+                lane.process.close()
+
+    def measure(
+        self, folder: Path, info: CaseInfo, rounds: int, seconds: float, options: Mapping[str, Any]
+    ) -> CaseResult:
+        """Prepare, check and time one case with every contender."""
+        entries: dict[str, Entry] = {}
+        live: list[Lane] = []
+        for lane in self.workers:
+            entry = self._prepare(lane, folder, info, options)
+            if entry.status == "unsupported" and not lane.named and lane.label.startswith(OWN):
+                # most layers suit one or two of our algorithms; the others are no result
+                continue
+            entries[lane.label] = entry
+            if entry.status == "ok":
+                live.append(lane)
+        for number in range(rounds):
+            # the order is reversed each round, so that no contender always runs on a core that
+            # another one has just heated
+            for lane in live if number % 2 == 0 else reversed(live):
+                if entries[lane.label].status == "ok":
+                    entries[lane.label] = lane.turn(entries[lane.label], seconds, self.extras)
+        for lane in live:
+            lane.drop()
+        return CaseResult(
+            info.name,
+            info.kind,
+            info.problem,
+            info.flops,
+            info.count,
+            self.threads,
+            tuple(entries.values()),
+            precision=options.get("precision", "float32"),
+        )
+
+    def _prepare(
+        self, lane: Lane, folder: Path, info: CaseInfo, options: Mapping[str, Any]
+    ) -> Entry:
+        label = lane.label
+        entry = Entry(label, "ok", self.versions.get(label, ""), operations=info.flops)
+        if label in self.absent:
+            return replace(entry, status="absent", message=self.absent[label])
+        request = {
+            "do": "prepare",
+            "folder": str(folder),
+            "options": {**options, "stages": self.extras.stages, **dict(lane.contender.options)},
+            "write": None,
+            "slot": label,
+        }
+        try:
+            answer = lane.process.ask(_PREPARE_SECONDS, **request)
+        except WorkerError as error:
+            return replace(entry, status="failed", message=str(error))
+        if answer.get("broken"):
+            # what it holds is lost, and the next case shall find a process that works
+            lane.process.close()
+        if "first_seconds" not in answer:
+            status = "unsupported" if "unsupported" in answer else "failed"
+            return replace(entry, status=status, message=reason(answer))
+        lane.first, lane.stages = float(answer["first_seconds"]), answer["stages"]
+        lane.warms, lane.colds = bool(answer["warms"]), bool(answer["colds"])
+        entry = replace(
+            entry,
+            info=str(answer["info"]),
+            error=answer["error"],
+            operations=answer["operations"] or info.flops,
+            facts=answer["facts"],
+        )
+        limit = wrong_above(info.quantised, entry.facts)
+        if entry.error is not None and not entry.error <= limit:
+            message = f"the outputs differ from the reference by {entry.error:.1e}"
+            return replace(entry, status="wrong", message=message)
+        # of the GPU's memory a contender tells by itself
+        if self.extras.memory and label != PEAK and "device_bytes" not in entry.facts:
+            entry = replace(entry, facts=entry.facts | self._growth(lane, request))
+        if self.extras.load and label != PEAK and info.kind == "model":
+            entry = replace(entry, facts=entry.facts | self._loading(lane, request))
+        return entry
+
+    def _loading(self, lane: Lane, request: dict[str, Any]) -> dict[str, Any]:
+        """What loading the contender's own file takes in fresh processes; the quickest of some."""
+        what = {key: request[key] for key in ("folder", "options")}
+        found: list[dict[str, Any]] = []
+        exported = self._once(lane, do="export", **what).get("exported")
+        for _ in range(_LOADS if exported else 0):
+            answer = self._once(lane, do="load", exported=exported, **what)
+            if "facts" in answer and answer["error"] <= WRONG_ABOVE:
+                found.append(answer["facts"])
+        # the first ones also read libraries from the disk
+        return {
+            name: min((f[name] for f in found if f[name] is not None), default=None)
+            for name in (found[0] if found else ())
+        }
+
+    def _once(self, lane: Lane, **request: Any) -> dict[str, Any]:
+        """The answer of a process that does nothing else; empty where it fails."""
+        worker = WorkerProcess(lane.contender, self.threads, self.cpus)
+        try:
+            return worker.ask(_PREPARE_SECONDS, **request)
+        except WorkerError:
+            return {}
+        finally:
+            worker.close()
+
+    def _growth(self, lane: Lane, request: dict[str, Any]) -> dict[str, Any]:
+        """``call_bytes`` of a fresh process; nothing where it fails."""
+        worker = WorkerProcess(lane.contender, self.threads, self.cpus, _FRESH_PAGES)
+        request = {**request, "options": {**request["options"], "memory": True, "stages": False}}
+        try:
+            answer = worker.ask(_PREPARE_SECONDS, **request)
+        except WorkerError:
+            return {}
+        finally:
+            worker.close()
+        return {"call_bytes": answer.get("facts", {}).get("call_bytes")}
+
+
+def write_reference(
+    contender: Contender, folder: Path, exact: bool = False, threads: int = 1
+) -> None:
+    """Store a model's outputs, as one contender (onnxruntime) computes them.
+
+    ``exact`` asks it for no optimisation that changes results, which matters to 8-bit models.
+
+    Raises
+    ------
+    TvmconvError
+        If it cannot: a bench does not time what it cannot check.
+    """
+    worker = WorkerProcess(contender, threads)
+    path = str(folder / "reference.npz")
+    try:
+        answer = worker.ask(
+            _PREPARE_SECONDS, do="prepare", folder=str(folder), options={"exact": exact}, write=path
+        )
+        problem = "" if "first_seconds" in answer else reason(answer)
+    except WorkerError as error:
+        problem = str(error)
+    finally:
+        worker.close()
+    if problem:
+        raise TvmconvError(
+            f"onnxruntime, the reference of model benches, failed: {problem}; install it, or "
+            "name an environment that has it with --peer-python"
+        )
+
+
+def describe(result: CaseResult) -> str:
+    """One line of progress."""
+    if result.skipped:
+        return f"{result.name} ({result.threads} thread(s)): {result.skipped}"
+    parts = []
+    for entry in result.entries:
+        if entry.status != "ok":
+            parts.append(f"{entry.label} {entry.status}")
+        elif entry.label == PEAK:
+            parts.append(f"peak {entry.gflops or 0:.0f} GFLOP/s")
+        else:
+            parts.append(f"{entry.label} {(entry.best or 0) * 1e3:.3f} ms")
+    return f"{result.name} ({result.threads} thread(s)): " + ", ".join(parts)

@@ -1,0 +1,315 @@
+"""What ``bench --algorithms`` can name: our algorithms, their knobs, and the steps of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from tvmconv.algorithms.winograd.integers import usual_sum
+from tvmconv.core.arguments import nearest
+from tvmconv.core.config import Config, KnobValue
+from tvmconv.core.errors import ConfigError, InputError
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels import registry
+from tvmconv.kernels.kernel import Kernel
+from tvmconv.machines.device import Device
+from tvmconv.report.knobs import listed
+
+_LAYOUTS = {"nchw": "NCHW", "nchwc": "NCHWc"}
+_WRITE = (
+    "write NAME, -NAME or NAME:KNOB=VALUE/VALUE:..., e.g. direct,im2win_nchw:level=all; NAME may "
+    "be all, and NAME:steps stands for the steps of its source"
+)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One of our algorithms with some knobs fixed.
+
+    Parameters
+    ----------
+    algorithm
+        Its registered name.
+    knobs
+        Fixed knobs; the others come from the offer that agrees with most of these, of those that
+        they can be combined with.
+    layout
+        The input's layout, ``NCHW`` or ``NCHWc``; empty for the layer's own.
+    adapts
+        Whether the other layout is taken where the algorithm cannot read the layer's own.
+    named
+        Whether the user named this very form: where it cannot compute a layer the report says
+        so, instead of leaving it out.
+    """
+
+    algorithm: str
+    knobs: tuple[tuple[str, KnobValue], ...] = ()
+    layout: str = ""
+    adapts: bool = False
+    named: bool = False
+
+    def __str__(self) -> str:
+        parts = [f"{name}={value}" for name, value in self.knobs]
+        parts += [f"layout={self.layout.lower()}"] if self.layout else []
+        return ":".join([self.algorithm, *parts])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "algorithm": self.algorithm,
+            "knobs": dict(self.knobs),
+            "layout": self.layout,
+            "adapts": self.adapts,
+            "named": self.named,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Variant:
+        """Inverse of :meth:`to_json`."""
+        return cls(**{**data, "knobs": tuple(data["knobs"].items())})
+
+    def workload(self, workload: Conv2dWorkload, machine: Device) -> Conv2dWorkload:
+        """The layer with the input layout that this variant reads.
+
+        Raises
+        ------
+        ConfigError
+            If the algorithm cannot compute it.
+        """
+        expression = registry.algorithm(self.algorithm, machine.kind)
+        if self.layout:
+            workload = replace(workload, data_layout=self.layout)
+        reason = expression.unsupported(workload, machine)
+        if reason and self.adapts and not self.layout:
+            other = "NCHW" if workload.data_layout == "NCHWc" else "NCHWc"
+            adapted = replace(workload, data_layout=other)
+            if expression.unsupported(adapted, machine) is None:
+                return adapted
+        if registry.schedule(self.algorithm, machine) is None:
+            reason = reason or f"it has no schedule for {machine.family}"
+        if reason:
+            raise ConfigError(f"{self.algorithm} cannot compute {workload}: {reason}")
+        return workload
+
+    def kernel(self, workload: Conv2dWorkload, machine: Device) -> Kernel:
+        """The kernel for a layer.
+
+        Raises
+        ------
+        ConfigError
+            If the algorithm cannot compute the layer, or a knob does not exist or has a value
+            that the layer or the machine does not allow; the message names legal ones.
+        """
+        workload = self.workload(workload, machine)
+        module = registry.schedule(self.algorithm, machine)
+        assert module is not None
+        if not self.knobs:
+            config = registry.default_config(self.algorithm, workload, machine)
+            return Kernel(workload, machine, self.algorithm, config)
+        knobs = dict(self.knobs)
+
+        def distance(config: Config) -> tuple[int, float]:
+            cycles = module.predicted_cycles(workload, machine, config)
+            return sum(config.get(knob) != value for knob, value in knobs.items()), cycles
+
+        reasons = []
+        # what other knobs allow depends on the fixed ones
+        for offer in sorted(registry.offers(self.algorithm, workload, machine), key=distance):
+            try:
+                config = offer.replace(**knobs)
+                registry.check(self.algorithm, workload, machine, config)
+            except ConfigError as error:
+                reasons.append(str(error))
+            else:
+                return Kernel(workload, machine, self.algorithm, config)
+        values = registry.knob_values(self.algorithm, workload, machine)
+        legal = "; ".join(f"{k}: {listed(values[k])}" for k in knobs if k in values)
+        raise ConfigError(reasons[0] + (f" (values: {legal})" if legal else ""))
+
+
+def chosen_kernel(
+    workload: Conv2dWorkload, machine: Device, log: str | None, precision: str = "float32"
+) -> Kernel:
+    """The kernel that a build would take for a layer.
+
+    Parameters
+    ----------
+    workload, machine
+        The layer, and where it runs.
+    log, precision
+        As of ``tvmconv.build``.
+    """
+    from tvmconv.records.lookup import search_path
+    from tvmconv.selection.policy import make_policy
+    from tvmconv.selection.select import select
+
+    policy = make_policy(logs=search_path(log), precision=precision)
+    # those that cases of 8 bits have
+    largest_sum = usual_sum(workload) if workload.types.is_integer else None
+    chosen = select(workload, machine, policy=policy, largest_sum=largest_sum).chosen
+    return Kernel(workload, machine, chosen.algorithm, chosen.config)
+
+
+def asked_kernel(options: Mapping[str, Any], workload: Conv2dWorkload, machine: Device) -> Kernel:
+    """The kernel that a case's options ask for: a variant's, or that which a build would take.
+
+    Raises
+    ------
+    ConfigError
+        If the variant does not suit the layer.
+    """
+    if "variant" in options:
+        return Variant.from_json(options["variant"]).kernel(workload, machine)
+    precision = options.get("precision", "float32")
+    return chosen_kernel(workload, machine, options["log"], precision)
+
+
+def parse_variants(
+    text: str,
+    workloads: Sequence[Conv2dWorkload],
+    machine: Device,
+    precision: str = "float32",
+) -> tuple[Variant, ...]:
+    """The variants that ``--algorithms`` names, in its order; those of ``""`` are the default.
+
+    The default is every algorithm that computes one of the layers as it is given. ``all`` adds
+    those that read the other input layout. Algorithms that round operands take part where they do
+    to ``precision``, or are named.
+
+    Raises
+    ------
+    InputError
+        If an algorithm, a knob or a form of writing is unknown.
+    ConfigError
+        If a named form computes none of the layers.
+    """
+    default = _default(machine, precision)
+    if not text:
+        return _able(default, workloads, machine)
+    found: list[Variant] = []
+    for word in text.split(","):
+        name, *modifiers = word.strip().split(":")
+        if name.startswith("-"):
+            _check_name(name[1:], machine)
+            found = [v for v in found or default if v.algorithm != name[1:]]
+            continue
+        if name != "all":
+            _check_name(name, machine)
+        names = _all_names(machine, precision) if name == "all" else [name]
+        for each in names:
+            found += _expanded(each, modifiers, name != "all", workloads, machine)
+    variants = tuple(dict.fromkeys(_rounding(each, machine, precision) for each in found))
+    for variant in variants:
+        if variant.named and not _able((variant,), workloads, machine):
+            # raises the reason
+            variant.kernel(workloads[0], machine)
+    return _able(variants, workloads, machine)
+
+
+def _default(machine: Device, precision: str) -> list[Variant]:
+    names = _all_names(machine, precision)
+    return [_rounding(Variant(name), machine, precision) for name in names]
+
+
+def _all_names(machine: Device, precision: str) -> list[str]:
+    """What is measured by default: no first steps, which are slow, and no other precision."""
+    names = {*registry.names(machine.kind)} - {*registry.FIRST_STEPS.values()}
+    able = {"", precision}
+    return sorted(n for n in names if able & {*registry.algorithm(n, machine.kind).precisions})
+
+
+def _rounding(variant: Variant, machine: Device, precision: str) -> Variant:
+    """The variant in the bench's precision, where it has that and is asked for no other."""
+    known = registry.algorithm(variant.algorithm, machine.kind).precisions
+    if precision not in known or "precision" in dict(variant.knobs):
+        return variant
+    return replace(variant, knobs=(*variant.knobs, ("precision", precision)))
+
+
+def _check_name(name: str, machine: Device) -> None:
+    if name not in registry.names(machine.kind):
+        names = registry.names(machine.kind)
+        raise InputError(
+            f"unknown algorithm {name!r} in --algorithms; {nearest(name, names)}{_WRITE}; "
+            f"there are {', '.join(names)}"
+        )
+
+
+def _expanded(
+    name: str,
+    modifiers: Sequence[str],
+    named: bool,
+    workloads: Sequence[Conv2dWorkload],
+    machine: Device,
+) -> list[Variant]:
+    """One word with its alternatives written out."""
+    if list(modifiers) == ["steps"]:
+        return [
+            Variant(step_name, tuple(step.items()), adapts=True)
+            for step_name, step in registry.steps(name, machine)
+        ]
+    choices: list[list[tuple[str, KnobValue]]] = []
+    for modifier in modifiers:
+        knob, _, values = modifier.partition("=")
+        if not knob or not values:
+            raise InputError(f"cannot read {modifier!r} of {name} in --algorithms; {_WRITE}")
+        texts = values.split("/")
+        if knob == "layout":
+            if unknown := [t for t in texts if t not in _LAYOUTS]:
+                raise InputError(f"layout={unknown[0]} must be one of {', '.join(_LAYOUTS)}")
+            choices.append([(knob, _LAYOUTS[t]) for t in texts])
+        elif values == "all":
+            choices.append([(knob, v) for v in _all_values(name, knob, workloads, machine)])
+        else:
+            choices.append([(knob, _value(t)) for t in texts])
+    found = []
+    for combination in product(*choices):
+        knobs = tuple((k, v) for k, v in combination if k != "layout")
+        layout = str(dict(combination).get("layout", ""))
+        found.append(Variant(name, knobs, layout, adapts=True, named=named))
+    return found
+
+
+def _all_values(
+    name: str, knob: str, workloads: Sequence[Conv2dWorkload], machine: Device
+) -> list[KnobValue]:
+    """Every value that a knob has on some layer, in the order in which they come."""
+    values: dict[KnobValue, None] = {}
+    known: dict[str, None] = {}
+    for workload in workloads:
+        try:
+            adapted = Variant(name, adapts=True).workload(workload, machine)
+        except ConfigError:
+            continue
+        space = registry.knob_values(name, adapted, machine)
+        known |= dict.fromkeys(space)
+        values |= dict.fromkeys(space.get(knob, ()))
+    if not values and known:
+        raise InputError(f"{name} has no knob {knob!r}; it has {', '.join(known)}")
+    return list(values)
+
+
+def _value(text: str) -> KnobValue:
+    if text.lstrip("-").isdecimal():
+        return int(text)
+    return {"true": True, "false": False}.get(text, text)
+
+
+def _able(
+    variants: Iterable[Variant], workloads: Sequence[Conv2dWorkload], machine: Device
+) -> tuple[Variant, ...]:
+    """Those that compute one of the layers or more."""
+
+    def computes(variant: Variant, workload: Conv2dWorkload) -> bool:
+        try:
+            if variant.knobs:
+                variant.kernel(workload, machine)
+            else:
+                variant.workload(workload, machine)
+        except ConfigError:
+            return False
+        return True
+
+    return tuple(v for v in variants if any(computes(v, w) for w in workloads))

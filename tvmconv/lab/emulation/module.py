@@ -1,0 +1,198 @@
+"""Kernels of one CUDA source, compiled for the processor."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.core.errors import ArtifactError
+from tvmconv.lab.emulation.translate import HEADER, translate
+
+Array = npt.NDArray[Any]
+_COMPILERS = ("g++", "clang++", "c++")
+# nvcc contracts multiply and add, too; the fortified longjmp refuses to leave a stack
+_OPTIONS = ("-x", "c++", "-std=c++17", "-ffp-contract=fast", "-U_FORTIFY_SOURCE")
+# of kernels that are launched once or twice, more optimisation takes longer than it saves
+_FEW_LAUNCHES, _MANY_LAUNCHES = "-Og", "-O2"
+_SHARED = ("-shared", "-fPIC", "-w", f"-I{HEADER.parent}")
+
+
+def compile_cuda(source: str, output: Path, *, many_launches: bool = False) -> None:
+    """Make a shared object that executes the kernels of a source on the processor.
+
+    It exports what the end of ``c/cuda.h`` declares: ``launch(name, grid, block, shared,
+    arguments)`` takes what ``cuLaunchKernel`` does and returns 0, or 1 with a sentence in
+    ``emulation_message()``; memory named by ``emulation_remember(first, bytes)`` is all that
+    kernels may then touch. It has no thread safety: one launch at a time.
+
+    Parameters
+    ----------
+    source
+        What TVM's code generator for CUDA printed.
+    output
+        The file to be written.
+    many_launches
+        Whether they will be, as in a bench: compiled longer, to run faster.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no C++ compiler, or it refuses the source.
+    """
+    driver = _compiler()
+    text = translate(source).text
+    level = _MANY_LAUNCHES if many_launches else _FEW_LAUNCHES
+    machine = ["-march=native"] if os.uname().machine == "x86_64" else []
+    done = subprocess.run(
+        [*driver, *_OPTIONS, level, *machine, *_SHARED, "-o", str(output), "-"],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise ArtifactError(f"{driver[0]} refuses the kernels' source: {done.stderr[:2000]}")
+
+
+def _compiler() -> list[str]:
+    """The one of the variable ``CXX``, or a usual one."""
+    named = os.environ.get("CXX") or next((name for name in _COMPILERS if shutil.which(name)), "")
+    if not named:
+        raise ArtifactError(
+            "executing CUDA kernels on the processor needs a C++ compiler, none was found; "
+            "install g++ or name one in the variable CXX"
+        )
+    return shlex.split(named)
+
+
+class EmulatedModule:
+    """The kernels of one source, ready to run on numpy arrays.
+
+    Parameters
+    ----------
+    source
+        What TVM's code generator for CUDA printed.
+
+    Raises
+    ------
+    ArtifactError
+        As :func:`compile_cuda`.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.parameters = translate(source).kernels
+        self._library = _loaded(source)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its kernels."""
+        return tuple(self.parameters)
+
+    def run(
+        self,
+        name: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        arguments: Sequence[Array | int | float],
+        shared_bytes: int = 0,
+    ) -> None:
+        """Run a kernel in both orders of threads and blocks; arrays then hold what it wrote.
+
+        Parameters
+        ----------
+        name
+            The kernel.
+        grid, block
+            Blocks and threads along x, y and z; what is left out is 1.
+        arguments
+            As declared: contiguous arrays of 16-byte alignment, which the kernel may write and
+            outside of which it may touch nothing; numbers are passed as 32-bit values.
+        shared_bytes
+            Of the shared memory whose size the launch decides.
+
+        Raises
+        ------
+        ArtifactError
+            If a thread does what CUDA leaves undefined (see ``c/cuda.h``), or results depend on
+            the order in which threads or blocks run: a barrier is missing, or blocks wait for each
+            other.
+        """
+        copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        self.launch(name, grid, block, copies, shared_bytes, descending=True)
+        self.launch(name, grid, block, arguments, shared_bytes)
+        for parameter, first, second in zip(self.parameters[name], arguments, copies, strict=True):
+            if isinstance(first, np.ndarray) and first.tobytes() != np.asarray(second).tobytes():
+                count = int((first.view(np.uint8) != np.asarray(second).view(np.uint8)).sum())
+                raise ArtifactError(
+                    f"{count} bytes of {parameter} depend on the order of the threads or blocks of "
+                    f"{name}: a barrier is missing, or a block needs what another one does"
+                )
+
+    def launch(
+        self,
+        name: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        arguments: Sequence[Array | int | float],
+        shared_bytes: int = 0,
+        *,
+        descending: bool = False,
+    ) -> None:
+        """Run a kernel once, threads and blocks in one of both orders; else as :meth:`run`."""
+        if name not in self.parameters or len(arguments) != len(self.parameters[name]):
+            raise ArtifactError(
+                f"kernels are {self.parameters}; {name} was given {len(arguments)} arguments"
+            )
+        values = [_parameter(value) for value in arguments]
+        pointers = (ctypes.c_void_p * len(values))(
+            *(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in values)
+        )
+        library, arrays = self._library, [a for a in arguments if isinstance(a, np.ndarray)]
+        for array in arrays:
+            library.emulation_remember(ctypes.c_void_p(array.ctypes.data), array.nbytes)
+        call = library.launch_descending if descending else library.launch
+        failed = call(name.encode(), _three(grid), _three(block), shared_bytes, pointers)
+        for array in arrays:
+            library.emulation_forget(ctypes.c_void_p(array.ctypes.data))
+        if failed:
+            raise ArtifactError(library.emulation_message().decode())
+
+
+@cache
+def _loaded(source: str) -> ctypes.CDLL:
+    """The library of a source, compiled once in a process."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernels.so"
+        compile_cuda(source, path)
+        library = ctypes.CDLL(str(path))
+    library.emulation_message.restype = ctypes.c_char_p
+    pointer = ctypes.c_void_p
+    for function in (library.launch, library.launch_descending):
+        function.argtypes = [ctypes.c_char_p, pointer, pointer, ctypes.c_size_t, pointer]
+    library.emulation_remember.argtypes = [pointer, ctypes.c_size_t]
+    library.emulation_forget.argtypes = [pointer]
+    return library
+
+
+def _three(extents: Sequence[int]) -> Any:
+    return (ctypes.c_uint * 3)(*extents, *[1] * (3 - len(extents)))
+
+
+def _parameter(value: Array | int | float) -> Any:
+    """A parameter as a kernel takes it: a pointer or a number of 32 bits."""
+    if isinstance(value, np.ndarray):
+        if not value.flags.c_contiguous or value.ctypes.data % 16:
+            raise ArtifactError("a kernel's array must be contiguous and aligned to 16 bytes")
+        return ctypes.c_void_p(value.ctypes.data)
+    return ctypes.c_float(value) if isinstance(value, float) else ctypes.c_int32(value)

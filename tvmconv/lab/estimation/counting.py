@@ -1,0 +1,195 @@
+"""Programs run under qemu, with every executed block counted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tvmconv.core.errors import ArtifactError
+from tvmconv.lab.estimation.cache import digest, recall, remember
+from tvmconv.lab.estimation.tools import SOURCES, counting_emulator, plugin
+
+# what a program closes to begin a section, see count.c
+MARK = 0x74760000
+Code = tuple[int, str]
+
+
+@dataclass
+class Section:
+    """What a program executed between two marks.
+
+    Parameters
+    ----------
+    runs
+        How often each instruction was executed, by address and bytes in hexadecimal.
+    """
+
+    runs: Counter[Code] = field(default_factory=Counter)
+
+    def __sub__(self, other: Section) -> Section:
+        """What this executed more than another: of two runs, the calls that one has more."""
+        return Section(self.runs - other.runs)
+
+    @property
+    def instructions(self) -> int:
+        """Executed in all."""
+        return sum(self.runs.values())
+
+    def to_json(self) -> list[list[Any]]:
+        """Plain data: address, instructions and runs of code that was executed equally often."""
+        rows: list[list[Any]] = []
+        end = -1
+        for (address, code), runs in sorted(self.runs.items()):
+            if address == end and rows[-1][2] == runs:
+                rows[-1][1] += f".{code}"
+            else:
+                rows.append([address, code, runs])
+            end = address + len(code) // 2
+        return rows
+
+    @classmethod
+    def from_json(cls, data: Sequence[Sequence[Any]]) -> Section:
+        """Inverse of :meth:`to_json`."""
+        runs: Counter[Code] = Counter()
+        for address, text, times in data:
+            runs.update(dict.fromkeys(_instructions(address, text), times))
+        return cls(runs)
+
+
+def mark(section: int) -> None:
+    """Begin a section of the program that this is part of, under qemu; 0 begins none.
+
+    Programs that cannot import tvmconv call ``os.close(0x74760000 + section)`` themselves and
+    ignore the error.
+    """
+    if not 0 <= section < 1 << 16:
+        raise ValueError(f"section {section} is not from 0 to 65535")
+    with contextlib.suppress(OSError):
+        os.close(MARK + section)
+
+
+def count(
+    command: Sequence[str | Path],
+    triple: str,
+    *,
+    options: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    whole: bool = False,
+    seconds: float | None = None,
+) -> dict[int, Section]:
+    """Run a program of another architecture and count what it executes.
+
+    Parameters
+    ----------
+    command
+        The program and its arguments.
+    triple
+        Of the system that it is for.
+    options
+        Of qemu, such as ``-cpu``, ``max``.
+    environment
+        Variables beside those of this process.
+    whole
+        Whether section 1 begins with the program; by default it marks sections itself, see
+        :func:`mark`.
+    seconds
+        Most that it may take; by default there is no limit.
+
+    Returns
+    -------
+    dict
+        Sections by number; those of one number are added.
+
+    Raises
+    ------
+    ArtifactError
+        If tools are missing, the program fails or takes too long, or it counted nothing.
+    """
+    qemu = counting_emulator(triple)
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        output = Path(folder) / "counts"
+        switches = f"{plugin(qemu[0])},out={output}" + ",all=on" * whole
+        words = [*qemu, *options, "-plugin", switches, *command]
+        name = Path(command[0]).name
+        try:
+            done = subprocess.run(
+                [str(word) for word in words],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                env={**os.environ, **(environment or {})},
+                timeout=seconds,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ArtifactError(f"{name} under {qemu[0]} took over {seconds} seconds") from error
+        if done.returncode:
+            said = done.stderr.strip()[-2000:] or f"exit status {done.returncode}"
+            raise ArtifactError(f"{name} under {qemu[0]}: {said}")
+        if not output.exists():
+            raise ArtifactError(
+                f"{name} under {qemu[0]} counted nothing: it marked no section "
+                f"{done.stderr.strip()[-500:]}".rstrip()
+            )
+        with output.open() as file:
+            return parse(file)
+
+
+def counted(
+    content: str,
+    command: Sequence[str | Path],
+    triple: str,
+    *,
+    options: Sequence[str] = (),
+) -> dict[int, Section]:
+    """As :func:`count`, once for each content: what is remembered is not run again.
+
+    Parameters
+    ----------
+    content
+        A name for all that decides what is executed beside the options: a hash of the program,
+        its libraries and its arguments.
+    command, triple, options
+        As of :func:`count`.
+    """
+    key = digest(content, triple, *options, (SOURCES / "count.c").read_bytes())
+    known = recall("counts", key)
+    if known is not None:
+        return {int(number): Section.from_json(data) for number, data in known.items()}
+    found = count(command, triple, options=options)
+    remember("counts", key, {number: section.to_json() for number, section in found.items()})
+    return found
+
+
+def parse(lines: Iterable[str]) -> dict[int, Section]:
+    """The sections of a file that ``count.c`` wrote."""
+    sections: dict[int, Section] = {}
+    blocks: dict[str, list[Code]] = {}
+    current: Counter[Code] = Counter()
+    for line in lines:
+        kind, *words = line.split()
+        if kind == "section":
+            current = sections.setdefault(int(words[0]), Section()).runs
+        elif kind == "block":
+            blocks[words[0]] = _instructions(int(words[1], 16), words[2])
+        elif kind == "runs":
+            runs = int(words[1])
+            for code in blocks[words[0]]:
+                current[code] += runs
+    return sections
+
+
+def _instructions(address: int, text: str) -> list[Code]:
+    found = []
+    for code in text.rstrip(".").split("."):
+        found.append((address, code))
+        address += len(code) // 2
+    return found

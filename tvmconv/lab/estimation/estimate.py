@@ -1,0 +1,240 @@
+"""What a call costs on a processor: cycles, instructions and multiply-adds, by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any
+
+from tvmconv.artifact.saving import open_artifact
+from tvmconv.core.decision import KernelCall
+from tvmconv.lab.estimation.assembly import Instruction, disassembled, lone_inserts
+from tvmconv.lab.estimation.blocks import Stretch, stretches
+from tvmconv.lab.estimation.cache import digest, recall, remember
+from tvmconv.lab.estimation.cores import Core, core_of
+from tvmconv.lab.estimation.counting import Section, counted
+from tvmconv.lab.estimation.cycles import Steady, steady_cycles
+from tvmconv.lab.estimation.tools import SOURCES, described, layers_program, llvm_tool
+from tvmconv.machines.record import Machine, processor
+
+# of what follows from counts; grows when the same counts would give other figures
+_METHOD = 1
+# the share of executed instructions that is simulated; the others take the mean of those
+_SIMULATED = 0.9995
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What was executed, and how long that is estimated to take on one core.
+
+    Parameters
+    ----------
+    cycles
+        Estimated, with every access a hit in L1 and every branch predicted.
+    instructions
+        Executed, counted.
+    multiply_adds
+        Executed vector multiply-adds of float32, counted.
+    unknown
+        Executed instructions that the processor's model lacks; they cost no cycles.
+    """
+
+    cycles: float
+    instructions: int
+    multiply_adds: int
+    unknown: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        """Of both."""
+        return Cost(
+            self.cycles + other.cycles,
+            self.instructions + other.instructions,
+            self.multiply_adds + other.multiply_adds,
+            self.unknown + other.unknown,
+        )
+
+
+NOTHING = Cost(0.0, 0, 0)
+
+
+@dataclass(frozen=True)
+class LayerEstimate:
+    """One kernel call of a model and its cost."""
+
+    call: KernelCall
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The estimate of one call.
+
+    Parameters
+    ----------
+    core
+        The processor, and llvm-mca's model that stands for it.
+    layers
+        In the order of execution.
+    """
+
+    core: Core
+    layers: tuple[LayerEstimate, ...]
+
+    @property
+    def total(self) -> Cost:
+        """Of all layers."""
+        return reduce(add, (layer.cost for layer in self.layers), NOTHING)
+
+    @property
+    def method(self) -> str:
+        """How it was made, in a sentence."""
+        return described_method(self.core)
+
+
+def described_method(core: Core) -> str:
+    """How estimates for a core are made, in a sentence; stands wherever their figures do."""
+    note = f" ({core.note})" if core.note else ""
+    return (
+        f"estimate, not a measurement: blocks counted under qemu times cycles by "
+        f"{described(llvm_tool('llvm-mca'))} for {core.model}{note}; no cache misses, no "
+        "mispredicted branches, one thread"
+    )
+
+
+def estimate_model(path: Path, machine: Machine | None = None, model: str = "") -> Estimate:
+    """Estimate a saved model.
+
+    Parameters
+    ----------
+    path
+        The shared object.
+    machine
+        The processor to estimate for; by default the one it was compiled for.
+    model
+        llvm-mca's name of a processor, in place of the one that stands for the machine.
+
+    Raises
+    ------
+    ArtifactError
+        If the files are damaged, tools are missing (named with their Debian packages), or the
+        model cannot be run under qemu.
+    """
+    manifest, _ = open_artifact(path, here=False)
+    calls, built = manifest.calls, processor(manifest.machine)
+    sections = layer_sections(path, built, len(calls), manifest.library_sha256)
+    return estimate_sections(sections, calls, core_of(machine or built, model), built.triple)
+
+
+def estimate_sections(
+    sections: Sequence[Section], calls: Sequence[KernelCall], core: Core, triple: str
+) -> Estimate:
+    """Estimates of layers that were counted."""
+    costs = section_costs(sections, core, triple)
+    layers = (LayerEstimate(call, cost) for call, cost in zip(calls, costs, strict=True))
+    return Estimate(core, tuple(layers))
+
+
+def layer_sections(path: Path, machine: Machine, layers: int, key: str) -> list[Section]:
+    """What each layer of a saved model executes; counted once for each content.
+
+    Parameters
+    ----------
+    path
+        The shared object.
+    machine
+        That it was compiled for.
+    layers
+        How many there are.
+    key
+        A name for the content.
+    """
+    content = digest(key, (SOURCES / "layers.c").read_bytes())
+    command = [layers_program(machine.triple), path.resolve()]
+    found = counted(content, command, machine.triple, options=qemu_options(machine))
+    return [found.get(index, Section()) for index in range(1, layers + 1)]
+
+
+def qemu_options(machine: Machine) -> list[str]:
+    """The processor that qemu shows to code for a machine: with all features it can emulate."""
+    if machine.triple.startswith("aarch64") and machine.vector.scalable:
+        return ["-cpu", f"max,sve-default-vector-length={machine.vector.bits // 8}"]
+    return ["-cpu", "max"]
+
+
+def section_costs(sections: Sequence[Section], core: Core, triple: str) -> list[Cost]:
+    """The cost of each section, with code that several have simulated once.
+
+    Parameters
+    ----------
+    sections
+        What was counted, own or of any other program.
+    core
+        The processor.
+    triple
+        Of the code.
+    """
+    known = disassembled((code for section in sections for _, code in section.runs), triple)
+    parts = [stretches(section, known) for section in sections]
+    wanted = {part.codes for section in parts for part in most(section)}
+    steady = _steady(wanted, known, core, triple)
+    return [_cost(section, steady, known, core) for section in parts]
+
+
+def most(parts: Iterable[Stretch]) -> list[Stretch]:
+    """The stretches that nearly all executed instructions belong to, the heaviest first."""
+    ordered = sorted(parts, key=lambda part: -part.runs * len(part.codes))
+    left = _SIMULATED * sum(part.runs * len(part.codes) for part in ordered)
+    taken = []
+    for part in ordered:
+        if left <= 0:
+            break
+        taken.append(part)
+        left -= part.runs * len(part.codes)
+    return taken
+
+
+def _steady(
+    wanted: set[tuple[str, ...]], known: Mapping[str, Instruction], core: Core, triple: str
+) -> dict[tuple[str, ...], Steady]:
+    """Of each stretch, simulated if it never was before."""
+    ordered = sorted(wanted)
+    tool = described(llvm_tool("llvm-mca"))
+    key = digest(str(_METHOD), tool, core.model, triple, *(" ".join(c) for c in ordered))
+    data: Any = recall("cycles", key)
+    if data is None:
+        found = steady_cycles(ordered, known, core.model, triple)
+        data = [list(asdict(found[codes]).values()) for codes in ordered]
+        remember("cycles", key, data)
+    return {codes: Steady(*values) for codes, values in zip(ordered, data, strict=True)}
+
+
+def _cost(
+    parts: Sequence[Stretch],
+    steady: Mapping[tuple[str, ...], Steady],
+    known: Mapping[str, Instruction],
+    core: Core,
+) -> Cost:
+    cycles, simulated, instructions, multiply_adds, unknown = 0.0, 0, 0, 0, 0
+    for part in parts:
+        length = len(part.codes)
+        found_codes = [known[code] for code in part.codes if code in known]
+        products = sum(code.multiply_add for code in found_codes)
+        instructions += part.runs * length
+        multiply_adds += part.runs * products
+        if (found := steady.get(part.codes)) is None:
+            continue
+        simulated += part.runs * length
+        unknown += part.runs * found.unknown
+        # some models start more multiply-adds, or products, in a cycle than the processor does
+        multiplied = products + sum(code.multiply for code in found_codes)
+        started = multiplied / core.multiply_adds
+        started += core.wide_load * sum(code.wide_loads for code in found_codes)
+        started += core.narrow_load * sum(code.narrow_loads for code in found_codes)
+        started += core.lone_insert * lone_inserts(found_codes)
+        cycles += part.runs * max(found.cycles, started)
+    if simulated:
+        cycles *= instructions / simulated
+    return Cost(cycles, instructions, multiply_adds, unknown)

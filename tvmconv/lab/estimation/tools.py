@@ -1,0 +1,148 @@
+"""The programs that estimates need: found or compiled when they are first asked for."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from tvmconv.compile.emulation import emulator
+from tvmconv.compile.toolchain import Toolchain
+from tvmconv.core.errors import ArtifactError
+from tvmconv.lab.estimation.cache import cache_folder, digest, kept
+from tvmconv.runtime.library import C_SOURCES
+
+SOURCES = Path(__file__).parent / "c"
+# from here on llvm-mca says which instructions it does not know
+OLDEST_LLVM, _NEWEST_LLVM = 19, 40
+PACKAGES = "qemu-user llvm-19 gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+
+
+def output_of(command: Sequence[str | Path], text: str = "", what: str = "") -> str:
+    """What a program writes, given an input.
+
+    Raises
+    ------
+    ArtifactError
+        If it cannot be started or fails.
+    """
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(
+            words,
+            input=text,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except OSError as error:
+        raise ArtifactError(f"cannot start {words[0]}: {error.strerror}") from error
+    if done.returncode:
+        said = done.stderr.strip()[-2000:] or f"exit status {done.returncode}"
+        raise ArtifactError(f"{what or words[0]}: {said}")
+    return done.stdout
+
+
+def check_tools(triple: str) -> None:
+    """Refuse to estimate before work is spent on it.
+
+    Raises
+    ------
+    ArtifactError
+        If a program is missing; names it and the Debian packages.
+    """
+    qemu = counting_emulator(triple)
+    for name in ("llvm-mca", "llvm-mc"):
+        llvm_tool(name)
+    plugin(qemu[0])
+    layers_program(triple)
+
+
+@lru_cache(maxsize=8)
+def llvm_tool(name: str) -> str:
+    """A program of LLVM 19 or newer: ``llvm-mca``, ``llvm-mc``.
+
+    Raises
+    ------
+    ArtifactError
+        If there is none.
+    """
+    names = [f"{name}-{version}" for version in range(_NEWEST_LLVM, OLDEST_LLVM - 1, -1)]
+    if found := next(filter(shutil.which, names), None):
+        return found
+    if shutil.which(name) and _version(name) >= OLDEST_LLVM:
+        return name
+    raise ArtifactError(
+        f"estimates need {name} of LLVM {OLDEST_LLVM} or newer, which is not installed "
+        f"(Debian: apt install {PACKAGES})"
+    )
+
+
+@lru_cache(maxsize=8)
+def described(tool: str) -> str:
+    """A program with its version: ``llvm-mca 19.1.7``."""
+    match = re.search(r"version (\d+(?:\.\d+)*)", output_of([tool, "--version"]))
+    name = re.sub(r"-\d+$", "", tool)
+    return f"{name} {match[1]}" if match else name
+
+
+def _version(tool: str) -> int:
+    match = re.search(r"version (\d+)", output_of([tool, "--version"]))
+    return int(match[1]) if match else 0
+
+
+def counting_emulator(triple: str) -> list[str]:
+    """qemu for an architecture and the options with which it loads libraries.
+
+    Raises
+    ------
+    ArtifactError
+        If it is missing, or was built without plugins, as static ones are.
+    """
+    command = emulator(triple)
+    if not _takes_plugins(command[0]):
+        raise ArtifactError(
+            f"counting needs a {command[0].removesuffix('-static')} that takes plugins; "
+            f"{command[0]} takes none (Debian: apt install qemu-user)"
+        )
+    return command
+
+
+@lru_cache(maxsize=4)
+def _takes_plugins(qemu: str) -> bool:
+    return bool(re.search(r"^-plugin\b", output_of([qemu, "-h"]), re.MULTILINE))
+
+
+@lru_cache(maxsize=4)
+def plugin(qemu: str) -> Path:
+    """``count.c`` as a shared object for a program of qemu."""
+    source = SOURCES / "count.c"
+    # version 2 of the interface came with qemu 9, which takes no older one
+    interface = 2 if _version(qemu) >= 9 else 1
+    driver = Toolchain.find().driver
+    path = cache_folder() / f"count-{interface}-{digest(source.read_bytes(), *driver)}.so"
+    if not path.exists():
+        options = ["-O2", "-shared", "-fPIC", "-fvisibility=hidden"]
+        options.append(f"-DPLUGIN_VERSION={interface}")
+        with kept(path) as fresh:
+            output_of([*driver, "-x", "c", *options, source, "-o", fresh], what="compiling count.c")
+    return path
+
+
+@lru_cache(maxsize=4)
+def layers_program(triple: str) -> Path:
+    """``layers.c`` compiled for a system."""
+    toolchain = Toolchain.find("", triple)
+    sources = [SOURCES / "layers.c", C_SOURCES / "tvmconv.h"]
+    content = [source.read_bytes() for source in sources]
+    path = cache_folder() / f"layers-{digest(triple, *toolchain.driver, *content)}"
+    if not path.exists():
+        with kept(path) as fresh:
+            toolchain.program(sources[0], fresh)
+    return path

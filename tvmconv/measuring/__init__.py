@@ -1,0 +1,1 @@
+"""What tuning and benchmarks share: pinned CPUs, references, inputs, GPU timers."""

@@ -1,0 +1,1 @@
+"""Kernels on NVIDIA GPUs: compile, load, launch and time them."""

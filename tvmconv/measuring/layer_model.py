@@ -1,0 +1,111 @@
+"""A convolution layer as an ONNX model of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.core.epilogue_op import EpilogueOp
+from tvmconv.core.workload import Conv2dWorkload
+
+if TYPE_CHECKING:
+    import onnx
+
+FloatArray = npt.NDArray[Any]
+
+
+def window_attributes(workload: Conv2dWorkload) -> dict[str, Any]:
+    """ONNX's attributes of a convolution's window."""
+    w = workload
+    return {
+        "kernel_shape": [w.kernel_h, w.kernel_w],
+        "strides": [w.stride_h, w.stride_w],
+        "dilations": [w.dilation_h, w.dilation_w],
+        "pads": [w.pad_top, w.pad_left, w.pad_bottom, w.pad_right],
+        "group": w.groups,
+    }
+
+
+def layer_model(
+    workload: Conv2dWorkload, constants: dict[str, FloatArray]
+) -> tuple[onnx.ModelProto, list[dict[str, Any]]]:
+    """A layer as an ONNX model, and its nodes as cases have them.
+
+    Parameters
+    ----------
+    workload
+        The layer; the model's inputs are ``data`` and, where it adds one, ``residual``.
+    constants
+        ``weight``, and ``bias`` where it has one; what else the nodes need is added.
+    """
+    import onnx
+
+    inputs = {"data": workload.data_shape}
+    if workload.has("add"):
+        inputs["residual"] = workload.result_shape
+    nodes, output = _layer_nodes(workload, constants)
+    helper = onnx.helper
+    graph = helper.make_graph(
+        [
+            helper.make_node(n["op"], n["inputs"], n["outputs"], n["name"], **n["attrs"])
+            for n in nodes
+        ],
+        "layer",
+        [_value(name, shape) for name, shape in inputs.items()],
+        [_value(output, workload.result_shape)],
+        [onnx.numpy_helper.from_array(v, n) for n, v in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8), nodes
+
+
+def _value(name: str, shape: Sequence[int]) -> Any:
+    import onnx
+
+    return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, list(shape))
+
+
+def _layer_nodes(
+    w: Conv2dWorkload, constants: dict[str, FloatArray]
+) -> tuple[list[dict[str, Any]], str]:
+    """The convolution and its epilogue as ONNX nodes, and the name of the last value."""
+    steps = list(w.epilogue)
+    sources = ["data", "weight"]
+    # a bias that comes first belongs to the Conv node, as every exporter writes it
+    if steps and steps[0].kind == "bias":
+        sources.append("bias")
+        steps.pop(0)
+    nodes = [_node("Conv", sources, "convolution", window_attributes(w))]
+    for step in steps:
+        nodes += _step_nodes(step, nodes[-1]["outputs"][0], constants)
+    return nodes, nodes[-1]["outputs"][0]
+
+
+def _node(op: str, sources: list[str], output: str, attrs: dict[str, Any]) -> dict[str, Any]:
+    return {"name": output, "op": op, "inputs": sources, "outputs": [output], "attrs": attrs}
+
+
+def _step_nodes(step: EpilogueOp, x: str, constants: dict[str, FloatArray]) -> list[dict[str, Any]]:
+    y = f"{x}_{step.kind}"
+    match step.kind:
+        case "bias":
+            constants["channel_bias"] = constants["bias"][:, None, None]
+            return [_node("Add", [x, "channel_bias"], y, {})]
+        case "add":
+            return [_node("Add", [x, "residual"], y, {})]
+        case "leakyrelu":
+            return [_node("LeakyRelu", [x], y, {"alpha": step.params[0]})]
+        case "clip":
+            constants["low"], constants["high"] = (np.array(p, "float32") for p in step.params)
+            return [_node("Clip", [x, "low", "high"], y, {})]
+        case "hardsigmoid":
+            alpha, beta = step.params
+            return [_node("HardSigmoid", [x], y, {"alpha": alpha, "beta": beta})]
+        case "silu":
+            gate = f"{y}_gate"
+            return [_node("Sigmoid", [x], gate, {}), _node("Mul", [x, gate], y, {})]
+    names = {"relu": "Relu", "sigmoid": "Sigmoid", "hardswish": "HardSwish", "tanh": "Tanh"}
+    return [_node(names[step.kind], [x], y, {})]

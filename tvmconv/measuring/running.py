@@ -1,0 +1,260 @@
+"""``tvmconv run``: inputs from files or a seed, outputs described, onnxruntime beside them."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.core.arguments import nearest
+from tvmconv.core.errors import InputError, TvmconvError
+from tvmconv.core.files import open_regular
+from tvmconv.core.results import write_result
+from tvmconv.core.unexpected import summary
+from tvmconv.measuring.outputs import outputs_table
+from tvmconv.measuring.quantized import is_quantised
+from tvmconv.report.document import Report
+from tvmconv.report.summary import model_facts
+from tvmconv.runtime.executable import Executable
+
+if TYPE_CHECKING:
+    from tvmconv.core.tensor import TensorInfo
+    from tvmconv.model import CompiledModel
+    from tvmconv.remote import RemoteModel
+
+Array = npt.NDArray[Any]
+
+MAX_FILE_BYTES = 1 << 36
+_POOL_REST_SECONDS = 0.02
+
+
+def read_inputs(items: Sequence[str]) -> dict[str, Array]:
+    """Arrays of ``NAME=FILE.npy`` and ``FILE.npz`` words; a bare ``.npy`` gets the empty name.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read.
+    """
+    values: dict[str, Array] = {}
+    for item in items:
+        name, _, path = item.rpartition("=")
+        try:
+            descriptor = open_regular(path, MAX_FILE_BYTES, InputError)
+        except OSError as error:
+            reason = error.strerror or "no name"
+            raise InputError(
+                f"cannot open --input {item!r}: {reason}; write NAME=FILE, a .npy or .npz"
+            ) from None
+        with os.fdopen(descriptor, "rb") as file:
+            try:
+                loaded = np.load(file, allow_pickle=False)
+                if isinstance(loaded, np.ndarray):
+                    values[name] = loaded
+                else:
+                    values |= {key: loaded[key] for key in loaded.files}
+            except Exception:  # numpy and zipfile raise what their parsers stumble over
+                raise InputError(
+                    f"--input {item!r} is no whole .npy or .npz file of numbers; write it with "
+                    "numpy.save or numpy.savez"
+                ) from None
+    return values
+
+
+def make_inputs(
+    infos: Sequence[TensorInfo], given: Mapping[str, Array], seed: int = 0
+) -> dict[str, Array]:
+    """The given values completed with seeded random ones.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or a nameless array is given to a model with several inputs.
+    """
+    from tvmconv.runtime.timing import random_inputs
+
+    values = dict(given)
+    if "" in values:
+        if len(infos) != 1:
+            names = ", ".join(info.name for info in infos)
+            raise InputError(f"name the input of --input FILE.npy: NAME=FILE with one of {names}")
+        values[infos[0].name] = values.pop("")
+    known = [info.name for info in infos]
+    if unknown := set(values) - set(known):
+        hints = "".join(nearest(name, known) for name in sorted(unknown))
+        raise InputError(
+            f"unknown input(s) {', '.join(sorted(unknown))}; {hints}the model has "
+            f"{', '.join(known)}"
+        )
+    return {**random_inputs(infos, seed), **values}
+
+
+def run_report(
+    model: CompiledModel | RemoteModel,
+    inputs: Mapping[str, Array],
+    repeat: int = 1,
+    output: Path | None = None,
+    onnx: Path | None = None,
+) -> Report:
+    """Run a model and describe its outputs.
+
+    Parameters
+    ----------
+    model
+        Built or loaded, here or on a device.
+    inputs
+        All inputs by name.
+    repeat
+        Timed calls.
+    output
+        ``.npz`` file for the outputs.
+    onnx
+        The ONNX model, to compare values and speed with onnxruntime.
+    """
+    results = model.run(dict(inputs))
+    values = dict(zip((info.name for info in model.outputs), results, strict=True))
+    facts = {**model_facts(model), **_written(values, output)}
+    expected: dict[str, Array] = {}
+    if onnx is None or not isinstance(model, Executable):
+        timing = model.time(dict(inputs), repeat=repeat)
+        ours = list(timing.samples)
+    else:
+        expected, ours, theirs = _beside_onnxruntime(model, inputs, repeat, onnx)
+        facts |= {
+            "onnxruntime_seconds_min": min(theirs),
+            "onnxruntime_seconds_median": float(np.median(theirs)),
+            "speedup_over_onnxruntime": min(theirs) / min(ours),
+        }
+    facts |= {"call_seconds_min": min(ours), "call_seconds_median": float(np.median(ours))}
+    table = outputs_table(values, expected)
+    if expected:
+        facts["worst_relative_error"] = max(row["relative_error"] for row in table.rows)
+    return Report(
+        kind="run",
+        title=f"{model.name}: {min(ours) * 1e3:.3f} ms a call (best of {repeat})",
+        facts=facts,
+        tables=(table,),
+        data={"samples": ours},
+    )
+
+
+def emulated_report(
+    path: Path,
+    given: Mapping[str, Array],
+    seed: int = 0,
+    output: Path | None = None,
+    onnx: Path | None = None,
+) -> Report:
+    """Call a saved model once under qemu and describe its outputs; of its time that says nothing.
+
+    Parameters
+    ----------
+    path
+        The shared object, for a processor that qemu's user mode emulates.
+    given
+        Inputs by name; random (seeded) ones where not given.
+    seed
+        Of the random inputs.
+    output, onnx
+        As of :func:`run_report`; onnxruntime runs on this processor.
+    """
+    from tvmconv.artifact.saving import open_artifact
+    from tvmconv.compile.emulation import run_emulated
+    from tvmconv.model import CompiledModel
+
+    model = CompiledModel(*open_artifact(path, here=False))
+    inputs = make_inputs(model.inputs, given, seed)
+    results = run_emulated(path, model.machine.triple, model.inputs, model.outputs, inputs)
+    values = dict(zip((info.name for info in model.outputs), results, strict=True))
+    facts = {**model_facts(model), "emulated": True, **_written(values, output)}
+    expected: dict[str, Array] = {}
+    if onnx is not None:
+        session = _onnxruntime(onnx, model.threads, exact=is_quantised(onnx))
+        expected = _computed(session, list(values), dict(inputs), onnx)
+    table = outputs_table(values, expected)
+    if expected:
+        facts["worst_relative_error"] = max(row["relative_error"] for row in table.rows)
+    return Report(
+        kind="run",
+        title=f"{model.name}: emulated {model.machine.name}",
+        facts=facts,
+        tables=(table,),
+    )
+
+
+def _written(values: Mapping[str, Array], output: Path | None) -> dict[str, str]:
+    """Write the outputs where that is asked for; the fact of it."""
+    if output is None:
+        return {}
+    packed = io.BytesIO()
+    np.savez(packed, **values)  # type: ignore[arg-type]
+    write_result(output, packed.getvalue())
+    return {"written": str(output)}
+
+
+def _beside_onnxruntime(
+    model: CompiledModel, inputs: Mapping[str, Array], repeat: int, onnx: Path
+) -> tuple[dict[str, Array], list[float], list[float]]:
+    """onnxruntime's outputs, and the seconds of alternating calls of both.
+
+    Outputs of a quantised model are compared with those of onnxruntime without optimisations: its
+    own 8-bit kernels may saturate. What is timed are these.
+    """
+    from time import perf_counter, sleep
+
+    session = _onnxruntime(onnx, model.threads)
+    feed = dict(inputs)
+    names = [info.name for info in model.outputs]
+    exact = _onnxruntime(onnx, model.threads, exact=True) if is_quantised(onnx) else session
+    expected = _computed(exact, names, feed, onnx)
+    bound = model.bind(feed)
+    bound()
+    ours: list[float] = []
+    theirs: list[float] = []
+    for _ in range(repeat):
+        for call, samples in ((bound, ours), (lambda: session.run(names, feed), theirs)):
+            if model.threads > 1:
+                # let the other's thread pool stop spinning, then wake this one's
+                sleep(_POOL_REST_SECONDS)
+                call()
+            start = perf_counter()
+            call()
+            samples.append(perf_counter() - start)
+    return expected, ours, theirs
+
+
+def _onnxruntime(onnx: Path, threads: int, exact: bool = False) -> Any:
+    """A session of onnxruntime for an ONNX model; an exact one optimises nothing."""
+    try:
+        import onnxruntime as ort
+    except ImportError:
+        raise TvmconvError("the comparison needs onnxruntime: pip install onnxruntime") from None
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    if exact:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        return ort.InferenceSession(str(onnx), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # a class of its own for each status, without a common base
+        raise TvmconvError(
+            f"onnxruntime cannot open {onnx} for the comparison: {summary(error)}"
+        ) from None
+
+
+def _computed(
+    session: Any, names: list[str], feed: dict[str, Array], onnx: Path
+) -> dict[str, Array]:
+    """onnxruntime's outputs by name."""
+    try:
+        return dict(zip(names, session.run(names, feed), strict=True))
+    except Exception as error:
+        raise TvmconvError(
+            f"onnxruntime cannot run {onnx} on these inputs ({summary(error)}); "
+            "is it the model that was built?"
+        ) from None

@@ -1,0 +1,1 @@
+"""TIR passes for Intel AMX: tiles of bytes in tile registers."""

@@ -1,0 +1,1 @@
+"""TIR passes for NVIDIA GPUs, and the lowering to CUDA source."""

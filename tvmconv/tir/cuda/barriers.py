@@ -1,0 +1,319 @@
+"""One barrier a slice: of two buffers that take turns, TVM's ThreadSync cannot tell which is which.
+
+It puts a barrier between reading one buffer and writing the other. Where what both sides touch is
+apart in every iteration, all that such a barrier does is to make warps wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.tir.general.rewrite import function_pass, rebuilt
+
+_BARRIER = "tirx.tvm_storage_sync"
+_SHARED = "shared"
+# buffers take turns: what an iteration touches, the next but one touches again
+_TURNS = 2
+# iterations of loops and threads of which every one is looked at
+_MOST_PLACES = 1 << 20
+_Values = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Access:
+    """One load or store of shared memory.
+
+    Parameters
+    ----------
+    buffer, index
+        Where.
+    writes
+        Whether it is a store.
+    ahead
+        In how many iterations behind that of the barrier.
+    ranges
+        Of the variables of loops around it, inside of the loop that holds the barrier.
+    tests
+        What holds there: of copies that threads share unevenly, which threads take part.
+    """
+
+    buffer: Any
+    index: Any
+    writes: bool
+    ahead: int
+    ranges: Mapping[Any, tuple[int, int]]
+    tests: tuple[Any, ...]
+
+
+def Barriers() -> Any:
+    """A pass that removes barriers that separate nothing.
+
+    Pattern: a barrier in a loop of a kernel, where no place of shared memory is touched on both
+    sides of it, in one iteration or in neighbouring ones, and written on one of them.
+
+    Rewrite: the loop without that barrier.
+
+    Why here: behind ThreadSync, which sets barriers, and before common expressions leave indices,
+    from which the places are told.
+    """
+    return function_pass("Barriers", _rewrite)
+
+
+def _rewrite(func: Any) -> Any:
+    body = _visited(func.body, {}, [])
+    return func if body is None else func.with_body(body)
+
+
+def _visited(statement: Any, ranges: dict[Any, Any], later: Sequence[Any]) -> Any:
+    """A statement of a kernel's outermost level without needless barriers; None if it has none.
+
+    Parameters
+    ----------
+    statement
+        What to look through: loops of loops are left as they are.
+    ranges
+        Thread indices and their ranges.
+    later
+        Statements that the kernel executes afterwards.
+    """
+    from tvm import tirx
+
+    if isinstance(statement, tirx.AttrStmt):
+        inner = dict(ranges)
+        if statement.attr_key == "thread_extent":
+            inner[statement.node.var] = (0, int(statement.value) - 1)
+        body = _visited(statement.body, inner, later)
+        if body is None:
+            return None
+        return tirx.AttrStmt(statement.node, statement.attr_key, statement.value, body)
+    if isinstance(statement, tirx.SeqStmt):
+        parts = list(statement.seq)
+        found = [
+            _visited(part, ranges, [*parts[place + 1 :], *later])
+            for place, part in enumerate(parts)
+        ]
+        if all(part is None for part in found):
+            return None
+        return tirx.SeqStmt([new or old for new, old in zip(found, parts, strict=True)])
+    if isinstance(statement, tirx.For) and isinstance(statement.body, tirx.SeqStmt):
+        return _loop(statement, ranges, later)
+    return None
+
+
+def _loop(loop: Any, ranges: dict[Any, Any], later: Sequence[Any]) -> Any:
+    """A serial loop without the barriers that separate nothing; None if it has none such."""
+    from tvm import tirx
+
+    parts = list(loop.body.seq)
+    barriers = [place for place, part in enumerate(parts) if _is_barrier(part)]
+    end = next((place for place, part in enumerate(later) if _is_barrier(part)), len(later))
+    # a write behind the loop might meet what its last iteration reads
+    if len(barriers) < _TURNS or any(a.writes for a in _all(later[:end], 0)):
+        return None
+    removed = False
+    for place in barriers[1:]:
+        rest = [p for p in barriers if p != place and parts[p] is not None]
+        before = max(p for p in rest if p < place)
+        after = min((p for p in rest if p > place), default=len(parts))
+        left = _all(parts[before + 1 : place], 0)
+        right = _all(parts[place + 1 : after], 0)
+        if after == len(parts):
+            right += _all(parts[: rest[0]], 1)
+        if not _meet(left, right, loop, ranges):
+            parts[place] = None
+            removed = True
+    if not removed:
+        return None
+    return rebuilt(loop, body=tirx.SeqStmt([part for part in parts if part is not None]))
+
+
+def _is_barrier(statement: Any) -> bool:
+    value = getattr(statement, "value", None)
+    return getattr(getattr(value, "op", None), "name", "") == _BARRIER
+
+
+def _all(statements: Sequence[Any], ahead: int) -> list[_Access]:
+    return [a for part in statements if part is not None for a in _accesses(part, ahead)]
+
+
+def _accesses(
+    statement: Any,
+    ahead: int,
+    ranges: Mapping[Any, tuple[int, int]] | None = None,
+    tests: tuple[Any, ...] = (),
+) -> Iterator[_Access]:
+    """Every load and store of shared memory in a statement."""
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    ranges = ranges or {}
+    if isinstance(statement, tirx.SeqStmt):
+        for part in statement.seq:
+            yield from _accesses(part, ahead, ranges, tests)
+        return
+    if isinstance(statement, tirx.For) and all(
+        isinstance(bound, tirx.IntImm) for bound in (statement.min, statement.extent)
+    ):
+        first = int(statement.min)
+        inner = {**ranges, statement.loop_var: (first, first + int(statement.extent) - 1)}
+        yield from _accesses(statement.body, ahead, inner, tests)
+        return
+    if isinstance(statement, tirx.IfThenElse) and not statement.else_case:
+        yield from _accesses(tirx.Evaluate(statement.condition), ahead, ranges, tests)
+        inside = (*tests, statement.condition)
+        yield from _accesses(statement.then_case, ahead, ranges, inside)
+        return
+    loads: list[Any] = []
+    stores: list[Any] = []
+    tvm_ffi.structural_walk(statement, (ir.TensorLoad, loads.append))
+    tvm_ffi.structural_walk(statement, (tirx.BufferStore, stores.append))
+    touched = [(load.source, load.indices[0], False) for load in loads]
+    touched += [(store.buffer, store.indices[0], True) for store in stores]
+    for buffer, index, writes in touched:
+        if str(buffer.scope()).startswith(_SHARED):
+            yield _Access(buffer, index, writes, ahead, ranges, tests)
+
+
+def _meet(
+    left: Sequence[_Access], right: Sequence[_Access], loop: Any, ranges: dict[Any, Any]
+) -> bool:
+    """Whether both sides may touch the same memory, one of them to write it."""
+    for turn in range(_TURNS):
+        for a in left:
+            for b in right:
+                if not a.buffer.same_as(b.buffer) or not (a.writes or b.writes):
+                    continue
+                one, other = (_reach(x, turn, loop, ranges) for x in (a, b))
+                if one is None or other is None:
+                    return True
+                if one[0] <= other[1] and other[0] <= one[1]:
+                    return True
+    return False
+
+
+def _reach(access: _Access, turn: int, loop: Any, ranges: dict[Any, Any]) -> tuple[int, int] | None:
+    """First and last index in every other iteration; None where that is not known."""
+    from tvm import tirx
+
+    index, lanes = access.index, 1
+    if isinstance(index, tirx.Ramp):
+        index, lanes = index.base, int(index.lanes)
+        if int(access.index.stride) != 1:
+            return None
+    used = _variables(index, *access.tests)
+    known = {**ranges, **access.ranges}
+    met = {var: known[var] for var in known if any(var.same_as(other) for other in used)}
+    # the variable of two iterations is its own remainder, which TVM simplifies away
+    two = isinstance(loop.extent, tirx.IntImm) and int(loop.extent) == _TURNS
+    if two and turn + access.ahead >= _TURNS:
+        return 0, -1
+    places = _Places(loop.loop_var, turn + access.ahead, met, two and int(loop.min) == 0)
+    if places.count > _MOST_PLACES:
+        return None
+    found = places.of(index)
+    if found is None:
+        return None
+    taken = np.ones_like(found, bool)
+    for test in access.tests:
+        holds = places.of(test)
+        # a test that cannot be told leaves all places
+        if holds is not None:
+            found, taken = np.broadcast_arrays(found, taken & holds.astype(bool))
+    if not taken.any():
+        return 0, -1
+    return int(found[taken].min()), int(found[taken].max()) + lanes - 1
+
+
+def _variables(*expressions: Any) -> list[Any]:
+    """All that occur."""
+    import tvm_ffi
+    from tvm import ir
+
+    found: list[Any] = []
+    for expression in expressions:
+        tvm_ffi.structural_walk(expression, (ir.Var, found.append))
+    return found
+
+
+@dataclass(frozen=True)
+class _Places:
+    """All iterations and threads at once, in every other iteration of a loop.
+
+    Parameters
+    ----------
+    var, turn
+        The loop's variable, of which no more is known than whether it is even.
+    ranges
+        Of all others: each is an axis of the arrays.
+    is_turn
+        Whether the variable is ``turn`` itself.
+    """
+
+    var: Any
+    turn: int
+    ranges: Mapping[Any, tuple[int, int]]
+    is_turn: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return prod(last - first + 1 for first, last in self.ranges.values())
+
+    def of(self, e: Any) -> _Values | None:
+        """Every value of an expression of sums, products, quotients, remainders and tests."""
+        from tvm import ir, tirx
+
+        if isinstance(e, tirx.IntImm):
+            return np.array(int(e))
+        if isinstance(e, ir.Var):
+            own = self.is_turn and e.same_as(self.var)
+            return np.array(self.turn) if own else self._axis(e)
+        if isinstance(e, tirx.FloorMod) and isinstance(e.b, tirx.IntImm) and int(e.b) == _TURNS:
+            known = self._parity(e.a)
+            if known is not None:
+                return np.array(known)
+        functions = {
+            tirx.Add: np.add,
+            tirx.Sub: np.subtract,
+            tirx.Mul: np.multiply,
+            tirx.FloorDiv: np.floor_divide,
+            tirx.FloorMod: np.mod,
+            tirx.LT: np.less,
+            tirx.And: np.logical_and,
+        }
+        function = functions.get(type(e))
+        if function is None:
+            return None
+        a, b = self.of(e.a), self.of(e.b)
+        if (
+            a is None
+            or b is None
+            or (isinstance(e, tirx.FloorDiv | tirx.FloorMod) and (b < 1).any())
+        ):
+            return None
+        return np.asarray(function(a, b))
+
+    def _axis(self, var: Any) -> _Values | None:
+        for place, (known, (first, last)) in enumerate(self.ranges.items()):
+            if known.same_as(var):
+                shape = [1] * len(self.ranges)
+                shape[place] = last - first + 1
+                return np.arange(first, last + 1).reshape(shape)
+        return None
+
+    def _parity(self, expression: Any) -> int | None:
+        """``var + c`` modulo 2; None for another expression."""
+        from tvm import tirx
+
+        if expression.same_as(self.var):
+            return self.turn % _TURNS
+        if isinstance(expression, tirx.Add) and isinstance(expression.b, tirx.IntImm):
+            inner = self._parity(expression.a)
+            return None if inner is None else (inner + int(expression.b)) % _TURNS
+        return None

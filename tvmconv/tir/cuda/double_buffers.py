@@ -1,0 +1,201 @@
+"""Buffers of shared memory that take turns: where an iteration reads and writes is kept, not found.
+
+A slice is read from one half of an array while the next one is written to the other half, and
+halves change with every iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tvmconv.algorithms.cuda.slices import LARGE_BLOCK
+from tvmconv.tir.cuda.loop_terms import loop_terms, total_of
+from tvmconv.tir.cuda.mma import has_products
+from tvmconv.tir.cuda.threads import block_threads, bound_values, kernel_analyzer
+from tvmconv.tir.general.rewrite import (
+    function_pass,
+    item_bytes,
+    local_buffer,
+    rebuilt,
+    substitute,
+)
+
+_CALLED = "tvmconv_turned"
+# CUDA C++ of what the pass calls; tvmconv/lab/emulation/c/cuda.h has it, too
+DEFINITIONS = f"""template <class T>
+static __device__ __forceinline__ T *{_CALLED}(T *array, int bytes) {{
+  return (T *)((char *)array + bytes);
+}}
+"""
+_TURNS = 2
+_SHARED = "shared"
+
+
+def Turns() -> Any:
+    """A pass that steps from one of two buffers to the other.
+
+    Pattern: in a loop over ``v`` of a kernel, accesses to shared memory at ``(v + c) % 2 * n``
+    and what else there is, of which a part does not change in the loop and ends below ``n``, a
+    power of two. Not in blocks of 256 threads, which have 128 registers each: with a residual nvcc
+    spilled 16 to 32 bytes of them. Not in kernels for tensor cores, of which none
+    was compiled with it.
+
+    Rewrite: that part and the half, in bytes, are a variable of all such accesses, ``b``, which
+    each iteration ends by ``b ^= n``. Accesses are to ``b`` and what is left.
+
+    Why here: nvcc finds such places from ``v`` in every iteration, with ten or eleven instructions
+    for two operands that are read and written, and not four. Before the text is made, and behind
+    the pass that removes barriers, which has to see whose turn it is.
+    """
+    return function_pass("Turns", _rewrite)
+
+
+def calls_turned(source: str) -> bool:
+    """Whether CUDA source calls the function of :data:`DEFINITIONS`."""
+    return _CALLED in source
+
+
+def _rewrite(func: Any) -> Any:
+    import tvm_ffi
+    from tvm import tirx
+
+    if has_products(func) or block_threads(func.body) >= LARGE_BLOCK:
+        return func
+    values, analyzer = bound_values(func.body), kernel_analyzer(func.body)
+    found = False
+
+    def look(loop: Any) -> Any:
+        nonlocal found
+        new = _Loop(loop, values, analyzer).rewritten()
+        found = found or new is not None
+        return loop if new is None else new
+
+    body = tvm_ffi.structural_map(func.body, (tirx.For, look))
+    return func.with_body(body) if found else func
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where some accesses of an iteration begin.
+
+    Parameters
+    ----------
+    buffer, view
+        The array, and what accesses name instead.
+    fixed, own
+        What does not change in the loop, in elements, and where the first iteration's half begins.
+    half
+        Elements of a half.
+    """
+
+    buffer: Any
+    view: Any
+    fixed: Any
+    own: int
+    half: int
+
+    @property
+    def bytes(self) -> int:
+        """Of an element."""
+        return item_bytes(str(self.buffer.dtype))
+
+
+class _Loop:
+    """A loop, and what turns in it."""
+
+    def __init__(self, loop: Any, values: Mapping[Any, Any], analyzer: Any) -> None:
+        import tvm_ffi
+        from tvm import tirx
+
+        self.loop, self.values, self.analyzer = loop, values, analyzer
+        inner: list[Any] = []
+        tvm_ffi.structural_walk(loop.body, (tirx.For, inner.append))
+        self.inner = [each.loop_var for each in inner]
+        self.places: list[_Place] = []
+
+    def rewritten(self) -> Any:
+        """The loop, and what stands before it; None where nothing turns."""
+        import tvm_ffi
+        from tvm import ir, tirx
+
+        def load(access: Any) -> Any:
+            found = self._place(access.source, access.indices)
+            return access if found is None else tirx.BufferLoad(*found)
+
+        def store(access: Any) -> Any:
+            found = self._place(access.buffer, access.indices)
+            return access if found is None else tirx.BufferStore(found[0], access.value, found[1])
+
+        body = tvm_ffi.structural_map(
+            self.loop.body, [(ir.TensorLoad, load), (tirx.BufferStore, store)]
+        )
+        if not self.places:
+            return None
+        kept = local_buffer((len(self.places),), "int32", "places")
+        before, views, behind = [], [], []
+        for number, place in enumerate(self.places):
+            at = [tirx.IntImm("int32", number)]
+            now = tirx.BufferLoad(kept, at)
+            first = self.analyzer.simplify((place.fixed + place.own) * place.bytes)
+            before.append(tirx.BufferStore(kept, first, at))
+            pointer = tirx.call_pure_extern("handle", _CALLED, place.buffer.data, now)
+            views.append(tirx.DeclBuffer(place.view, data=pointer))
+            half = tirx.IntImm("int32", place.half * place.bytes)
+            behind.append(tirx.BufferStore(kept, tirx.bitwise_xor(now, half), at))
+        loop = rebuilt(self.loop, body=tirx.SeqStmt([*views, body, *behind]))
+        return tirx.SeqStmt([tirx.AllocBuffer(kept), *before, loop])
+
+    def _place(self, buffer: Any, indices: Any) -> tuple[Any, list[Any]] | None:
+        """The buffer and index of an access in place of its own; None of one that does not turn."""
+        from tvm import tirx
+
+        if str(buffer.scope()) != _SHARED or len(indices) != 1:
+            return None
+        (index,) = indices
+        vector = isinstance(index, tirx.Ramp)
+        first = substitute(index.base if vector else index, self.values)
+        found = loop_terms(self.analyzer.simplify(first), self.loop.loop_var, self.inner)
+        turning, fixed = found.moving, total_of(found.fixed)
+        left = total_of(found.inner + found.constant)
+        turn = _turn(turning[0], self.loop.loop_var) if len(turning) == 1 else None
+        if turn is None:
+            return None
+        half, odd = turn
+        fixed = self.analyzer.simplify(fixed)
+        bound = self.analyzer.const_int_bound(fixed)
+        if half & (half - 1) or bound.min_value < 0 or bound.max_value >= half:
+            return None
+        own = half * ((int(self.loop.min) + odd) % _TURNS)
+        view = self._view(buffer, fixed, own, half)
+        left = self.analyzer.simplify(left)
+        return view, [tirx.Ramp(left, index.stride, index.lanes) if vector else left]
+
+    def _view(self, buffer: Any, fixed: Any, own: int, half: int) -> Any:
+        import tvm_ffi
+
+        for place in self.places:
+            same = place.buffer.same_as(buffer) and (place.own, place.half) == (own, half)
+            if same and tvm_ffi.structural_equal(place.fixed, fixed):
+                return place.view
+        name = f"{buffer.name}_turn"
+        view = local_buffer(buffer.shape, str(buffer.dtype), name, _SHARED)
+        self.places.append(_Place(buffer, view, fixed, own, half))
+        return view
+
+
+def _turn(term: Any, var: Any) -> tuple[int, int] | None:
+    """The size of a half, and the first iteration's, of ``(var + c) % 2 * n``."""
+    from tvm import tirx
+
+    half = 1
+    if isinstance(term, tirx.Mul) and isinstance(term.b, tirx.IntImm):
+        half, term = int(term.b), term.a
+    halves = isinstance(term, tirx.FloorMod) and isinstance(term.b, tirx.IntImm)
+    if not halves or int(term.b) != _TURNS:
+        return None
+    first, offset = term.a, 0
+    if isinstance(first, tirx.Add) and isinstance(first.b, tirx.IntImm):
+        first, offset = first.a, int(first.b)
+    return (half, offset % _TURNS) if first.same_as(var) else None

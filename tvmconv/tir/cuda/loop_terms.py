@@ -1,0 +1,142 @@
+"""Loops over slices of a product: what they compute, and what the terms of an index change with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvmconv.tir.general.rewrite import factors_of, substitute, uses, variables
+
+_BARRIER = "tirx.tvm_storage_sync"
+
+
+@dataclass(frozen=True)
+class LoopTerms:
+    """A sum in the body of a loop.
+
+    Parameters
+    ----------
+    moving
+        Terms with the loop's variable.
+    inner
+        Others with variables of loops in it.
+    fixed, constant
+        Those that do not change in the loop; numbers.
+    """
+
+    moving: tuple[Any, ...]
+    inner: tuple[Any, ...]
+    fixed: tuple[Any, ...]
+    constant: tuple[Any, ...]
+
+
+def loop_terms(total: Any, var: Any, inner: Sequence[Any]) -> LoopTerms:
+    """The terms of a simplified sum; ``inner`` are the variables of loops in that of ``var``."""
+    found: dict[str, list[Any]] = {"moving": [], "inner": [], "fixed": [], "constant": []}
+    for term in _terms(total):
+        used = variables(term)
+        if uses(term, var):
+            kind = "moving"
+        elif any(uses(term, each) for each in inner):
+            kind = "inner"
+        else:
+            kind = "fixed" if used else "constant"
+        found[kind].append(term)
+    return LoopTerms(**{kind: tuple(terms) for kind, terms in found.items()})
+
+
+def slice_products(loop: Any) -> int:
+    """Multiply-adds of a thread in an iteration of a loop over slices; 0 of other loops.
+
+    One over slices has a constant extent, and a barrier, as threads bring slices for each other.
+    """
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    calls: list[Any] = []
+    stores: list[Any] = []
+    tvm_ffi.structural_walk(loop.body, [(ir.Call, calls.append), (tirx.BufferStore, stores.append)])
+    shares = any(getattr(call.op, "name", "") == _BARRIER for call in calls)
+    if not shares or not isinstance(loop.extent, tirx.IntImm):
+        return 0
+    return sum(isinstance(s.value, tirx.Add) and bool(factors_of(s.value.b)) for s in stores)
+
+
+def total_of(terms: Sequence[Any]) -> Any:
+    """The sum of terms; zero of none."""
+    from tvm import tirx
+
+    total: Any = tirx.IntImm("int32", 0)
+    for term in terms:
+        total = total + term
+    return total
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Groups of neighbouring blocks that have the same part of a reduction.
+
+    Parameters
+    ----------
+    block
+        The variable of a block's number; None where all blocks have the same.
+    size, count
+        Blocks of a group, and groups.
+    """
+
+    block: Any = None
+    size: int = 1
+    count: int = 1
+
+    def known(self, number: int, within: Any) -> dict[Any, Any]:
+        """A block's number where its group's is known, by the variable, to be substituted."""
+        return {} if self.block is None else {self.block: number * self.size + within}
+
+
+def parts_of(moving: Any, blocks: Mapping[Any, int], analyzer: Any) -> Parts | None:
+    """The parts of a reduction that blocks have.
+
+    Parameters
+    ----------
+    moving
+        A sum of terms with a loop's variable.
+    blocks
+        How many blocks there are, by the variable of a block's number.
+    analyzer
+        With the ranges of other variables.
+
+    Returns
+    -------
+    Parts
+        The largest groups whose blocks have the same sum; None where several variables number
+        blocks.
+    """
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    used = [var for var in blocks if uses(moving, var)]
+    if len(used) != 1:
+        return None if used else Parts()
+    (block,) = used
+    divisors: list[Any] = []
+    tvm_ffi.structural_walk(moving, (tirx.FloorDiv, divisors.append))
+    sizes = {int(each.b) for each in divisors if isinstance(each.b, tirx.IntImm)}
+    for size in sorted(sizes, reverse=True):
+        count = -(-blocks[block] // size)
+        group, within = ir.Var("group", block.ty), ir.Var("within", block.ty)
+        analyzer.bind(group, ir.Range(0, count))
+        analyzer.bind(within, ir.Range(0, size))
+        if not uses(analyzer.simplify(substitute(moving, {block: group * size + within})), within):
+            return Parts(block, size, count)
+    return Parts(block, 1, blocks[block])
+
+
+def _terms(total: Any) -> list[Any]:
+    from tvm import tirx
+
+    if isinstance(total, tirx.Add):
+        return [*_terms(total.a), *_terms(total.b)]
+    if isinstance(total, tirx.Sub) and isinstance(total.b, tirx.IntImm):
+        return [*_terms(total.a), tirx.IntImm("int32", -int(total.b))]
+    return [total]

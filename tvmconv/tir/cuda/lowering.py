@@ -1,0 +1,297 @@
+"""Scheduled functions for a GPU -> CUDA source of their kernels, and the launches of each.
+
+The passes are TVM's own, in TVM's order. Functions have static shapes, so that TVM leaves nothing
+of them for the processor but launches with constant grids: they are read off, and the program that
+tvmconv generates makes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tvmconv.algorithms.cuda.slices import LARGE_BLOCK
+from tvmconv.core.errors import ModelError
+from tvmconv.core.launch import Launch
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.tir.annotations import RESIDENT
+from tvmconv.tir.cuda import double_buffers as turns
+from tvmconv.tir.cuda import predicated_loads as guarded_loads
+from tvmconv.tir.cuda import predicated_stores as guarded_stores
+from tvmconv.tir.cuda import tap_tables
+from tvmconv.tir.cuda.barriers import Barriers
+from tvmconv.tir.cuda.extrema import DEFINITIONS, CudaExtrema
+from tvmconv.tir.cuda.full_warps import WholeWarps
+from tvmconv.tir.cuda.mma import DEFINITIONS as MMA_DEFINITIONS
+from tvmconv.tir.cuda.mma import Fragments, MmaCalls, calls_mma, has_fragments
+from tvmconv.tir.cuda.scalar_registers import SingleValues
+from tvmconv.tir.cuda.unroll_slice_pairs import Pairs
+from tvmconv.tir.cuda.workspace_parameters import with_workspace
+from tvmconv.tir.general.rewrite import function_pass, transformed
+
+# of a launch's parameters: bytes of shared memory whose size the kernel does not know
+_DYNAMIC_SHARED = "tirx.use_dyn_shared_memory"
+_LAUNCH = "tirx.call_ffi_kernel"
+_AXES = ("x", "y", "z")
+# nvcc does not conclude it from launch bounds, and would keep tests that cannot fail
+_ASSUMED = re.compile(r"__launch_bounds__\((\d+)[^)]*\) \w+\([^)]*\) \{\n")
+_BOUNDS = re.compile(r"__launch_bounds__\((\d+)\) (\w+?)_kernel(?:_\d+)?\(")
+# blocks that a multiprocessor holds with 65536 registers, by their threads. Of tiles of a product
+# blocks of 256 threads do with 128 registers, smaller ones gather more values for each thread and
+# would spill some; what else has blocks of these sizes needs far fewer
+_RESIDENT = {256: 2, 128: 3, 64: 6}
+_THREADS = 512
+# grids end there along x, and along y and z
+_MOST_X, _MOST_YZ = 2**31 - 1, 65535
+# what TVM's printed kernels use; its own preamble takes nvcc a second
+_PREAMBLE = """#include <cstdint>
+#define uint unsigned int
+#define uchar unsigned char
+#define ushort unsigned short
+#define CUDART_INF_F __int_as_float(0x7f800000)
+#define CUDART_NAN_F __int_as_float(0x7fffffff)
+"""
+
+
+@dataclass(frozen=True)
+class CudaCode:
+    """Kernels of one function, or of several.
+
+    Parameters
+    ----------
+    source
+        CUDA C++ of the kernels, each ``extern "C"``.
+    launches
+        What a call of each function launches, in order, by its symbol.
+    """
+
+    source: str
+    launches: Mapping[str, tuple[Launch, ...]]
+
+
+def passes() -> list[Any]:
+    """From the blocks of scheduled functions to kernels and what launches them."""
+    from tvm import s_tir, tirx
+
+    low, tir = s_tir.transform, tirx.transform
+    return [
+        low.CanonicalizeLoop(),
+        low.LowerCrossThreadReduction(),
+        low.LowerInitBlock(),
+        low.PlanAndUpdateBufferAllocationLocation(),
+        low.ConvertBlocksToOpaque(),
+        low.LiftThreadBinding(),
+        low.ManifestSharedMemoryLocalStage(),
+        low.CompactBufferAllocation(),
+        low.LowerAutoCopy(),
+        low.UnifyThreadBinding(),
+        low.LowerMatchBuffer(),
+        low.StmtSimplify(),
+        low.InjectSoftwarePipeline(),
+        low.LowerOpaqueBlock(),
+        tir.FlattenBuffer(),
+        tir.NarrowDataType(32),
+        low.LoopPartition(),
+        tir.VectorizeLoop(True),
+        low.InjectVirtualThread(),
+        low.InjectDoubleBuffer(),
+        tir.StorageRewrite(),
+        low.HoistIfThenElse(),
+        tir.UnrollLoop(),
+        low.RenormalizeSplitPattern(),
+        tir.StmtSimplify(),
+        tir.RemoveNoOp(),
+        low.RewriteUnsafeSelect(),
+        tir.VerifyMemory(),
+        low.ThreadSync("shared"),
+        low.ThreadSync("shared.dyn"),
+        Barriers(),
+        # behind the barriers, whose places are told from whole indices
+        CommonExpressions(),
+        low.ThreadSync("warp"),
+        low.LowerThreadAllreduce(),
+        CudaExtrema(),
+        low.MergeSharedMemoryAllocations(),
+        tir.SplitHostDevice(),
+    ]
+
+
+def kernel_passes() -> list[Any]:
+    """What is done to kernels alone, once they stand apart from what launches them."""
+    loads, stores = guarded_loads.GuardedLoads(), guarded_stores.GuardedStores()
+    taps, pairs = tap_tables.TapTables(), Pairs()
+    last = [turns.Turns(), MmaCalls(), SingleValues(), WholeWarps()]
+    return [Fragments(), loads, stores, taps, pairs, *last]
+
+
+def CommonExpressions() -> Any:
+    """TVM's pass that computes common expressions once, for functions without warps' fragments.
+
+    Pattern: a function none of whose buffers has the scope ``warp``.
+
+    Rewrite: that of ``CommonSubexprElim``.
+
+    Why here: behind the barriers, whose places are told from whole indices. Not for others, as
+    LowerWarpMemory has to see the lane in every index of a fragment.
+    """
+    from tvm import tirx
+
+    def rewrite(func: Any) -> Any:
+        if has_fragments(func):
+            return func
+        return transformed(func, tirx.transform.CommonSubexprElim())
+
+    return function_pass("CommonExpressions", rewrite)
+
+
+def cuda_code(functions: Any, machine: CudaMachine) -> CudaCode:
+    """Kernels of scheduled functions as source, and their launches.
+
+    Parameters
+    ----------
+    functions
+        A ``PrimFunc`` with its symbol, or a ``tvm.IRModule`` of them.
+    machine
+        The GPU.
+
+    Raises
+    ------
+    ModelError
+        If a function computes outside of kernels, or its launches depend on its arguments.
+    """
+    import tvm
+    from tvm import ir, tirx
+    from tvm.s_tir.pipeline import finalize_device_passes
+
+    if isinstance(functions, tirx.PrimFunc):
+        functions = ir.IRModule({str(functions.attrs["global_symbol"]): functions})
+    symbols = {str(f.attrs["global_symbol"]): var for var, f in functions.functions_items()}
+    # TVM adds _kernel to the names of kernels
+    bare = {symbol: symbol.removesuffix("_kernel") for symbol in symbols}
+    names = {symbol: symbol if name in symbols else name for symbol, name in bare.items()}
+    functions = ir.IRModule(
+        {
+            var: with_workspace(functions[var]).with_attr("global_symbol", names[symbol])
+            for symbol, var in symbols.items()
+        }
+    )
+    target = tvm.target.Target(machine.tvm_target())
+    bound = tirx.transform.BindTarget(target.with_host(tvm.target.Target("llvm")))(functions)
+    split = ir.transform.Sequential(passes(), name="tvmconv.LowerForCuda")(bound)
+    hosts, kernels = {}, {}
+    for var, func in split.functions_items():
+        if "tirx.kernel_launch_params" in func.attrs:
+            kernels[var] = func
+        else:
+            hosts[str(func.attrs["global_symbol"])] = func
+    printed = {str(func.attrs["global_symbol"]) for func in kernels.values()}
+    launches = {symbol: _launches(symbol, hosts[name], printed) for symbol, name in names.items()}
+    lowered = ir.transform.Sequential(kernel_passes())(ir.IRModule(kernels))
+    device = finalize_device_passes()(lowered)
+    build = tvm.get_global_func("target.build.cuda")
+    text = str(build(device, target).inspect_source("cuda")) if kernels else ""
+    called = "".join(
+        definitions
+        for definitions, calls in (
+            (MMA_DEFINITIONS, calls_mma),
+            (guarded_loads.DEFINITIONS, guarded_loads.calls_guarded),
+            (guarded_stores.DEFINITIONS, guarded_stores.calls_stores),
+            (turns.DEFINITIONS, turns.calls_turned),
+        )
+        if calls(text)
+    )
+    called += tap_tables.definitions([func for _, func in lowered.functions_items()])
+    resident = {
+        str(func.attrs["global_symbol"]): int(func.attrs[RESIDENT])
+        for _, func in functions.functions_items()
+        if RESIDENT in func.attrs
+    }
+    kernels_text = _BOUNDS.sub(
+        lambda match: _bounds(match, resident), text[max(0, text.find('extern "C"')) :]
+    )
+    kernels_text = _ASSUMED.sub(r"\g<0>  __builtin_assume(threadIdx.x < \1);\n", kernels_text)
+    return CudaCode(_PREAMBLE + DEFINITIONS + called + kernels_text, launches)
+
+
+def _bounds(match: re.Match[str], resident: Mapping[str, int]) -> str:
+    """Launch bounds that also name the blocks that a multiprocessor shall hold.
+
+    nvcc takes more registers by itself, and a block of 256 threads then waits at barriers alone.
+    """
+    threads = int(match[1])
+    usual = _RESIDENT.get(threads, max(1, _THREADS // threads))
+    head, kernel = match[0].split(" ", 1)
+    asked = resident.get(match[2], usual)
+    # the kernels beside the product have such blocks, too, and need more registers than many leave
+    blocks = min(asked, usual) if threads == LARGE_BLOCK else asked
+    return f"{head[:-1]}, {blocks}) {kernel}"
+
+
+def _launches(symbol: str, host: Any, kernels: set[str]) -> tuple[Launch, ...]:
+    """What the processor's part of a function launches."""
+    from tvm import ir, tirx
+
+    places: dict[Any, int | None] = {buffer: place for place, buffer in enumerate(host.params)}
+    found: list[Launch] = []
+
+    def read(statement: Any) -> None:
+        if isinstance(statement, tirx.SeqStmt):
+            for part in statement.seq:
+                read(part)
+        elif isinstance(statement, tirx.DeclBuffer):
+            # the same memory by another name
+            places[statement.buffer] = _place(statement.data, places)
+        elif isinstance(statement, tirx.Evaluate) and isinstance(statement.value, ir.Call):
+            found.append(_launch(symbol, statement.value, places, kernels))
+        elif isinstance(statement, tirx.AttrStmt):
+            read(statement.body)
+        else:
+            raise ModelError(
+                f"{symbol} computes outside of kernels ({type(statement).__name__}): its schedule "
+                "leaves a loop without blocks and threads"
+            )
+
+    read(host.body)
+    return tuple(found)
+
+
+def _place(pointer: Any, places: Mapping[Any, int | None]) -> int | None:
+    """The parameter whose memory a pointer is; None where it is none's."""
+    named = getattr(getattr(pointer, "op", None), "name", "") == "tirx.buffer_data"
+    return places.get(pointer.args[0]) if named else None
+
+
+def _launch(symbol: str, call: Any, places: Mapping[Any, int | None], kernels: set[str]) -> Launch:
+    """One launch as TVM writes it: kernel, arguments, then the launch's parameters."""
+    from tvm import tirx
+
+    name = str(getattr(call.args[0], "value", ""))
+    tags = [str(tag) for tag in call.attrs["launch_params"]]
+    if getattr(call.op, "name", "") != _LAUNCH or name not in kernels:
+        raise ModelError(f"{symbol} calls {call.op} on the processor, and kernels alone may be")
+    operands = call.args[1 : len(call.args) - len(tags)]
+    extents = dict(zip(tags, call.args[len(call.args) - len(tags) :], strict=True))
+    fixed = {tag: int(value) for tag, value in extents.items() if isinstance(value, tirx.IntImm)}
+    arguments = [place for o in operands if (place := _place(o, places)) is not None]
+    if len(fixed) != len(extents) or len(arguments) != len(operands):
+        raise ModelError(f"{symbol} launches {name} by what it is given at run time")
+    grid, block = (
+        tuple(fixed.get(f"{kind}Idx.{axis}", 1) for axis in _AXES) for kind in ("block", "thread")
+    )
+    if not (1 <= grid[0] <= _MOST_X and max(grid[1:]) <= _MOST_YZ):
+        raise ModelError(
+            f"{symbol} launches {name} with a grid of {grid}: x ends at {_MOST_X}, y and z at "
+            f"{_MOST_YZ}"
+        )
+    if prod(block) > CudaMachine.threads_block:
+        raise ModelError(f"{symbol} launches {name} with blocks of {block} threads, over 1024")
+    return Launch(
+        name,
+        (grid[0], grid[1], grid[2]),
+        (block[0], block[1], block[2]),
+        tuple(arguments),
+        fixed.get(_DYNAMIC_SHARED, 0),
+    )

@@ -1,0 +1,120 @@
+"""Stores of a thread's sums that happen under a condition, without branches."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tvmconv.tir.cuda.mma import has_products
+from tvmconv.tir.general.rewrite import function_pass
+
+_CALLED = "tvmconv_store"
+# sums that a thread of a product's tile has at least
+_SUMS = 32
+# CUDA C++ of what the pass calls; tvmconv/lab/emulation/c/cuda.h has it, too
+DEFINITIONS = r"""static __device__ __forceinline__
+void tvmconv_store(float *to, float value, bool inside) {
+  asm volatile("{\n .reg .pred p;\n setp.ne.s32 p, %2, 0;\n @p st.global.f32 [%0], %1;\n}"
+      :: "l"(__cvta_generic_to_global(to)), "f"(value), "r"((int)inside) : "memory");
+}
+static __device__ __forceinline__
+void tvmconv_store(float *to, float4 value, bool inside) {
+  asm volatile("{\n .reg .pred p;\n setp.ne.s32 p, %5, 0;\n"
+      " @p st.global.v4.f32 [%0], {%1, %2, %3, %4};\n}"
+      :: "l"(__cvta_generic_to_global(to)), "f"(value.x), "f"(value.y), "f"(value.z),
+         "f"(value.w), "r"((int)inside) : "memory");
+}
+"""
+
+
+def GuardedStores() -> Any:
+    """A pass that stores sums under a predicate where they leave the output.
+
+    Pattern: an ``if`` without ``else`` that holds stores of float32, single or by vectors, into
+    parameters, of values computed from a local array of sums and from other parameters.
+
+    Rewrite: the values are computed in any case, with loads from the first place of a parameter
+    where the condition fails, and stored by calls of ``tvmconv_store``, one instruction with a
+    predicate.
+
+    Why here: before the text is made. nvcc moves a thread's last multiply-adds into the branches,
+    behind which their operands still lie in registers: tiles of 64x64 and 64x128 spilled 56 to 352
+    bytes. Kernels for tensor cores do not.
+    """
+    return function_pass("GuardedStores", _rewrite)
+
+
+def calls_stores(source: str) -> bool:
+    """Whether CUDA source calls the function of :data:`DEFINITIONS`."""
+    return _CALLED in source
+
+
+def _rewrite(func: Any) -> Any:
+    import tvm_ffi
+    from tvm import tirx
+
+    if has_products(func):
+        return func
+    stores: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, stores.append))
+
+    def guarded(branch: Any) -> Any:
+        then = branch.then_case
+        parts = list(then.seq) if isinstance(then, tirx.SeqStmt) else [then]
+        kept = [isinstance(part, tirx.Bind) or _leaves(part, stores) for part in parts]
+        if branch.else_case is not None or not all(kept):
+            return branch
+        test = branch.condition
+        found = [part if isinstance(part, tirx.Bind) else _stored(part, test) for part in parts]
+        return tirx.SeqStmt(found) if len(found) > 1 else found[0]
+
+    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.IfThenElse, guarded)))
+
+
+def _loads(value: Any) -> list[Any]:
+    import tvm_ffi
+    from tvm import ir
+
+    found: list[Any] = []
+    tvm_ffi.structural_walk(value, (ir.TensorLoad, found.append))
+    return found
+
+
+def _leaves(part: Any, stores: list[Any]) -> bool:
+    """Whether a statement stores sums into a parameter, with operands that nothing writes."""
+    from tvm import tirx
+
+    if not isinstance(part, tirx.BufferStore):
+        return False
+    loads = _loads(part.value)
+    sums = [load for load in loads if str(load.source.scope()) == "local"]
+    operands = [load for load in loads if str(load.source.scope()) == "global"]
+    return (
+        str(part.buffer.scope()) == "global"
+        and str(part.buffer.dtype) == "float32"
+        and any(prod(int(n) for n in load.source.shape) >= _SUMS for load in sums)
+        and len(sums) + len(operands) == len(loads)
+        and not any(store.buffer.same_as(load.source) for store in stores for load in operands)
+    )
+
+
+def _stored(store: Any, test: Any) -> Any:
+    """The call, with loads from where there is something."""
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    def inside(load: Any) -> Any:
+        if str(load.source.scope()) != "global":
+            return load
+        (index,) = load.indices
+        first = index.base if isinstance(index, tirx.Ramp) else index
+        place = tirx.Select(test, first, tirx.IntImm(first.ty.dtype, 0))
+        if isinstance(index, tirx.Ramp):
+            place = tirx.Ramp(place, index.stride, index.lanes)
+        return tirx.BufferLoad(load.source, [place])
+
+    value = tvm_ffi.structural_map(store.value, (ir.TensorLoad, inside))
+    (index,) = store.indices
+    first = index.base if isinstance(index, tirx.Ramp) else index
+    address = tirx.address_of(tirx.BufferLoad(store.buffer, [first]))
+    return tirx.Evaluate(tirx.call_extern("int32", _CALLED, address, value, test))

@@ -1,0 +1,51 @@
+"""Threads of a GPU's blocks, as kernels are told of them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tvmconv.tir.general.rewrite import substitute
+
+
+def thread_extents(body: Any) -> list[tuple[Any, str, int]]:
+    """Variables that number threads and blocks, with their tags and how many there are."""
+    import tvm_ffi
+    from tvm import tirx
+
+    found: list[tuple[Any, str, int]] = []
+
+    def look(node: Any) -> None:
+        if node.attr_key == "thread_extent":
+            found.append((node.node.var, str(node.node.thread_tag), int(node.value)))
+
+    tvm_ffi.structural_walk(body, (tirx.AttrStmt, look))
+    return found
+
+
+def block_threads(body: Any) -> int:
+    """Threads of a block."""
+    return prod(count for _, tag, count in thread_extents(body) if tag.startswith("threadIdx"))
+
+
+def kernel_analyzer(body: Any) -> Any:
+    """An analyzer that knows how many threads and blocks a kernel has."""
+    from tvm import ir, sym
+
+    analyzer = sym.Analyzer()
+    for var, _, count in thread_extents(body):
+        analyzer.bind(var, ir.Range(0, count))
+    return analyzer
+
+
+def bound_values(body: Any) -> dict[Any, Any]:
+    """What a body binds to variables, in order, with the values of those bound before."""
+    import tvm_ffi
+    from tvm import tirx
+
+    bound: list[Any] = []
+    tvm_ffi.structural_walk(body, (tirx.Bind, bound.append))
+    values: dict[Any, Any] = {}
+    for bind in bound:
+        values[bind.var] = substitute(bind.value, values)
+    return values

@@ -1,0 +1,1 @@
+"""TIR passes for every CPU, and what passes of all families share."""

@@ -1,0 +1,96 @@
+"""How the loads and stores of a block follow its axes; an analysis for schedules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.tir.general.rewrite import variables
+
+
+def loads(statement: Any) -> list[Any]:
+    """Every load below a statement."""
+    import tvm_ffi
+    from tvm import ir
+
+    found: list[Any] = []
+
+    def keep(load: Any) -> None:
+        found.append(load)
+
+    tvm_ffi.structural_walk(statement, (ir.TensorLoad, keep))
+    return found
+
+
+def collapsible_axes(block: Any) -> int:
+    """First axis from which all inner ones can be fused into one without index arithmetic.
+
+    That is so where the store and every load index their last dimensions by exactly these axes,
+    in order and over the whole extent of all but the outermost, or do not use them at all, and
+    the axes are used for nothing but indices.
+
+    Parameters
+    ----------
+    block
+        ``tirx.SBlock`` with spatial axes whose body is one ``BufferStore``.
+
+    Returns
+    -------
+    int
+        Index of the axis; the number of axes minus one where only the innermost is left.
+    """
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    axes = [axis.var for axis in block.iter_vars]
+    extents = [int(axis.dom.extent) for axis in block.iter_vars]
+    innermost = max(len(axes) - 1, 0)
+    store = block.body
+    if not isinstance(store, tirx.BufferStore):
+        return innermost
+    accesses = [(list(store.indices), list(store.buffer.shape))]
+    outside: set[Any] = set()
+
+    def enter(node: Any) -> Any:
+        if isinstance(node, ir.TensorLoad):
+            accesses.append((list(node.indices), list(node.source.shape)))
+            return tvm_ffi.structural.WalkResult.SKIP
+        outside.add(node)
+        return None
+
+    tvm_ffi.structural_walk(store.value, ((ir.TensorLoad, ir.Var), enter), order="pre")
+    for first in range(len(axes)):
+        inner, size = axes[first:], extents[first:]
+        if any(var in outside for var in inner):
+            continue
+        if all(_follows(indices, shape, inner, size) for indices, shape in accesses):
+            return first
+    return innermost
+
+
+def _follows(indices: list[Any], shape: list[Any], inner: list[Any], size: list[int]) -> bool:
+    used = [not set(inner).isdisjoint(variables(index)) for index in indices]
+    if not any(used):
+        return True
+    count = len(inner)
+    if len(indices) < count or any(used[: len(indices) - count]):
+        return False
+    tail = indices[len(indices) - count :]
+    if not all(index.same_as(var) for index, var in zip(tail, inner, strict=True)):
+        return False
+    # the outermost of the fused axes may cover a part of its dimension
+    return [int(d) for d in shape[len(shape) - count + 1 :]] == size[1:]
+
+
+def contiguous_axis(block: Any) -> Any:
+    """The axis variable along which most loads of a reduction step by one element, or None."""
+    votes: dict[Any, int] = {}
+    written = {axis.var for axis in block.iter_vars}
+    for load in loads(block.body):
+        if load.source.same_as(block.writes[0].source):
+            continue
+        if not load.indices:
+            continue
+        last = load.indices[len(load.indices) - 1]
+        for var in written.intersection(variables(last)):
+            votes[var] = votes.get(var, 0) + 1
+    return max(votes, key=lambda var: votes[var]) if votes else None

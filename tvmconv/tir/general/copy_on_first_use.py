@@ -1,0 +1,152 @@
+"""Copies that the first tile makes while it reads what is copied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.tir.annotations import FIRST_USE
+from tvmconv.tir.general.rewrite import function_pass, rebuilt, substitute, uses
+
+
+def FirstUse() -> Any:
+    """A pass that fills a buffer inside the reduction of the first tile that reads it.
+
+    Pattern: a nest of loops, one of them marked, around one store to a buffer; behind it in the
+    same sequence loops over tiles, of each of which a reduction reads all of the buffer, one
+    element of some dimensions in each iteration.
+
+    Rewrite: the first tile becomes code of its own. Each iteration of its reduction stores what it
+    will read, and the nest is gone. Nests that do not fit only lose their annotation.
+
+    Why here: a copy that a pass of its own makes waits for what it reads (weights, from memory in
+    a network), and costs a load and a store for each vector where multiplications leave both free.
+    LLVM takes the value that was stored for the one that is read.
+    """
+    return function_pass("FirstUse", _first_use)
+
+
+def _first_use(func: Any) -> Any:
+    import tvm_ffi
+    from tvm import tirx
+
+    found = False
+
+    def look(loop: Any) -> None:
+        nonlocal found
+        found = found or FIRST_USE in loop.annotations
+
+    tvm_ffi.structural_walk(func.body, (tirx.For, look))
+    if not found:
+        return func
+    body = tvm_ffi.structural_map(func.body, (tirx.SeqStmt, _sequence))
+
+    def plain(loop: Any) -> Any:
+        if FIRST_USE not in loop.annotations:
+            return loop
+        kept = {key: value for key, value in loop.annotations.items() if key != FIRST_USE}
+        return rebuilt(loop, annotations=kept)
+
+    return func.with_body(tvm_ffi.structural_map(body, (tirx.For, plain)))
+
+
+def _sequence(stmt: Any) -> Any:
+    from tvm import tirx
+
+    parts = list(stmt.seq)
+    for place, part in enumerate(parts):
+        loops, store = _nest(part)
+        if store is None or not any(FIRST_USE in loop.annotations for loop in loops):
+            continue
+        filled = _filled(parts[place + 1 :], loops, store)
+        if filled is not None:
+            return tirx.SeqStmt([*parts[:place], *filled])
+    return stmt
+
+
+def _nest(stmt: Any) -> tuple[list[Any], Any]:
+    """The loops of a perfect nest around one store, and the store; None for other statements."""
+    from tvm import tirx
+
+    loops = []
+    while isinstance(stmt, tirx.For):
+        loops.append(stmt)
+        stmt = stmt.body
+    return loops, stmt if isinstance(stmt, tirx.BufferStore) else None
+
+
+def _filled(parts: list[Any], loops: list[Any], store: Any) -> list[Any] | None:
+    """Statements of which the first that reads the buffer fills it; None where that fails."""
+    for place, part in enumerate(parts):
+        load = _load(part, store.buffer)
+        if load is None:
+            continue
+        found = _first_tile(part, load, loops, store)
+        return None if found is None else [*parts[:place], *found, *parts[place + 1 :]]
+    return None
+
+
+def _load(stmt: Any, buffer: Any) -> Any:
+    """The first load from a buffer; None without one."""
+    import tvm_ffi
+    from tvm import ir
+
+    found: list[Any] = []
+
+    def look(load: Any) -> None:
+        if load.source.same_as(buffer):
+            found.append(load)
+
+    tvm_ffi.structural_walk(stmt, (ir.TensorLoad, look))
+    return found[0] if found else None
+
+
+def _first_tile(stmt: Any, load: Any, loops: list[Any], store: Any) -> list[Any] | None:
+    """The statement with the tile that it begins with apart, which fills the buffer."""
+    from tvm import tirx
+
+    if isinstance(stmt, tirx.SeqStmt):
+        return _filled(list(stmt.seq), loops, store)
+    if not isinstance(stmt, tirx.For) or int(stmt.kind) != tirx.ForKind.SERIAL:
+        return None
+    if any(uses(index, stmt.loop_var) for index in load.indices):
+        filled = _reduction(stmt, load, loops, store)
+        return None if filled is None else [filled]
+    body = substitute(stmt.body, {stmt.loop_var: stmt.min})
+    first = _first_tile(body, _load(body, store.buffer), loops, store)
+    if first is None:
+        return None
+    others = substitute(stmt.body, {stmt.loop_var: stmt.loop_var + 1})
+    return [*first, rebuilt(stmt, extent=stmt.extent - 1, body=others)]
+
+
+def _reduction(stmt: Any, load: Any, loops: list[Any], store: Any) -> Any:
+    """The loops of a reduction, whose iterations store first what they read."""
+    from tvm import tirx
+
+    nest = []
+    while isinstance(stmt, tirx.For) and int(stmt.kind) == tirx.ForKind.SERIAL:
+        nest.append(stmt)
+        stmt = stmt.body
+    steps: dict[Any, Any] = {}
+    for written, read, extent in zip(store.indices, load.indices, store.buffer.shape, strict=True):
+        loop = next((loop for loop in nest if loop.loop_var.same_as(read)), None)
+        if loop is None:
+            continue
+        if int(loop.min) or int(loop.extent) != int(extent):
+            return None
+        outer = next((copy for copy in loops if copy.loop_var.same_as(written)), None)
+        if outer is not None:
+            steps[outer.loop_var] = read
+    # all that is read, in the order of the reduction, must have been written
+    if len(steps) < len(nest):
+        return None
+    stored = substitute(store, steps)
+    for loop in reversed(loops):
+        if not any(loop.loop_var.same_as(var) for var in steps):
+            is_vector = int(loop.kind) == tirx.ForKind.VECTORIZED
+            kind = tirx.ForKind.VECTORIZED if is_vector else tirx.ForKind.UNROLLED
+            stored = rebuilt(loop, body=stored, kind=kind, annotations={})
+    body = tirx.SeqStmt([stored, stmt])
+    for loop in reversed(nest):
+        body = rebuilt(loop, body=body)
+    return body

@@ -1,0 +1,66 @@
+"""Vectors that are stored in turns, as one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.tir.general.rewrite import function_pass
+
+
+def PairedStores() -> Any:
+    """A pass that joins stores of two vectors whose elements lie between each other.
+
+    Pattern: two stores behind each other in a sequence of statements, to every second place of one
+    buffer from ``i`` on and from ``i + 1`` on.
+
+    Rewrite: one store of both, their elements in turns.
+
+    Why here: LLVM writes a store to every second place as one for each element. Such stores stand
+    behind each other once loops are unrolled and vectorised.
+    """
+    return function_pass("PairedStores", _paired_stores)
+
+
+def _paired_stores(func: Any) -> Any:
+    import tvm_ffi
+    from tvm import tirx
+
+    def look(sequence: Any) -> Any:
+        parts: list[Any] = []
+        for statement in sequence.seq:
+            if parts and (joined := _joined(parts[-1], statement)) is not None:
+                parts[-1] = joined
+            else:
+                parts.append(statement)
+        if len(parts) == len(sequence.seq):
+            return sequence
+        return tirx.SeqStmt(parts) if len(parts) > 1 else parts[0]
+
+    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.SeqStmt, look)))
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Two stores as one; None where they are not of such a pair."""
+    from tvm import sym, tirx
+
+    ramps = [_alternate(statement) for statement in (first, second)]
+    if None in ramps or not first.buffer.same_as(second.buffer):
+        return None
+    one, other = ramps
+    lanes = int(one.lanes)
+    if int(other.lanes) != lanes or not sym.Analyzer().can_prove_equal(other.base, one.base + 1):
+        return None
+    order = [place for i in range(lanes) for place in (i, lanes + i)]
+    place = tirx.Ramp(one.base, tirx.IntImm(str(one.base.ty.dtype), 1), 2 * lanes)
+    return tirx.BufferStore(first.buffer, tirx.Shuffle([first.value, second.value], order), [place])
+
+
+def _alternate(statement: Any) -> Any:
+    """The places of a store, if these are every second one."""
+    from tvm import tirx
+
+    if not isinstance(statement, tirx.BufferStore) or len(statement.indices) != 1:
+        return None
+    (index,) = statement.indices
+    ramp = isinstance(index, tirx.Ramp) and isinstance(index.stride, tirx.IntImm)
+    return index if ramp and int(index.stride) == 2 else None

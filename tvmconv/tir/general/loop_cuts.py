@@ -1,0 +1,91 @@
+"""Where a loop is cut, so that predicates have one outcome in each of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvmconv.tir.annotations import CASES
+from tvmconv.tir.general.scope import Scope, fresh, open_conditions, outcomes, variables
+
+# copies of one loop's body beyond which code size costs more than predicates
+_MOST_COPIES = 7
+
+
+def cuts(loop: Any, scope: Scope) -> list[tuple[int, int]]:
+    """Ranges of a loop that need code of their own; single iterations where conditions stay."""
+    extent = int(loop.extent)
+    if CASES not in loop.annotations or extent == 1:
+        return [(0, extent)]
+    probe = fresh(loop.loop_var)
+
+    def settled(begin: int, end: int) -> bool:
+        inner = scope.inside(loop.loop_var, probe, begin, end)
+        return not any(
+            any(v.same_as(probe) for v in variables(condition))
+            for condition, _ in open_conditions(loop.body, inner)
+        )
+
+    found = _longest(0, extent, settled)
+    return found if len(found) <= _MOST_COPIES else [(0, extent)]
+
+
+def interior(loop: Any, scope: Scope) -> tuple[Any, int, int] | None:
+    """A loop around this one, and the longest part of it that decides predicates in this one.
+
+    Predicates count that no loop inside enters but those that are written out. None where no loop
+    around is in any.
+    """
+    within = scope.inside(loop.loop_var, fresh(loop.loop_var), 0, int(loop.extent))
+
+    def outside(condition: Any, written_out: tuple[Any, ...]) -> list[Any] | None:
+        names = variables(condition)
+        free = [v for v in names if not any(v.same_as(other) for other in written_out)]
+        return free if all(map(scope.defines, free)) else None
+
+    def is_settled(var: Any, around: Scope) -> bool:
+        return not any(
+            any(v.same_as(var) for v in outside(condition, constants) or ())
+            for condition, constants in open_conditions(loop.body, around)
+        )
+
+    for var, begin, end in scope.ranges:
+        if is_settled(var, within):
+            continue
+
+        def settled(begin: int, end: int, var: Any = var) -> bool:
+            return is_settled(var, within.within(var, begin, end))
+
+        begin, end = max(_longest(begin, end, settled), key=lambda part: part[1] - part[0])
+        return (var, begin, end) if end - begin > 1 else None
+    return None
+
+
+def uniform_cuts(loop: Any, scope: Scope) -> list[tuple[int, int]]:
+    """Ranges of an unrolled loop in which every condition has one outcome.
+
+    Few statements for many iterations: the passes that follow are slower than this one.
+    """
+    var, extent = loop.loop_var, int(loop.extent)
+    if any(var.same_as(other) for other in scope.written_out):
+        return [(i, i + 1) for i in range(extent)]
+    known = [outcomes(loop.body, scope.fixing(var, i)) for i in range(extent)]
+    starts = [i for i in range(extent) if i == 0 or known[i] != known[i - 1]]
+    return list(zip(starts, [*starts[1:], extent], strict=True))
+
+
+def _longest(begin: int, end: int, settled: Callable[[int, int], bool]) -> list[tuple[int, int]]:
+    """Ranges of a loop, as long as they may be, that are settled or a single iteration."""
+
+    def halve(first: int, last: int) -> list[tuple[int, int]]:
+        if last - first == 1 or settled(first, last):
+            return [(first, last)]
+        middle = (first + last) // 2
+        return halve(first, middle) + halve(middle, last)
+
+    found: list[tuple[int, int]] = []
+    for first, last in halve(begin, end):
+        if found and settled(found[-1][0], last):
+            first = found.pop()[0]
+        found.append((first, last))
+    return found

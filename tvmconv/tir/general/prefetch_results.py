@@ -1,0 +1,121 @@
+"""Software prefetch of what a register tile writes and adds, while its reduction runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tvmconv.core.datatypes import itemsize
+from tvmconv.tir.annotations import RESULT
+from tvmconv.tir.general.rewrite import (
+    TO_L1,
+    function_pass,
+    prefetch,
+    rebuilt,
+    replace_marked,
+    substitute,
+)
+
+_LINE = 64
+# vectors of fewer bytes share the prefetch of a line
+_SHARING = 32
+
+
+def PrefetchResults() -> Any:
+    """A pass that prefetches the destinations of a tile's stores, and what they add to the sums.
+
+    Pattern: a marked loop over tiles whose body holds a serial loop (the reduction) and after it
+    stores to buffers that are not local.
+
+    Rewrite: before the serial loop, the loops around these stores run once with a prefetch for
+    writing in place of each store, and one for reading what other buffers hold at its place, for
+    the first element of each vector; short vectors that lie behind each other share those of
+    their cache lines. Loops that do not fit only lose their annotation.
+
+    Why here: a product that is summed in memory, part by part, reads and writes a tile's values
+    once for each part, and a tile that serves all output blocks has a plane for each. They come
+    from far away, row by row, and the hardware, which sees the first access only after the last
+    multiply-add, cannot ask earlier. Neither TVM nor LLVM inserts prefetches on x86.
+    """
+    return function_pass("PrefetchResults", _prefetch_results)
+
+
+def _prefetch_results(func: Any) -> Any:
+    from tvm import tirx
+
+    def ask(loop: Any, _value: Any) -> Any:
+        parts = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else [loop.body]
+        serial = [i for i, part in enumerate(parts) if _is_serial(part)]
+        if serial:
+            hints = [_hints(part) for part in parts[serial[0] + 1 :]]
+            parts[serial[0] : serial[0]] = [hint for hint in hints if hint is not None]
+        return rebuilt(loop, body=tirx.SeqStmt(parts) if len(parts) > 1 else parts[0])
+
+    return replace_marked(func, {RESULT: ask})
+
+
+def _is_serial(stmt: Any) -> bool:
+    from tvm import tirx
+
+    if not isinstance(stmt, tirx.For):
+        return False
+    return int(stmt.kind) == tirx.ForKind.SERIAL or _is_serial(stmt.body)
+
+
+def _hints(stmt: Any) -> Any:
+    """The loops of some stores around prefetches of their first elements; None without stores."""
+    from tvm import ir, tirx
+
+    if isinstance(stmt, tirx.For):
+        body = _hints(stmt.body)
+        if body is None:
+            return None
+        old = stmt.loop_var
+        if int(stmt.kind) == tirx.ForKind.VECTORIZED:
+            return substitute(body, {old: 0})
+        new = ir.Var(old.name, old.ty)
+        extent, place = stmt.extent, new
+        if (size := _vector_bytes(stmt.body)) < _SHARING:
+            # the last one begins the last line
+            count = int(extent)
+            extent = -(-(count - 1) * size // _LINE) + 1
+            place = tirx.min(new * (_LINE // size), count - 1)
+        body = substitute(body, {old: place})
+        return tirx.For(new, stmt.min, extent, stmt.kind, body, annotations=stmt.annotations)
+    if isinstance(stmt, tirx.SeqStmt):
+        return _hints(stmt.seq[-1])
+    if isinstance(stmt, tirx.IfThenElse):
+        return _hints(stmt.then_case)
+    if isinstance(stmt, tirx.BufferStore) and stmt.buffer.scope() != "local":
+        write = prefetch(tirx.BufferLoad(stmt.buffer, stmt.indices), TO_L1, write=True)
+        reads = [prefetch(load, TO_L1) for load in _read_beside(stmt)]
+        return tirx.SeqStmt([write, *reads]) if reads else write
+    return None
+
+
+def _vector_bytes(stmt: Any) -> int:
+    """Of the vectors that a vectorised loop stores; a line's for other statements."""
+    from tvm import tirx
+
+    if not isinstance(stmt, tirx.For) or int(stmt.kind) != tirx.ForKind.VECTORIZED:
+        return _LINE
+    if not isinstance(stmt.body, tirx.BufferStore):
+        return _LINE
+    return int(stmt.extent) * itemsize(str(stmt.body.buffer.dtype))
+
+
+def _read_beside(store: Any) -> Iterator[Any]:
+    """Loads of other buffers in memory from the place of a store."""
+    import tvm_ffi
+    from tvm import ir
+
+    found: list[Any] = []
+
+    def look(load: Any) -> None:
+        known = any(load.source.same_as(other.source) for other in found)
+        if not known and tvm_ffi.structural_equal(load.indices, store.indices):
+            found.append(load)
+
+    tvm_ffi.structural_walk(store.value, (ir.TensorLoad, look))
+    others = (load for load in found if not load.source.same_as(store.buffer))
+    return (load for load in others if load.source.scope() != "local")

@@ -1,0 +1,146 @@
+"""Software prefetches inside a register tile's innermost reduction loop.
+
+A part of :func:`tvmconv.tir.general.specialize.Specialise`. In a blocked layout the hardware
+prefetchers miss two streams. The input of a tile is a short piece of a row, and the next channel
+block's piece lies ``H * W * c`` values further on. The weights of the next group of output blocks
+begin where the last ones ended, but they are needed all at once, when the first tile of that group
+starts. One line of each per reduction step is prefetched well ahead, in issue slots that the
+multiply-adds leave free.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tvmconv.tir.general.rewrite import (
+    TO_L1,
+    TO_L2,
+    byte_size,
+    prefetch,
+    substitute,
+    uses,
+    variables,
+)
+from tvmconv.tir.general.scope import Scope, is_unrolled
+
+_LINE = 64
+
+
+def prefetches(loop: Any, scope: Scope, *, inputs: bool, weights: bool) -> list[Any]:
+    """Prefetches, over the old variables, for each iteration of a loop.
+
+    Parameters
+    ----------
+    loop
+        The innermost reduction loop, over the channels of one block; its body accumulates
+        ``input * weight``.
+    scope
+        What is known around it.
+    inputs, weights
+        Which streams to prefetch.
+    """
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    tile: list[Any] = []
+    loads: list[Any] = []
+
+    def look(node: Any) -> None:
+        if isinstance(node, tirx.For):
+            tile.append(node)
+        elif isinstance(node, tirx.BufferStore) and isinstance(node.value, tirx.Add):
+            tvm_ffi.structural_walk(node.value.b, (ir.expr.TensorLoad, loads.append))
+
+    tvm_ffi.structural_walk(loop.body, ((tirx.For, tirx.BufferStore), look))
+    if len(loads) != 2:
+        return []
+    lanes = next(nest.loop_var for nest in tile if not is_unrolled(nest))
+    loads.sort(key=lambda load: _uses(load, lanes))
+    # of a tap that lies in the padding wholly, what is multiplied is the zero point
+    inputs = inputs and len(loads[0].indices) > 1
+    found = _input_line(loads[0], loads[1], loop, tile, scope) if inputs else []
+    return found + (_weight_line(loads[1], lanes, scope) if weights else [])
+
+
+def _input_line(load: Any, weight: Any, loop: Any, tile: list[Any], scope: Scope) -> list[Any]:
+    """The tile's lines of the next channel block; after the last block, the next tile's."""
+    from tvm import tirx
+
+    names = variables(load.indices[1])
+    block = next(((v, e) for v, e in scope.loops if any(v.same_as(n) for n in names)), None)
+    if block is None or not scope.is_loop(block[0]):
+        return []
+    (var, count), step = block, int(loop.extent)
+    more = var + 1 < count
+    values = {var: tirx.Select(more, var + 1, 0), loop.loop_var: 0}
+    pixels = load.indices[-2]
+    for outer, _ in reversed(scope.loops):
+        inside = any(outer.same_as(v) for v in variables(pixels)) and scope.is_loop(outer)
+        if inside and not _uses(weight, outer):
+            values[outer] = tirx.Select(more, outer, outer + 1)
+            break
+    used = [n for n in tile if is_unrolled(n) and _uses(load, n.loop_var)]
+    total = 1
+    for nest in used:
+        total *= int(nest.extent)
+    # neighbouring pixels of narrow types share a line; of float32 two do where vectors are short,
+    # and a prefetch of each was faster
+    pixel = byte_size(load.source) // prod(map(int, load.source.shape[:-1]))
+    shared = 1 if str(load.source.dtype) == "float32" else max(1, _LINE // pixel)
+    result = []
+    for first in range(0, -(-total // shared), step):
+        rest = (loop.loop_var + first) * shared
+        for nest in reversed(used):
+            values[nest.loop_var] = rest % int(nest.extent) if nest is not used[0] else rest
+            rest = rest // int(nest.extent)
+        result.append(prefetch(substitute(load, values), TO_L1))
+    return result
+
+
+def _weight_line(load: Any, lanes: Any, scope: Scope) -> list[Any]:
+    """The next group's weights, spread over the tiles that use this group's.
+
+    The buffer's dimensions are groups, those of the reduction, vectors of a step, lanes, and where
+    a lane is a word of several elements, those.
+    """
+    from tvm import tirx
+
+    names = variables(load.indices[0])
+    order = [v for v, _ in scope.loops]
+    group = next((v for v in order if any(v.same_as(n) for n in names)), None)
+    if group is None:
+        return []
+    behind = next(i for i, v in enumerate(order) if v.same_as(group)) + 1
+    tiles, index = 1, 0
+    for var, extent in scope.loops[behind:]:
+        if extent > 1 and not _uses(load, var):
+            tiles, index = tiles * extent, index * extent + var
+    shape = [int(extent) for extent in load.source.shape]
+    lane = next(i for i, index in enumerate(load.indices) if uses(index, lanes))
+    vectors, reduction = shape[lane - 1], slice(1, lane - 1)
+    # reduction steps of one tile, and the number of this one
+    position, steps = 0, 1
+    for extent, i in zip(shape[reduction], list(load.indices)[reduction], strict=True):
+        position, steps = position * extent + i, steps * extent
+    result = []
+    for number in range(-(-vectors // tiles)):
+        share = index * vectors // tiles + number if tiles > 1 else number
+        line = share * steps + position
+        rest = [0] * (len(shape) - lane)
+        indices = [load.indices[0] + 1, *_digits(line, [*shape[reduction], vectors]), *rest]
+        result.append(prefetch(tirx.BufferLoad(load.source, indices), TO_L2))
+    return result
+
+
+def _digits(number: Any, extents: list[int]) -> list[Any]:
+    """Mixed-radix digits, so that flattening gives the number back."""
+    digits: list[Any] = []
+    for extent in reversed(extents[1:]):
+        digits.insert(0, number % extent)
+        number = number // extent
+    return [number, *digits]
+
+
+def _uses(load: Any, var: Any) -> bool:
+    return any(uses(index, var) for index in load.indices)

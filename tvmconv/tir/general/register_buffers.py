@@ -1,0 +1,123 @@
+"""Accesses of a specialised statement: predicates decided, buffers cut into pieces.
+
+A part of :func:`tvmconv.tir.general.specialize.Specialise`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.tir.general.conditions import is_zero
+from tvmconv.tir.general.rewrite import byte_size, factors_of, local_buffer
+from tvmconv.tir.general.scope import Scope, fresh, is_select, is_unrolled, variables
+from tvmconv.tir.general.stack_buffers import POOLED_BYTES
+
+
+def drop_decided(stmt: Any, scope: Scope) -> Any:
+    """A store with its variables replaced, and without the predicates that the scope decides.
+
+    None where the store adds a product of which one factor was read outside the image.
+    """
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    skipped = False
+
+    def select(call: Any) -> Any:
+        nonlocal skipped
+        if not is_select(call):
+            return call
+        condition, value, other = call.args
+        undecided = scope.undecided(condition)
+        if undecided is None:
+            skipped = True
+            return other
+        return tirx.if_then_else(tirx.all(*undecided), value, other) if undecided else value
+
+    stmt = tvm_ffi.structural_map(stmt, (ir.Call, select), order="post")
+    if skipped and _is_accumulation(stmt):
+        return None
+
+    def load(node: Any) -> Any:
+        return tirx.BufferLoad(*_locate(node.source, node.indices, scope))
+
+    stmt = tvm_ffi.structural_map(stmt, (ir.expr.TensorLoad, load), order="post")
+    if isinstance(stmt, tirx.BufferStore):
+        buffer, indices = _locate(stmt.buffer, stmt.indices, scope)
+        stmt = tirx.BufferStore(buffer, stmt.value, indices)
+    return scope.rewrite(stmt)
+
+
+def cut_buffer(buffer: Any, region: Any) -> tuple[list[Any], int, list[Any]]:
+    """Buffers that replace an allocation, cut along one dimension to stay below the stack limit.
+
+    Returns
+    -------
+    pieces, dimension, loops
+        The new buffers, the dimension that tells them apart, and the variables of the unrolled
+        loops that index it. One buffer and no loops where the allocation is small enough, or is
+        indexed by more than unrolled loops.
+    """
+
+    shape = [int(extent) for extent in buffer.shape]
+    total = byte_size(buffer)
+    whole: tuple[list[Any], int, list[Any]] = ([fresh(buffer)], 0, [])
+    if total < POOLED_BYTES:
+        return whole
+    for extent, dimension in sorted((e, d) for d, e in enumerate(shape[:-1])):
+        loops = _unrolled_index(buffer, dimension, region)
+        if loops is None or total // extent >= POOLED_BYTES:
+            continue
+        rest = [*shape[:dimension], 1, *shape[dimension + 1 :]]
+        names = [f"{buffer.name}_{i}" for i in range(extent)]
+        scope = buffer.scope()
+        pieces = [local_buffer(rest, buffer.dtype, name, scope) for name in names]
+        return pieces, dimension, loops
+    return whole
+
+
+def _unrolled_index(buffer: Any, dimension: int, region: Any) -> list[Any] | None:
+    """The unrolled loops that index a dimension of a buffer; None if other variables do."""
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    unrolled: list[Any] = []
+    used: list[Any] = []
+
+    def look(node: Any) -> None:
+        if isinstance(node, tirx.For):
+            if is_unrolled(node):
+                unrolled.append(node.loop_var)
+            return
+        target = node.buffer if isinstance(node, tirx.BufferStore) else node.source
+        if target.same_as(buffer):
+            used.extend(variables(node.indices[dimension]))
+
+    tvm_ffi.structural_walk(region, ((tirx.For, tirx.BufferStore, ir.expr.TensorLoad), look))
+    known = all(any(v.same_as(u) for u in unrolled) for v in used)
+    return used if known else None
+
+
+def _locate(buffer: Any, indices: Any, scope: Scope) -> tuple[Any, list[Any]]:
+    """Buffer and indices of an access, with an allocation's pieces in place of it."""
+    if buffer not in scope.pieces:
+        return buffer, list(indices)
+    pieces, dimension = scope.pieces[buffer]
+    indices = list(indices)
+    if len(pieces) == 1:
+        return pieces[0], indices
+    number = int(scope.analyzer.simplify(scope.rewrite(indices[dimension])))
+    return pieces[number], [*indices[:dimension], 0, *indices[dimension + 1 :]]
+
+
+def _is_accumulation(stmt: Any) -> bool:
+    """``x = x + 0 * y``, or the same with a dot product of words."""
+    from tvm import tirx
+    from tvm.ir.expr import TensorLoad
+
+    if not isinstance(stmt, tirx.BufferStore) or not isinstance(stmt.value, tirx.Add):
+        return False
+    total, product = stmt.value.a, stmt.value.b
+    if not isinstance(total, TensorLoad) or not total.source.same_as(stmt.buffer):
+        return False
+    return any(is_zero(factor) for factor in factors_of(product))

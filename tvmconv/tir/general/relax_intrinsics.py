@@ -1,0 +1,50 @@
+"""Intrinsics of stock Relax operators, as expressions that vectorise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.tir.general.rewrite import function_pass
+
+
+def VectorisableMath() -> Any:
+    """A pass that replaces intrinsics by expressions of :mod:`tvmconv.operators.math`.
+
+    Pattern: a float32 call of ``exp``, ``log``, ``tanh``, ``sigmoid``, ``erf``, ``cosh`` or
+    ``sinh``, to which stock Relax operators are lowered.
+
+    Rewrite: the call becomes arithmetic on its argument.
+
+    Why here: LLVM turns these intrinsics into one call of the C library per element, and does not
+    know the last two.
+    """
+    return function_pass("VectorisableMath", _vectorisable_math)
+
+
+def _vectorisable_math(func: Any) -> Any:
+    import tvm_ffi
+    from tvm import ir
+
+    from tvmconv.operators import math
+
+    table = {
+        "tirx.exp": math.exp,
+        "tirx.log": math.log,
+        "tirx.tanh": math.tanh,
+        "tirx.sigmoid": math.sigmoid,
+        "tirx.erf": math.erf,
+        "tirx.cosh": math.cosh,
+        "tirx.sinh": math.sinh,
+    }
+    found = False
+
+    def replace(call: Any) -> Any:
+        nonlocal found
+        expression = table.get(getattr(call.op, "name", ""))
+        if expression is None or str(call.ty.dtype) != "float32":
+            return call
+        found = True
+        return expression(call.args[0])
+
+    body = tvm_ffi.structural_map(func.body, (ir.Call, replace))
+    return func.with_body(body) if found else func

@@ -1,0 +1,41 @@
+"""One variable for all vectorised loops of one length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.tir.general.rewrite import function_pass, substitute
+
+
+def ShareLaneVariables() -> Any:
+    """A pass that gives all vectorised loops of one extent and type the same loop variable.
+
+    Pattern: several vectorised loops of one constant extent, in SSA form. They never stand one
+    inside the other.
+
+    Rewrite: their variables become one. The form is no longer SSA until VectorizeLoop, a few
+    passes later, removes these loops.
+
+    Why here: TVM's arithmetic analyzer remembers the range of every variable and consults all of
+    them in every comparison, so that passes over an unrolled kernel with thousands of vector
+    loops take quadratic time (25 s for one 7x7 first layer).
+    """
+    return function_pass("ShareLaneVariables", _share_lanes)
+
+
+def _share_lanes(func: Any) -> Any:
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    shared: dict[tuple[int, str], Any] = {}
+    names: dict[Any, Any] = {}
+
+    def look(loop: Any) -> None:
+        if int(loop.kind) == tirx.ForKind.VECTORIZED and isinstance(loop.extent, tirx.IntImm):
+            kind = (int(loop.extent), str(loop.loop_var.ty))
+            names[loop.loop_var] = shared.setdefault(kind, ir.Var("lane", loop.loop_var.ty))
+
+    tvm_ffi.structural_walk(func.body, (tirx.For, look))
+    if len(names) == len(shared):
+        return func
+    return func.with_body(substitute(func.body, names))

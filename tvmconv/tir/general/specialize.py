@@ -1,0 +1,271 @@
+"""Border tiles as separate code, taps outside the image skipped, register tiles on the stack."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tvmconv.tir.annotations import INTERIOR, PARALLEL, PREFETCH, TAPS, consumed_by
+from tvmconv.tir.general.conditions import select_zero
+from tvmconv.tir.general.loop_cuts import cuts, interior, uniform_cuts
+from tvmconv.tir.general.prefetch_tiles import prefetches
+from tvmconv.tir.general.register_buffers import cut_buffer, drop_decided
+from tvmconv.tir.general.rewrite import function_pass, rebuilt, substitute, transformed
+from tvmconv.tir.general.scope import Scope, fresh, is_unrolled, open_conditions, variables
+from tvmconv.tir.general.taps import bounds_of, distinct, same_taps
+
+_ANNOTATIONS = consumed_by("tvmconv.Specialise")
+
+
+def Specialise() -> Any:
+    """A pass that makes border tiles separate code, so that the interior needs no predicates.
+
+    Pattern: loops without blocks that carry one of the annotations ``cases``, ``interior``,
+    ``taps``, ``parallel`` and ``prefetch`` of :mod:`tvmconv.tir.annotations`. Functions without
+    them are left as they are.
+
+    Rewrite:
+
+    1. a predicate that no tile loop enters is tested once per row of taps, around the loops over
+       that row, which contributes nothing where it fails (unless padding holds other values than
+       zero: then it stays where it is), or bounds the loop over rows, as the annotation asks;
+    2. tile loops get their first and last iterations as separate copies, in which the tile index
+       is a constant, while in the interior copy the predicates are proven and dropped. In the
+       copies the loops over taps are cut where that decides their predicates, so that taps
+       outside the image disappear from the code;
+    3. outer loops are fused into one parallel loop that branches to the copy for its tile;
+    4. an accumulator buffer is cut into pieces below TVM's limit for stack buffers;
+    5. innermost reductions prefetch the next inputs and weights;
+    6. marked loops inside of others are behind one test of the first loop around them that
+       decides predicates in them: where it is in the interior they have none.
+
+    The same handles last tiles that are smaller than the others.
+
+    Why here: a padded convolution reads its input under predicates such as ``0 <= h + r - pad``,
+    which cost more in the reduction loop than the multiplication that they guard. LoopPartition
+    does not cut along several dimensions, nor unrolled and vectorised tiles, and LLVM hoists no
+    predicate out of a tile that depends on several of its loops. A larger accumulator would be a
+    call of the workspace allocator, and values behind a heap pointer are written back to memory
+    after every inner loop.
+    """
+    return function_pass("Specialise", _specialise)
+
+
+def _specialise(func: Any) -> Any:
+    import tvm_ffi
+    from tvm import s_tir, tirx
+
+    marks: list[str] = []
+
+    def look(loop: Any) -> None:
+        marks.extend(key for key in loop.annotations if key in _ANNOTATIONS)
+
+    tvm_ffi.structural_walk(func.body, (tirx.For, look))
+    if not marks:
+        return func
+    low = s_tir.transform
+    return transformed(
+        func.with_body(_visit(func.body, Scope())),
+        low.CanonicalizeLoop(),  # copies start at any iteration
+        low.CompactBufferAllocation(),  # and may use a part of their buffers
+        low.StmtSimplify(),
+        low.LowerOpaqueBlock(),  # removes loops of one iteration
+    )
+
+
+def _visit(stmt: Any, scope: Scope) -> Any:
+    """The specialised statement; None where nothing is left of it."""
+    from tvm import tirx
+
+    if isinstance(stmt, tirx.SeqStmt):
+        return _sequence(stmt, scope)
+    if isinstance(stmt, tirx.For):
+        if PARALLEL in stmt.annotations:
+            return _parallel(stmt, scope)
+        scope = scope.around(stmt)
+        return _taps(stmt, scope) if TAPS in stmt.annotations else _loop(stmt, scope)
+    if isinstance(stmt, tirx.IfThenElse):
+        return _branch(stmt, scope)
+    return drop_decided(stmt, scope)
+
+
+def _branch(stmt: Any, scope: Scope) -> Any:
+    from tvm import tirx
+
+    undecided = scope.undecided(stmt.condition)
+    other = _visit(stmt.else_case, scope) if stmt.else_case is not None else None
+    if undecided is None:
+        return other
+    body = _visit(stmt.then_case, scope)
+    if not undecided or (body is None and other is None):
+        return body
+    return tirx.IfThenElse(tirx.all(*undecided), body or tirx.Evaluate(0), other)
+
+
+def _sequence(stmt: Any, scope: Scope) -> Any:
+    from tvm import tirx
+
+    parts = []
+    for part in stmt.seq:
+        if isinstance(part, tirx.AllocBuffer):
+            pieces, dimension, loops = cut_buffer(part.buffer, stmt)
+            scope = scope.holding(part.buffer, pieces, dimension, loops)
+            parts += [tirx.AllocBuffer(piece, part.annotations) for piece in pieces]
+        else:
+            parts.append(_visit(part, scope))
+    return _join(parts)
+
+
+def _loop(loop: Any, scope: Scope) -> Any:
+    """A serial or tile loop: written out where unrolled, cut where marked."""
+    var = loop.loop_var
+    if INTERIOR in loop.annotations and (found := _interior(loop, scope)) is not None:
+        return found
+    annotations = {key: value for key, value in loop.annotations.items() if key not in _ANNOTATIONS}
+    ranges = uniform_cuts(loop, scope) if is_unrolled(loop) else cuts(loop, scope)
+    parts = []
+    for begin, end in ranges:
+        if end - begin == 1:
+            parts.append(_visit(loop.body, scope.fixing(var, begin)))
+            continue
+        inner = fresh(var)
+        within = scope.inside(var, inner, begin, end)
+        ahead = []
+        if PREFETCH in loop.annotations:
+            inputs, weights = (bool(int(flag)) for flag in loop.annotations[PREFETCH])
+            inputs = inputs and within.first_column
+            ahead = prefetches(loop, within, inputs=inputs, weights=weights)
+            ahead = [drop_decided(hint, within) for hint in ahead]
+        body = _join([*ahead, _visit(loop.body, within)])
+        parts.append(_for(inner, begin, end, loop.kind, body, annotations))
+    return _join(parts)
+
+
+def _interior(loop: Any, scope: Scope) -> Any:
+    """A marked loop behind a test of a loop around it; None where no such loop decides anything."""
+    from tvm import tirx
+
+    if (found := interior(loop, scope)) is None:
+        return None
+    var, begin, end = found
+    kept = {key: value for key, value in loop.annotations.items() if key != INTERIOR}
+    loop = rebuilt(loop, annotations=kept)
+    test = tirx.all(begin <= var, var < end)
+    return tirx.IfThenElse(test, _loop(loop, scope.within(var, begin, end)), _loop(loop, scope))
+
+
+def _taps(loop: Any, scope: Scope) -> Any:
+    """A loop over kernel rows or columns: skip what lies outside, cut where that decides it."""
+
+    extent = int(loop.extent)
+    if extent == 1:
+        return _visit(loop.body, scope.fixing(loop.loop_var, 0))
+    inner = fresh(loop.loop_var)
+    within = scope.inside(loop.loop_var, inner, 0, extent)
+    found = list(open_conditions(loop.body, within))
+    # where padding holds something else, rows of it contribute, too
+    skips = select_zero(loop.body)
+    guards = [condition for condition, _ in found if skips and within.defines(condition)]
+    for condition, constants in found:
+        names = variables(condition)
+        fixed = all(any(v.same_as(c) for c in (*constants, inner)) for v in names)
+        if fixed and not within.defines(condition) and any(v.same_as(inner) for v in names):
+            return _join([_tap_range(loop, scope, *ends) for ends in same_taps(loop, scope)])
+    return _tap_range(loop, scope, 0, extent, distinct(guards), inner)
+
+
+def _tap_range(
+    loop: Any, scope: Scope, begin: int, end: int, guards: Any = (), inner: Any = None
+) -> Any:
+    """Some iterations of a loop over taps; the guards are over ``inner``."""
+    from tvm import tirx
+
+    columns = str(loop.annotations[TAPS]) == "columns"
+    if columns and begin == 0 and end > 1 and not guards and _fetches_input(loop):
+        # neighbouring columns read the same lines: the first one prefetches for all
+        return _join([_tap_range(loop, scope, 0, 1), _tap_range(loop, scope, 1, end)])
+    if columns and begin > 0:
+        scope = replace(scope, first_column=False)
+    if end - begin == 1:
+        return _visit(loop.body, scope.fixing(loop.loop_var, begin))
+    inner = fresh(loop.loop_var) if inner is None else inner
+    within = scope.inside(loop.loop_var, inner, begin, end)
+    body = _visit(loop.body, within.given(*guards))
+    if body is None:
+        return None
+    if guards and str(loop.annotations[TAPS]) == "range":
+        bounds, guards = bounds_of(guards, inner, begin, end)
+        begin, end = (within.analyzer.simplify(bound) for bound in bounds)
+    if guards:
+        body = tirx.IfThenElse(tirx.all(*guards), body, None)
+    return _for(inner, begin, end, loop.kind, body, {})
+
+
+def _fetches_input(loop: Any) -> bool:
+    """Whether a loop holds one that prefetches the input."""
+    import tvm_ffi
+    from tvm import tirx
+
+    flags: list[Any] = []
+    tvm_ffi.structural_walk(
+        loop.body,
+        (tirx.For, lambda nest: flags.extend(list(nest.annotations.get(PREFETCH, ()))[:1])),
+    )
+    return any(int(flag) for flag in flags)
+
+
+def _parallel(loop: Any, scope: Scope) -> Any:
+    """Fuse a chain of marked loops; inside, branch to the copy for the iteration."""
+    from tvm import ir, tirx
+
+    chain = [loop]
+    while isinstance(chain[-1].body, tirx.For) and PARALLEL in chain[-1].body.annotations:
+        chain.append(chain[-1].body)
+    names = [fresh(nest.loop_var) for nest in chain]
+
+    def choose(level: int, scope: Scope) -> Any:
+        if level == len(chain):
+            return _visit(chain[-1].body, scope)
+        scope = scope.around(chain[level])
+        nest, inner = chain[level], names[level]
+        cases = []
+        for begin, end in cuts(nest, scope):
+            known = scope.inside(nest.loop_var, inner, begin, end)
+            if end - begin == 1:
+                known = scope.fixing(nest.loop_var, begin)
+            cases.append((end, choose(level + 1, known)))
+        _, result = cases.pop()
+        for end, body in reversed(cases):
+            result = tirx.IfThenElse(inner < end, body, result)
+        return result
+
+    body = choose(0, scope)
+    total = 1
+    for nest in chain:
+        total *= int(nest.extent)
+    fused = ir.Var("tile", loop.loop_var.ty)
+    place, rest = {}, fused
+    for nest, inner in zip(reversed(chain), reversed(names), strict=True):
+        extent = int(nest.extent)
+        place[inner] = rest if nest is loop else rest % extent
+        rest = rest // extent
+    body = substitute(body, place)
+    kind = tirx.ForKind.PARALLEL if total > 1 else tirx.ForKind.SERIAL
+    return _for(fused, 0, total, kind, body, {})
+
+
+def _for(var: Any, begin: int, end: int, kind: Any, body: Any, annotations: Any) -> Any:
+    from tvm import tirx
+
+    if body is None:
+        return None
+    return tirx.For(var, begin, end - begin, kind, body, annotations=annotations)
+
+
+def _join(parts: list[Any]) -> Any:
+    from tvm import tirx
+
+    parts = [part for part in parts if part is not None]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return tirx.SeqStmt(parts)

@@ -1,0 +1,107 @@
+"""Values that ``Let`` expressions bind, kept in small stack buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.tir.general.conditions import is_select
+from tvmconv.tir.general.rewrite import function_pass, local_buffer
+
+
+def SpillLets() -> Any:
+    """A pass that turns ``Let`` expressions into stores to and loads from small buffers.
+
+    Pattern: a store, to flat buffers and after vectorisation, whose value contains ``Let``.
+
+    Rewrite: each bound value is stored to a buffer of one vector before the statement, and loaded
+    where the variable stood. Of a ``Let`` below ``if_then_else``, whose condition may guard a read
+    of the bound value, the store is below the same condition.
+
+    Why here: TVM's code generator hands every bound value to its arithmetic analyzer, which
+    substitutes it wherever it is used: nested polynomials such as ``tanh(exp(x))`` grow a
+    hundredfold at each level and take seconds to minutes. A load is opaque to the analyzer, and
+    LLVM promotes the buffers to registers.
+    """
+    return function_pass("SpillLets", _spill_lets)
+
+
+def _spill_lets(func: Any) -> Any:
+    import tvm_ffi
+    from tvm import tirx
+
+    changed = False
+
+    def rewrite(store: Any) -> Any:
+        nonlocal changed
+        if not _has_let(store.value):
+            return store
+        changed = True
+        before: list[Any] = []
+        value = _spilled(store.value, before)
+        return tirx.SeqStmt([*before, tirx.BufferStore(store.buffer, value, store.indices)])
+
+    body = tvm_ffi.structural_map(func.body, (tirx.BufferStore, rewrite))
+    return func.with_body(body) if changed else func
+
+
+def _has_let(expression: Any) -> bool:
+    import tvm_ffi
+    from tvm import tirx
+
+    found: list[Any] = []
+    tvm_ffi.structural_walk(expression, (tirx.Let, found.append))
+    return bool(found)
+
+
+def _spilled(expression: Any, before: list[Any]) -> Any:
+    """The expression without ``Let``; the stores that it needs first go to ``before``."""
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    def lower(node: Any) -> Any:
+        if isinstance(node, ir.Call):
+            guards = is_select(node) and any(_has_let(branch) for branch in node.args[1:])
+            return _guarded(node, before) if guards else node
+        while isinstance(node, tirx.Let):
+            load = _stored(node, before)
+            var = node.var
+
+            def put(item: Any, var: Any = var, load: Any = load) -> Any:
+                return load if item.same_as(var) else item
+
+            node = tvm_ffi.structural_map(node.body, (ir.Var, put))
+        return _spilled(node, before) if _has_let(node) else node
+
+    return tvm_ffi.structural_map(expression, ((tirx.Let, ir.Call), lower), order="pre")
+
+
+def _stored(let: Any, before: list[Any]) -> Any:
+    """The load of a bound value, which is stored in ``before``."""
+    from tvm import tirx
+
+    value = _spilled(let.value, before)
+    dtype = let.var.ty.dtype
+    lanes = int(dtype.lanes)
+    buffer = local_buffer((lanes,), str(dtype).split("x")[0], let.var.name, "global")
+    zero, one = tirx.IntImm("int32", 0), tirx.IntImm("int32", 1)
+    place = [tirx.Ramp(zero, one, lanes) if lanes > 1 else zero]
+    before += [tirx.AllocBuffer(buffer), tirx.BufferStore(buffer, value, place)]
+    return tirx.BufferLoad(buffer, place)
+
+
+def _guarded(select: Any, before: list[Any]) -> Any:
+    """``if_then_else`` whose branches are spilled under its condition."""
+    from tvm import tirx
+
+    condition = _spilled(select.args[0], before)
+    values = []
+    for test, branch in zip((condition, tirx.Not(condition)), select.args[1:], strict=True):
+        inner: list[Any] = []
+        values.append(_spilled(branch, inner))
+        # the buffers outlive the branch
+        before += [stmt for stmt in inner if isinstance(stmt, tirx.AllocBuffer)]
+        stores = [stmt for stmt in inner if not isinstance(stmt, tirx.AllocBuffer)]
+        if stores:
+            body = tirx.SeqStmt(stores) if len(stores) > 1 else stores[0]
+            before.append(tirx.IfThenElse(test, body, None))
+    return tirx.if_then_else(condition, *values)

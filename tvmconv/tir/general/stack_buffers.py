@@ -1,0 +1,56 @@
+"""Buffers of one register tile on the stack instead of in the workspace pool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.tir.general.rewrite import byte_size, function_pass
+
+# TVM's kMaxStackAlloca: buffers of this size or more come from the workspace pool
+POOLED_BYTES = 1024
+# TVM's name of the annotation by which its code generator allocates on the stack
+ON_STACK = "disable_lower_builtin"
+# A tile's values: a few times the register file. Larger buffers stay in the pool.
+_MOST_BYTES = 16 * 1024
+
+
+def on_stack(buffer: Any) -> Any:
+    """The allocation of a buffer that stays on the stack."""
+    from tvm import tirx
+
+    return tirx.AllocBuffer(buffer, {ON_STACK: tirx.IntImm("bool", 1)})
+
+
+def KeepOnStack() -> Any:
+    """A pass that allocates every small buffer of scope ``local`` on the stack.
+
+    Pattern: after storage was planned, an allocation of scope ``local`` of at most 16 KiB.
+
+    Rewrite: it gets TVM's annotation ``disable_lower_builtin``, by which the code generator
+    reserves stack instead of calling the workspace pool.
+
+    Why here: TVM takes buffers of 1 KiB and more from the pool, of whatever scope. For the values
+    of one tile that means two calls per tile, and values behind a heap pointer that LLVM may not
+    keep in registers.
+    """
+    return function_pass("KeepOnStack", _keep_on_stack)
+
+
+def _keep_on_stack(func: Any) -> Any:
+    import tvm_ffi
+    from tvm import tirx
+
+    found = False
+
+    def mark(node: Any) -> Any:
+        nonlocal found
+        buffer = node.buffer
+        if buffer.scope() != "local" or ON_STACK in node.annotations:
+            return node
+        if byte_size(buffer) > _MOST_BYTES:
+            return node
+        found = True
+        return tirx.AllocBuffer(buffer, {**node.annotations, ON_STACK: tirx.IntImm("bool", 1)})
+
+    body = tvm_ffi.structural_map(func.body, (tirx.AllocBuffer, mark))
+    return func.with_body(body) if found else func

@@ -1,0 +1,109 @@
+"""Which taps of a kernel row lie inside the image, for each pixel of a register tile.
+
+A part of :func:`tvmconv.tir.general.specialize.Specialise`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmconv.tir.general.scope import Scope, is_unrolled, outcomes
+
+
+def same_taps(loop: Any, scope: Scope) -> list[tuple[int, int]]:
+    """Ranges of a loop over taps in which the same pixels of the tile lie inside the image.
+
+    Ranges, not single taps: taps written out one after the other would read the same pixels,
+    and the compiler would keep those in registers from one tap to the next.
+    """
+    var, extent = loop.loop_var, int(loop.extent)
+    known = [_pixel_outcomes(loop.body, scope.fixing(var, i)) for i in range(extent)]
+    starts = [i for i in range(extent) if i == 0 or known[i] != known[i - 1]]
+    return list(zip(starts, [*starts[1:], extent], strict=True))
+
+
+def _pixel_outcomes(stmt: Any, scope: Scope) -> tuple[int, ...]:
+    """:func:`outcomes` for every iteration of the unrolled loops that conditions depend on."""
+    from tvm import tirx
+
+    if isinstance(stmt, tirx.SeqStmt):
+        return tuple(known for part in stmt.seq for known in _pixel_outcomes(part, scope))
+    if not isinstance(stmt, tirx.For):
+        return tuple(outcomes(stmt, scope))
+    var, extent = stmt.loop_var, int(stmt.extent)
+    memo = scope.memo
+    conditions = memo.conditions(stmt.body)
+    used = (v for condition in conditions for v in memo.variables(condition).values())
+    if is_unrolled(stmt) and any(var.same_as(v) for v in used):
+        steps = (_pixel_outcomes(stmt.body, scope.fixing(var, i)) for i in range(extent))
+        return tuple(known for step in steps for known in step)
+    return _pixel_outcomes(stmt.body, scope.inside(var, var, 0, extent))
+
+
+def distinct(conditions: Sequence[Any]) -> list[Any]:
+    """Each of some conditions once."""
+    import tvm_ffi
+
+    kept: list[Any] = []
+    for condition in conditions:
+        if not any(tvm_ffi.structural_equal(condition, other) for other in kept):
+            kept.append(condition)
+    return kept
+
+
+def bounds_of(
+    guards: Sequence[Any], var: Any, begin: int, end: int
+) -> tuple[tuple[Any, Any], list[Any]]:
+    """Ends of a loop of which the guards hold in every iteration, and guards that give none.
+
+    Parameters
+    ----------
+    guards
+        Comparisons.
+    var
+        The loop's variable. A comparison gives an end if it is linear in it.
+    begin, end
+        Of all iterations.
+
+    Returns
+    -------
+    tuple
+        First iteration and the one behind the last, which is no larger where there is none; and
+        the other guards.
+    """
+    from tvm import sym, tirx
+
+    first, last = _constant(var, begin), _constant(var, end)
+    left = []
+    for guard in guards:
+        # what must not be negative
+        least = _least(guard)
+        linear = [] if least is None else list(sym.detect_linear_equation(least, [var]))
+        step = linear[0] if linear else None
+        if not isinstance(step, tirx.IntImm) or int(step) == 0:
+            left.append(guard)
+        elif int(step) > 0:
+            first = tirx.max(first, -tirx.floordiv(linear[1], step))
+        else:
+            last = tirx.min(last, tirx.floordiv(linear[1], -step) + 1)
+    return (first, last), left
+
+
+def _least(guard: Any) -> Any:
+    """An expression that is not negative where a comparison of integers holds; None of others."""
+    from tvm import tirx
+
+    if isinstance(guard, tirx.LE | tirx.GE):
+        low, high = (guard.a, guard.b) if isinstance(guard, tirx.LE) else (guard.b, guard.a)
+        return high - low
+    if isinstance(guard, tirx.LT | tirx.GT):
+        low, high = (guard.a, guard.b) if isinstance(guard, tirx.LT) else (guard.b, guard.a)
+        return high - low - 1
+    return None
+
+
+def _constant(var: Any, value: int) -> Any:
+    from tvm import tirx
+
+    return tirx.IntImm(var.ty.dtype, value)

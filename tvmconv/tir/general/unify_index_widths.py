@@ -1,0 +1,43 @@
+"""Sums of a 32-bit and a 64-bit integer, repaired."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.tir.general.rewrite import function_pass
+
+
+def UnifyWidths() -> Any:
+    """A pass that widens the narrower operand of sums of a 32-bit and a 64-bit integer.
+
+    Pattern: such a sum in a function with 64-bit loops, as one that reads 64-bit indices has.
+
+    Rewrite: both operands are cast to 64 bits.
+
+    Why here: LoopPartition starts the loops that it makes at a 32-bit zero even where they are 64
+    bits wide, and the passes after it reject the sums that result.
+    """
+    return function_pass("UnifyWidths", _unify_widths)
+
+
+def _unify_widths(func: Any) -> Any:
+    import tvm_ffi
+    from tvm import tirx
+
+    wide = False
+
+    def look(loop: Any) -> None:
+        nonlocal wide
+        wide = wide or str(loop.loop_var.ty.dtype) == "int64"
+
+    tvm_ffi.structural_walk(func.body, (tirx.For, look))
+    if not wide:
+        return func
+
+    def repair(node: Any) -> Any:
+        left, right = str(node.a.ty.dtype), str(node.b.ty.dtype)
+        if {left, right} != {"int32", "int64"}:
+            return node
+        return tirx.Cast("int64", node.a) + tirx.Cast("int64", node.b)
+
+    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.Add, repair)))

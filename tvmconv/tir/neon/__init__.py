@@ -1,0 +1,1 @@
+"""TIR passes for 64-bit Arm with vectors of fixed length (NEON)."""

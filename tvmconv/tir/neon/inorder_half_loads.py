@@ -1,0 +1,232 @@
+"""Vectors loaded in halves, for processors that start no multiply-add while one loads whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from tvmconv.tir.general.rewrite import function_pass, local_buffer
+from tvmconv.tir.general.stack_buffers import on_stack
+from tvmconv.tir.neon.inorder_assembly import Sum, assembly
+from tvmconv.tir.neon.inorder_functions import IMPORTED, loaded
+
+# Attribute of a function: its multiply-adds take vectors that were loaded in halves, of value
+# `ORDERED` in an order that is given to LLVM.
+HALVED, ORDERED = "tvmconv.halved_loads", 2
+_VECTOR, _BYTES = "float32x4", 4
+# what `ldr` reaches from one register, in elements, and what it counts in
+_REACH, _STEP = 8188, 2
+# multiply-adds before its first use at which a vector is completed
+_AHEAD = 1
+# Multiply-adds for each load, at least. With fewer vectors are complete too late: first layers took
+# 1.1 and fully connected ones of one row 2.4 times as long as with vectors loaded whole.
+# Where the order is given they are complete in time, and whole ones take twice the cycles.
+_SERVED, _ORDERED_SERVED = 3, 2
+
+
+def HalvedLoads() -> Any:
+    """A pass that loads the vectors of multiply-adds as two words of 64 bits each.
+
+    Pattern: in a function with the attribute :data:`HALVED`, neighbouring statements that each add
+    to a local vector of four float32 the product of a vector loaded from a flat buffer and a lane
+    of another (:func:`~tvmconv.tir.neon.multiply_by_lane.ByLane`).
+
+    Rewrite: each vector is loaded once, its lower word to the vector register, its upper one to an
+    integer register and from there to the vector. If the attribute is :data:`ORDERED`, one piece of
+    assembly is all sums and loads (:mod:`~tvmconv.tir.neon.inorder_assembly`), where they fit the
+    registers.
+
+    Why here: on Cortex-A53 no multiply-add starts for two cycles while 128 bits are loaded into a
+    vector register. A word into an integer register loads beside a multiply-add, and a word into
+    a vector beside the insertion into another, in one cycle (developer guide of ncnn,
+    arm-a53-a55-dual-issue.md; benchmarks of instructions in github.com/daniestevez/qsdr). On
+    Cortex-A55 all three start beside multiply-adds, and LLVM's order is best. LLVM joins such
+    halves (see :mod:`tvmconv.tir.neon.inorder_functions`), and does not place those pairs together.
+    """
+    return function_pass("HalvedLoads", _halved)
+
+
+def _halved(func: Any) -> Any:
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    if not (func.attrs and HALVED in func.attrs):
+        return func
+    ordered, found = int(func.attrs[HALVED]) == ORDERED, False
+    texts: dict[str, str] = {}
+
+    def look(sequence: Any) -> Any:
+        nonlocal found
+        statements: list[Any] = []
+        for is_sum, run in groupby(sequence.seq, lambda stmt: bool(loads_of(stmt))):
+            sums = list(run)
+            chain = chain_of(sums, ordered) if is_sum else None
+            found = found or chain is not None
+            made = chain.ordered(sums, texts) if chain is not None and ordered else None
+            statements += sums if chain is None else made or chain.statements(sums)
+        return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
+
+    body = tvm_ffi.structural_map(func.body, (tirx.SeqStmt, look))
+    if not found:
+        return func
+    text = ir.StringImm("\n".join([IMPORTED, *texts.values()]))
+    return func.with_body(tirx.AttrStmt("default", "pragma_import_llvm", text, body))
+
+
+def chain_of(sums: Sequence[Any], ordered: bool) -> _Chain | None:
+    """The loads of neighbouring sums, or None where they are better left whole."""
+    chain, served = _Chain.of(sums), _ORDERED_SERVED if ordered else _SERVED
+    return chain if chain is not None and len(sums) >= served * len(chain.uses) else None
+
+
+@dataclass
+class _Reach:
+    """Loads of one buffer whose places differ in constants, by that difference."""
+
+    first: Any
+    places: dict[int, Any] = field(default_factory=dict)
+
+
+@dataclass
+class _Chain:
+    """The vectors of a run of sums, in the order in which they are used first.
+
+    ``uses`` holds for each vector the number of the sum, ``keys`` where it is loaded from, as the
+    index of one of ``reaches`` and the distance from its first load.
+    """
+
+    reaches: list[_Reach]
+    keys: dict[tuple[int, int], int]
+    uses: list[int]
+
+    @classmethod
+    def of(cls, sums: Sequence[Any]) -> _Chain | None:
+        """Of a run; None where a sum is stored to what others load."""
+        chain = cls([], {}, [])
+        stored = [store.buffer for store in sums]
+        for number, store in enumerate(sums):
+            for load in loads_of(store):
+                if any(load.source.same_as(buffer) for buffer in stored):
+                    return None
+                key = chain.key(load)
+                if key not in chain.keys:
+                    chain.keys[key] = len(chain.uses)
+                    chain.uses.append(number)
+        return chain
+
+    def key(self, load: Any) -> tuple[int, int]:
+        """Where a vector is loaded from."""
+        from tvm import sym, tirx
+
+        place, analyzer = load.indices[0].base, sym.Analyzer()
+        for number, reach in enumerate(self.reaches):
+            if not reach.first.source.same_as(load.source):
+                continue
+            apart = analyzer.simplify(place - reach.first.indices[0].base)
+            if not isinstance(apart, tirx.IntImm) or int(apart) % _STEP:
+                continue
+            ends = [*reach.places, int(apart)]
+            if max(ends) - min(ends) < _REACH:
+                reach.places.setdefault(int(apart), load)
+                return number, int(apart)
+        self.reaches.append(_Reach(load, {0: load}))
+        return len(self.reaches) - 1, 0
+
+    def statements(self, sums: Sequence[Any]) -> list[Any]:
+        """The sums, with the loads that they need before them."""
+        from tvm import tirx
+
+        vectors = local_buffer((len(self.uses),), _VECTOR, "halves")
+        number = [tirx.IntImm("int32", value) for value in range(len(self.uses))]
+        due: dict[int, list[Any]] = {}
+        for vector, (use, key) in enumerate(zip(self.uses, self.keys, strict=True)):
+            store = tirx.BufferStore(vectors, loaded(*self._address(*key)), [number[vector]])
+            due.setdefault(max(0, use - _AHEAD), []).append(store)
+        made: list[Any] = [on_stack(vectors)]
+        for index, store in enumerate(sums):
+            made += [*due.get(index, ()), self._sum(store, vectors, number)]
+        return made
+
+    def ordered(self, sums: Sequence[Any], texts: dict[str, str]) -> list[Any] | None:
+        """The sums as one call of a function that is put into ``texts``, or None."""
+        from tvm import tirx
+
+        buffer, found = sums[0].buffer, []
+        for store in sums:
+            (index,) = store.indices
+            if not store.buffer.same_as(buffer) or not isinstance(index, tirx.IntImm):
+                return None
+            a, b = store.value.b.a, store.value.b.b
+            lanes, factor = (a, b) if isinstance(a, tirx.Shuffle) else (b, a)
+            if isinstance(factor, tirx.Shuffle):
+                return None
+            number, spread = (self.keys[self.key(v)] for v in (factor, lanes.vectors[0]))
+            found.append(Sum(int(index), number, spread, int(lanes.indices[0])))
+        firsts = [min(reach.places) for reach in self.reaches]
+        places = [(reach, _BYTES * (apart - firsts[reach])) for reach, apart in self.keys]
+        made = assembly(found, places, len(self.reaches))
+        if made is None:
+            return None
+        name, text = made
+        texts[name] = text
+        bases = [self._address(number, first)[0] for number, first in enumerate(firsts)]
+        zero = tirx.IntImm("int32", 0)
+        sums_at = tirx.address_of(tirx.BufferLoad(buffer, [zero]))
+        return [tirx.Evaluate(tirx.call_extern("int32", name, sums_at, *bases))]
+
+    def _address(self, reach: int, apart: int) -> tuple[Any, Any]:
+        """The pointer that loads of a reach share, and the bytes from there."""
+        from tvm import tirx
+
+        places = self.reaches[reach].places
+        load = places[min(places)]
+        first = tirx.BufferLoad(load.source, [load.indices[0].base])
+        return tirx.address_of(first), tirx.IntImm("int32", _BYTES * (apart - min(places)))
+
+    def _sum(self, store: Any, vectors: Any, number: Sequence[Any]) -> Any:
+        """A sum of what was loaded before."""
+        from tvm import tirx
+
+        def taken(factor: Any) -> Any:
+            spread = isinstance(factor, tirx.Shuffle)
+            place = number[self.keys[self.key(factor.vectors[0] if spread else factor)]]
+            vector = tirx.BufferLoad(vectors, [place])
+            return tirx.Shuffle([vector], factor.indices) if spread else vector
+
+        total, product = store.value.a, store.value.b
+        value = total + tirx.Mul(taken(product.a), taken(product.b))
+        return tirx.BufferStore(store.buffer, value, store.indices)
+
+
+def _product(store: Any) -> Any:
+    """What a statement adds to a local sum, a vector times a lane of another, or None."""
+    from tvm import ir, tirx
+
+    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add):
+        return None
+    total, product = store.value.a, store.value.b
+    is_sum = isinstance(total, ir.expr.TensorLoad) and total.source.same_as(store.buffer)
+    if not is_sum or store.buffer.scope() != "local" or not isinstance(product, tirx.Mul):
+        return None
+    lanes = any(isinstance(factor, tirx.Shuffle) for factor in (product.a, product.b))
+    return product if lanes and str(product.ty.dtype) == _VECTOR else None
+
+
+def loads_of(store: Any) -> list[Any]:
+    """The vectors that a sum's factors are, or are lanes of; empty of other statements."""
+    product = _product(store)
+    found = list(_whole(product)) if product is not None else []
+    return found if len(found) == 2 else []
+
+
+def _whole(product: Any) -> Iterator[Any]:
+    from tvm import ir, tirx
+
+    for factor in (product.a, product.b):
+        if isinstance(factor, tirx.Shuffle) and len(factor.vectors) == 1:
+            factor = factor.vectors[0]
+        loaded = isinstance(factor, ir.expr.TensorLoad) and str(factor.ty.dtype) == _VECTOR
+        if loaded and len(factor.indices) == 1 and isinstance(factor.indices[0], tirx.Ramp):
+            yield factor

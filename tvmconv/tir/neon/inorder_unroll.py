@@ -1,0 +1,76 @@
+"""Loops of a reduction written out, where LLVM would not do so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.tir.general.rewrite import function_pass, rebuilt, substitute, transformed
+from tvmconv.tir.neon.inorder_half_loads import HALVED, ORDERED, chain_of, loads_of
+
+# taps in a row that LLVM, too, writes out of other loops
+_MOST_TAPS = 15
+# sums of the steps of a longer loop that are written out together; where their order is given,
+# none of the next steps' loads come before the end of these
+_MOST_SUMS, _MOST_ORDERED = 320, 680
+
+
+def StraightSums() -> Any:
+    """A pass that writes out loops of sums whose loads :func:`HalvedLoads` halves.
+
+    Pattern: in a function with the attribute :data:`HALVED`, a serial loop of constant extent
+    around nothing but such sums.
+
+    Rewrite: a short one is written out. Of a longer one some steps are, as many as divide it.
+
+    Why here: LLVM does so by itself, keeps pixels from one tap to the next and loads ahead for the
+    next step, but not with loads in halves, for it takes their assembly for calls.
+    """
+    return function_pass("StraightSums", _straight)
+
+
+def _straight(func: Any) -> Any:
+    import tvm_ffi
+    from tvm import tirx
+
+    if not (func.attrs and HALVED in func.attrs):
+        return func
+
+    found, ordered = False, int(func.attrs[HALVED]) == ORDERED
+    most, counts = (_MOST_ORDERED, (8, 4, 3, 2)) if ordered else (_MOST_SUMS, (4, 3, 2))
+
+    def look(loop: Any) -> Any:
+        nonlocal found
+        if int(loop.kind) != tirx.ForKind.SERIAL or not isinstance(loop.extent, tirx.IntImm):
+            return loop
+        extent, sums = int(loop.extent), _sums(loop.body, ordered)
+        steps = max((n for n in counts if extent % n == 0 and n * sums <= most), default=1)
+        if not sums or (extent > _MOST_TAPS and steps == 1):
+            return loop
+        found = True
+        if extent <= _MOST_TAPS:
+            return rebuilt(loop, kind=tirx.ForKind.UNROLLED)
+        return _stepped(loop, steps)
+
+    body = tvm_ffi.structural_map(func.body, (tirx.For, look))
+    passes = tirx.transform.UnrollLoop(), tirx.transform.StmtSimplify()
+    return transformed(func.with_body(body), *passes) if found else func
+
+
+def _sums(body: Any, ordered: bool) -> int:
+    """How many sums a body of sums alone makes; 0 for others."""
+    from tvm import tirx
+
+    if not isinstance(body, tirx.SeqStmt) or not all(loads_of(stmt) for stmt in body.seq):
+        return 0
+    return len(body.seq) if chain_of(list(body.seq), ordered) is not None else 0
+
+
+def _stepped(loop: Any, steps: int) -> Any:
+    """A loop over so many steps at a time."""
+    from tvm import ir, tirx
+
+    step = ir.Var("step", loop.loop_var.ty)
+    number = tirx.IntImm(str(loop.loop_var.ty.dtype), steps)
+    body = substitute(loop.body, {loop.loop_var: loop.loop_var * number + step})
+    inner = tirx.For(step, loop.min, number, tirx.ForKind.UNROLLED, body)
+    return rebuilt(loop, extent=loop.extent // number, body=inner)

@@ -1,0 +1,97 @@
+"""Narrowing of 32-bit integers to 8 bits by AArch64's instructions, which saturate.
+
+Two vectors of 32 bits make one of 16 (``sqxtn``, ``sqxtn2``), and two of those one of 8 (for
+unsigned results ``sqxtun``).
+
+Some cores convert numbers at a quarter of the rate at which they add them. There a float32 is
+rounded by adding 1.5 * 2**23, whose last bit counts ones: the bits of the sum are those of that
+number plus the integer, halves rounded to even. Below 2**22 in magnitude that is exact. Beyond,
+float32 below 0 are negative integers, and others are in their order, so that the difference to the
+bits of 1.5 * 2**23, saturated, is at least 2**22 in magnitude with the sign of what is rounded:
+narrowing to 16 bits saturates it to what any number beyond them becomes. The zero point is part of
+that difference: 8 bits more do not change the sign, nor bring it within 16 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmconv.operators.math import COUNTS_IN_ONES
+from tvmconv.tir.general.rewrite import repeated
+
+# attribute of functions: whether conversions take longer than additions
+ADDS = "tvmconv.rounds_by_adding"
+# the bits of COUNTS_IN_ONES
+_ONES_BITS = 0x4B400000
+_MOST = 4
+_LANES = 4
+_ROUND = "llvm.aarch64.neon.fcvtns"
+_FENCE = "llvm.arithmetic.fence"
+_TO_16 = "llvm.aarch64.neon.sqxtn.v4i16"
+_TO_8 = {"int8": "llvm.aarch64.neon.sqxtn.v8i8", "uint8": "llvm.aarch64.neon.sqxtun.v8i8"}
+
+
+def packed_by_arm(values: Sequence[Any], limits: Sequence[Any], dtype: str, lanes: int) -> Any:
+    """Up to four vectors of int32 as one of 16 bytes; the last stands for those missing."""
+    from tvm import tirx
+
+    assert lanes == _LANES, lanes
+    low, high, zero_point = (repeated(number) for number in limits)
+    values = [*values, *[values[-1]] * (_MOST - len(values))]
+    zeros = tirx.Broadcast(zero_point.astype("int16"), 2 * lanes)
+    added = all(is_nearest(value) for value in values)
+    if added:
+        values = [_counted(value.args[0], zero_point) for value in values]
+    halves = [tirx.call_llvm_pure_intrin("int16x4", _TO_16, value) for value in values]
+    bytes_ = []
+    for pair in (halves[:2], halves[2:]):
+        half = tirx.Shuffle(pair, list(range(2 * lanes)))
+        if not added:
+            half = tirx.call_llvm_pure_intrin("int16x8", "llvm.sadd.sat", half, zeros)
+        bytes_.append(tirx.call_llvm_pure_intrin("int8x8", _TO_8[dtype], half))
+    both = tirx.Shuffle(bytes_, list(range(_MOST * lanes)))
+    result = tirx.reinterpret(f"{dtype}x{_MOST * lanes}", both)
+    ends = (tirx.Broadcast((end + zero_point).astype(dtype), _MOST * lanes) for end in (low, high))
+    return tirx.min(tirx.max(result, next(ends)), next(ends))
+
+
+def is_nearest(value: Any) -> bool:
+    """Whether a value is still to be rounded, by :func:`~tvmconv.operators.narrow.nearest`."""
+    from tvmconv.operators.narrow import NEAREST
+
+    return str(getattr(getattr(value, "op", None), "name", "")) == NEAREST
+
+
+def _counted(value: Any, zero_point: Any) -> Any:
+    """The nearest int32 to a vector of float32, and the zero point: by additions."""
+    from tvm import tirx
+
+    ones = tirx.Broadcast(tirx.const(COUNTS_IN_ONES, "float32"), _LANES)
+    # a product and this sum would be rounded once, unlike where nothing is added
+    value = tirx.call_llvm_pure_intrin("float32x4", _FENCE, value)
+    bits = tirx.reinterpret("int32x4", value + ones)
+    first = tirx.const(_ONES_BITS, "int32") - zero_point.astype("int32")
+    return tirx.call_llvm_pure_intrin(
+        "int32x4", "llvm.ssub.sat", bits, tirx.Broadcast(first, _LANES)
+    )
+
+
+def whole_by_adding(value: Any) -> Any:
+    """float32 below 2**22 in magnitude rounded to an integer, halves to even."""
+    from tvm import tirx
+
+    lanes = int(value.ty.dtype.lanes)
+    ones = tirx.const(COUNTS_IN_ONES, "float32")
+    ones = ones if lanes == 1 else tirx.Broadcast(ones, lanes)
+    return tirx.Sub(tirx.Add(value, ones), ones)
+
+
+def nearest_of_arm(value: Any) -> Any:
+    """float32 to int32, halves to even, by an instruction that saturates."""
+    from tvm import tirx
+
+    lanes = int(value.ty.dtype.lanes)
+    if lanes == _LANES:
+        return tirx.call_llvm_pure_intrin("int32x4", f"{_ROUND}.v4i32.v4f32", value)
+    return tirx.Cast(str(value.ty.dtype).replace("float32", "int32"), tirx.nearbyint(value))

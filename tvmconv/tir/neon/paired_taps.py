@@ -1,0 +1,231 @@
+"""Taps of depthwise kernels multiplied as bytes, two at a time, for four columns at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvmconv.tir.general.rewrite import function_pass
+from tvmconv.tir.neon.lane_products import added, half
+from tvmconv.tir.neon.neighbor_lanes import by_runs, chains, place_of
+
+# lanes of a vector of sums, and bytes of a vector of data
+_LANES, _BYTES = 4, 16
+# from the first to the last of the words that a vector holds
+_REACH = _BYTES - _LANES
+
+
+def PairedTaps() -> Any:
+    """A pass that adds products of two taps in 16 bits, for vectors of sums of four columns.
+
+    Pattern: stores that follow each other without a loop or a test between them, each of
+    ``sum + tap(data, weight)`` to the place of the sum, of vectors of four int32. Four sums are
+    taken together whose taps have the same weights, and data that follow each other; in place of
+    data may stand one value.
+
+    Rewrite: ``smull`` and ``smlal`` (of the upper columns ``smull2``, ``smlal2``) multiply 16 bytes
+    of each of two taps, ``saddw`` and ``saddw2`` add what they make to the four sums. Data are
+    loaded by 16 bytes between the first and the last that the stores read; a last vector of sums
+    may take columns that another one has taken, too. Other taps are widened and multiplied.
+
+    Why here: a vector of the layout is 4 bytes long, of which no instruction multiplies fewer than
+    8. Which sums are neighbours, and which taps each has, is known once tiles are unrolled and
+    border tiles are separate code.
+    """
+    return function_pass("PairedTaps", _paired)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A store that adds one tap's product to a sum: its place, the tap's operands."""
+
+    store: Any
+    place: tuple[Any, int]
+    data: Any
+    weight: Any
+
+
+def _paired(func: Any) -> Any:
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    from tvmconv.operators.products import TAP
+
+    def single(call: Any) -> Any:
+        if getattr(call.op, "name", "") != TAP:
+            return call
+        kind = str(call.ty.dtype)
+        return tirx.Cast(kind, call.args[0]) * tirx.Cast(kind, call.args[1])
+
+    calls: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (ir.Call, calls.append))
+    if not any(getattr(call.op, "name", "") == TAP for call in calls):
+        return func
+    body = by_runs(func.body, _rewritten)
+    return func.with_body(tvm_ffi.structural_map(body, (ir.Call, single)))
+
+
+def _rewritten(stores: Sequence[Any]) -> list[Any]:
+    """The stores, steps that follow each other together."""
+    parts: list[Any] = []
+    steps: list[_Step] = []
+    for store in stores:
+        step = _step(store)
+        if step is not None:
+            steps.append(step)
+            continue
+        parts += [*_together(steps), store]
+        steps = []
+    return [*parts, *_together(steps)]
+
+
+def _step(store: Any) -> _Step | None:
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    from tvmconv.operators.products import TAP
+
+    (index,) = store.indices if len(store.indices) == 1 else (None,)
+    # sums that live in registers are buffers of vectors
+    if not isinstance(index, tirx.IntImm) or int(store.value.ty.dtype.lanes) != _LANES:
+        return None
+    if not isinstance(store.value, tirx.Add):
+        return None
+    for total, tap in ((store.value.a, store.value.b), (store.value.b, store.value.a)):
+        if getattr(getattr(tap, "op", None), "name", "") != TAP:
+            continue
+        if not isinstance(total, ir.expr.TensorLoad) or not total.source.same_as(store.buffer):
+            continue
+        if tvm_ffi.structural_equal(total.indices[0], index):
+            return _Step(store, (store.buffer, int(index)), *tap.args)
+    return None
+
+
+def _together(steps: Sequence[_Step]) -> list[Any]:
+    """Statements for steps, which may stand in any order: sums of integers."""
+    taps: dict[tuple[Any, int], list[_Step]] = {}
+    for step in steps:
+        taps.setdefault(step.place, []).append(step)
+    bounds = _bounds(steps)
+    done: set[tuple[Any, int]] = set()
+    parts: list[Any] = []
+    for chain in chains(taps.values(), _are_neighbours):
+        for begin in range(0, len(chain), _LANES):
+            four = chain[max(0, min(begin, len(chain) - _LANES)) :][:_LANES]
+            made = _products_of(four, bounds, done) if len(four) == _LANES else None
+            if made is not None:
+                parts += made
+                done.update(each[0].place for each in four)
+    return [*parts, *(step.store for step in steps if step.place not in done)]
+
+
+def _bounds(steps: Sequence[_Step]) -> dict[Any, tuple[int, int]]:
+    """The first and last place that is read of each row."""
+    found: dict[Any, tuple[int, int]] = {}
+    for step in steps:
+        row, place = _place(step.data)
+        if row is not None:
+            first, last = found.get(row, (place, place))
+            found[row] = min(first, place), max(last, place)
+    return found
+
+
+def _place(data: Any) -> tuple[Any, int]:
+    """A row of a buffer, and a place in it; None where it is no such load."""
+    from tvm import ir, tirx
+
+    if not isinstance(data, ir.expr.TensorLoad) or len(data.indices) != 1:
+        return None, 0
+    (ramp,) = data.indices
+    if not isinstance(ramp, tirx.Ramp) or int(ramp.stride) != 1:
+        return None, 0
+    common, place = place_of(ramp.base)
+    return (data.source, common), place
+
+
+def _are_neighbours(one: Sequence[_Step], other: Sequence[_Step]) -> bool:
+    """Whether two sums have the same taps, of data that follow each other."""
+    import tvm_ffi
+
+    if len(one) != len(other):
+        return False
+    for first, second in zip(one, other, strict=True):
+        if not tvm_ffi.structural_equal(first.weight, second.weight):
+            return False
+        (row, place), (next_row, next_place) = _place(first.data), _place(second.data)
+        loads = row is not None and next_row is not None
+        if loads and (row != next_row or next_place - place != _LANES):
+            return False
+    return True
+
+
+def _products_of(
+    four: Sequence[Sequence[_Step]], bounds: Mapping[Any, tuple[int, int]], done: set[Any]
+) -> list[Any] | None:
+    """Stores that add the taps of four sums to those that are not done yet, two at a time."""
+    from tvm import tirx
+
+    factors = []
+    for taps in zip(*four, strict=True):
+        data = _row_of([tap.data for tap in taps], bounds)
+        if data is None:
+            return None
+        word = tirx.Broadcast(tirx.reinterpret("int32", taps[0].weight), _LANES)
+        factors.append((data, tirx.reinterpret(f"int8x{_BYTES}", word)))
+    stores = []
+    for first in range(0, len(factors), 2):
+        pairs = [_sum_of(factors[first : first + 2], upper) for upper in range(2)]
+        for column, (step, *_) in enumerate(four):
+            if step.place in done:
+                continue
+            (index,) = step.store.indices
+            halves = [_LANES * (column % 2) + i for i in range(_LANES)]
+            wide = tirx.Cast(f"int32x{_LANES}", tirx.Shuffle([pairs[column // 2]], halves))
+            total = added(tirx.BufferLoad(step.store.buffer, [index]), wide)
+            stores.append(tirx.BufferStore(step.store.buffer, total, [index]))
+    return stores
+
+
+def _sum_of(factors: Sequence[tuple[Any, Any]], upper: int) -> Any:
+    """The sum of the products of one half of the bytes of one or two taps, in 16 bits."""
+    from tvm import tirx
+
+    products = [
+        tirx.call_llvm_pure_intrin(
+            "int16x8", "llvm.aarch64.neon.smull.v8i16", half(data, upper), half(weight, upper)
+        )
+        for data, weight in factors
+    ]
+    return sum(products[1:], products[0])
+
+
+def _row_of(values: Sequence[Any], bounds: Mapping[Any, tuple[int, int]]) -> Any:
+    """The bytes of four columns as one vector; None where no load has all of them."""
+    import tvm_ffi
+    from tvm import tirx
+
+    places = [_place(value) for value in values]
+    loads = [(value, *place) for value, place in zip(values, places, strict=True) if place[0]]
+    others = [value for value, (row, _) in zip(values, places, strict=True) if row is None]
+    if not all(isinstance(value, tirx.Broadcast) for value in others):
+        return None
+    if not all(tvm_ffi.structural_equal(value, others[0]) for value in others):
+        return None
+    vectors = [tirx.Broadcast(value.value, _BYTES) for value in others[:1]]
+    if not loads:
+        return vectors[0]
+    value, row, place = loads[0]
+    first, last = bounds[row]
+    start = min(place, last - _REACH)
+    held = all(other == row and 0 <= at - start <= _REACH for _, other, at in loads)
+    if start < first or not held:
+        return None
+    (ramp,) = value.indices
+    base = ramp.base + tirx.IntImm(str(ramp.base.ty.dtype), start - place)
+    vectors.append(tirx.BufferLoad(value.source, [tirx.Ramp(base, ramp.stride, _BYTES)]))
+    order: list[int] = []
+    for row, at in places:
+        begin = 0 if row is None else _BYTES * (len(vectors) - 1) + at - start
+        order += range(begin, begin + _LANES)
+    return vectors[0] if order == list(range(_BYTES)) else tirx.Shuffle(vectors, order)

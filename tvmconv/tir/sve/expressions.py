@@ -1,0 +1,264 @@
+"""Expressions over scalable vectors: one segment of 128 bits for each of several pixels.
+
+A part of :func:`tvmconv.tir.sve.vectorize_pixels.Segments`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvmconv.tir.general.conditions import is_select
+from tvmconv.tir.general.rewrite import substitute
+from tvmconv.tir.sve.gathers import gathered
+from tvmconv.tir.sve.interleaved_panels import Panels
+from tvmconv.tir.sve.predicates import Lanes
+from tvmconv.tir.sve.vectors import (
+    FLAGS,
+    FLOATS,
+    SEGMENT,
+    NoScalableForm,
+    intrinsic,
+    is_number,
+    length,
+    number,
+)
+
+_ALL = 31  # the pattern of ptrue that sets every lane
+# operations that LLVM has instructions for; of others it would call a function for each lane, which
+# it cannot where their number is unknown
+_OPERATIONS = {
+    f"tirx.{name}"
+    for name in (
+        *("floor", "ceil", "trunc", "nearbyint", "sqrt", "fabs", "fma", "reinterpret"),
+        *("shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"),
+    )
+}
+
+
+@dataclass
+class Pixels(Lanes):
+    """One vector of pixels: how expressions of a single pixel are computed for all of them.
+
+    Parameters
+    ----------
+    private
+        Buffers of one pixel -> those of the vector, by place.
+    panels
+        Those that are woven.
+    tile
+        The tile's number, and how many of its segments are in front of the vector.
+    """
+
+    private: dict[Any, dict[int, Any]]
+    panels: Panels
+    tile: tuple[Any, Any]
+
+    def place(self, index: Any) -> Any:
+        """The index of the first pixel's value."""
+        return substitute(index, {self.pixel: self.first})
+
+    def value(self, node: Any, tests: Sequence[Any] = ()) -> Any:
+        """An expression of four lanes, or of one that is the same for all.
+
+        Parameters
+        ----------
+        node
+            The expression of one pixel.
+        tests
+            Conditions of its pixel under which memory may be read; elsewhere it is zero.
+
+        Raises
+        ------
+        NoScalableForm
+            If there is no such expression.
+        """
+        from tvm import ir, tirx
+
+        if isinstance(node, tirx.Add):
+            return self._sum(node, tests)
+        if isinstance(node, tirx.Broadcast):
+            return self._spread(node.value, tests)
+        if isinstance(node, ir.expr.TensorLoad):
+            return self._load(node, tests)
+        if isinstance(node, tirx.Select):
+            return tirx.Select(*(self.value(e, tests) for e in _parts(node)))
+        if isinstance(node, tirx.Not):
+            return tirx.Not(self.value(node.a, tests))
+        if isinstance(node, tirx.Cast):
+            kind = str(node.ty.dtype).split("x")[0]
+            return tirx.Cast(f"{kind}xvscalex{SEGMENT}", self.value(node.value, tests))
+        if isinstance(node, ir.Call):
+            return self._call(node, tests)
+        if hasattr(node, "a") and hasattr(node, "b"):
+            return type(node)(self.value(node.a, tests), self.value(node.b, tests))
+        raise NoScalableForm(f"{type(node).__name__} of {node}")
+
+    def _sum(self, node: Any, tests: Sequence[Any]) -> Any:
+        """``a + b``; a product that takes one lane of each segment as a factor is one with it."""
+        from tvm import tirx
+
+        if isinstance(node.b, tirx.Mul):
+            for factor, other in ((node.b.a, node.b.b), (node.b.b, node.b.a)):
+                found = self._lane(factor, tests)
+                if found is not None:
+                    vector, lane = found
+                    total = self.value(node.a, tests)
+                    return intrinsic(
+                        FLOATS, "fmla.lane", total, self.value(other, tests), vector, lane
+                    )
+        return tirx.Add(self.value(node.a, tests), self.value(node.b, tests))
+
+    def _lane(self, node: Any, tests: Sequence[Any]) -> tuple[Any, Any] | None:
+        """The vector and the lane of each segment that a spread scalar is; None if it is none."""
+        from tvm import ir, tirx
+
+        if isinstance(node, tirx.Shuffle) and len(node.vectors) == 1:
+            (vector,), lanes = node.vectors, {int(lane) for lane in node.indices}
+            if len(lanes) == 1:
+                return self.value(vector, tests), number(*lanes)
+        if not isinstance(node, tirx.Broadcast):
+            return None
+        load, guards = node.value, list(tests)
+        while isinstance(load, ir.Call) and is_select(load) and _is_zero(load.args[2]):
+            guards.append(load.args[0])
+            load = load.args[1]
+        if not isinstance(load, ir.expr.TensorLoad) or not self.varies(load.indices[0]):
+            return None
+        (index,) = load.indices
+        known = self.analyzer.modular_set(index)
+        if int(known.coeff) % SEGMENT:
+            raise NoScalableForm(f"channels of {load} that start inside a segment")
+        lane = int(known.base) % SEGMENT
+        vector = tirx.BufferLoad(load.source, [tirx.Ramp(index - lane, number(1), SEGMENT)])
+        return self._load(vector, guards), number(lane)
+
+    def _spread(self, scalar: Any, tests: Sequence[Any]) -> Any:
+        """One value in all lanes of its segment."""
+        from tvm import tirx
+
+        found = self._lane(tirx.Broadcast(scalar, SEGMENT), tests)
+        if found is not None:
+            vector, lane = found
+            zero, one = (tirx.Broadcast(tirx.FloatImm("float32", v), length()) for v in (0.0, 1.0))
+            return intrinsic(FLOATS, "fmla.lane", zero, one, vector, lane)
+        return self._number(scalar) if self.varies(scalar) else tirx.Broadcast(scalar, length())
+
+    def _number(self, scalar: Any) -> Any:
+        """What is computed from the pixels' numbers alone, such as the taps of a window."""
+        from tvm import tirx
+
+        if not self.varies(scalar):
+            return tirx.Broadcast(scalar, length())
+        if isinstance(scalar, tirx.Cast) and str(scalar.value.ty.dtype) == "int32":
+            return tirx.Cast(FLOATS, self.each(scalar.value, self.numbers()))
+        binary = isinstance(scalar, tirx.Add | tirx.Sub | tirx.Mul | tirx.Div)
+        if binary and str(scalar.ty.dtype) == "float32":
+            return type(scalar)(self._number(scalar.a), self._number(scalar.b))
+        raise NoScalableForm(f"a scalar of each pixel, {scalar}")
+
+    def _load(self, load: Any, tests: Sequence[Any]) -> Any:
+        from tvm import tirx
+
+        (index,) = load.indices
+        if load.source in self.private:
+            return tirx.BufferLoad(self.own(load.source, index), [number(0)])
+        first = self._first(load.source, index)
+        if self.varies(first):
+            if load.source not in self.panels.buffers and not self.adjacent(load.source, first):
+                return gathered(self, load.source, first, tests)
+            address = self.address(load.source, index)
+            return intrinsic(FLOATS, "ld1", self.mask(tests), address)
+        whole = intrinsic(FLAGS, "ptrue", number(_ALL))
+        address = tirx.address_of(tirx.BufferLoad(load.source, [first]))
+        return intrinsic(FLOATS, "ld1rq", whole, address)
+
+    def _first(self, buffer: Any, index: Any) -> Any:
+        """Where four neighbouring values begin."""
+        from tvm import tirx
+
+        if int(buffer.dtype.lanes) == SEGMENT:
+            return index
+        if isinstance(index, tirx.Ramp) and int(index.stride) == 1:
+            return index.base
+        raise NoScalableForm(f"lanes that lie apart, {index} of {buffer.name}")
+
+    def address(self, buffer: Any, index: Any) -> Any:
+        """Where neighbouring pixels' vectors begin, each one segment behind the other."""
+        from tvm import tirx
+
+        first = self._first(buffer, index)
+        if buffer in self.panels.buffers:
+            step = self.analyzer.simplify(substitute(first, {self.pixel: number(0)}))
+            place = self.panels.place(buffer, *self.tile, step)
+        elif self.adjacent(buffer, first):
+            place = self.place(first)
+        else:
+            raise NoScalableForm(f"pixels that lie apart in {buffer.name}, {first}")
+        return tirx.address_of(tirx.BufferLoad(buffer, [place]))
+
+    def adjacent(self, buffer: Any, first: Any) -> bool:
+        """Whether each pixel's values, which begin at ``first``, follow those of the one before."""
+        wanted = SEGMENT // int(buffer.dtype.lanes)
+        step = self.analyzer.simplify(substitute(first, {self.pixel: self.pixel + 1}) - first)
+        return is_number(step, wanted) and str(buffer.dtype).startswith("float32")
+
+    def own(self, buffer: Any, index: Any) -> Any:
+        """The vector that stands for a private value of each pixel."""
+        from tvm import tirx
+
+        first = index.base if isinstance(index, tirx.Ramp) else index
+        place = self.analyzer.simplify(first)
+        if not isinstance(place, tirx.IntImm):
+            raise NoScalableForm(f"place {place} of {buffer.name}")
+        return self.private[buffer][int(place)]
+
+    def _call(self, node: Any, tests: Sequence[Any]) -> Any:
+        from tvm import ir, tirx
+
+        if is_select(node):
+            condition, value, other = node.args
+            if not self.varies(condition):
+                return tirx.if_then_else(
+                    condition, self.value(value, tests), self.value(other, tests)
+                )
+            if _is_zero(other) and self._left_out(value):
+                return self.value(value, [*tests, condition])
+            shared, own = self.divided(condition)
+            chosen = self.value(value, [*tests, *own])
+            found = tirx.Select(self.mask(own), chosen, self.value(other, tests))
+            for test in shared:
+                found = tirx.if_then_else(test, found, self.value(other, tests))
+            return found
+        if getattr(node.op, "name", "") not in _OPERATIONS:
+            raise NoScalableForm(f"a call of {node.op}")
+        kind = str(node.ty.dtype).split("x")[0]
+        arguments = [self.value(argument, tests) for argument in node.args]
+        return ir.Call(node.op, arguments, ret_ty=ir.PrimType(f"{kind}xvscalex{SEGMENT}"))
+
+    def _left_out(self, node: Any) -> bool:
+        """Whether an expression is zero in lanes that a test leaves out: a load, or its product.
+
+        A load of one place for all pixels is in every lane, such as an input's only column.
+        """
+        from tvm import ir, tirx
+
+        if isinstance(node, tirx.Mul):
+            return self._left_out(node.a) or self._left_out(node.b)
+        if isinstance(node, ir.Call) and is_select(node):
+            return _is_zero(node.args[2]) and self._left_out(node.args[1])
+        load = node.value if isinstance(node, tirx.Broadcast) else node
+        return isinstance(load, ir.expr.TensorLoad) and self.varies(load.indices[0])
+
+
+def _parts(select: Any) -> tuple[Any, Any, Any]:
+    return select.condition, select.true_value, select.false_value
+
+
+def _is_zero(node: Any) -> bool:
+    from tvm import tirx
+
+    if isinstance(node, tirx.Broadcast):
+        node = node.value
+    return isinstance(node, tirx.FloatImm) and float(node.value) == 0.0

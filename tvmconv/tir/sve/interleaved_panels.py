@@ -1,0 +1,131 @@
+"""Packed panels whose width is that of a tile of scalable vectors, whatever their length is.
+
+A part of :func:`tvmconv.tir.sve.vectorize_pixels.Segments`. Until there, a panel is as wide as one
+segment: its steps follow each other, and the panel of the next segment lies behind them. Of a tile
+of vectors the panels are woven: a step of all of them, then the next one, so that a tile reads one
+stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvmconv.tir.general.rewrite import rebuilt, substitute
+from tvmconv.tir.sve.vectors import SEGMENT, is_number, number
+
+
+@dataclass(frozen=True)
+class Panels:
+    """The panels that a loop over their segments reads or writes.
+
+    Parameters
+    ----------
+    buffers
+        Which buffers they are.
+    steps
+        Of each panel: the distance of neighbouring ones, in segments, before they are woven.
+    vectors
+        Of a tile.
+    """
+
+    buffers: frozenset[Any]
+    steps: int
+    vectors: int
+
+    def place(self, buffer: Any, tile: Any, beside: Any, step: Any) -> Any:
+        """The index of a segment's first value.
+
+        Parameters
+        ----------
+        buffer
+            The buffer, of float32 or of vectors of four.
+        tile, beside
+            Which tile the segment belongs to, and how many of it are in front.
+        step
+            The index that the first panel of all has in this step.
+        """
+        from tvm import tirx
+
+        each = SEGMENT // int(buffer.dtype.lanes)
+        wide = self.vectors * tirx.vscale()
+        return (tile * (self.steps * each) + step) * wide + beside * each
+
+    def by_segment(self, loop: Any, analyzer: Any) -> Any:
+        """The loop without vectors, which writes the panels as they are woven."""
+        import tvm_ffi
+        from tvm import tirx
+
+        panel, wide = loop.loop_var, self.vectors * tirx.vscale()
+
+        def store(node: Any) -> Any:
+            if node.buffer not in self.buffers:
+                return node
+            (index,) = node.indices
+            ramp = isinstance(index, tirx.Ramp)
+            value = substitute(index.base if ramp else index, {panel: number(0)})
+            # a store of one value may be inside of the segment
+            inside = tirx.floormod(value, SEGMENT // int(node.buffer.dtype.lanes))
+            places = tirx.truncdiv(panel, wide), tirx.truncmod(panel, wide)
+            step, inside = analyzer.simplify(value - inside), analyzer.simplify(inside)
+            first = self.place(node.buffer, *places, step) + inside
+            where = tirx.Ramp(first, index.stride, index.lanes) if ramp else first
+            return tirx.BufferStore(node.buffer, node.value, [where])
+
+        return rebuilt(loop, body=tvm_ffi.structural_map(loop.body, (tirx.BufferStore, store)))
+
+
+def panels_of(loop: Any, vectors: int, steps: int, analyzer: Any) -> Panels:
+    """The panels that a marked loop writes."""
+    import tvm_ffi
+    from tvm import tirx
+
+    found = set()
+
+    def look(store: Any) -> None:
+        (index,) = store.indices
+        first = index.base if isinstance(index, tirx.Ramp) else index
+        step = substitute(first, {loop.loop_var: loop.loop_var + 1}) - first
+        if is_number(analyzer.simplify(step), steps * SEGMENT // int(store.buffer.dtype.lanes)):
+            found.add(store.buffer)
+
+    # of one step they lie side by side, woven or not
+    if steps > 1:
+        tvm_ffi.structural_walk(loop.body, (tirx.BufferStore, look))
+    return Panels(frozenset(found), steps, vectors)
+
+
+@dataclass
+class Weaving:
+    """The panels of a function, and whether all that accesses them goes by the same tiles.
+
+    Parameters
+    ----------
+    accesses
+        How often each buffer is accessed in the function.
+    """
+
+    accesses: Mapping[Any, int]
+    _written: dict[Any, tuple[int, int]] = field(default_factory=dict)
+    _counted: dict[Any, int] = field(default_factory=dict)
+
+    def add(self, written: Panels) -> None:
+        """Note the panels that a loop writes."""
+        for buffer in written.buffers:
+            self._written[buffer] = (written.steps, written.vectors)
+
+    def of(self, vectors: int, steps: int) -> Panels:
+        """The panels that a loop with these marks may access."""
+        form = (steps, vectors)
+        return Panels(frozenset(b for b, own in self._written.items() if own == form), *form)
+
+    def count(self, panels: Panels, accesses: Mapping[Any, int]) -> None:
+        """Note how often a loop that takes panels as they are woven accesses them."""
+        for buffer in panels.buffers:
+            self._counted[buffer] = self._counted.get(buffer, 0) + accesses.get(buffer, 0)
+
+    @property
+    def whole(self) -> bool:
+        """Whether no access is left that takes them as they were."""
+        return all(self._counted.get(b) == self.accesses[b] for b in self._written)

@@ -1,0 +1,227 @@
+"""Loops over pixels by vectors of unknown length, one segment of 128 bits for each pixel."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from tvmconv.tir.annotations import SEGMENTS
+from tvmconv.tir.general.record_vector_code import NO_SCALABLE_FORM
+from tvmconv.tir.general.rewrite import function_pass, local_buffer, replace_marked, uses
+from tvmconv.tir.general.stack_buffers import on_stack
+from tvmconv.tir.sve.expressions import Pixels
+from tvmconv.tir.sve.forward_zeros import forwarded
+from tvmconv.tir.sve.horizontal_sums import folded, is_fold
+from tvmconv.tir.sve.interleaved_panels import Panels, Weaving, panels_of
+from tvmconv.tir.sve.vectors import FLOATS, NoScalableForm, number
+
+
+def Segments() -> Any:
+    """A pass that computes several neighbouring pixels at once, as many as vectors hold.
+
+    Pattern: a loop over pixels that is marked with a number of vectors, unrolled and vectorised
+    inside: statements on the four channels of a block of one pixel, which differ from pixel to
+    pixel in the place of what they read and write, by one block, and in tests of these places.
+    Values of one pixel stay in buffers of their own. Other loops are left as they are.
+
+    Rewrite: each iteration takes that many vectors of ``vscale`` pixels. Their places come from
+    predicates: the last pixels, and tests, leave lanes out, which read as zero. What is the same
+    for all pixels is repeated in every segment (``ld1rq``), and a channel that multiplies a vector
+    is picked in each segment (``fmla z, z, z.s[r]``). A loop that only adds up segments, or keeps
+    their maxima, does so in vectors, whose segments are folded behind it.
+
+    Why here: what a segment computes is what NEON does with a register, so schedules are NEON's;
+    but TVM's passes on blocks, loops and storage refuse places of unknown distance. Channels have
+    become constants by then.
+    """
+    return function_pass("Segments", _segments)
+
+
+def _segments(func: Any) -> Any:
+    loops = _marked(func)
+    if not loops:
+        return func
+    rewritten, whole = _rewritten(func, loops, weave=True)
+    return rewritten if whole else _rewritten(func, loops, weave=False)[0]
+
+
+def _rewritten(func: Any, loops: list[tuple[Any, int, int]], weave: bool) -> tuple[Any, bool]:
+    """The function, and whether all that accesses its panels takes them as they are woven."""
+    from tvm import sym
+
+    allocated = _accesses(func.body, allocations=True)
+    analyzer = sym.Analyzer()
+    refused = []
+    weaving = Weaving(_accesses(func.body))
+    for loop, vectors, steps in loops:
+        weaving.add(panels_of(loop, vectors, steps, analyzer))
+
+    def rewrite(loop: Any, marks: Any) -> Any:
+        vectors, steps = (int(value) for value in marks)
+        if steps and not weave:
+            return loop
+        inside = _accesses(loop.body)
+        private = {
+            buffer
+            for buffer, count in inside.items()
+            if buffer in allocated and (buffer.scope() == "local" or count == allocated[buffer])
+        }
+        private -= _by_pixel(loop)
+        panels = weaving.of(vectors, steps)
+        try:
+            tiles = _loop(loop, vectors, private, analyzer, panels)
+        except NoScalableForm as reason:
+            refused.append(str(reason))
+            # NEON code, a pixel at a time
+            panels = panels_of(loop, vectors, steps, analyzer)
+            tiles = panels.by_segment(loop, analyzer) if panels.buffers else loop
+        weaving.count(panels, inside)
+        return tiles
+
+    rewritten = replace_marked(func, {SEGMENTS: rewrite})
+    if refused:
+        rewritten = rewritten.with_attr(NO_SCALABLE_FORM, refused[0])
+    return rewritten, weaving.whole
+
+
+def _marked(func: Any) -> list[tuple[Any, int, int]]:
+    """The marked loops, with the values of their marks."""
+    import tvm_ffi
+    from tvm import tirx
+
+    found = []
+
+    def look(loop: Any) -> None:
+        if SEGMENTS in loop.annotations:
+            vectors, steps = loop.annotations[SEGMENTS]
+            found.append((loop, int(vectors), int(steps)))
+
+    tvm_ffi.structural_walk(func.body, (tirx.For, look))
+    return found
+
+
+def _accesses(stmt: Any, allocations: bool = False) -> dict[Any, int]:
+    """How often buffers are read and written; of those alone that are allocated there, if asked."""
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    found: Counter[Any] = Counter()
+    owned: set[Any] = set()
+
+    def look(node: Any) -> None:
+        if isinstance(node, tirx.AllocBuffer):
+            owned.add(node.buffer)
+        else:
+            found[node.buffer if isinstance(node, tirx.BufferStore) else node.source] += 1
+
+    kinds = (tirx.AllocBuffer, tirx.BufferStore, ir.expr.TensorLoad)
+    tvm_ffi.structural_walk(stmt, (kinds, look))
+    return {b: n for b, n in found.items() if b in owned or not allocations}
+
+
+def _loop(loop: Any, vectors: int, private: set[Any], analyzer: Any, panels: Panels) -> Any:
+    from tvm import ir, tirx
+
+    count = int(loop.extent)
+    tile = ir.Var("tile", loop.loop_var.ty)
+    pixels = vectors * tirx.vscale()
+    places = _places(loop.body, private, analyzer)
+    groups, allocations = [], []
+    for vector in range(vectors):
+        own: dict[Any, dict[int, Any]] = {}
+        for buffer, used in places.items():
+            named = {p: f"{buffer.name}_{p}_{vector}" for p in sorted(used)}
+            own[buffer] = {p: local_buffer((1,), FLOATS, name) for p, name in named.items()}
+            for made in own[buffer].values():
+                allocations.append(on_stack(made))
+        first = tile * pixels + vector * tirx.vscale()
+        beside = vector * tirx.vscale()
+        groups.append(Pixels(loop.loop_var, first, count, analyzer, own, panels, (tile, beside)))
+    tiles = tirx.floordiv(number(count) + pixels - 1, pixels)
+    if is_fold(loop) and loop.body.buffer not in private:
+        return folded(loop, groups, lambda body: tirx.For(tile, number(0), tiles, loop.kind, body))
+    body = _statement(loop.body, groups, ())
+    if allocations:
+        body = tirx.SeqStmt([*allocations, body])
+    return tirx.For(tile, number(0), tiles, loop.kind, body)
+
+
+def _by_pixel(loop: Any) -> set[Any]:
+    """Buffers that hold values of several pixels."""
+    import tvm_ffi
+    from tvm import tirx
+
+    found = set()
+
+    def look(store: Any) -> None:
+        if uses(store.indices[0], loop.loop_var):
+            found.add(store.buffer)
+
+    tvm_ffi.structural_walk(loop.body, (tirx.BufferStore, look))
+    return found
+
+
+def _places(body: Any, private: set[Any], analyzer: Any) -> dict[Any, set[int]]:
+    """Where private buffers are stored to, one vector each."""
+    import tvm_ffi
+    from tvm import tirx
+
+    found: dict[Any, set[int]] = {}
+
+    def look(store: Any) -> None:
+        if store.buffer in private:
+            (index,) = store.indices
+            first = analyzer.simplify(index.base if isinstance(index, tirx.Ramp) else index)
+            if not isinstance(first, tirx.IntImm):
+                raise NoScalableForm(f"place {first} of {store.buffer.name}")
+            found.setdefault(store.buffer, set()).add(int(first))
+
+    tvm_ffi.structural_walk(body, (tirx.BufferStore, look))
+    return found
+
+
+def _statement(stmt: Any, groups: list[Pixels], tests: tuple[Any, ...]) -> Any:
+    """A statement for all vectors of a tile, under conditions of each pixel."""
+    from tvm import tirx
+
+    def inside(body: Any, *more: Any) -> Any:
+        return _statement(body, groups, (*tests, *more))
+
+    if isinstance(stmt, tirx.SeqStmt):
+        kept = [part for part in stmt.seq if not isinstance(part, tirx.AllocBuffer)]
+        parts = [inside(part) for part in forwarded(kept)]
+        return tirx.SeqStmt(parts) if len(parts) > 1 else parts[0]
+    if isinstance(stmt, tirx.For):
+        return tirx.For(
+            stmt.loop_var,
+            stmt.min,
+            stmt.extent,
+            stmt.kind,
+            inside(stmt.body),
+            None,
+            dict(stmt.annotations),
+        )
+    if isinstance(stmt, tirx.IfThenElse):
+        if not uses(stmt.condition, groups[0].pixel):
+            other = inside(stmt.else_case) if stmt.else_case is not None else None
+            return tirx.IfThenElse(stmt.condition, inside(stmt.then_case), other)
+        if stmt.else_case is None:
+            return inside(stmt.then_case, stmt.condition)
+    if isinstance(stmt, tirx.BufferStore):
+        stores = [_store(stmt, group, tests) for group in groups]
+        return tirx.SeqStmt(stores) if len(stores) > 1 else stores[0]
+    raise NoScalableForm(f"{type(stmt).__name__} in a loop over pixels")
+
+
+def _store(stmt: Any, group: Pixels, tests: tuple[Any, ...]) -> Any:
+    from tvm import tirx
+
+    (index,) = stmt.indices
+    value = group.value(stmt.value, tests)
+    if stmt.buffer in group.private:
+        target = group.own(stmt.buffer, index)
+        if tests:
+            value = tirx.Select(group.mask(tests), value, tirx.BufferLoad(target, [number(0)]))
+        return tirx.BufferStore(target, value, [number(0)])
+    name, address = "llvm.aarch64.sve.st1", group.address(stmt.buffer, index)
+    return tirx.Evaluate(tirx.call_llvm_intrin("void", name, value, group.mask(tests), address))
