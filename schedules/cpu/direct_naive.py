@@ -45,7 +45,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
 
 
 def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
-    """Schedule the blocks of :class:`~tvmconv.algorithms.reproductions.direct_naive.DirectNaive`."""
+    """Schedule :class:`~tvmconv.algorithms.reproductions.direct_naive.DirectNaive`."""
     if flattened(workload) != workload:
         schedule.reverse_compute_inline(schedule.get_sblock("unflatten"))
     n, kb, h, x, lane, cb, r, s, c = schedule.get_loops(schedule.get_sblock("conv2d"))

@@ -3,7 +3,7 @@
 Loops, outermost first:
 
 1. image, band of rows, group of output blocks (and the row, where rows cannot be joined): parallel;
-2. pixel: the pass ``Segments`` takes some vectors of them at once;
+2. pixel: the pass ``VectorizePixels`` takes some vectors of them at once;
 3. input block, plane, kernel row, kernel column: the reduction;
 4. channel of the block and output block of the register tile, unrolled; lanes, one segment.
 

@@ -4,7 +4,7 @@ Loops, outermost first:
 
 1. image and block of ``mc`` panels of ``mr`` pixels, packed when it is reached: parallel;
 2. group of ``oc`` output blocks, panel;
-3. pixel: the pass ``Segments`` takes some vectors of them at once;
+3. pixel: the pass ``VectorizePixels`` takes some vectors of them at once;
 4. channel block and taps, one loop: the reduction;
 5. channel of the block and output block of the register tile, unrolled; lanes, one segment.
 

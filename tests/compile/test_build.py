@@ -16,7 +16,7 @@ from tvmconv.operators.pool import Window, max_pool
 from tvmconv.operators.softmax import softmax
 from tvmconv.tir.general.relax_intrinsics import VectorisableMath
 from tvmconv.tir.general.rewrite import transformed
-from tvmconv.tir.pipeline import register
+from tvmconv.tir.pipeline import compile_function
 from tvmconv.tvm_api.op_pattern import OPAQUE, OUT_ELEMENTWISE_FUSABLE
 
 MACHINE = HOST
@@ -83,7 +83,7 @@ def test_nested_intrinsics_are_all_replaced():
         lambda t: te.compute(t.shape, lambda i: tirx.tanh(tirx.exp(t[i])) + tirx.exp(t[i])), (64,)
     )
     scheduled = schedule_function(func, MACHINE)
-    library = tvm.tirx.build(scheduled, target=MACHINE.tvm_target(), pipeline=register())
+    library = compile_function(scheduled, MACHINE)
     x = np.linspace(-3, 1, 64).astype(np.float32)
     y = tvm.runtime.empty((64,))
     library["main"](tvm.runtime.tensor(x), y)
@@ -121,9 +121,7 @@ def test_nested_polynomials_do_not_grow():
         ),
         (64,),
     )
-    library = tvm.tirx.build(
-        schedule_function(func, MACHINE), target=MACHINE.tvm_target(), pipeline=register()
-    )
+    library = compile_function(schedule_function(func, MACHINE), MACHINE)
     x = np.linspace(-3, 3, 64).astype(np.float32)
     y = tvm.runtime.empty((64,))
     library["main"](tvm.runtime.tensor(x), y)

@@ -27,7 +27,7 @@ from tvmconv.selection.policy import make_policy
 from tvmconv.selection.select import select
 from tvmconv.tir.annotations import TILE, TILE_PANEL
 from tvmconv.tir.general.rewrite import replace_marked
-from tvmconv.tir.pipeline import BARE, compile_function
+from tvmconv.tir.pipeline import c_calls, compile_function
 
 LAYERS = [
     "ic64ih14oc64kh1:u8s8s32u8+bias",
@@ -198,7 +198,7 @@ def test_functions_of_tvm_ask_for_permission_and_those_of_models_do_not():
     kernel = make_kernel(Conv2dWorkload.parse(LAYERS[0]), TILES, "direct_tiles")
     function = kernel.prim_func()
     assert "syscall" in compile_function(function, TILES).inspect_source()
-    assert "syscall" not in compile_function(function, TILES, pipeline=BARE).inspect_source()
+    assert "syscall" not in compile_function(function, TILES, calls=c_calls).inspect_source()
     direct = make_kernel(Conv2dWorkload.parse(LAYERS[0]), TILES, "direct").prim_func()
     assert "syscall" not in compile_function(direct, TILES).inspect_source()
 

@@ -21,7 +21,7 @@ from tvmconv.machines.presets import MACHINES
 from tvmconv.tir import annotations
 from tvmconv.tir.annotations import DECLARED
 from tvmconv.tir.general.rewrite import transformed
-from tvmconv.tir.pipeline import loop_passes, statement_passes
+from tvmconv.tir.pipeline import loop_passes, pipeline, statement_passes
 
 ROOT = Path(__file__).parents[2]
 LAYERS = {
@@ -91,12 +91,13 @@ def test_what_a_schedule_sets_is_declared(name):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_none_reaches_llvm(name):
-    lowered = transformed(FUNCTIONS[name], *loop_passes(), *statement_passes())
+    lowered = transformed(FUNCTIONS[name], *loop_passes(), *statement_passes(TILES))
     assert not {key for key in keys(lowered) if key.startswith("tvmconv.")}
 
 
 def test_consumers_are_passes_of_the_pipeline():
-    names = {step.info.name for step in (*loop_passes(), *statement_passes())}
+    machines = (TILES, MACHINES["neoverse-v1+sve"])
+    names = {name for machine in machines for name in pipeline(machine).names}
     assert {declared.consumer for declared in DECLARED.values()} <= names
 
 

@@ -16,7 +16,7 @@ from tests.tir.rewrites import check_same
 from tvmconv import tir
 from tvmconv.tir.cuda import lowering as cuda
 from tvmconv.tir.general.rewrite import transformed
-from tvmconv.tir.general.specialize import Specialise
+from tvmconv.tir.general.specialize import Specialize
 from tvmconv.tir.pipeline import (
     bare_calls,
     compile_function,
@@ -88,8 +88,8 @@ def test_functions_that_are_no_kernels_are_not_specialised():
                     t * 3 + i >= 1 and t * 3 + i < 5, x[t * 3 + i - 1], T.float32(0)
                 )
 
-    check_same(Specialise(), padded)
-    assert transformed(padded, Specialise()).same_as(padded)
+    check_same(Specialize(), padded)
+    assert transformed(padded, Specialize()).same_as(padded)
 
 
 def test_the_list_ends_with_the_convention_of_calls():

@@ -13,7 +13,7 @@ from tvm.s_tir import Schedule
 from tests.kernels import V3, V4
 from tvmconv.tir.annotations import mark_panel, mark_stream
 from tvmconv.tir.general.record_workspace import recorded
-from tvmconv.tir.pipeline import register
+from tvmconv.tir.pipeline import compile_function
 
 ROWS, DEPTH = 14, 40
 
@@ -49,11 +49,7 @@ def product(machine, *, scope, vectors, distance=0, tiles=1):
     if distance:
         mark_stream(schedule, c, distance)
     with recorded() as sizes:
-        built = tvm.tirx.build(
-            schedule.mod["main"].with_attr("global_symbol", "main"),
-            target=machine.tvm_target(),
-            pipeline=register(),
-        )
+        built = compile_function(schedule.mod["main"].with_attr("global_symbol", "main"), machine)
     return built, sum(sizes.values())
 
 

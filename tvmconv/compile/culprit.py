@@ -28,7 +28,7 @@ def failing_kernels(mod: IRModule, calls: Iterable[KernelCall], machine: Device)
     """
     from tvmconv.kernels.rules import schedule_function
     from tvmconv.tir.cuda.lowering import cuda_code
-    from tvmconv.tir.pipeline import BARE, compile_function
+    from tvmconv.tir.pipeline import c_calls, compile_function
     from tvmconv.tvm_api import tirx
 
     def attempt(function: PrimFunc) -> None:
@@ -36,7 +36,7 @@ def failing_kernels(mod: IRModule, calls: Iterable[KernelCall], machine: Device)
         if isinstance(machine, CudaMachine):
             cuda_code(scheduled, machine)
         else:
-            compile_function(scheduled, processor(machine), pipeline=BARE)
+            compile_function(scheduled, processor(machine), calls=c_calls)
 
     symbols = [
         var.name_hint

@@ -17,7 +17,7 @@ from typing import Any
 from tvmconv.compile.joined import Line, is_plain
 from tvmconv.machines.record import Machine
 from tvmconv.tir.general.c_functions import PACKED
-from tvmconv.tir.pipeline import JOINED, compile_function
+from tvmconv.tir.pipeline import compile_function, joined_calls
 from tvmconv.tvm_api import ir, relax, tirx
 from tvmconv.tvm_api.relax import EXTERNAL_MODULES, PyExprMutator, PyExprVisitor, mutator, visitor
 from tvmconv.tvm_api.types import (
@@ -78,7 +78,7 @@ def compile_functions(
     for var, func in functions.items():
         if isinstance(func, relax.Function):
             replace.builder_.update_func(var, replace.rewritten(func))
-    compiled = compile_function(ir.IRModule(replace.code), machine, pipeline=JOINED).as_import()
+    compiled = compile_function(ir.IRModule(replace.code), machine, calls=joined_calls).as_import()
     attributes[EXTERNAL_MODULES] = [*libraries, compiled]
     attributes[CALLS] = {**attributes.get(CALLS, {}), **replace.calls}
     rewritten = replace.builder_.get()

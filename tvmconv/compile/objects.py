@@ -18,7 +18,7 @@ from tvmconv.program.program import Place, Program
 from tvmconv.tir.general.c_functions import NATURAL
 from tvmconv.tir.general.record_vector_code import recorded_code
 from tvmconv.tir.general.record_workspace import recorded
-from tvmconv.tir.pipeline import BARE, compile_function
+from tvmconv.tir.pipeline import c_calls, compile_function
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def compile_objects(functions: Any, machine: Machine, program: Program) -> Objec
 
         def compile_one(symbol: str) -> bytes:
             path = Path(folder) / f"{symbol}.o"
-            code = compile_function(named[symbol], machine, pipeline=BARE)
+            code = compile_function(named[symbol], machine, calls=c_calls)
             code.write_object(path)
             content = path.read_bytes()
             path.unlink()

@@ -242,6 +242,11 @@ class Machine:
     tiles: TileUnit | None = None
 
     @property
+    def architecture(self) -> str:
+        """The first part of the triple: ``x86_64``, ``aarch64``."""
+        return self.triple.partition("-")[0]
+
+    @property
     def described(self) -> str:
         """The name with LLVM's name of the processor."""
         return f"{self.name} ({self.mcpu})"

@@ -59,38 +59,38 @@ DECLARED = {
         "over tiles",
         _FLAG,
         "iterations whose predicates differ from those of the interior become separate code",
-        "tvmconv.Specialise",
+        "tvmconv.Specialize",
     ),
     INTERIOR: Annotation(
         "inside of others over tiles",
         _FLAG,
         "where loops around it are in the interior, it is separate code without their predicates",
-        "tvmconv.Specialise",
+        "tvmconv.Specialize",
     ),
     TAPS: Annotation(
         "a reduction over the rows (or planes), or the columns, of the convolution kernel",
         '"rows", "range" (of rows) or "columns"',
         "taps that read outside the image are skipped; they must contribute nothing. Rows are "
         "tested one by one; of a range the loop begins and ends where they are inside",
-        "tvmconv.Specialise",
+        "tvmconv.Specialize",
     ),
     PARALLEL: Annotation(
         "one of a perfect nest of outer loops",
         _FLAG,
         "the marked loops of the nest are fused into one parallel loop",
-        "tvmconv.Specialise",
+        "tvmconv.Specialize",
     ),
     PREFETCH: Annotation(
         "the innermost reduction of a register tile",
         "[inputs, weights], each 0 or 1",
         "each iteration prefetches a line of the next input, of the next weights, or of both",
-        "tvmconv.Specialise",
+        "tvmconv.Specialize",
     ),
     TAIL: Annotation(
         "over whole vectors, the vectorised loop inside",
         "[lanes of a vector, elements of the last one]",
         "the last vector gets its own length instead of a test of every element",
-        "tvmconv.SplitTails",
+        "tvmconv.VectorTails",
     ),
     STREAM: Annotation(
         "the innermost reduction of a register tile",
@@ -121,7 +121,7 @@ DECLARED = {
         "[vectors of a tile, steps between neighbouring pixels of woven buffers, or 0]",
         "so many vectors of neighbouring pixels are computed at once, of whatever length they are; "
         "of buffers whose pixels lie so many segments apart the tiles follow each other",
-        "tvmconv.Segments",
+        "tvmconv.sve.VectorizePixels",
     ),
     BOUND: Annotation(
         "a reduction whose operands are guarded by a number of steps that is read",
@@ -133,19 +133,19 @@ DECLARED = {
         "one of a nest around a copy, in front of the loops over tiles that read it",
         _FLAG,
         "the first tile makes the copy while it reads",
-        "tvmconv.FirstUse",
+        "tvmconv.CopyOnFirstUse",
     ),
     TILE: Annotation(
         "over the pixels of a tile, the loops over its other values inside",
         _FLAG,
         "the nest becomes an instruction on registers that hold tiles",
-        "tvmconv.TileCalls",
+        "tvmconv.amx.TileCalls",
     ),
     TILE_PANEL: Annotation(
         "over groups of tiles",
         "groups that use one panel of weights",
         "each group prefetches its share of the next panel",
-        "tvmconv.TilePipeline",
+        "tvmconv.amx.SoftwarePipeline",
     ),
 }
 

@@ -10,7 +10,7 @@ from tvm import ir
 from tvm.script import tirx as T
 
 from tests.tir.rewrites import check_same
-from tvmconv.tir.amx.allocate_tiles import TileRegisters
+from tvmconv.tir.amx.allocate_tiles import AllocateTiles
 from tvmconv.tir.amx.tile_calls import BEGIN, PRODUCT, STORE, TileCalls
 from tvmconv.tir.annotations import TILE
 from tvmconv.tir.general.rewrite import transformed
@@ -64,7 +64,7 @@ def test_values_that_lie_otherwise_are_refused():
 
 
 def test_sums_leave_no_buffer():
-    func = transformed(group(), TileCalls(), TileRegisters())
+    func = transformed(group(), TileCalls(), AllocateTiles())
     text = func.script()
     assert "sums" not in text
     order = ("ldtilecfg", "tileloadd64", "tdpbusd", "tilestored64", "tilerelease")
@@ -81,4 +81,4 @@ def test_functions_without_tiles_stay():
             a[i] = 1.0
 
     check_same(TileCalls(), plain)
-    check_same(TileRegisters(), plain)
+    check_same(AllocateTiles(), plain)

@@ -18,7 +18,7 @@ from tvmconv.lab.bench.kernel_run import random_operands
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.tir.general.c_functions import NATURAL
 from tvmconv.tir.general.record_workspace import recorded
-from tvmconv.tir.pipeline import BARE, PIPELINE, compile_function
+from tvmconv.tir.pipeline import c_calls, compile_function, packed_calls
 
 MACHINE = resolve_machine("native", 1)
 PARALLEL = resolve_machine("x86-64-v4", 2)
@@ -64,7 +64,7 @@ def scheduled(problem, algorithm, machine=PARALLEL):
 def symbols(function, machine, folder):
     """Symbol -> nm's letter, of the object code."""
     path = folder / "kernel.o"
-    compile_function(function, machine, pipeline=BARE).write_object(path)
+    compile_function(function, machine, calls=c_calls).write_object(path)
     listed = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
     return {name: letter for letter, name in re.findall(r"(\w) (\S+)$", listed, re.MULTILINE)}
 
@@ -93,16 +93,16 @@ def test_the_object_needs_nothing_of_tvm_but_threads_and_memory(tmp_path):
 )
 def test_loops_are_those_of_the_packed_form(problem, algorithm):
     function = scheduled(problem, algorithm)
-    packed, bare = loops(function, PIPELINE), loops(function, BARE)
+    packed, bare = loops(function, packed_calls), loops(function, c_calls)
     # copies of a function's end, which LLVM places behind a loop, may look like one more
     assert packed
     assert not packed - bare
     assert sum((bare - packed).values()) <= 1
 
 
-def loops(function, pipeline):
+def loops(function, calls):
     """Innermost loops without names of labels and general registers and without stack offsets."""
-    text = compile_function(function, PARALLEL, pipeline=pipeline).inspect_source("s")
+    text = compile_function(function, PARALLEL, calls=calls).inspect_source("s")
     for pattern, name in (
         (r"\.L\w+", "L"),
         (r"-?\w*\(%rsp", "S(%rsp"),
@@ -159,7 +159,7 @@ def test_other_arguments_are_assumed_to_be_aligned():
     function = make_kernel(SMALL, PARALLEL, "direct").prim_func("kernel")
     text = {
         natural: compile_function(
-            function.with_attr(NATURAL, natural), PARALLEL, pipeline=BARE
+            function.with_attr(NATURAL, natural), PARALLEL, calls=c_calls
         ).inspect_source()
         for natural in ((), (0, 1, 2))
     }
@@ -168,7 +168,7 @@ def test_other_arguments_are_assumed_to_be_aligned():
 
 
 def linked(function, folder: Path):
-    compile_function(function, MACHINE, pipeline=BARE).write_object(folder / "kernel.o")
+    compile_function(function, MACHINE, calls=c_calls).write_object(folder / "kernel.o")
     (folder / "serial.c").write_text(SERIAL)
     sources = [folder / "kernel.o", folder / "serial.c"]
     subprocess.run(

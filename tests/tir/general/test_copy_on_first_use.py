@@ -7,7 +7,7 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tests.tir.rewrites import check
-from tvmconv.tir.general.copy_on_first_use import FirstUse
+from tvmconv.tir.general.copy_on_first_use import CopyOnFirstUse
 from tvmconv.tir.general.rewrite import transformed
 
 
@@ -59,7 +59,7 @@ def test_the_first_tile_makes_the_copy():
 
     # duplicated variables get definitions of their own, as in the pipeline
     unique, simple = tirx.transform.ConvertSSA(), tirx.transform.StmtSimplify()
-    rewrite = tvm.ir.transform.Sequential([FirstUse(), unique, simple])
+    rewrite = tvm.ir.transform.Sequential([CopyOnFirstUse(), unique, simple])
     check(rewrite, before, transformed(expected, simple))
 
 
@@ -86,4 +86,4 @@ def test_a_copy_that_the_first_tile_reads_in_part_is_made_before():
                 for k in T.vectorized(2):
                     y[tile, k] = y[tile, k] + wide[d, k]
 
-    check(FirstUse(), before, expected)
+    check(CopyOnFirstUse(), before, expected)

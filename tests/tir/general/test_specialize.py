@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm.script import tirx as T
 
 from tests.tir.rewrites import check, check_same, fetch
-from tvmconv.tir.general.specialize import Specialise
+from tvmconv.tir.general.specialize import Specialize
 
 
 def test_border_tiles_become_code_of_their_own():
@@ -27,7 +27,7 @@ def test_border_tiles_become_code_of_their_own():
         for v in T.vectorized(4):
             y[v + 28] = T.if_then_else(v < 3, x[v + 27], T.float32(0))
 
-    check(Specialise(), before, expected)
+    check(Specialize(), before, expected)
 
 
 def test_unrolled_pixels_are_cut_where_a_predicate_changes():
@@ -46,7 +46,7 @@ def test_unrolled_pixels_are_cut_where_a_predicate_changes():
             for i in T.unroll(3):
                 y[t * 3 + i + 3] = x[t * 3 + i + 2]
 
-    check(Specialise(), before, expected)
+    check(Specialize(), before, expected)
 
 
 def test_a_last_tile_that_is_smaller_is_cut_off():
@@ -65,7 +65,7 @@ def test_a_last_tile_that_is_smaller_is_cut_off():
         for i in T.unroll(2):
             y[i + 8] = x[i + 8]
 
-    check(Specialise(), before, expected)
+    check(Specialize(), before, expected)
 
 
 def test_an_inner_loop_is_behind_one_test_of_the_loop_around_it():
@@ -98,7 +98,7 @@ def test_an_inner_loop_is_behind_one_test_of_the_loop_around_it():
                             T.float32(0),
                         )
 
-    check(Specialise(), before, expected)
+    check(Specialize(), before, expected)
 
 
 def rows_of_taps(kind):
@@ -135,7 +135,7 @@ def test_rows_of_taps_outside_the_image_are_skipped():
                     for v in T.vectorized(4):
                         y[h, v] = y[h, v] + x[h + r - 1, v] * w[r, v]
 
-    check(Specialise(), rows_of_taps("rows"), expected)
+    check(Specialize(), rows_of_taps("rows"), expected)
 
 
 def test_taps_of_an_unrolled_tile_disappear_from_the_border():
@@ -166,7 +166,7 @@ def test_taps_of_an_unrolled_tile_disappear_from_the_border():
             for i in T.unroll(2):
                 y[i + 2] = y[i + 2] + x[i + s + 1] * w[s]
 
-    check(Specialise(), before, expected)
+    check(Specialize(), before, expected)
 
 
 def test_outer_loops_are_fused_into_one_that_picks_the_copy():
@@ -184,7 +184,7 @@ def test_outer_loops_are_fused_into_one_that_picks_the_copy():
             else:
                 y[tile // 8, tile % 8] = x[tile // 8, tile % 8 - 1]
 
-    check(Specialise(), before, expected)
+    check(Specialize(), before, expected)
 
 
 def test_a_large_accumulator_is_cut_along_an_unrolled_dimension():
@@ -220,7 +220,7 @@ def test_a_large_accumulator_is_cut_along_an_unrolled_dimension():
             for v in range(128):
                 y[2, tile * 128 + v] = acc_2[0, v]
 
-    check(Specialise(), before, expected)
+    check(Specialize(), before, expected)
 
 
 def test_the_reduction_asks_for_the_next_inputs_and_weights():
@@ -255,7 +255,7 @@ def test_the_reduction_asks_for_the_next_inputs_and_weights():
                         y[0, k, t * 4 + i, v] + x[0, cb, t * 4 + i, c] * w[k, cb, c, 0, v]
                     )
 
-    check(Specialise(), before, expected)
+    check(Specialize(), before, expected)
 
 
 def test_nothing_is_prefetched_for_what_is_no_product_of_two():
@@ -271,7 +271,7 @@ def test_nothing_is_prefetched_for_what_is_no_product_of_two():
             for v in T.vectorized(8):
                 y[v] = y[v] + x[c, v]
 
-    check(Specialise(), before, expected)
+    check(Specialize(), before, expected)
 
 
 def test_a_loop_with_more_than_seven_cases_stays_whole():
@@ -286,7 +286,7 @@ def test_a_loop_with_more_than_seven_cases_stays_whole():
         for t, i in T.grid(8, 8):
             y[t * 8 + i] = T.if_then_else(i * 3 < t * 2, x[t * 8 + i], T.float32(0))
 
-    check(Specialise(), before, expected)
+    check(Specialize(), before, expected)
 
 
 def test_a_skipped_read_counts_only_where_it_is_a_factor_of_a_sum():
@@ -303,7 +303,7 @@ def test_a_skipped_read_counts_only_where_it_is_a_factor_of_a_sum():
         for t in range(3):
             y[t + 1] = T.max(y[t + 1], x[t])
 
-    check(Specialise(), before, expected)
+    check(Specialize(), before, expected)
 
 
 def test_functions_without_annotations_are_left_alone():
@@ -315,4 +315,4 @@ def test_functions_without_annotations_are_left_alone():
                     t * 4 + v >= 1 and t * 4 + v < 31, x[t * 4 + v - 1], T.float32(0)
                 )
 
-    check_same(Specialise(), padded)
+    check_same(Specialize(), padded)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm.script import tirx as T
 
 from tests.tir.rewrites import check, check_same
-from tvmconv.tir.general.stack_buffers import KeepOnStack
+from tvmconv.tir.general.stack_buffers import StackBuffers
 
 
 def test_a_local_buffer_is_allocated_on_the_stack():
@@ -23,7 +23,7 @@ def test_a_local_buffer_is_allocated_on_the_stack():
         tile[0] = x[0]
         y[0] = tile[0]
 
-    check(KeepOnStack(), before, expected)
+    check(StackBuffers(), before, expected)
 
 
 def test_more_than_16_kib_stay_in_the_pool():
@@ -33,7 +33,7 @@ def test_more_than_16_kib_stay_in_the_pool():
         tile[0] = x[0]
         y[0] = tile[0]
 
-    check_same(KeepOnStack(), large)
+    check_same(StackBuffers(), large)
 
 
 def test_bytes_count_not_elements():
@@ -43,7 +43,7 @@ def test_bytes_count_not_elements():
         tile[0] = x[0]
         y[0] = tile[0]
 
-    check_same(KeepOnStack(), doubles)
+    check_same(StackBuffers(), doubles)
 
 
 def test_other_scopes_stay_in_the_pool():
@@ -53,4 +53,4 @@ def test_other_scopes_stay_in_the_pool():
         pack[0] = x[0]
         y[0] = pack[0]
 
-    check_same(KeepOnStack(), scratch)
+    check_same(StackBuffers(), scratch)

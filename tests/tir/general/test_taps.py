@@ -9,7 +9,7 @@ from tvm.script import tirx as T
 from tests.tir.general.test_specialize import rows_of_taps
 from tests.tir.rewrites import check
 from tvmconv.tir.general.rewrite import substitute
-from tvmconv.tir.general.specialize import Specialise
+from tvmconv.tir.general.specialize import Specialize
 from tvmconv.tir.general.taps import bounds_of
 
 KERNEL, ROWS = 3, 8
@@ -29,7 +29,7 @@ def test_a_range_of_rows_has_bounds_in_place_of_tests():
                         y[h, v] + x[T.max(0, 1 - h) + h + r - 1, v] * w[T.max(0, 1 - h) + r, v]
                     )
 
-    check(Specialise(), rows_of_taps("range"), expected)
+    check(Specialize(), rows_of_taps("range"), expected)
 
 
 @pytest.mark.parametrize("stride, dilation, pad", [(1, 1, 1), (2, 1, 1), (3, 2, 2), (1, 3, 4)])

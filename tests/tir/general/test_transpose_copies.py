@@ -15,7 +15,7 @@ from tests.tir.rewrites import check
 from tvmconv.machines.x86 import MACHINES
 from tvmconv.tir.annotations import mark_transpose
 from tvmconv.tir.general.transpose_copies import TransposeCopies
-from tvmconv.tir.pipeline import register
+from tvmconv.tir.pipeline import compile_function
 
 V3 = MACHINES["x86-64-v3"]
 
@@ -31,7 +31,7 @@ def transposed(rows, columns, *, along_source=True, marked=True):
     schedule.vectorize(inner)
     if marked:
         mark_transpose(schedule, outer)
-    return tvm.tirx.build(schedule.mod["main"], target=V3.tvm_target(), pipeline=register())
+    return compile_function(schedule.mod["main"], V3)
 
 
 def test_a_square_is_two_steps_of_shuffles():

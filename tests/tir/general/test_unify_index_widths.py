@@ -7,7 +7,7 @@ from tvm.script import tirx as T
 
 from tests.tir.rewrites import check, check_same
 from tvmconv.tir.general.rewrite import substitute
-from tvmconv.tir.general.unify_index_widths import UnifyWidths
+from tvmconv.tir.general.unify_index_widths import UnifyIndexWidths
 
 
 def test_the_narrow_side_is_widened():
@@ -30,7 +30,7 @@ def test_the_narrow_side_is_widened():
         for i in T.serial(T.int64(0), T.int64(8)):
             y[i] = x[i + (T.Cast("int64", T.int32(0)) + T.Cast("int64", T.int64(1)))]
 
-    check(UnifyWidths(), before, expected)
+    check(UnifyIndexWidths(), before, expected)
 
 
 def test_sums_of_one_width_stay():
@@ -39,4 +39,4 @@ def test_sums_of_one_width_stay():
         for i in T.serial(T.int64(0), T.int64(8)):
             y[i] = x[i + T.int64(1)]
 
-    check_same(UnifyWidths(), wide)
+    check_same(UnifyIndexWidths(), wide)

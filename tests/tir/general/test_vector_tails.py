@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm.script import tirx as T
 
 from tests.tir.rewrites import check, check_same
-from tvmconv.tir.general.vector_tails import SplitTails
+from tvmconv.tir.general.vector_tails import VectorTails
 
 
 def test_the_last_vector_is_shorter():
@@ -24,7 +24,7 @@ def test_the_last_vector_is_shorter():
         for v in T.vectorized(3):
             y[v + 8] = x[v + 8] + T.float32(1)
 
-    check(SplitTails(), before, expected)
+    check(VectorTails(), before, expected)
 
 
 def test_one_element_is_no_vector():
@@ -43,7 +43,7 @@ def test_one_element_is_no_vector():
         for _v in range(1):
             y[8] = x[8]
 
-    check(SplitTails(), before, expected)
+    check(VectorTails(), before, expected)
 
 
 def test_vectors_of_another_length_stay_whole():
@@ -66,7 +66,7 @@ def test_vectors_of_another_length_stay_whole():
             for v in T.vectorized(8):
                 y[r + 3, v] = T.float32(0)
 
-    check(SplitTails(), before, expected)
+    check(VectorTails(), before, expected)
 
 
 def test_loops_without_the_annotation_keep_their_test():
@@ -77,4 +77,4 @@ def test_loops_without_the_annotation_keep_their_test():
                 if i * 4 + v < 11:
                     y[i * 4 + v] = x[i * 4 + v]
 
-    check_same(SplitTails(), guarded)
+    check_same(VectorTails(), guarded)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-import tvm
 from tvm import tirx
 from tvm.script import tirx as T
 
 from tests.kernels import nodes
 from tests.tir.rewrites import check, check_same
-from tvmconv.tir.general.rewrite import marked, transformed
-from tvmconv.tir.neon.multiply_by_lane import LANES, ByLane
+from tvmconv.tir.general.rewrite import transformed
+from tvmconv.tir.neon.multiply_by_lane import MultiplyByLane
 
 
 def test_the_channels_of_a_pixel_are_lanes_of_one_vector():
@@ -32,9 +31,7 @@ def test_the_channels_of_a_pixel_are_lanes_of_one_vector():
             )
             y[T.Ramp(0, 1, 4)] = T.Shuffle([x[T.Ramp(0, 1, 4)]], [2, 2, 2, 2]) * y[T.Ramp(0, 1, 4)]
 
-    check(ByLane(), marked(before, {LANES: 4}), marked(expected, {LANES: 4}))
-    # only machines whose multiply-adds take lanes ask for it
-    check_same(ByLane(), before)
+    check(MultiplyByLane(4), before, expected)
 
 
 def _spread(extent=40, dtype="float32", stride=4, offset=1, lanes=4):
@@ -43,7 +40,7 @@ def _spread(extent=40, dtype="float32", stride=4, offset=1, lanes=4):
         for i in range(8):
             y[T.Ramp(0, 1, lanes)] = T.Broadcast(x[i * stride + offset], lanes)
 
-    return marked(spread, {LANES: 4})
+    return spread
 
 
 @pytest.mark.parametrize(
@@ -59,11 +56,5 @@ def _spread(extent=40, dtype="float32", stride=4, offset=1, lanes=4):
     ids=str,
 )
 def test_other_scalars_are_read_by_themselves(other):
-    assert nodes(transformed(_spread(), ByLane()), tirx.Shuffle)
-    check_same(ByLane(), _spread(**other))
-
-
-def test_every_function_of_a_module_is_marked():
-    module = tvm.IRModule({"one": _spread(), "two": _spread(stride=8)})
-    both = marked(module, {LANES: 8})
-    assert [int(func.attrs[LANES]) for func in both.functions.values()] == [8, 8]
+    assert nodes(transformed(_spread(), MultiplyByLane(4)), tirx.Shuffle)
+    check_same(MultiplyByLane(4), _spread(**other))

@@ -99,7 +99,7 @@ class WinogradEta(Algorithm):
         return int(np.prod(pack.output_shape())) * pack.channels * config.int("cl1")
 
     def error_estimate(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> float:
-        """See :class:`~tvmconv.algorithms.winograd.winograd.Winograd`; the points are the paper's."""
+        """As :class:`~tvmconv.algorithms.winograd.winograd.Winograd`, with the paper's points."""
         return rounding_error(_AMPLIFICATION[config.int("m")], workload.in_channels)
 
 

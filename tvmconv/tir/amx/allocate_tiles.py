@@ -26,7 +26,7 @@ _CONFIG_BYTES, _PALETTE, _ROW_BYTES_AT, _ROWS_AT = 64, 1, 16, 48
 _PERMISSION = (158, 0x1023, 18)
 
 
-def TileRegisters() -> Any:
+def AllocateTiles() -> Any:
     """A pass that holds tiles in registers.
 
     Pattern: calls of :func:`TileCalls`; each tile of sums is begun before products are added to it,
@@ -40,7 +40,7 @@ def TileRegisters() -> Any:
 
     Why here: loops over tiles are unrolled, so that indices of sums are constants.
     """
-    return function_pass("TileRegisters", _tile_registers)
+    return function_pass("amx.AllocateTiles", _tile_registers)
 
 
 def _tile_registers(func: Any) -> Any:
@@ -209,7 +209,7 @@ def _moved(name: str, register: int, operand: Sequence[Any]) -> Any:
 
 
 def _is_instruction(statement: Any) -> bool:
-    """Whether a statement is one of the instructions that :func:`TileRegisters` makes."""
+    """Whether a statement is one of the instructions that :func:`AllocateTiles` makes."""
     return _intrinsic(statement) in _numbers(*_INSTRUCTIONS)
 
 

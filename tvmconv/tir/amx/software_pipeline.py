@@ -23,7 +23,7 @@ _MOST_WRITTEN = 320
 _TILE_BYTES, _LINE = 1024, 64
 
 
-def TilePipeline() -> Any:
+def SoftwarePipeline() -> Any:
     """A pass that multiplies the next group of tiles while it computes the epilogue of this one.
 
     Pattern: a serial loop over groups of tiles, whose body begins tiles, adds products, stores the
@@ -38,7 +38,7 @@ def TilePipeline() -> Any:
     the unit that multiplies tiles waited for it. Statements that make one vector of several are
     together.
     """
-    return function_pass("TilePipeline", _tile_pipeline)
+    return function_pass("amx.SoftwarePipeline", _tile_pipeline)
 
 
 def _tile_pipeline(func: Any) -> Any:

@@ -33,7 +33,7 @@ def TileCalls() -> Any:
 
     Why here: buffers have one dimension, and loops are not yet vectors.
     """
-    return function_pass("TileCalls", lambda func: replace_marked(func, {TILE: _call}))
+    return function_pass("amx.TileCalls", lambda func: replace_marked(func, {TILE: _call}))
 
 
 def _call(loop: Any, _value: Any) -> Any:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.general.rewrite import function_pass
-from tvmconv.tir.neon.extrema import is_constant
+from tvmconv.tir.general.rewrite import function_pass, is_constant
 
 _ELEMENT = "float32"
 # CUDA C++ of the functions that the pass calls; tvmconv/lab/emulation/c/cuda.h has them, too

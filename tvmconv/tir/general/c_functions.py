@@ -19,7 +19,7 @@ PACKED = "tvmconv.packed"
 _CPU = 1  # kDLCPU
 
 
-def BareFunctions() -> Any:
+def CFunctions() -> Any:
     """A pass that gives functions the form in which C calls them, the last of the list.
 
     Pattern: a function with a symbol, whose parameters are buffers.
@@ -38,7 +38,7 @@ def BareFunctions() -> Any:
     def apply(func: Any, _mod: Any, _context: Any) -> Any:
         return _bare(func) if func.attrs and "global_symbol" in func.attrs else func
 
-    return tirx.transform.prim_func_pass(apply, opt_level=0, name="tvmconv.BareFunctions")
+    return tirx.transform.prim_func_pass(apply, opt_level=0, name="tvmconv.CFunctions")
 
 
 def _bare(func: Any) -> Any:

@@ -8,7 +8,7 @@ from tvmconv.tir.annotations import FIRST_USE
 from tvmconv.tir.general.rewrite import function_pass, rebuilt, substitute, uses
 
 
-def FirstUse() -> Any:
+def CopyOnFirstUse() -> Any:
     """A pass that fills a buffer inside the reduction of the first tile that reads it.
 
     Pattern: a nest of loops, one of them marked, around one store to a buffer; behind it in the
@@ -22,7 +22,7 @@ def FirstUse() -> Any:
     a network), and costs a load and a store for each vector where multiplications leave both free.
     LLVM takes the value that was stored for the one that is read.
     """
-    return function_pass("FirstUse", _first_use)
+    return function_pass("CopyOnFirstUse", _first_use)
 
 
 def _first_use(func: Any) -> Any:

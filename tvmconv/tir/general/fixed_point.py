@@ -1,20 +1,16 @@
 """Products of 32-bit integers by fixed-point numbers, as vectors of instructions.
 
-:func:`tvmconv.operators.narrow.scaled` says what they compute. All forms round down to the high 32
-bits first and to the nearest number behind: ``floor((floor(x) + n) / m) = floor((x + n) / m)`` for
-integers ``n`` and ``m``, so that it is one rounding.
+:func:`tvmconv.operators.narrow.scaled` says what they compute. All families' forms round down to
+the high 32 bits first and to the nearest number behind: ``floor((floor(x) + n) / m) = floor((x + n)
+/ m)`` for integers ``n`` and ``m``, so that it is one rounding.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-_DOUBLED_HIGH = "llvm.aarch64.neon.sqdmulh.v4i32"
-_SHIFTED = "llvm.aarch64.neon.srshl.v4i32"
-_ARM_LANES = 4
 
-
-def scaled_by_words(whole: Any, multiplier: Any, shift: Any) -> Any:
+def scaled(whole: Any, multiplier: Any, shift: Any) -> Any:
     """By products of 64 bits: lanes of even places, and those of odd ones.
 
     Halves of 64-bit words are multiplied where they lie; widened vectors, which is what LLVM makes
@@ -26,7 +22,7 @@ def scaled_by_words(whole: Any, multiplier: Any, shift: Any) -> Any:
     if lanes % 2:
         wide = kind.replace("int32", "int64")
         product = tirx.Cast(wide, whole) * tirx.Cast(wide, multiplier)
-        high = tirx.Cast(kind, product >> _spread(32, "int64", lanes))
+        high = tirx.Cast(kind, product >> spread(32, "int64", lanes))
     else:
         odd = [tirx.IntImm("int32", i | 1) for i in range(lanes)]
         # not by a shift of 64-bit words, which AVX2 lacks for signed ones: LLVM would make one
@@ -35,22 +31,8 @@ def scaled_by_words(whole: Any, multiplier: Any, shift: Any) -> Any:
         products = [tirx.reinterpret(kind, _even(a) * _even(b)) for a, b in pairs]
         places = [i // 2 * 2 + 1 + lanes * (i % 2) for i in range(lanes)]
         high = tirx.Shuffle(products, [tirx.IntImm("int32", place) for place in places])
-    one = _spread(1, "int32", lanes)
+    one = spread(1, "int32", lanes)
     return (high + (one << (shift - one))) >> shift
-
-
-def scaled_by_halves(whole: Any, multiplier: Any, shift: Any) -> Any:
-    """By AArch64's ``sqdmulh``, the high half of a doubled product, and ``srshl``, which rounds.
-
-    It is doubled, so that one bit more is shifted out.
-    """
-    from tvm import tirx
-
-    if int(whole.ty.dtype.lanes) != _ARM_LANES:
-        return scaled_by_words(whole, multiplier, shift)
-    high = tirx.call_llvm_pure_intrin("int32x4", _DOUBLED_HIGH, whole, multiplier)
-    right = _spread(-1, "int32", _ARM_LANES) - shift
-    return tirx.call_llvm_pure_intrin("int32x4", _SHIFTED, high, right)
 
 
 def _even(vector: Any) -> Any:
@@ -58,11 +40,12 @@ def _even(vector: Any) -> Any:
     from tvm import tirx
 
     words = int(vector.ty.dtype.lanes) // 2
-    half = _spread(32, "int64", words)
+    half = spread(32, "int64", words)
     return (tirx.reinterpret(f"int64x{words}", vector) << half) >> half
 
 
-def _spread(value: int, dtype: str, lanes: int) -> Any:
+def spread(value: int, dtype: str, lanes: int) -> Any:
+    """A number, or a vector that repeats it."""
     from tvm import tirx
 
     number = tirx.const(value, dtype)

@@ -7,7 +7,7 @@ from typing import Any
 from tvmconv.tir.general.rewrite import function_pass
 
 
-def PairedStores() -> Any:
+def JoinedStores() -> Any:
     """A pass that joins stores of two vectors whose elements lie between each other.
 
     Pattern: two stores behind each other in a sequence of statements, to every second place of one
@@ -18,7 +18,7 @@ def PairedStores() -> Any:
     Why here: LLVM writes a store to every second place as one for each element. Such stores stand
     behind each other once loops are unrolled and vectorised.
     """
-    return function_pass("PairedStores", _paired_stores)
+    return function_pass("JoinedStores", _paired_stores)
 
 
 def _paired_stores(func: Any) -> Any:

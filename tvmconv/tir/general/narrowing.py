@@ -1,66 +1,83 @@
-"""Vectors of 32-bit integers narrowed to 8 bits, several at once, by the processor's packing."""
+"""Vectors of 32-bit integers narrowed to 8 bits: what the passes of all families share.
+
+:mod:`tvmconv.operators.narrow` defines the operators. A family gives :func:`narrowing_pass` the
+functions that write them with its instructions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tvmconv.tir.general.fixed_point import scaled_by_halves, scaled_by_words
-from tvmconv.tir.general.rewrite import function_pass, repeated
-from tvmconv.tir.neon.multiply_by_lane import LANES
-from tvmconv.tir.neon.narrowing import ADDS, nearest_of_arm, packed_by_arm, whole_by_adding
+from tvmconv.tir.general.fixed_point import scaled
+from tvmconv.tir.general.rewrite import function_pass
 
-# attribute of functions for that architecture
-AARCH64 = "tvmconv.aarch64"
-# of 16 bytes each; packing instructions work within them
-_LANE = 16
 # 32-bit vectors that make one of 8 bits
-_MOST = 4
-_ROUND = {4: "llvm.x86.sse2.cvtps2dq", 8: "llvm.x86.avx.cvt.ps2dq.256"}
-_ROUND_512 = "llvm.x86.avx512.mask.cvtps2dq.512"
-# lanes of 32 bits -> packing of int32 to int16, and of int16 to each type of 8 bits
-_PACK = {
-    4: ("llvm.x86.sse2.packssdw.128", "llvm.x86.sse2.pack{}wb.128"),
-    8: ("llvm.x86.avx2.packssdw", "llvm.x86.avx2.pack{}wb"),
-    16: ("llvm.x86.avx512.packssdw.512", "llvm.x86.avx512.pack{}wb.512"),
-}
-_SIGNS = {"uint8": "us", "int8": "ss"}
+MOST = 4
+
+
+@dataclass(frozen=True)
+class Forms:
+    """How a family writes the operators.
+
+    Parameters
+    ----------
+    nearest
+        float32 -> the nearest int32.
+    scaled
+        int32, multiplier, shift -> their product as a fixed-point number.
+    whole
+        float32 -> the nearest integer, as float32.
+    packed
+        Up to four vectors of int32, (low, high, zero point), the 8-bit type, lanes -> one vector.
+    lanes
+        Of the vectors of int32 that are packed.
+    rounds_late
+        Whether ``packed`` rounds: it then takes vectors of float32 that are still to be rounded.
+    """
+
+    nearest: Callable[..., Any]
+    scaled: Callable[..., Any]
+    whole: Callable[..., Any]
+    packed: Callable[[Sequence[Any], Sequence[Any], str, int], Any]
+    lanes: tuple[int, ...]
+    rounds_late: bool = False
 
 
 def Narrowing() -> Any:
-    """A pass that turns the operators of :mod:`tvmconv.operators.narrow` into instructions.
+    """A pass that narrows 32-bit integers by plain arithmetic, where no family has a better form.
 
-    Pattern: one to four stores behind each other in a sequence of statements, each of one vector
-    of narrowed 32-bit integers, to places that follow each other in a buffer; the bounds and the
-    zero point are the same.
+    Pattern: the operators of :mod:`tvmconv.operators.narrow`.
 
-    Rewrite: one store of one vector. Its integers are packed to 16 bits with saturation, the zero
-    point is added with saturation, they are packed to 8 bits with saturation, and clipped by the
-    bounds. The result is the same as with bounds first, since all steps keep the order of numbers
-    and saturate at numbers that lie beyond the bounds of 8 bits.
+    Rewrite: minima, maxima, additions and casts.
 
-    Why here: stores of a tile stand behind each other once loops are unrolled and vectorised.
+    Why here: the passes of families that it stands in for are here.
     """
-    return function_pass("Narrowing", _narrowing)
+    forms = Forms(nearest=nearest, scaled=scaled, whole=whole, packed=_unpacked, lanes=())
+    return narrowing_pass("Narrowing", forms)
 
 
-def _narrowing(func: Any) -> Any:
+def narrowing_pass(name: str, forms: Forms) -> Any:
+    """A pass that writes the operators of :mod:`tvmconv.operators.narrow` in a family's forms."""
+
+    def rewrite(func: Any) -> Any:
+        return _narrowing(func, forms)
+
+    return function_pass(name, rewrite)
+
+
+def _narrowing(func: Any, forms: Forms) -> Any:
     import tvm_ffi
     from tvm import ir, tirx
 
     from tvmconv.operators.narrow import NARROWED, NEAREST, SCALED, WHOLE
 
-    found, packed = False, _packed
-    left: dict[str, Any] = {}
-    made: dict[str, Any] = {NEAREST: _nearest, SCALED: scaled_by_words, WHOLE: _whole}
-    if func.attrs and func.attrs.get(AARCH64) is not None:
-        made[NEAREST] = nearest_of_arm
-    if func.attrs and func.attrs.get(LANES) is not None:
-        packed, made[SCALED] = packed_by_arm, scaled_by_halves
-        if func.attrs.get(ADDS) is not None:
-            made[WHOLE] = whole_by_adding
-            # those that are packed take what is not rounded yet
-            left[NEAREST] = made.pop(NEAREST)
+    found = False
+    late: dict[str, Any] = {}
+    made: dict[str, Any] = {NEAREST: forms.nearest, SCALED: forms.scaled, WHOLE: forms.whole}
+    if forms.rounds_late:
+        late[NEAREST] = made.pop(NEAREST)
 
     def look(call: Any) -> Any:
         nonlocal found
@@ -73,7 +90,7 @@ def _narrowing(func: Any) -> Any:
         return func
 
     def sequence(node: Any) -> Any:
-        parts = list(_grouped(list(node.seq), packed))
+        parts = list(_grouped(list(node.seq), forms))
         return parts[0] if len(parts) == 1 else tirx.SeqStmt(parts)
 
     def single(call: Any) -> Any:
@@ -86,27 +103,27 @@ def _narrowing(func: Any) -> Any:
 
     def rest(call: Any) -> Any:
         name = str(getattr(call.op, "name", ""))
-        return left[name](*call.args) if name in left else call
+        return late[name](*call.args) if name in late else call
 
-    return func.with_body(tvm_ffi.structural_map(body, (ir.Call, rest)) if left else body)
+    return func.with_body(tvm_ffi.structural_map(body, (ir.Call, rest)) if late else body)
 
 
-def _grouped(statements: Sequence[Any], packed: Any) -> Iterator[Any]:
+def _grouped(statements: Sequence[Any], forms: Forms) -> Iterator[Any]:
     """The statements, stores of narrowed vectors that follow each other as one."""
     group: list[Any] = []
     for statement in statements:
-        if group and (len(group) == _MOST or not _follows(statement, group)):
-            yield from _stored(group, packed)
+        if group and (len(group) == MOST or not _follows(statement, group, forms)):
+            yield from _stored(group, forms)
             group = []
-        if _is_narrowed(statement):
+        if _is_narrowed(statement, forms):
             group.append(statement)
         else:
             yield statement
     if group:
-        yield from _stored(group, packed)
+        yield from _stored(group, forms)
 
 
-def _is_narrowed(statement: Any) -> bool:
+def _is_narrowed(statement: Any, forms: Forms) -> bool:
     from tvm import ir, tirx
 
     from tvmconv.operators.narrow import NARROWED
@@ -117,14 +134,14 @@ def _is_narrowed(statement: Any) -> bool:
     (index,) = statement.indices if len(statement.indices) == 1 else (None,)
     named = str(getattr(statement.value.op, "name", "")).startswith(NARROWED)
     ramp = isinstance(index, tirx.Ramp) and int(index.stride) == 1
-    return named and ramp and lanes in _PACK
+    return named and ramp and lanes in forms.lanes
 
 
-def _follows(statement: Any, group: Sequence[Any]) -> bool:
+def _follows(statement: Any, group: Sequence[Any], forms: Forms) -> bool:
     import tvm_ffi
     from tvm import sym
 
-    if not _is_narrowed(statement) or not statement.buffer.same_as(group[0].buffer):
+    if not _is_narrowed(statement, forms) or not statement.buffer.same_as(group[0].buffer):
         return False
     first, (ramp,) = group[0], statement.indices
     expected = first.indices[0].base + len(group) * int(first.indices[0].lanes)
@@ -136,7 +153,7 @@ def _follows(statement: Any, group: Sequence[Any]) -> bool:
     return bool(sym.Analyzer().can_prove_equal(ramp.base, expected))
 
 
-def _stored(group: Sequence[Any], pack: Any) -> Iterator[Any]:
+def _stored(group: Sequence[Any], forms: Forms) -> Iterator[Any]:
     """One vector made of a group's, stored in pieces whose lengths are powers of two."""
     from tvm import tirx
 
@@ -145,68 +162,39 @@ def _stored(group: Sequence[Any], pack: Any) -> Iterator[Any]:
     lanes, base = int(ramp.lanes), ramp.base
     values = [store.value.args[0] for store in group]
     dtype = str(first.value.ty.dtype).partition("x")[0]
-    packed = pack(values, first.value.args[1:], dtype, lanes)
+    packed = forms.packed(values, first.value.args[1:], dtype, lanes)
     left, done = len(group), 0
     one = tirx.IntImm(str(base.ty.dtype), 1)
     while left:
         size = 1 << (left.bit_length() - 1)
         begin, length = done * lanes, size * lanes
         piece = packed
-        if length < _MOST * lanes:
+        if length < MOST * lanes:
             piece = tirx.Shuffle([packed], list(range(begin, begin + length)))
         place = tirx.Ramp(base + begin, one, length)
         yield tirx.BufferStore(first.buffer, piece, [place])
         left, done = left - size, done + size
 
 
-def _packed(values: Sequence[Any], limits: Sequence[Any], dtype: str, lanes: int) -> Any:
-    """Four vectors of int32 as one of 8 bits; the last stands for those missing."""
-    from tvm import tirx
-
-    low, high, zero_point = (repeated(number) for number in limits)
-    to_16, to_8 = _PACK[lanes]
-    to_8 = to_8.format(_SIGNS[dtype])
-    values = [*values, *[values[-1]] * (_MOST - len(values))]
-    halves = []
-    zeros = tirx.Broadcast(zero_point.astype("int16"), 2 * lanes)
-    for pair in (values[:2], values[2:]):
-        half = tirx.call_llvm_pure_intrin(f"int16x{2 * lanes}", to_16, *pair)
-        halves.append(
-            tirx.call_llvm_pure_intrin(f"int16x{2 * lanes}", "llvm.sadd.sat", half, zeros)
-        )
-    bytes_ = tirx.call_llvm_pure_intrin(f"int8x{_MOST * lanes}", to_8, *halves)
-    count = lanes * 4 // _LANE
-    # lane by lane as packed; 32 bits of each vector in each
-    words = tirx.reinterpret(f"int32x{lanes}", bytes_)
-    order = [part * _MOST + vector for vector in range(_MOST) for part in range(count)]
-    ordered = tirx.Shuffle([words], order) if count > 1 else words
-    result = tirx.reinterpret(f"{dtype}x{_MOST * lanes}", ordered)
-    ends = (tirx.Broadcast((end + zero_point).astype(dtype), _MOST * lanes) for end in (low, high))
-    return tirx.min(tirx.max(result, next(ends)), next(ends))
-
-
-def _nearest(value: Any) -> Any:
-    """float32 to int32 as the processor rounds, halves to even."""
+def nearest(value: Any) -> Any:
+    """float32 to int32, halves to even; numbers below the integers become the smallest one."""
     from tvm import tirx
 
     lanes = int(value.ty.dtype.lanes)
-    if lanes == 16:
-        blank = tirx.Broadcast(tirx.const(0, "int32"), lanes)
-        rest = (blank, tirx.const(-1, "int16"), tirx.const(4, "int32"))
-        return tirx.call_llvm_pure_intrin("int32x16", _ROUND_512, value, *rest)
-    if lanes in _ROUND:
-        return tirx.call_llvm_pure_intrin(f"int32x{lanes}", _ROUND[lanes], value)
-    number = str(value.ty.dtype).replace("float32", "int32")
     low = tirx.const(-(2.0**31), "float32")
     bounded = tirx.max(value, low if lanes == 1 else tirx.Broadcast(low, lanes))
-    return tirx.Cast(number, tirx.nearbyint(bounded))
+    return tirx.Cast(str(value.ty.dtype).replace("float32", "int32"), tirx.nearbyint(bounded))
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """float32 rounded to an integer, halves to even."""
     from tvm import tirx
 
     return tirx.call_llvm_pure_intrin(str(value.ty.dtype), "llvm.roundeven", value)
+
+
+def _unpacked(*_: Any) -> Any:
+    raise AssertionError("no vectors are packed")
 
 
 def _alone(call: Any) -> Any:

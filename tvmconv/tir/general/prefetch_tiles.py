@@ -1,6 +1,6 @@
 """Software prefetches inside a register tile's innermost reduction loop.
 
-A part of :func:`tvmconv.tir.general.specialize.Specialise`. In a blocked layout the hardware
+A part of :func:`tvmconv.tir.general.specialize.Specialize`. In a blocked layout the hardware
 prefetchers miss two streams. The input of a tile is a short piece of a row, and the next channel
 block's piece lies ``H * W * c`` values further on. The weights of the next group of output blocks
 begin where the last ones ended, but they are needed all at once, when the first tile of that group

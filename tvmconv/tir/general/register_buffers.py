@@ -1,6 +1,6 @@
 """Accesses of a specialised statement: predicates decided, buffers cut into pieces.
 
-A part of :func:`tvmconv.tir.general.specialize.Specialise`.
+A part of :func:`tvmconv.tir.general.specialize.Specialize`.
 """
 
 from __future__ import annotations

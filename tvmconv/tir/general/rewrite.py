@@ -20,18 +20,6 @@ def function_pass(name: str, rewrite: Callable[[Any], Any]) -> Any:
     return tirx.transform.prim_func_pass(apply, opt_level=0, name=f"tvmconv.{name}")
 
 
-def marked(function: Any, attributes: Mapping[str, int]) -> Any:
-    """A ``tirx.PrimFunc``, or all of a module, with attributes that passes look for."""
-    from tvm import ir, tirx
-
-    if not attributes:
-        return function
-    if isinstance(function, tirx.PrimFunc):
-        return function.with_attr(dict(attributes))
-    functions = {var: marked(func, attributes) for var, func in function.functions_items()}
-    return ir.IRModule(functions, attrs=function.attrs)
-
-
 def transformed(func: Any, *passes: Any) -> Any:
     """A ``tirx.PrimFunc`` after some passes."""
     from tvm import ir
@@ -155,3 +143,11 @@ def factors_of(product: Any) -> tuple[Any, ...]:
         return product.a, product.b
     is_dot = instruction_of(getattr(getattr(product, "op", None), "name", ""))
     return tuple(product.args) if is_dot else ()
+
+
+def is_constant(value: Any) -> bool:
+    """Whether a value, or all lanes of a vector, are one number of floating point."""
+    from tvm import tirx
+
+    inner = repeated(value)
+    return isinstance(inner, tirx.FloatImm)

@@ -14,10 +14,10 @@ from tvmconv.tir.general.rewrite import function_pass, rebuilt, substitute, tran
 from tvmconv.tir.general.scope import Scope, fresh, is_unrolled, open_conditions, variables
 from tvmconv.tir.general.taps import bounds_of, distinct, same_taps
 
-_ANNOTATIONS = consumed_by("tvmconv.Specialise")
+_ANNOTATIONS = consumed_by("tvmconv.Specialize")
 
 
-def Specialise() -> Any:
+def Specialize() -> Any:
     """A pass that makes border tiles separate code, so that the interior needs no predicates.
 
     Pattern: loops without blocks that carry one of the annotations ``cases``, ``interior``,
@@ -48,7 +48,7 @@ def Specialise() -> Any:
     call of the workspace allocator, and values behind a heap pointer are written back to memory
     after every inner loop.
     """
-    return function_pass("Specialise", _specialise)
+    return function_pass("Specialize", _specialise)
 
 
 def _specialise(func: Any) -> Any:

@@ -21,7 +21,7 @@ def on_stack(buffer: Any) -> Any:
     return tirx.AllocBuffer(buffer, {ON_STACK: tirx.IntImm("bool", 1)})
 
 
-def KeepOnStack() -> Any:
+def StackBuffers() -> Any:
     """A pass that allocates every small buffer of scope ``local`` on the stack.
 
     Pattern: after storage was planned, an allocation of scope ``local`` of at most 16 KiB.
@@ -33,7 +33,7 @@ def KeepOnStack() -> Any:
     of one tile that means two calls per tile, and values behind a heap pointer that LLVM may not
     keep in registers.
     """
-    return function_pass("KeepOnStack", _keep_on_stack)
+    return function_pass("StackBuffers", _keep_on_stack)
 
 
 def _keep_on_stack(func: Any) -> Any:

@@ -1,6 +1,6 @@
 """Which taps of a kernel row lie inside the image, for each pixel of a register tile.
 
-A part of :func:`tvmconv.tir.general.specialize.Specialise`.
+A part of :func:`tvmconv.tir.general.specialize.Specialize`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 from tvmconv.tir.general.rewrite import function_pass
 
 
-def UnifyWidths() -> Any:
+def UnifyIndexWidths() -> Any:
     """A pass that widens the narrower operand of sums of a 32-bit and a 64-bit integer.
 
     Pattern: such a sum in a function with 64-bit loops, as one that reads 64-bit indices has.
@@ -17,7 +17,7 @@ def UnifyWidths() -> Any:
     Why here: LoopPartition starts the loops that it makes at a 32-bit zero even where they are 64
     bits wide, and the passes after it reject the sums that result.
     """
-    return function_pass("UnifyWidths", _unify_widths)
+    return function_pass("UnifyIndexWidths", _unify_widths)
 
 
 def _unify_widths(func: Any) -> Any:

@@ -14,7 +14,7 @@ from tvmconv.tir.general.rewrite import (
 )
 
 
-def SplitTails() -> Any:
+def VectorTails() -> Any:
     """A pass that gives the last iteration of a marked loop a vector of the remaining elements.
 
     Pattern: a loop over whole vectors, marked with the vector's lanes and the elements that
@@ -28,7 +28,7 @@ def SplitTails() -> Any:
     constant extent as they are. LLVM unrolls what results instead of vectorising it: slow code,
     and seconds of compile time where the body is a polynomial.
     """
-    return function_pass("SplitTails", _split_tails)
+    return function_pass("VectorTails", _split_tails)
 
 
 def _split_tails(func: Any) -> Any:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.general.rewrite import function_pass, repeated
+from tvmconv.tir.general.rewrite import function_pass, is_constant
 
-# Attribute of a function: its processor has instructions for extrema by IEEE 754.
-EXTREMA = "tvmconv.extrema"
 _ELEMENT = "float32"
 
 
 def Extrema() -> Any:
     """A pass that asks LLVM for the extremum of two values, not for a comparison and a choice.
 
-    Pattern: in a function with the attribute :data:`EXTREMA`, a ``Max`` or ``Min`` of float32.
+    Pattern: a ``Max`` or ``Min`` of float32.
 
     Rewrite: LLVM's ``maximum`` or ``minimum``, which is NaN where either operand is; where the
     second operand is a constant, ``maxnum`` or ``minnum``, which is that constant where the first
@@ -25,17 +23,15 @@ def Extrema() -> Any:
     Why here: TVM compiles ``max(a, b)`` to ``a > b ? a : b``. That is one instruction of x86, and
     two of AArch64, which has one for each of the functions above. A NaN becomes what it does on x86
     where one operand is a constant (:mod:`tvmconv.operators.math`); of two variables it is always
-    kept. ``Segments`` comes before: it knows sums and maxima, and none of LLVM's functions.
+    kept. ``VectorizePixels`` comes before: it knows sums and maxima, and none of LLVM's functions.
     """
-    return function_pass("Extrema", _extrema)
+    return function_pass("neon.Extrema", _extrema)
 
 
 def _extrema(func: Any) -> Any:
     import tvm_ffi
     from tvm import tirx
 
-    if not func.attrs or EXTREMA not in func.attrs:
-        return func
     found = False
 
     def replace(node: Any) -> Any:
@@ -50,11 +46,3 @@ def _extrema(func: Any) -> Any:
 
     body = tvm_ffi.structural_map(func.body, ((tirx.Max, tirx.Min), replace))
     return func.with_body(body) if found else func
-
-
-def is_constant(value: Any) -> bool:
-    """Whether a value, or all lanes of a vector, are one number."""
-    from tvm import tirx
-
-    inner = repeated(value)
-    return isinstance(inner, tirx.FloatImm)

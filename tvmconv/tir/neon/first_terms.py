@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.tir.general.conditions import is_zero
-from tvmconv.tir.general.narrowing import AARCH64
 from tvmconv.tir.general.rewrite import function_pass, repeated
 
 # a local buffer and one of its elements; None for any, where the index is no constant
@@ -15,7 +14,7 @@ Place = tuple[int, int | None]
 def FirstTerms() -> Any:
     """A pass that lets a sum begin with its first term where both stand in one sequence.
 
-    Pattern: in a function for AArch64, a sequence of stores in which a place of a local buffer
+    Pattern: a sequence of stores in which a place of a local buffer
     becomes zero, and is next mentioned by a store that adds something to it.
 
     Rewrite: the second store has what it adds, the first one is gone. Where the sum would be zero
@@ -25,15 +24,13 @@ def FirstTerms() -> Any:
     multiply-add to it makes 0 of -0; a product by itself is one instruction less for each sum. On
     x86-64 a register becomes zero without one.
     """
-    return function_pass("FirstTerms", _first_terms)
+    return function_pass("neon.FirstTerms", _first_terms)
 
 
 def _first_terms(func: Any) -> Any:
     import tvm_ffi
     from tvm import tirx
 
-    if not func.attrs or AARCH64 not in func.attrs:
-        return func
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.SeqStmt, _begun)))
 
 

@@ -2,7 +2,7 @@
 
 LLVM orders instructions as it thinks best: it collects the loads at a loop's head, before the
 multiply-adds beside which they would cost nothing, and keeps more vectors than there are registers.
-A part of :func:`tvmconv.tir.neon.inorder_half_loads.HalvedLoads`.
+A part of :func:`tvmconv.tir.neon.inorder_half_loads.InorderHalfLoads`.
 """
 
 from __future__ import annotations

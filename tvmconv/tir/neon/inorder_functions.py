@@ -3,7 +3,7 @@
 They read registers by assembly where LLVM must not choose the instruction: it would join halves to
 a whole vector, or load the second straight into its lane. Pointers pass through empty assembly, so
 that all loads from one of them have constant distances and need no addition. A part of
-:func:`tvmconv.tir.neon.inorder_half_loads.HalvedLoads`.
+:func:`tvmconv.tir.neon.inorder_half_loads.InorderHalfLoads`.
 """
 
 from __future__ import annotations

@@ -12,9 +12,6 @@ from tvmconv.tir.general.stack_buffers import on_stack
 from tvmconv.tir.neon.inorder_assembly import Sum, assembly
 from tvmconv.tir.neon.inorder_functions import IMPORTED, loaded
 
-# Attribute of a function: its multiply-adds take vectors that were loaded in halves, of value
-# `ORDERED` in an order that is given to LLVM.
-HALVED, ORDERED = "tvmconv.halved_loads", 2
 _VECTOR, _BYTES = "float32x4", 4
 # what `ldr` reaches from one register, in elements, and what it counts in
 _REACH, _STEP = 8188, 2
@@ -26,15 +23,15 @@ _AHEAD = 1
 _SERVED, _ORDERED_SERVED = 3, 2
 
 
-def HalvedLoads() -> Any:
+def InorderHalfLoads(ordered: bool) -> Any:
     """A pass that loads the vectors of multiply-adds as two words of 64 bits each.
 
-    Pattern: in a function with the attribute :data:`HALVED`, neighbouring statements that each add
+    Pattern: neighboring statements that each add
     to a local vector of four float32 the product of a vector loaded from a flat buffer and a lane
-    of another (:func:`~tvmconv.tir.neon.multiply_by_lane.ByLane`).
+    of another (:func:`~tvmconv.tir.neon.multiply_by_lane.MultiplyByLane`).
 
     Rewrite: each vector is loaded once, its lower word to the vector register, its upper one to an
-    integer register and from there to the vector. If the attribute is :data:`ORDERED`, one piece of
+    integer register and from there to the vector. With ``ordered`` one piece of
     assembly is all sums and loads (:mod:`~tvmconv.tir.neon.inorder_assembly`), where they fit the
     registers.
 
@@ -45,16 +42,18 @@ def HalvedLoads() -> Any:
     Cortex-A55 all three start beside multiply-adds, and LLVM's order is best. LLVM joins such
     halves (see :mod:`tvmconv.tir.neon.inorder_functions`), and does not place those pairs together.
     """
-    return function_pass("HalvedLoads", _halved)
+
+    def rewrite(func: Any) -> Any:
+        return _halved(func, ordered)
+
+    return function_pass("neon.InorderHalfLoads", rewrite)
 
 
-def _halved(func: Any) -> Any:
+def _halved(func: Any, ordered: bool) -> Any:
     import tvm_ffi
     from tvm import ir, tirx
 
-    if not (func.attrs and HALVED in func.attrs):
-        return func
-    ordered, found = int(func.attrs[HALVED]) == ORDERED, False
+    found = False
     texts: dict[str, str] = {}
 
     def look(sequence: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmconv.tir.general.rewrite import function_pass, rebuilt, substitute, transformed
-from tvmconv.tir.neon.inorder_half_loads import HALVED, ORDERED, chain_of, loads_of
+from tvmconv.tir.neon.inorder_half_loads import chain_of, loads_of
 
 # taps in a row that LLVM, too, writes out of other loops
 _MOST_TAPS = 15
@@ -14,10 +14,10 @@ _MOST_TAPS = 15
 _MOST_SUMS, _MOST_ORDERED = 320, 680
 
 
-def StraightSums() -> Any:
-    """A pass that writes out loops of sums whose loads :func:`HalvedLoads` halves.
+def InorderUnroll(ordered: bool) -> Any:
+    """A pass that writes out loops of sums whose loads :func:`InorderHalfLoads` halves.
 
-    Pattern: in a function with the attribute :data:`HALVED`, a serial loop of constant extent
+    Pattern: a serial loop of constant extent
     around nothing but such sums.
 
     Rewrite: a short one is written out. Of a longer one some steps are, as many as divide it.
@@ -25,17 +25,18 @@ def StraightSums() -> Any:
     Why here: LLVM does so by itself, keeps pixels from one tap to the next and loads ahead for the
     next step, but not with loads in halves, for it takes their assembly for calls.
     """
-    return function_pass("StraightSums", _straight)
+
+    def rewrite(func: Any) -> Any:
+        return _unrolled(func, ordered)
+
+    return function_pass("neon.InorderUnroll", rewrite)
 
 
-def _straight(func: Any) -> Any:
+def _unrolled(func: Any, ordered: bool) -> Any:
     import tvm_ffi
     from tvm import tirx
 
-    if not (func.attrs and HALVED in func.attrs):
-        return func
-
-    found, ordered = False, int(func.attrs[HALVED]) == ORDERED
+    found = False
     most, counts = (_MOST_ORDERED, (8, 4, 3, 2)) if ordered else (_MOST_SUMS, (4, 3, 2))
 
     def look(loop: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmconv.tir.general.narrowing import AARCH64
 from tvmconv.tir.general.rewrite import function_pass
 
 _LONG = "int64"
@@ -13,7 +12,7 @@ _LONG = "int64"
 def LongIndices() -> Any:
     """A pass that computes indices in as many bits as addresses have.
 
-    Pattern: in a function for AArch64, the index of a load or a store: sums, products, minima and
+    Pattern: the index of a load or a store: sums, products, minima and
     maxima of integers of 32 bits. A vector's is that of its first element.
 
     Rewrite: the same of 64 bits, of whose operands each is extended by itself.
@@ -24,15 +23,12 @@ def LongIndices() -> Any:
     cannot hold. Sums of 64 bits are addresses that it moves ahead. Clamped coordinates are extended
     in front of their bounds: behind them that was six of 27 instructions for a 3x3 pooling window.
     """
-    return function_pass("LongIndices", _long_indices)
+    return function_pass("neon.LongIndices", _long_indices)
 
 
 def _long_indices(func: Any) -> Any:
     import tvm_ffi
     from tvm import ir, tirx
-
-    if not func.attrs or AARCH64 not in func.attrs:
-        return func
 
     def load(node: Any) -> Any:
         indices = _indices(node)

@@ -49,7 +49,7 @@ def MatrixProducts() -> Any:
     Why here: sums are vectors with constant indices once loops are unrolled. It goes before
     NeighbouringWords and DotProducts, which know words of 32 bits.
     """
-    return function_pass("MatrixProducts", _matrix_products)
+    return function_pass("neon.MatrixProducts", _matrix_products)
 
 
 def _matrix_products(func: Any) -> Any:

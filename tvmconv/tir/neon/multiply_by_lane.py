@@ -7,18 +7,15 @@ from typing import Any
 
 from tvmconv.tir.general.rewrite import function_pass
 
-# Attribute of a function: float32 lanes of the vectors by whose lanes its multiply-adds may
-# multiply.
-LANES = "tvmconv.by_lane"
 _ELEMENT = "float32"
 
 
-def ByLane() -> Any:
+def MultiplyByLane(lanes: int) -> Any:
     """A pass that reads neighbouring scalars that are spread over vectors as one vector.
 
-    Pattern: in a function with the attribute :data:`LANES`, of value ``n``, a scalar spread over
-    ``n`` lanes, read from a float32 buffer of a constant multiple of ``n`` elements at an index
-    ``n * q + r`` with a constant ``r``.
+    Pattern: with vectors of ``n = lanes`` float32, a scalar spread over ``n`` lanes, read from a
+    float32 buffer of a constant multiple of ``n`` elements at an index ``n * q + r`` with a
+    constant ``r``.
 
     Rewrite: the vector at ``n * q`` is loaded and its lane ``r`` shuffled into all lanes.
 
@@ -27,17 +24,18 @@ def ByLane() -> Any:
     makes no vector load of scalar ones that stand apart. The remainder ``r`` is constant once the
     loop over the channels is unrolled and indices are simplified.
     """
-    return function_pass("ByLane", _by_lane)
+
+    def rewrite(func: Any) -> Any:
+        return _by_lane(func, lanes)
+
+    return function_pass("neon.MultiplyByLane", rewrite)
 
 
-def _by_lane(func: Any) -> Any:
+def _by_lane(func: Any, count: int) -> Any:
     import tvm_ffi
     from tvm import ir, sym, tirx
 
-    lanes = func.attrs.get(LANES) if func.attrs else None
-    if lanes is None:
-        return func
-    count, found, analyzer = int(lanes), False, sym.Analyzer()
+    found, analyzer = False, sym.Analyzer()
 
     def look(broadcast: Any) -> Any:
         nonlocal found

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmconv.operators.math import COUNTS_IN_ONES
+from tvmconv.tir.general.narrowing import Forms, narrowing_pass, whole
 from tvmconv.tir.general.rewrite import repeated
+from tvmconv.tir.neon.fixed_point import scaled
 
-# attribute of functions: whether conversions take longer than additions
-ADDS = "tvmconv.rounds_by_adding"
 # the bits of COUNTS_IN_ONES
 _ONES_BITS = 0x4B400000
 _MOST = 4
@@ -32,15 +32,34 @@ _TO_16 = "llvm.aarch64.neon.sqxtn.v4i16"
 _TO_8 = {"int8": "llvm.aarch64.neon.sqxtn.v8i8", "uint8": "llvm.aarch64.neon.sqxtun.v8i8"}
 
 
-def packed_by_arm(values: Sequence[Any], limits: Sequence[Any], dtype: str, lanes: int) -> Any:
+def Narrowing(rounds_by_adding: bool) -> Any:
+    """A pass that narrows 32-bit integers with ``sqxtn`` and ``sqxtun``.
+
+    Pattern: as :func:`tvmconv.tir.x86.narrowing.Narrowing`, of vectors of four int32.
+
+    Rewrite: one store of one vector. With ``rounds_by_adding``, float32 are rounded by additions.
+
+    Why here: stores of a tile follow each other once loops are unrolled and vectorized.
+    """
+    forms = Forms(
+        nearest=_nearest,
+        scaled=scaled,
+        whole=_whole_by_adding if rounds_by_adding else whole,
+        packed=_packed,
+        lanes=(_LANES,),
+        rounds_late=rounds_by_adding,
+    )
+    return narrowing_pass("neon.Narrowing", forms)
+
+
+def _packed(values: Sequence[Any], limits: Sequence[Any], dtype: str, lanes: int) -> Any:
     """Up to four vectors of int32 as one of 16 bytes; the last stands for those missing."""
     from tvm import tirx
 
-    assert lanes == _LANES, lanes
     low, high, zero_point = (repeated(number) for number in limits)
     values = [*values, *[values[-1]] * (_MOST - len(values))]
     zeros = tirx.Broadcast(zero_point.astype("int16"), 2 * lanes)
-    added = all(is_nearest(value) for value in values)
+    added = all(_is_nearest(value) for value in values)
     if added:
         values = [_counted(value.args[0], zero_point) for value in values]
     halves = [tirx.call_llvm_pure_intrin("int16x4", _TO_16, value) for value in values]
@@ -56,7 +75,7 @@ def packed_by_arm(values: Sequence[Any], limits: Sequence[Any], dtype: str, lane
     return tirx.min(tirx.max(result, next(ends)), next(ends))
 
 
-def is_nearest(value: Any) -> bool:
+def _is_nearest(value: Any) -> bool:
     """Whether a value is still to be rounded, by :func:`~tvmconv.operators.narrow.nearest`."""
     from tvmconv.operators.narrow import NEAREST
 
@@ -77,7 +96,7 @@ def _counted(value: Any, zero_point: Any) -> Any:
     )
 
 
-def whole_by_adding(value: Any) -> Any:
+def _whole_by_adding(value: Any) -> Any:
     """float32 below 2**22 in magnitude rounded to an integer, halves to even."""
     from tvm import tirx
 
@@ -87,7 +106,7 @@ def whole_by_adding(value: Any) -> Any:
     return tirx.Sub(tirx.Add(value, ones), ones)
 
 
-def nearest_of_arm(value: Any) -> Any:
+def _nearest(value: Any) -> Any:
     """float32 to int32, halves to even, by an instruction that saturates."""
     from tvm import tirx
 

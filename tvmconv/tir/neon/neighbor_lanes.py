@@ -6,19 +6,17 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from tvmconv.tir.general.rewrite import function_pass
-from tvmconv.tir.neon.multiply_by_lane import LANES
 
 _REGISTER_BITS = 128
 _T = TypeVar("_T")
 
 
-def NeighbouringWords() -> Any:
+def NeighborLanes() -> Any:
     """A pass that reads neighbouring words of dot products by the vector.
 
-    Pattern: in a function with the attribute :data:`~tvmconv.tir.neon.multiply_by_lane.LANES`,
-    stores that follow each other without a loop or a test between them, and that add dot products
-    of words spread over vectors: ``dot(Broadcast(word(buffer[first + i * size])), weight)`` for
-    several ``i``, where none of the stores writes that buffer.
+    Pattern: stores that follow each other without a loop or a test between them, and that add dot
+    products of words spread over vectors: ``dot(Broadcast(word(buffer[first + i * size])),
+    weight)`` for several ``i``, where none of the stores writes that buffer.
 
     Rewrite: the words become lanes of vectors of 128 bits (of 16-bit words, of 64 bits too) that
     lie between the first and the last word that the stores read; the last may overlap the one
@@ -27,15 +25,13 @@ def NeighbouringWords() -> Any:
 
     Why here: AArch64's instructions multiply by one lane of a vector, so that a load serves four
     pixels' words. Where pixels begin is known only to the alignment of one, unlike the channels
-    that :func:`~tvmconv.tir.neon.multiply_by_lane.ByLane` reads; so neighbours are found by
+    that :func:`~tvmconv.tir.neon.multiply_by_lane.MultiplyByLane` reads; so neighbours are found by
     comparing indices, which differ in constants once tiles are unrolled and indices are simplified.
     """
-    return function_pass("NeighbouringWords", _neighbours)
+    return function_pass("neon.NeighborLanes", _neighbours)
 
 
 def _neighbours(func: Any) -> Any:
-    if not func.attrs or func.attrs.get(LANES) is None:
-        return func
     return func.with_body(by_runs(func.body, _rewritten))
 
 

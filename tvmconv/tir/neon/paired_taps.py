@@ -33,7 +33,7 @@ def PairedTaps() -> Any:
     8. Which sums are neighbours, and which taps each has, is known once tiles are unrolled and
     border tiles are separate code.
     """
-    return function_pass("PairedTaps", _paired)
+    return function_pass("neon.PairedTaps", _paired)
 
 
 @dataclass(frozen=True)

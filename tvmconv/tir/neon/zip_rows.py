@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tvmconv.tir.general.rewrite import function_pass
-from tvmconv.tir.neon.multiply_by_lane import LANES
 from tvmconv.tir.neon.neighbor_lanes import by_runs, chains, place_of
 
 # lanes of a vector of words, and words of bytes in one vector of bytes
@@ -14,14 +13,13 @@ _LANES = 4
 _BYTES = 4 * _LANES
 
 
-def InterleavedRows() -> Any:
+def ZipRows() -> Any:
     """A pass that puts bytes of four rows side by side for four columns at once.
 
-    Pattern: in a function with the attribute :data:`~tvmconv.tir.neon.multiply_by_lane.LANES`,
-    stores that follow each other without a loop or a test between them, and that read words of four
-    vectors of four bytes each, ``side_by_side(row0[first + 4 * i], row1[...], ...)`` for several
-    ``i``, where none of the stores writes the rows. Instead of a row a word may have a vector of
-    one value.
+    Pattern: stores that follow each other without a loop or a test between them, and that read
+    words of four vectors of four bytes each, ``side_by_side(row0[first + 4 * i], row1[...], ...)``
+    for several ``i``, where none of the stores writes the rows. Instead of a row a word may have a
+    vector of one value.
 
     Rewrite: the rows are loaded by vectors of 16 bytes between the first and the last word that
     the stores read, and interleaved (``zip1``, ``zip2``) to four vectors of words; a last vector
@@ -31,12 +29,10 @@ def InterleavedRows() -> Any:
     took four loads and three instructions, where eight make four words. Neighbours are found by
     comparing indices, which differ in constants once tiles are unrolled and indices are simplified.
     """
-    return function_pass("InterleavedRows", _interleaved)
+    return function_pass("neon.ZipRows", _interleaved)
 
 
 def _interleaved(func: Any) -> Any:
-    if not func.attrs or func.attrs.get(LANES) is None:
-        return func
     return func.with_body(by_runs(func.body, _rewritten))
 
 

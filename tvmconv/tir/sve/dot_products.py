@@ -9,9 +9,11 @@ which of them are added to which sum.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from string import Template
 from typing import Any
+
+from tvmconv.tir.general.dot_products import arithmetic, dot_product_pass
 
 # the operator's name
 SVE = "sve_sdot"
@@ -48,12 +50,30 @@ define <$n x i32> @$name(<$n x i32> %sum, <$n x i32> %first, <$n x i32> %second)
 """)
 
 
-def takes(lanes: int) -> bool:
-    """Whether it is one instruction for vectors of so many sums."""
-    return lanes in (_SHORT, _LONG)
+def DotProducts() -> Any:
+    """A pass that writes dot products of bytes with SVE's ``sdot``, for vectors of a fixed length.
+
+    Pattern: ``accumulator + dot(data, weight)`` of int32 or vectors of them; see
+    :func:`tvmconv.tir.x86.dot_products.DotProducts`.
+
+    Rewrite: a call of a function of LLVM's that is inlined. Other vector lengths and scalars are
+    plain arithmetic.
+
+    Why here: as NEON's pass of this name, which leaves this operator to it.
+    """
+    return dot_product_pass("sve.DotProducts", _emit, after=_imported)
 
 
-def scalable_sdot(total: Any, data: Any, weight: Any) -> Any:
+def _emit(total: Any, operands: Sequence[Any], name: str) -> Any:
+    if name != SVE:
+        return None
+    data, weight = operands
+    if int(total.ty.dtype.lanes) not in (_SHORT, _LONG):
+        return total + arithmetic(data, weight, 8)
+    return _sdot(total, data, weight)
+
+
+def _sdot(total: Any, data: Any, weight: Any) -> Any:
     """``total`` and the products of words' bytes, all signed; of data that may be one lane."""
     from tvm import tirx
 
@@ -76,8 +96,8 @@ def _lane(data: Any) -> int | None:
     return lane if one else None
 
 
-def imported(func: Any) -> Any:
-    """A function with what :func:`scalable_sdot` calls, if it does."""
+def _imported(func: Any) -> Any:
+    """A function with what :func:`_sdot` calls, if it does."""
     import tvm_ffi
     from tvm import ir, tirx
 

@@ -1,6 +1,6 @@
 """Expressions over scalable vectors: one segment of 128 bits for each of several pixels.
 
-A part of :func:`tvmconv.tir.sve.vectorize_pixels.Segments`.
+A part of :func:`tvmconv.tir.sve.vectorize_pixels.VectorizePixels`.
 """
 
 from __future__ import annotations

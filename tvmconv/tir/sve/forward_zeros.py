@@ -1,6 +1,6 @@
 """Zeros that are stored only to be added to.
 
-A part of :func:`tvmconv.tir.sve.vectorize_pixels.Segments`.
+A part of :func:`tvmconv.tir.sve.vectorize_pixels.VectorizePixels`.
 """
 
 from __future__ import annotations

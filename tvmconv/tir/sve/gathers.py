@@ -1,7 +1,7 @@
 """Loads of pixels that lie apart: one instruction for a vector of them, wherever they are.
 
-A part of :func:`tvmconv.tir.sve.vectorize_pixels.Segments`. A segment is two elements of 64 bits,
-so that a gather of such brings whole pixels in half as many elements as one of float32.
+A part of :func:`tvmconv.tir.sve.vectorize_pixels.VectorizePixels`. A segment is two elements of 64
+bits, so that a gather of such brings whole pixels in half as many elements as one of float32.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sums and maxima over neighbouring segments: a vector of partial results, folded at the end.
 
-A part of :func:`tvmconv.tir.sve.vectorize_pixels.Segments`.
+A part of :func:`tvmconv.tir.sve.vectorize_pixels.VectorizePixels`.
 """
 
 from __future__ import annotations

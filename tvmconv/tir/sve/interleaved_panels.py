@@ -1,9 +1,9 @@
 """Packed panels whose width is that of a tile of scalable vectors, whatever their length is.
 
-A part of :func:`tvmconv.tir.sve.vectorize_pixels.Segments`. Until there, a panel is as wide as one
-segment: its steps follow each other, and the panel of the next segment lies behind them. Of a tile
-of vectors the panels are woven: a step of all of them, then the next one, so that a tile reads one
-stream.
+A part of :func:`tvmconv.tir.sve.vectorize_pixels.VectorizePixels`. Until there, a panel is as wide
+as one segment: its steps follow each other, and the panel of the next segment lies behind them. Of
+a tile of vectors the panels are woven: a step of all of them, then the next one, so that a tile
+reads one stream.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which lanes of a scalable vector of pixels there are, and pass the tests of their pixels.
 
-A part of :func:`tvmconv.tir.sve.vectorize_pixels.Segments`.
+A part of :func:`tvmconv.tir.sve.vectorize_pixels.VectorizePixels`.
 """
 
 from __future__ import annotations

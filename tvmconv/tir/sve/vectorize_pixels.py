@@ -16,7 +16,7 @@ from tvmconv.tir.sve.interleaved_panels import Panels, Weaving, panels_of
 from tvmconv.tir.sve.vectors import FLOATS, NoScalableForm, number
 
 
-def Segments() -> Any:
+def VectorizePixels() -> Any:
     """A pass that computes several neighbouring pixels at once, as many as vectors hold.
 
     Pattern: a loop over pixels that is marked with a number of vectors, unrolled and vectorised
@@ -34,7 +34,7 @@ def Segments() -> Any:
     but TVM's passes on blocks, loops and storage refuse places of unknown distance. Channels have
     become constants by then.
     """
-    return function_pass("Segments", _segments)
+    return function_pass("sve.VectorizePixels", _segments)
 
 
 def _segments(func: Any) -> Any:

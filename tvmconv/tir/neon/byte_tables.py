@@ -1,0 +1,33 @@
+"""Tables of 256 bytes read by NEON's ``tbl``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.tir.general.byte_tables import LANE, byte_table_pass, entries, spread
+
+
+def ByteTables() -> Any:
+    """A pass that finds values in a table of 256 bytes, 16 of them at a time.
+
+    Pattern: a vector of values found in a table (:mod:`tvmconv.operators.lookup`).
+
+    Rewrite: four ``tbl`` of four registers each.
+
+    Why here: after VectorizeLoop a value is a vector.
+    """
+    return byte_table_pass("neon.ByteTables", LANE, _by_quarters)
+
+
+def _by_quarters(table: Any, bits: Any) -> Any:
+    """``tbl``, which gives 0 beyond its 64 entries."""
+    from tvm import tirx
+
+    result: Any = None
+    for part in range(4):
+        registers = [entries(table, 64 * part + LANE * i, LANE) for i in range(4)]
+        place = bits - spread(64 * part - 256 * (part > 1), LANE) if part else bits
+        name = "llvm.aarch64.neon.tbl4.v16i8"
+        value = tirx.call_llvm_pure_intrin("int8x16", name, *registers, place)
+        result = value if result is None else tirx.bitwise_or(result, value)
+    return result

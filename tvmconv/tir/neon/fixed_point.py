@@ -1,0 +1,26 @@
+"""Products of 32-bit integers by fixed-point numbers with NEON instructions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmconv.tir.general.fixed_point import scaled as scaled_generally
+from tvmconv.tir.general.fixed_point import spread
+
+_DOUBLED_HIGH = "llvm.aarch64.neon.sqdmulh.v4i32"
+_SHIFTED = "llvm.aarch64.neon.srshl.v4i32"
+_LANES = 4
+
+
+def scaled(whole: Any, multiplier: Any, shift: Any) -> Any:
+    """By AArch64's ``sqdmulh``, the high half of a doubled product, and ``srshl``, which rounds.
+
+    It is doubled, so that one bit more is shifted out.
+    """
+    from tvm import tirx
+
+    if int(whole.ty.dtype.lanes) != _LANES:
+        return scaled_generally(whole, multiplier, shift)
+    high = tirx.call_llvm_pure_intrin("int32x4", _DOUBLED_HIGH, whole, multiplier)
+    right = spread(-1, "int32", _LANES) - shift
+    return tirx.call_llvm_pure_intrin("int32x4", _SHIFTED, high, right)

@@ -1,0 +1,19 @@
+"""TIR passes for x86: AVX2, AVX-512 and VNNI."""
+
+from __future__ import annotations
+
+from tvmconv.machines.dot import permuted_bytes
+from tvmconv.machines.record import Machine
+from tvmconv.tir.stages import Passes, Stage
+from tvmconv.tir.x86.byte_tables import ByteTables
+from tvmconv.tir.x86.dot_products import DotProducts
+from tvmconv.tir.x86.narrowing import Narrowing
+
+
+def passes(machine: Machine) -> Passes:
+    """What x86 CPUs add to the pipeline."""
+    return {
+        Stage.MULTIPLIES: [DotProducts()],
+        Stage.STORES: [Narrowing()],
+        Stage.LOADS: [ByteTables(permuted_bytes(machine))],
+    }

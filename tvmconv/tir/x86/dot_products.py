@@ -1,0 +1,152 @@
+"""Dot products of narrow integers as instructions of AVX2, AVX-512 and VNNI."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmconv.tir.general.dot_products import arithmetic, dot_product_pass, is_zero
+from tvmconv.tir.general.rewrite import repeated
+
+# instruction and bits of its vectors -> LLVM's intrinsic
+_ACCUMULATING = {
+    (name, bits): f"llvm.x86.avx512.{name}.{bits}"
+    for name in ("vpdpbusd", "vpdpwssd")
+    for bits in (128, 256, 512)
+}
+# products of bytes, added in pairs to 16 bits
+_MADD_BYTES = {
+    128: "llvm.x86.ssse3.pmadd.ub.sw.128",
+    256: "llvm.x86.avx2.pmadd.ub.sw",
+    512: "llvm.x86.avx512.pmaddubs.w.512",
+}
+_MADD = {
+    128: "llvm.x86.sse2.pmadd.wd",
+    256: "llvm.x86.avx2.pmadd.wd",
+    512: "llvm.x86.avx512.pmaddw.d.512",
+}
+# instruction -> bits of an element, and whether the data are unsigned
+_ELEMENTS = {
+    "vpdpbusd": (8, True),
+    "vpmaddubsw": (8, True),
+    "vpdpwssd": (16, False),
+    "vpmaddwd": (16, False),
+}
+
+
+def DotProducts() -> Any:
+    """A pass that writes dot products with VNNI, ``vpmaddwd`` and ``vpmaddubsw``.
+
+    Pattern: ``accumulator + dot(data, weight)`` of int32 or vectors of them, where ``data`` and
+    ``weight`` are dwords or pairs of loads, scalar or vectors, whose elements are as many apart as
+    a dword has, or any other integers of 32 bits; scalars are repeated in vectors. A joined dot
+    product has the operands of a second step, and a mask for the data of the first.
+
+    Rewrite: the loads become loads of whole dwords, and the addition with the dot product one or
+    two calls of LLVM's intrinsics.
+
+    Why here: after VectorizeLoop and UnrollLoop, whose passes see scalar operators of int32. A
+    plain sum of products of 8-bit numbers would become multiplications of 32 bits.
+    """
+    return dot_product_pass("x86.DotProducts", _emit)
+
+
+def _emit(total: Any, operands: Sequence[Any], name: str) -> Any:
+    from tvmconv.operators.products import JOINED, NEGATIVE
+
+    plain = name.removesuffix(JOINED).removesuffix(NEGATIVE)
+    if plain not in _ELEMENTS:
+        return None
+    if name.endswith(JOINED):
+        return _joined(total, operands, plain)
+    data, weight = operands
+    if name.endswith(NEGATIVE):
+        return _difference(total, data, weight, plain)
+    return _accumulated(total, data, weight, plain)
+
+
+def _accumulated(total: Any, data: Any, weight: Any, name: str) -> Any:
+    from tvm import tirx
+
+    lanes = int(total.ty.dtype.lanes)
+    if name == "vpmaddubsw" and lanes > 1:
+        return _less(total, _sums_of_bytes(data, weight))
+    if (name, 32 * lanes) not in _ACCUMULATING:
+        return total + _products(data, weight, name)
+    bits, _ = _ELEMENTS[name]
+    narrow = f"int{bits}x{32 // bits * lanes}"
+    return tirx.call_llvm_pure_intrin(
+        f"int32x{lanes}",
+        _ACCUMULATING[name, 32 * lanes],
+        total,
+        tirx.reinterpret(narrow, data),
+        tirx.reinterpret(narrow, weight),
+    )
+
+
+def _products(data: Any, weight: Any, name: str) -> Any:
+    """The dot products alone: by ``vpmaddwd``, or in plain arithmetic."""
+    from tvm import tirx
+
+    lanes = int(data.ty.dtype.lanes)
+    if name != "vpmaddwd" or lanes == 1:
+        bits, unsigned = _ELEMENTS[name]
+        return arithmetic(data, weight, bits, unsigned)
+    operands = (tirx.reinterpret(f"int16x{2 * lanes}", operand) for operand in (data, weight))
+    return tirx.call_llvm_pure_intrin(f"int32x{lanes}", _MADD[32 * lanes], *operands)
+
+
+def _difference(total: Any, data: Any, weight: Any, name: str) -> Any:
+    """``total`` less the products, in this order.
+
+    LLVM would add the products of several steps to each other first, which takes registers that
+    hold accumulators. It does so with sums, and with differences before it selects instructions.
+    Predicated differences become plain ones after the passes that do so.
+    """
+    lanes = int(total.ty.dtype.lanes)
+    products = _products(data, weight, name)
+    if name != "vpmaddwd" or lanes == 1:
+        return total - products
+    return _less(total, products)
+
+
+def _joined(total: Any, operands: Sequence[Any], name: str) -> Any:
+    """The accumulator with two steps, or with the first where the other has no weights."""
+    data, weight, *other = operands[:4]
+    data = _masked(data, *operands[4:])
+    if is_zero(other[1]):
+        return _accumulated(total, data, weight, name)
+    if int(total.ty.dtype.lanes) == 1:
+        return total + _products(data, weight, name) + _products(other[0], other[1], name)
+    return _less(total, _sums_of_bytes(data, weight, *other))
+
+
+def _sums_of_bytes(*dwords: Any) -> Any:
+    """Sums of the products of four bytes, or of twice four, negative: in 16 bits first."""
+    from tvm import tirx
+
+    lanes = int(dwords[0].ty.dtype.lanes)
+    operands = [tirx.reinterpret(f"int8x{4 * lanes}", dword) for dword in dwords]
+    sums = [
+        tirx.call_llvm_pure_intrin(f"int16x{2 * lanes}", _MADD_BYTES[32 * lanes], *step)
+        for step in zip(operands[::2], operands[1::2], strict=True)
+    ]
+    pairs = sum(sums[1:], sums[0])
+    factor = tirx.Broadcast(tirx.const(-1, "int16"), 2 * lanes)
+    return tirx.call_llvm_pure_intrin(f"int32x{lanes}", _MADD[32 * lanes], pairs, factor)
+
+
+def _masked(data: Any, mask: Any = 0) -> Any:
+    """The data xor-ed with a mask."""
+    scalar = repeated(mask)
+    return data if getattr(scalar, "value", scalar) == 0 else data ^ mask
+
+
+def _less(total: Any, products: Any) -> Any:
+    """The difference, predicated."""
+    from tvm import tirx
+
+    lanes = int(total.ty.dtype.lanes)
+    everywhere = tirx.Broadcast(tirx.const(True, "bool"), lanes)
+    operands = (total, products, everywhere, tirx.const(lanes, "uint32"))
+    return tirx.call_llvm_pure_intrin(f"int32x{lanes}", "llvm.vp.sub", *operands)
