@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmconv.machines.dot import DotProduct
+from tvmconv.machines.multiply import Multiply
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import BlockRV, LoopRV, Schedule
 
@@ -39,7 +39,7 @@ def channel_steps(
 
 
 def word_steps(
-    schedule: Schedule, block: LoopRV, machine: Machine, dot: DotProduct
+    schedule: Schedule, block: LoopRV, machine: Machine, dot: Multiply
 ) -> tuple[LoopRV, tuple[LoopRV, ...]]:
     """The loop over blocks of words, and what is written out of it: the first loop of the tile.
 

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from tvmconv.algorithms.depthwise.depthwise import most_rows_that_share, rows_of_word, word_rows
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import ConfigError
@@ -66,10 +67,10 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
         tile_w = min(tile_w, workload.out_width)
     rows = max(1, min(machine.minimum_accumulators // tile_w, workload.out_height))
     # loads hold up multiply-adds of cores in order alone
-    if not (workload.types.is_integer or machine.code.loads_block):
+    if not (multiply_of(workload, machine).is_packed or machine.code.loads_block):
         tile_w = workload.out_width if holds_row(workload, machine) else tile_w
         rows = 1
-    elif not workload.types.is_integer:
+    elif not multiply_of(workload, machine).is_packed:
         rows, tile_w = overlapping(workload, machine) or (rows, tile_w)
     shared = min(most_rows_that_share(workload, machine), workload.out_height)
     if shared > 1:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.algorithms.integer.dwords import block_read, widened_shape
-from tvmconv.algorithms.integer.instructions import dot_of
 from tvmconv.algorithms.integer.wide_weights import widens_weights
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
@@ -108,9 +108,9 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     x_outer, x_tile = schedule.split(x, [None, config.int("ow")])
     steps, tile = channel_steps(machine, c, (h_tile, x_tile, kb_tile))
     reduction = (cb, *depth, r, s)
-    if workload.types.is_integer:
+    if multiply_of(workload, machine).is_packed:
         # LLVM writes out the few words of a block: of taps side by side it would keep the pixels
-        cb, words = word_steps(schedule, cb, machine, dot_of(workload, machine))
+        cb, words = word_steps(schedule, cb, machine, multiply_of(workload, machine))
         reduction, tile = (*depth, r, s, cb), (*words, *tile)
     if w.out_height == 1:
         cache, x_outer = cache_block(schedule, x_outer, config)

@@ -14,6 +14,7 @@ outermost reduction.
 
 from __future__ import annotations
 
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
@@ -68,7 +69,7 @@ KNOBS: Knobs[Conv2dWorkload] = Knobs(
 
 def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     """Two output blocks and rows a tile; four blocks where storing costs more than computing."""
-    if workload.types.is_integer:
+    if multiply_of(workload, machine).is_packed:
         return WordTiles(workload, machine).best()
     few = workload.taps <= _FEW_TAPS
     # with few taps the stores are the limit: more blocks a tile read the image fewer times
@@ -92,7 +93,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         raise ConfigError(f"direct_first {workload}: knobs must be positive, got {config}")
     tile = f"direct_first {workload}: tile {oc}x{tile_h}x{tile_w}"
     needed = oc * tile_h * tile_w + oc + (oc > 1)
-    if workload.types.is_integer:
+    if multiply_of(workload, machine).is_packed:
         needed = WordTiles(workload, machine).registers(oc, tile_h * tile_w)
     check_registers(machine, needed, tile)
 
@@ -112,7 +113,7 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     if tile_h > 1:
         mark_cases(schedule, ho)
     tile = (hi, wi, kbi)
-    if workload.types.is_integer:
+    if multiply_of(workload, machine).is_packed:
         schedule_rows(schedule, workload)
         first = reduction[0]
         register_tile(schedule, block, output, at=wo, reduction=first, tile=tile, lane=lane)
@@ -138,7 +139,7 @@ def predicted_cycles(workload: Conv2dWorkload, machine: Machine, config: Config)
     Where loads keep multiply-adds from starting, those of weights are whole, and each pixel has
     one of its own: of so few multiply-adds for each they are not halved.
     """
-    if workload.types.is_integer:
+    if multiply_of(workload, machine).is_packed:
         return WordTiles(workload, machine).call_cycles(config)
     pieces = workload.out_planes * machine.blocks(workload.out_channels)
     oc, tile_h, tile_w, bands = _values(config)

@@ -12,7 +12,7 @@ The five loops of GEBP around the register tile, outermost first:
 from __future__ import annotations
 
 from tvmconv.algorithms.gemm.im2col import depth_blocks
-from tvmconv.algorithms.integer.instructions import dot_of
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.knobs import Knob, Knobs
@@ -60,7 +60,7 @@ def default_config(workload: Conv2dWorkload, machine: Machine) -> Config:
     present, by_lane = machine.blocks(workload.out_channels), machine.code.by_lane
     pixels = workload.out_height * workload.out_width
     widths: tuple[int, ...] = (2, 3) if by_lane else (2,)
-    if workload.types.is_integer:
+    if multiply_of(workload, machine).is_packed:
         # few registers leave pairs of products more pixels of one block
         widths = (1, 2, 3)
     offers = [
@@ -103,8 +103,8 @@ def apply(schedule: Schedule, workload: Conv2dWorkload, machine: Machine, config
     group, kb_tile = schedule.split(kb, [None, oc])
     steps, tile = channel_steps(machine, c, (pixel, kb_tile))
     reduction = (cb, r, s)
-    if workload.types.is_integer:
-        cb, words = word_steps(schedule, cb, machine, dot_of(workload, machine))
+    if multiply_of(workload, machine).is_packed:
+        cb, words = word_steps(schedule, cb, machine, multiply_of(workload, machine))
         reduction, tile = (r, s, cb), (*words, *tile)
     schedule.reorder(n, row, *part, group, panel, *reduction, *steps, *tile, lane)
     outer = schedule.fuse(n, row)

@@ -7,7 +7,7 @@ import pytest
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.kernels import registry
-from tvmconv.machines.dot import dot_of_bytes, multiplications_a_cycle, steps_a_cycle
+from tvmconv.machines.multiply import multiplications_a_cycle, multiply_of_bytes, steps_a_cycle
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
 
@@ -33,8 +33,8 @@ def test_processors_multiply_integers_at_their_own_rate(
     name: str, steps: float, multiplications: float
 ):
     found = machine(name)
-    assert dot_of_bytes(found).name == "vpmaddwd"
-    assert steps_a_cycle(dot_of_bytes(found), found) == pytest.approx(steps)
+    assert multiply_of_bytes(found).name == "vpmaddwd"
+    assert steps_a_cycle(multiply_of_bytes(found), found) == pytest.approx(steps)
     assert multiplications_a_cycle(found) == multiplications
 
 

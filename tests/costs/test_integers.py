@@ -10,7 +10,7 @@ from tests.kernels import V3
 from tvmconv.algorithms.winograd.integers import usual_sum
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
-from tvmconv.machines.dot import dot_of_bytes, steps_a_cycle
+from tvmconv.machines.multiply import multiply_of_bytes, steps_a_cycle
 from tvmconv.machines.record import Machine
 from tvmconv.machines.stored import read_machine
 from tvmconv.machines.targets import resolve_machine
@@ -23,13 +23,13 @@ ZEN4 = resolve_machine("llvm -mcpu=znver4", 1)
 
 @pytest.mark.parametrize(("machine", "rate"), [(V3, 1.6), (ICELAKE, 2.0), (ZEN4, 1.0)])
 def test_products_of_words_in_a_cycle(machine: Machine, rate: float):
-    assert steps_a_cycle(dot_of_bytes(machine), machine) == pytest.approx(rate)
+    assert steps_a_cycle(multiply_of_bytes(machine), machine) == pytest.approx(rate)
     assert read_machine(machine.to_json()) == machine
 
 
 def test_a_measured_rate_goes_before_the_share_of_multiply_adds():
     measured = replace(V3, rates=replace(V3.rates, words=1.5))
-    assert steps_a_cycle(dot_of_bytes(measured), measured) == 1.5
+    assert steps_a_cycle(multiply_of_bytes(measured), measured) == 1.5
 
 
 @pytest.mark.parametrize(("channels", "words"), [(3, 1), (16, 4), (20, 8), (24, 8)])

@@ -15,7 +15,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import Kernel, make_kernel
-from tvmconv.machines.dot import dot_of_bytes
+from tvmconv.machines.multiply import multiply_of_bytes
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.measuring.integers import IntegerOperands, exact_output, random_integers
@@ -269,7 +269,7 @@ def test_sums_stay_in_registers(text: str, machine: Machine):
     algorithm = "direct_first" if "nchw" in text else "direct"
     assembly = compile_function(make_kernel(workload, machine, algorithm).prim_func(), machine)
     lines = assembly.inspect_source().splitlines()
-    instruction = dot_of_bytes(machine).name
+    instruction = multiply_of_bytes(machine).name
     products = [i for i, line in enumerate(lines) if instruction in line]
     near = {j for i in products for j in range(i - 2, i + 3)}
     # weights that the first tile widens lie there, too, by an index

@@ -15,7 +15,7 @@ from tvmconv.core.datatypes import FLOAT32, DataTypes, itemsize, refusal
 from tvmconv.core.epilogue_op import without_fixed_point
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.device import Device
-from tvmconv.machines.dot import dot_of_bytes
+from tvmconv.machines.multiply import multiply_of_bytes
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
 
@@ -57,7 +57,7 @@ def kernel_row(workload: Conv2dWorkload, depth: Sequence[Expr], row: Expr) -> Ex
 def _integer_refusal(workload: Conv2dWorkload, machine: Machine) -> str | None:
     """Why 8-bit kernels cannot compute with a workload's integer types."""
     types = workload.types
-    data = dot_of_bytes(machine).data
+    data = multiply_of_bytes(machine).data
     if (types.data, types.weight) not in ((data, "int8"), (data, "int16")):
         return f"on {machine.name} it computes in {data} by int8 or int16, not {types}"
     if types.output in ("int8", "uint8") and types.output != data:

@@ -9,9 +9,9 @@ from math import prod
 import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
-from tvmconv.algorithms.integer.instructions import dot_of
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.dot import MATRIX, packs_with_saturation
+from tvmconv.machines.multiply import packs_with_saturation
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
@@ -115,7 +115,7 @@ class Operands:
         """
         if self.bias is None or self.scale is None:
             return False
-        return dot_of(self.workload, self.machine).name != MATRIX
+        return not multiply_of(self.workload, self.machine).is_matrix
 
     def summed(
         self, value: Expr, axis: Sequence[Expr], place: tuple[Index, ...], more: Expr | None = None

@@ -64,7 +64,7 @@ class Rates:
         ``shipped`` with the package, or ``measured`` and when.
     words
         Steps of a reduction of integers, for a vector of sums each: the instructions of
-        :mod:`~tvmconv.machines.dot`. 0 where only ``multiply_adds`` is known.
+        :mod:`~tvmconv.machines.multiply`. 0 where only ``multiply_adds`` is known.
     """
 
     multiply_adds: float

@@ -69,7 +69,7 @@ def dot(data: Expr, weight: Expr, instruction: str) -> Expr:
     data, weight
         Words.
     instruction
-        One of :data:`tvmconv.machines.dot.DOT_PRODUCTS`.
+        One of :data:`tvmconv.machines.multiply.BY_NAME`.
     """
     return _call(operator_of(instruction), data, weight)
 
@@ -84,7 +84,7 @@ def joined_dot(
     step, other
         Words of data and weights. Where the weights of the other are the constant 0 it is left out.
     instruction
-        One of :data:`tvmconv.machines.dot.DOT_PRODUCTS`.
+        One of :data:`tvmconv.machines.multiply.BY_NAME`.
     mask
         What the data of the first are xor-ed with, in vectors.
     """

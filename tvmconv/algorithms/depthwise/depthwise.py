@@ -13,7 +13,7 @@ import numpy as np
 
 from tvmconv.algorithms.base import Algorithm, FloatArray, depth_axes, kernel_row
 from tvmconv.algorithms.integer.dwords import Factors, has_colliding_weights, is_negated, word_size
-from tvmconv.algorithms.integer.instructions import dot_of
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import input_plane, inside_image, zero_unless
 from tvmconv.core.config import Config
@@ -177,7 +177,7 @@ def rows_of_word(workload: Conv2dWorkload, machine: Machine) -> int:
     Where multiply-adds take lanes, instructions multiply narrow integers without words, but for
     ``sdot``.
     """
-    if not workload.types.is_integer:
+    if not multiply_of(workload, machine).is_packed:
         return 1
     if workload.types.data == "uint8" and not machine.code.by_lane:
         return word_size(workload, machine)
@@ -207,14 +207,13 @@ def _has_paired_taps(workload: Conv2dWorkload, machine: Machine) -> bool:
 
     Pixels of a stride would have to be put together, which takes as long as what is saved.
     """
-    if not workload.types.is_integer or workload.stride_w > 1:
-        return False
-    return dot_of(workload, machine).name == "smull"
+    return workload.stride_w == 1 and multiply_of(workload, machine).adds_pairs
 
 
 def _has_short_dots(workload: Conv2dWorkload, machine: Machine) -> bool:
-    """Whether vectors of NEON are multiplied by ``sdot``."""
-    return workload.types.is_integer and dot_of(workload, machine).name == "sdot"
+    """Whether NEON's vectors are multiplied by a dot product of bytes in one instruction."""
+    multiply = multiply_of(workload, machine)
+    return machine.code.by_lane and multiply.width > 1 and not multiply.spread
 
 
 def word_rows(workload: Conv2dWorkload, machine: Machine) -> int:
@@ -226,4 +225,4 @@ def _packed_type(workload: Conv2dWorkload, machine: Machine) -> str:
     """That of the elements of words that rows are put into, else the weight's."""
     if rows_of_word(workload, machine) == 1:
         return workload.types.weight
-    return "int8" if dot_of(workload, machine).width == 4 else "int16"
+    return "int8" if multiply_of(workload, machine).width == 4 else "int16"

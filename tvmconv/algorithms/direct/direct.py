@@ -26,6 +26,7 @@ from tvmconv.algorithms.integer.dwords import (
     word_size,
 )
 from tvmconv.algorithms.integer.wide_weights import wide_bytes, wide_weights
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands, output_shape
 from tvmconv.algorithms.padding import input_plane, inside_image
 from tvmconv.core.config import Config
@@ -107,7 +108,7 @@ class Direct(Algorithm):
         r = te.reduce_axis((0, w.kernel_h), "r")
         s = te.reduce_axis((0, w.kernel_w), "s")
         c = te.reduce_axis((0, packed[4]), "c")
-        is_integer = w.types.is_integer
+        packs = multiply_of(w, machine).is_packed
         wide = widened(given)
 
         def multiply(n: Expr, kb: Expr, h: Expr, x: Expr, k: Expr) -> Expr:
@@ -133,7 +134,7 @@ class Direct(Algorithm):
                     plane = first + n % w.out_depth * w.stride_d + depth[0] * w.dilation_d
                 value = factors.value(wide, (plane, block, *place, c))
             row = kernel_row(w, depth, r)
-            order = (row, s, cb) if is_integer else (cb, row, s)
+            order = (row, s, cb) if packs else (cb, row, s)
             tap = factors.weight(kb // oc, *order, c, kb % oc, k)
             axes = [cb, *depth, r, s, c]
             return given.summed(factors.product(value, tap), axes, (n, kb, h, x, k))
@@ -171,7 +172,7 @@ class Direct(Algorithm):
         steps = channels_read(workload, machine) // size
         taps, span = workload.weight_shape[2:], input_span(workload, machine)
         lanes = machine.channel_block
-        if workload.types.is_integer:
+        if multiply_of(workload, machine).is_packed:
             return (groups, *taps, span, steps, oc, lanes, size)
         return (groups, span, *taps, steps, oc, lanes)
 
@@ -196,7 +197,7 @@ class Direct(Algorithm):
                 column = group * per_group_in - base
                 rows[begin:end, column : column + per_group_in] = weight[begin:end]
         rows = rows.reshape(groups, oc, lanes, span, steps, size, *taps)
-        outer = (6, 7, 3) if workload.types.is_integer else (3, 6, 7)
+        outer = (6, 7, 3) if multiply_of(workload, machine).is_packed else (3, 6, 7)
         rows = np.ascontiguousarray(rows.transpose(0, *outer, 4, 1, 2, 5)).reshape(shape)
         return arranged(rows, workload, machine)
 

@@ -22,6 +22,7 @@ from tvmconv.algorithms.integer.row_dwords import (
     rows_bytes,
     words_of_row,
 )
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands, output_shape, split_outputs
 from tvmconv.algorithms.padding import input_plane, inside_image
 from tvmconv.core.config import Config
@@ -46,9 +47,10 @@ class DirectFirst(Algorithm):
             return "it reads plain NCHW input, not channel blocks"
         if workload.groups > 1:
             return "it has no groups"
-        if workload.types.is_integer and workload.dilation_w > 1:
+        packs = multiply_of(workload, machine).is_packed
+        if packs and workload.dilation_w > 1:
             return "the taps of its rows lie apart"
-        if workload.types.is_integer and machine.code.by_lane:
+        if packs and machine.code.by_lane:
             return f"{machine.family} multiplies lanes, of which rows of words have none"
         return None
 
@@ -58,7 +60,7 @@ class DirectFirst(Algorithm):
 
         w, oc = workload, config.int("oc")
         given = Operands.of(w, machine, self.packed_weight_shape(w, machine, config))
-        if w.types.is_integer:
+        if multiply_of(w, machine).is_packed:
             return given.arguments(given.output(self._sums_of_words(given, oc)))
         ci = te.reduce_axis((0, w.in_channels), name="ci")
         r = te.reduce_axis((0, w.kernel_h), name="r")
@@ -111,7 +113,7 @@ class DirectFirst(Algorithm):
         Of integers :func:`~tvmconv.algorithms.integer.row_dwords.packed_shape`.
         """
         oc = config.int("oc")
-        if workload.types.is_integer:
+        if multiply_of(workload, machine).is_packed:
             return packed_shape(workload, machine, oc)
         groups = -(-machine.blocks(workload.out_channels) // oc)
         taps = (*workload.weight_shape[2:], workload.in_channels)
@@ -121,7 +123,7 @@ class DirectFirst(Algorithm):
         self, weight: FloatArray, workload: Conv2dWorkload, machine: Machine, config: Config
     ) -> FloatArray:
         """OIHW to :meth:`packed_weight_shape`, surplus output channels zero."""
-        if workload.types.is_integer:
+        if multiply_of(workload, machine).is_packed:
             return packed_rows(weight, workload, machine, config.int("oc"))
         groups, *_, oc, lanes = self.packed_weight_shape(workload, machine, config)
         split = split_outputs(weight, groups, oc, lanes)
@@ -129,12 +131,12 @@ class DirectFirst(Algorithm):
 
     def workspace_bytes(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """None: the accumulators live in registers; of integers the padded copy."""
-        return rows_bytes(workload, machine) if workload.types.is_integer else 0
+        return rows_bytes(workload, machine) if multiply_of(workload, machine).is_packed else 0
 
     def multiplies(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> int:
         """Multiplications of all lanes, surplus output channels included."""
         padded = machine.blocks(workload.out_channels) * machine.channel_block
-        if workload.types.is_integer:
+        if multiply_of(workload, machine).is_packed:
             pixels = workload.out_planes * workload.out_height * workload.out_width
             words = words_of_row(workload, machine) * word_size(workload, machine)
             rows = workload.weight_shape[2] * workload.in_channels

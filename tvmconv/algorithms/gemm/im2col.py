@@ -21,13 +21,12 @@ import numpy as np
 from tvmconv.algorithms.base import Algorithm, FloatArray, images_only
 from tvmconv.algorithms.direct.direct import Direct, first_block, input_span
 from tvmconv.algorithms.integer.dwords import Factors, is_negated
-from tvmconv.algorithms.integer.instructions import dot_of
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands, input_shape, split_outputs
 from tvmconv.algorithms.padding import zero_unless
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.dot import MATRIX
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
 
@@ -57,7 +56,7 @@ class Im2col(Algorithm):
         if workload.types.is_integer:
             if workload.data_layout == "NCHW":
                 return "from plain NCHW it computes in float32; use direct_first"
-            if dot_of(workload, machine).name == MATRIX:
+            if multiply_of(workload, machine).is_matrix:
                 return (
                     "its panels have single pixels, and this processor multiplies two; use direct"
                 )
@@ -73,8 +72,7 @@ class Im2col(Algorithm):
         packed = self.packed_weight_shape(w, machine, config)
         given = Operands.of(w, machine, packed)
         factors, element = Factors(given), panel_type(w, machine)
-        is_integer = w.types.is_integer
-        negated = is_integer and is_negated(w, machine)
+        packs, negated = multiply_of(w, machine).is_packed, is_negated(w, machine)
         border = None if given.zero is None else given.zero[0]
         in_blocks, out_blocks = input_shape(w, machine)[1], machine.blocks(w.out_channels)
         pixels = w.out_height * w.out_width
@@ -95,7 +93,7 @@ class Im2col(Algorithm):
         panel = te.compute(shape, gather, name="pack")
         # parts of sums would each begin with the bias
         begun = not config.int("kc")
-        cb = te.reduce_axis((0, packed[3 if is_integer else 1]), "cb")
+        cb = te.reduce_axis((0, packed[3 if packs else 1]), "cb")
         r = te.reduce_axis((0, w.kernel_h), "r")
         s = te.reduce_axis((0, w.kernel_w), "s")
         c = te.reduce_axis((0, packed[4]), "c")
@@ -104,7 +102,7 @@ class Im2col(Algorithm):
             block = (0 if plain else first_block(workload, machine, kb)) + cb
             place = (n, p // mr, block, r, s, p % mr, c)
             value = factors.value(panel, place, moved=config.int("mc") > 0)
-            order = (r, s, cb) if is_integer else (cb, r, s)
+            order = (r, s, cb) if packs else (cb, r, s)
             product = factors.product(value, factors.weight(kb // oc, *order, c, kb % oc, k))
             axes = [cb, r, s, c]
             return given.summed(product, axes, (n, kb, 0, 0, k)) if begun else te.sum(product, axes)
@@ -171,8 +169,7 @@ class Im2col(Algorithm):
 
 def panel_type(workload: Conv2dWorkload, machine: Machine) -> str:
     """Type of a panel's elements: the data's, or what 8-bit data are widened to."""
-    types = workload.types
-    return dot_of(workload, machine).element if types.is_integer else types.data
+    return multiply_of(workload, machine).element
 
 
 def depth_blocks(workload: Conv2dWorkload, machine: Machine) -> int:

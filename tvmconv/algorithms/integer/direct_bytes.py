@@ -37,13 +37,10 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.dot import dot_of_bytes
+from tvmconv.machines.multiply import saturating_multiply
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
-_INSTRUCTION = "vpmaddubsw"
-# what has to be widened to 16 bits otherwise
-_PAIRS = "vpmaddwd"
 # bits of an entry of the table of places that index `MASKS`
 _MASK_BITS = 2
 
@@ -64,8 +61,8 @@ class DirectBytes(Algorithm):
 
     def unsuited(self, workload: Conv2dWorkload, machine: Machine) -> str | None:
         """Dense layers of bytes, where the processor has no exact products of them."""
-        if dot_of_bytes(machine).name != _PAIRS:
-            return f"{machine.name} has exact products of bytes or no {_INSTRUCTION}"
+        if saturating_multiply(machine) is None:
+            return f"{machine.name} multiplies bytes exactly, or not with saturation"
         return dense_bytes_only(workload)
 
     def compute(self, workload: Conv2dWorkload, machine: Machine, config: Config) -> list[Tensor]:
@@ -76,6 +73,8 @@ class DirectBytes(Algorithm):
         from tvmconv.operators.products import joined_dot, word
         from tvmconv.tvm_api import te, tirx
 
+        multiply = saturating_multiply(machine)
+        assert multiply is not None
         packed = self.packed_weight_shape(workload, machine, config)
         given = Operands.of(workload, machine, packed)
         rows, beside = Rows.of(workload, machine, config), config.int("packed") > 0
@@ -107,7 +106,7 @@ class DirectBytes(Algorithm):
                 mask = word(given.weight[rows.masks + (entry & (2**_MASK_BITS - 1)), k, 0]) * part
                 entry, other = entry >> _MASK_BITS, other >> _MASK_BITS
             steps = (read(place, entry), weight), (read(place, other), more * twos)
-            value = joined_dot(*steps, _INSTRUCTION, mask)
+            value = joined_dot(*steps, multiply.name, mask)
             missing = number(rows.missing + kb, k)
             return given.summed(value, [part, step], (n, kb, h, x, k), more=missing)
 

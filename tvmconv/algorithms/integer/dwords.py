@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvmconv.algorithms.integer.instructions import dot_of
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import WORD_BYTES, Operands
 from tvmconv.algorithms.padding import inside_image
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.errors import WorkloadError
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.dot import DotProduct, dot_of_bytes
+from tvmconv.machines.multiply import Multiply, multiply_of_bytes
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Index, Tensor
 
@@ -27,7 +27,7 @@ WIDEN = "widen"
 
 def word_size(workload: Conv2dWorkload, machine: Machine) -> int:
     """Channels of one step of a reduction: 1 of floating types."""
-    return dot_of(workload, machine).width if workload.types.is_integer else 1
+    return multiply_of(workload, machine).width
 
 
 def channels_read(workload: Conv2dWorkload, machine: Machine) -> int:
@@ -67,11 +67,8 @@ def widened_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]
     None where the processor multiplies the data as it is. A widening load for every broadcast word
     took twice as long as the multiplications that it feeds.
     """
-    types = workload.types
-    if not types.is_integer:
-        return None
-    dot = dot_of(workload, machine)
-    if dot.element == types.data and dot.width <= machine.channel_block:
+    multiply = multiply_of(workload, machine)
+    if multiply.element == workload.types.data and multiply.width <= machine.channel_block:
         return None
     return copied_shape(workload, machine)
 
@@ -84,13 +81,13 @@ def copied_steps(workload: Conv2dWorkload) -> tuple[int, int]:
 
 def is_negated(workload: Conv2dWorkload, machine: Machine) -> bool:
     """Whether that copy has the opposite sign, for differences (``negative_dot``)."""
-    return dot_of(workload, machine).name == "vpmaddwd"
+    return multiply_of(workload, machine).is_negated
 
 
 def widened_bytes(workload: Conv2dWorkload, machine: Machine) -> int:
     """Bytes of that copy; 0 without one."""
     shape = widened_shape(workload, machine)
-    return itemsize(dot_of(workload, machine).element) * prod(shape) if shape else 0
+    return itemsize(multiply_of(workload, machine).element) * prod(shape) if shape else 0
 
 
 def widened(given: Operands) -> Tensor | None:
@@ -189,20 +186,19 @@ class Factors:
     given: Operands
 
     @property
-    def _dot(self) -> DotProduct | None:
-        workload = self.given.workload
-        return dot_of(workload, self.given.machine) if workload.types.is_integer else None
+    def _multiply(self) -> Multiply:
+        return multiply_of(self.given.workload, self.given.machine)
 
     def value(self, tensor: Tensor, place: tuple[Index, ...], moved: bool = False) -> Expr:
         """Step ``place[-1]`` of the channels of a pixel, in the data or a copy of it.
 
         ``moved`` are copies whose loops a schedule moves to where they are read.
         """
-        if self._dot is None:
+        if not self._multiply.is_packed:
             return tensor[place]
         *outer, step = place
         # words that were put together are two items of a copy
-        items = self._dot.width // (WORD_BYTES if str(tensor.dtype) == "int32" else 1)
+        items = self._multiply.width // (WORD_BYTES if str(tensor.dtype) == "int32" else 1)
         return self._read(tensor, (*outer, step * items), moved)
 
     def word(self, tensor: Tensor, place: tuple[Index, ...]) -> Expr:
@@ -212,7 +208,7 @@ class Factors:
     def weight(self, *place: Index) -> Expr:
         """The packed weight at a place less the axis of a word."""
         weight = self.given.weight
-        if self._dot is None:
+        if not self._multiply.is_packed:
             return weight[place]
         moved = str(weight.dtype) != self.given.workload.types.weight
         return self._read(weight, (*place, 0), moved)
@@ -227,10 +223,10 @@ class Factors:
         """What a step adds to a sum."""
         from tvmconv.operators.products import dot, negative_dot
 
-        if self._dot is None:
+        if not self._multiply.is_packed:
             return self.given.product(value, weight)
         negated = is_negated(self.given.workload, self.given.machine)
-        return (negative_dot if negated else dot)(value, weight, self._dot.name)
+        return (negative_dot if negated else dot)(value, weight, self._multiply.name)
 
     def packed_product(self, values: Sequence[Expr], *place: Index) -> Expr:
         """What a step adds whose word is made of unsigned values, the first in the low bits.
@@ -239,18 +235,16 @@ class Factors:
         """
         from tvmconv.operators.products import side_by_side
 
-        assert self._dot is not None
-        return self.product(side_by_side(values, self._dot.width), self.weight(*place))
+        return self.product(side_by_side(values, self._multiply.width), self.weight(*place))
 
     def _read(self, tensor: Tensor, place: tuple[Index, ...], moved: bool = False) -> Expr:
         from tvmconv.operators.products import pair, word
 
-        assert self._dot is not None
-        widens = itemsize(str(tensor.dtype)) < itemsize(self._dot.element)
+        widens = itemsize(str(tensor.dtype)) < itemsize(self._multiply.element)
         if widens:
             return pair(tensor[place])
         *outer, first = place
-        others = range(1, self._dot.width) if moved else ()
+        others = range(1, self._multiply.width) if moved else ()
         return word(tensor[place], *(tensor[(*outer, first + i)] for i in others))
 
 
@@ -262,7 +256,7 @@ def has_colliding_weights(weight: Array, groups: int, machine: Machine) -> bool:
     have a sum of at most 2 * 128 * 128 = 2**15, which -128 by -128 twice alone reaches, and of at
     least -2 * 128 * 127. So a weight of -128 is exact beside any other.
     """
-    if dot_of_bytes(machine).name != "smull":
+    if not multiply_of_bytes(machine).adds_pairs:
         return False
     least = weight == np.iinfo(np.int8).min
     if groups == len(weight) > 1 == weight.shape[1]:
@@ -287,7 +281,7 @@ def arranged(packed: Array, workload: Conv2dWorkload, machine: Machine) -> Array
     WorkloadError
         If products of these weights are not exact.
     """
-    if not workload.types.is_integer or dot_of(workload, machine).name != "smull":
+    if not multiply_of(workload, machine).adds_pairs:
         return packed
     halves = packed.reshape(*packed.shape[:-1], 2, 2)
     if (halves == np.iinfo(np.int8).min).all(axis=-2).any():

@@ -14,7 +14,7 @@ import numpy as np
 
 from tvmconv.algorithms.base import FloatArray
 from tvmconv.algorithms.integer.dwords import is_negated, word_size
-from tvmconv.algorithms.integer.instructions import dot_of
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands, split_outputs
 from tvmconv.algorithms.padding import image_tests, zero_unless
 from tvmconv.core.datatypes import itemsize
@@ -61,7 +61,7 @@ def rows_shape(workload: Conv2dWorkload, machine: Machine) -> tuple[int, ...]:
 
 def rows_bytes(workload: Conv2dWorkload, machine: Machine) -> int:
     """Bytes of that copy."""
-    element = itemsize(dot_of(workload, machine).element)
+    element = itemsize(multiply_of(workload, machine).element)
     return element * prod(rows_shape(workload, machine))
 
 
@@ -70,7 +70,7 @@ def padded_rows(given: Operands) -> Tensor:
     from tvmconv.tvm_api import te, tirx
 
     w, machine = given.workload, given.machine
-    shape, element = rows_shape(w, machine), dot_of(w, machine).element
+    shape, element = rows_shape(w, machine), multiply_of(w, machine).element
     depth, left = shape[0] // w.batch, left_edge(w)
     lowest, rightmost = shape[2] - 1 - w.pad_top, shape[3] - 1 - left
     zero = tirx.const(0, w.types.data) if given.zero is None else given.zero[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tvmconv.algorithms.integer.instructions import dot_of
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import Operands
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
@@ -22,17 +22,16 @@ WIDE = "wide_weights"
 
 def widens_weights(workload: Conv2dWorkload, machine: Machine) -> bool:
     """Whether a step loads weights of fewer bits than it multiplies."""
-    types = workload.types
-    if not types.is_integer or machine.code.by_lane:
+    if machine.code.by_lane:
         return False
-    return itemsize(types.weight) < itemsize(dot_of(workload, machine).element)
+    return itemsize(workload.types.weight) < itemsize(multiply_of(workload, machine).element)
 
 
 def wide_weights(given: Operands) -> Tensor:
     """Block ``wide_weights``: the packed weights as the machine's products take them."""
     from tvmconv.tvm_api import te
 
-    element = dot_of(given.workload, given.machine).element
+    element = multiply_of(given.workload, given.machine).element
 
     def value(*place: Expr) -> Expr:
         return given.weight[place].astype(element)
@@ -42,4 +41,4 @@ def wide_weights(given: Operands) -> Tensor:
 
 def wide_bytes(packed: tuple[int, ...], workload: Conv2dWorkload, machine: Machine) -> int:
     """Bytes of one thread's copy, of packed weights whose first axis are groups of blocks."""
-    return itemsize(dot_of(workload, machine).element) * prod(packed[1:])
+    return itemsize(multiply_of(workload, machine).element) * prod(packed[1:])

@@ -25,7 +25,7 @@ from tvmconv.algorithms.winograd.polyphase import phase_count, phases
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.dot import dot_of_shorts
+from tvmconv.machines.multiply import FMA, Multiply, multiply_of_shorts
 from tvmconv.machines.record import Machine
 
 # growth of the error by the transforms of one axis, by products; fitted to measurements against
@@ -162,10 +162,13 @@ def block_channels(workload: Conv2dWorkload, machine: Machine) -> int:
     Of integers they are whole words.
     """
     channels = min(machine.channel_block, workload.in_channels)
-    if not workload.types.is_integer:
-        return channels
-    width = dot_of_shorts(machine).width
+    width = transformed_multiply(workload, machine).width
     return -(-channels // width) * width
+
+
+def transformed_multiply(workload: Conv2dWorkload, machine: Machine) -> Multiply:
+    """How transformed data are multiplied by transformed weights: integers have 16 bits."""
+    return multiply_of_shorts(machine) if workload.types.is_integer else FMA
 
 
 def transformed_type(workload: Conv2dWorkload) -> str:

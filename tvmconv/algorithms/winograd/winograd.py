@@ -40,12 +40,13 @@ from tvmconv.algorithms.winograd.tiles import (
     summed_products,
     tile_error,
     tiling,
+    transformed_multiply,
     transformed_type,
     unsuited_window,
 )
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
-from tvmconv.machines.dot import DotProduct, dot_of_shorts
+from tvmconv.machines.multiply import multiply_of_shorts
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import Expr, Tensor
 
@@ -156,8 +157,9 @@ class Winograd(Algorithm):
         b = te.reduce_axis((0, row_blocks), "cb")
         # written-out steps lose their guards, and make whole vectors of transformed values: LLVM
         # moves parts of vectors of 16 bits one by one
-        whole_block = integer and machine.code.by_lane
-        steps = lanes // dot_of_shorts(machine).width if whole_block else packed[3]
+        multiply = transformed_multiply(w, machine)
+        whole_block = multiply.is_packed and machine.code.by_lane
+        steps = lanes // multiply.width if whole_block else packed[3]
         c = te.reduce_axis((0, steps), "c")
         axes = [a, b, c] if phase_count(w) > 1 else [b, c]
 
@@ -178,12 +180,12 @@ class Winograd(Algorithm):
             cb = a * row_blocks + b if len(axes) > 2 else b
             at = (p, kb // kr, cb, c, kb % kr, k)
             plane = p % tall.n * wide.n + p // tall.n
-            if not integer:
+            if not multiply.is_packed:
                 return whole(p, transformed[plane, cb, t, c] * given.weight[at])
-            words = dot_of_shorts(machine)
-            value = [transformed[plane, cb, t, c * words.width + i] for i in range(words.width)]
-            multiply = negative_dot if _negates(words) else dot
-            product = multiply(word(*value), word(given.weight[(*at, 0)]), words.name)
+            width = multiply.width
+            value = [transformed[plane, cb, t, c * width + i] for i in range(width)]
+            added = negative_dot if multiply.is_negated else dot
+            product = added(word(*value), word(given.weight[(*at, 0)]), multiply.name)
             return whole(p, product)
 
         product = self.reduction(
@@ -220,9 +222,10 @@ class Winograd(Algorithm):
         groups = -(-machine.blocks(workload.out_channels) // kr)
         blocks, products = summed_blocks(workload, machine), tiling(workload, config).products
         channels = block_channels(workload, machine)
-        if not workload.types.is_integer:
+        multiply = transformed_multiply(workload, machine)
+        if not multiply.is_packed:
             return (products, groups, blocks, channels, kr, lanes)
-        size = dot_of_shorts(machine).width
+        size = multiply.width
         return (products, groups, blocks, channels // size, kr, lanes, size)
 
     def packed_type(self, workload: Conv2dWorkload) -> str:
@@ -245,7 +248,7 @@ class Winograd(Algorithm):
         sign = 1
         if workload.types.is_integer:
             check_sums(weight, workload, *tiles.integer)
-            sign = -1 if _negates(dot_of_shorts(machine)) else 1
+            sign = -1 if multiply_of_shorts(machine).is_negated else 1
         planes, size = workload.kernel_d, (workload.kernel_h, workload.kernel_w)
         split = weight.reshape(*weight.shape[:2], planes, *size).swapaxes(1, 2)
         split = np.moveaxis(split_filter(split, workload), (3, 4), (1, 2))
@@ -283,8 +286,3 @@ class Winograd(Algorithm):
         if workload.types.is_integer:
             return 0.0
         return tile_error(tiling(workload, config), workload.kernel_d * workload.in_channels)
-
-
-def _negates(words: DotProduct) -> bool:
-    """Whether weights have the opposite sign: see ``negative_dot``."""
-    return words.steps > 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.machines.record import Machine
 
@@ -26,7 +27,7 @@ def kept_columns(workload: Conv2dWorkload, machine: Machine) -> int:
     8.7 vectors an output; 1x7 load 6.2.
     """
     w, most = workload, widest(machine)
-    if w.types.is_integer or not machine.code.loads_block:
+    if multiply_of(w, machine).is_packed or not machine.code.loads_block:
         return most
     beside = w.kernel_h * w.kernel_w + _row(w, 0)
     held = (machine.vector_registers - 1 - beside) // (1 + w.stride_w)

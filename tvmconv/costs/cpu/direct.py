@@ -13,13 +13,13 @@ from math import ceil, prod
 
 from tvmconv.algorithms.direct.direct import flattened, input_span
 from tvmconv.algorithms.integer.dwords import channels_read, word_size
-from tvmconv.algorithms.integer.instructions import dot_of
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.algorithms.operands import WORD_BYTES
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.microkernel import ROUNDING, Microkernel
-from tvmconv.machines.dot import MATRIX, DotProduct, steps_a_cycle
+from tvmconv.machines.multiply import Multiply, steps_a_cycle
 from tvmconv.machines.record import Machine
 
 # taps of a row beyond which LLVM keeps the loop over them
@@ -68,7 +68,7 @@ class TileModel:
     def steps(self) -> int:
         """Reduction steps of one tile: input channels, or words of them, times taps."""
         w, machine = self.workload, self.machine
-        if w.types.is_integer:
+        if self._multiply.is_packed:
             # of each block all words are read, of the last one, too
             words = channels_read(w, machine) // word_size(w, machine)
             return input_span(w, machine) * words * self.taps
@@ -82,53 +82,50 @@ class TileModel:
 
     def registers(self, oc: int, oh: int, ow: int) -> int:
         """Vector registers of a tile."""
-        dot = self._dot
-        if dot is not None and self.machine.code.by_lane:
-            return self._word_registers(dot, oc, oh, ow)
+        multiply = self._multiply
+        if multiply.is_packed and self.machine.code.by_lane:
+            return self._dword_registers(multiply, oc, oh, ow)
         pixels = oh * (self._held(ow) if self.machine.code.orders_sums else len(self._columns(ow)))
         # a product that another instruction adds lies beside a broadcast that others use
-        product = int(dot is not None and dot.steps > 1 and oc > 1)
+        product = int(multiply.steps > 1 and oc > 1)
         return Microkernel(self.machine, oh * ow, oc).block_registers(pixels) + product
 
-    def _word_registers(self, dot: DotProduct, oc: int, oh: int, ow: int) -> int:
+    def _dword_registers(self, multiply: Multiply, oc: int, oh: int, ow: int) -> int:
         """The same where a vector has the words of several neighbouring pixels.
 
         What is spread is loaded and spread ahead, more so by code for execution in order. Halves of
         weights that are multiplied apart take registers of their own.
         """
         machine = self.machine
-        neighbours = machine.vector_bytes // (dot.width * itemsize(dot.element))
-        if dot.name == MATRIX:
+        neighbours = machine.vector_bytes // multiply.step_bytes
+        if multiply.is_matrix:
             # of a block weights are two vectors, of which one is loaded ahead
             return oc * _pairs(oh * ow) * neighbours + 2 * oc + 4
         pixels = oh * ceil(ow / neighbours)
         held = oc * oh * ow + oc + pixels
-        if not dot.spread:
+        if not multiply.spread:
             # two steps are written out
             return held + 2 * pixels + 2
         ahead = machine.code.loads_ahead
         # of a stride a vector has fewer pixels' words that a tile multiplies
         held += oh * ceil(ow / max(1, neighbours // self.shape.stride_w)) - pixels
-        return held + oc + dot.steps + dot.spread * (2 + ahead) + ahead
+        return held + oc + multiply.steps + multiply.spread * (2 + ahead) + ahead
 
     @cached_property
-    def _dot(self) -> DotProduct | None:
-        """How integers are multiplied; None of floating types."""
-        w = self.workload
-        return dot_of(w, self.machine) if w.types.is_integer else None
+    def _multiply(self) -> Multiply:
+        """How operands are multiplied."""
+        return multiply_of(self.workload, self.machine)
 
     @cached_property
-    def _words(self) -> int:
+    def _dwords(self) -> int:
         """Words of 32 bits that a step multiplies for each sum."""
-        dot = self._dot
-        return max(1, dot.width * itemsize(dot.element) // WORD_BYTES) if dot else 1
+        return max(1, self._multiply.step_bytes // WORD_BYTES)
 
     @property
     def _pairs_apart(self) -> bool:
         """Whether pixels of a matrix are no neighbours, as in a copy for a 1x1 layer they are."""
         w = self.shape
-        matrix = self._dot is not None and self._dot.name == MATRIX
-        return matrix and w.stride_w > 1 and w.kernel_w > 1
+        return self._multiply.is_matrix and w.stride_w > 1 and w.kernel_w > 1
 
     def _columns(self, ow: int) -> set[int]:
         """Columns that a row of a tile reads in the taps that the compiler writes out, too."""
@@ -147,7 +144,8 @@ class TileModel:
         """Every tile that the register file holds, as a default may use it."""
         w, limit = self.shape, self.machine.vector_registers
         code = self.machine.code
-        if w.kernel_w > 1 and code.unrolls_block and not code.by_lane and not w.types.is_integer:
+        lone = not (code.by_lane or self._multiply.is_packed)
+        if w.kernel_w > 1 and code.unrolls_block and lone:
             limit -= 1
         return [
             (oc, oh, ow)
@@ -174,9 +172,9 @@ class TileModel:
         """
         w, machine, rate, rounded = self.workload, self.machine, 0.0, 0.0
         sums = pixels
-        if self._dot is not None:
-            rate = steps_a_cycle(self._dot, machine, oc)
-            sums = 2 * _pairs(pixels) if self._dot.name == MATRIX else pixels
+        if self._multiply.is_packed:
+            rate = steps_a_cycle(self._multiply, machine, oc)
+            sums = 2 * _pairs(pixels) if self._multiply.is_matrix else pixels
         if w.types.is_requantised:
             rounded = pixels * oc * ROUNDING / machine.rates.multiply_adds
         joined = 0.0
@@ -184,7 +182,7 @@ class TileModel:
             # two pixels' words that lie apart are put into one vector beside the products
             joined = (_pairs(pixels) if self._pairs_apart else 1) / machine.rates.multiply_adds
         read = columns / (machine.lanes * min(w.kernel_w, _WRITTEN_TAPS)) or None
-        tile = Microkernel(machine, sums, oc, rate, self._words, read)
+        tile = Microkernel(machine, sums, oc, rate, self._dwords, read)
         return tile.cycles(self.steps) + self.steps * joined + rounded
 
     def runs(self, oc: int, oh: int, ow: int) -> int:
@@ -213,11 +211,12 @@ class TileModel:
         padded = self.shape.has_padding
 
         by_lane, orders_sums = self.machine.code.by_lane, self.machine.code.orders_sums
-        words = self._dot is not None and self._dot.steps == 1 and not by_lane
+        words = self._multiply.is_packed and self._multiply.steps == 1 and not by_lane
         shared = self.out_blocks > 1
         pixelwise = words and shared and self.taps == 1
         # of one block each multiply-add reads its pixel from memory
-        alone = _ONE_BLOCK if pixelwise or (shared and self._dot is None and not by_lane) else 1.0
+        rereads = shared and not (self._multiply.is_packed or by_lane)
+        alone = _ONE_BLOCK if pixelwise or rereads else 1.0
 
         rows = _ROWS_OF_WORDS_FETCHED if words else _ROWS_FETCHED
         if not words and not by_lane:
@@ -241,7 +240,7 @@ class TileModel:
         if by_lane and self.out_blocks > 1 and not (orders_sums and self.shape.kernel_w > 1):
             # of one block, each pixel serves half the multiply-adds, and LLVM computes its address
             tiles = [tile for tile in tiles if tile[0] > 1]
-        if self._dot is not None and self._dot.spread:
+        if self._multiply.spread:
             # the instructions of a product wait for each other
             least = self.machine.minimum_accumulators
             tiles = [tile for tile in tiles if prod(tile) >= least] or tiles
@@ -301,7 +300,7 @@ class TileModel:
     @cached_property
     def weight_bytes(self) -> int:
         """Bytes of the packed weights; a step takes a word of each output channel."""
-        return self._words * WORD_BYTES * self.steps * self.out_blocks * self.machine.channel_block
+        return self._dwords * WORD_BYTES * self.steps * self.out_blocks * self.machine.channel_block
 
     @property
     def weight_cycles(self) -> float:

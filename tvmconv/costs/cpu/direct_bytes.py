@@ -15,7 +15,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.costs.cpu.direct import TileModel
 from tvmconv.costs.cpu.microkernel import ROUNDING, Microkernel
-from tvmconv.machines.dot import multiplications_a_cycle
+from tvmconv.machines.multiply import multiplications_a_cycle
 
 # weights of two steps, the factor that adds products of 16 bits, and a product
 _BESIDE_SUMS = 4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvmconv.algorithms.integer.instructions import dot_of
 from tvmconv.algorithms.integer.row_dwords import rows_bytes, words_of_row
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
@@ -33,7 +33,7 @@ class WordTiles:
 
     def registers(self, oc: int, pixels: int) -> int:
         """Vector registers of a tile; a product that another instruction adds takes one."""
-        product = int(dot_of(self.workload, self.machine).steps > 1 and oc > 1)
+        product = int(multiply_of(self.workload, self.machine).steps > 1 and oc > 1)
         return Microkernel(self.machine, pixels, oc).registers + product
 
     def best(self) -> Config:
@@ -41,7 +41,7 @@ class WordTiles:
         w = self.workload
         # LLVM writes out the channels, and where products have a register of their own it takes
         # one more: full files were spilled (5 % of a 7x7 layer)
-        limit = self.machine.vector_registers - int(dot_of(w, self.machine).steps > 1)
+        limit = self.machine.vector_registers - int(multiply_of(w, self.machine).steps > 1)
         bands = -(-2 * self.machine.cores // w.out_planes) if self.machine.cores > 1 else 1
         configs = [
             Config.of(oc=oc, tile_h=1, tile_w=columns, bands=min(bands, w.out_height))
@@ -57,7 +57,7 @@ class WordTiles:
         oc, tile_h, tile_w = (config.int(name) for name in ("oc", "tile_h", "tile_w"))
         blocks = machine.blocks(w.out_channels)
         steps = words_of_row(w, machine) * w.weight_shape[2] * w.in_channels
-        instructions = dot_of(w, machine).steps
+        instructions = multiply_of(w, machine).steps
         rows = -(-w.out_height // tile_h)
         tiles = [(-(-w.out_width // tile_w) - 1, tile_w), (1, (w.out_width - 1) % tile_w + 1)]
         cycles = 0.0

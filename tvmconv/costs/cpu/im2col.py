@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tvmconv.algorithms.direct.direct import flattened
 from tvmconv.algorithms.gemm.im2col import depth_blocks, panel_type
-from tvmconv.algorithms.integer.instructions import dot_of
+from tvmconv.algorithms.multiply import multiply_of
 from tvmconv.core.config import Config
 from tvmconv.core.datatypes import itemsize
 from tvmconv.core.workload import Conv2dWorkload
@@ -43,13 +43,13 @@ def panel_registers(workload: Conv2dWorkload, machine: Machine, oc: int, mr: int
 def tile_heights(workload: Conv2dWorkload, machine: Machine, oc: int) -> list[int]:
     """Heights of a register tile of ``oc`` output blocks that a default may have."""
     pixels = workload.out_height * workload.out_width
-    if not workload.types.is_integer:
+    if not multiply_of(workload, machine).is_packed:
         # the block model was fitted to panels of two heights with one register to spare; a third
         # height would change many choices that were measured. By lanes the count is exact
         spare = 0 if machine.code.by_lane else 1
         return heights(pixels, most_pixels(machine, oc, spare), _HEIGHTS)
     limit, most = machine.vector_registers, 1
-    if oc > 1 and not machine.code.by_lane and dot_of(workload, machine).steps == 1:
+    if oc > 1 and not machine.code.by_lane and multiply_of(workload, machine).steps == 1:
         limit -= _WORDS_AHEAD
     while panel_registers(workload, machine, oc, most + 1) <= limit:
         most += 1
@@ -71,7 +71,7 @@ def explain_cost(workload: Conv2dWorkload, machine: Machine, config: Config) -> 
     block = config.int("mc") or panels
     blocks = PanelBlocks(machine, panels, size, groups, model.weight_bytes, block)
     products = w.batch * panels * groups * model.tile_cycles(oc, mr)
-    if w.types.is_integer:
+    if multiply_of(w, machine).is_packed:
         products *= _slower_than_direct(w, machine)
     gathered = w.batch * panels * mr * taps * each
     tasks = w.batch * blocks.count
@@ -91,5 +91,5 @@ def _slower_than_direct(workload: Conv2dWorkload, machine: Machine) -> float:
     """The factor of a layer's products of integers."""
     if not machine.code.by_lane:
         return _BROADCAST_WORDS
-    gathers = flattened(workload) == workload and not dot_of(workload, machine).spread
+    gathers = flattened(workload) == workload and not multiply_of(workload, machine).spread
     return 1.0 if gathers else _LANES

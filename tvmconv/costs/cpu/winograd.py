@@ -23,6 +23,7 @@ from tvmconv.algorithms.winograd.tiles import (
     summed_blocks,
     summed_products,
     tiling,
+    transformed_multiply,
     workspace_planes,
 )
 from tvmconv.core.config import Config
@@ -34,7 +35,7 @@ from tvmconv.costs.cpu.microkernel import L2_SHOWN, ROUNDING, Microkernel
 from tvmconv.costs.cpu.tile_knobs import flag
 from tvmconv.costs.cuts import divisors
 from tvmconv.costs.winograd_transforms import input_arithmetic, output_arithmetic
-from tvmconv.machines.dot import DotProduct, dot_of_shorts, steps_a_cycle
+from tvmconv.machines.multiply import Multiply, steps_a_cycle
 from tvmconv.machines.record import Machine
 
 # Fits to measured calls, docs/winograd.md. Shares of the machine's rates that the traffic of the
@@ -75,28 +76,28 @@ class WinogradModel:
         the same. Products that an instruction of their own adds need one more.
         """
         code = self.machine.code
-        if code.by_lane and self._words is None:
+        if code.by_lane and not self._multiply.is_packed:
             return Microkernel(self.machine, rt, kr).block_registers(rt)
-        spare = code.spare_registers + (0 if self._words is None else self._words.steps - 1)
+        spare = code.spare_registers + self._multiply.steps - 1
         return rt * kr + kr + spare + (rt if code.by_lane else 0) + code.loads_ahead
 
     @property
-    def _words(self) -> DotProduct | None:
-        """How integers are multiplied; None of floating types."""
-        return dot_of_shorts(self.machine) if self.workload.types.is_integer else None
+    def _multiply(self) -> Multiply:
+        """How transformed values are multiplied."""
+        return transformed_multiply(self.workload, self.machine)
 
     def _steps(self, rt: int, kr: int) -> tuple[int, float]:
         """Steps of a register tile over one channel block, and cycles of one."""
-        machine, words = self.machine, self._words
+        machine, multiply = self.machine, self._multiply
         channels = block_channels(self.workload, machine)
-        if words is None:
+        if not multiply.is_packed:
             return channels, Microkernel(machine, rt, kr).step_cycles(_FOLDED_SHARE)
         # of products that are added apart, only the addition waits for the one before
-        latency = machine.fma_latency if words.steps == 1 else 1
+        latency = machine.fma_latency if multiply.steps == 1 else 1
         blocked = machine.code.loads_block / 2 * (kr + rt / machine.lanes)
-        multiplied = rt * kr / steps_a_cycle(words, machine) + blocked
+        multiplied = rt * kr / steps_a_cycle(multiply, machine) + blocked
         step = max(multiplied, latency, machine.load_cycles(kr, rt))
-        return channels // words.width, step
+        return channels // multiply.width, step
 
     @cached_property
     def tile_sizes(self) -> tuple[tuple[int, int], ...]:
@@ -155,7 +156,7 @@ class WinogradModel:
         Divisors, and by lanes of floating types three: 3 by 7 tiles hide more latency than 2 by 7.
         """
         found = [d for d in divisors(blocks) if d <= _MOST_BLOCKS]
-        if self.machine.code.by_lane and self._words is None and blocks > _UNEVEN:
+        if self.machine.code.by_lane and not self._multiply.is_packed and blocks > _UNEVEN:
             found = sorted({*found, _UNEVEN})
         return found
 
@@ -223,7 +224,7 @@ class WinogradModel:
         Vectors of four are few bytes for many multiply-adds: the share that was fitted to wide
         ones would have them cost up to eight times as much.
         """
-        return self.machine.code.by_lane and self._words is None
+        return self.machine.code.by_lane and not self._multiply.is_packed
 
     def _keeps_panel(self, kr: int) -> bool:
         """Whether L1 keeps the weights of a register tile for the next tiles."""

@@ -42,7 +42,7 @@ class SegmentWinogradModel(WinogradModel):
             yield Config.of(**config, vectors=0)
             place = (config.int("fused"), config.int("rh"), config.int("rw"))
             # products of integers are NEON's
-            if place in seen or self.workload.types.is_integer:
+            if place in seen or self._multiply.is_packed:
                 continue
             seen.add(place)
             fitting = [d for d in divisors(blocks) if d <= _MOST_BLOCKS]

@@ -20,7 +20,7 @@ from tvmconv.graph.quantized.dense import pixels_as_rows, rows_as_pixels
 from tvmconv.graph.quantized.layers import unsupported
 from tvmconv.graph.quantized.scales import EIGHT_BITS, FLIP
 from tvmconv.graph.rewrite.fold import scalar
-from tvmconv.machines.dot import dot_of_bytes
+from tvmconv.machines.multiply import multiply_of_bytes
 from tvmconv.machines.record import Machine
 
 
@@ -41,7 +41,7 @@ def fuse_integer_sums(graph: Graph, machine: Machine) -> None:
         if data is None:
             return [node]
         made: list[Node] = []
-        data = _in_type(data, dot_of_bytes(machine).data, made)
+        data = _in_type(data, multiply_of_bytes(machine).data, made)
         is_product = node.op == "matmul"
         layer = _pixelwise(node, data, made) if is_product else node
         fused = _fused(layer, data, machine)

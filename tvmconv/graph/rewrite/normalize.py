@@ -34,7 +34,7 @@ from tvmconv.graph.rewrite.statistics import fuse_statistics
 from tvmconv.graph.rewrite.transposed import lower_transposed
 from tvmconv.graph.rewrite.volumes import lower_volumes
 from tvmconv.machines.device import Device
-from tvmconv.machines.dot import dot_of_bytes
+from tvmconv.machines.multiply import multiply_of_bytes
 from tvmconv.machines.record import Machine
 
 
@@ -101,7 +101,7 @@ def _quantised(graph: Graph, machine: Machine, requantise: str) -> None:
     merge_padding(graph)
     graph.remove_dead()
     lower_volumes(graph)
-    dtype = dot_of_bytes(machine).data
+    dtype = multiply_of_bytes(machine).data
     move_roundings(graph, dtype)
     dense_as_convolution(graph)
     note_wide_products(graph)

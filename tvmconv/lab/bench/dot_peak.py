@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
-from tvmconv.machines.dot import DotProduct, dot_of_bytes
 from tvmconv.machines.gate import Code
+from tvmconv.machines.multiply import Multiply, multiply_of_bytes
 from tvmconv.machines.probe import CHAINS
 from tvmconv.machines.record import Machine
 from tvmconv.machines.tile_unit import TileUnit
@@ -27,7 +27,7 @@ def dot_runner(machine: Machine, threads: int) -> tuple[Callable[[], None], int]
 
     if machine.tiles:
         return _tile_runner(machine, machine.tiles, threads)
-    dot = dot_of_bytes(machine)
+    dot = multiply_of_bytes(machine)
     function = _chains(machine, threads, dot)["main"]
     words = runtime.empty((CHAINS * machine.lanes,), "int32")
     result = runtime.empty((threads, CHAINS * machine.lanes), "int32")
@@ -42,7 +42,7 @@ def word_steps(machine: Machine) -> tuple[Callable[[], None], float]:
 
 
 @lru_cache(maxsize=4)
-def _chains(machine: Machine, threads: int, dot: DotProduct) -> Code:
+def _chains(machine: Machine, threads: int, dot: Multiply) -> Code:
     from tvmconv.operators.products import operator_of
     from tvmconv.tir.pipeline import compile_function
     from tvmconv.tvm_api.script import T

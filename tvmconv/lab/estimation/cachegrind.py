@@ -14,8 +14,8 @@ from tvmconv.compile.toolchain import SOURCES, Toolchain
 from tvmconv.core.errors import ArtifactError
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.estimation.kernels import Layers, written
-from tvmconv.machines.dot import dot_of_bytes
 from tvmconv.machines.gate import ensure_machine
+from tvmconv.machines.multiply import multiply_of_bytes
 from tvmconv.machines.record import Machine, processor
 
 # of the second cache; cachegrind wants powers of two, records hold what a processor has
@@ -56,7 +56,7 @@ def check_cachegrind(machine: Machine) -> None:
             "cache misses are counted by valgrind, which is not installed "
             "(Debian: apt install valgrind)"
         )
-    if machine.vector.bits > _MOST_BITS or dot_of_bytes(machine).steps == 1:
+    if machine.vector.bits > _MOST_BITS or multiply_of_bytes(machine).steps == 1:
         raise ArtifactError(
             f"valgrind executes no AVX-512 and no VNNI, which code for {machine.name} may have; "
             "name --target x86-64-v3"

@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 
 from tvmconv.core.datatypes import DataTypes
 from tvmconv.core.errors import TargetError
-from tvmconv.machines.dot import DotProduct, dot_of_shorts, matrix_of_bytes, steps_a_cycle
+from tvmconv.machines.multiply import (
+    Multiply,
+    matrix_multiply_of_bytes,
+    multiply_of_shorts,
+    steps_a_cycle,
+)
 from tvmconv.machines.record import Machine
 
 
@@ -149,7 +154,7 @@ def core_of(machine: Machine, model: str = "") -> Core:
         raise TargetError(f"{machine.name} names no processor that LLVM has a model of")
     rate = machine.rates.multiply_adds
     core = Core(machine.name, usual, rate, machine.lanes, note)
-    products = (_products(dot, machine) for dot in (matrix_of_bytes, dot_of_shorts))
+    products = (_products(dot, machine) for dot in (matrix_multiply_of_bytes, multiply_of_shorts))
     core = replace(core, of_bytes=next(products), of_shorts=next(products))
     core = replace(core, wide_load=loads[0], narrow_load=loads[1], lone_insert=loads[2])
     if machine.vector.scalable:
@@ -160,7 +165,7 @@ def core_of(machine: Machine, model: str = "") -> Core:
     return replace(core, hertz=hertz, product=product)
 
 
-def _products(dot: Callable[[Machine], DotProduct], machine: Machine) -> float:
+def _products(dot: Callable[[Machine], Multiply], machine: Machine) -> float:
     """Of a machine's instruction, where what is spread serves any number of vectors."""
     found = dot(machine)
     return found.width * steps_a_cycle(found, machine, _MANY)

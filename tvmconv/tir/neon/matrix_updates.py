@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tvmconv.machines.dot import MATRIX
 from tvmconv.tir.general.rewrite import repeated
 from tvmconv.tir.neon.matrix_operands import LANES
 
+_SMMLA = "smmla"
 # a vector of sums: its buffer and its place there
 Key = tuple[Any, int]
 Pair = tuple[Key, Key]
@@ -84,7 +84,7 @@ def products_of(call: Any) -> Iterator[tuple[Any, Any]]:
     """The loads that a product of words spread over four sums multiplies."""
     from tvmconv.operators.products import instruction_of
 
-    if instruction_of(getattr(getattr(call, "op", None), "name", "")) != MATRIX:
+    if instruction_of(getattr(getattr(call, "op", None), "name", "")) != _SMMLA:
         return
     data, weight = call.args
     data = repeated(data)

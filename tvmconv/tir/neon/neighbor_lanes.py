@@ -113,18 +113,18 @@ def _spread_word(call: Any) -> tuple[Any, int, int, int, Any] | None:
     """
     from tvm import tirx
 
-    from tvmconv.machines.dot import DOT_PRODUCTS
+    from tvmconv.machines.multiply import BY_NAME
     from tvmconv.operators.products import NEGATIVE, WORD, instruction_of
 
     name = instruction_of(getattr(call.op, "name", "")).removesuffix(NEGATIVE)
-    if name not in DOT_PRODUCTS or not isinstance(call.args[0], tirx.Broadcast):
+    if name not in BY_NAME or not isinstance(call.args[0], tirx.Broadcast):
         return None
     word = call.args[0].value
     if getattr(getattr(word, "op", None), "name", "") != WORD or len(word.args[0].indices) != 1:
         return None
     load = word.args[0]
     common, place = place_of(load.indices[0])
-    return load.source, common, place, DOT_PRODUCTS[name].width, load.indices[0]
+    return load.source, common, place, BY_NAME[name].width, load.indices[0]
 
 
 def place_of(index: Any) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmconv.machines.dot import permuted_bytes
+from tvmconv.machines.multiply import permuted_bytes
 from tvmconv.machines.record import Machine
 from tvmconv.tir.stages import Passes, Stage
 from tvmconv.tir.x86.byte_tables import ByteTables
