@@ -28,7 +28,7 @@ from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.record import Vector
 from tvmconv.operators.dense import dense as connected
 from tvmconv.operators.dense import pack_dense_weight
-from tvmconv.tir.neon.inorder_half_loads import ORDERED
+ORDERED = 2
 
 LANES = replace(
     HOST,

@@ -73,8 +73,8 @@ class DirectBytes(Algorithm):
         from tvmconv.operators.products import joined_dot, word
         from tvmconv.tvm_api import te, tirx
 
-        multiply = saturating_multiply(machine)
-        assert multiply is not None
+        saturating = saturating_multiply(machine)
+        assert saturating is not None
         packed = self.packed_weight_shape(workload, machine, config)
         given = Operands.of(workload, machine, packed)
         rows, beside = Rows.of(workload, machine, config), config.int("packed") > 0
@@ -106,7 +106,7 @@ class DirectBytes(Algorithm):
                 mask = word(given.weight[rows.masks + (entry & (2**_MASK_BITS - 1)), k, 0]) * part
                 entry, other = entry >> _MASK_BITS, other >> _MASK_BITS
             steps = (read(place, entry), weight), (read(place, other), more * twos)
-            value = joined_dot(*steps, multiply.name, mask)
+            value = joined_dot(*steps, saturating.name, mask)
             missing = number(rows.missing + kb, k)
             return given.summed(value, [part, step], (n, kb, h, x, k), more=missing)
 
