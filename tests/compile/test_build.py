@@ -14,7 +14,7 @@ from tvmconv.compile.patterns import mark_patterns
 from tvmconv.kernels.rules import SCHEDULED, schedule_function, schedule_module
 from tvmconv.operators.pool import Window, max_pool
 from tvmconv.operators.softmax import softmax
-from tvmconv.tir.general.relax_intrinsics import VectorisableMath
+from tvmconv.tir.general.relax_intrinsics import VectorizableMath
 from tvmconv.tir.general.rewrite import transformed
 from tvmconv.tir.pipeline import compile_function
 from tvmconv.tvm_api.op_pattern import OPAQUE, OUT_ELEMENTWISE_FUSABLE
@@ -70,12 +70,12 @@ def test_intrinsics_become_polynomials(name):
     intrinsic = getattr(tirx, name)
     func = prim_func(lambda t: te.compute(t.shape, lambda i: intrinsic(t[i])), (64,))
     assert f"T.{name}(" in func.script()
-    assert f"T.{name}(" not in transformed(func, VectorisableMath()).script()
+    assert f"T.{name}(" not in transformed(func, VectorizableMath()).script()
 
 
 def test_other_functions_keep_their_identity():
     func = prim_func(lambda t: te.compute(t.shape, lambda i: t[i] + t[i]), (64,))
-    assert transformed(func, VectorisableMath()).same_as(func)
+    assert transformed(func, VectorizableMath()).same_as(func)
 
 
 def test_nested_intrinsics_are_all_replaced():

@@ -51,7 +51,7 @@ def test_names_the_node(monkeypatch, module, function, node) -> None:
 
 
 def test_names_the_kernel_that_cannot_be_scheduled(monkeypatch) -> None:
-    monkeypatch.setattr(schedule, "VectorisableMath", _failing(ValueError("no such loop")))
+    monkeypatch.setattr(schedule, "VectorizableMath", _failing(ValueError("no such loop")))
     with pytest.raises(UnexpectedError, match=r"'last softmax' \(softmax\).*no such loop"):
         tvmconv.build(_model(), threads=1)
 
@@ -79,7 +79,7 @@ def test_passes_through(monkeypatch, error, function) -> None:
 
 @pytest.mark.parametrize("error", [MemoryError("full"), KeyboardInterrupt()], ids=repr)
 def test_passes_through_tvm(monkeypatch, error) -> None:
-    monkeypatch.setattr(schedule, "VectorisableMath", _failing(error))
+    monkeypatch.setattr(schedule, "VectorizableMath", _failing(error))
     with pytest.raises(type(error)):
         tvmconv.build(_model(), threads=1)
 

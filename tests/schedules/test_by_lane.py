@@ -28,7 +28,6 @@ from tvmconv.machines.arm import MACHINES
 from tvmconv.machines.record import Vector
 from tvmconv.operators.dense import dense as connected
 from tvmconv.operators.dense import pack_dense_weight
-ORDERED = 2
 
 LANES = replace(
     HOST,
@@ -124,7 +123,7 @@ def test_vectors_are_loaded_in_halves(core, layer):
     assert 3 * loads < len(matching(_SUM, body))
     assert loads == sum(instruction.insert for instruction in code)
     assert not any(instruction.wide_loads for instruction in code)
-    if core.code.halved_loads == ORDERED:
+    if core.code.orders_sums:
         assert lone_inserts(code) <= 3
     assert len(body) <= len(matching(_SUM, body)) + 3.5 * loads
 

@@ -5,64 +5,110 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-import re
+from dataclasses import replace
 
 import pytest
 import tvm
 from tvm.script import tirx as T
 
 from tests.kernels import V3, nodes
+from tests.tiles_machine import TILES
 from tests.tir.rewrites import check_same
-from tvmconv import tir
+from tvmconv.machines.presets import MACHINES as PRESETS
 from tvmconv.tir.cuda import lowering as cuda
 from tvmconv.tir.general.rewrite import transformed
 from tvmconv.tir.general.specialize import Specialize
 from tvmconv.tir.pipeline import (
-    bare_calls,
+    c_calls,
     compile_function,
     loop_passes,
     packed_calls,
+    pipeline,
     statement_passes,
 )
 
+MACHINES = {
+    "AVX2": V3,
+    "AMX": TILES,
+    "A53": PRESETS["cortex-a53"],
+    "V1": PRESETS["neoverse-v1+sve"],
+    "other": replace(V3, triple="riscv64-linux-gnu"),
+}
+# not in a pipeline: they run before schedules are made, or in measurements alone
+APART = {"VectorizableMath", "ConstantsFirst", "LeaveOutBlocks"}
+ARGUMENTS = {
+    "LeaveOutBlocks": ((),),
+    "neon.MultiplyByLane": (4,),
+    "neon.InorderHalfLoads": (True,),
+    "neon.InorderUnroll": (True,),
+    "neon.Narrowing": (True,),
+    "x86.ByteTables": (64,),
+}
+
 
 def constructors():
-    """Every pass of the room by the name of what makes it."""
-    for info in pkgutil.iter_modules(tir.__path__, "tvmconv.tir."):
-        module = importlib.import_module(info.name)
-        for name, value in vars(module).items():
-            own = inspect.isfunction(value) and value.__module__ == info.name
-            if own and name[0].isupper():
-                yield name, value
+    """Every pass by its name: that of the function that makes it, after its family's."""
+    for wing in ("general", "amx", "x86", "neon", "sve", "cuda"):
+        package = importlib.import_module(f"tvmconv.tir.{wing}")
+        for info in pkgutil.iter_modules(package.__path__, f"tvmconv.tir.{wing}."):
+            module = importlib.import_module(info.name)
+            for name, value in vars(module).items():
+                own = inspect.isfunction(value) and value.__module__ == info.name
+                if own and name[0].isupper():
+                    prefix = "" if wing in ("general", "cuda") else f"{wing}."
+                    yield f"{prefix}{name}", value
 
 
 PASSES = dict(constructors())
-OWN = [
-    p.info.name
-    for p in (
-        *loop_passes(),
-        *statement_passes(),
-        *bare_calls(),
-        *packed_calls(),
-        *cuda.passes(),
-        *cuda.kernel_passes(),
-    )
-    if "tvmconv" in p.info.name
-]
+
+
+def used():
+    """The names of this package's passes in all pipelines, each pipeline's in order."""
+    lists = [
+        pipeline(machine, calls).names
+        for machine in MACHINES.values()
+        for calls in (packed_calls, c_calls)
+    ]
+    lists.append([step.info.name for step in (*cuda.passes(), *cuda.kernel_passes())])
+    return [[n.removeprefix("tvmconv.") for n in names if "tvmconv." in n] for names in lists]
 
 
 def test_a_pass_is_named_after_what_makes_it():
-    made = {name: make(()) if name == "LeaveOutBlocks" else make() for name, make in PASSES.items()}
-    assert {name: p.info.name for name, p in made.items()} == {
-        name: f"tvmconv.{name}" for name in made
+    made = {name: make(*ARGUMENTS.get(name, ())) for name, make in PASSES.items()}
+    assert {name: p.info.name.removeprefix("tvmconv.") for name, p in made.items()} == {
+        name: name for name in made
     }
-    assert {name.removeprefix("tvmconv.") for name in OWN} <= made.keys()
 
 
-def test_every_file_has_its_place_in_the_map_of_the_room():
-    named = re.findall(r"``(\w+)``|tvmconv\.tir\.(\w+)", tir.__doc__)
-    files = [info.name for info in pkgutil.iter_modules(tir.__path__)]
-    assert sorted(a or b for a, b in named) == sorted(files)
+def test_every_pass_is_in_a_pipeline_once():
+    names = used()
+    assert all(len(each) == len(set(each)) for each in names)
+    assert {name for each in names for name in each} == PASSES.keys() - APART
+
+
+@pytest.mark.parametrize(
+    ("machine", "families"),
+    [
+        ("AVX2", {"x86"}),
+        ("AMX", {"amx", "x86"}),
+        ("A53", {"neon"}),
+        ("V1", {"neon", "sve"}),
+        ("other", set()),
+    ],
+)
+def test_a_kernel_meets_the_passes_of_its_families_alone(machine, families):
+    names = [name.removeprefix("tvmconv.") for name in pipeline(MACHINES[machine]).names]
+    assert {name.partition(".")[0] for name in names} - {"tirx", "s_tir"} == families | {
+        name for name in names if "." not in name
+    }
+
+
+def test_a_pipeline_is_printed_in_order_and_ends_where_asked():
+    steps = pipeline(V3)
+    assert str(steps).splitlines() == steps.names
+    assert steps.until("x86.DotProducts").names[-1] == "tvmconv.x86.DotProducts"
+    with pytest.raises(ValueError, match=r"unknown pass 'Nothing'; passes: .*Specialize"):
+        steps.until("Nothing")
 
 
 @pytest.mark.parametrize("name", sorted(PASSES.keys() - {"RecordVectorCode", "RecordWorkspace"}))
@@ -70,13 +116,6 @@ def test_a_pass_says_what_it_rewrites_and_why(name):
     text = inspect.getdoc(PASSES[name])
     places = [text.find(f"\n\n{word}:") for word in ("Pattern", "Rewrite", "Why here")]
     assert -1 not in places and places == sorted(places)
-
-
-def test_each_stands_once_in_the_list():
-    assert len(OWN) == len(set(OWN))
-    # what no pass of the list needs runs before schedules are made, or in measurements alone
-    apart = {"VectorisableMath", "ConstantsFirst", "LeaveOutBlocks"}
-    assert {name.removeprefix("tvmconv.") for name in OWN} == PASSES.keys() - apart
 
 
 def test_functions_that_are_no_kernels_are_not_specialised():
@@ -94,9 +133,9 @@ def test_functions_that_are_no_kernels_are_not_specialised():
 
 def test_the_list_ends_with_the_convention_of_calls():
     """Another one can be put in its place."""
-    assert [step.info.name for step in packed_calls()][-1] == "tirx.MakePackedAPI"
-    earlier = [step.info.name for step in (*loop_passes(), *statement_passes())]
-    assert not {step.info.name for step in packed_calls()} & set(earlier)
+    assert [step.info.name for step in packed_calls(V3)][-1] == "tirx.MakePackedAPI"
+    earlier = [step.info.name for step in (*loop_passes(), *statement_passes(V3))]
+    assert not {step.info.name for step in packed_calls(V3)} & set(earlier)
 
 
 def test_drafts_leave_out_the_checks_of_arguments():

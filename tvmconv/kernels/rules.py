@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvmconv.kernels.families import schedules_of
 from tvmconv.machines.device import Device
 from tvmconv.tir.general.nan_extrema import ConstantsFirst
-from tvmconv.tir.general.relax_intrinsics import VectorisableMath
+from tvmconv.tir.general.relax_intrinsics import VectorizableMath
 from tvmconv.tir.general.rewrite import transformed
 from tvmconv.tvm_api.types import IRModule, PrimFunc
 
@@ -31,7 +31,7 @@ def schedule_function(func: PrimFunc, machine: Device) -> PrimFunc:
 
     if func.attrs and func.attrs.get(SCHEDULED):
         return func
-    func = transformed(func, VectorisableMath(), ConstantsFirst())
+    func = transformed(func, VectorizableMath(), ConstantsFirst())
     for name in schedules_of(machine, "rules").RULES:
         try:
             schedule = schedules_of(machine, name).rule(func, machine)

@@ -7,7 +7,6 @@ import pytest
 from tvmconv.core.errors import InputError
 from tvmconv.kernels.kernel import make_kernel
 from tvmconv.lab.bench.gpu.fit import FACTORS, Measured, fit, fit_report, ratios, with_factors
-from tvmconv.lab.bench.gpu.predicted import predicted_cycles
 from tvmconv.lab.bench.gpu.predictions import share_right
 from tvmconv.lab.bench.result import BenchResult, CaseResult, Entry
 from tvmconv.machines.cuda import MACHINES
@@ -24,7 +23,7 @@ def rows(noise: float = 0.0) -> list[Measured]:
     for index, layer in enumerate([*load("resnet50"), *(with_batch(x, 32) for x in load("dnn12"))]):
         kernel = make_kernel(layer.workload, GPU, "implicit_gemm")
         true = make_kernel(layer.workload, real, "implicit_gemm", kernel.config)
-        seconds = predicted_cycles(true) / GPU.clock_hertz * (1 + noise * (index % 3 - 1))
+        seconds = true.predicted_cycles / GPU.clock_hertz * (1 + noise * (index % 3 - 1))
         found.append(Measured(layer.name, "tvmconv implicit_gemm", kernel, seconds))
     return found
 

@@ -8,7 +8,7 @@ from tvm.script import tirx as T
 
 from tests.tir.rewrites import check, check_same
 from tvmconv.operators import math
-from tvmconv.tir.general.relax_intrinsics import VectorisableMath
+from tvmconv.tir.general.relax_intrinsics import VectorizableMath
 
 
 @pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid", "erf", "cosh", "sinh"])
@@ -25,7 +25,7 @@ def test_a_call_becomes_its_expression(name):
         for i in range(8):
             y[i] = expression(x[i]) + x[i]
 
-    check(VectorisableMath(), before, expected)
+    check(VectorizableMath(), before, expected)
 
 
 def test_other_types_and_intrinsics_stay():
@@ -34,4 +34,4 @@ def test_other_types_and_intrinsics_stay():
         for i in range(8):
             y[i] = T.Cast("float32", T.exp(x[i])) + T.sqrt(y[i])
 
-    check_same(VectorisableMath(), others)
+    check_same(VectorizableMath(), others)

@@ -288,7 +288,7 @@ def TilePermission() -> Any:
     Why here: such functions run in processes that nobody else has asked for, those of TVM's RPC
     server or of a compiled Relax module. Saved models ask once, when they are loaded.
     """
-    return function_pass("TilePermission", _with_permission)
+    return function_pass("amx.TilePermission", _with_permission)
 
 
 def _with_permission(func: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from tvmconv.tir.general.rewrite import function_pass
 
 
-def VectorisableMath() -> Any:
+def VectorizableMath() -> Any:
     """A pass that replaces intrinsics by expressions of :mod:`tvmconv.operators.math`.
 
     Pattern: a float32 call of ``exp``, ``log``, ``tanh``, ``sigmoid``, ``erf``, ``cosh`` or
@@ -18,7 +18,7 @@ def VectorisableMath() -> Any:
     Why here: LLVM turns these intrinsics into one call of the C library per element, and does not
     know the last two.
     """
-    return function_pass("VectorisableMath", _vectorisable_math)
+    return function_pass("VectorizableMath", _vectorisable_math)
 
 
 def _vectorisable_math(func: Any) -> Any:
