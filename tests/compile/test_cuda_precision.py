@@ -15,7 +15,7 @@ from tvmconv.core.errors import ConfigError
 from tvmconv.frontend import read_model, to_relax
 from tvmconv.frontend.canonical import layer_name
 from tvmconv.graph.layout import plan_layouts
-from tvmconv.graph.lower import prepare
+from tvmconv.graph.prelude import prepare
 from tvmconv.graph.read import read_function
 from tvmconv.machines.cuda import MACHINES as GPUS
 from tvmconv.machines.presets import MACHINES

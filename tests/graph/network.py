@@ -14,8 +14,8 @@ from tvmconv.frontend import read_model, to_relax
 from tvmconv.frontend.canonical import layer_name
 from tvmconv.graph.ir import Graph, Node
 from tvmconv.graph.layout import Plan, plan_layouts
-from tvmconv.graph.lower import prepare
 from tvmconv.graph.match import CONV
+from tvmconv.graph.prelude import prepare
 from tvmconv.graph.read import read_function
 from tvmconv.machines.record import Machine
 from tvmconv.machines.x86 import MACHINES

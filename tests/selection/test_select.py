@@ -12,6 +12,7 @@ from tvmconv.core.decision import CAUSES, Decision
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.sve import MACHINES as SCALABLE
 from tvmconv.machines.x86 import MACHINES
 from tvmconv.selection.policy import check_algorithms, make_policy
@@ -251,10 +252,16 @@ def test_tiles_of_few_blocks_are_not_taken_where_a_layer_has_more():
         assert chosen.config.int("kr") >= 4
 
 
+def with_excess(workload, excess):
+    """Facts of weights that need so many more steps; None for any weights."""
+    facts = WeightFacts.any_weights(workload)
+    return facts if excess is None else replace(facts, excess=tuple(excess))
+
+
 @pytest.mark.parametrize(("excess", "steps"), [(0, 0), (2, 2), (3, 4), (12, 12)])
 def test_products_of_bytes_have_the_steps_that_weights_need(excess, steps):
     workload = Conv2dWorkload.parse("ic256ih14oc256kh1:u8s8s32u8+bias")
-    decision = select(workload, AVX2, excess=[excess] * 3)
+    decision = select(workload, AVX2, facts=with_excess(workload, [excess] * 3))
     assert (decision.chosen.algorithm, decision.chosen.config["excess"]) == ("direct_bytes", steps)
     fewer = [o for o in decision.rejected if o.config.get("excess", steps) < steps]
     assert all(f"need {excess} more steps" in o.rejected for o in fewer)
@@ -263,9 +270,11 @@ def test_products_of_bytes_have_the_steps_that_weights_need(excess, steps):
 def test_products_of_bytes_are_left_where_too_many_weights_need_more():
     workload = Conv2dWorkload.parse("ic256ih14oc256kh1:u8s8s32u8+bias")
     for excess in ([13] * 3, None):
-        assert select(workload, AVX2, excess=excess).chosen.algorithm == "direct"
+        assert (
+            select(workload, AVX2, facts=with_excess(workload, excess)).chosen.algorithm == "direct"
+        )
     with pytest.raises(ConfigError, match="need 13 more steps to be exact, and it has 2"):
         policy = make_policy(
             overrides={"conv1": {"algorithm": "direct_bytes", "knobs": {"excess": 2}}}
         )
-        select(workload, AVX2, layer="conv1", excess=[13] * 3, policy=policy)
+        select(workload, AVX2, layer="conv1", facts=with_excess(workload, [13] * 3), policy=policy)

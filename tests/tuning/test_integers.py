@@ -19,8 +19,10 @@ from tvmconv.algorithms.winograd.integers import (
 )
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.kernel import make_kernel
+from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.records.logfile import read_log
 from tvmconv.records.space import make_space
+from tvmconv.selection.policy import make_policy
 from tvmconv.tuning.candidate import Candidate, Operands
 from tvmconv.tuning.measure import Final, LocalMeasurer
 from tvmconv.tuning.pool import Pool
@@ -79,7 +81,7 @@ def test_one_step_is_wrong_where_nothing_is_approximated(steps, status):
 
 def test_a_space_holds_the_tiles_that_are_exact():
     assert (4, 4) in tiles(make_space(DEEP, V3, "winograd"))
-    limited = make_space(DEEP, V3, "winograd", largest_sum=2**25)
+    limited = make_space(DEEP, V3, "winograd", facts=WeightFacts(2**25))
     assert (2, 2) in tiles(limited)
     assert (4, 4) not in tiles(limited)
 
@@ -88,7 +90,7 @@ def test_the_default_of_a_layer_without_weights_is_that_of_usual_ones():
     workload = Conv2dWorkload.parse(f"ic256ih28oc256kh3ph1{TYPES}")
     large, _ = untuned_choice(workload, V3)[1]["mh"], None
     assert large == 4
-    assert untuned_choice(workload, V3, largest_sum=2**25)[1]["mh"] < 4
+    assert untuned_choice(workload, V3, facts=WeightFacts(2**25, (workload.taps,) * 3))[1]["mh"] < 4
 
 
 def network(tmp_path):
@@ -105,9 +107,9 @@ def test_a_model_tells_its_bounds(tmp_path):
     integers = [task for task in tasks if task.workload.types.is_integer]
     assert integers
     for task in integers:
-        assert 0 < task.largest_sum < worst_sum(task.workload)
+        assert 0 < task.facts.largest_sum < worst_sum(task.workload)
     (layer,) = collect(V3, layers=[str(SMALL)])
-    assert layer.largest_sum is None
+    assert layer.facts is None
 
 
 def test_every_candidate_of_8_bits_is_exact(tmp_path):
@@ -127,3 +129,10 @@ def test_records_of_8_bits_are_taken_by_a_build(tmp_path):
     assert {record.verification["reference"] for record in read_log(log).records} == {"int64"}
     model = tvmconv.build(path, V3, threads=1, algorithms=["direct"], log=log)
     assert "default" not in {decision.chosen.source for decision in model.decisions}
+
+
+def test_models_in_fixed_point_are_tuned_as_such(tmp_path):
+    policy = make_policy(requantise="fixed")
+    tasks = collect(V3, models=[network(tmp_path)], policy=policy)
+    kinds = {t.workload.types.quantisation.requantise for t in tasks}
+    assert "fixed" in kinds

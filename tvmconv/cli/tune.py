@@ -51,6 +51,7 @@ def command(
     seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same proposals.")] = 0,
     error_budget: options.ErrorBudget = None,
     precision: options.Precision = "float32",
+    requantise: options.Requantise = "float",
     algorithms: Annotated[
         str,
         typer.Option(
@@ -167,12 +168,15 @@ def command(
         seed=seed,
         error_budget=error_budget,
         precision=precision,
+        requantise=requantise,
         algorithms=check_algorithms(algorithms.split(",")) if algorithms else (),
     )
     check_precision(settings.policy, machine)
     with ExitStack() as stack:
         stack.enter_context(_stoppable())
-        tasks = collect(machine, models or [], suite or [], layer or [], shapes, folding)
+        tasks = collect(
+            machine, models or [], suite or [], layer or [], shapes, folding, settings.policy
+        )
         core = core_of(processor(machine)) if estimate else None
         unit = f", times estimated at {core.clock_text}" if core else ""
         tell(f"{len(tasks)} workloads, log {path}{unit}")

@@ -13,10 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from tvmconv.algorithms.cuda.precision import largest_finite
-from tvmconv.algorithms.integer.saturation import ORDERS, excess_steps
-from tvmconv.algorithms.winograd.integers import largest_sums
-from tvmconv.core.datatypes import DataTypes, itemsize
+from tvmconv.core.datatypes import itemsize
 from tvmconv.core.decision import Decision
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.unexpected import reported
@@ -25,6 +22,7 @@ from tvmconv.graph.blockable import can_block, is_exact
 from tvmconv.graph.ir import Array, Graph, Node, Value
 from tvmconv.graph.match import BY_FLOAT, CONV, DENSE, IN_FLOAT
 from tvmconv.graph.rewrite.fold import as_float32
+from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.selection.policy import Policy, check_algorithms
@@ -182,9 +180,9 @@ def _rescaled(decision: Decision, obstacle: str | None) -> Decision:
     return replace(decision, reason=f"{decision.reason}; rescaled by {text}")
 
 
-def largest_sum_of(node: Node, types: DataTypes) -> int | None:
-    """What no sum of products of a layer of integers exceeds with its weights; None of floats."""
-    return int(largest_sums(node.args[1].data, types.data).max()) if types.is_integer else None
+def weight_facts(node: Node, workload: Conv2dWorkload, machine: Device) -> WeightFacts:
+    """What the constant weights of a decided node ask of its kernel."""
+    return WeightFacts.of(node.args[1].data, workload, machine)
 
 
 def _decide_dense(node: Node, machine: Device, policy: Policy | None) -> Decision:
@@ -195,37 +193,25 @@ def _decide_dense(node: Node, machine: Device, policy: Policy | None) -> Decisio
         named = tuple(o for o in policy.overrides if o.pattern == node.layer)
         everything = check_algorithms(None)
         policy = replace(policy, algorithms=everything, overrides=named, choose=None)
-    weight = largest_finite(node.args[1].data)
-    return select(workload, machine, layer=node.layer, policy=policy, largest_weight=weight)
+    facts = weight_facts(node, workload, machine)
+    return select(workload, machine, layer=node.layer, policy=policy, facts=facts)
 
 
 def _decide(node: Node, is_blocked: bool, machine: Device, policy: Policy | None) -> Decision:
     """Blocked input, or plain input for a first layer where that costs less."""
     workload: Conv2dWorkload = node.attrs["workload"]
+    facts = weight_facts(node, workload, machine)
     if not isinstance(machine, Machine):
         plain = replace(workload, data_layout="NCHW")
-        weight = largest_finite(node.args[1].data)
-        return select(plain, machine, layer=node.layer, policy=policy, largest_weight=weight)
+        return select(plain, machine, layer=node.layer, policy=policy, facts=facts)
     options = [workload]
     if not is_blocked and workload.in_channels < machine.channel_block:
         options.append(replace(workload, data_layout="NCHW"))
-    largest_sum = largest_sum_of(node, workload.types)
-    excess = None
-    if workload.types.is_integer and workload.types.weight == "int8":
-        orders = range(1, len(ORDERS) + 1)
-        excess = [excess_steps(node.args[1].data, machine.channel_block, n) for n in orders]
     offers: list[tuple[float, Decision]] = []
     problem: ConfigError | None = None
     for option in options:
         try:
-            decision = select(
-                option,
-                machine,
-                layer=node.layer,
-                policy=policy,
-                largest_sum=largest_sum,
-                excess=excess,
-            )
+            decision = select(option, machine, layer=node.layer, policy=policy, facts=facts)
         except ConfigError as error:
             problem = problem or error
             continue

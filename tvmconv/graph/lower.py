@@ -11,20 +11,15 @@ from tvmconv.algorithms.cuda.precision import PRECISIONS
 from tvmconv.compile.culprit import failing_operators
 from tvmconv.core.decision import Decision, KernelCall, Unscheduled
 from tvmconv.core.unexpected import reported
-from tvmconv.frontend.canonical import layer_name
 from tvmconv.graph.emit.emitter import CallRecord, Emitter
 from tvmconv.graph.emit.graph import emit_graph
 from tvmconv.graph.fusion import group_operators
 from tvmconv.graph.ir import Graph, Node
-from tvmconv.graph.layout import Plan, decided_nodes, oihw_weight, plan_layouts
-from tvmconv.graph.match import fuse_layers, unscheduled
-from tvmconv.graph.read import read_function
-from tvmconv.graph.rewrite.interleaved import order_phases
-from tvmconv.graph.rewrite.normalize import normalise
+from tvmconv.graph.layout import Plan, oihw_weight
+from tvmconv.graph.match import unscheduled
+from tvmconv.graph.prelude import plan_module
 from tvmconv.machines.device import Device
-from tvmconv.machines.record import Machine
 from tvmconv.program.collect import tensor_bytes
-from tvmconv.selection.overrides import check_used
 from tvmconv.selection.policy import Policy
 from tvmconv.tvm_api import ir, relax
 from tvmconv.tvm_api.types import Binding, Function, IRModule, RelaxExpr
@@ -87,13 +82,8 @@ def lower(
     ConfigError
         If no allowed algorithm computes a layer; the message names it.
     """
-    graph = read_function(mod["main"], layer_name)
-    prepare(graph, machine, policy.requantise if policy is not None else "float")
-    if policy is not None:
-        check_used(policy.overrides, [node.layer for node in decided_nodes(graph, machine)])
-    plan = plan_layouts(
-        graph, machine, policy=policy, progress=_stage("choose algorithms", progress)
-    )
+    planned = plan_module(mod, machine, policy, _stage("choose algorithms", progress))
+    graph, plan = planned.graph, planned.plan
     # some of TVM's own converters (Einsum) bring functions beside main
     others = {var: func for var, func in mod.functions_items() if var.name_hint != "main"}
     builder = relax.BlockBuilder(ir.IRModule(others))
@@ -116,14 +106,6 @@ def lower(
     return LoweredGraph(
         finished, decisions, calls, emitter.reorders, emitter.padding_bytes, unscheduled(graph)
     )
-
-
-def prepare(graph: Graph, machine: Device, requantise: str = "float") -> None:
-    """Normalise a graph and fuse its layers, in place."""
-    normalise(graph, machine, requantise)
-    fuse_layers(graph)
-    if isinstance(machine, Machine):
-        order_phases(graph, machine.channel_block)
 
 
 def fuse_operators(

@@ -9,10 +9,9 @@ from tvmconv.graph.emit.graph import emit_graph
 from tvmconv.graph.functions import read_functions, without_unused
 from tvmconv.graph.ir import Arg, Graph, Node, Value
 from tvmconv.graph.layout import plan_layouts
-from tvmconv.graph.match import CONV, fuse_layers
+from tvmconv.graph.match import CONV
+from tvmconv.graph.prelude import prepare
 from tvmconv.graph.read import Bound, is_readable, read_bindings, value_of
-from tvmconv.graph.rewrite.interleaved import order_phases
-from tvmconv.graph.rewrite.normalize import normalise
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.record import Machine
 from tvmconv.selection.overrides import check_used
@@ -76,9 +75,7 @@ class _Substitution(PyExprMutator):
         if not any(_is_conv(node) for node in nodes):
             return super().visit_dataflow_block_(block)
         self.replaced |= read_functions(graph, self.mod)
-        normalise(graph, self.machine)
-        fuse_layers(graph)
-        order_phases(graph, self.machine.channel_block)
+        prepare(graph, self.machine, self.policy)
         self.layers += [node.layer for node in graph.nodes if node.op == CONV]
         if not any(node.op == CONV for node in graph.nodes):
             return super().visit_dataflow_block_(block)

@@ -13,6 +13,7 @@ from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError, TvmconvError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.cuda import MACHINES as GPUS
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
@@ -21,6 +22,7 @@ from tvmconv.machines.record import Machine
 from tvmconv.records.record import Record
 
 _ATTEMPTS = 200
+_NO_FACTS = WeightFacts()
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,8 @@ class Space:
         The schedule's offers: where a search begins.
     error_budget
         Most max|error| / max|reference| that a config may be estimated at.
-    largest_sum
-        What no sum of products of integers exceeds; configs must be exact for it.
+    facts
+        Of the weights; configs must be exact for them.
     precision
         What operands of products may be rounded to, beside float32; empty for anything.
     """
@@ -49,7 +51,7 @@ class Space:
     values: Mapping[str, tuple[KnobValue, ...]]
     starts: tuple[Config, ...]
     error_budget: float = math.inf
-    largest_sum: int = 0
+    facts: WeightFacts = _NO_FACTS
     precision: str = ""
 
     @property
@@ -70,7 +72,7 @@ class Space:
         if self.precision and algorithm.precision(config) not in ("", self.precision):
             return False
         limit = algorithm.exact_below(self.workload, config)
-        if limit is not None and self.largest_sum >= limit:
+        if limit is not None and self.facts.largest_sum >= limit:
             return False
         estimate = algorithm.error_estimate(self.workload, self.machine, config)
         return estimate <= self.error_budget
@@ -115,7 +117,7 @@ def make_space(
     machine: Device,
     algorithm: str,
     error_budget: float = math.inf,
-    largest_sum: int = 0,
+    facts: WeightFacts | None = None,
     precision: str = "",
 ) -> Space:
     """The space of an algorithm; without ``starts`` if none of its offers is exact enough.
@@ -141,7 +143,14 @@ def make_space(
         whole = all(type(v) is int for v in unique)
         values[name] = tuple(sorted(unique)) if whole else tuple(unique)
     space = Space(
-        workload, machine, algorithm, values, starts, error_budget, largest_sum, precision
+        workload,
+        machine,
+        algorithm,
+        values,
+        starts,
+        error_budget,
+        facts or _NO_FACTS,
+        precision,
     )
     return replace(space, starts=tuple(start for start in starts if space.fits(start)))
 

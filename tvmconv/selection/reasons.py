@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tvmconv.algorithms.cuda.precision import PRECISIONS
 from tvmconv.core.decision import Candidate
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.selection.policy import Policy
 
 _MIXES = (
@@ -44,40 +45,20 @@ def refuse_foreign(offer: Candidate) -> Candidate:
     return replace(offer, rejected=text, cause="finite")
 
 
-@dataclass(frozen=True)
-class Needs:
-    """What the weights of a layer ask of its kernel.
-
-    Parameters
-    ----------
-    largest_sum
-        Of integers, what no sum of products exceeds.
-    excess
-        Of integers, steps for what :mod:`tvmconv.algorithms.integer.saturation` cuts off them, by
-        the number of orders in which words are taken.
-    largest_weight
-        Of floats, the largest that is finite.
-    """
-
-    largest_sum: int = 0
-    excess: Sequence[int] = ()
-    largest_weight: float = 0.0
-
-
 def refuse_inexact(
-    offer: Candidate, workload: Conv2dWorkload, needs: Needs, kind: str
+    offer: Candidate, workload: Conv2dWorkload, facts: WeightFacts, kind: str
 ) -> Candidate:
     """The offer, refused where a layer's sums of integers would not be exact, or its weights not
     finite."""
     if offer.rejected:
         return offer
-    if offer.precision and (why := PRECISIONS[offer.precision].beyond(needs.largest_weight)):
+    if offer.precision and (why := PRECISIONS[offer.precision].beyond(facts.largest_weight)):
         return replace(offer, rejected=why, cause="range")
     algorithm, text = registry.algorithm(offer.algorithm, kind), ""
     limit, held = algorithm.exact_below(workload, offer.config), algorithm.excess_held(offer.config)
-    if limit is not None and needs.largest_sum >= limit:
-        text = f"sums of products may reach {needs.largest_sum}, and it is exact below {limit}"
-    elif held is not None and (needed := needs.excess[held[0] - 1]) > held[1]:
+    if limit is not None and facts.largest_sum >= limit:
+        text = f"sums of products may reach {facts.largest_sum}, and it is exact below {limit}"
+    elif held is not None and (needed := facts.excess[held[0] - 1]) > held[1]:
         text = (
             f"pairs of weights beyond 128 need {needed} more steps to be exact, and it has "
             f"{held[1]}"

@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from tvmconv.algorithms.integer.saturation import ORDERS
-from tvmconv.algorithms.winograd.integers import worst_sum
 from tvmconv.core.config import Config
 from tvmconv.core.decision import Candidate, Decision
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.selection.overrides import Override
 from tvmconv.selection.policy import Policy, make_policy
 from tvmconv.selection.reasons import (
-    Needs,
     confined,
     impossible,
     out_of_range,
@@ -103,9 +101,7 @@ def select(
     *,
     layer: str = "",
     policy: Policy | None = None,
-    largest_sum: int | None = None,
-    excess: Sequence[int] | None = None,
-    largest_weight: float = 0.0,
+    facts: WeightFacts | None = None,
 ) -> Decision:
     """Choose the algorithm of one layer: the fewest predicted cycles that the policy allows.
 
@@ -119,32 +115,21 @@ def select(
         Name for overrides, reports and errors.
     policy
         Allowed algorithms, budgets and overrides; everything within the default budgets if None.
-    largest_sum
-        Of a layer of integers, what no sum of products exceeds with its weights: the largest of
-        :func:`~tvmconv.algorithms.winograd.integers.largest_sums`. By default with any weights.
-        It decides which tiles of Winograd are exact, and is no part of the workload: layers that
-        differ in it share kernels and tuning records.
-    excess
-        Of such a layer, the steps that :func:`~tvmconv.algorithms.integer.saturation.excess_steps`
-        counts for each number of orders. By default those of any weights.
-    largest_weight
-        Of a layer of floats, the largest finite weight, which a precision must hold.
+    facts
+        Of the layer's weights; by default what holds for all weights.
 
     Raises
     ------
     ConfigError
         If nothing that the policy allows computes the workload.
     """
-    policy, needs = policy or make_policy(), Needs(largest_weight=largest_weight)
+    policy = policy or make_policy()
+    facts = facts or WeightFacts.any_weights(workload)
     if workload.types.is_integer:
         # all integers are finite
         policy = replace(policy, finite=True)
-        needs = Needs(
-            worst_sum(workload) if largest_sum is None else largest_sum,
-            (workload.taps,) * len(ORDERS) if excess is None else excess,
-        )
     offers = [
-        refuse(refuse_inexact(offer, workload, needs, machine.kind), policy, machine.kind)
+        refuse(refuse_inexact(offer, workload, facts, machine.kind), policy, machine.kind)
         for name in registry.offered(machine, policy.precision)
         for offer in offers_of(workload, machine, name, policy)
         # what nobody asked for is no candidate that had to be refused
@@ -154,7 +139,7 @@ def select(
         offers = _confined(offers, workload, machine)
     override = next((o for o in policy.overrides if o.matches(layer)), None)
     if override is not None:
-        chosen = _overridden(override, workload, machine, layer, policy, needs)
+        chosen = _overridden(override, workload, machine, layer, policy, facts)
         return _decision(
             layer, workload, machine, chosen, f"asked for by {override}", offers, policy
         )
@@ -171,7 +156,7 @@ def select(
         picked = policy.choose(layer, workload, tuple(able))
         if picked is not None and picked != chosen:
             chosen = _picked(picked, workload, machine, layer, policy)
-            _exact(chosen, workload, layer, "overrides=", needs, machine.kind)
+            _exact(chosen, workload, layer, "overrides=", facts, machine.kind)
             reason = "chosen by the caller's function"
     return _decision(layer, workload, machine, chosen, reason, offers, policy)
 
@@ -222,7 +207,7 @@ def _overridden(
     machine: Device,
     layer: str,
     policy: Policy,
-    needs: Needs,
+    facts: WeightFacts,
 ) -> Candidate:
     """The override's algorithm: its fastest offer that has the knobs, or the nearest to them."""
     name, knobs = override.algorithm, override.knobs
@@ -235,7 +220,7 @@ def _overridden(
 
     asked = knobs.get("precision")
     offers = tuple(o for o in offers if asked in (None, o.precision)) or offers
-    exact = [o for o in offers if not refuse_inexact(o, workload, needs, machine.kind).rejected]
+    exact = [o for o in offers if not refuse_inexact(o, workload, facts, machine.kind).rejected]
     base = min(exact or offers, key=distance)
     if not knobs and not policy.keeps(base):
         within = [o for o in offers if policy.keeps(o)]
@@ -245,7 +230,7 @@ def _overridden(
         chosen = make_candidate(workload, machine, name, config, source="override")
     except ConfigError as error:
         raise ConfigError(f"layer {layer!r}: {override}: {error}") from error
-    _exact(chosen, workload, layer, str(override), needs, machine.kind)
+    _exact(chosen, workload, layer, str(override), facts, machine.kind)
     return _in_memory(chosen, layer, str(override), policy)
 
 
@@ -269,10 +254,10 @@ def _picked(
 
 
 def _exact(
-    chosen: Candidate, workload: Conv2dWorkload, layer: str, who: str, needs: Needs, kind: str
+    chosen: Candidate, workload: Conv2dWorkload, layer: str, who: str, facts: WeightFacts, kind: str
 ) -> None:
     """Raise :class:`ConfigError` for a candidate that is wrong for the weights."""
-    refused = refuse_inexact(chosen, workload, needs, kind)
+    refused = refuse_inexact(chosen, workload, facts, kind)
     if refused.rejected:
         other = "tf32 or float32" if refused.cause == "range" else "a smaller tile or for direct"
         raise ConfigError(

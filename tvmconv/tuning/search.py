@@ -10,6 +10,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
 from tvmconv.records.space import Space, make_space
 from tvmconv.tuning.cost_model import CostModel, predicted
@@ -148,11 +149,11 @@ class Search:
 
 
 def searches(
-    workload: Conv2dWorkload, machine: Device, settings: Settings, largest_sum: int = 0
+    workload: Conv2dWorkload, machine: Device, settings: Settings, facts: WeightFacts | None = None
 ) -> list[Search]:
     """Searches of the algorithms that are predicted within reach of the best, which is first.
 
-    ``largest_sum`` is that of :class:`~tvmconv.records.space.Space`.
+    ``facts`` are those of :class:`~tvmconv.records.space.Space`.
     """
     spaces, least, policy = [], {}, settings.policy
     known = registry.names(machine.kind)
@@ -162,7 +163,7 @@ def searches(
         rounds = "" not in registry.algorithm(name, machine.kind).precisions
         budget = policy.low_precision_budget if rounds else policy.error_budget
         try:
-            space = make_space(workload, machine, name, budget, largest_sum, settings.precision)
+            space = make_space(workload, machine, name, budget, facts, settings.precision)
         except ConfigError:
             continue
         if space.starts:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.machines.gate import ensure_machine
@@ -19,7 +20,7 @@ from tvmconv.machines.record import processor
 from tvmconv.measuring.gpu.state import gpu_state
 from tvmconv.records.record import machine_facts
 from tvmconv.records.space import make_space
-from tvmconv.selection.policy import make_policy
+from tvmconv.selection.policy import Policy, make_policy
 from tvmconv.tuning.cost_model import predicted
 from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.settings import Outcome, Settings
@@ -33,14 +34,13 @@ if TYPE_CHECKING:
 class Task:
     """A workload, what it is called, and how often it occurs.
 
-    ``largest_sum`` is what no sum of products of integers exceeds in any of these layers; None
-    where their weights are unknown.
+    ``facts`` hold for the weights of all these layers; None where they are unknown.
     """
 
     name: str
     workload: Conv2dWorkload
     count: int = 1
-    largest_sum: int | None = None
+    facts: WeightFacts | None = None
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,12 @@ def collect(
     layers: Sequence[str] = (),
     shapes: Mapping[str, Sequence[int]] | None = None,
     fold_budget: int | None = None,
+    policy: Policy | None = None,
 ) -> tuple[Task, ...]:
     """The distinct convolution workloads of everything that is to be tuned.
 
-    ``shapes`` and ``fold_budget`` are those of :func:`tvmconv.build` for the models.
+    ``shapes`` and ``fold_budget`` are those of :func:`tvmconv.build` for the models. How models are
+    quantized and rounded is the policy's ``requantise`` and ``precision``.
 
     Raises
     ------
@@ -95,15 +97,18 @@ def collect(
 
     found: dict[Conv2dWorkload, Task] = {}
 
-    def add(name: str, workload: Conv2dWorkload, count: int, bound: int | None = None) -> None:
+    def add(
+        name: str, workload: Conv2dWorkload, count: int, facts: WeightFacts | None = None
+    ) -> None:
         old = found.get(workload, Task(name, workload, 0))
-        known = [each for each in (old.largest_sum, bound) if each is not None]
-        largest_sum = max(known, default=None)
-        found[workload] = replace(old, count=old.count + count, largest_sum=largest_sum)
+        joined = old.facts.joined(facts) if old.facts and facts else old.facts or facts
+        found[workload] = replace(old, count=old.count + count, facts=joined)
 
+    given = policy or make_policy()
+    policy = make_policy(precision=given.precision, requantise=given.requantise)
     for model in models:
-        for name, workload, bound in _of_model(model, machine, shapes, fold_budget):
-            add(name, workload, 1, bound)
+        for name, workload, facts in _of_model(model, machine, policy, shapes, fold_budget):
+            add(name, workload, 1, facts)
     for suite in suites:
         for layer in library.load(suite):
             add(layer.name, layer.workload, layer.count)
@@ -246,7 +251,7 @@ def tune(
                 log,
                 journal,
                 host_provenance,
-                task.largest_sum,
+                task.facts,
             )
             outcome = tuner.run(deadline, tell)
             if space == "both":
@@ -268,28 +273,24 @@ def host_provenance() -> dict[str, Any]:
 def _of_model(
     model: str | os.PathLike[str],
     machine: Device,
+    policy: Policy,
     shapes: Mapping[str, Sequence[int]] | None,
     fold_budget: int | None,
-) -> Iterable[tuple[str, Conv2dWorkload, int | None]]:
-    """Name, workload and bound of sums of a model's convolutions, as a build sees them."""
-    from tvmconv.frontend import read_model, to_relax
-    from tvmconv.frontend.canonical import layer_name
-    from tvmconv.graph.layout import largest_sum_of, plan_layouts
-    from tvmconv.graph.lower import prepare
-    from tvmconv.graph.read import read_function
+) -> Iterable[tuple[str, Conv2dWorkload, WeightFacts]]:
+    """Name, workload and facts of the weights of a model's layers, as a build sees them."""
+    from tvmconv.graph.layout import weight_facts
+    from tvmconv.graph.prelude import plan_model
 
-    graph = read_function(to_relax(read_model(model, shapes, fold_budget))["main"], layer_name)
-    prepare(graph, machine)
-    plan = plan_layouts(graph, machine)
+    planned = plan_model(model, machine, policy, shapes, fold_budget)
     return [
-        (d.layer, d.workload, largest_sum_of(node, d.workload.types))
-        for node, d in plan.decisions.items()
+        (d.layer, d.workload, weight_facts(node, d.workload, machine))
+        for node, d in planned.plan.decisions.items()
     ]
 
 
 def _weight(task: Task, machine: Device, settings: Settings) -> float:
     from tvmconv.tuning.untuned import untuned_choice
 
-    policy = make_policy(precision=settings.precision)
-    algorithm, config = untuned_choice(task.workload, machine, policy, task.largest_sum)
+    policy = make_policy(precision=settings.precision, requantise=settings.requantise)
+    algorithm, config = untuned_choice(task.workload, machine, policy, task.facts)
     return task.count * predicted(make_space(task.workload, machine, algorithm), config)

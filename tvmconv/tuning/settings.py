@@ -32,6 +32,8 @@ class Settings:
         is a larger one for candidates that round operands of products.
     precision
         What those may be rounded to, as of ``tvmconv.build``.
+    requantise
+        How INT8 layers of models rescale their sums, as of ``tvmconv.build``.
     batch
         Candidates that are built before they are measured.
     final
@@ -44,13 +46,19 @@ class Settings:
     algorithms: tuple[str, ...] = ()
     error_budget: float | None = None
     precision: str = FLOAT32
+    requantise: str = "float"
     batch: int = 16
     final: Final = field(default_factory=Final)
 
     @property
     def policy(self) -> Policy:
         """What a build without any log would choose from within these limits."""
-        return make_policy(self.algorithms or None, self.error_budget, precision=self.precision)
+        return make_policy(
+            self.algorithms or None,
+            self.error_budget,
+            precision=self.precision,
+            requantise=self.requantise,
+        )
 
     def to_json(self, space: str = "knobs") -> dict[str, Any]:
         """What decides whether a finished workload counts as finished for another run."""

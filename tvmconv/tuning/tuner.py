@@ -13,6 +13,7 @@ from typing import Any
 
 from tvmconv.core.config import Config
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
 from tvmconv.records.logfile import append
 from tvmconv.records.record import Record, machine_facts, outliers
@@ -30,7 +31,7 @@ from tvmconv.tuning.measure import (
 from tvmconv.tuning.pool import Choice
 from tvmconv.tuning.search import HOPELESS, Search, next_search, searches
 from tvmconv.tuning.settings import Outcome, Settings
-from tvmconv.tuning.untuned import known_or_usual, untuned_choice
+from tvmconv.tuning.untuned import untuned_choice
 
 # how many of the search's best are measured again, and how many of these to the end
 _SHORT_LIST = 8
@@ -64,8 +65,8 @@ class WorkloadTuner:
         Where trials are remembered.
     provenance
         Returns ``versions`` and ``date`` of a record.
-    largest_sum
-        As of :func:`untuned_choice`.
+    facts
+        Of the weights; by default those of usual weights.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class WorkloadTuner:
         log: Path,
         journal: Journal,
         provenance: Callable[[], Mapping[str, Any]],
-        largest_sum: int | None = None,
+        facts: WeightFacts | None = None,
     ) -> None:
         self.workload = workload
         self.machine = machine
@@ -86,9 +87,9 @@ class WorkloadTuner:
         self.log = log
         self.journal = journal
         self.provenance = provenance
-        largest_sum = known_or_usual(workload, largest_sum)
-        self.default = untuned_choice(workload, machine, settings.policy, largest_sum)
-        self.searches = searches(workload, machine, settings, largest_sum)
+        facts = facts or WeightFacts.usual_weights(workload)
+        self.default = untuned_choice(workload, machine, settings.policy, facts)
+        self.searches = searches(workload, machine, settings, facts)
         self.outcome = Outcome(workload, default=self.default[0])
         known = journal.result(str(workload), self._anchor_key()) or {}
         self.anchor = Anchor(self.default, float(known.get("seconds", math.inf)))

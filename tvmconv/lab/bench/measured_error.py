@@ -67,14 +67,12 @@ def _convolutions(
     fold_budget: int | None,
 ) -> list[Node]:
     """The layers with their weights, in the order of the decisions."""
-    from tvmconv.frontend import read_model, to_relax
-    from tvmconv.frontend.canonical import layer_name
-    from tvmconv.graph.lower import prepare
     from tvmconv.graph.match import CONV
-    from tvmconv.graph.read import read_function
+    from tvmconv.graph.prelude import prepared_model
+    from tvmconv.selection.policy import make_policy
 
-    graph = read_function(to_relax(read_model(source, shapes, fold_budget))["main"], layer_name)
-    prepare(graph, model.machine)
+    policy = make_policy(requantise=model.manifest.policy.get("requantise", "float"))
+    graph = prepared_model(source, model.machine, policy, shapes, fold_budget)
     return [node for node in graph.nodes if node.op == CONV]
 
 

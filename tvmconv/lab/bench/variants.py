@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from tvmconv.algorithms.winograd.integers import usual_sum
 from tvmconv.core.arguments import nearest
 from tvmconv.core.config import Config, KnobValue
 from tvmconv.core.errors import ConfigError, InputError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
 from tvmconv.kernels.kernel import Kernel
+from tvmconv.kernels.weight_facts import WeightFacts
 from tvmconv.machines.device import Device
 from tvmconv.report.knobs import listed
 
@@ -146,9 +146,9 @@ def chosen_kernel(
     from tvmconv.selection.select import select
 
     policy = make_policy(logs=search_path(log), precision=precision)
-    # those that cases of 8 bits have
-    largest_sum = usual_sum(workload) if workload.types.is_integer else None
-    chosen = select(workload, machine, policy=policy, largest_sum=largest_sum).chosen
+    # INT8 cases have usual weights
+    facts = WeightFacts.usual_weights(workload)
+    chosen = select(workload, machine, policy=policy, facts=facts).chosen
     return Kernel(workload, machine, chosen.algorithm, chosen.config)
 
 

@@ -200,24 +200,19 @@ def _row(layer: Layer, label: str, kernel: Kernel) -> dict[str, Any]:
 
 def _model(path: Path, batch: int, plan: Plan, machine: CudaMachine) -> dict[str, Any]:
     """The convolutions of a model as a build would compute them."""
-    from tvmconv.frontend import read_model, to_relax
-    from tvmconv.frontend.canonical import layer_name
-    from tvmconv.graph.layout import plan_layouts
-    from tvmconv.graph.lower import prepare
-    from tvmconv.graph.read import read_function
+    from tvmconv.graph.prelude import plan_model
     from tvmconv.lab.bench.cases import batched_model
     from tvmconv.records.lookup import search_path
     from tvmconv.selection.policy import make_policy
 
-    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
-        model = batched_model(path, batch, Path(folder)) if batch else path
-        loaded = read_model(model, dict(plan.shapes) if plan.shapes else None, plan.fold_budget)
-    graph = read_function(to_relax(loaded)["main"], layer_name)
-    prepare(graph, machine)
     policy = make_policy(
         build_algorithms(plan), logs=search_path(plan.log), precision=plan.precision
     )
-    decisions = list(plan_layouts(graph, machine, policy=policy).decisions.values())
+    shapes = dict(plan.shapes) if plan.shapes else None
+    with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+        model = batched_model(path, batch, Path(folder)) if batch else path
+        planned = plan_model(model, machine, policy, shapes, plan.fold_budget)
+    decisions = list(planned.plan.decisions.values())
     kernels = [
         Kernel(each.workload, machine, each.chosen.algorithm, each.chosen.config)
         for each in decisions

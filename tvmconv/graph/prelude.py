@@ -1,0 +1,120 @@
+"""The way of a network to its kernels, up to the choice of them: read, prepare, plan.
+
+Builds, the Relax pass, the tuner and predictions all go it, so that they see the same layers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tvmconv.graph.ir import Graph
+from tvmconv.graph.layout import Plan, decided_nodes, plan_layouts
+from tvmconv.graph.match import fuse_layers
+from tvmconv.graph.read import read_function
+from tvmconv.graph.rewrite.interleaved import order_phases
+from tvmconv.graph.rewrite.normalize import normalise
+from tvmconv.machines.device import Device
+from tvmconv.machines.record import Machine
+from tvmconv.selection.overrides import check_used
+from tvmconv.selection.policy import Policy
+from tvmconv.tvm_api.types import IRModule
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclass(frozen=True)
+class PlannedGraph:
+    """A network whose layers have their kernels.
+
+    Parameters
+    ----------
+    graph
+        Normalized, with fused layers.
+    plan
+        Layouts, and a decision for each layer.
+    """
+
+    graph: Graph
+    plan: Plan
+
+
+def prepare(graph: Graph, machine: Device, policy: Policy | None = None) -> None:
+    """Normalize a graph and fuse its layers, in place."""
+    normalise(graph, machine, policy.requantise if policy is not None else "float")
+    fuse_layers(graph)
+    if isinstance(machine, Machine):
+        order_phases(graph, machine.channel_block)
+
+
+def plan_module(
+    mod: IRModule,
+    machine: Device,
+    policy: Policy | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> PlannedGraph:
+    """Plan the function ``main`` of an imported network.
+
+    Parameters
+    ----------
+    mod
+        As :func:`tvmconv.frontend.to_relax` makes it.
+    machine
+        Target of the kernels.
+    policy
+        What may be chosen; by default everything within the default budgets.
+    progress
+        Called with (layers decided, layers in all).
+
+    Raises
+    ------
+    ConfigError
+        If no allowed algorithm computes a layer, or an override names no layer.
+    """
+    graph = _prepared(mod, machine, policy)
+    if policy is not None:
+        check_used(policy.overrides, [node.layer for node in decided_nodes(graph, machine)])
+    return PlannedGraph(graph, plan_layouts(graph, machine, policy=policy, progress=progress))
+
+
+def plan_model(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    machine: Device,
+    policy: Policy | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    fold_budget: int | None = None,
+) -> PlannedGraph:
+    """Plan an ONNX model; ``shapes`` and ``fold_budget`` are those of :func:`tvmconv.build`."""
+    return plan_module(_imported(model, shapes, fold_budget), machine, policy)
+
+
+def prepared_model(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    machine: Device,
+    policy: Policy | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    fold_budget: int | None = None,
+) -> Graph:
+    """The graph of an ONNX model before kernels are chosen."""
+    return _prepared(_imported(model, shapes, fold_budget), machine, policy)
+
+
+def _imported(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]] | None,
+    fold_budget: int | None,
+) -> IRModule:
+    from tvmconv.frontend import read_model, to_relax
+
+    return to_relax(read_model(model, shapes, fold_budget))
+
+
+def _prepared(mod: IRModule, machine: Device, policy: Policy | None) -> Graph:
+    from tvmconv.frontend.canonical import layer_name
+
+    graph = read_function(mod["main"], layer_name)
+    prepare(graph, machine, policy)
+    return graph

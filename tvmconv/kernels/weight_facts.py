@@ -1,0 +1,73 @@
+"""What a layer's weights decide about its kernel, found once and passed on as one object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvmconv.algorithms.cuda.precision import largest_finite
+from tvmconv.algorithms.integer.saturation import ORDERS, excess_steps
+from tvmconv.algorithms.winograd.integers import largest_sums, usual_sum, worst_sum
+from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.machines.device import Device
+
+
+@dataclass(frozen=True)
+class WeightFacts:
+    """Facts of the weights of one layer, or of several that share a kernel.
+
+    They are not a part of the workload: layers that differ in them share kernels and tuning
+    records.
+
+    Parameters
+    ----------
+    largest_sum
+        INT8: no sum of products exceeds it. It decides which Winograd tiles are exact.
+    excess
+        INT8: steps for weights that a saturating instruction does not take whole, for each number
+        of byte orders; see :func:`tvmconv.algorithms.integer.saturation.excess_steps`.
+    largest_weight
+        Floating types: the largest finite weight, which a precision must hold.
+    """
+
+    largest_sum: int = 0
+    excess: tuple[int, ...] = ()
+    largest_weight: float = 0.0
+
+    @classmethod
+    def of(cls, weight: npt.NDArray[Any], workload: Conv2dWorkload, machine: Device) -> WeightFacts:
+        """The facts of known weights, in ONNX's layout or flattened."""
+        if not workload.types.is_integer:
+            return cls(largest_weight=largest_finite(weight))
+        largest = int(largest_sums(weight, workload.types.data).max())
+        excess = cls.any_weights(workload).excess
+        if workload.types.weight == "int8":
+            orders = range(1, len(ORDERS) + 1)
+            excess = tuple(excess_steps(weight, machine.channel_block, n) for n in orders)
+        return cls(largest, excess)
+
+    @classmethod
+    def any_weights(cls, workload: Conv2dWorkload) -> WeightFacts:
+        """Facts that hold for all weights."""
+        if not workload.types.is_integer:
+            return cls()
+        return cls(worst_sum(workload), (workload.taps,) * len(ORDERS))
+
+    @classmethod
+    def usual_weights(cls, workload: Conv2dWorkload) -> WeightFacts:
+        """Facts that normally distributed weights have, for layers without weights."""
+        if not workload.types.is_integer:
+            return cls()
+        return cls(usual_sum(workload), cls.any_weights(workload).excess)
+
+    def joined(self, other: WeightFacts) -> WeightFacts:
+        """Facts that hold for both layers."""
+        excess = tuple(int(most) for most in np.maximum(self.excess, other.excess))
+        return WeightFacts(
+            max(self.largest_sum, other.largest_sum),
+            excess,
+            max(self.largest_weight, other.largest_weight),
+        )
