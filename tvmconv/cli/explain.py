@@ -39,6 +39,17 @@ def command(
         bool,
         typer.Option("--knobs", help="Also say what the knobs of the chosen schedules mean."),
     ] = False,
+    layer: Annotated[
+        str, typer.Option("--layer", metavar="NAME", help="Layer whose kernel --show prints.")
+    ] = "",
+    show: Annotated[
+        str,
+        typer.Option(
+            "--show",
+            metavar="FORM",
+            help="Print a layer's kernel: tir, asm or after:PASS (requires --layer).",
+        ),
+    ] = "",
     html: Annotated[
         Optional[Path],  # noqa: UP045
         destinations.result_file("--html", help="Write one HTML page with charts."),
@@ -56,6 +67,8 @@ def command(
       tvmconv explain resnet18.onnx --measure --html resnet18.html
       tvmconv explain resnet18.onnx --knobs
       tvmconv explain resnet18.onnx --target cortex-a72 --estimate
+      tvmconv explain resnet18.onnx --layer layer1.0.conv1 --show asm
+      tvmconv explain resnet18.onnx --layer layer1.0.conv1 --show after:Specialize
     """
     from tvmconv.cli.gpus import built_for
     from tvmconv.cli.opening import open_model
@@ -63,6 +76,8 @@ def command(
     from tvmconv.report.explain import explain_report
     from tvmconv.runtime.gpu_options import GpuOptions
 
+    if bool(layer) != bool(show):
+        raise InputError("--layer requires --show, and --show requires --layer")
     if measure_error and model.suffix == ".so":
         raise InputError(f"{model} holds packed weights; --measure-error needs the ONNX model")
     gpu = GpuOptions.of(device, None) if measure else built_for(device, target)
@@ -73,6 +88,11 @@ def command(
     if estimate and model.suffix != ".so":
         threads = estimating.one_thread(threads)
     opened = open_model(model, target, threads, shape, choices, here=measure, gpu=gpu)
+    if show:
+        from tvmconv.compile.inspection import kernel_text, layer_kernel
+
+        typer.echo(kernel_text(layer_kernel(opened.decisions, opened.machine, layer), show))
+        return
     arguments: dict[str, Any] = _times(opened) if measure else {}
     if measure_error:
         from tvmconv.lab.bench.measured_error import measure_errors

@@ -83,6 +83,9 @@ class PrimFunc(Function, Protocol):
     def with_body(self, new_body: Stmt) -> PrimFunc:
         """A copy with another body."""
 
+    def script(self) -> str:
+        """The function as TVMScript."""
+
 
 class GlobalVar(Protocol):
     """The name of a function in a module (``tvm.ir.GlobalVar``)."""

@@ -1,0 +1,73 @@
+"""A kernel as text, at any point between its schedule and its machine code."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from tvmconv.core.decision import Decision
+from tvmconv.core.errors import InputError
+from tvmconv.kernels.kernel import Kernel
+from tvmconv.machines.cuda import CudaMachine
+from tvmconv.machines.device import Device
+from tvmconv.machines.record import processor
+from tvmconv.tir.pipeline import c_calls, compile_function, pipeline
+from tvmconv.tvm_api import ir
+
+FORMS = "tir, asm or after:PASS"
+_AFTER = "after:"
+
+
+def kernel_text(kernel: Kernel, form: str) -> str:
+    """A kernel as its schedule leaves it, after a pass, or as machine code.
+
+    Parameters
+    ----------
+    kernel
+        The kernel.
+    form
+        ``tir``: the scheduled function. ``after:PASS``: after the passes of
+        :func:`tvmconv.tir.pipeline.pipeline` up to that one. ``asm``: assembly; for a GPU, the CUDA
+        source.
+
+    Raises
+    ------
+    InputError
+        If the form or the pass is unknown.
+    """
+    if form == "tir":
+        return kernel.prim_func().script()
+    if form == "asm":
+        if isinstance(kernel.machine, CudaMachine):
+            from tvmconv.tir.cuda.lowering import cuda_code
+
+            return cuda_code(kernel.prim_func(), kernel.machine).source
+        machine = processor(kernel.machine)
+        return str(compile_function(kernel.prim_func(), machine, calls=c_calls).inspect_source("s"))
+    if not form.startswith(_AFTER):
+        raise InputError(f"unknown --show {form!r}. Expected {FORMS}.")
+    passes = pipeline(processor(kernel.machine), c_calls)
+    try:
+        some = passes.until(form.removeprefix(_AFTER))
+    except ValueError as error:
+        raise InputError(f"--show {form}: {error}") from None
+    module = some(ir.IRModule({"main": kernel.prim_func()}))
+    return str(module["main"].script())
+
+
+def layer_kernel(decisions: tuple[Decision, ...], machine: Device, layer: str) -> Kernel:
+    """The kernel of the layer of a name.
+
+    Raises
+    ------
+    InputError
+        If no layer has the name.
+    """
+    named = {d.layer: d for d in decisions}
+    if layer not in named:
+        near = get_close_matches(layer, named, 1) or list(named)[:3]
+        raise InputError(
+            f"unknown layer {layer!r}. Expected a convolution's name, for example "
+            f"{', '.join(near)}."
+        )
+    chosen = named[layer].chosen
+    return Kernel(named[layer].workload, machine, chosen.algorithm, chosen.config)
