@@ -18,7 +18,8 @@ from examples.networks import NETWORKS
 from tvmconv.cli.output import emit, progress
 from tvmconv.lab.bench.layers import profile_report
 from tvmconv.measuring.running import make_inputs, run_report
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
+from tvmconv.report.table import Column, Table
 
 ROUNDS = 20
 _TOTALS = (

@@ -21,7 +21,8 @@ from tvmconv.core.plain_data import json_text
 from tvmconv.core.results import write_result
 from tvmconv.lab.bench.report import bench_report
 from tvmconv.lab.bench.result import BenchResult, CaseResult, Entry, read_saved
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
+from tvmconv.report.table import Column, Table
 
 COMMAND = f"{sys.executable} -m tvmconv machine --target x86-64-v3"
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tvmconv.machines.multiply import MULTIPLIES
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/architecture.md"
 # from the ground up: a part knows itself and those before it
@@ -30,8 +32,8 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports(name: str) -> Iterator[str]:
-    """What a module takes from the package: at its top or in a function, not for types alone."""
+def imports(name: str, types: bool = False) -> Iterator[str]:
+    """What a module takes from the package: at its top or in a function; ``types``, for types."""
     tree = ast.parse(MODULES[name].read_text())
     typing = {
         node
@@ -41,7 +43,7 @@ def imports(name: str) -> Iterator[str]:
     }
     package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(tree):
-        if node in typing:
+        if node in typing and not types:
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
@@ -59,9 +61,9 @@ def room(name: str) -> str:
 
 
 @cache
-def graph() -> dict[str, list[str]]:
+def graph(types: bool = False) -> dict[str, list[str]]:
     """What every module takes from others."""
-    return {name: sorted(set(imports(name)) - {name}) for name in MODULES}
+    return {name: sorted(set(imports(name, types)) - {name}) for name in MODULES}
 
 
 def test_every_room_has_its_place():
@@ -86,7 +88,7 @@ def test_no_files_import_each_other_in_a_circle():
     """A package's own file may import its modules, which Python reaches through it."""
     others = {
         name: [t for t in targets if not name.startswith(f"{t}.")]
-        for name, targets in graph().items()
+        for name, targets in graph(types=True).items()
     }
     assert list(circles(others)) == []
 
@@ -102,6 +104,24 @@ def circles(graph: dict[str, list[str]]) -> Iterator[list[str]]:
             del left[name]
     if left:
         yield sorted(left)
+
+
+def test_what_builds_and_runs_models_knows_no_laboratory():
+    for name in ("lab", "measuring", "tuning"):
+        assert ROOMS.index(name) > ROOMS.index("tvmconv")
+    users = {m for m, found in graph().items() if any(room(t) == "lab" for t in found)}
+    assert {room(name) for name in users} == {"lab", "cli"}
+
+
+INSTRUCTIONS = re.compile(rf"""["'](?:{"|".join(m.name for m in MULTIPLIES if m.is_packed)})["']""")
+
+
+def test_an_instruction_is_named_where_it_is_emitted_alone():
+    """Others ask the attributes of :class:`tvmconv.machines.multiply.Multiply`."""
+    named = {name for name, path in MODULES.items() if INSTRUCTIONS.search(path.read_text())} - {
+        "tvmconv.machines.multiply"
+    }
+    assert all(re.match(r"tvmconv\.tir\.(x86|amx|neon|sve)\.", name) for name in named), named
 
 
 def test_a_circle_would_be_seen():

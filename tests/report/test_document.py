@@ -9,8 +9,9 @@ import re
 
 import pytest
 
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
 from tvmconv.report.render import report_text
+from tvmconv.report.table import Column, Table
 
 ROWS = [
     {"layer": "conv[1]", "seconds": 0.0012345, "share": 0.5, "extra": 7},

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.errors import TvmconvError
-from tvmconv.report.document import Column, Table
+from tvmconv.report.table import Column, Table
 
 Array = npt.NDArray[Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmconv.core.decision import Candidate, Decision
 from tvmconv.report.clock import Clock
-from tvmconv.report.document import Column, Table
+from tvmconv.report.table import Column, Table
 from tvmconv.report.units import bytes_text
 
 _CANDIDATES = (

@@ -11,13 +11,14 @@ from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.report.candidates import candidate_row, candidates_table
 from tvmconv.report.clock import Clock, clock_of
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
 from tvmconv.report.knobs import knobs_table
 from tvmconv.report.launches import LEGEND, launch_facts, launches_table, limit_share
 from tvmconv.report.summary import memory_table, model_facts
+from tvmconv.report.table import Column, Table
 
 if TYPE_CHECKING:
-    from tvmconv.model import CompiledModel
+    from tvmconv.artifact.facts import ModelFacts
 
 _DECISIONS = (
     Column("layer", "layer"),
@@ -66,7 +67,7 @@ _VECTORS = (
 
 
 def explain_report(
-    model: CompiledModel,
+    model: ModelFacts,
     errors: Sequence[float] | None = None,
     seconds: Mapping[tuple[str, str], float] | None = None,
     peak: tuple[float, float] | None = None,
@@ -151,7 +152,7 @@ def explain_report(
 
 
 def _layers_table(
-    model: CompiledModel,
+    model: ModelFacts,
     clock: Clock,
     seconds: Mapping[tuple[str, str], float] | None,
     errors: Sequence[float] | None,
@@ -201,7 +202,7 @@ def _convolution_facts(
     return facts
 
 
-def _title(model: CompiledModel) -> str:
+def _title(model: ModelFacts) -> str:
     left = len(model.unscheduled)
     warning = f"; WARNING: {left} of them run as plain loops, see below" if left else ""
     return f"{model.name}: {len(model.decisions) + left} convolutions{warning}"
@@ -212,7 +213,7 @@ def _unscheduled_table(left: Sequence[Unscheduled]) -> Table:
     return Table("unscheduled", title, _UNSCHEDULED, [item.to_json() for item in left])
 
 
-def _noted_table(model: CompiledModel) -> Table:
+def _noted_table(model: ModelFacts) -> Table:
     """Quantised layers without alternatives, and why they are computed in float32."""
     rows = [
         {"layer": call.layer, "operator": call.operator, "reason": call.note}
@@ -222,7 +223,7 @@ def _noted_table(model: CompiledModel) -> Table:
     return Table("in_float", "In float32 although quantised", _UNSCHEDULED, rows)
 
 
-def _vectors_table(model: CompiledModel) -> Table:
+def _vectors_table(model: ModelFacts) -> Table:
     """For each call, whether it is code for scalable vectors or for NEON's, and why."""
     decisions = {(d.layer, d.kernel): d for d in model.decisions}
     rows = []

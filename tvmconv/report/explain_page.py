@@ -12,8 +12,9 @@ from tvmconv.machines.device import Device
 from tvmconv.machines.record import processor
 from tvmconv.report import charts
 from tvmconv.report.clock import clock_of
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
 from tvmconv.report.explain_frontier import memory_frontier
+from tvmconv.report.table import Column, Table
 
 _STYLE = """
 body { font: 16px/1.5 sans-serif; color: #222; background: #fff; max-width: 72rem;

@@ -13,7 +13,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from tvmconv.report.document import Table
+    from tvmconv.report.table import Table
 
 
 # between columns without a frame

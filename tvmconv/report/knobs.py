@@ -17,7 +17,7 @@ from tvmconv.kernels.families import schedules_of
 from tvmconv.machines.device import Device
 from tvmconv.machines.presets import MACHINES
 from tvmconv.machines.record import Machine
-from tvmconv.report.document import Column, Table
+from tvmconv.report.table import Column, Table
 
 _SHOWN = 12
 _COLUMNS = (

@@ -9,7 +9,7 @@ from tvmconv.core.decision import Decision, KernelCall
 from tvmconv.core.launch import Launch
 from tvmconv.costs.cuda.memory import least_cycles
 from tvmconv.machines.cuda import CudaMachine
-from tvmconv.report.document import Column, Table
+from tvmconv.report.table import Column, Table
 
 _LAUNCHES = (
     Column("layer", "layer"),

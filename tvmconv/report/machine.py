@@ -7,7 +7,8 @@ from typing import Any
 
 from tvmconv.machines.record import Machine
 from tvmconv.report.clock import Clock
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
+from tvmconv.report.table import Column, Table
 
 _FIELDS = (Column("field", "field"), Column("value", "value"), Column("unit", "unit"))
 _UNITS = {

@@ -13,7 +13,7 @@ from tvmconv.report.fitting import Fitted
 from tvmconv.report.units import bytes_text, seconds_text
 
 if TYPE_CHECKING:
-    from tvmconv.report.document import Report
+    from tvmconv.report.table import Printable
 
 # words in the names of facts, and what people read there
 _WORDS = {
@@ -28,12 +28,12 @@ _WORDS = {
 _BYTES = {"memory_budget"}
 
 
-def print_report(report: Report, console: Console | None = None) -> None:
+def print_report(report: Printable, console: Console | None = None) -> None:
     """Print a report's title, facts, tables and notes."""
     (console or Console()).print(renderable(report))
 
 
-def report_text(report: Report, width: int = 200) -> str:
+def report_text(report: Printable, width: int = 200) -> str:
     """The terminal view as plain text, without colours."""
     console = Console(width=width, file=StringIO(), no_color=True)
     with console.capture() as captured:
@@ -41,7 +41,7 @@ def report_text(report: Report, width: int = 200) -> str:
     return captured.get()
 
 
-def renderable(report: Report) -> Group:
+def renderable(report: Printable) -> Group:
     """A report as something that rich prints."""
     parts: list[Any] = [Text(report.title, style="bold")]
     if report.facts:

@@ -8,12 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
+from tvmconv.report.table import Column, Table
 from tvmconv.report.units import bytes_text
 
 if TYPE_CHECKING:
     from tvmconv.artifact.facts import ModelFacts
-    from tvmconv.model import CompiledModel
 
 
 def model_facts(model: ModelFacts) -> dict[str, Any]:
@@ -57,13 +57,13 @@ def memory_table(model: ModelFacts) -> Table:
     return Table("memory", "Memory", columns, rows)
 
 
-def algorithm_counts(model: CompiledModel) -> dict[str, int]:
+def algorithm_counts(model: ModelFacts) -> dict[str, int]:
     """How many layers each algorithm computes."""
     return dict(Counter(decision.chosen.algorithm for decision in model.decisions).most_common())
 
 
 def compile_report(
-    model: CompiledModel, output: Path, seconds: float, others: Mapping[str, Path] | None = None
+    model: ModelFacts, output: Path, seconds: float, others: Mapping[str, Path] | None = None
 ) -> Report:
     """What ``compile`` says.
 

@@ -12,7 +12,8 @@ from typing import Any
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.records.logfile import MOST_SHOWN, Skipped
 from tvmconv.records.record import Record
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
+from tvmconv.report.table import Column, Table
 from tvmconv.tuning.session import Task
 from tvmconv.tuning.settings import Outcome
 

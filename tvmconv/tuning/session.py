@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels.weight_facts import WeightFacts
@@ -26,8 +26,14 @@ from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.settings import Outcome, Settings
 
 if TYPE_CHECKING:
-    from tvmconv.lab.bench.baseline_times import PeerTimes
     from tvmconv.tuning.measure import Measurer
+
+
+class Rivals(Protocol):
+    """Other libraries whose times are shown next to what tuning finds."""
+
+    def best(self, workload: Conv2dWorkload) -> tuple[str, float]:
+        """The fastest one's name and seconds; an empty name for none."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +163,7 @@ def tune(
     total_trials: int = 0,
     time_budget: float = math.inf,
     space: str = "knobs",
-    peers: PeerTimes | None = None,
+    peers: Rivals | None = None,
     observe: Observer | None = None,
 ) -> list[Outcome]:
     """Tune workloads one after another, those that take most time first.

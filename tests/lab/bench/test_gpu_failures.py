@@ -18,7 +18,8 @@ from tvmconv.cli.output import write_text
 from tvmconv.core.errors import ArtifactError
 from tvmconv.lab.bench.gpu.prepare import check_compiled
 from tvmconv.lab.bench.result import Entry
-from tvmconv.report.document import Report, Table
+from tvmconv.report.document import Report
+from tvmconv.report.table import Table
 
 # refuses kernels with shared memory, which of the bench's two implicit GEMM alone has
 REFUSING = """#!/bin/sh

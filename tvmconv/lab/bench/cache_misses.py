@@ -10,7 +10,8 @@ from tvmconv.lab.bench.plan import Plan
 from tvmconv.lab.bench.variants import parse_variants
 from tvmconv.lab.estimation.cachegrind import Misses, check_cachegrind, stage_misses
 from tvmconv.machines.targets import resolve_machine
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
+from tvmconv.report.table import Column, Table
 
 _ALL = "whole call"
 _COLUMNS = (

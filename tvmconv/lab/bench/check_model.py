@@ -16,7 +16,8 @@ from tvmconv.lab.bench.kernel_run import KernelRun, random_operands, relative_er
 from tvmconv.machines.record import Machine
 from tvmconv.measuring.suites import Layer
 from tvmconv.report.clock import Clock, clock_of
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
+from tvmconv.report.table import Column, Table
 from tvmconv.selection.policy import Policy, make_policy
 from tvmconv.selection.select import select
 

@@ -30,7 +30,8 @@ from tvmconv.lab.estimation.report import cost_row
 from tvmconv.machines.record import Machine
 from tvmconv.machines.targets import resolve_machine
 from tvmconv.measuring.suites import Layer
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
+from tvmconv.report.table import Column, Table
 
 _COLUMNS = (
     Column("case", "case"),

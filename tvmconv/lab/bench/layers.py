@@ -11,8 +11,9 @@ from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.lab.bench.peak import Peak, measure_peak
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.record import processor
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
 from tvmconv.report.summary import memory_table, model_facts
+from tvmconv.report.table import Column, Table
 from tvmconv.runtime.executable import Executable
 
 if TYPE_CHECKING:

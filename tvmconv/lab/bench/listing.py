@@ -8,7 +8,8 @@ from tvmconv.lab import baselines as peer_table
 from tvmconv.lab.bench.plan import make_plan
 from tvmconv.lab.bench.worker_process import Contender
 from tvmconv.measuring import suites as suite_files
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
+from tvmconv.report.table import Column, Table
 
 
 def list_report(peer_python: Sequence[str] = ()) -> Report:

@@ -9,7 +9,8 @@ from tvmconv.lab.bench.gpu.predictions import gpu_facts, prediction_note, transl
 from tvmconv.lab.bench.memory_tables import memory_tables
 from tvmconv.lab.bench.result import FLOAT32, PEAK, BenchResult, CaseResult, Entry
 from tvmconv.lab.bench.tables import further_tables, geomean
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
+from tvmconv.report.table import Column, Table
 
 _MEASURED = (
     Column("case", "case"),

@@ -9,7 +9,7 @@ from typing import Any
 from tvmconv.core.errors import InputError
 from tvmconv.lab.bench.gpu.predictions import prediction_table
 from tvmconv.lab.bench.result import OWN, PEAK, BenchResult, CaseResult, Entry
-from tvmconv.report.document import Column, Table
+from tvmconv.report.table import Column, Table
 
 _MIB = 2.0**-20
 # what the sources compare with: the whole im2col buffer, or else its panels, and direct

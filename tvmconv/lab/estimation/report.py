@@ -9,7 +9,7 @@ from tvmconv.core.datatypes import FLOAT32, DataTypes
 from tvmconv.core.decision import Decision
 from tvmconv.lab.estimation.cores import Core
 from tvmconv.lab.estimation.estimate import Cost, Estimate
-from tvmconv.report.document import Column, Table
+from tvmconv.report.table import Column, Table
 
 COLUMNS = (
     Column("layer", "layer"),

@@ -20,7 +20,8 @@ from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.gpu.predictions import RIGHT_WITHIN, share_right
 from tvmconv.lab.bench.result import BenchResult
 from tvmconv.machines.cuda import MACHINES, CudaMachine
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
+from tvmconv.report.table import Column, Table
 
 # the record's fields; of the first the units that do multiply-adds, all of whose slots are filled
 FACTORS = ("lanes", "l2_rate", "memory_rate", "launch_seconds")

@@ -21,7 +21,8 @@ from tvmconv.lab.bench.result import OWN
 from tvmconv.lab.bench.variants import chosen_kernel, parse_variants
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.targets import resolve_device
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
+from tvmconv.report.table import Column, Table
 
 if TYPE_CHECKING:
     from tvmconv.lab.bench.plan import Plan

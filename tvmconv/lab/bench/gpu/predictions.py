@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvmconv.lab.bench.result import BenchResult
-from tvmconv.report.document import Column, Table
+from tvmconv.report.table import Column, Table
 
 # the share of the measured time by which a prediction may be off to count as right
 RIGHT_WITHIN = 0.25

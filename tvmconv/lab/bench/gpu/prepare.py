@@ -21,7 +21,8 @@ from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.host import host_cores
 from tvmconv.machines.targets import resolve_device
 from tvmconv.measuring.gpu.compiled import Folder, source_code
-from tvmconv.report.document import Column, Report, Table
+from tvmconv.report.document import Report
+from tvmconv.report.table import Column, Table
 
 if TYPE_CHECKING:
     from tvmconv.lab.bench.plan import Plan
