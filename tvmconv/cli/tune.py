@@ -123,6 +123,7 @@ def command(
     from tvmconv.records.logfile import check_destination
     from tvmconv.records.lookup import default_log
     from tvmconv.selection.policy import check_algorithms, check_precision
+    from tvmconv.tuning.cost_model import check_packages
     from tvmconv.tuning.estimated import EstimatingMeasurer
     from tvmconv.tuning.pool import Pool
     from tvmconv.tuning.reports import tune_report
@@ -151,6 +152,7 @@ def command(
             "--estimate, --space and --peers of tune are for processors; bench has peers and "
             "predictions for GPUs"
         )
+    check_packages()
     if estimate:
         check_tools(machine.triple)
     else:

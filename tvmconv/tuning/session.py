@@ -20,7 +20,7 @@ from tvmconv.machines.record import processor
 from tvmconv.records.record import machine_facts
 from tvmconv.records.space import make_space
 from tvmconv.selection.policy import make_policy
-from tvmconv.tuning.cost_model import predicted
+from tvmconv.tuning.cost_model import check_packages, predicted
 from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.settings import Outcome, Settings
 
@@ -186,6 +186,7 @@ def tune(
     from tvmconv.tuning.compare import compare_spaces, tune_auto
     from tvmconv.tuning.tuner import WorkloadTuner
 
+    check_packages()
     known = versions()
     context = {
         "machine": machine_facts(machine),
