@@ -33,11 +33,8 @@ def files() -> list[Path]:
     """What is read: links into another read folder are left out."""
     found = [ROOT / "README.md"]
     for folder in ("tvmconv", "schedules", "tests", "docs"):
-        for path in (ROOT / folder).rglob("*"):
-            if path.suffix in _SUFFIXES and "__pycache__" not in path.parts:
-                if path == path.resolve():
-                    found.append(path)
-    return sorted(found)
+        found += [path for path in (ROOT / folder).rglob("*") if path.suffix in _SUFFIXES]
+    return sorted(path for path in found if path == path.resolve())
 
 
 @cache
