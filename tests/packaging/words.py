@@ -22,7 +22,8 @@ COUNTS = Path(__file__).with_name("word_counts.json")
 _BANNED = Path(__file__).with_name("banned_words.txt")
 _SUFFIXES = (".py", ".md", ".c", ".h", ".hpp")
 _LONGEST = 25  # words of a sentence
-_CODE = re.compile(r"``[^`]*``|`[^`]*`|:\w+:|\]\([^)]*\)|https?://\S+")
+# names, options and arguments are not prose
+_CODE = re.compile(r"``[^`]*``|`[^`]*`|:\w+:|\]\([^)]*\)|https?://\S+|--[\w-]+|\b\w+=\S*")
 _MESSAGES = ("warn", "tell", "Option", "Argument")  # calls whose strings users read
 
 # of one file: banned forms, and sentences that are too long

@@ -109,7 +109,7 @@ def test_what_says_that_times_are_estimates(measurer):
         (("--peers", "onednn"), "measures nothing"),
         (("--space", "auto"), "measures nothing"),
         (("--rpc-tracker", "127.0.0.1:9190", "--rpc-key", "lab"), "measures nothing"),
-        (("--threads", "2"), "one thread, not 2"),
+        (("--threads", "2"), "one thread, got 2"),
     ],
 )
 def test_what_estimates_cannot_do_is_refused(words, why):

@@ -64,7 +64,9 @@ def command(
     from tvmconv.runtime.gpu_options import GpuOptions
 
     if measure_error and model.suffix == ".so":
-        raise InputError(f"{model} holds packed weights; --measure-error needs the ONNX model")
+        raise InputError(
+            f"{model} holds packed weights only, and --measure-error requires the ONNX model"
+        )
     gpu = GpuOptions.of(device, None) if measure else built_for(device, target)
     if html is not None:
         from tvmconv.report.charts import require_charts

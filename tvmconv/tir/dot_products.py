@@ -102,7 +102,7 @@ def _word(load: Any, widened: bool) -> Any:
     lanes, first = 1, index
     if isinstance(index, tirx.Ramp):
         if int(index.stride) != size:
-            raise ValueError(f"words of {load.source.name} lie {index.stride} elements apart")
+            raise ValueError(f"words of {load.source.name} are {index.stride} elements apart")
         lanes, first = int(index.lanes), index.base
     one = tirx.IntImm(str(first.ty.dtype), 1)
     values = tirx.BufferLoad(load.source, [tirx.Ramp(first, one, size * lanes)])
