@@ -61,6 +61,7 @@ def _run(*command: object, cwd: Path) -> str:
 @pytest.fixture(scope="module")
 def release(tmp_path_factory) -> Path:
     """A folder of the sdists and wheels, built from a copy so that the checkout stays clean."""
+    pytest.importorskip("build", reason="needs the package build, of the extra dev")
     folder = tmp_path_factory.mktemp("release")
     source = tmp_path_factory.mktemp("source")
     ignore = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
