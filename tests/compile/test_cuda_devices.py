@@ -40,7 +40,7 @@ assert timing.min > 0 and other.profile(x, repeat=1)
 refused("input 'input' is on GPU 1, and this model on GPU 0", InputError, model.run, given)
 enter(0)
 refused("the stream cannot be used", ArtifactError, model.run, DeviceTensor(x), stream=stream)
-refused("is on GPU 0, and this model on GPU 1: move", InputError, other.run, DeviceTensor(x))
+refused("is on GPU 0, and this model on GPU 1. Move", InputError, other.run, DeviceTensor(x))
 refused("GPU 2 does not exist: the driver shows 2, numbered from 0; CUDA_VISIBLE_DEVICES",
         ArtifactError, tvmconv.load, path, device=2)
 # each frees what it has
