@@ -204,9 +204,12 @@ def test_a_device_that_goes(folder: Path) -> None:
         (("--rpc-tracker", "127.0.0.1:9"), "with --rpc-key KEY"),
         (("--rpc-key", "lab"), "with --rpc-key KEY"),
         (("--rpc-tracker", "127.0.0.1:9", "--rpc-key", "lab"), "127.0.0.1:9: Connection refused; "),
-        (("--rpc", "127.0.0.1:9", "--threads", "2"), "leave out --threads"),
-        (("--rpc", "127.0.0.1:9", "--target", "x86-64-v3"), "is built already"),
-        (("--rpc", "127.0.0.1:9", "--compare-onnxruntime", "--onnx", "x"), "leave out --rpc"),
+        (("--rpc", "127.0.0.1:9", "--threads", "2"), "Leave out --threads"),
+        (("--rpc", "127.0.0.1:9", "--target", "x86-64-v3"), "require an ONNX model"),
+        (
+            ("--rpc", "127.0.0.1:9", "--compare-onnxruntime", "--onnx", "x"),
+            "cannot be combined with --rpc",
+        ),
     ],
     ids=" ".join,
 )

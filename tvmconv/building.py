@@ -193,7 +193,7 @@ def build(
             warnings.warn(
                 f"{loaded.name}: NaN in {', '.join(map(repr, spoiled[:_NAMED]))}"
                 f"{' and others' * (len(spoiled) > _NAMED)}; outputs that depend on it are NaN "
-                "too: is the checkpoint whole that was exported?",
+                "too. The exported checkpoint may be corrupt.",
                 stacklevel=_CALLER,
             )
         report("read the model", 1, 1)
@@ -206,7 +206,7 @@ def build(
         if lowered.unscheduled:
             names = "; ".join(map(str, lowered.unscheduled))
             warnings.warn(
-                f"{loaded.name}: no algorithm takes {len(lowered.unscheduled)} convolution(s), "
+                f"{loaded.name}: no algorithm supports {len(lowered.unscheduled)} convolution(s), "
                 f"which run as plain loops, many times slower: {names}",
                 stacklevel=_CALLER,
             )

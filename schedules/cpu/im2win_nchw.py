@@ -59,8 +59,8 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     """The register tile fits."""
     if not 1 <= config.int("ow") <= machine.vector_registers - 2:
         raise ConfigError(
-            f"ow={config.int('ow')} of {workload} must lie between 1 and "
-            f"{machine.vector_registers - 2}, the vector registers of {machine.name} less two"
+            f"ow={config.int('ow')} of {workload} must be between 1 and "
+            f"{machine.vector_registers - 2}, two less than the vector registers of {machine.name}"
         )
 
 

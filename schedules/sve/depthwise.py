@@ -105,7 +105,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
         return
     tile = f"depthwise {workload}: tile tile_h={config['tile_h']} vectors={vectors}"
     if not _takes(workload):
-        raise ConfigError(f"{tile}: scalable vectors take float32 layers")
+        raise ConfigError(f"{tile}: scalable vectors support only float32 layers")
     if not 0 < vectors <= _MOST_VECTORS or config.int("tile_w") != 1:
         raise ConfigError(f"{tile}: vectors may be up to {_MOST_VECTORS}, and tile_w is NEON's, 1")
     check_registers(machine, config.int("tile_h") * vectors + _OPERANDS, tile)

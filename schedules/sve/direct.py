@@ -70,7 +70,7 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     oc, vectors, rows = (config.int(name) for name in ("oc", "vectors", "rows"))
     tile = f"tile oc={oc} vectors={vectors} of {workload}"
     if not _takes(workload):
-        raise ConfigError(f"{tile}: scalable vectors take float32 layers")
+        raise ConfigError(f"{tile}: scalable vectors support only float32 layers")
     model = SegmentModel(workload, machine)
     if oc < 1 or not 0 < vectors <= model.most_vectors or rows < 0:
         raise ConfigError(

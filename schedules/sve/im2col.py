@@ -77,7 +77,9 @@ def check(workload: Conv2dWorkload, machine: Machine, config: Config) -> None:
     mr, oc, mc, kc = (config.int(name) for name in ("mr", "oc", "mc", "kc"))
     tile = f"tile oc={oc} vectors={vectors} of {workload}"
     if not _takes(workload):
-        raise ConfigError(f"{tile}: scalable vectors take float32 layers of blocked input")
+        raise ConfigError(
+            f"{tile}: scalable vectors support only float32 layers with blocked input"
+        )
     if min(mr, oc) < 1 or mc < 0 or kc or not 0 < vectors <= MOST_VECTORS:
         raise ConfigError(
             f"{tile}: mr and oc must be 1 or more, mc 0 or more, kc is NEON's and 0, vectors may "

@@ -61,7 +61,7 @@ def test_bench_of_an_ablation_with_everything_and_shown_again(folder: Path):
     assert shown == data
     refused = invoke("bench", "--show", folder / "all.json", "--against", "nobody")
     assert refused.exit_code == 1
-    assert "there are tvmconv direct_naive:variant=naive" in refused.stderr
+    assert "rows are tvmconv direct_naive:variant=naive" in refused.stderr
 
 
 def test_bench_of_a_model(folder: Path):

@@ -125,7 +125,7 @@ def test_what_cannot_be_run(several: Path, tmp_path: Path) -> None:
 def test_folders_that_are_taken(several: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     result = invoke("bundle", "missing.onnx", "-o", tmp_path)
-    assert "is not empty and is no bundle" in result.stderr
+    assert "is not empty and is not a bundle" in result.stderr
     odd = several.with_name("two words.onnx")
     shutil.copy(several, odd)
     assert "another name (--name)" in invoke("bundle", odd, "-o", tmp_path / "new").stderr

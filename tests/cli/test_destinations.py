@@ -81,7 +81,7 @@ def test_a_bad_destination_is_the_first_error(
 def test_compile_keeps_a_foreign_json(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{}")
     result = invoke("compile", "missing.onnx", "-o", tmp_path / "x.so")
-    assert "is no tvmconv manifest" in result.stderr
+    assert "is not a tvmconv manifest" in result.stderr
 
 
 @pytest.mark.parametrize(("verb", "suffix"), [("compile", ".so"), ("run", ".npz")])

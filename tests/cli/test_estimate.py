@@ -87,9 +87,9 @@ def test_bench_estimates_matrix_products():
     [
         (("--layer", LAYER, "--threads", "1,2"), "one thread"),
         (("--layer", LAYER, "--peers", "onednn"), "onednn is estimated by a Python"),
-        (("--layer", LAYER, "--cold"), "leave out --stages, --cold"),
-        (("--layer", LAYER, "--compare", "earlier.json"), "leave out --check-model, --compare"),
-        (("--layer", LAYER, "--check-model"), "leave out --check-model, --compare"),
+        (("--layer", LAYER, "--cold"), "Leave out --stages, --cold"),
+        (("--layer", LAYER, "--compare", "earlier.json"), "combined with --check-model, --compare"),
+        (("--layer", LAYER, "--check-model"), "combined with --check-model, --compare"),
     ],
 )
 def test_what_bench_cannot_estimate_is_refused(words, why):

@@ -28,5 +28,5 @@ def test_an_input_that_cannot_be_read(verb: str, kind: str, tmp_path: Path) -> N
     opened = kind not in ("absent", "nameless")
     assert line.startswith("tvmconv: --input" if opened else "tvmconv: cannot open --input")
     assert word in line
-    assert ("write it with numpy.save" in line) == opened
+    assert ("Write it with numpy.save" in line) == opened
     assert "Errno" not in line and "pickle" not in line

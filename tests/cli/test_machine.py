@@ -78,9 +78,9 @@ def test_a_damaged_file_can_be_forgotten(probed: Machine, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--keep",), "give both"),
-        (("--measure", "--keep", "--target", "x86-64-v3"), "for native, not for x86-64-v3"),
-        (("--forget", "--target", "x86-64-v3"), "for native, not for x86-64-v3"),
+        (("--keep",), "--keep requires --measure"),
+        (("--measure", "--keep", "--target", "x86-64-v3"), "native only, got x86-64-v3"),
+        (("--forget", "--target", "x86-64-v3"), "native only, got x86-64-v3"),
         (("--target", "z80"), "z80"),
     ],
 )

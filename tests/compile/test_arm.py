@@ -196,4 +196,4 @@ def test_emulation_needs_qemu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 def test_emulation_takes_what_is_compiled() -> None:
     result = invoke("run", "net.onnx", "--emulate")
     assert result.exit_code == 1
-    assert "compile it first" in result.stderr
+    assert "Compile the model first" in result.stderr

@@ -125,7 +125,7 @@ array = np.zeros_like(right)
 model.run_into([given], [array])
 assert close(array)
 refused("output 'output' must be float32 (1, 10)", InputError, model.run_into, [given], [given])
-refused("with a stream", InputError, model.run_into, [given], [array], stream=stream)
+refused("stream= requires", InputError, model.run_into, [given], [array], stream=stream)
 """)
 
 

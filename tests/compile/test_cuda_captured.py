@@ -51,7 +51,7 @@ one = end_capture(first)
 assert count("bytes") == held
 # the only state belongs to the first graph
 begin_capture(second, 1)
-refused("call the model once before each capture", ArtifactError,
+refused("Call the model once before each capture", ArtifactError,
         model.run_into, [values[2]], [places[2]], stream=second)
 end_capture(second)
 model.run(x)
@@ -72,9 +72,9 @@ stream = new_stream()
 given, there = DeviceTensor(x), DeviceTensor(np.zeros_like(right))
 model.run(x)
 begin_capture(stream)
-refused("where results cannot be allocated: call run_into", InputError, model.run, given,
+refused("where results cannot be allocated. Call run_into", InputError, model.run, given,
         stream=stream)
-refused("arrays of the processor's memory cannot be copied", InputError, model.run_into,
+refused("arrays in the CPU's memory cannot be copied", InputError, model.run_into,
         [x], [there], stream=stream)
 model.run_into([given], [there], stream=stream)
 graph = end_capture(stream)

@@ -40,8 +40,8 @@ assert timing.min > 0 and other.profile(x, repeat=1)
 refused("input 'input' is on GPU 1, and this model on GPU 0", InputError, model.run, given)
 enter(0)
 refused("the stream cannot be used", ArtifactError, model.run, DeviceTensor(x), stream=stream)
-refused("is on GPU 0, and this model on GPU 1: move", InputError, other.run, DeviceTensor(x))
-refused("there is no GPU 2: the driver shows 2, numbered from 0; CUDA_VISIBLE_DEVICES",
+refused("is on GPU 0, and this model on GPU 1. Move", InputError, other.run, DeviceTensor(x))
+refused("GPU 2 does not exist: the driver shows 2, numbered from 0; CUDA_VISIBLE_DEVICES",
         ArtifactError, tvmconv.load, path, device=2)
 # each frees what it has
 import gc
@@ -81,8 +81,8 @@ from tvmconv.runtime.binding import Code
 code = Code(path)
 create = ctypes.CFUNCTYPE(ctypes.c_int32, *[c_void_p] * 3, ctypes.c_size_t)(
     ctypes.cast(code._model.create, c_void_p).value)
-for gpu, said in [(1, None), (-1, b"options.gpu is no number of a GPU"), (7, b"there is no GPU 7"),
-                  (1 << 40, b"options.gpu is no number")]:
+for gpu, said in [(1, None), (-1, b"options.gpu is not the number of a GPU"),
+                  (7, b"GPU 7 does not exist"), (1 << 40, b"options.gpu is not the number")]:
     state, message = c_void_p(), ctypes.create_string_buffer(200)
     options = Options(size=ctypes.sizeof(Options), gpu=gpu)
     status = create(*map(ctypes.addressof, (options, state, message)), 200)
@@ -106,9 +106,9 @@ def test_the_command_line_takes_a_gpu(single):
     done = run(single, *words, "1", **gpus)
     assert done.returncode == 0, done.stderr
     done = run(single, *words, "2", **gpus)
-    assert done.returncode and "there is no GPU 2: the driver shows 2" in done.stderr
+    assert done.returncode and "GPU 2 does not exist: the driver shows 2" in done.stderr
     done = run(single, *words, "1", "--rpc", "127.0.0.1:1", **gpus)
-    assert "are of GPUs here; on a device of RPC a model runs on the first GPU" in done.stderr
+    assert "--device and --cuda-graph cannot be combined with RPC" in done.stderr
 
 
 def test_a_build_takes_the_gpu_that_is_asked_for(single, tmp_path):
@@ -116,9 +116,9 @@ def test_a_build_takes_the_gpu_that_is_asked_for(single, tmp_path):
     onnx.save(single.onnx, path)
     words = ("compile", str(path), "-o", str(tmp_path / "net.so"), "--device", "2", "--target")
     done = run(single, *words, "cuda", TVMCONV_EMULATED_GPUS="2")
-    assert done.returncode and "there is no GPU 2" in done.stderr
+    assert done.returncode and "GPU 2 does not exist" in done.stderr
     done = run(single, *words, "cuda:sm_90")
-    assert "and target 'cuda:sm_90' is none of them" in done.stderr
+    assert "requires --target cuda, got 'cuda:sm_90'" in done.stderr
 
 
 def test_profiles_stand_beside_the_peak_of_the_gpu(single, tmp_path):

@@ -13,15 +13,15 @@ def test_tensors_that_do_not_fit_are_refused(check):
     check("""
 wide = DeviceTensor(np.zeros((1, 3, 21, 40), np.float32))
 wide.form = wide.form[:, :, :, ::2]
-refused("'input' is not C-contiguous", InputError, model.run, wide)
+refused("'input' must be C-contiguous", InputError, model.run, wide)
 refused("'input' must be float32 (1, 3, 21, 20), got float32 (2,)", InputError, model.run,
         DeviceTensor(np.zeros(2, np.float32)))
 refused("got float64 (1, 3", InputError, model.run, DeviceTensor(x.astype(np.float64)))
-refused("is no CUDA stream", InputError, model.run, x, stream="one")
+refused("is not a CUDA stream", InputError, model.run, x, stream="one")
 refused("the stream cannot be used: invalid resource handle", ArtifactError, model.run,
         DeviceTensor(x), stream=4096)
 enter(1)
-refused("is on GPU 1, and this model on GPU 0: move the tensor, or open the model with device=1",
+refused("is on GPU 1, and this model on GPU 0. Move the tensor, or open the model with device=1",
         InputError, model.run, DeviceTensor(x, device=1))
 """, TVMCONV_EMULATED_GPUS="2")  # fmt: skip
 
@@ -32,13 +32,13 @@ from tests.small_network import small_network
 here = tvmconv.build(small_network(1), "x86-64-v3")
 for options in ({"stream": 0}, {}):
     given = x if options else DeviceTensor(x)
-    refused("this model runs on the processor", InputError, here.run, given, **options)
-refused("this model runs on the processor", InputError, here.run_into, [x], [DeviceTensor(right)])
+    refused("this model runs on the CPU", InputError, here.run, given, **options)
+refused("this model runs on the CPU", InputError, here.run_into, [x], [DeviceTensor(right)])
 here.save("here.so")
 for options in ({"device": 1}, {"cuda_graph": False}):
     said = next(iter(options)) + "="
     refused(said, InputError, tvmconv.load, "here.so", **options)
-    refused("and this one runs on the processor", InputError, tvmconv.load, "here.so", **options)
+    refused("and this model runs on the CPU", InputError, tvmconv.load, "here.so", **options)
     refused(said, InputError, tvmconv.build, small_network(1), "x86-64-v3", **options)
 assert tvmconv.load("here.so", device=0).run(x)
 for options in ({"device": -1}, {"device": "1"}, {"device": True}, {"cuda_graph": 1}):

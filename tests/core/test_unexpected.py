@@ -44,7 +44,7 @@ def _failing(error):
 def test_names_the_node(monkeypatch, module, function, node) -> None:
     error = RuntimeError("Check failed: (0 vs. 1)")
     monkeypatch.setattr(module, function, _failing(error))
-    with pytest.raises(UnexpectedError, match=rf"'{node}'.*Check failed.*please report") as caught:
+    with pytest.raises(UnexpectedError, match=rf"'{node}'.*Check failed.*Report it") as caught:
         tvmconv.build(_model(), threads=1)
     assert isinstance(caught.value, ModelError)
     assert caught.value.__cause__ is error

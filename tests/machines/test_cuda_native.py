@@ -71,7 +71,7 @@ def test_a_gpu_without_a_record_has_that_of_the_last_architecture_before_it(
     [
         ({"LD_LIBRARY_PATH": ""}, "no driver for NVIDIA GPUs: libcuda.so.1 is not found; name one"),
         ({"TVMCONV_EMULATED_GPUS": "0"}, "no CUDA-capable device is detected; name one: cuda:sm_8"),
-        ({"TVMCONV_EMULATED_CAPABILITY": "75"}, "of sm_75, which is older than all that have"),
+        ({"TVMCONV_EMULATED_CAPABILITY": "75"}, "of sm_75, which is not supported"),
     ],
     ids=str,
 )

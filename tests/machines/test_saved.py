@@ -62,7 +62,7 @@ def test_the_user_may_ignore_it(
     saved.save(measured, HERTZ)
     monkeypatch.setenv(saved.ENVIRONMENT, saved.NEVER)
     assert resolve_machine("native", 1) == shipped_machine("native", 1)
-    with pytest.raises(TvmconvError, match=r"TVMCONV_MACHINES=none.*unset"):
+    with pytest.raises(TvmconvError, match=r"TVMCONV_MACHINES=none.*Unset"):
         saved.save(measured, HERTZ)
 
 
@@ -79,11 +79,11 @@ def test_another_processor_of_the_same_home_is_left_alone(
     ("change", "reason"),
     [
         ("{", "JSONDecodeError"),
-        ("[]", "no measured machine"),
+        ("[]", "not a measured machine"),
         ("\x00", "JSONDecodeError"),
         ("[" * 60_000, "RecursionError"),
         (" " * 70_000, "too many"),
-        ({"format": "other"}, "no measured machine"),
+        ({"format": "other"}, "not a measured machine"),
         ({"format_version": 9}, "format version 9"),
         ({"rates": {}}, "TypeError"),
         ({"rates": {"l1": 1}}, "TypeError"),
@@ -92,7 +92,7 @@ def test_another_processor_of_the_same_home_is_left_alone(
         ({"fma_latency": True}, "fma_latency=True"),
         ({"hertz": -1}, "hertz=-1"),
         ({"hertz": float("nan")}, "hertz=nan"),
-        ({"cpu": None}, "not texts"),
+        ({"cpu": None}, "not strings"),
     ],
     ids=repr,
 )

@@ -110,7 +110,7 @@ def test_code_of_one_length_is_refused_elsewhere(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(gate, "host_vector_bits", lambda: 256)
     assert lacks(A64FX) == ("512-bit SVE",)
     assert A64FX.exact_vector_bits == 512
-    with pytest.raises(ArtifactError, match=r"needs scalable vectors of 512 bits, .* have 256"):
+    with pytest.raises(ArtifactError, match=r"needs scalable vectors of 512 bits; .* has 256"):
         ensure_machine(A64FX, "net.so")
     monkeypatch.setattr(gate, "host_vector_bits", lambda: 512)
     ensure_machine(A64FX, "net.so")

@@ -8,13 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import tvmconv
-
-try:
-    import tomllib
-except ModuleNotFoundError:  # Python 3.10
-    tomllib = None
-
 ROOT = Path(__file__).parents[2]
 LONGEST = 350
 LONGEST_SCHEDULE = 170
@@ -92,10 +85,17 @@ def _anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
 
 
-@pytest.mark.skipif(tomllib is None, reason="tomllib came with Python 3.11")
-def test_one_version():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert project["project"]["version"] == tvmconv.__version__
+def test_version_is_stated_once():
+    """In ``tvmconv/core/version.py``, from which both packages take it."""
+    version = re.compile(r'version"? *[=:] *"?\d', re.IGNORECASE)
+    projects = [path for path in _tracked(".toml") if path.name == "pyproject.toml"]
+    stated = [
+        f"{path.relative_to(ROOT)}: {line}"
+        for path in [*projects, ROOT / "CITATION.cff", ROOT / "tvmconv/__init__.py"]
+        for line in path.read_text().splitlines()
+        if version.match(line)
+    ]
+    assert (len(projects), stated) == (2, [])
 
 
 def test_saved_results_stay_small():

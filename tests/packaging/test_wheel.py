@@ -1,87 +1,120 @@
-"""The wheel: what is in it, and that it works where the repository is not."""
+"""The sdists and wheels of a release: what they hold, and that they work without the repository.
+
+All are marked slow, as they build and install for a minute; ``.ci/run`` runs them once.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 import sys
-import sysconfig
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tvmconv
 
-pytestmark = pytest.mark.any_processor
+pytestmark = [pytest.mark.any_processor, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
-SOURCES = ("tvmconv", "schedules", "tuning_logs", "pyproject.toml", "README.md")
-BUILD_AND_RUN = """
+SOURCES = ("tvmconv", "schedules", "tuning_logs", "packages", "pyproject.toml", "README.md")
+SOURCES += ("CHANGELOG.md", "CITATION.cff", "LICENSE", "MANIFEST.in")
+BUILD_AND_SAVE = """
 import sys
-import numpy as np, onnx, tvmconv
-model = onnx.load(sys.argv[1])
-compiled = tvmconv.build(model, threads=1)
-shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
-outputs = compiled.run({"input": np.ones(shape, np.float32)})
-assert all(np.isfinite(value).all() for value in outputs.values())
+import tvmconv
+tvmconv.build(sys.argv[1], threads=1).save(sys.argv[2])
 print(tvmconv.__file__)
+"""
+LOAD_AND_RUN = """
+import importlib, json, sys
+import numpy as np
+package = importlib.import_module(sys.argv[1])
+model = package.load(sys.argv[2])
+outputs = model.run({"input": np.load(sys.argv[3])})
+np.save(sys.argv[4], next(iter(outputs.values())))
+print(json.dumps({
+    "file": package.__file__,
+    "version": package.__version__,
+    "modules": sorted({name.split(".")[0] for name in sys.modules} & {"tvm", "tvm_ffi", "tvmconv"}),
+    "layers": len(model.profile(repeat=1)),
+    "explained": str(model.explain()),
+}))
 """
 
 
 def _run(*command: object, cwd: Path) -> str:
+    # with PYTHONPATH, a checkout would answer in place of the wheel
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    words = [str(part) for part in command]
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False
+        words, cwd=cwd, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    """A wheel built from a copy of the sources, so that the checkout stays clean."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    source.mkdir()
-    ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
+def release(tmp_path_factory) -> Path:
+    """A folder of the sdists and wheels, built from a copy so that the checkout stays clean."""
+    pytest.importorskip("build", reason="needs the package build, of the extra dev")
+    folder = tmp_path_factory.mktemp("release")
+    source = tmp_path_factory.mktemp("source")
+    ignore = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
     for name in SOURCES:
         origin = ROOT / name
         if origin.is_dir():
             shutil.copytree(origin, source / name, symlinks=True, ignore=ignore)
         else:
             shutil.copy(origin, source / name)
-    options = ("--no-deps", "--quiet", "--disable-pip-version-check", "-w", folder)
-    _run(sys.executable, "-m", "pip", "wheel", source, *options, cwd=folder)
-    (built,) = folder.glob("*.whl")
-    return built
+    for project in (source, source / "packages/tvmconv-runtime"):
+        _run(sys.executable, "-m", "build", "--outdir", folder, project, cwd=source)
+    return folder
 
 
-@pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory) -> Path:
-    """``bin`` of an environment holding the wheel; dependencies come from this one."""
-    folder = tmp_path_factory.mktemp("environment") / "venv"
+def _only(folder: Path, pattern: str) -> Path:
+    (path,) = folder.glob(pattern)
+    return path
+
+
+def _environment(folder: Path, wheel: Path) -> Path:
+    """``bin`` of an empty environment with a wheel and what the wheel requires."""
     venv.create(folder, with_pip=True)
-    python = folder / "bin/python"
-    options = ("--no-deps", "--no-index", "--quiet", "--disable-pip-version-check")
-    _run(python, "-m", "pip", "install", *options, wheel, cwd=folder)
-    purelib = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    packages = Path(_run(python, "-c", purelib, cwd=folder).strip())
-    # a path line does not run that folder's own .pth files, so that an editable
-    # installation of tvmconv over there stays invisible
-    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    options = ("--quiet", "--disable-pip-version-check")
+    _run(folder / "bin/python", "-m", "pip", "install", *options, wheel, cwd=folder)
+    _run(folder / "bin/python", "-m", "pip", "check", cwd=folder)
     return folder / "bin"
 
 
-def test_wheel_owns_one_top_level_name(wheel):
+def _data_files(names: set[str]) -> set[str]:
+    return {name for name in names if not name.endswith("/") and ".dist-info/" not in name}
+
+
+@pytest.mark.parametrize("name", ["tvmconv", "tvmconv_runtime"])
+def test_version_and_top_level_name(release, name):
+    wheel = _only(release, f"{name}-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names} == {
-        "tvmconv",
-        f"tvmconv-{tvmconv.__version__}.dist-info",
-    }
+    info = f"{name}-{tvmconv.__version__}.dist-info"
+    assert {entry.split("/")[0] for entry in names} == {name, info}
+    assert f"{info}/licenses/LICENSE" in names
 
 
-def test_wheel_holds_every_module_and_data_file(wheel):
-    names = set(zipfile.ZipFile(wheel).namelist())
+@pytest.mark.parametrize("name", ["tvmconv", "tvmconv_runtime"])
+def test_sdist_makes_the_wheel(release, name):
+    """Every file of the wheel is in the sdist, as ``python -m build`` makes one from the other."""
+    wheel = _data_files(set(zipfile.ZipFile(_only(release, f"{name}-*.whl")).namelist()))
+    with tarfile.open(_only(release, f"{name}-*.tar.gz")) as archive:
+        files = [member for member in archive.getmembers() if not member.isdir()]
+        assert all(member.isfile() or member.islnk() for member in files)
+    assert wheel - {member.name.partition("/")[2] for member in files} == set()
+
+
+def test_wheel_holds_every_module_and_data_file(release):
+    names = set(zipfile.ZipFile(_only(release, "tvmconv-*.whl")).namelist())
     expected = {"tvmconv/py.typed"}
     for folder, prefix in (
         ("tvmconv", "tvmconv"),
@@ -92,33 +125,49 @@ def test_wheel_holds_every_module_and_data_file(wheel):
             expected |= {
                 f"{prefix}/{path.relative_to(ROOT / folder).as_posix()}"
                 for path in (ROOT / folder).rglob(pattern)
-                # of the package tvmconv-runtime
-                if not {"package", "build", "tvmconv_runtime.egg-info"} & set(path.parts)
             }
     assert expected - names == set()
 
 
-def test_version_is_told_from_another_folder(installed, tmp_path):
-    told = _run(installed / "tvmconv", "--version", cwd=tmp_path)
-    assert told.startswith(f"tvmconv {tvmconv.__version__} ")
-    assert "tvm 0.27" in told.lower()
-    assert "llvm" in told.lower()
+def test_runtime_wheel_is_small(release):
+    wheel = _only(release, "tvmconv_runtime-*.whl")
+    assert wheel.stat().st_size < 200_000
+    names = set(zipfile.ZipFile(wheel).namelist())
+    expected = {
+        f"tvmconv_runtime/{part}/{path.name}"
+        for part in ("core", "runtime")
+        for path in (ROOT / "tvmconv" / part).glob("*.py")
+    }
+    assert expected - names == set()
 
 
-def test_installed_package_compiles_a_network(installed, tmp_path):
+def test_installed_wheels_build_save_load_and_run(release, tmp_path):
     import onnx
+    from onnx.reference import ReferenceEvaluator
 
     from examples.networks import NETWORKS
 
-    onnx.save(NETWORKS["squeezenet1_1"](image=33, width=0.2), tmp_path / "net.onnx")
-    told = _run(installed / "python", "-c", BUILD_AND_RUN, tmp_path / "net.onnx", cwd=tmp_path)
-    assert Path(told.strip()).is_relative_to(installed.parent)
+    network = NETWORKS["squeezenet1_1"](image=33, width=0.2)
+    onnx.save(network, tmp_path / "net.onnx")
+    dims = network.graph.input[0].type.tensor_type.shape.dim
+    image = np.random.default_rng(0).random([d.dim_value for d in dims], np.float32)
+    np.save(tmp_path / "in.npy", image)
+    (expected,) = ReferenceEvaluator(network).run(None, {"input": image})
 
+    full = _environment(tmp_path / "full", _only(release, "tvmconv-*.whl"))
+    shown = _run(full / "tvmconv", "--version", cwd=tmp_path).lower()
+    assert shown.startswith(f"tvmconv {tvmconv.__version__} ")
+    assert "tvm 0.27" in shown and "llvm" in shown
+    shown = _run(full / "python", "-c", BUILD_AND_SAVE, "net.onnx", "net.so", cwd=tmp_path)
+    assert Path(shown.strip()).is_relative_to(tmp_path)
 
-@pytest.mark.slow
-def test_declared_dependencies_suffice(wheel, tmp_path):
-    venv.create(tmp_path / "venv", with_pip=True)
-    python = tmp_path / "venv/bin/python"
-    _run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
-    _run(python, "-m", "pip", "check", cwd=tmp_path)
-    assert "tvm" in _run(tmp_path / "venv/bin/tvmconv", "--version", cwd=tmp_path)
+    small = _environment(tmp_path / "small", _only(release, "tvmconv_runtime-*.whl"))
+    for package, binaries in (("tvmconv", full), ("tvmconv_runtime", small)):
+        script = (binaries / "python", "-c", LOAD_AND_RUN, package)
+        facts = json.loads(_run(*script, "net.so", "in.npy", "out.npy", cwd=tmp_path))
+        assert Path(facts["file"]).is_relative_to(binaries.parent)
+        assert facts["version"] == tvmconv.__version__
+        assert facts["layers"] > 10
+        assert "conv" in facts["explained"]
+        np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, rtol=1e-4, atol=1e-5)
+    assert facts["modules"] == []

@@ -107,7 +107,9 @@ def test_outputs_by_position_and_name(dense: CompiledModel) -> None:
     with pytest.raises(KeyError, match="the outputs are hidden, total"):
         outputs["hiden"]
     for copied in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(TypeError, match=r"cannot be pickled or copied: .* save it and load it"):
+        with pytest.raises(
+            TypeError, match=r"cannot be pickled or copied: .* Save it, and load it"
+        ):
             copied(dense)
 
 
@@ -215,7 +217,7 @@ def test_bound_call(dense: CompiledModel) -> None:
         (lambda x, y: (x, y.T), r"'y' has shape \(40, 24\).*built for \(24, 40\); put its axes in"),
         (lambda x, y: (x, y[None]), r"'y' has shape \(1, 24, 40\).*; reshape it, or"),
         (lambda x, y: (x[:1], y), r"'x' has shape \(1, 40\).*; pass one of that shape, or"),
-        (lambda x, y: ("x", y), "'x' is no array of numbers but of type str"),
+        (lambda x, y: ("x", y), "'x' must be a numeric array, got str"),
     ],
 )
 def test_wrong_arguments(dense: CompiledModel, arguments: object, message: str) -> None:

@@ -109,11 +109,14 @@ def to_folder(file: Path, other: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda file, other: file.unlink(), r"dense\.weights is missing.*copy it together"),
+        (lambda file, other: file.unlink(), r"dense\.weights is missing.*Copy it together"),
         (lambda file, other: shutil.copy(other, file), r"dense\.weights belongs to another model"),
-        (lambda file, other: file.write_bytes(b"x" * 500), r"dense\.weights is no file of weights"),
-        (lambda file, other: file.write_bytes(b""), r"dense\.weights is no file of weights"),
-        (lambda file, other: os.truncate(file, 63), r"dense\.weights is no file of weights"),
+        (
+            lambda file, other: file.write_bytes(b"x" * 500),
+            r"dense\.weights is not a file of weights",
+        ),
+        (lambda file, other: file.write_bytes(b""), r"dense\.weights is not a file of weights"),
+        (lambda file, other: os.truncate(file, 63), r"dense\.weights is not a file of weights"),
         (cut, r"dense\.weights has \d+ bytes, expected \d+.*cut short"),
         (flip, r"dense\.weights was damaged.*another hash"),
         (to_folder, r"dense\.weights is not a regular file"),
@@ -170,10 +173,10 @@ def test_foreign_files_stay(dense: CompiledModel, tmp_path: Path) -> None:
     for suffix, options in ((".weights", {"weights": "separate"}), (".h", {"header": True})):
         mine = tmp_path / f"m{suffix}"
         mine.write_text("mine")
-        with pytest.raises(ArtifactError, match=rf"m\{suffix} exists and is no"):
+        with pytest.raises(ArtifactError, match=rf"m\{suffix} exists and is not a"):
             dense.save(tmp_path / "m.so", **options)  # type: ignore[arg-type]
         assert mine.read_text() == "mine"
-    with pytest.raises(ArtifactError, match="name of tvmconv's own"):
+    with pytest.raises(ArtifactError, match="reserved for the interface"):
         dense.save(tmp_path / "tvmconv.so", header=True)
     dense.save(tmp_path / "m.so")
     assert (tmp_path / "m.weights").read_text() == (tmp_path / "m.h").read_text() == "mine"
@@ -271,5 +274,5 @@ def test_compilers_that_are_none() -> None:
     from tvmconv.compile.toolchain import Toolchain
 
     for cc in ("'gcc", " ", 5):
-        with pytest.raises(TvmconvError, match="is no command"):
+        with pytest.raises(TvmconvError, match="is not a command"):
             Toolchain.find(cc)  # type: ignore[arg-type]

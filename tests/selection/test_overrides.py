@@ -101,7 +101,7 @@ def test_what_a_function_returns_is_checked():
         ('{"conv1": {"algorithm": "direct", "tile": 3}}', "unknown entries 'tile'"),
         ('{"conv1": {"algorithm": "direct", "knobs": [3]}}', r"knobs of 'conv1'.*\[3\]"),
         ('{"conv1": {"algorithm": "direct", "knobs": {"oc": 1.5}}}', "'conv1'.*'oc'=1.5"),
-        ('{"a": {"algorithm": "direct"}, "a": {"algorithm": "direct"}}', "'a' stands there twice"),
+        ('{"a": {"algorithm": "direct"}, "a": {"algorithm": "direct"}}', "duplicate key 'a'"),
     ],
 )
 def test_errors_name_file_layer_and_value(tmp_path, text, message):

@@ -8,9 +8,10 @@ import random
 import pytest
 
 from tests.tuning.examples import DENSE, DEPTHWISE, V3, V4, default
-from tvmconv.core.errors import ConfigError
+from tvmconv.core.errors import ConfigError, TvmconvError
 from tvmconv.kernels import registry
 from tvmconv.records.space import make_space, validate
+from tvmconv.tuning import cost_model
 from tvmconv.tuning.search import Search
 
 
@@ -91,3 +92,9 @@ def test_configs_from_outside_are_held_to_the_knobs(change, message):
 
 def test_integers_between_listed_values_are_accepted():
     validate(DENSE, V4, "direct", default(DENSE, V4).replace(rows=3))
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setattr(cost_model, "find_spec", lambda name: None if name == "xgboost" else name)
+    with pytest.raises(TvmconvError, match=r"packages xgboost\. .*pip install 'tvmconv\[tune\]'"):
+        cost_model.check_packages()

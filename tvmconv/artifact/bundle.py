@@ -63,14 +63,14 @@ def check_bundle(folder: Path, name: str) -> None:
     plain = name.replace("_", "").replace("-", "").replace(".", "")
     if not (plain.isascii() and plain.isalnum()) or name.startswith((".", "-")):
         raise ArtifactError(
-            f"name={shown(name)} must be of letters, digits, '_', '-' and '.', as scripts hold "
-            "it; give another name (--name)"
+            f"name={shown(name)} may have only letters, digits, '_', '-' and '.'. Choose another "
+            "name (--name)."
         )
     files.check_folder(folder)
     if folder.is_dir() and os.listdir(folder):  # noqa: PTH208
         script = folder / "run.sh"
         if not (script.is_file() and _MARK.encode() in files.read_regular(script, 1 << 20)):
-            raise ArtifactError(f"{folder} is not empty and is no bundle; name a new folder")
+            raise ArtifactError(f"{folder} is not empty and is not a bundle. Name a new folder.")
 
 
 def write_bundle(folder: Path, name: str, manifest: Manifest, separate: bool) -> None:

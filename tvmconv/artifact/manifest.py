@@ -162,11 +162,11 @@ class Manifest:
         sizes["threads"] = self.threads
         for name, value in sizes.items():
             if not (0 if name == "l3_bytes" else 1) <= value < _MOST.get(name, 1 << 40):
-                raise ValueError(f"{name} cannot be {value}")
+                raise ValueError(f"{name}={value} is out of range")
         for tensor in (*self.inputs, *self.outputs):
             size = prod(tensor.shape) if min(tensor.shape, default=0) >= 0 else -1
             if tensor.dtype not in _DTYPES or not 0 <= size < 1 << 40:
-                raise ValueError(f"no tensor is {tensor}")
+                raise ValueError(f"tensor {tensor} has a type or a size that models do not have")
 
     def to_text(self) -> str:
         """The file as text."""

@@ -79,13 +79,15 @@ def check_destination(path: Path, *, separate: bool = False, header: bool = Fals
         file = follower.path
         if is_written and os.path.lexists(file) and not follower.replaceable(file):
             raise ArtifactError(
-                f"{file} exists and is no {follower.what}; move it or save under another name"
+                f"{file} exists and is not a {follower.what}. Move the file, or save under another "
+                "name."
             )
     if header:
         interface = path.with_name("tvmconv.h")
         if header_path(path) == interface:
             raise ArtifactError(
-                f"{path}: its header would have the name of tvmconv's own; save under another name"
+                f"cannot save {path}: the name 'tvmconv' is reserved for the interface header. "
+                "Choose another name."
             )
         files.check_destination(interface)
 
@@ -244,7 +246,7 @@ def open_artifact(
     if fault := library.difference(manifest.library_bytes, manifest.library_sha256, verify):
         raise ArtifactError(
             f"{path} is not the file that {record} describes ({fault}): it was damaged, replaced "
-            "or cut short; save the model again"
+            "or cut short. Save the model again."
         )
     if manifest.weights_sha256:
         size = manifest.memory.constant_bytes

@@ -197,14 +197,11 @@ def command(
     if not (show or models or suite or layer):
         raise InputError("nothing to measure; give a model, --suite NAME or --layer PROBLEM")
     if estimate and (check_model or compare or show):
-        raise InputError(
-            "estimates are not compared with what was measured; leave out --check-model, "
-            "--compare and --show"
-        )
+        raise InputError("--estimate cannot be combined with --check-model, --compare or --show")
     take_gpu(device, target)
     if check_model:
         if models:
-            raise InputError("--check-model measures layers; give --suite NAME or --layer PROBLEM")
+            raise InputError("--check-model requires layers. Add --suite NAME or --layer PROBLEM.")
         counts = options.integers(threads, "--threads")
         emit(_check_model(suite or [], layer or [], target, counts, rounds, seconds), as_json, save)
         return
@@ -212,7 +209,7 @@ def command(
         from tvmconv.lab.bench.gpu.fit import fit_report
 
         if not show:
-            raise InputError("--fit fits to saved measurements; name them with --show")
+            raise InputError("--fit requires --show FILE with saved measurements")
         emit(fit_report([read_saved(path) for path in show], tell), as_json, save)
         return
     earlier = read_saved(compare) if compare else None
@@ -305,7 +302,7 @@ def _check_model(
 
     if len(threads) != 1:
         given = ",".join(map(str, threads))
-        raise InputError(f"--check-model takes one number of threads, not --threads {given}")
+        raise InputError(f"--check-model requires one number of threads, got --threads {given}")
     layers = [layer for name in suites for layer in layer_suites.load(name)]
     layers += [layer_suites.parse_layer(problem) for problem in problems]
     machine = resolve_machine(target, threads[0])

@@ -56,7 +56,7 @@ def command(
     from tvmconv.report.summary import compile_report
 
     if model.suffix == ".so":
-        raise InputError(f"{model} is built already; compile takes an ONNX model")
+        raise InputError(f"compile requires an ONNX model, got {model}")
     gpu = built_for(device, target)
     place = options.parse_weights(weights)
     check_destination(output, separate=place == "separate", header=header)

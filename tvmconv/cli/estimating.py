@@ -34,7 +34,7 @@ def one_thread(threads: int | None) -> int:
         If it is more than one.
     """
     if threads not in (None, 1):
-        raise InputError(f"estimates are of one thread, not {threads}; leave out --threads")
+        raise InputError(f"--estimate supports one thread, got {threads}. Leave out --threads.")
     return 1
 
 

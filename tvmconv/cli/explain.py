@@ -79,7 +79,9 @@ def command(
     if bool(layer) != bool(show):
         raise InputError("--layer requires --show, and --show requires --layer")
     if measure_error and model.suffix == ".so":
-        raise InputError(f"{model} holds packed weights; --measure-error needs the ONNX model")
+        raise InputError(
+            f"{model} holds packed weights only, and --measure-error requires the ONNX model"
+        )
     gpu = GpuOptions.of(device, None) if measure else built_for(device, target)
     if html is not None:
         from tvmconv.report.charts import require_charts

@@ -37,13 +37,13 @@ def take_gpu(index: int, target: str, remote: bool = False) -> None:
         return
     if remote:
         raise InputError(
-            "--device is of GPUs here; a device of RPC measures on its first GPU: start its server "
-            f"with {_VISIBLE}"
+            "--device selects a local GPU and cannot be combined with RPC. To choose the GPU of an "
+            f"RPC device, start its server with {_VISIBLE}."
         )
     if target.partition(":")[0] != "cuda":
         raise InputError(
-            f"--device {index} is of GPUs, and target {target!r} is a processor: leave it out, or "
-            "name --target cuda"
+            f"--device {index} requires a GPU, got --target {target}. Leave out --device, or use "
+            "--target cuda."
         )
     from tvmconv.runtime.driver import Driver
 
@@ -57,8 +57,8 @@ def take_gpu(index: int, target: str, remote: bool = False) -> None:
         Driver()
     except ArtifactError as error:
         raise ArtifactError(
-            f"--device {index} is not there: {error}; the driver numbers GPUs from 0, and "
-            f"{_VISIBLE} may hide some"
+            f"--device {index} does not exist: {error}. The driver numbers GPUs from 0; "
+            f"{_VISIBLE} may hide some."
         ) from None
 
 
@@ -72,7 +72,7 @@ def built_for(index: int, target: str) -> GpuOptions:
     """
     if index and target != "cuda":
         raise InputError(
-            f"--device {index} is which GPU of this machine --target cuda names, and target "
-            f"{target!r} is none of them: leave it out; run and profile choose where a model runs"
+            f"--device {index} selects a local GPU and requires --target cuda, got {target!r}. "
+            "Leave out --device; run and profile choose the GPU that runs a model."
         )
     return GpuOptions.of(index, None)

@@ -39,10 +39,10 @@ def command(
     from tvmconv.report.machine import machine_report
 
     if keep and not measure:
-        raise InputError("--keep keeps what --measure finds; give both")
+        raise InputError("--keep requires --measure")
     if (keep or forget) and target != "native":
         raise InputError(
-            f"--keep and --forget are for native, not for {target}; leave out --target"
+            f"--keep and --forget support the target native only, got {target}. Leave out --target."
         )
     shipped = shipped_machine(target, threads)
     notes: tuple[str, ...] = ()

@@ -54,7 +54,7 @@ def open_model(
         manifest, library = open_artifact(path, verify, here=False)
         return CompiledModel(manifest.with_threads(threads or manifest.threads), library)
     if not verify:
-        raise InputError(f"{path} is no .so; --no-verify is about those")
+        raise InputError(f"--no-verify applies only to .so files, got {path}")
     choices = choices or Choices()
     with progress() as callback:
         return tvmconv.build(
@@ -114,21 +114,24 @@ def open_where(
 
     if gpu not in (None, GpuOptions()):
         raise InputError(
-            "--device and --cuda-graph are of GPUs here; on a device of RPC a model runs on the "
-            "first GPU: start its server with CUDA_VISIBLE_DEVICES"
+            "--device and --cuda-graph cannot be combined with RPC. To choose the GPU of an RPC "
+            "device, start its server with CUDA_VISIBLE_DEVICES."
         )
     from tvmconv.remote import Address, connected
 
     if bool(tracker) != bool(key) or bool(rpc) == bool(tracker):
-        raise InputError("give --rpc HOST:PORT, or --rpc-tracker HOST:PORT with --rpc-key KEY")
+        raise InputError(
+            "--rpc-tracker requires --rpc-key, and neither can be combined with --rpc. Use --rpc "
+            "HOST:PORT, or --rpc-tracker HOST:PORT with --rpc-key KEY."
+        )
     address = Address(*rpc_address(rpc or tracker, "--rpc" if rpc else "--rpc-tracker"), key)
     with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
         if path.suffix == ".so":
             refuse_choices(path, target, shapes, choices)
             if threads is not None:
                 raise InputError(
-                    f"{path}: on a device a .so runs with the threads it was built for; leave out "
-                    "--threads"
+                    f"--threads cannot be combined with RPC and {path}: a .so runs with the "
+                    "threads it was built for. Leave out --threads."
                 )
         else:
             model = open_model(path, target, threads, shapes, choices, verify=verify)
@@ -167,9 +170,9 @@ def refuse_choices(
         If one is given.
     """
     if shapes or target != "native":
-        raise InputError(f"{path} is built already; --shape and --target need an ONNX model")
+        raise InputError(f"--shape and --target require an ONNX model, got {path}")
     if choices is not None and choices.given:
         raise InputError(
-            f"{path} is built already; choosing algorithms, --log, --fold-budget and --cc need an "
-            "ONNX model"
+            f"options that choose algorithms, --log, --fold-budget and --cc require an ONNX model, "
+            f"got {path}"
         )

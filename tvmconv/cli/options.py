@@ -218,7 +218,7 @@ def parse_weights(text: str) -> Literal["inside", "separate"]:
         If it is none.
     """
     if text not in ("inside", "separate"):
-        raise InputError(f"--weights {text!r} is unknown; use inside or separate")
+        raise InputError(f"--weights {text!r} is not known; use inside or separate")
     return "separate" if text == "separate" else "inside"
 
 

@@ -70,23 +70,27 @@ def command(
     from tvmconv.runtime.gpu_options import GpuOptions
 
     if compare_onnxruntime and (rpc or rpc_tracker) and not emulate:
-        raise InputError("--compare-onnxruntime takes turns on this machine; leave out --rpc")
+        raise InputError("--compare-onnxruntime cannot be combined with --rpc")
     original = onnx or (None if model.suffix == ".so" else model)
     if compare_onnxruntime and original is None:
-        raise InputError(f"--compare-onnxruntime needs the ONNX model of {model}: add --onnx FILE")
+        raise InputError(
+            f"--compare-onnxruntime requires the ONNX model of {model}. Add --onnx FILE."
+        )
     if onnx is not None and not compare_onnxruntime:
-        raise InputError("--onnx is of --compare-onnxruntime: give both, or leave it out")
+        raise InputError("--onnx requires --compare-onnxruntime")
     if onnx is not None and not onnx.is_file():
-        raise InputError(f"--onnx {onnx} is no file; give the ONNX model that {model} is built of")
+        raise InputError(f"--onnx {onnx} is not a file. Name the ONNX model of {model}.")
     reference = original if compare_onnxruntime else None
     given = read_inputs(inputs or [])
     if emulate:
         if model.suffix != ".so":
-            raise InputError(f"--emulate takes a saved .so, not {model}; compile it first")
+            raise InputError(
+                f"--emulate requires a saved .so, got {model}. Compile the model first."
+            )
         if device or cuda_graph is not None:
-            raise InputError("--emulate is of other processors; leave out --device, --cuda-graph")
+            raise InputError("--emulate cannot be combined with --device or --cuda-graph")
         if rpc or rpc_tracker:
-            raise InputError("--emulate runs on this machine; leave out --rpc")
+            raise InputError("--emulate cannot be combined with --rpc")
         refuse_choices(model, target, shape, choices)
         emit(emulated_report(model, given, seed, output, reference), as_json, save)
         return

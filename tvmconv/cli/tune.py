@@ -126,6 +126,7 @@ def command(
     from tvmconv.records.logfile import check_destination
     from tvmconv.records.lookup import default_log
     from tvmconv.selection.policy import check_algorithms, check_precision
+    from tvmconv.tuning.cost_model import check_packages
     from tvmconv.tuning.pool import Pool
     from tvmconv.tuning.reports import tune_report
     from tvmconv.tuning.session import check_device, check_host, collect, tune
@@ -134,25 +135,24 @@ def command(
     if not (models or suite or layer):
         raise InputError("nothing to tune; give a model, --suite NAME or --layer PROBLEM")
     if space not in ("knobs", "auto", "both"):
-        raise InputError(f"--space {space!r} is unknown; use knobs, auto or both")
+        raise InputError(f"unknown --space {space!r}; use knobs, auto or both")
     if space != "knobs" and rpc_tracker:
-        raise InputError(f"--space {space} measures on this machine; leave out --rpc-tracker")
+        raise InputError(f"--space {space} cannot be combined with --rpc-tracker")
     if rpc_tracker and peers != "none":
-        raise InputError("--peers run on this machine; leave out --rpc-tracker")
+        raise InputError("--peers cannot be combined with --rpc-tracker")
     if bool(rpc_tracker) != bool(rpc_key):
-        raise InputError("--rpc-tracker HOST:PORT and --rpc-key KEY go together")
+        raise InputError("--rpc-tracker HOST:PORT and --rpc-key KEY require each other")
     if estimate and (rpc_tracker or peers != "none" or space != "knobs"):
-        raise InputError(
-            "--estimate measures nothing; leave out --rpc-tracker, --peers and --space"
-        )
+        raise InputError("--estimate cannot be combined with --rpc-tracker, --peers or --space")
     take_gpu(device, target, bool(rpc_tracker))
     machine = resolve_device(target, estimating.one_thread(threads) if estimate else threads)
     on_gpu = isinstance(machine, CudaMachine)
     if on_gpu and (estimate or space != "knobs" or peers != "none"):
         raise InputError(
-            "--estimate, --space and --peers of tune are for processors; bench has peers and "
-            "predictions for GPUs"
+            "--estimate, --space and --peers of tune require a CPU target. Use bench for "
+            "predictions and other libraries on GPUs."
         )
+    check_packages()
     if estimate:
         check_tools(machine.triple)
     else:

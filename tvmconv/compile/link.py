@@ -123,5 +123,5 @@ def _temporary_folder() -> Iterator[Path]:
         reason = error.strerror or error
         raise ArtifactError(
             f"cannot link the compiled model in {tempfile.gettempdir()}: {reason}; "
-            "make room there, or name another folder in the variable TMPDIR"
+            "free some space, or name another folder in the variable TMPDIR"
         ) from error

@@ -39,8 +39,8 @@ def find_nvcc() -> str:
     path = find_program("nvcc")
     if path is None:
         raise ArtifactError(
-            "compiling kernels for a GPU needs NVIDIA's nvcc or NVRTC, none was found; install "
-            "nvcc with pip install 'tvmconv[cuda]' or the CUDA toolkit, or name one in the "
+            "cannot compile GPU kernels: found neither nvcc nor NVRTC. Install nvcc with pip "
+            "install 'tvmconv[cuda]' or the CUDA toolkit, or name one in the "
             "variable NVCC or NVRTC"
         )
     return path

@@ -44,7 +44,7 @@ def find_nvdisasm() -> str:
     path = find_program("nvdisasm")
     if path is None:
         raise ArtifactError(
-            "reading machine code of a GPU needs NVIDIA's nvdisasm, none was found; install it "
+            "cannot read GPU machine code: nvdisasm was not found. Install it "
             "with pip install nvidia-cuda-nvdisasm, or name one in the variable NVDISASM"
         )
     return path

@@ -119,8 +119,8 @@ def _type(tensor: TensorInfo) -> str:
         return _TYPES[tensor.dtype]
     except KeyError:
         raise ModelError(
-            f"{tensor.name!r} is of type {tensor.dtype}, which a compiled model cannot take or "
-            f"return; it can: {', '.join(_TYPES)}"
+            f"unsupported type {tensor.dtype} of the input or output {tensor.name!r}; supported: "
+            f"{', '.join(_TYPES)}"
         ) from None
 
 

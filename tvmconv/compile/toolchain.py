@@ -85,8 +85,8 @@ class Toolchain:
         text = text or next((name for name in _COMPILERS if shutil.which(name)), "")
         if not text:
             raise ArtifactError(
-                "linking the compiled model needs a C compiler and binutils, none was found; "
-                "install gcc (Debian: apt install gcc libc6-dev) or name one in the variable CC"
+                "cannot link the compiled model: no C compiler was found. Install gcc with "
+                "binutils (Debian: apt install gcc libc6-dev) or name one in the variable CC"
             )
         return cls(_words(text))
 
@@ -250,9 +250,9 @@ def _words(text: str) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(text))
     except (ValueError, AttributeError, TypeError) as error:
-        raise ConfigError(f"cc={shown(text)} is no command: {error}; {_COMMAND}") from None
+        raise ConfigError(f"cc={shown(text)} is not a command: {error}; {_COMMAND}") from None
     if not words:
-        raise ConfigError(f"cc={shown(text)} is no command; {_COMMAND}")
+        raise ConfigError(f"cc={shown(text)} is not a command; {_COMMAND}")
     return words
 
 

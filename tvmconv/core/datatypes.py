@@ -43,7 +43,7 @@ def itemsize(name: str) -> int:
         If tvmconv knows no such type.
     """
     if name not in _TYPES:
-        raise WorkloadError(f"data type {name!r} is unknown; use one of {', '.join(_TYPES)}")
+        raise WorkloadError(f"unknown data type {name!r}; use one of {', '.join(_TYPES)}")
     return _TYPES[name][1]
 
 
@@ -106,21 +106,24 @@ class DataTypes:
             itemsize(name)
         if all(name in _FLOATING for name in self.names):
             if self.quantisation != Quantisation():
-                raise WorkloadError(f"types {self._short} are floating and have no quantisation")
+                raise WorkloadError(
+                    f"types {self._short} cannot be quantized: they are floating-point types. "
+                    "Remove the marks of quantization, or use types such as u8s8s32u8."
+                )
             return
         narrow = (*_EIGHT_BITS, "int16")
         sums = (self.data in _EIGHT_BITS, self.weight in narrow, self.accumulator == "int32")
         if not all(sums) or self.output == "int16":
             raise WorkloadError(
-                f"types {self._short} are neither all floating nor 8-bit data and weight with "
-                "sums in int32, such as u8s8s32u8"
+                f"unsupported types {self._short}. Expected floating-point types only, or 8-bit "
+                "data and weights with sums in int32, such as u8s8s32u8."
             )
         requantise = self.quantisation.requantise
         allowed = {"int32": ("none",), "float32": ("float",)}.get(self.output, REQUANTISE[1:])
         if requantise not in allowed or self.output in ("float16", "bfloat16"):
             raise WorkloadError(
-                f"types {self._short} with requantise={requantise!r}: int32 output takes none, "
-                "float32 float, 8-bit output float or fixed"
+                f"unsupported types {self._short} with requantise={requantise!r}. Expected none "
+                "for int32 output, float for float32 output, and float or fixed for 8-bit output."
             )
 
     @property

@@ -70,7 +70,7 @@ def parts_of(fatbin: bytes) -> list[Part]:
             raise ValueError("the fatbin ends within a part")
         kind, _, head, rest, _, _, minor, major, architecture, *_ = _PART.unpack_from(fatbin, place)
         if head < _PART.size or place + head + rest > end:
-            raise ValueError("a part of the fatbin has no size that it can have")
+            raise ValueError("a part of the fatbin has an invalid size")
         content = fatbin[place : place + head + rest]
         found.append(Part(kind, (major, minor), architecture, content))
         place += head + rest

@@ -66,8 +66,8 @@ def open_regular(
     if info.st_size > limit:
         os.close(descriptor)
         raise error(
-            f"{os.fspath(path)} has {info.st_size} bytes, more than the {limit} that are read; "
-            "is it the right file?"
+            f"{os.fspath(path)} has {info.st_size} bytes, and the limit is {limit}. Name the right "
+            "file."
         )
     return descriptor
 
@@ -80,7 +80,7 @@ def read_regular(
         # files of the system say a size of 0, and others may grow meanwhile
         content = file.read(limit + 1)
     if len(content) > limit:
-        raise error(f"{os.fspath(path)} has more than {limit} bytes; is it the right file?")
+        raise error(f"{os.fspath(path)} has more than {limit} bytes. Name the right file.")
     return content
 
 
@@ -129,7 +129,7 @@ def check_folder(path: Path) -> None:
         if not os.access(path, os.W_OK | os.X_OK):
             raise ArtifactError(f"{path}: the folder is not writable; name another one")
     elif os.path.lexists(path):
-        raise ArtifactError(f"{path} is no folder; name another one")
+        raise ArtifactError(f"{path} is not a folder; name another one")
     else:
         check_destination(path)
 
@@ -249,8 +249,8 @@ def folder_lock(folder: Path, seconds: float = _LOCK_SECONDS) -> Iterator[None]:
         while not _lock(descriptor, unsupported=True):
             if time.monotonic() > end:
                 raise ArtifactError(
-                    f"another process has held the lock of {folder} for {seconds:.0f} seconds; "
-                    "is it stopped?"
+                    f"another process has held the lock of {folder} for {seconds:.0f} seconds. End "
+                    "that process, or wait for it."
                 )
             time.sleep(_POLL_SECONDS)
         yield

@@ -74,8 +74,8 @@ class GemmWorkload:
             factors = {name: float(match[name]) for name in ("alpha", "beta") if match[name]}
         except ValueError:
             raise WorkloadError(
-                f"cannot read the matrix product {text!r}; write gemm:m64n48k32, and :alpha0.5 or "
-                ":beta1 behind it"
+                f"cannot read the matrix product {text!r}; write gemm:m64n48k32, then :alpha0.5 or "
+                ":beta1 if needed"
             ) from None
         types = DataTypes.parse(match["types"].split(":")[1:])
         return cls(int(match["m"]), int(match["n"]), int(match["k"]), **factors, types=types)

@@ -48,14 +48,14 @@ def _finite_or_none(data: Any) -> Any:
 
 def no_number(text: str) -> Any:
     """Refuse NaN and infinity, which Python's parser takes."""
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def finite(text: str) -> float:
     """A number that is not infinite: ``1e999`` is, for Python's parser."""
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text[:40]} is no finite number")
+        raise ValueError(f"{text[:40]} is not a finite number")
     return value
 
 

@@ -42,7 +42,7 @@ def reported(place: str | Callable[[], str]) -> Iterator[None]:
         where = place if isinstance(place, str) else place()
         raise UnexpectedError(
             f"{where}: unexpected {type(error).__name__} ({summary(error)}); "
-            "this is a defect of tvmconv or TVM: please report it with the model"
+            "this is a defect of tvmconv or TVM. Report it to the maintainers with the model."
         ) from error
 
 

@@ -106,7 +106,7 @@ def read_function(func: Function, layer_name: Callable[[RelaxVar], str] | None =
     result = _Reader(environment, _own_name).argument(func.body.body)
     outputs = result if isinstance(result, list) else [result]
     if not all(isinstance(value, Value) for value in outputs):
-        raise ValueError("the function returns something that is no tensor")
+        raise ValueError("the function returns a value that is not a tensor")
     return Graph(list(inputs.values()), nodes, outputs)
 
 

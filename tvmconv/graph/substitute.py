@@ -36,8 +36,8 @@ def substitute(mod: IRModule, machine: Machine, policy: Policy | None) -> IRModu
         check_used(policy.overrides, visitor.layers)
     if visitor.skipped:
         warnings.warn(
-            f"SubstituteConv2d left {', '.join(visitor.skipped)} alone: the weight is no constant "
-            "of static float32 type; bind it with relax.transform.BindParams before",
+            f"SubstituteConv2d left {', '.join(visitor.skipped)} alone: the weight is not a "
+            "constant of static float32 type. Bind it with relax.transform.BindParams first.",
             stacklevel=2,
         )
     result = without_unused(visitor.builder_.get(), visitor.replaced)

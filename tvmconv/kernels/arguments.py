@@ -131,7 +131,8 @@ def constant_arguments(kernel: Kernel, constants: Constants) -> list[Array]:
         assert scale is not None
         if exceeds_rounding(weight, constants.bias, scale, w.epilogue, numbers):
             raise WorkloadError(
-                f"{w} has scales with which sums reach 2**30; let it write float32 and round behind"
+                f"the scales of {w} let sums reach 2**30. Let the layer write float32, and round "
+                "after it."
             )
     if types.quantisation.requantise == "fixed":
         fixed = in_integers(w, constants)

@@ -188,7 +188,7 @@ def read_cuda_machine(data: dict[str, Any]) -> CudaMachine:
     machine = CudaMachine(**{**given, "origins": origins, "others": others})
     for isa in (machine.isa, *others):
         if not isa.removeprefix("sm_").isdigit():
-            raise ValueError(f"isa={isa!r} is no architecture such as sm_90")
+            raise ValueError(f"isa={isa!r} is not an architecture such as sm_90")
     return machine
 
 

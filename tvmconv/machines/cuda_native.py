@@ -53,7 +53,7 @@ def adapted(gpu: Driver) -> CudaMachine:
         oldest = next(iter(MACHINES.values()))
         raise TargetError(
             f"target 'cuda' is the GPU of this machine, {gpu.name} of sm_{capability[0]}"
-            f"{capability[1]}, which is older than all that have schedules: {oldest.isa} and later"
+            f"{capability[1]}, which is not supported. Supported: {oldest.isa} and later"
         )
     base = max(known, key=lambda machine: machine.capability)
     hertz = 1e3 * gpu.attribute(Attribute.CLOCK_RATE)

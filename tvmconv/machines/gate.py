@@ -84,8 +84,8 @@ def ensure_machine(machine: Machine, what: str, remedy: str = _REMEDY) -> None:
     ensure_executable(required_features(machine), built, remedy)
     if lacks(machine):
         raise ArtifactError(
-            f"{built} and needs scalable vectors of {machine.exact_vector_bits} bits, those of "
-            f"this processor ({host_model()}) have {host_vector_bits()}; {remedy}"
+            f"{built} and needs scalable vectors of {machine.exact_vector_bits} bits; this "
+            f"processor ({host_model()}) has {host_vector_bits()} bits; {remedy}"
         )
 
 

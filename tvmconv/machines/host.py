@@ -39,8 +39,8 @@ def _hidden_features(flags: frozenset[str]) -> frozenset[str]:
     known = flags.union(TILE_FEATURES, *(machine.features for machine in MACHINES.values()))
     if unknown := sorted(n for n in names if n not in known and not n.startswith("avx512")):
         raise TargetError(
-            f"{HIDE_VARIABLE} names {', '.join(unknown)}, which is no CPU feature here; use names "
-            "of /proc/cpuinfo separated by commas, or avx512 for all that begin with it"
+            f"{HIDE_VARIABLE} has unknown CPU features: {', '.join(unknown)}. Use names "
+            "of /proc/cpuinfo separated by commas, or avx512 for all names that begin with it."
         )
     return frozenset(
         flag for flag in flags if flag in names or ("avx512" in names and flag.startswith("avx512"))
@@ -117,8 +117,8 @@ def native_machine(mcpu: str | None = None) -> Machine:
     fitting = [m for m in MACHINES.values() if have >= set(m.features) and _suits(m, bits, mcpu)]
     if not fitting:
         raise TargetError(
-            f"this processor ({host_model()}) lacks AVX2 or FMA, and is none of Arm's with NEON; "
-            f"name a target instead of 'native': {', '.join(MACHINES)}"
+            f"this processor ({host_model()}) lacks AVX2 or FMA, and is not an Arm CPU with NEON. "
+            f"Name a target instead of 'native': {', '.join(MACHINES)}"
         )
     record = max(fitting, key=lambda m: (m.vector.bits, m.mcpu == mcpu))
     caches = _host_caches()

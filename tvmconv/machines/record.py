@@ -347,7 +347,7 @@ def processor(device: Device) -> Machine:
     """
     if not isinstance(device, Machine):
         raise TargetError(
-            f"{device.described} is no processor, which this needs: name one, such as native or "
-            "x86-64-v3"
+            f"a CPU target is required, got {device.described}. Name one, such as native or "
+            "x86-64-v3."
         )
     return device

@@ -76,13 +76,13 @@ class Saved:
             Whatever is wrong with them.
         """
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise ValueError("it is no measured machine")
+            raise ValueError("it is not a measured machine")
         if data.get("format_version") != FORMAT_VERSION:
             version = data.get("format_version")
             raise ValueError(f"it has format version {version!r}, not {FORMAT_VERSION}")
         texts = {name: data[name] for name in ("cpu", "isa", "mcpu")}
         if not all(isinstance(text, str) for text in texts.values()):
-            raise ValueError(f"{texts} are not texts")
+            raise ValueError(f"{texts} are not strings")
         return cls(
             **texts,
             rates=read_rates(data["rates"]),
@@ -125,7 +125,7 @@ def save(machine: Machine, hertz: float) -> Path:
     """
     path = path_of(machine)
     if path is None:
-        raise TvmconvError(f"{ENVIRONMENT}={NEVER} forbids to keep what was measured; unset it")
+        raise TvmconvError(f"{ENVIRONMENT}={NEVER} disables saved measurements. Unset it first.")
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -205,5 +205,5 @@ def _count(value: Any, name: str, most: int) -> int:
 
 def _hertz(value: Any) -> float:
     if type(value) not in (int, float) or not 0 < value < _MOST_HERTZ:
-        raise ValueError(f"hertz={value!r} is no clock")
+        raise ValueError(f"hertz={value!r} is not a clock frequency")
     return float(value)

@@ -68,7 +68,7 @@ def read_rates(data: Mapping[str, Any]) -> Rates:
             # a core may lack an L3; what integers take may be unknown
             good = good and (value > 0 or field.name in ("l3", "words"))
         if not good:
-            raise ValueError(f"{field.name}={value!r} is no rate")
+            raise ValueError(f"{field.name}={value!r} is not a rate")
     return rates
 
 

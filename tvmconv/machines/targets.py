@@ -65,7 +65,7 @@ def _gpu(target: TargetLike) -> CudaMachine | None:
     for isa in target.removeprefix("cuda:").split(","):
         if f"cuda:{isa}" not in cuda.MACHINES:
             raise TargetError(
-                f"target 'cuda:{isa}' has no schedules; GPUs that have: {', '.join(GPUS)}"
+                f"unsupported target 'cuda:{isa}'. Supported GPU targets: {', '.join(GPUS)}."
             )
         machines.append(cuda.MACHINES[f"cuda:{isa}"])
     return cuda.joined(machines[0], machines[1:])
@@ -115,7 +115,8 @@ def _resolve(target: TargetLike) -> Machine:
         options = {"kind": str(target.kind), **{str(k): v for k, v in target.attrs.items()}}
     else:
         raise TargetError(
-            f"target {target!r} is neither a string, a dictionary, a TVM Target nor a Machine"
+            f"unsupported type of target {target!r}; supported: string, dictionary, TVM Target and "
+            "Machine"
         )
     return _from_options(options, target)
 
@@ -151,7 +152,7 @@ def _from_options(options: dict[str, Any], original: TargetLike) -> Machine:
         names = (*PRESETS, "cuda", *GPUS)
         guess = nearest(options.get("kind"), names)
         raise TargetError(
-            f"target {original!r} has no schedules; {guess}use 'llvm ...' or a preset: "
+            f"unsupported target {original!r}; {guess}use 'llvm ...' or a preset: "
             f"{', '.join(names)}"
         )
     read = _OPTIONS if isinstance(original, str) else _OPTIONS | _PASSED_OVER
@@ -165,7 +166,7 @@ def _from_options(options: dict[str, Any], original: TargetLike) -> Machine:
         return _arm(options, triple, original)
     if not triple.startswith("x86_64"):
         raise TargetError(
-            f"target {original!r}: {triple} has no schedules; x86_64 and aarch64 have"
+            f"target {original!r}: unsupported architecture {triple}; supported: x86_64 and aarch64"
         )
     mcpu = str(options.get("mcpu", "x86-64"))
     asked = {str(a) for a in options.get("mattr", ())}
@@ -177,7 +178,7 @@ def _from_options(options: dict[str, Any], original: TargetLike) -> Machine:
         record = MACHINES["x86-64-v3"]
     else:
         raise TargetError(
-            f"target {original!r}: -mcpu={mcpu} without AVX2 and FMA has no schedules; "
+            f"target {original!r}: -mcpu={mcpu} without AVX2 and FMA is not supported; "
             "add -mattr=+avx2,+fma or name a newer -mcpu"
         )
     if mcpu == "x86-64":
@@ -193,7 +194,7 @@ def _arm(options: dict[str, Any], triple: str, original: TargetLike) -> Machine:
     vendor_and_system = triple.partition("-")[2]
     if not re.fullmatch(r"((unknown|none|pc)-)?linux(-(gnu|musl|android\d*))?|", vendor_and_system):
         raise TargetError(
-            f"target {original!r}: of AArch64's systems only Linux is supported, such as "
+            f"target {original!r}: unsupported system; supported on AArch64: Linux, such as "
             "-mtriple=aarch64-linux-gnu, aarch64-linux-musl or aarch64-linux-android"
         )
     triple = triple.replace("arm64", "aarch64") if vendor_and_system else "aarch64-linux-gnu"
@@ -201,7 +202,9 @@ def _arm(options: dict[str, Any], triple: str, original: TargetLike) -> Machine:
     asked = {str(a) for a in options.get("mattr", ())}
     enabled = _llvm_features(mcpu, sorted(asked), triple, "'generic' or 'cortex-a72'")
     if not {"neon", "fp-armv8"} <= enabled:
-        raise TargetError(f"target {original!r}: AArch64 without NEON has no schedules")
+        raise TargetError(
+            f"target {original!r}: AArch64 without NEON is not supported. Leave out -neon."
+        )
     named = similar("sve512", mcpu)
     if named is not None and named.mcpu == mcpu:
         return replace(named, triple=triple)
@@ -209,8 +212,8 @@ def _arm(options: dict[str, Any], triple: str, original: TargetLike) -> Machine:
     if scalable := sorted(a for a in asked if a.startswith(("+sve", "+sme"))):
         if scalable != ["+sve"]:
             raise TargetError(
-                f"target {original!r}: {scalable[-1]} has no schedules; those with scalable "
-                "vectors use +sve alone, which runs there too"
+                f"target {original!r}: {scalable[-1]} is not supported. Use +sve alone, "
+                "which runs there too."
             )
         isa = "sve"
     record = similar(isa, mcpu) or arm.MACHINES["aarch64"]
@@ -231,7 +234,7 @@ def _llvm_features(mcpu: str, mattr: list[str], triple: str, known: str) -> froz
     # LLVM passes over what it cannot read
     for word in mattr:
         if word[:1] not in ("+", "-"):
-            raise TargetError(f"-mattr={word} has no sign; write +{word} or -{word}")
+            raise TargetError(f"-mattr={word} has no sign. Write +{word} or -{word}.")
         if word[0] == "+" and word[1:] not in enabled:
             raise TargetError(
                 f"-mattr={','.join(mattr)}: LLVM does not turn on {word[1:]}; correct its name, or "

@@ -73,8 +73,8 @@ def _compared(name: str, value: Array, expected: Array) -> dict[str, Any]:
     """Differences; a NaN or an infinity that only one side has is an infinite one."""
     if value.shape != expected.shape:
         raise TvmconvError(
-            f"output {name!r} has shape {value.shape} here and {expected.shape} in onnxruntime; "
-            "is it the model that was built?"
+            f"output {name!r} has shape {value.shape} here and {expected.shape} in onnxruntime. "
+            "Name the ONNX model that was built."
         )
     ours, theirs = value.astype("float64"), expected.astype("float64")
     same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))

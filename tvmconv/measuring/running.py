@@ -60,8 +60,8 @@ def read_inputs(items: Sequence[str]) -> dict[str, Array]:
                     values |= {key: loaded[key] for key in loaded.files}
             except Exception:  # numpy and zipfile raise what their parsers stumble over
                 raise InputError(
-                    f"--input {item!r} is no whole .npy or .npz file of numbers; write it with "
-                    "numpy.save or numpy.savez"
+                    f"--input {item!r} is not a complete .npy or .npz file of numbers. Write it "
+                    "with numpy.save or numpy.savez."
                 ) from None
     return values
 
@@ -255,6 +255,6 @@ def _computed(
         return dict(zip(names, session.run(names, feed), strict=True))
     except Exception as error:
         raise TvmconvError(
-            f"onnxruntime cannot run {onnx} on these inputs ({summary(error)}); "
-            "is it the model that was built?"
+            f"onnxruntime cannot run {onnx} on these inputs: {summary(error)}. "
+            "Name the ONNX model that was built."
         ) from None

@@ -229,5 +229,5 @@ def _check_self_contained(func: Any, record: KernelCall) -> None:
     if called:
         raise ModelError(
             f"layer {record.layer or record.kernel!r}: operator {record.operator!r} is computed "
-            f"by {called[0]} of TVM's runtime, which a saved model does without"
+            f"by {called[0]} of TVM's runtime, which a saved model does not have"
         )

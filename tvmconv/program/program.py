@@ -69,7 +69,7 @@ class Operand:
         """
         match = _OPERAND.fullmatch(text)
         if not match or int(match[4]) < int(match[3]):
-            raise ValueError(f"{text[:80]!r} is no operand such as arena[64:128]")
+            raise ValueError(f"{text[:80]!r} is not an operand such as arena[64:128]")
         start, end = int(match[3]), int(match[4])
         return cls(Place(match[1]), start, end - start, int(match[2] or 0))
 

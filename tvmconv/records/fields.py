@@ -29,7 +29,7 @@ def pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object without doubled fields."""
     data = dict(pairs)
     if len(data) != len(pairs):
-        raise RecordError("a field stands twice")
+        raise RecordError("a field is duplicated")
     return data
 
 
@@ -74,7 +74,7 @@ def as_samples(value: Any, name: str) -> tuple[float, ...]:
     for sample in value:
         good = isinstance(sample, int | float) and not isinstance(sample, bool)
         if not good or not 0 < sample < _MAX_SECONDS:
-            raise RecordError(f"{name} holds {str(sample)[:40]!r}, which is no time in seconds")
+            raise RecordError(f"{name} holds {str(sample)[:40]!r}, which is not a time in seconds")
     return tuple(float(sample) for sample in value)
 
 

@@ -141,7 +141,7 @@ def check_destination(path: Path) -> None:
         check_log(path)
     folder = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise TvmconvError(f"cannot write the tuning log {path}: {folder} is no writable folder")
+        raise TvmconvError(f"cannot write the tuning log {path}: {folder} is not a writable folder")
 
 
 def append(path: Path, lines: Iterable[str]) -> None:
@@ -202,7 +202,8 @@ def locked(path: Path) -> Iterator[None]:
             lock.acquire(timeout=_LOCK_SECONDS)
         except Timeout:
             raise TvmconvError(
-                f"another process has held the lock of {path} for a minute; is it stopped?"
+                f"another process has held the lock of {path} for a minute. End that process, or "
+                "wait for it."
             ) from None
     try:
         yield

@@ -98,7 +98,7 @@ def search_path(log: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
         except OSError:  # a name too long
             found = False
         if not found:
-            raise TvmconvError(f"there is no tuning log {path}; write it with tune --log")
+            raise TvmconvError(f"the tuning log {path} does not exist; write it with tune --log")
         check_log(path)
         first.append(path.resolve())
     given = os.environ.get(ENVIRONMENT)
@@ -195,7 +195,9 @@ def _usable(record: Record, machine: Device, near: bool) -> Record:
             default = _default_like(record, machine)
             taken = module.predicted_cycles(record.workload, machine, record.config)
             if taken > _NEAR_TOLERANCE * module.predicted_cycles(record.workload, machine, default):
-                raise ConfigError("it is of a near machine, and predicted to be slower on this one")
+                raise ConfigError(
+                    "it comes from a similar CPU, and is predicted to be slower on this one"
+                )
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ConfigError(f"the schedule cannot read its knobs: {error!r}") from None
     return record

@@ -158,7 +158,7 @@ class Record:
         as_object(data, "record")
         version = data.get("v")
         if type(version) is not int or not 1 <= version <= VERSION:
-            raise RecordError(f"v={version!r}; this tvmconv reads records up to {VERSION}")
+            raise RecordError(f"v={version!r}; expected a version up to {VERSION}")
         check_depth(data)
         default = as_object(data.get("default"), "default")
         known = _FIELDS | {"default"}
@@ -171,7 +171,7 @@ class Record:
         if verification["error"] > verification["limit"]:
             raise RecordError(
                 f"its error {verification['error']:.3g} exceeds the limit "
-                f"{verification['limit']:.3g} that it had to keep"
+                f"{verification['limit']:.3g}"
             )
         return cls(
             workload=as_workload(data.get("workload")),
@@ -201,7 +201,7 @@ class Record:
         """
         size = len(line) if isinstance(line, bytes) else len(line.encode("utf-8", "replace"))
         if size > MAX_LINE_BYTES:
-            raise RecordError(f"{size} bytes; a line may have {MAX_LINE_BYTES}")
+            raise RecordError(f"the line has {size} bytes; the limit is {MAX_LINE_BYTES}")
         try:
             data = json.loads(
                 line, parse_constant=no_number, parse_float=finite, object_pairs_hook=pairs

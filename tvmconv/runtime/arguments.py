@@ -117,11 +117,11 @@ def _check(
     try:
         array = value if type(value) is np.ndarray else _as_array(value)
     except (TypeError, ValueError, OverflowError, BufferError, RuntimeError) as error:
-        raise InputError(f"input {info.name!r} is no array: {error}") from None
+        raise InputError(f"input {info.name!r} is not an array: {error}") from None
     if array.dtype.kind in "OSU":
         raise InputError(
-            f"input {info.name!r} is no array of numbers but of type {type(value).__name__}; "
-            f"pass a numpy array of {info.dtype}"
+            f"input {info.name!r} must be a numeric array, got {type(value).__name__}. Pass a "
+            f"numpy array of {info.dtype}."
         )
     if array.dtype != dtype:
         raise InputError(

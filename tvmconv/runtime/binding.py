@@ -131,8 +131,9 @@ class Code:
             library = ctypes.CDLL(path)
         except OSError as error:
             raise ArtifactError(
-                f"the shared object cannot be loaded: {error}; its folder must allow execution "
-                "(a new model is linked in TMPDIR), and its processor must be of this kind"
+                f"cannot load the shared object: {error}. Check that its folder allows execution, "
+                "that TMPDIR does where the model is new, and that it was built for this "
+                "architecture."
             ) from error
         weakref.finalize(self, _ctypes.dlclose, library._handle).atexit = False
         try:

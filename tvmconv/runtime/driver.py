@@ -55,8 +55,8 @@ class Driver:
             raise ArtifactError("NVIDIA's driver shows no GPU; CUDA_VISIBLE_DEVICES may hide it")
         if index >= count.value:
             raise ArtifactError(
-                f"there is no GPU {index}: NVIDIA's driver shows {count.value}, numbered from 0; "
-                "CUDA_VISIBLE_DEVICES may hide some"
+                f"GPU {index} does not exist: NVIDIA's driver shows {count.value}, numbered from "
+                "0. CUDA_VISIBLE_DEVICES may hide some."
             )
         self.device = c_int()
         self._retained: c_void_p | None = None
@@ -120,8 +120,8 @@ class Driver:
     def _current(self) -> Iterator[None]:
         if self._process != os.getpid():
             raise ArtifactError(
-                "a forked child cannot use the GPU of its parent: load models in the child alone, "
-                "or start it by another way than fork"
+                "a forked child cannot use the GPU of its parent: load models in the child only, "
+                "or start it without fork"
             )
         self.call("cuCtxPushCurrent_v2", self._context())
         try:

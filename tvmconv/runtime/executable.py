@@ -48,8 +48,8 @@ class Executable(ABC):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"a {type(self).__name__} cannot be pickled or copied: it holds machine code; save it "
-            "and load it where it is needed (threads and forked processes may share it)"
+            f"a {type(self).__name__} cannot be pickled or copied: it holds machine code. Save it, "
+            "and load it where you need it (threads and forked processes may share it)."
         )
 
     @property

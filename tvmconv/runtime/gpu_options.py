@@ -46,6 +46,6 @@ class GpuOptions:
             return
         asked = "cuda_graph=" if self.device == 0 else f"device={self.device}"
         raise InputError(
-            f"{asked} is of models for GPUs, and this one runs on the processor: leave it out, or "
-            "build the model for a target such as cuda:sm_90"
+            f"{asked} requires a model for GPUs, and this model runs on the CPU. Leave it out, or "
+            "build the model for a target such as cuda:sm_90."
         )

@@ -130,8 +130,8 @@ class Library:
         huge_pages.write_blocks(descriptor, itertools.chain(content, (packed, end)))
         if os.fstat(descriptor).st_size != self.bytes + len(packed) + len(end):
             raise ArtifactError(
-                "another program truncated the library's file while it was read; write the model "
-                "anew and load it again"
+                "another program truncated the library's file while it was read; save the model "
+                "again and load it again"
             )
 
     def code(self) -> Code:

@@ -155,8 +155,8 @@ def load(
 def _manifest(library: Library, file: Path) -> Any:
     if not library.manifest:
         raise ArtifactError(
-            f"{file} holds no manifest: it is no model of tvmconv's, or was cut short; copy it "
-            "again, or build the model again"
+            f"{file} holds no manifest: tvmconv did not save it, or it was cut short. Copy it "
+            "again, or build the model again."
         )
     try:
         manifest = json.loads(library.manifest)

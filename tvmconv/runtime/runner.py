@@ -121,8 +121,8 @@ class Runner:
             return list(results)
         if self._capture(stream):
             raise InputError(
-                "the stream is being captured, where results cannot be allocated: call run_into "
-                "with inputs and outputs that exist in the GPU's memory"
+                "the stream is being captured, where results cannot be allocated. Call run_into "
+                "with inputs and outputs in the GPU's memory."
             )
         tensors = [GpuTensor.empty(info, stream, self._gpu.device) for info in self._outputs]
         self._queue(arrays, tensors, stream)
@@ -148,7 +148,7 @@ class Runner:
                 names = [i.name for i, on in zip(self._outputs, there, strict=True) if not on]
                 raise InputError(
                     f"the destination(s) of {', '.join(names)} are in the processor's memory, the "
-                    "others in the GPU's: give all in one of them"
+                    "others in the GPU's. Pass all in one of them."
                 )
             self._check_gpu()
             pairs = zip(self._outputs, destinations, strict=True)
@@ -169,7 +169,7 @@ class Runner:
         if host is not None:
             self._into_arrays(host, destinations)
         elif stream is not None:
-            raise InputError("with a stream, destinations are in the GPU's memory")
+            raise InputError("stream= requires destinations in the GPU's memory")
         else:
             results = self.run(arrays)
             self._check_destinations(destinations)
@@ -189,7 +189,8 @@ class Runner:
     def _check_gpu(self) -> None:
         if not self.on_gpu:
             raise InputError(
-                "this model runs on the processor: it takes arrays in its memory, and no stream"
+                "this model runs on the CPU and does not support stream=. Pass arrays in the CPU's "
+                "memory, without stream=."
             )
 
     def _queue(
@@ -203,8 +204,8 @@ class Runner:
         capture = self._capture(stream)
         if capture and not all(isinstance(array, GpuTensor) for array in arrays):
             raise InputError(
-                "the stream is being captured, where arrays of the processor's memory cannot be "
-                "copied: give inputs in the GPU's memory"
+                "the stream is being captured, where arrays in the CPU's memory cannot be copied. "
+                "Pass inputs in the GPU's memory."
             )
         held = [
             array if isinstance(array, GpuTensor) else GpuTensor.of(array, info, queue, device)
@@ -229,8 +230,8 @@ class Runner:
             except IndexError:
                 raise ArtifactError(
                     "the stream is being captured, and all memory of the model's calls belongs to "
-                    "graphs captured before or to calls that go on: call the model once before "
-                    "each capture"
+                    "graphs captured before or to calls that go on. Call the model once before "
+                    "each capture."
                 ) from None
         return self._captured[capture]
 

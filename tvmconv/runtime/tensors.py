@@ -98,7 +98,7 @@ class GpuTensor:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
-            raise ValueError("a tensor of the GPU's memory cannot be an array without a copy")
+            raise ValueError("cannot convert a GPU tensor to NumPy without a copy. Call .numpy().")
         return self.numpy().astype(dtype or self.dtype, copy=False)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -114,7 +114,9 @@ class GpuTensor:
     ) -> Any:
         """A capsule for a consumer that uses the tensor in the order of ``stream``."""
         if copy or dl_device not in (None, self.__dlpack_device__()):
-            raise BufferError("a tensor of the GPU's memory is lent as it is, where it is")
+            raise BufferError(
+                "cannot export a GPU tensor to another device or as a copy. Copy the tensor first."
+            )
         # -1: the consumer orders its work itself
         reader = DEFAULT_STREAM if stream is None else stream
         if self.stream is not None and reader not in (-1, self.stream):
@@ -148,8 +150,8 @@ def stream_handle(stream: Any) -> int | None:
             handle = getattr(handle, name, handle)
     if isinstance(handle, bool) or not isinstance(handle, int) or handle < 0:
         raise InputError(
-            f"stream={stream!r} is no CUDA stream: give its handle as an integer, or an object "
-            "with cuda_stream or ptr, as torch and cupy have"
+            f"stream={stream!r} is not a CUDA stream. Expected its handle as an integer, or an "
+            "object with cuda_stream or ptr, as torch and cupy have."
         )
     # 0 names the default stream for the driver, and nothing for DLPack
     return int(handle) or DEFAULT_STREAM
@@ -172,15 +174,17 @@ def borrowed(
         try:
             found = dlpack.borrow(value, DEFAULT_STREAM if stream is None else stream)
         except (TypeError, ValueError, BufferError, RuntimeError) as error:
-            raise InputError(f"{what} is no tensor: {error}") from None
+            raise InputError(f"{what} is not a tensor: {error}") from None
     if (found.shape, found.dtype) != (info.shape, info.dtype):
         said = f"{found.dtype or 'a type that models do not have'} {found.shape}"
         raise InputError(f"{what} must be {info.dtype} {info.shape}, got {said}")
     if not found.dense:
-        raise InputError(f"{what} is not C-contiguous; a copy of it would be")
+        raise InputError(
+            f"{what} must be C-contiguous. Call .contiguous() of torch, or np.ascontiguousarray."
+        )
     if found.device != device:
         raise InputError(
-            f"{what} is on GPU {found.device}, and this model on GPU {device}: move the tensor, or "
-            f"open the model with device={found.device}"
+            f"{what} is on GPU {found.device}, and this model on GPU {device}. Move the tensor, or "
+            f"open the model with device={found.device}."
         )
     return GpuTensor(found.address, found.shape, found.dtype, stream, found.owner, device)

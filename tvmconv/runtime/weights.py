@@ -93,15 +93,15 @@ def map_weights(library: Path, sha256: str, size: int, verify: bool = True) -> B
         descriptor = files.open_regular(file, _MAX_BYTES, ArtifactError)
     except FileNotFoundError:
         raise ArtifactError(
-            f"{path} is missing: the weights of {library} are a file of their own; copy it "
-            "together with the .so and the .json"
+            f"{path} is missing: the weights of {library} are a separate file. Copy it "
+            "together with the .so."
         ) from None
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
     with os.fdopen(descriptor, "rb"):
         found = recorded_in(os.pread(descriptor, _HEADER.size, 0))
         if found is None:
-            raise ArtifactError(f"{path} is no file of weights; copy it again")
+            raise ArtifactError(f"{path} is not a file of weights; copy it again")
         if found != sha256:
             raise ArtifactError(
                 f"{path} belongs to another model than {library}, or to another build of it; "

@@ -84,14 +84,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result:
-            raise ValueError(f"{key!r} stands there twice")
+            raise ValueError(f"duplicate key {key!r}")
         result[key] = value
     return result
 
 
 def _override(name: str, layer: str, entry: Any) -> Override:
     if not isinstance(layer, str):
-        raise ConfigError(f"{name}: {shown(layer)} is no layer's name; names are texts")
+        raise ConfigError(f"{name}: layer names must be strings, got {shown(layer)}")
     if not isinstance(entry, Mapping) or not isinstance(entry.get("algorithm"), str):
         raise ConfigError(f"{name}: {layer!r} must be {_FORM}; it is {shown(entry)}")
     if unknown := set(entry) - {"algorithm", "knobs"}:
@@ -118,5 +118,5 @@ def check_used(overrides: Iterable[Override], layers: Iterable[str]) -> None:
         if not any(override.matches(layer) for layer in known):
             shown = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "")
             raise ConfigError(
-                f"{override} matches no convolution; mend or remove it, the layers are {shown}"
+                f"{override} matches no convolution. Fix or remove it. Layers: {shown}."
             )

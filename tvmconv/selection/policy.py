@@ -189,6 +189,6 @@ def check_precision(policy: Policy, machine: Device) -> None:
     if policy.precision == FLOAT32 or policy.precision in registry.precisions(machine):
         return
     raise ConfigError(
-        f"precision={policy.precision!r} is of the tensor cores of GPUs, and {machine.name} "
-        "computes in float32: leave it out, or build for a target such as cuda:sm_90"
+        f"precision={policy.precision!r} requires a CUDA target, got {machine.name}. Leave it out, "
+        "or build for a target such as cuda:sm_90."
     )

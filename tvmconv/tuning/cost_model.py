@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tvmconv.core.config import Config
+from tvmconv.core.errors import TvmconvError
 from tvmconv.kernels import registry
 from tvmconv.records.space import Space
 
@@ -23,6 +25,16 @@ _PARAMETERS = {
     "seed": 0,
     "verbosity": 0,
 }
+
+
+def check_packages() -> None:
+    """Raise :class:`TvmconvError` where a package that only tuning needs is missing."""
+    missing = [name for name in ("xgboost", "cloudpickle") if find_spec(name) is None]
+    if missing:
+        raise TvmconvError(
+            f"tuning: missing Python packages {', '.join(missing)}. Expected the packages of the "
+            "extra 'tune'. Install them by: pip install 'tvmconv[tune]'."
+        )
 
 
 def features(space: Space, configs: Sequence[Config]) -> npt.NDArray[np.float32]:

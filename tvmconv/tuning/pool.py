@@ -284,7 +284,7 @@ class Pool:
             self._control.settimeout(_START_SECONDS)
             if receive(self._control) is None:
                 raise TvmconvError(
-                    "the measuring process did not start; does `import tvm` work here?"
+                    "the measuring process did not start. Check that `import tvm` works here."
                 )
             self._ready = True
         return self._control

@@ -21,7 +21,7 @@ from tvmconv.measuring.gpu.state import gpu_state
 from tvmconv.records.record import machine_facts
 from tvmconv.records.space import make_space
 from tvmconv.selection.policy import Policy, make_policy
-from tvmconv.tuning.cost_model import predicted
+from tvmconv.tuning.cost_model import check_packages, predicted
 from tvmconv.tuning.journal import Journal
 from tvmconv.tuning.settings import Outcome, Settings
 
@@ -197,6 +197,7 @@ def tune(
     from tvmconv.tuning.compare import compare_spaces, tune_auto
     from tvmconv.tuning.tuner import WorkloadTuner
 
+    check_packages()
     known = versions()
     context = {
         "machine": machine_facts(machine),

@@ -196,13 +196,13 @@ def test_plan_words():
 @pytest.mark.parametrize(
     ("words", "error", "message"),
     [
-        ({"peers": "caffe"}, InputError, "unknown peer 'caffe'"),
-        ({"suites": ["nope"]}, WorkloadError, "no suite"),
+        ({"peers": "caffe"}, InputError, "unknown library 'caffe'"),
+        ({"suites": ["nope"]}, WorkloadError, "unknown suite"),
         ({"layers": ["ic4"]}, WorkloadError, "lacks"),
         ({"models": [Path("nope.onnx")]}, InputError, "does not exist"),
         ({"peer_python": ["/nonexistent/python"]}, InputError, "not an executable"),
-        ({"peer_python": ["caffe=/bin/sh"]}, InputError, "unknown peer"),
-        ({"log": "none.jsonl"}, TvmconvError, "no tuning log none.jsonl"),
+        ({"peer_python": ["caffe=/bin/sh"]}, InputError, "unknown library"),
+        ({"log": "none.jsonl"}, TvmconvError, "none.jsonl does not exist"),
     ],
 )
 def test_plan_errors(words, error, message):

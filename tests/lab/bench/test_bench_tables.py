@@ -96,7 +96,9 @@ def test_wins_and_losses_against_a_row():
     assert row["geomean"] == pytest.approx((8 * 16) ** 0.5 / 12)
     data = tables(case("a", 1), against="torch")
     assert {row["baseline"] for row in data["against"]} == {"torch"}
-    with pytest.raises(InputError, match="'caffe' is no row; there are tvmconv winograd"):
+    with pytest.raises(
+        InputError, match="unknown row --against 'caffe'; rows are tvmconv winograd"
+    ):
         tables(case("a", 1), against="caffe")
 
 

@@ -133,7 +133,7 @@ def separate(folder: Path) -> Path:
     [
         (b"", "is too short"),
         (b"tvmconv", "is too short"),
-        (weights_file(b"another!"), "is no file of weights"),
+        (weights_file(b"another!"), "is not a file of weights"),
         (weights_file(of=b"other"), "belongs to another model"),
         (weights_file()[:-1], "is incomplete"),
         (weights_file() + b"x", "is incomplete"),

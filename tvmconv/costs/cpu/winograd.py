@@ -115,7 +115,7 @@ class WinogradModel:
         for name, axis in zip(("mh", "mw"), phases(w), strict=True):
             size, most = config.int(name), most_products(w) - axis.taps + 1
             if not 1 <= size <= most:
-                raise ConfigError(f"{name}={size} of {w} must lie between 1 and {most}")
+                raise ConfigError(f"{name}={size} of {w} must be between 1 and {most}")
         if not is_representable(tiles := tiling(w, config)):
             raise ConfigError(
                 f"transformed values of F({tiles.mh}x{tiles.mw}) of {w} exceed 16 bits; take a "

@@ -102,8 +102,8 @@ def _check_length(emitter: Emitter, node: Node) -> None:
     if length > apart.LONGEST:
         raise ModelError(
             f"{node.op} of layer {node.layer!r} runs along {length} values; for "
-            f"{emitter.machine.name} they may be {apart.LONGEST}: shorten the axis, or build for a "
-            "processor"
+            f"{emitter.machine.name} they may be {apart.LONGEST}. Shorten the axis, or build for a "
+            "CPU."
         )
 
 

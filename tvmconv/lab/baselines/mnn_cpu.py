@@ -54,7 +54,7 @@ def export(case: Case, threads: int) -> dict[str, Any]:
         )
     except subprocess.CalledProcessError:
         if is_quantised(case):
-            raise Unsupported("MNN's converter aborts on this quantised model") from None
+            raise Unsupported("MNN's converter aborts on this quantized model") from None
         raise
     return {"file": str(path)}
 

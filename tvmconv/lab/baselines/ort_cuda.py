@@ -30,7 +30,7 @@ def version() -> str:
 def prepare(case: Case, threads: int) -> Session:
     """All graph optimisations; with a CUDA graph where the provider can capture one."""
     if case.options.get("precision") == "fp16":
-        raise Unsupported("it computes in the types of the model, which is of float32")
+        raise Unsupported("onnxruntime computes in the model's types, which are float32")
     problems = []
     for graph in (True, False):
         try:

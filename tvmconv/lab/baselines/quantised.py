@@ -117,7 +117,7 @@ def without_quantisers(case: Case) -> Quantised:
     Raises
     ------
     Unsupported
-        If a scale is computed at run time, or a value is quantised in two ways.
+        If a scale is computed at run time, or a value is quantized in two ways.
     """
     alias: dict[str, str] = {}
     storage: dict[str, Storage] = {}
@@ -127,7 +127,7 @@ def without_quantisers(case: Case) -> Quantised:
 
     def note(name: str, kept: Storage) -> None:
         if name in storage and not kept.same(storage[name]):
-            raise Unsupported(f"{name!r} is quantised in two ways")
+            raise Unsupported(f"{name!r} is quantized in two ways")
         storage[name] = kept
 
     for node in case.nodes:

@@ -76,8 +76,8 @@ def write_layer_case(
     check_measurable(w)
     if w.is_volume:
         raise WorkloadError(
-            f"{w} is a 3-D convolution, which peers are not timed on layer by layer; bench a "
-            "network that holds it"
+            f"other libraries are not timed on single 3-D convolutions: {w}. "
+            "Bench a network that has this layer."
         )
     generator = np.random.default_rng(SEED)
     constants = {"weight": random_input(w.weight_shape, "float32", generator)}

@@ -186,7 +186,7 @@ def emulated_peers(plan: Plan, machine: Machine) -> list[EmulatedPeer]:
     if not plan.peers or (everyone and not plan.pythons):
         return []
     if not machine.triple.startswith("aarch64"):
-        raise InputError(f"peers are estimated for 64-bit Arm, not for {machine.name}")
+        raise InputError(f"other libraries are estimated for 64-bit Arm only, got {machine.name}")
     found = []
     for name in plan.peers:
         path = plan.pythons.get(name) or plan.pythons.get("")

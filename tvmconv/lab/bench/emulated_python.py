@@ -65,8 +65,8 @@ class EmulatedPython:
             raise InputError(f"cannot read {path}: {error.strerror}") from None
         if head[:4] != b"\x7fELF" or int.from_bytes(head[18:20], "little") != _AARCH64:
             raise InputError(
-                f"{path} is no program for 64-bit Arm; peers are counted by a Python of the "
-                "target's architecture, see docs/arm-estimated.md"
+                f"{path} is not a program for 64-bit Arm. Expected a Python of the target's "
+                "architecture (docs/arm-estimated.md)."
             )
         whole = path.resolve()
         root = next((folder for folder in whole.parents if (folder / _LOADER).exists()), None)

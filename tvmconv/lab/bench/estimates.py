@@ -98,12 +98,12 @@ def estimate_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> R
     """
     if plan.threads != (1,):
         most = max(plan.threads)
-        raise InputError(f"estimates are of one thread, not {most}; leave out --threads")
+        raise InputError(f"--estimate supports one thread, got {most}. Leave out --threads.")
     extras = plan.extras
     if extras.stages or extras.cold_bytes or extras.memory or extras.load or plan.relax_pass:
         raise InputError(
-            "estimates are of whole calls; leave out --stages, --cold, --memory, --load and "
-            "--relax-pass"
+            "--estimate supports whole calls only. Leave out --stages, --cold, --memory, --load "
+            "and --relax-pass."
         )
     machine = resolve_machine(plan.target, 1)
     peers = emulated_peers(plan, machine)

@@ -43,8 +43,8 @@ def write_integer_case(
     steps = tuple(step.kind for step in w.epilogue if step.kind != "bias")
     if not types.is_requantised or steps not in _STEPS or types.weight != "int8":
         raise InputError(
-            f"bench cannot measure {w}: 8-bit layers have 8-bit output, int8 weights and no steps "
-            "but '+bias' and '+quantise+add'"
+            f"bench cannot measure the layer {w}. Expected an INT8 layer with 8-bit output, int8 "
+            "weights, and only the steps '+bias' and '+quantise+add'."
         )
     operands = _operands(w)
     nodes, values, output = _nodes(w, operands)

@@ -229,7 +229,7 @@ def _peer_names(text: str, known_peers: Mapping[str, Peer]) -> tuple[str, ...]:
     for name in names:
         if name not in known_peers:
             known, hint = ", ".join(known_peers), nearest(name, known_peers)
-            raise InputError(f"unknown peer {name!r}; {hint}use all, none, or some of {known}")
+            raise InputError(f"unknown library {name!r}; {hint}use all, none, or some of {known}")
     return tuple(dict.fromkeys(names))
 
 
@@ -240,8 +240,8 @@ def _pythons(items: Sequence[str], known_peers: Mapping[str, Peer]) -> dict[str,
         peer = _ALIASES.get(peer, peer)
         if peer and peer not in known_peers:
             raise InputError(
-                f"unknown peer {peer!r} in --peer-python {item!r}; use PATH for all peers, or "
-                f"PEER=PATH with one of {', '.join(known_peers)}"
+                f"unknown library {peer!r} in --peer-python {item!r}; use PATH for all libraries, "
+                f"or NAME=PATH with one of {', '.join(known_peers)}"
             )
         if not os.access(path, os.X_OK):
             raise InputError(

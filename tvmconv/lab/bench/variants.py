@@ -233,7 +233,7 @@ def _check_name(name: str, machine: Device) -> None:
         names = registry.names(machine.kind)
         raise InputError(
             f"unknown algorithm {name!r} in --algorithms; {nearest(name, names)}{_WRITE}; "
-            f"there are {', '.join(names)}"
+            f"algorithms are {', '.join(names)}"
         )
 
 

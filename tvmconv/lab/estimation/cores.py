@@ -151,7 +151,7 @@ def core_of(machine: Machine, model: str = "") -> Core:
     if model and model != usual:
         usual, note, loads = model, "", (0.0, 0.0, 0.0)
     if not usual:
-        raise TargetError(f"{machine.name} names no processor that LLVM has a model of")
+        raise TargetError(f"{machine.name} is not a CPU with a scheduling model in LLVM")
     rate = machine.rates.multiply_adds
     core = Core(machine.name, usual, rate, machine.lanes, note)
     products = (_products(dot, machine) for dot in (matrix_multiply_of_bytes, multiply_of_shorts))

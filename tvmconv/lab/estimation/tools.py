@@ -108,8 +108,8 @@ def counting_emulator(triple: str) -> list[str]:
     command = emulator(triple)
     if not _takes_plugins(command[0]):
         raise ArtifactError(
-            f"counting needs a {command[0].removesuffix('-static')} that takes plugins; "
-            f"{command[0]} takes none (Debian: apt install qemu-user)"
+            f"counting requires a {command[0].removesuffix('-static')} with plugins; "
+            f"{command[0]} has no plugins (Debian: apt install qemu-user)"
         )
     return command
 

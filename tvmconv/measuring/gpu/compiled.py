@@ -212,7 +212,7 @@ def _read(path: Path, described: Mapping[str, Any]) -> Compiled:
         line, _, fatbin = read_regular(path, _MOST_BYTES, ArtifactError).partition(b"\n")
         head = json.loads(line)
         if any(head[name] != value for name, value in described.items()):
-            raise ValueError("it is of another kernel")
+            raise ValueError("it belongs to another kernel")
         launches = tuple(map(Launch.from_json, head["launches"]))
         return Compiled(fatbin, launches, tuple(map(tuple, head["shapes"])))
     except (OSError, ValueError, KeyError, TypeError, TvmconvError) as error:

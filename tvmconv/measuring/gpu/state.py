@@ -35,8 +35,8 @@ def gpu_state(target: str | CudaMachine) -> dict[str, Any]:
     needed = int(machine.isa.removeprefix("sm_"))
     if capability < needed:
         raise ArtifactError(
-            f"{facts['name']} is of sm_{capability}, kernels for {machine.name} do not run there; "
-            f"name --target cuda:sm_{capability}"
+            f"kernels for {machine.name} do not run on {facts['name']}, which has sm_{capability}. "
+            f"Use --target cuda:sm_{capability}."
         )
     return {**facts, "target": machine.name, "nvidia_smi": nvidia_smi(facts["pci_bus"])}
 

@@ -127,7 +127,7 @@ def load_problems(suite: str) -> tuple[Layer | Product, ...]:
     except (OSError, UnicodeDecodeError):
         known = ", ".join(names())
         raise WorkloadError(
-            f"there is no suite {suite!r}; {nearest(suite, names())}use one of {known}, or a "
+            f"unknown suite {suite!r}; {nearest(suite, names())}use one of {known}, or a "
             "text file of problem strings"
         ) from None
     layers: list[Layer | Product] = []

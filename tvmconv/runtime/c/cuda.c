@@ -80,7 +80,7 @@ static int32_t find_gpu(struct gpu_part *part, char *message, size_t size) {
     if (!status && count < 1) status = CU_NO_DEVICE;
     if (!status && part->index >= count) {
         snprintf(message, size,
-                 "there is no GPU %d: the driver shows %d, numbered from 0; CUDA_VISIBLE_DEVICES "
+                 "GPU %d does not exist: the driver shows %d, numbered from 0; CUDA_VISIBLE_DEVICES "
                  "may hide some",
                  part->index, count);
         return TVMCONV_UNSUPPORTED;

@@ -187,7 +187,7 @@ static int32_t read_options(const tvmconv_options *given, tvmconv_options *optio
     if (options->cuda_graph < -1 || options->cuda_graph > 1)
         return refuse(message, size, TVMCONV_INVALID, "options.cuda_graph is not -1, 0 or 1");
     if (options->gpu < 0 || options->gpu > INT32_MAX)
-        return refuse(message, size, TVMCONV_INVALID, "options.gpu is no number of a GPU, from 0");
+        return refuse(message, size, TVMCONV_INVALID, "options.gpu is not the number of a GPU, from 0");
     if (options->gpu && tvmconv_this_description.device == 0)
         return refuse(message, size, TVMCONV_INVALID,
                       "options.gpu names a GPU, and this model runs on the processor");

@@ -18,7 +18,7 @@ static const char *weights_fault(const tvmconv_program *program, const void *con
     if (bytes < sizeof header) return "is too short to be one of weights";
     memcpy(&header, content, sizeof header);
     if (memcmp(header.magic, TVMCONV_WEIGHTS_MAGIC, sizeof header.magic))
-        return "is no file of weights";
+        return "is not a file of weights";
     if (header.bytes != expected || !is_hash(header.sha256, program->weights_sha256))
         return "belongs to another model, or to another build of this one";
     if (bytes != sizeof header + expected) return "is incomplete";

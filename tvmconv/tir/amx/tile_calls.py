@@ -77,7 +77,7 @@ def _rows(load: Any, loops: Sequence[Any], pattern: Sequence[int | None]) -> tup
         one = {**dict.fromkeys(variables, 0), var: 1}
         distances.append(int(analyzer.simplify(substitute(index, one) - first)))
     if any(known not in (None, found) for known, found in zip(pattern, distances, strict=False)):
-        raise ValueError(f"values of a tile of {load.source.name} lie {distances} apart")
+        raise ValueError(f"values of a tile of {load.source.name} are {distances} apart")
     row = next((d for d, known in zip(distances, pattern, strict=False) if known is None), 0)
     # weights: from one row of words to the next
     row = _ROW_BYTES if pattern is _OF_WEIGHTS else row * _item(load)

@@ -87,8 +87,8 @@ def built_model(
         )
     except ImportError as error:
         raise ArtifactError(
-            f"no model of {onnx.name} stands in {folder or 'a folder of --kernels'}; prepare it by "
-            f"bench --compile-only where TVM and nvcc are ({error})"
+            f"{folder or 'the folder of --kernels'} has no model of {onnx.name} ({error}). Prepare "
+            "it by bench --compile-only on a machine with TVM and nvcc."
         ) from None
     if path is not None:
         _keep(model, path, weights)
@@ -114,7 +114,7 @@ def _keep(model: CompiledModel, path: Path, weights: Mapping[str, Array]) -> Non
     machine = model.machine
     recipe = recipe_of(model._library.program, model.decisions, machine, weights, sha256)
     if not np.array_equal(recipe.file(weights, machine), np.fromfile(content, np.uint8)):
-        raise ArtifactError(f"{path}: the recipe of its weights makes others")
+        raise ArtifactError(f"{path}: its recipe makes other weights than the model has")
     content.unlink()
     recipe.write(_recipe_path(path))
 

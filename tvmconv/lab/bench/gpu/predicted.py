@@ -75,7 +75,7 @@ def predict_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
     """
     machine = resolve_device(plan.target)
     if not isinstance(machine, CudaMachine):
-        raise InputError(f"{plan.target} is no GPU; give --target cuda:sm_90, for example")
+        raise InputError(f"{plan.target} is not a GPU. Name one, for example --target cuda:sm_90.")
     kernels = _kernels(plan, machine)
     rows = list(_layers(kernels, tell))
     models = [

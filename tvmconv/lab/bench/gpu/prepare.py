@@ -50,8 +50,8 @@ def plan_kernels(plan: Plan) -> list[Kernel]:
     machine = resolve_device(plan.target)
     if not isinstance(machine, CudaMachine):
         raise InputError(
-            f"--compile-only is for GPUs, not for {plan.target}; give --target cuda:sm_90, for "
-            "example"
+            f"--compile-only requires a GPU target, got {plan.target}. Use one such as --target "
+            "cuda:sm_90."
         )
     workloads = [layer.workload for layer in plan.layers]
     found: dict[Kernel, None] = {}
@@ -80,7 +80,7 @@ def compile_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
         If the target is no GPU, or no folder is named.
     """
     if not plan.kernels:
-        raise InputError("--compile-only fills a folder; name it with --kernels DIR")
+        raise InputError("--compile-only requires --kernels DIR")
     kernels = plan_kernels(plan)
     machine = resolve_device(plan.target)
     assert isinstance(machine, CudaMachine)
