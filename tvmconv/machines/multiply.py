@@ -50,6 +50,8 @@ class Multiply:
     spread
         Instructions that repeat a dword of data in all lanes, where the multiplication does not
         take one lane of a vector.
+    by_lane
+        Whether the instruction itself takes one lane of a vector as the factor of all lanes.
     widens
         Whether sums have twice as many bits as products.
     share
@@ -77,6 +79,7 @@ class Multiply:
     steps: int = 1
     additions: int = 0
     spread: int = 0
+    by_lane: bool = False
     widens: bool = False
     share: float | None = None
     is_exact: bool = True
@@ -137,7 +140,7 @@ MULTIPLIES = (
         additions=1,
         is_exact=False,
     ),
-    Multiply("sdot", "int8", "int8", features=("asimddp",), width=4),
+    Multiply("sdot", "int8", "int8", features=("asimddp",), width=4, by_lane=True),
     # in vectors of a fixed length
     Multiply("sve_sdot", "int8", "int8", features=("sve",), width=4),
     # smull, smlal2 and sadalp
@@ -153,7 +156,7 @@ MULTIPLIES = (
         widens=True,
         adds_pairs=True,
     ),
-    Multiply("smlal", "int8", "int16", features=("asimd", "sve"), widens=True),
+    Multiply("smlal", "int8", "int16", features=("asimd", "sve"), by_lane=True, widens=True),
 )
 BY_NAME = {each.name: each for each in MULTIPLIES}
 # what takes NEON's vectors, and is left out where vectors of a fixed length are longer

@@ -213,7 +213,7 @@ def _has_paired_taps(workload: Conv2dWorkload, machine: Machine) -> bool:
 def _has_short_dots(workload: Conv2dWorkload, machine: Machine) -> bool:
     """Whether NEON's vectors are multiplied by a dot product of bytes in one instruction."""
     multiply = multiply_of(workload, machine)
-    return machine.code.by_lane and multiply.width > 1 and not multiply.spread
+    return multiply.by_lane and multiply.width > 1
 
 
 def word_rows(workload: Conv2dWorkload, machine: Machine) -> int:
