@@ -71,13 +71,18 @@ class Graph:
 
     def add_constant(self, name: str, value: Array) -> str:
         """Store an array under a name that no other value has; returns that name."""
+        unique = self.unused_name(name)
+        self.constants[unique] = value
+        self.types[unique] = TensorInfo(unique, tuple(value.shape), str(value.dtype))
+        return unique
+
+    def unused_name(self, name: str) -> str:
+        """The name, with a number appended where another value has it."""
         unique = name
         while unique in self.types:
             # go on from the last number given, so that many equal names stay cheap
             count = self._numbers[name] = self._numbers.get(name, 0) + 1
             unique = f"{name}.{count}"
-        self.constants[unique] = value
-        self.types[unique] = TensorInfo(unique, tuple(value.shape), str(value.dtype))
         return unique
 
     def not_numbers(self) -> list[str]:

@@ -1,10 +1,11 @@
-"""Exact rewrites on the checked graph, before conversion to Relax."""
+"""Rewrites on the checked graph, before conversion to Relax."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from tvmconv.frontend.affine import fold_affine
+from tvmconv.frontend.float16 import widen_float16
 from tvmconv.frontend.fold import keeps_everything
 from tvmconv.frontend.graph import Graph, Node
 from tvmconv.frontend.idioms import merge_idioms
@@ -13,13 +14,15 @@ from tvmconv.frontend.idioms import merge_idioms
 def simplify(graph: Graph) -> Graph:
     """Remove what does nothing at inference, name activations, fold affine steps.
 
-    1. Identity, inference Dropout and casts to the same type are bypassed.
-    2. Values that no output needs are dropped.
-    3. Activations that exporters spell out become one operator.
-    4. BatchNormalization and per-channel Mul/Add are folded into the convolution before them.
+    1. float16 values become float32: see :mod:`tvmconv.frontend.float16`.
+    2. Identity, inference Dropout and casts to the same type are bypassed.
+    3. Values that no output needs are dropped.
+    4. Activations that exporters spell out become one operator.
+    5. BatchNormalization and per-channel Mul/Add are folded into the convolution before them.
 
     The graph is changed in place and returned.
     """
+    widen_float16(graph)
     _bypass(graph)
     _drop_dead(graph)
     merge_idioms(graph)

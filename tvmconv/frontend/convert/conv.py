@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import HALF, WIDE, Emitter, Quantised, constant
+from tvmconv.frontend.convert.emitter import Emitter, Quantised, constant
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Array, Node
 from tvmconv.frontend.windows import Window, conv_transpose_window, conv_window
@@ -19,18 +19,15 @@ WINDOW = "auto_pad dilations group kernel_shape pads strides"
 
 @converts("Conv", attrs=WINDOW, inputs=2)
 def conv(e: Emitter, node: Node) -> RelaxExpr:
-    """Conv of one to three spatial dimensions; one dimension runs as a row of a 2-D one.
-
-    Sums over float16 are in float32, and rounded once: so does onnxruntime.
-    """
+    """Conv of one to three spatial dimensions; one dimension runs as a row of a 2-D one."""
     data, weight, bias = _operands(e, node)
     window = conv_window(node, e.shape(data), e.shape(weight), bias)
     rank = len(window.kernel)
-    x = e.wide(node, data)
+    x = e.value(data)
     if rank == 1:
         x, w, window = as_row(e, x, _kernel(e, node, weight), window)
     else:
-        w = e.wide(node, weight)
+        w = e.value(weight)
     call = relax.op.nn.conv3d if rank == 3 else relax.op.nn.conv2d
     y = e.emit(
         call(
@@ -53,7 +50,7 @@ def conv_transpose(e: Emitter, node: Node) -> RelaxExpr:
     rank = len(window.kernel)
     if rank > 2:
         raise node.error("three spatial dimensions are not supported", "use a 2-D model")
-    x = e.wide(node, data)
+    x = e.value(data)
     kernel = e.array(weight)
     if kernel is not None and not np.isfinite(kernel).all():
         # zeros between the input's elements meet the weights: infinity by 0 is not a number
@@ -71,7 +68,7 @@ def conv_transpose(e: Emitter, node: Node) -> RelaxExpr:
     if rank == 1:
         x, w, window = as_row(e, x, _kernel(e, node, weight), window)
     else:
-        w = e.wide(node, weight)
+        w = e.value(weight)
     end, added, fill = zip(
         *map(_end_of_output, window.end, window.output_padding, window.strides), strict=True
     )
@@ -105,8 +102,6 @@ def _operands(e: Emitter, node: Node) -> tuple[str, str, tuple[int, ...] | None]
 def _kernel(e: Emitter, node: Node, weight: str) -> Kernel:
     """A weight in the most that is known of it."""
     kernel = e.array(weight)
-    if e.dtype(weight) == HALF:
-        return e.wide(node, weight) if kernel is None else kernel.astype(WIDE)
     return kernel if kernel is not None else e.quantised.get(weight) or e.value(weight)
 
 
@@ -141,15 +136,13 @@ def _finish(e: Emitter, node: Node, y: RelaxExpr, rank: int) -> RelaxExpr:
     if bias:
         shape = (1, -1, *[1] * max(rank, 2))
         values, quantised = e.array(bias), e.quantised.get(bias)
-        if quantised is not None and e.dtype(bias) != HALF:
+        if quantised is not None:
             row = (1, len(quantised.data), *shape[2:])
             b = e.emit(quantised.reshaped(row, 1).dequantised(), "bias")
         elif values is None:
             count = e.shape(bias)[0]
-            b = e.emit(relax.op.reshape(e.wide(node, bias), (1, count, *shape[2:])), "bias")
+            b = e.emit(relax.op.reshape(e.value(bias), (1, count, *shape[2:])), "bias")
         else:
-            wide = values.astype(WIDE) if e.dtype(bias) == HALF else values
-            b = constant(wide.reshape(shape))
+            b = constant(values.reshape(shape))
         y = e.emit(relax.op.add(y, b), "biased")
-    y = e.narrow(node, y)
     return relax.op.squeeze(y, 2) if rank == 1 else y

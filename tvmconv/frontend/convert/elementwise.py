@@ -173,11 +173,8 @@ def unary(e: Emitter, node: Node) -> RelaxExpr:
 
 @converts(*_LIBRARY)
 def library(e: Emitter, node: Node) -> RelaxExpr:
-    """A function of the C library, which has none for float16: that is computed in float32."""
+    """A function of the C library."""
     x, dtype = e.value(node.inputs[0]), e.dtype(node.inputs[0])
-    if dtype == "float16":
-        wide = e.emit(op.astype(x, "float32"), "wide")
-        return op.astype(e.emit(_LIBRARY[node.op](wide)), dtype)
     if dtype == "float64" and node.op in ("Cosh", "Sinh"):
         return _hyperbolic(e, node, x)
     return _LIBRARY[node.op](x)

@@ -10,9 +10,6 @@ from tvmconv.frontend.graph import Array, Graph, Node
 from tvmconv.tvm_api import relax
 from tvmconv.tvm_api.types import BlockBuilder, RelaxExpr
 
-# the type of sums over half precision
-HALF, WIDE = "float16", "float32"
-
 
 def constant(array: Array) -> RelaxExpr:
     """A Relax constant of the array's own type."""
@@ -96,22 +93,6 @@ class Emitter:
         if name not in self._values:
             self._values[name] = constant(self.graph.constants[name])
         return self._values[name]
-
-    def wide(self, node: Node, name: str) -> RelaxExpr:
-        """The value of an operand that is summed: of float16 in float32."""
-        if self.dtype(name) != HALF:
-            return self.value(name)
-        array = self.array(name)
-        if array is None and name in self.quantised:
-            array = self.quantised[name].values().astype(HALF)
-        if array is not None:
-            self.reserve(node, 2 * array.nbytes)
-            return constant(array.astype(WIDE))
-        return self.emit(relax.op.astype(self.value(name), WIDE), "wide")
-
-    def narrow(self, node: Node, sums: RelaxExpr) -> RelaxExpr:
-        """Sums of :meth:`wide` operands in the type of a node's first input."""
-        return relax.op.astype(sums, HALF) if self.dtype(node.inputs[0]) == HALF else sums
 
     def array(self, name: str) -> Array | None:
         """Array of a constant value, else ``None``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmconv.frontend.convert.emitter import HALF, WIDE, Emitter, constant
+from tvmconv.frontend.convert.emitter import Emitter, constant
 from tvmconv.frontend.convert.registry import converts
 from tvmconv.frontend.graph import Array, Node
 from tvmconv.tvm_api import relax
@@ -13,52 +13,45 @@ from tvmconv.tvm_api.types import RelaxExpr
 
 @converts("Gemm", attrs="alpha beta broadcast transA transB", inputs=2)
 def gemm(e: Emitter, node: Node) -> RelaxExpr:
-    """alpha * A' B' + beta * C; scales and transposes of constants are applied at import.
-
-    Sums over float16 are in float32, as those of ``MatMul``.
-    """
+    """alpha * A' B' + beta * C; scales and transposes of constants are applied at import."""
     alpha, beta = float(node.attrs.get("alpha", 1.0)), float(node.attrs.get("beta", 1.0))
     dtype = e.dtype(node.inputs[0])
     if not dtype.startswith("float") and not (alpha.is_integer() and beta.is_integer()):
         raise node.error(f"alpha={alpha:g} and beta={beta:g} are not both whole numbers, and the "
                          f"operands are {dtype}", "cast them to float")  # fmt: skip
-    half = dtype == HALF
-    dtype = WIDE if half else dtype
-    a = e.wide(node, node.inputs[0])
+    a = e.value(node.inputs[0])
     if node.attrs.get("transA", 0):
         a = e.emit(relax.op.permute_dims(a), "transposed")
     weight, quantised = e.array(node.inputs[1]), e.quantised.get(node.inputs[1])
     if weight is not None:
         matrix = _transposed(weight) if node.attrs.get("transB", 0) else weight
-        matrix = matrix.astype(WIDE) if half else matrix
         if alpha != 1.0:
             matrix = (matrix * np.float64(alpha)).astype(matrix.dtype)
         b, alpha = constant(matrix), 1.0
     elif quantised is not None and node.attrs.get("transB", 0):
         b = e.emit(quantised.transposed().dequantised(), "weight")
     else:
-        b = e.wide(node, node.inputs[1])
+        b = e.value(node.inputs[1])
         if node.attrs.get("transB", 0):
             b = e.emit(relax.op.permute_dims(b), "transposed")
     y = e.emit(relax.op.matmul(a, b))
     if alpha != 1.0:
         y = e.emit(relax.op.multiply(y, e.scalar(alpha, dtype)), "scaled")
     if not node.input(2) or beta == 0.0:
-        return e.narrow(node, y)
+        return y
     bias, quantised = e.array(node.inputs[2]), e.quantised.get(node.inputs[2])
     if bias is not None:
-        bias = bias.astype(WIDE) if half else bias
         scaled = bias if beta == 1.0 else (bias * np.float64(beta)).astype(bias.dtype)
         if scaled.ndim == 2 and scaled.shape[0] == 1:
             scaled = scaled.reshape(-1)
         c = constant(scaled)
     else:
-        c = e.wide(node, node.inputs[2])
+        c = e.value(node.inputs[2])
         if quantised is not None and quantised.data.ndim == 2 and len(quantised.data) == 1:
             c = e.emit(quantised.reshaped(quantised.data.shape[1:], 0).dequantised(), "bias")
         if beta != 1.0:
             c = e.emit(relax.op.multiply(c, e.scalar(beta, dtype)), "beta")
-    return e.narrow(node, e.emit(relax.op.add(y, c), "biased"))
+    return e.emit(relax.op.add(y, c), "biased")
 
 
 def _transposed(matrix: Array) -> Array:
@@ -72,5 +65,4 @@ def _transposed(matrix: Array) -> Array:
 @converts("MatMul", inputs=2)
 def matmul(e: Emitter, node: Node) -> RelaxExpr:
     """MatMul with numpy's broadcasting."""
-    a, b = (e.wide(node, name) for name in node.inputs[:2])
-    return e.narrow(node, e.emit(relax.op.matmul(a, b)))
+    return relax.op.matmul(*map(e.value, node.inputs[:2]))

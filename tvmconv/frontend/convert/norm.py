@@ -48,8 +48,7 @@ def layer_norm(e: Emitter, node: Node) -> list[RelaxExpr]:
     axis = int(node.attrs.get("axis", -1)) % len(shape)
     axes = list(range(axis, len(shape)))
     mean, centred, deviation = _statistics(e, node, e.value(node.inputs[0]), axes)
-    normal = _narrow(e, node, op.divide(centred, deviation))
-    y = e.emit(op.multiply(normal, e.value(node.inputs[1])), "scaled")
+    y = e.emit(op.multiply(op.divide(centred, deviation), e.value(node.inputs[1])), "scaled")
     results = [op.add(y, e.value(node.inputs[2])) if node.input(2) else y]
     if len(node.outputs) > 1:
         one = e.scalar(1, "float64" if e.dtype(node.inputs[0]) == "float64" else "float32")
@@ -79,25 +78,14 @@ def group_norm(e: Emitter, node: Node) -> RelaxExpr:
 def _standardised(e: Emitter, node: Node, x: RelaxExpr, axes: list[int]) -> RelaxExpr:
     """(x - mean) / sqrt(variance + epsilon) over the axes."""
     _, centred, deviation = _statistics(e, node, x, axes)
-    return _narrow(e, node, op.divide(centred, deviation))
-
-
-def _narrow(e: Emitter, node: Node, normal: RelaxExpr) -> RelaxExpr:
-    """The normalised data in their own type."""
-    dtype = e.dtype(node.inputs[0])
-    return op.astype(e.emit(normal, "normal"), dtype) if dtype == "float16" else normal
+    return op.divide(centred, deviation)
 
 
 def _statistics(
     e: Emitter, node: Node, x: RelaxExpr, axes: list[int]
 ) -> tuple[RelaxExpr, RelaxExpr, RelaxExpr]:
-    """Mean, x - mean and sqrt(variance + epsilon) over the axes, variance in two passes.
-
-    In float32 for float16, which the squares would leave: so ``stash_type`` has it by default.
-    """
+    """Mean, x - mean and sqrt(variance + epsilon) over the axes, variance in two passes."""
     dtype = e.dtype(node.inputs[0])
-    if dtype == "float16":
-        dtype, x = "float32", e.emit(op.astype(x, "float32"), "wide")
     mean = e.emit(op.mean(x, axes, keepdims=True), "mean")
     centred = e.emit(op.subtract(x, mean), "centred")
     variance = e.emit(op.mean(op.multiply(centred, centred), axes, keepdims=True), "variance")
