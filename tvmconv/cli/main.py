@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tvmconv.cli import bench, bundle, compile, explain, log, machine, profile, run, tune
+from tvmconv.cli import bench, bundle, compile, explain, log, machine, profile, run, targets, tune
 from tvmconv.core.errors import TvmconvError
 
 EPILOG = "Exit codes: 0 done, 1 an error you can mend (one line on standard error), 2 wrong usage."
@@ -84,6 +84,7 @@ for _name, _verb in (
     ("bench", bench.command),
     ("tune", tune.command),
     ("machine", machine.command),
+    ("targets", targets.command),
 ):
     app.command(_name)(_verb)
 app.add_typer(log.app, name="log")

@@ -20,8 +20,8 @@ Target = Annotated[
     str,
     typer.Option(
         metavar="TARGET",
-        help="native, x86-64-v3, aarch64, cuda, ..., or as 'llvm -mcpu=haswell'; an unknown"
-        " one lists all.",
+        help="CPU or GPU to build for, or an LLVM string such as 'llvm -mcpu=haswell'. Run"
+        " `tvmconv targets` for the list.",
     ),
 ]
 Compiler = Annotated[

@@ -21,6 +21,7 @@ from tvmconv.measuring.quantized import is_quantised
 from tvmconv.report.document import Report
 from tvmconv.report.summary import model_facts
 from tvmconv.runtime.executable import Executable
+from tvmconv.runtime.timing import Timing
 
 if TYPE_CHECKING:
     from tvmconv.core.tensor import TensorInfo
@@ -121,8 +122,7 @@ def run_report(
     facts = {**model_facts(model), **_written(values, output)}
     expected: dict[str, Array] = {}
     if onnx is None or not isinstance(model, Executable):
-        timing = model.time(dict(inputs), repeat=repeat)
-        ours = list(timing.samples)
+        ours = list(model.time(dict(inputs), repeat=repeat).samples)
     else:
         expected, ours, theirs = _beside_onnxruntime(model, inputs, repeat, onnx)
         facts |= {
@@ -130,7 +130,15 @@ def run_report(
             "onnxruntime_seconds_median": float(np.median(theirs)),
             "speedup_over_onnxruntime": min(theirs) / min(ours),
         }
-    facts |= {"call_seconds_min": min(ours), "call_seconds_median": float(np.median(ours))}
+    timing = Timing(tuple(ours))
+    facts |= {
+        "call_seconds_min": timing.min,
+        "call_seconds_median": timing.median,
+        "call_seconds_mean": timing.mean,
+        "call_seconds_p90": timing.percentile(90),
+        "call_seconds_p99": timing.percentile(99),
+        "calls_per_second": timing.rate,
+    }
     table = outputs_table(values, expected)
     if expected:
         facts["worst_relative_error"] = max(row["relative_error"] for row in table.rows)

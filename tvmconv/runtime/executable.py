@@ -109,6 +109,10 @@ class Executable(ABC):
         arrays = self._parameters.bind(arguments, queue)
         return Outputs(self._names, self._ready().run(arrays, queue))
 
+    def __call__(self, *arguments: Any, stream: Any = None) -> Outputs:
+        """The same as :meth:`run`."""
+        return self.run(*arguments, stream=stream)
+
     def run_into(
         self,
         inputs: Mapping[str, Any] | Sequence[Any],

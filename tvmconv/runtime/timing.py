@@ -34,9 +34,23 @@ class Timing:
         """Median sample."""
         return float(np.median(self.samples))
 
+    @property
+    def mean(self) -> float:
+        """Arithmetic mean of the samples."""
+        return float(np.mean(self.samples))
+
+    @property
+    def rate(self) -> float:
+        """Calls in a second, at the mean."""
+        return 1 / self.mean
+
+    def percentile(self, share: float) -> float:
+        """The time that ``share`` percent of the samples do not exceed, such as 99."""
+        return float(np.percentile(self.samples, share))
+
     def to_json(self) -> dict[str, Any]:
         """Plain data with every sample."""
-        return {"min": self.min, "median": self.median, "samples": list(self.samples)}
+        return {"min": self.min, "median": self.median, "mean": self.mean, "samples": list(self.samples)}
 
 
 class BoundCall:

@@ -1,0 +1,27 @@
+"""The errors that tvmconv raises; all are a :class:`TvmconvError`."""
+
+from __future__ import annotations
+
+from tvmconv.core.errors import (
+    ArtifactError,
+    ConfigError,
+    InputError,
+    ModelError,
+    ShapeError,
+    TargetError,
+    TvmconvError,
+    UnexpectedError,
+    WorkloadError,
+)
+
+__all__ = [
+    "ArtifactError",
+    "ConfigError",
+    "InputError",
+    "ModelError",
+    "ShapeError",
+    "TargetError",
+    "TvmconvError",
+    "UnexpectedError",
+    "WorkloadError",
+]
