@@ -19,6 +19,7 @@ from tvmconv.frontend.evaluate import evaluate, is_evaluated, scratch_bytes, sec
 from tvmconv.frontend.graph import Array, Graph, Node
 from tvmconv.frontend.limits import FOLD_SECONDS, FREE_FOLD_BYTES
 from tvmconv.frontend.operators import CONVERTED
+from tvmconv.frontend.resized import RESIZING
 
 # operators that know their further inputs while the model is read
 _BY_PARAMETER = (
@@ -26,7 +27,6 @@ _BY_PARAMETER = (
 )  # fmt: skip
 # their results' sizes are known only from their operands' values
 _DYNAMIC = ("Compress", "NonZero", "Range")
-_RESIZING = ("Resize", "Upsample")
 
 
 class Folder:
@@ -111,7 +111,7 @@ class Folder:
         there. Scales that leave nothing of an image are refused with its converter.
         """
         made = {info.name for info in outputs if 0 in info.shape}
-        is_given = node.op in _RESIZING and 0 not in self._graph.shape(node.inputs[0])
+        is_given = node.op in RESIZING and 0 not in self._graph.shape(node.inputs[0])
         return made == set(filter(None, node.outputs)) and not (is_given or node.op in _DYNAMIC)
 
     def _is_parameter(self, node: Node) -> bool:

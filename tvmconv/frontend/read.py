@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from tvmconv.core.errors import ModelError
-from tvmconv.frontend.checks import check_structure, check_versions, run_checker
+from tvmconv.frontend.checks import check_structure, check_versions, in_execution_order, run_checker
 from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.infer import infer_graph
 from tvmconv.frontend.inputs import Shapes, fitted, freeze_inputs
@@ -66,14 +66,15 @@ def _read(source: Source, shapes: Shapes | None, fold_budget: int | None) -> Loa
     check_structure(proto)
     with ExitStack() as stack:
         external = None
-        if source.folder is not None:
-            external = stack.enter_context(ExternalData(source.folder, source.digest))
+        if source.folders:
+            external = stack.enter_context(ExternalData(source.folders, source.digest))
         constants = read_initializers(proto.graph, external)
-    run_checker(proto)
+    nodes = in_execution_order(proto.graph)
+    run_checker(proto, nodes)
     inputs = freeze_inputs(proto.graph, constants, shapes)
     if fold_budget is None:
         size = source.size + (external.size if external else 0)
         fold_budget = FREE_FOLD_BYTES + FOLD_BYTES_PER_BYTE * size
-    graph = simplify(infer_graph(proto, opset, inputs, constants, fold_budget))
+    graph = simplify(infer_graph(proto, nodes, opset, inputs, constants, fold_budget))
     digest = source.digest.hexdigest()
     return LoadedModel(source.name, graph.inputs, graph.outputs, digest, graph, fold_budget)
