@@ -59,11 +59,13 @@ def infer_graph(
     inputs: tuple[TensorInfo, ...],
     constants: dict[str, Array],
     fold_budget: int,
+    weight_budget: int,
 ) -> Graph:
     """Build the graph of a model whose structure was checked.
 
     ``nodes`` are its nodes in execution order, ``constants`` its initializers, ``fold_budget``
-    the bytes that constants computed from them may take at a time.
+    the bytes that constants computed from them may take at a time, ``weight_budget`` more bytes
+    for weights of layers that are ConstantOfShape.
 
     Raises
     ------
@@ -75,7 +77,7 @@ def infer_graph(
         graph.types[info.name] = info
     for name, value in constants.items():
         _set_constant(graph, name, value)
-    folder = Folder(graph, proto.graph, fold_budget)
+    folder = Folder(graph, proto.graph, fold_budget, weight_budget)
     names: set[str] = set()
     fresh = _fresh_names(proto.graph)
     for node_proto in nodes:

@@ -226,9 +226,7 @@ def test_weights_in_memory(separate: Path) -> None:
     np.testing.assert_array_equal(half, scores[32:])
 
 
-@pytest.mark.parametrize(
-    ("variable", "threads"), [("1", 1), ("2", 2), ("999", 2), ("", 2)]
-)
+@pytest.mark.parametrize(("variable", "threads"), [("1", 1), ("2", 2), ("999", 2), ("", 2)])
 def test_environment_limits_threads(folder: Path, check: Path, variable: str, threads: int) -> None:
     model = folder / "limited.so"
     if not model.exists():

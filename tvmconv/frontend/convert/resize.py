@@ -170,18 +170,18 @@ def _coordinates(
     x = np.arange(length, dtype=kind)
     # in float32, as the output's size is computed
     wanted = kind(np.float32(size) * np.float32(scale))
-    scale = kind(scale)
+    factor = kind(scale)
     if transform == "asymmetric":
-        return x / scale
+        return x / factor
     if transform == "align_corners":
         return x * kind(size - 1) / (wanted - 1) if wanted != 1 else np.zeros(length)
     if transform == "pytorch_half_pixel":
-        return (x + 0.5) / scale - 0.5 if length > 1 else np.zeros(length)
+        return (x + 0.5) / factor - 0.5 if length > 1 else np.zeros(length)
     if transform == "half_pixel_symmetric":
         offset = size / 2 * (1 - length / wanted)
-        return offset + (x + 0.5) / scale - 0.5
+        return offset + (x + 0.5) / factor - 0.5
     if transform == "half_pixel":
-        return (x + 0.5) / scale - 0.5
+        return (x + 0.5) / factor - 0.5
     raise node.error(
         f"coordinate_transformation_mode={transform!r} is not supported", "use half_pixel"
     )
