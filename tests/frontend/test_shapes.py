@@ -261,3 +261,27 @@ def test_sizes_by_scales_are_rounded_as_in_onnxruntime(op: str, opset: int) -> N
     session = onnxruntime.InferenceSession(model.SerializeToString())
     data = np.arange(6, dtype=np.float32).reshape(1, 1, 1, 6)
     assert loaded.outputs[0].shape == session.run(None, {"x": data})[0].shape == (1, 1, 1, 7)
+
+
+def test_edges_of_operators_agree_with_onnxruntime() -> None:
+    """Split with empty parts, the lowest axis of OneHot, and images resized to one element."""
+    one = np.array([1, 1, 1, 1], np.int64)
+    constants = {
+        "i": np.array([[0, 1], [2, 3]]), "d": np.array(4), "v": np.array([0, 1], np.float32),
+        "parts": np.array([2, 0, 4]), "one": one,
+    }  # fmt: skip
+    pytorch = {"coordinate_transformation_mode": "pytorch_half_pixel", "mode": "linear"}
+    corners = {"coordinate_transformation_mode": "align_corners", "mode": "linear"}
+    nodes = [
+        helper.make_node("Split", ["x", "parts"], ["a", "empty", "c"], axis=2),
+        helper.make_node("Resize", ["x", "", "", "one"], ["p"], **pytorch),
+        helper.make_node("Resize", ["x", "", "", "one"], ["q"], **corners),
+        helper.make_node("OneHot", ["i", "d", "v"], ["h"], axis=-3),
+        helper.make_node("Add", ["p", "h"], ["ph"]),
+    ]
+    model = make_model(nodes, {"x": (1, 1, 6, 6)}, ["a", "empty", "c", "ph", "q"], constants)
+    x = noise(1, 1, 6, 6)
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    found = tvmconv.build(model, threads=1).run(x)
+    for index, value in enumerate(expected):
+        np.testing.assert_allclose(np.asarray(found[index]), value, rtol=1e-6, atol=1e-6)

@@ -233,3 +233,13 @@ def test_environment_limits_threads(folder: Path, check: Path, variable: str, th
         toolchain.toy(toolchain.compiler(), model)
     done = toolchain.run(check, model, "print_threads", TVMCONV_NUM_THREADS=variable)
     assert done.stdout.split() == [str(min(threads, available_cpus()))] * 2
+
+
+@pytest.mark.parametrize("variable", ["some", "0", "-3", "2x"])
+def test_environment_without_a_number_of_threads(folder: Path, check: Path, variable: str) -> None:
+    model = folder / "limited.so"
+    if not model.exists():
+        toolchain.toy(toolchain.compiler(), model)
+    done = toolchain.run(check, model, "print_threads", TVMCONV_NUM_THREADS=variable)
+    assert done.returncode != 0
+    assert "TVMCONV_NUM_THREADS" in done.stdout + done.stderr
