@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tvmconv.core.arguments import function
 from tvmconv.core.interrupts import checkpoint, uninterrupted
+from tvmconv.core.printed import printable
 from tvmconv.machines.targets import TargetLike, resolve_device
 from tvmconv.runtime import forks
 
@@ -79,7 +80,8 @@ def build(
         counted.
     fold_budget
         Most bytes of constants that may be computed from the model's own while it is read, alive
-        at a time; by default 4 times the size of the model with its external data, and 256 MiB.
+        at a time; by default 4 times the size of the model with its external data, and 256 MiB,
+        and 1 GiB for weights that the model writes as ConstantOfShape.
         Time is limited in proportion. As much again goes to tables, such as the indices of a
         Resize. A model that needs more is refused.
     overrides
@@ -191,7 +193,7 @@ def build(
             loaded = read_model(model, shapes, fold_budget)
         if spoiled := loaded.graph.not_numbers():
             warnings.warn(
-                f"{loaded.name}: NaN in {', '.join(map(repr, spoiled[:_NAMED]))}"
+                f"{printable(loaded.name)}: NaN in {', '.join(map(repr, spoiled[:_NAMED]))}"
                 f"{' and others' * (len(spoiled) > _NAMED)}; outputs that depend on it are NaN "
                 "too. The exported checkpoint may be corrupt.",
                 stacklevel=_CALLER,
@@ -206,8 +208,8 @@ def build(
         if lowered.unscheduled:
             names = "; ".join(map(str, lowered.unscheduled))
             warnings.warn(
-                f"{loaded.name}: no algorithm supports {len(lowered.unscheduled)} convolution(s), "
-                f"which run as plain loops, many times slower: {names}",
+                f"{printable(loaded.name)}: no algorithm supports {len(lowered.unscheduled)} "
+                f"convolution(s), which run as plain loops, many times slower: {printable(names)}",
                 stacklevel=_CALLER,
             )
         report("generate code", 0, 1)

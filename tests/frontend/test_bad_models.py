@@ -147,7 +147,7 @@ def test_graph_structure() -> None:
     relu = helper.make_node("Relu", ["a"], ["b"], "relu")
     refuse(make_model([add, relu], {"x": (1, 4)}, ["b"]), "add", "cyclic")
     refuse(relu_chain(("a", "a")), "cyclic")
-    refuse(relu_chain(("b", "a"), ("x", "b")), "later node")
+    refuse(relu_chain(("b", "a"), ("a", "b"), ("x", "c")), "cyclic")
     refuse(relu_chain(("x", "a"), ("x", "a")), "already made")
     refuse(relu_chain(("x", "x")), "already made")
     refuse(relu_chain(("nowhere", "a")), "nowhere", "no node")

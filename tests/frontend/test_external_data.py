@@ -119,3 +119,30 @@ def test_external_data_without_a_folder(external: tuple[Path, onnx.ModelProto]) 
     _, model = external
     refuse(model, "'w'", "path")
     refuse(model.SerializeToString(), "'w'", "path")
+
+
+def test_links_of_a_download_cache(external: tuple[Path, onnx.ModelProto]) -> None:
+    """Contents in one folder, names that link to them in another one."""
+    folder, model = external
+    blobs, names = folder / "blobs", folder / "names"
+    blobs.mkdir()
+    names.mkdir()
+    (folder / "weights.bin").rename(blobs / "b1")
+    save(folder, model).rename(blobs / "b2")
+    (names / "weights.bin").symlink_to("../blobs/b1")
+    (names / "model.onnx").symlink_to("../blobs/b2")
+    loaded = read_model(names / "model.onnx")
+    np.testing.assert_array_equal(noise(4, 3, 3, 3), loaded.graph.constants["w"])
+    # without a name of its own, the data is next to the target
+    (names / "weights.bin").unlink()
+    (blobs / "b1").rename(blobs / "weights.bin")
+    read_model(names / "model.onnx")
+    (names / "weights.bin").symlink_to(folder.parent / "outside.bin")
+    refuse(names / "model.onnx", "'w'", "out of the model's folder")
+
+
+def test_a_link_inside_the_folder(external: tuple[Path, onnx.ModelProto]) -> None:
+    folder, model = external
+    (folder / "soft.bin").symlink_to("weights.bin")
+    point(model, location="soft.bin")
+    read_model(save(folder, model))

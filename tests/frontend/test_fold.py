@@ -279,3 +279,17 @@ def test_activations_that_no_machine_holds_are_refused(kept: bool, fits: bool) -
     else:
         with pytest.raises(ModelError, match=r"'neg\d+' .*alive"):
             read_model(model)
+
+
+def test_weights_may_be_fills() -> None:
+    """The onnx package writes weights of networks so; other constants have no such room."""
+    fill = helper.make_node("ConstantOfShape", ["s"], ["w"])
+    gemm = helper.make_node("MatMul", ["x", "w"], ["y"])
+    shape = {"s": np.array([8192, 9000])}
+    loaded = read_model(make_model([fill, gemm], {"x": (1, 8192)}, ["y"], shape))
+    assert loaded.graph.constants["w"].shape == (8192, 9000)
+    add = helper.make_node("Add", ["x", "w"], ["y"])
+    with pytest.raises(ModelError, match="fold_budget"):
+        read_model(make_model([fill, add], {"x": (1, 9000)}, ["y"], shape))
+    with pytest.raises(ModelError, match="fold_budget"):
+        read_model(make_model([fill, gemm], {"x": (1, 8192)}, ["y"], shape), fold_budget=2**20)

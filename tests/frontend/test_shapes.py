@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -230,3 +231,57 @@ def test_a_shape_that_the_network_cannot_take(
     fixed = make_model([layer], given, ["y"], constants)
     with pytest.raises(ModelError, match=r"; correct the model and export it again$"):
         tvmconv.build(fixed, "x86-64-v3")
+
+
+@pytest.mark.parametrize("name", ["?", "-1", "unk__7", ""])
+def test_unknown_sizes_are_sizes_of_their_own(name: str) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    model = make_model([node], {"x": (name, 3, name, name)}, ["y"])
+    assert read_model(model, {"x": (1, 3, 4, 5)}).outputs[0].shape == (1, 3, 4, 5)
+
+
+def test_nodes_are_sorted() -> None:
+    nodes = [helper.make_node("Relu", [a], [b], b) for a, b in ("by", "ab", "xa")]
+    loaded = read_model(make_model(nodes, {"x": (1, 4)}, ["y"]))
+    assert [node.name for node in loaded.graph.nodes] == ["a", "b", "y"]
+    assert [node.name for node in nodes] == ["y", "b", "a"]
+
+
+@pytest.mark.parametrize(("op", "opset"), [("Resize", 13), ("Resize", 10), ("Upsample", 9)])
+def test_sizes_by_scales_are_rounded_as_in_onnxruntime(op: str, opset: int) -> None:
+    inputs = ["x", "", "s"] if opset > 10 else ["x", "s"]
+    node = helper.make_node(op, inputs, ["y"], mode="nearest")
+    scales = np.array([1, 1, 1, 7 / 6], np.float32)
+    model = make_model([node], {"x": (1, 1, 1, 6)}, ["y"], {"s": scales}, opset=opset)
+    dims = model.graph.output[0].type.tensor_type.shape.dim
+    for size in (1, 1, 1, 6):
+        dims.add(dim_value=size)
+    with pytest.warns(UserWarning, match=r"declares 'y' as \(1, 1, 1, 6\), its nodes make"):
+        loaded = read_model(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    data = np.arange(6, dtype=np.float32).reshape(1, 1, 1, 6)
+    assert loaded.outputs[0].shape == session.run(None, {"x": data})[0].shape == (1, 1, 1, 7)
+
+
+def test_edges_of_operators_agree_with_onnxruntime() -> None:
+    """Split with empty parts, the lowest axis of OneHot, and images resized to one element."""
+    one = np.array([1, 1, 1, 1], np.int64)
+    constants = {
+        "i": np.array([[0, 1], [2, 3]]), "d": np.array(4), "v": np.array([0, 1], np.float32),
+        "parts": np.array([2, 0, 4]), "one": one,
+    }  # fmt: skip
+    pytorch = {"coordinate_transformation_mode": "pytorch_half_pixel", "mode": "linear"}
+    corners = {"coordinate_transformation_mode": "align_corners", "mode": "linear"}
+    nodes = [
+        helper.make_node("Split", ["x", "parts"], ["a", "empty", "c"], axis=2),
+        helper.make_node("Resize", ["x", "", "", "one"], ["p"], **pytorch),
+        helper.make_node("Resize", ["x", "", "", "one"], ["q"], **corners),
+        helper.make_node("OneHot", ["i", "d", "v"], ["h"], axis=-3),
+        helper.make_node("Add", ["p", "h"], ["ph"]),
+    ]
+    model = make_model(nodes, {"x": (1, 1, 6, 6)}, ["a", "empty", "c", "ph", "q"], constants)
+    x = noise(1, 1, 6, 6)
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    found = tvmconv.build(model, threads=1).run(x)
+    for index, value in enumerate(expected):
+        np.testing.assert_allclose(np.asarray(found[index]), value, rtol=1e-6, atol=1e-6)

@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tvmconv.cli.output import tell
+from tvmconv.core.printed import printable
 
 if TYPE_CHECKING:
     from tvmconv.tuning.session import Progress
@@ -44,7 +45,7 @@ class Live:
             self._next = 0.0
         elif self.terminal and time.monotonic() >= self._next:
             width = shutil.get_terminal_size().columns - 1
-            sys.stderr.write(_CLEAR + line(progress)[:width])
+            sys.stderr.write(_CLEAR + printable(line(progress))[:width])
             sys.stderr.flush()
             self._next = time.monotonic() + _SECONDS_BETWEEN
 

@@ -14,13 +14,14 @@ from typer.core import TyperGroup
 
 from tvmconv.cli import bench, bundle, compile, explain, log, machine, profile, run, targets, tune
 from tvmconv.core.errors import TvmconvError
+from tvmconv.core.printed import printable
 
 EPILOG = "Exit codes: 0 done, 1 an error you can mend (one line on standard error), 2 wrong usage."
 
 
 def _warn(message: Warning | str, *_place: Any, **_more: Any) -> None:
     """A warning as a line of its own; where in the package it arose tells a user nothing."""
-    sys.stderr.write(f"tvmconv: warning: {' '.join(str(message).split())}\n")
+    sys.stderr.write(f"tvmconv: warning: {printable(' '.join(str(message).split()))}\n")
 
 
 class Verbs(TyperGroup):
@@ -35,7 +36,7 @@ class Verbs(TyperGroup):
         except TvmconvError as error:
             if ctx.params.get("debug"):
                 raise
-            sys.stderr.write(f"tvmconv: {' '.join(str(error).split())}\n")
+            sys.stderr.write(f"tvmconv: {printable(' '.join(str(error).split()))}\n")
             raise typer.Exit(1) from None
 
 

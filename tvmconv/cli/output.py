@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tvmconv.core.errors import TvmconvError
 from tvmconv.core.plain_data import json_text
+from tvmconv.core.printed import printable
 from tvmconv.core.results import write_result
 from tvmconv.report.document import Report
 
@@ -70,7 +71,7 @@ def write_text(path: Path, text: str) -> None:
 
 def tell(message: str) -> None:
     """One line on standard error."""
-    sys.stderr.write(message + "\n")
+    sys.stderr.write(printable(message) + "\n")
 
 
 @contextmanager
@@ -89,7 +90,7 @@ def progress() -> Iterator[ProgressCallback | None]:
 
         def update(stage: str, done: int = 0, total: int = 0) -> None:
             if stage not in tasks:
-                tasks[stage] = int(bar.add_task(stage, total=total or None))
+                tasks[stage] = int(bar.add_task(printable(stage), total=total or None))
             bar.update(tasks[stage], completed=done, total=total or None)  # type: ignore[arg-type]
 
         yield update

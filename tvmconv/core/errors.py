@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from .printed import printable
+
 
 class TvmconvError(Exception):
     """Base of every error that tvmconv raises on purpose."""
+
+    def __str__(self) -> str:
+        # a message may quote names of a model
+        return printable(super().__str__())
 
 
 class ModelError(TvmconvError):

@@ -57,8 +57,10 @@ def check_attributes(node: Node, rank: int) -> None:
     """Check the node's axes against the rank of its first input, and counts against zero."""
     if "axis" in node.attrs:
         axis = node.attrs["axis"]
+        # OneHot counts the axes of its output, which has one more
+        low = -rank - 1 if node.op == "OneHot" else -max(rank, 1)
         high = rank if node.op in ("Flatten", "OneHot") else max(rank, 1) - 1
-        if not isinstance(axis, int) or not -max(rank, 1) <= axis <= high:
+        if not isinstance(axis, int) or not low <= axis <= high:
             raise node.error(f"axis={axis!r} is outside its input's rank {rank}", _REMEDY)
     for name in _LISTS:
         values = node.attrs.get(name, ())

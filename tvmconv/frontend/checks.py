@@ -52,7 +52,7 @@ def check_versions(model: onnx.ModelProto) -> int:
 
 
 def check_structure(model: onnx.ModelProto) -> None:
-    """Check counts, names, nesting, domains and the order of nodes."""
+    """Check counts, names, nesting, domains, and that no value depends on itself."""
     graph = model.graph
     if model.functions:
         raise ModelError(
@@ -65,10 +65,13 @@ def check_structure(model: onnx.ModelProto) -> None:
         raise ModelError("the graph has no outputs; export the model again")
     nodes = sum(1 for _ in _all_nodes(graph))
     if nodes > MAX_NODES:
-        raise ModelError(f"the model has more than {MAX_NODES} nodes; split it")
+        raise ModelError(
+            f"the model has too many nodes: {nodes}. Expected at most {MAX_NODES}. "
+            "Split the model, or simplify it with onnxsim"
+        )
     for node in graph.node:
         _check_node(node)
-    _check_order(graph)
+    _check_values(graph)
 
 
 def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
@@ -111,8 +114,8 @@ def _check_node(node: onnx.NodeProto) -> None:
             )
 
 
-def _check_order(graph: onnx.GraphProto) -> None:
-    """Every value is made once, before it is used."""
+def _check_values(graph: onnx.GraphProto) -> None:
+    """Every value that is read is made once."""
     defined: set[str] = set()
     for kind, names in (
         ("input", [i.name for i in graph.input]),
@@ -134,30 +137,58 @@ def _check_order(graph: onnx.GraphProto) -> None:
                     "each must be made once: export the model again"
                 )
             producers[name] = node
-    done = set(defined)
     for node in graph.node:
         for name in filter(None, node.input):
-            if name in done:
-                continue
-            if name not in producers:
+            if name not in producers and name not in defined:
                 raise ModelError(
                     f"{describe(node)}: input {name!r} is made by no node, input or initializer; "
                     "export the model again"
                 )
-            cyclic = _reaches(node, name, producers)
-            problem = (
-                f"its input {name!r} depends on its own output, so the graph is cyclic"
-                if cyclic
-                else f"its input {name!r} is made by a later node"
-            )
-            raise ModelError(f"{describe(node)}: {problem}; nodes must be sorted: export it again")
-        done.update(node.output)
     for output in graph.output:
-        if output.name not in done or not output.name:
+        if not output.name or (output.name not in producers and output.name not in defined):
             raise ModelError(
                 f"output {output.name!r} is made by no node, input or initializer; "
                 "export the model again"
             )
+
+
+def in_execution_order(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """The nodes with every node after the nodes whose values it reads.
+
+    Nodes keep their places as far as possible: a list that is in order stays as it is.
+
+    Raises
+    ------
+    ModelError
+        A value depends on itself.
+    """
+    producers = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
+    ordered: list[onnx.NodeProto] = []
+    started: set[int] = set()
+    finished: set[int] = set()
+    for first in range(len(graph.node)):
+        pending = [first]
+        while pending:
+            index = pending[-1]
+            if index in finished:
+                pending.pop()
+                continue
+            node = graph.node[index]
+            needed = [producers[name] for name in node.input if name in producers]
+            waiting = [i for i in needed if i not in finished]
+            if not waiting:
+                ordered.append(node)
+                finished.add(pending.pop())
+                continue
+            if index in started:
+                value = next(n for n in node.input if producers.get(n) in waiting)
+                raise ModelError(
+                    f"{describe(node)}: its input {value!r} depends on its own output, so the "
+                    "graph is cyclic. Expected a graph without cycles. Export the model again"
+                )
+            started.add(index)
+            pending += reversed(waiting)
+    return ordered
 
 
 def _counts(names: list[str]) -> dict[str, int]:
@@ -167,24 +198,8 @@ def _counts(names: list[str]) -> dict[str, int]:
     return counts
 
 
-def _reaches(node: onnx.NodeProto, name: str, producers: dict[str, onnx.NodeProto]) -> bool:
-    """Whether value ``name`` depends on an output of ``node``."""
-    own = set(node.output)
-    pending, seen = [name], {name}
-    while pending:
-        current = pending.pop()
-        if current in own:
-            return True
-        producer = producers.get(current)
-        for upstream in producer.input if producer is not None else ():
-            if upstream and upstream not in seen:
-                seen.add(upstream)
-                pending.append(upstream)
-    return False
-
-
-def run_checker(model: onnx.ModelProto) -> None:
-    """Run ``onnx.checker`` on the model without its weights, and fail hard."""
+def run_checker(model: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> None:
+    """Run ``onnx.checker`` on the model without its weights, with its nodes in order."""
     import onnx
 
     skeleton = onnx.ModelProto()
@@ -192,7 +207,7 @@ def run_checker(model: onnx.ModelProto) -> None:
     skeleton.opset_import.extend(model.opset_import)
     graph = skeleton.graph
     graph.name = model.graph.name or "graph"
-    graph.node.extend(model.graph.node)
+    graph.node.extend(nodes)
     graph.input.extend(model.graph.input)
     graph.output.extend(model.graph.output)
     for value in [*graph.input, *graph.output]:

@@ -1,9 +1,11 @@
-"""Reads external tensor data, and only from inside the model's folder.
+"""Reads external tensor data, and only from inside the model's folders.
 
 A model file is untrusted input that names other files. The rules follow the layers of onnx's
-``docs/ExternalDataSecurity.md``: the location must be a plain relative path, every step of it
-is opened without following symbolic links, and the file must be regular and have one hard
-link, so that it cannot be another name of a file outside the folder.
+``docs/ExternalDataSecurity.md``. The location must be a plain relative path. Symbolic links are
+resolved first, and the result must be inside the folder of the model or of the file that the
+model's name links to: a download cache is a tree of such links. Every step of the resolved path
+is opened without following symbolic links, so a link that changes meanwhile leads nowhere. The
+file must be regular and have one hard link, so that it cannot be another name of a file outside.
 """
 
 from __future__ import annotations
@@ -32,14 +34,14 @@ class ExternalData:
 
     Parameters
     ----------
-    folder
-        The model file's folder.
+    folders
+        The model file's folder and the folder of its target, both without symbolic links.
     digest
         ``hashlib`` object that every byte read is added to.
     """
 
-    def __init__(self, folder: Path, digest: Any) -> None:
-        self._folder = folder
+    def __init__(self, folders: tuple[Path, ...], digest: Any) -> None:
+        self._folders = folders
         self._digest = digest
         self._files: dict[str, int] = {}
         self._size = 0
@@ -112,7 +114,8 @@ class ExternalData:
             )
         handles: list[int] = []
         try:
-            handles.append(os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            folder, parts = self._resolved(location)
+            handles.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
             for part in parts[:-1]:
                 flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
                 handles.append(os.open(part, flags, dir_fd=handles[-1]))
@@ -124,8 +127,9 @@ class ExternalData:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ModelError(
-                f"{where}: cannot open external data file {location!r} in the model's folder "
-                f"({reason}); it must lie there as a real file, not a symbolic link"
+                f"{where}: cannot open external data file {location!r} in the model's folder: "
+                f"{reason}. Expected a file there. Put the file next to the model, under the "
+                "name that the model gives"
             ) from None
         finally:
             for handle in handles:
@@ -139,6 +143,18 @@ class ExternalData:
         self._files[location] = file
         self._size += os.fstat(file).st_size
         return file
+
+    def _resolved(self, location: str) -> tuple[Path, list[str]]:
+        """One of the model's folders, and the path inside it without symbolic links."""
+        first = next((f for f in self._folders if os.path.lexists(f / location)), self._folders[0])
+        path = Path(os.path.realpath(first / location))
+        for folder in self._folders:
+            if path.is_relative_to(folder) and path != folder:
+                return folder, list(path.relative_to(folder).parts)
+        raise ModelError(
+            "it is a symbolic link out of the model's folder. Expected a file inside the folder. "
+            "Put a copy of the file there"
+        )
 
 
 def _count(text: str, key: str, where: str) -> int:

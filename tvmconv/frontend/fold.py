@@ -19,14 +19,16 @@ from tvmconv.frontend.evaluate import evaluate, is_evaluated, scratch_bytes, sec
 from tvmconv.frontend.graph import Array, Graph, Node
 from tvmconv.frontend.limits import FOLD_SECONDS, FREE_FOLD_BYTES
 from tvmconv.frontend.operators import CONVERTED
+from tvmconv.frontend.resized import RESIZING
 
 # operators that know their further inputs while the model is read
 _BY_PARAMETER = (
     "BatchNormalization", "Clip", "Expand", "OneHot", "PRelu", "Pad", "Resize", "Upsample",
 )  # fmt: skip
 # their results' sizes are known only from their operands' values
+# operators whose second input is a weight
+_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _DYNAMIC = ("Compress", "NonZero", "Range")
-_RESIZING = ("Resize", "Upsample")
 
 
 class Folder:
@@ -40,14 +42,23 @@ class Folder:
         The graph as the model has it, for the readers of each value.
     budget
         Bytes that computed constants may take at a time.
+    weight_budget
+        In addition for weights of convolutions and matrix products that are ConstantOfShape.
     """
 
-    def __init__(self, graph: Graph, proto: onnx.GraphProto, budget: int) -> None:
+    def __init__(
+        self, graph: Graph, proto: onnx.GraphProto, budget: int, weight_budget: int
+    ) -> None:
         self._graph = graph
-        self._budget = budget
+        self._budgets = (budget, weight_budget)
         self._seconds_left = FOLD_SECONDS * max(budget / FREE_FOLD_BYTES, 1.0)
         self._made: dict[str, int] = {}
-        self._alive = 0
+        self._alive = [0, 0]
+        self._weights: set[str] = set()
+        if weight_budget:
+            read = {name for n in proto.node if n.op_type in _LAYERS for name in n.input[1:2]}
+            filled = (n for n in proto.node if n.op_type == "ConstantOfShape")
+            self._weights = {name for n in filled for name in n.output if name in read}
         # reads by nodes that are not folded, and by the graph's outputs, are never taken off
         self._readers = Counter(name for node in proto.node for name in node.input)
         self._readers.update(output.name for output in proto.output)
@@ -111,7 +122,7 @@ class Folder:
         there. Scales that leave nothing of an image are refused with its converter.
         """
         made = {info.name for info in outputs if 0 in info.shape}
-        is_given = node.op in _RESIZING and 0 not in self._graph.shape(node.inputs[0])
+        is_given = node.op in RESIZING and 0 not in self._graph.shape(node.inputs[0])
         return made == set(filter(None, node.outputs)) and not (is_given or node.op in _DYNAMIC)
 
     def _is_parameter(self, node: Node) -> bool:
@@ -126,7 +137,7 @@ class Folder:
         self.check_memory(node, value.nbytes)
         self._graph.constants[name] = value
         self._made[name] = value.nbytes
-        self._alive += value.nbytes
+        self._alive[name in self._weights] += value.nbytes
 
     def is_read(self, name: str) -> bool:
         """Whether any node or the graph's caller reads a value."""
@@ -137,14 +148,16 @@ class Folder:
         for name in node.inputs:
             self._readers[name] -= 1
             if not self._readers[name] and self._graph.constants.pop(name, None) is not None:
-                self._alive -= self._made.pop(name, 0)
+                self._alive[name in self._weights] -= self._made.pop(name, 0)
 
     def check_memory(self, node: Node, size: int) -> None:
         """Refuse a node whose results would exceed the budget."""
-        if self._alive + size > self._budget:
+        kind = any(name in self._weights for name in node.outputs)
+        alive, budget = self._alive[kind], self._budgets[kind]
+        if alive + size > budget:
             raise node.error(
                 f"the constants it computes take {size} bytes and those alive before it "
-                f"{self._alive}; together at most {self._budget} are allowed",
+                f"{alive}; together at most {budget} are allowed",
                 "check the model's sizes, or allow more with fold_budget",
             )
 

@@ -24,12 +24,14 @@ from tvmconv.frontend.attributes import (
     in_ascending_order,
 )
 from tvmconv.frontend.checks import describe
+from tvmconv.frontend.declared import report_declared_shapes
 from tvmconv.frontend.expand import in_standard_form
 from tvmconv.frontend.fold import Folder, keeps_everything
 from tvmconv.frontend.graph import Array, Graph, Node
 from tvmconv.frontend.limits import MAX_ACTIVATION_BYTES, MAX_CONSTANT_BYTES
 from tvmconv.frontend.operators import IMPORTED
 from tvmconv.frontend.quantised import LINEAR, infer_linear, report_wide
+from tvmconv.frontend.resized import RESIZING, with_resized_shape
 from tvmconv.frontend.tensors import check_shape, element_type
 from tvmconv.frontend.types import check_input_types, check_output_types, operator_schema
 from tvmconv.frontend.values import as_tensor, constant_value, decode_attributes
@@ -52,15 +54,18 @@ _CONVOLUTIONS = ("Conv", "ConvInteger", "ConvTranspose")
 
 def infer_graph(
     proto: onnx.ModelProto,
+    nodes: list[onnx.NodeProto],
     opset: int,
     inputs: tuple[TensorInfo, ...],
     constants: dict[str, Array],
     fold_budget: int,
+    weight_budget: int,
 ) -> Graph:
     """Build the graph of a model whose structure was checked.
 
-    ``constants`` are its initializers, ``fold_budget`` the bytes that constants computed from
-    them may take at a time.
+    ``nodes`` are its nodes in execution order, ``constants`` its initializers, ``fold_budget``
+    the bytes that constants computed from them may take at a time, ``weight_budget`` more bytes
+    for weights of layers that are ConstantOfShape.
 
     Raises
     ------
@@ -72,16 +77,17 @@ def infer_graph(
         graph.types[info.name] = info
     for name, value in constants.items():
         _set_constant(graph, name, value)
-    folder = Folder(graph, proto.graph, fold_budget)
+    folder = Folder(graph, proto.graph, fold_budget, weight_budget)
     names: set[str] = set()
     fresh = _fresh_names(proto.graph)
-    for node_proto in proto.graph.node:
+    for node_proto in nodes:
         with reported(f"reading {describe(node_proto)}"):
             node = _decoded(node_proto, _own_name(node_proto, names), opset)
             for part in _in_standard_form(graph, node, node_proto.domain, fresh):
                 _visit(graph, folder, part, _proto_of(part, node, node_proto))
     graph.outputs = tuple(graph.types[o.name] for o in proto.graph.output)
     check_output_types(proto.graph, graph.outputs)
+    report_declared_shapes(proto.graph, graph)
     _check_activations(graph)
     report_wide(graph)
     total = sum(a.nbytes for a in graph.constants.values())
@@ -202,6 +208,8 @@ def _visit(graph: Graph, folder: Folder, node: Node, proto: onnx.NodeProto) -> N
     operands = {name: graph.constants[name] for name in node.inputs if name in graph.constants}
     check_list_operands(node, len(graph.shape(node.inputs[0])), operands)
     found = _infer(graph, node, proto, operands) if known is None else known
+    if found and node.op in RESIZING:
+        found = [with_resized_shape(node, found[0], graph.types[node.inputs[0]], operands)]
     if folder.fold(node, proto, found):
         return
     if found is None:

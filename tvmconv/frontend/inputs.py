@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     import onnx
 
 Shapes = Mapping[str, Sequence[int]]
+# exporters write these for any unknown size: paddle2onnx `?`, tf2onnx `unk__` and a number
+_UNKNOWN = re.compile(r"\s*(\?|-1|None|unk__\d+)?\s*")
 
 
 def freeze_inputs(
@@ -31,7 +34,8 @@ def freeze_inputs(
         Initializers by name; inputs that are also initializers are constants and not listed.
     shapes
         Full shapes by input name. A symbolic dimension that several inputs share needs to be
-        given once. A batch-like first dimension is not guessed.
+        given once, except under a name that exporters write for any unknown size, such as `?`.
+        A batch-like first dimension is not guessed.
 
     Raises
     ------
@@ -104,7 +108,9 @@ def _bind(value: onnx.ValueInfoProto, shape: tuple[int, ...], bound: dict[str, i
                 f"{dim.dim_value}, not {size}; give {dim.dim_value}, or export the model with "
                 "that dimension symbolic"
             )
-        if dim.dim_param and bound.setdefault(dim.dim_param, size) != size:
+        if _UNKNOWN.fullmatch(dim.dim_param):
+            continue
+        if bound.setdefault(dim.dim_param, size) != size:
             raise ModelError(
                 f"shapes[{value.name!r}]={shape}: dimension {axis} is {dim.dim_param!r}, which "
                 f"another input's shape sets to {bound[dim.dim_param]}; make them equal"
@@ -148,7 +154,9 @@ def _freeze(
 
 def _declared(value: onnx.ValueInfoProto) -> str:
     dims = [
-        str(dim.dim_value) if dim.dim_value > 0 else str(dim.dim_param or f"dim{axis}")
+        str(dim.dim_value)
+        if dim.dim_value > 0
+        else (f"dim{axis}" if _UNKNOWN.fullmatch(dim.dim_param) else str(dim.dim_param))
         for axis, dim in enumerate(value.type.tensor_type.shape.dim)
     ]
     return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"

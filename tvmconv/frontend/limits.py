@@ -4,7 +4,8 @@ from __future__ import annotations
 
 MAX_FILE_BYTES = 2**31 - 1  # the protobuf limit
 MAX_EXTERNAL_BYTES = 2**36
-MAX_NODES = 200_000
+# the largest networks in use have about 10,000; time and memory are in proportion
+MAX_NODES = 32_768
 MAX_NODE_VALUES = 4096  # inputs or outputs of one node
 MAX_ATTRIBUTE_VALUES = 1_000_000
 MAX_WINDOW_VALUE = 2**24  # kernel size, stride, dilation, padding
@@ -19,6 +20,8 @@ MAX_ACTIVATION_BYTES = 2**35  # activations alive at a time
 # computed constants alive at a time: this and a multiple of the model's size, unless told otherwise
 FREE_FOLD_BYTES = 2**28
 FOLD_BYTES_PER_BYTE = 4
+# in addition, for weights of layers that the model writes as ConstantOfShape
+FREE_WEIGHT_BYTES = 2**30
 FOLD_SECONDS = 10.0  # spent on computing constants, about, for each FREE_FOLD_BYTES of the budget
 
 MIN_IR_VERSION = 3

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from tvmconv.core.errors import ModelError
-from tvmconv.frontend.checks import check_structure, check_versions, run_checker
+from tvmconv.frontend.checks import check_structure, check_versions, in_execution_order, run_checker
 from tvmconv.frontend.external import ExternalData
 from tvmconv.frontend.infer import infer_graph
 from tvmconv.frontend.inputs import Shapes, fitted, freeze_inputs
-from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES
+from tvmconv.frontend.limits import FOLD_BYTES_PER_BYTE, FREE_FOLD_BYTES, FREE_WEIGHT_BYTES
 from tvmconv.frontend.loaded import LoadedModel
 from tvmconv.frontend.simplify import simplify
 from tvmconv.frontend.source import Source, open_source
@@ -37,7 +37,7 @@ def read_model(
         Full shape by input name, for inputs with symbolic dimensions.
     fold_budget
         Most bytes of constants computed from the model's own, alive at a time; by default 4 times
-        the model's size and 256 MiB.
+        the model's size and 256 MiB, and 1 GiB for weights that are ConstantOfShape.
 
     Returns
     -------
@@ -66,14 +66,18 @@ def _read(source: Source, shapes: Shapes | None, fold_budget: int | None) -> Loa
     check_structure(proto)
     with ExitStack() as stack:
         external = None
-        if source.folder is not None:
-            external = stack.enter_context(ExternalData(source.folder, source.digest))
+        if source.folders:
+            external = stack.enter_context(ExternalData(source.folders, source.digest))
         constants = read_initializers(proto.graph, external)
-    run_checker(proto)
+    nodes = in_execution_order(proto.graph)
+    run_checker(proto, nodes)
     inputs = freeze_inputs(proto.graph, constants, shapes)
+    weight_budget = FREE_WEIGHT_BYTES if fold_budget is None else 0
     if fold_budget is None:
         size = source.size + (external.size if external else 0)
         fold_budget = FREE_FOLD_BYTES + FOLD_BYTES_PER_BYTE * size
-    graph = simplify(infer_graph(proto, opset, inputs, constants, fold_budget))
+    graph = simplify(
+        infer_graph(proto, nodes, opset, inputs, constants, fold_budget, weight_budget)
+    )
     digest = source.digest.hexdigest()
     return LoadedModel(source.name, graph.inputs, graph.outputs, digest, graph, fold_budget)

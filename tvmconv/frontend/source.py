@@ -23,9 +23,9 @@ class Source:
 
     Attributes
     ----------
-    folder
-        The model file's folder, in which external data is looked up; ``None`` for models that
-        did not come from a file.
+    folders
+        The folders in which external data is looked up: the folder of the model file, then the
+        folder of the file that it links to. Empty for models that did not come from a file.
     size
         Bytes of the model without external data.
     digest
@@ -34,7 +34,7 @@ class Source:
 
     proto: onnx.ModelProto
     name: str
-    folder: Path | None
+    folders: tuple[Path, ...]
     size: int
     digest: Any
 
@@ -71,14 +71,14 @@ def open_source(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Sour
                 f"the ModelProto cannot be serialised ({error}); "
                 "save it with external data and pass the path"
             ) from None
-        return Source(model, model.graph.name or "model", None, len(data), hashlib.sha256(data))
+        return Source(model, model.graph.name or "model", (), len(data), hashlib.sha256(data))
     if isinstance(model, bytes | bytearray | memoryview):
-        return _parse(bytes(model), "the string of bytes", "model", None)
+        return _parse(bytes(model), "the string of bytes", "model", ())
     if isinstance(model, str | os.PathLike):
         path = Path(model)
         # a file's name is bytes, which need not be text
         name = os.fsencode(path.stem).decode(errors="replace")
-        return _parse(_read_file(path), f"file {str(path)!r}", name, path.parent)
+        return _parse(_read_file(path), f"file {str(path)!r}", name, _folders(path))
     raise ModelError(
         f"a model is a path, bytes or an onnx.ModelProto, not {type(model).__name__}; "
         "pass one of these"
@@ -94,7 +94,13 @@ def _read_file(path: Path) -> bytes:
         ) from None
 
 
-def _parse(data: bytes, what: str, name: str, folder: Path | None) -> Source:
+def _folders(path: Path) -> tuple[Path, ...]:
+    # a download cache links a model's name to a file in a folder of all contents
+    found = (Path(os.path.realpath(path.parent)), Path(os.path.realpath(path)).parent)
+    return tuple(dict.fromkeys(found))
+
+
+def _parse(data: bytes, what: str, name: str, folders: tuple[Path, ...]) -> Source:
     import onnx
 
     remedy = "it may be truncated or of another format; export or download it again"
@@ -111,4 +117,4 @@ def _parse(data: bytes, what: str, name: str, folder: Path | None) -> Source:
         raise ModelError(
             f"{what} holds no ONNX graph" + (f" but is {other}" if other else f"; {remedy}")
         )
-    return Source(proto, name, folder, len(data), hashlib.sha256(data))
+    return Source(proto, name, folders, len(data), hashlib.sha256(data))

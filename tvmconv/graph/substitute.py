@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from tvmconv.core.printed import printable
 from tvmconv.graph.emit.emitter import Emitter
 from tvmconv.graph.emit.graph import emit_graph
 from tvmconv.graph.functions import read_functions, without_unused
@@ -36,8 +37,8 @@ def substitute(mod: IRModule, machine: Machine, policy: Policy | None) -> IRModu
         check_used(policy.overrides, visitor.layers)
     if visitor.skipped:
         warnings.warn(
-            f"SubstituteConv2d left {', '.join(visitor.skipped)} alone: the weight is not a "
-            "constant of static float32 type. Bind it with relax.transform.BindParams first.",
+            f"SubstituteConv2d left {printable(', '.join(visitor.skipped))} alone: the weight is "
+            "not a constant of static float32 type. Bind it with relax.transform.BindParams first.",
             stacklevel=2,
         )
     result = without_unused(visitor.builder_.get(), visitor.replaced)

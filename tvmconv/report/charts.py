@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvmconv.core.errors import TvmconvError
+from tvmconv.core.printed import printable
 
 # of one series: (x, y) with a name shown beside the pointer
 Points = Sequence[tuple[float, float, str]]
@@ -38,7 +39,7 @@ def bars(
     chart = _chart("HorizontalBar", title, y_title="", x_title=unit)
     chart.height = 130 + _ROW_PIXELS * max(len(names), 4)
     # pygal draws the first name at the bottom
-    chart.x_labels = list(reversed(names))
+    chart.x_labels = [printable(name) for name in reversed(names)]
     for label, values in series.items():
         chart.add(label, list(reversed(values)))
     return _svg(chart)
@@ -76,7 +77,7 @@ def categories(
     """Dots over named positions with a logarithmic vertical axis."""
     chart = _chart("Line", title, x_title=x, y_title=y)
     chart.value_formatter = _power
-    chart.x_labels = list(names)
+    chart.x_labels = [printable(name) for name in names]
     chart.x_label_rotation = 35
     for label, values in series.items():
         drawn = [None if v is None or v <= 0 else math.log10(v) for v in values]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
-from html import escape
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
+from tvmconv.core.printed import printable
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import processor
@@ -45,7 +47,7 @@ def explain_page(report: Report, machine: Device, error_budget: float) -> str:
     TvmconvError
         If the drawing package is not installed; says what to install.
     """
-    layers, candidates = report.tables[0], report.tables[1]
+    layers, candidates = _printable(report.tables[0]), _printable(report.tables[1])
     figures = [
         _times(layers, candidates),
         _roofline(layers, report, machine),
@@ -278,6 +280,18 @@ def _tile(row: Mapping[str, Any]) -> str:
     if "mh" in knobs and "mw" in knobs:
         return f"{row['algorithm']} {knobs['mh']}x{knobs['mw']}"
     return str(row["algorithm"])
+
+
+def _printable(table: Table) -> Table:
+    rows = [
+        {k: printable(v) if isinstance(v, str) else v for k, v in r.items()} for r in table.rows
+    ]
+    return replace(table, rows=rows)
+
+
+def escape(text: str) -> str:
+    """Text of a model as HTML shows it, control characters as escape sequences."""
+    return html.escape(printable(text))
 
 
 def _fact(value: object) -> str:

@@ -12,6 +12,8 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from tvmconv.core.printed import printable
+
 if TYPE_CHECKING:
     from tvmconv.report.table import Table
 
@@ -49,7 +51,7 @@ class Fitted:
         if sum(widths) + _FRAME * len(widths) + 1 <= options.max_width:
             yield self._frame()
             return
-        yield Text(self.table.title, style="italic")
+        yield Text(printable(self.table.title), style="italic")
         yield from self._lines(widths, options.max_width)
 
     def _numeric(self, i: int) -> bool:
@@ -57,7 +59,9 @@ class Fitted:
         return any(isinstance(row.get(key), int | float) for row in self.table.shown)
 
     def _frame(self) -> RichTable:
-        view = RichTable(title=escape(self.table.title), title_justify="left", header_style="bold")
+        view = RichTable(
+            title=escape(printable(self.table.title)), title_justify="left", header_style="bold"
+        )
         for i, column in enumerate(self.table.columns):
             justify: Literal["right", "left"] = "right" if self._numeric(i) else "left"
             view.add_column(escape(column.title), justify=justify)

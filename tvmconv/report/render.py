@@ -9,6 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from tvmconv.core.printed import printable
 from tvmconv.report.fitting import Fitted
 from tvmconv.report.units import bytes_text, seconds_text
 
@@ -43,16 +44,16 @@ def report_text(report: Printable, width: int = 200) -> str:
 
 def renderable(report: Printable) -> Group:
     """A report as something that rich prints."""
-    parts: list[Any] = [Text(report.title, style="bold")]
+    parts: list[Any] = [Text(printable(report.title), style="bold")]
     if report.facts:
         grid = RichTable.grid(padding=(0, 2))
         for name, value in report.facts.items():
             if value is not None:
                 title = " ".join(_WORDS.get(word, word) for word in name.split("_"))
-                grid.add_row(Text(title, style="dim"), Text(_fact(name, value)))
+                grid.add_row(Text(title, style="dim"), Text(printable(_fact(name, value))))
         parts.append(grid)
     parts += [Fitted(table) for table in report.tables if table.shown]
-    parts += [Text(note) for note in report.notes]
+    parts += [Text(printable(note)) for note in report.notes]
     return Group(*parts)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tvmconv.core.printed import printable
+
 
 @dataclass(frozen=True)
 class Column:
@@ -37,7 +39,7 @@ class Column:
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return "-"
         if isinstance(value, bool) or not isinstance(value, int | float):
-            return str(value)
+            return printable(str(value))
         return format(value * self.scale if self.scale != 1.0 else value, self.spec)
 
 

@@ -131,14 +131,18 @@ def _check(
     if array.shape != info.shape:
         raise InputError(
             f"input {info.name!r} has shape {array.shape}, the model was built for "
-            f"{info.shape}; {_remedy(array.shape, info.shape)}, or build the model again with "
-            f"shapes={{{info.name!r}: {array.shape}}}"
+            f"{info.shape}; {_remedy(info.name, array.shape, info.shape)}"
         )
     return array
 
 
-def _remedy(given: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+def _remedy(name: str, given: tuple[int, ...], wanted: tuple[int, ...]) -> str:
     """What makes the wanted shape of an array without mixing up its values."""
     if sorted(given) == sorted(wanted):
-        return "put its axes in that order with .transpose (not .reshape)"
-    return "reshape it" if prod(given) == prod(wanted) else "pass one of that shape"
+        remedy = "put its axes in that order with .transpose (not .reshape)"
+    else:
+        remedy = "reshape it" if prod(given) == prod(wanted) else "pass one of that shape"
+    if len(given) != len(wanted) or 0 in given:
+        # no model can be built for such an array
+        return remedy
+    return f"{remedy}, or build the model again with shapes={{{name!r}: {given}}}"

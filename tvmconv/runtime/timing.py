@@ -50,7 +50,12 @@ class Timing:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data with every sample."""
-        return {"min": self.min, "median": self.median, "mean": self.mean, "samples": list(self.samples)}
+        return {
+            "min": self.min,
+            "median": self.median,
+            "mean": self.mean,
+            "samples": list(self.samples),
+        }
 
 
 class BoundCall:

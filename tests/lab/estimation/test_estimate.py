@@ -127,6 +127,8 @@ def test_loads_keep_multiply_adds_of_ordered_cores_from_starting(monkeypatch):
     assert core_of(A55, "cortex-a57").wide_load == core_of(A72).wide_load == 0
 
 
+@needs_arm
+@needs_estimation
 def test_multiply_adds_of_a_kernel_are_those_of_its_layer():
     kernel = make_kernel(PLAIN, N1.with_cores(1), "direct")
     found = estimate_kernels([kernel, kernel])

@@ -226,12 +226,20 @@ def test_weights_in_memory(separate: Path) -> None:
     np.testing.assert_array_equal(half, scores[32:])
 
 
-@pytest.mark.parametrize(
-    ("variable", "threads"), [("1", 1), ("2", 2), ("999", 2), ("some", 2), ("-3", 2)]
-)
+@pytest.mark.parametrize(("variable", "threads"), [("1", 1), ("2", 2), ("999", 2), ("", 2)])
 def test_environment_limits_threads(folder: Path, check: Path, variable: str, threads: int) -> None:
     model = folder / "limited.so"
     if not model.exists():
         toolchain.toy(toolchain.compiler(), model)
     done = toolchain.run(check, model, "print_threads", TVMCONV_NUM_THREADS=variable)
     assert done.stdout.split() == [str(min(threads, available_cpus()))] * 2
+
+
+@pytest.mark.parametrize("variable", ["some", "0", "-3", "2x"])
+def test_environment_without_a_number_of_threads(folder: Path, check: Path, variable: str) -> None:
+    model = folder / "limited.so"
+    if not model.exists():
+        toolchain.toy(toolchain.compiler(), model)
+    done = toolchain.run(check, model, "print_threads", TVMCONV_NUM_THREADS=variable)
+    assert done.returncode != 0
+    assert "TVMCONV_NUM_THREADS" in done.stdout + done.stderr

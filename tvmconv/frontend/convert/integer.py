@@ -82,7 +82,9 @@ def _zero_point(
     if values is not None:
         return values.astype(np.int32).reshape(column) if values.any() else None
     wide = op.astype(e.value(name), "int32")
-    return e.emit(op.reshape(wide, column), "zero_point") if shape != column else wide
+    return (
+        wide if shape == column else e.emit(op.reshape(e.emit(wide, "wide"), column), "zero_point")
+    )
 
 
 def _centred(

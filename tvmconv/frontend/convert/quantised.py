@@ -128,12 +128,14 @@ def _parameter(e: Emitter, node: Node, index: int, dtype: str) -> RelaxExpr:
 
 
 def _spread(e: Emitter, node: Node, name: str, dtype: str) -> RelaxExpr:
-    """Constant scales or zero points such that they broadcast to the data."""
+    """Scales or zero points such that they broadcast to the data."""
     shape, values = e.shape(node.inputs[0]), e.array(name)
     if values is None:
-        raise node.error(
-            f"{name!r} is computed at run time", "tvmconv needs scales of blocks as constants"
-        )
+        axis = channel_axis(node, shape, e.shape(name)) or 0
+        repeated = e.emit(op.repeat(e.value(name), block_size(node), axis), "repeated")
+        # the last block may be shorter
+        each = op.strided_slice(repeated, [axis], [0], [shape[axis]])
+        return _in(e, e.emit(each, "each"), name, dtype)
     e.reserve(node, 4 * int(np.prod(shape)))
     return constant(parameter(node, shape, values).astype(dtype))
 

@@ -50,7 +50,7 @@ def split(e: Emitter, node: Node) -> RelaxExpr | list[RelaxExpr]:
     cuts = np.cumsum(sizes)[:-1].tolist()
     if not cuts:
         return e.value(node.inputs[0])
-    if len(sizes) > _MAX_PARTS:
+    if len(sizes) > _MAX_PARTS or 0 in sizes:  # TVM's split refuses equal cuts
         x, bounds = e.value(node.inputs[0]), zip([0, *cuts], [*cuts, shape[axis]], strict=True)
         return [e.emit(op.strided_slice(x, [axis], [low], [high])) for low, high in bounds]
     parts = e.emit(op.split(e.value(node.inputs[0]), cuts, axis), "split")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -95,7 +96,9 @@ def _resize(
     axes = list(zip(shape, target, scales, strict=True))
     resized = [i for i, (size, length, scale) in enumerate(axes) if (length, scale) != (size, 1.0)]
     e.reserve(node, _TABLE_BYTES[mode] * sum(target[i] for i in resized))
-    coordinates = {i: _coordinates(node, transform, *axes[i]) for i in resized}
+    # onnxruntime picks the nearest element by float32 coordinates
+    kind = np.float32 if mode == "nearest" else np.float64
+    coordinates = {i: _coordinates(node, transform, *axes[i], kind) for i in resized}
     x = e.value(node.inputs[0])
     active = [i for i, c in coordinates.items() if not np.array_equal(c, np.arange(shape[i]))]
     if mode == "nearest":
@@ -110,6 +113,8 @@ def _resize(
             x = e.emit(op.take(x, constant(indices[axis]), axis, mode="clip"))
         return x
     exact = all(np.isclose(s * n, t) for s, n, t in zip(scales, shape, target, strict=True))
+    # TVM divides by the size less one
+    exact = exact and not (transform == "align_corners" and 1 in target[2:])
     if mode != "cubic" and _is_plane(e, node, active) and exact and transform in _RESIZE2D_MODES:
         return op.image.resize2d(
             x, target[2:], method="linear", coordinate_transformation_mode=transform,
@@ -154,25 +159,29 @@ def _repeats(indices: Mapping[int, Array], shape: tuple[int, ...], target: tuple
     )
 
 
-def _coordinates(node: Node, transform: str, size: int, length: int, scale: float) -> Array:
-    """Source coordinate of each output element, float64.
+def _coordinates(
+    node: Node, transform: str, size: int, length: int, scale: float, kind: type[np.floating[Any]]
+) -> Array:
+    """Source coordinate of each output element, computed in the type ``kind``.
 
-    ``length`` is the output's size; the transforms that use the output's size take the exact
-    product of input size and scale, as the specification says.
+    ``length`` is the output's size. The specification's formulas for ``align_corners`` and
+    ``half_pixel_symmetric`` take the product of input size and scale instead.
     """
-    x = np.arange(length, dtype=np.float64)
-    wanted = size * scale
+    x = np.arange(length, dtype=kind)
+    # in float32, as the output's size is computed
+    wanted = kind(np.float32(size) * np.float32(scale))
+    factor = kind(scale)
     if transform == "asymmetric":
-        return x / scale
+        return x / factor
     if transform == "align_corners":
-        return x * (size - 1) / (wanted - 1) if wanted != 1 else np.zeros(length)
+        return x * kind(size - 1) / (wanted - 1) if wanted != 1 else np.zeros(length)
     if transform == "pytorch_half_pixel":
-        return (x + 0.5) / scale - 0.5 if wanted > 1 else np.zeros(length)
+        return (x + 0.5) / factor - 0.5 if length > 1 else np.zeros(length)
     if transform == "half_pixel_symmetric":
         offset = size / 2 * (1 - length / wanted)
-        return offset + (x + 0.5) / scale - 0.5
+        return offset + (x + 0.5) / factor - 0.5
     if transform == "half_pixel":
-        return (x + 0.5) / scale - 0.5
+        return (x + 0.5) / factor - 0.5
     raise node.error(
         f"coordinate_transformation_mode={transform!r} is not supported", "use half_pixel"
     )
@@ -187,7 +196,9 @@ def _nearest(node: Node, rounding: str, coordinates: Array, size: int) -> Array:
     }
     if rounding not in functions:
         raise node.error(f"nearest_mode={rounding!r} is unknown", "use round_prefer_floor")
-    result: Array = np.clip(functions[rounding](coordinates), 0, size - 1).astype(np.int64)
+    # the half that is added must not round
+    exact = coordinates.astype(np.float64)
+    result: Array = np.clip(functions[rounding](exact), 0, size - 1).astype(np.int64)
     return result
 
 

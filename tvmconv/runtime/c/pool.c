@@ -269,6 +269,15 @@ static int64_t read_quota(int64_t unlimited) {
     return found == 2 && quota > 0 && period > 0 ? (quota + period - 1) / period : unlimited;
 }
 
+/* The number in TVMCONV_NUM_THREADS; 0 where it is not set, -1 where it is not a number from 1. */
+static int64_t threads_variable(void) {
+    const char *text = getenv("TVMCONV_NUM_THREADS");
+    if (text == NULL || *text == '\0') return 0;
+    char *end;
+    long limit = strtol(text, &end, 10);
+    return end == text || *end != '\0' || limit < 1 ? -1 : limit;
+}
+
 /* How many threads can run at a time: affinity, control group, TVMCONV_NUM_THREADS
  * or, without it, TVM_NUM_THREADS. */
 static int32_t allowed_cpus(void) {
@@ -284,9 +293,9 @@ static int32_t allowed_cpus(void) {
 #endif
     int64_t quota = read_quota(allowed);
     if (quota < allowed) allowed = quota;
-    const char *text = getenv("TVMCONV_NUM_THREADS");
-    if (text == NULL) text = getenv("TVM_NUM_THREADS");
-    long limit = text ? strtol(text, NULL, 10) : 0;
+    int64_t limit = threads_variable();
+    const char *text = limit ? NULL : getenv("TVM_NUM_THREADS");
+    if (text) limit = strtol(text, NULL, 10);
     if (limit > 0 && limit < allowed) allowed = limit;
     return allowed < 1 ? 1 : allowed > MOST_THREADS ? MOST_THREADS : (int32_t)allowed;
 }
@@ -295,6 +304,7 @@ int32_t tvmconv_pool_create(int32_t threads, tvmconv_pool **result) {
     void *memory;
     if (result == NULL || threads < 0 || threads > MOST_THREADS) return TVMCONV_INVALID;
     *result = NULL;
+    if (threads == 0 && threads_variable() < 0) return TVMCONV_INVALID;
     if (threads == 0) threads = allowed_cpus();
     size_t size = sizeof(tvmconv_pool) + (size_t)threads * sizeof(worker);
     if (posix_memalign(&memory, CACHE_LINE, size)) return TVMCONV_MEMORY;

@@ -259,6 +259,10 @@ int32_t tvmconv_create(const tvmconv_options *given, tvmconv_state **result, cha
     if (!processor_fits(program, message, size)) return TVMCONV_UNSUPPORTED;
     int32_t status = read_options(given, &options, message, size);
     if (status) return status;
+    if (threads_variable() < 0)
+        return refuse(message, size, TVMCONV_INVALID,
+                      "the environment variable TVMCONV_NUM_THREADS is not a number of threads. "
+                      "Expected a whole number from 1. Set one, or unset the variable");
 
     tvmconv_state *state = map_state(model, count_threads(&options, model->threads));
     if (state == NULL) {
