@@ -10,6 +10,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.machines.device import Device
 from tvmconv.tir.annotations import RESIDENT
 from tvmconv.tvm_api.types import PrimFunc
@@ -45,6 +46,7 @@ class Kernel:
         tensors = self.expression.compute(self.workload, self.machine, self.config)
         return te.create_prim_func(tensors).with_attr("global_symbol", symbol)
 
+    @compiler_lock()
     def prim_func(self, symbol: str = "main") -> PrimFunc:
         """The scheduled ``tirx.PrimFunc``, marked so that no later pass schedules it again.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvmconv.bench.gpu.state import gpu_state
 from tvmconv.core.workload import Conv2dWorkload
+from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.machines.gate import ensure_machine
@@ -265,6 +266,7 @@ def host_provenance() -> dict[str, Any]:
     return {"versions": versions(), "date": date}
 
 
+@compiler_lock()
 def _of_model(
     model: str | os.PathLike[str],
     machine: Device,
