@@ -19,7 +19,6 @@ import traceback
 from typing import Any
 
 from tvmconv.bench.peers.parent import die_with_parent
-from tvmconv.core.imports import import_tvm_without_torch
 from tvmconv.tuning.messages import receive, send
 
 _TEXT = 300
@@ -97,5 +96,4 @@ def _limit(request: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import_tvm_without_torch()
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -16,7 +16,6 @@ from tvmconv.bench.gpu.models import built_model
 from tvmconv.bench.gpu.probes import SOURCE
 from tvmconv.bench.variants import chosen_kernel, parse_variants
 from tvmconv.core.errors import ArtifactError, ConfigError, InputError, TvmconvError
-from tvmconv.core.imports import import_tvm_without_torch
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.host import host_cores
@@ -87,7 +86,7 @@ def compile_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
     rows = []
     workers = host_cores()
     spawn = get_context("spawn")
-    with ProcessPoolExecutor(workers, spawn, import_tvm_without_torch) as pool:
+    with ProcessPoolExecutor(workers, spawn) as pool:
         pending: list[tuple[Kernel, Future[dict[str, int] | str]]] = [
             (kernel, pool.submit(_compiled, kernel, plan.kernels)) for kernel in kernels
         ]

@@ -27,11 +27,9 @@ def prepare(case: Case, threads: int) -> Session:
     """The probe compiled for the bench's target."""
     from tvmconv.bench.gpu.driver import Gpu
     from tvmconv.bench.gpu.probes import Probes
-    from tvmconv.core.imports import import_tvm_without_torch
     from tvmconv.machines.cuda import CudaMachine
     from tvmconv.machines.targets import resolve_device
 
-    import_tvm_without_torch()
     machine = resolve_device(case.options["target"])
     assert isinstance(machine, CudaMachine)
     probes = Probes(Gpu().open(), machine, case.options.get("kernels"))
