@@ -1,8 +1,9 @@
-"""Interrupt builds at given moments in this process, and check that it is as good as new.
+"""Interrupt builds at given moments in this process, and check that it can build afterwards.
 
 ``python interrupted.py SECONDS...`` builds once for each moment, the first time with every import
-still to be done. Each build must end in ``KeyboardInterrupt``; then one is left alone and its
-result compared with onnxruntime's. Prints where each build was when the signal came.
+still to be done. Then one build is left alone and its result is compared with onnxruntime's.
+Prints a line for each moment: the stage that was reached, or ``lost`` where the build went on,
+and the seconds from the signal to the exception.
 """
 
 from __future__ import annotations
@@ -23,30 +24,37 @@ MODEL = small_network().SerializeToString()
 VALUE = np.random.default_rng(0).standard_normal((1, 3, 21, 20)).astype("float32")
 
 
-def interrupted_build(seconds: float) -> str:
-    """Build until a signal comes; the stage that was reached."""
-    stages = ["import"]
-    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+def interrupted_build(seconds: float) -> tuple[str, float]:
+    """Build until a signal comes; the stage that was reached, and how long the signal took."""
+    stages, sent = ["import"], [0.0]
+
+    def send() -> None:
+        sent[0] = time.monotonic()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(seconds, send)
     try:
         timer.start()
-        # held until the signal comes: Python loses exceptions in finalisers, as of a model
+        # held until the signal comes: Python loses exceptions in finalizers, as of a model
         model = tvmconv.build(MODEL, threads=1, progress=lambda stage, *_: stages.append(stage))
         model.run(VALUE)
-        stages.append("done")
-        time.sleep(10)
+        stages.append("done" if timer.is_alive() else "lost")
+        timer.join()
+        time.sleep(0.5)
     except KeyboardInterrupt:
-        return stages[-1]
-    raise RuntimeError("the signal was lost")
+        return stages[-1], time.monotonic() - sent[0]
+    return "lost", 0.0
 
 
 def main(moments: list[float]) -> None:
     handler = signal.getsignal(signal.SIGINT)
-    places = [interrupted_build(seconds) for seconds in moments]
+    for moment in moments:
+        stage, seconds = interrupted_build(moment)
+        print(f"{stage},{seconds:.2f}")
     assert signal.getsignal(signal.SIGINT) is handler
     outputs = tvmconv.build(MODEL, threads=1).run(VALUE)
     session = ort.InferenceSession(MODEL, providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(outputs[0], session.run(None, {"input": VALUE})[0], rtol=1e-4)
-    print(",".join(places))
 
 
 if __name__ == "__main__":

@@ -10,22 +10,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.errors import TvmconvError
-from tvmconv.core.interrupts import guard_imports, uninterrupted
+from tvmconv.core.interrupts import uninterrupted
 from tvmconv.core.version import __version__
 
 if TYPE_CHECKING:
+    import tvmconv.errors as errors
     import tvmconv.transform as transform
     from tvmconv.building import build
+    from tvmconv.machines.listing import targets
     from tvmconv.model import CompiledModel, load
 
-guard_imports()
-
-__all__ = ["CompiledModel", "TvmconvError", "__version__", "build", "load", "transform"]
+__all__ = [
+    "CompiledModel",
+    "TvmconvError",
+    "__version__",
+    "build",
+    "errors",
+    "load",
+    "targets",
+    "transform",
+]
 
 _LAZY = {
     "build": ("tvmconv.building", "build"),
     "CompiledModel": ("tvmconv.model", "CompiledModel"),
+    "errors": ("tvmconv.errors", None),
     "load": ("tvmconv.model", "load"),
+    "targets": ("tvmconv.machines.listing", "targets"),
     "transform": ("tvmconv.transform", None),
 }
 
@@ -34,7 +45,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'tvmconv' has no attribute {name!r}")
     module, attribute = _LAZY[name]
-    # the import system's own callbacks, which lose an exception, are guarded too
+    # an import of TVM that is left in the middle cannot be repeated
     with uninterrupted():
         value = import_module(module)
     value = getattr(value, attribute) if attribute else value

@@ -7,8 +7,6 @@ import os
 import signal
 import sys
 
-from tvmconv.core.imports import import_tvm_without_torch
-
 
 def main() -> None:
     """Run the command line; Ctrl-C while it is still being imported ends it without a word too."""
@@ -18,7 +16,6 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # names of files may be no text in the terminal's encoding, or in any
         sys.stdout.reconfigure(errors="backslashreplace")
-    import_tvm_without_torch()
     try:
         from tvmconv.cli.main import main as run_command
 

@@ -15,7 +15,6 @@ from tvmconv.core.arguments import function
 from tvmconv.core.interrupts import checkpoint, uninterrupted
 from tvmconv.core.printed import printable
 from tvmconv.machines.targets import TargetLike, resolve_device
-from tvmconv.runtime import forks
 
 if TYPE_CHECKING:
     import onnx
@@ -27,12 +26,11 @@ Progress = Callable[[str, int, int], None]
 
 # constants that a warning names
 _NAMED = 3
-# of warnings: build's caller, behind its two decorators
-_CALLER = 4
+# stack level of warnings: the caller of build, after its decorator
+_CALLER = 3
 
 
 @uninterrupted()
-@forks.native(lengthy=True)
 def build(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     target: TargetLike = "native",
@@ -117,6 +115,9 @@ def build(
     progress
         Called as ``progress(stage, done, total)`` while building.
 
+    Any number of threads may build at the same time. Reading and scheduling take turns behind a
+    lock; kernels are compiled side by side. Ctrl-C ends a build at the next kernel.
+
     Returns
     -------
     CompiledModel
@@ -148,20 +149,22 @@ def build(
     >>> model = tvmconv.build("resnet18.onnx")  # doctest: +SKIP
     >>> model.run({"input": np.zeros((1, 3, 224, 224), np.float32)})  # doctest: +SKIP
     """
-    from tvmconv.artifact.record import record_program
-    from tvmconv.compile.culprit import failing_kernels
-    from tvmconv.compile.network import compile_program
-    from tvmconv.compile.toolchain import Toolchain
-    from tvmconv.core.unexpected import carrying, delivered, reported
-    from tvmconv.frontend import read_model, to_relax
-    from tvmconv.frontend.inputs import fitted
-    from tvmconv.graph.lower import lower
-    from tvmconv.machines.cuda_native import native_gpu
-    from tvmconv.model import CompiledModel
-    from tvmconv.records.lookup import search_path
-    from tvmconv.runtime.gpu_options import GpuOptions
-    from tvmconv.selection.policy import check_precision, make_policy
-    from tvmconv.tvm_runtime.threads import prepare
+    from tvmconv.kernels.compiler_lock import compiler_lock
+
+    with compiler_lock():
+        from tvmconv.artifact.record import record_program
+        from tvmconv.compile.culprit import failing_kernels
+        from tvmconv.compile.network import compile_program
+        from tvmconv.compile.toolchain import Toolchain
+        from tvmconv.core.unexpected import carrying, delivered, reported
+        from tvmconv.frontend import read_model, to_relax
+        from tvmconv.frontend.inputs import fitted
+        from tvmconv.graph.lower import lower
+        from tvmconv.machines.cuda_native import native_gpu
+        from tvmconv.model import CompiledModel
+        from tvmconv.records.lookup import search_path
+        from tvmconv.runtime.gpu_options import GpuOptions
+        from tvmconv.selection.policy import check_precision, make_policy
 
     if progress is not None:
         progress = carrying(function(progress, "progress"), "progress")
@@ -185,9 +188,7 @@ def build(
         precision,
     )
     check_precision(policy, machine)
-    # constant folding would make this thread's pool with fewer workers, for good
-    prepare(machine.cores)
-    with delivered():
+    with delivered(), compiler_lock():
         report("read the model", 0, 1)
         with reported("reading the model"):
             loaded = read_model(model, shapes, fold_budget)
@@ -212,6 +213,7 @@ def build(
                 f"convolution(s), which run as plain loops, many times slower: {printable(names)}",
                 stacklevel=_CALLER,
             )
+    with delivered():
         report("generate code", 0, 1)
         with reported(lambda: failing_kernels(lowered.mod, lowered.calls, machine)):
             code = compile_program(

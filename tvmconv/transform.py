@@ -138,9 +138,12 @@ def ScheduleOperators(target: TargetLike = "native", threads: int | None = None)
 
     def transform(mod: IRModule, context: object) -> IRModule:
         from tvmconv.compile.external import compile_functions
+        from tvmconv.kernels.compiler_lock import compiler_lock
         from tvmconv.kernels.rules import schedule_module
 
-        return compile_functions(schedule_module(mod, machine), machine, lambda _var, _func: True)
+        with compiler_lock():
+            scheduled = schedule_module(mod, machine)
+        return compile_functions(scheduled, machine, lambda _var, _func: True)
 
     return _module_pass(transform, "tvmconv.ScheduleOperators")
 

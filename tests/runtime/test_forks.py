@@ -42,6 +42,29 @@ def test_forks_beside_a_build(busy_files: dict[int, Path]) -> None:
     assert ways("building", 8, busy_files[2]) <= {"0", "refused"}
 
 
+def test_a_child_of_a_builder_builds_and_ends() -> None:
+    """TVM's pool of threads, once it exists, would wait for threads that a child does not have."""
+    program = """
+import os, signal, sys
+import numpy as np, tvmconv
+from tests.small_network import small_network
+
+model = tvmconv.build(small_network(), threads=2)
+value = np.ones((1, 3, 21, 20), "float32")
+expected = model.run(value)[0]
+if (process := os.fork()) == 0:
+    signal.alarm(300)
+    assert np.array_equal(model.run(value)[0], expected)
+    assert np.array_equal(tvmconv.build(small_network(), threads=2).run(value)[0], expected)
+    sys.exit(5)
+print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert (done.stdout.strip(), done.stderr) == ("5", "")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("work", ["calling", "loading", "saving", "building"])
 @pytest.mark.parametrize("threads", [1, 2])

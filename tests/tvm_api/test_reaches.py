@@ -15,7 +15,7 @@ from tvm import relax, te, topi
 from tvm.relax.block_builder import DataflowScope
 
 from tvmconv.tvm_api import onnx_importer, op_pattern, target
-from tvmconv.tvm_api.relax import EXTERNAL_MODULES, begin_dataflow, end_dataflow
+from tvmconv.tvm_api.relax import EXTERNAL_MODULES, begin_dataflow, end_block
 from tvmconv.tvm_api.te import sum_from
 
 
@@ -66,14 +66,14 @@ def test_the_onnx_importer_converts_single_nodes_by_a_private_table_alone():
 
 
 def test_a_dataflow_block_of_the_builder_goes_to_the_function_around():
-    """``begin_dataflow`` and ``end_dataflow`` are what its own scope calls."""
+    """``begin_dataflow`` and ``end_block`` are what its own scope calls."""
     source = inspect.getsource(DataflowScope)
     assert "_func._blocks.append(block)" in source
     x = relax.Var("x", relax.TensorType((2,), "float32"))
     builder = relax.BlockBuilder()
     begin_dataflow(builder)
     var = builder.emit_output(relax.op.abs(x))
-    block = end_dataflow(builder)
+    block = end_block(builder)
     assert isinstance(block, relax.DataflowBlock)
     assert [binding.var for binding in block.bindings] == [var]
 

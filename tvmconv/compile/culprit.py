@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from tvmconv.core.decision import KernelCall
+from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import processor
@@ -14,6 +15,7 @@ from tvmconv.tvm_api.types import Binding, IRModule, Pass, PrimFunc
 Part = TypeVar("Part")
 
 
+@compiler_lock()
 def failing_kernels(mod: IRModule, calls: Iterable[KernelCall], machine: Device) -> str:
     """The layers whose function cannot be scheduled or compiled, in words.
 

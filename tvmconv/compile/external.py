@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmconv.compile.joined import Line, is_plain
+from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.machines.record import Machine
 from tvmconv.tir.general.c_functions import PACKED
 from tvmconv.tir.pipeline import compile_function, joined_calls
@@ -55,6 +56,21 @@ def compile_functions(
         The module without these functions, their calls as ``call_dps_packed``. What each of these
         calls in its turn is told by the attribute :data:`CALLS`.
     """
+    with compiler_lock():
+        replace = _replaced(mod, wanted)
+    if replace is None:
+        return mod
+    compiled = compile_function(ir.IRModule(replace.code), machine, calls=joined_calls).as_import()
+    attributes = dict(mod.attrs) if mod.attrs else {}
+    attributes[EXTERNAL_MODULES] = [*attributes.get(EXTERNAL_MODULES, []), compiled]
+    attributes[CALLS] = {**attributes.get(CALLS, {}), **replace.calls}
+    rewritten = replace.builder_.get()
+    kept = {var: func for var, func in rewritten.functions_items() if var not in replace.chosen}
+    return ir.IRModule(kept, attrs=attributes)
+
+
+def _replaced(mod: IRModule, wanted: Callable[[GlobalVar, PrimFunc], bool]) -> _Replacement | None:
+    """The rewritten module and the functions to compile; None if there are none."""
     functions = dict(mod.functions_items())
     search = _Calls()
     for func in functions.values():
@@ -69,21 +85,15 @@ def compile_functions(
         and wanted(var, func)
     }
     if not chosen:
-        return mod
-    attributes = dict(mod.attrs) if mod.attrs else {}
-    libraries = list(attributes.get(EXTERNAL_MODULES, []))
+        return None
+    libraries = mod.attrs.get(EXTERNAL_MODULES, []) if mod.attrs else []
     # a later pass may give a function the name of one that is gone from the module, but lives on
     # in an earlier library
     replace = _Replacement(mod, chosen, f"tvmconv{len(libraries)}_")
     for var, func in functions.items():
         if isinstance(func, relax.Function):
             replace.builder_.update_func(var, replace.rewritten(func))
-    compiled = compile_function(ir.IRModule(replace.code), machine, calls=joined_calls).as_import()
-    attributes[EXTERNAL_MODULES] = [*libraries, compiled]
-    attributes[CALLS] = {**attributes.get(CALLS, {}), **replace.calls}
-    rewritten = replace.builder_.get()
-    kept = {var: func for var, func in rewritten.functions_items() if var not in chosen}
-    return ir.IRModule(kept, attrs=attributes)
+    return replace
 
 
 @visitor
@@ -117,6 +127,7 @@ class _Replacement(PyExprMutator):
     def __init__(self, mod: IRModule, chosen: dict[GlobalVar, PrimFunc], prefix: str) -> None:
         super().__init__(mod)
         self.mod = mod
+        self.chosen = chosen
         self.prefix = prefix
         self.code: dict[str, PrimFunc] = {}
         self.kernels: dict[GlobalVar, str] = {}

@@ -11,6 +11,7 @@ from tvmconv.compile.c_text import literal
 from tvmconv.compile.cuda_compiler import compile_fatbins
 from tvmconv.core.interrupts import checkpoint
 from tvmconv.core.launch import Launch
+from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.host import host_cores
 from tvmconv.program.program import Program
@@ -67,7 +68,8 @@ def compile_gpu(functions: Any, machine: CudaMachine) -> GpuCode:
     count = min(len(ordered), host_cores())
     codes = []
     for first in range(count):
-        codes.append(cuda_code(ir.IRModule(dict(ordered[first::count])), machine))
+        with compiler_lock():
+            codes.append(cuda_code(ir.IRModule(dict(ordered[first::count])), machine))
         checkpoint()
     made = compile_fatbins([code.source for code in codes], machine)
     checkpoint()

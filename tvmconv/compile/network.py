@@ -24,6 +24,7 @@ from tvmconv.compile.toolchain import SOURCES, Toolchain, libraries, usual_drive
 from tvmconv.compile.weights import IN_MEMORY, content, digest, gathered
 from tvmconv.core.tensor import TensorInfo
 from tvmconv.core.version import __version__
+from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.machines.cuda import CudaMachine
 from tvmconv.machines.device import Device
 from tvmconv.machines.features import required_features
@@ -77,9 +78,10 @@ def compile_program(
     ModelError
         If an operator needs TVM's virtual machine or runtime; names it.
     """
-    module = scheduled(lowered.mod, machine)
     calls, decisions = getattr(lowered, "calls", ()), getattr(lowered, "decisions", ())
-    program, functions = collect(module, inputs, outputs, calls, decisions)
+    with compiler_lock():
+        module = scheduled(lowered.mod, machine)
+        program, functions = collect(module, inputs, outputs, calls, decisions)
     objects = _BACK_ENDS[machine.kind](functions, machine, program)
     program = replace(
         program,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +15,14 @@ from tvmconv.core.interrupts import checkpoint
 from tvmconv.machines.host import host_cores
 from tvmconv.machines.record import Machine
 from tvmconv.program.program import Place, Program
+from tvmconv.runtime import forks
 from tvmconv.tir.general.c_functions import NATURAL
 from tvmconv.tir.general.record_vector_code import recorded_code
 from tvmconv.tir.general.record_workspace import recorded
 from tvmconv.tir.pipeline import c_calls, compile_function
+
+# how late Ctrl-C is seen while kernels are compiled
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -65,29 +69,28 @@ def compile_objects(functions: Any, machine: Machine, program: Program) -> Objec
     for _, func in sorted(functions.functions_items(), key=lambda item: str(item[0].name_hint)):
         symbol = str(func.attrs["global_symbol"])
         named[symbol] = func.with_attr(NATURAL, natural.get(symbol, ()))
-    with (
-        tempfile.TemporaryDirectory(prefix="tvmconv-") as folder,
-        recorded() as workspace,
-        recorded_code() as vectors,
-        ThreadPoolExecutor(host_cores(), "tvmconv-compile") as pool,
-    ):
+    pool = ThreadPoolExecutor(host_cores(), "tvmconv-compile")
+    with recorded() as workspace, recorded_code() as vectors:
 
+        @forks.native(lengthy=True)
         def compile_one(symbol: str) -> bytes:
-            path = Path(folder) / f"{symbol}.o"
-            code = compile_function(named[symbol], machine, calls=c_calls)
-            code.write_object(path)
-            content = path.read_bytes()
-            path.unlink()
-            return content
+            with tempfile.TemporaryDirectory(prefix="tvmconv-") as folder:
+                path = Path(folder) / "kernel.o"
+                compile_function(named[symbol], machine, calls=c_calls).write_object(path)
+                return path.read_bytes()
 
         # TVM's passes and LLVM run without Python's lock; contexts carry the records along
         jobs = {symbol: pool.submit(copy_context().run, compile_one, symbol) for symbol in named}
+        pending = set(jobs.values())
         try:
-            for job in as_completed(jobs.values()):
-                job.result()
+            while pending:
+                done, pending = wait(pending, _POLL_SECONDS, FIRST_COMPLETED)
+                for job in done:
+                    job.result()
                 checkpoint()
         finally:
-            pool.shutdown(cancel_futures=True)
+            # a kernel may take LLVM seconds, so Ctrl-C leaves it to its thread
+            pool.shutdown(wait=False, cancel_futures=True)
         code = {symbol: job.result() for symbol, job in jobs.items()}
         return Objects(code, workspace, vectors if machine.vector.scalable else {})
 

@@ -16,6 +16,7 @@ from tvmconv.graph.match import fuse_layers
 from tvmconv.graph.read import read_function
 from tvmconv.graph.rewrite.interleaved import order_phases
 from tvmconv.graph.rewrite.normalize import normalise
+from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.machines.device import Device
 from tvmconv.machines.record import Machine
 from tvmconv.selection.overrides import check_used
@@ -80,6 +81,7 @@ def plan_module(
     return PlannedGraph(graph, plan_layouts(graph, machine, policy=policy, progress=progress))
 
 
+@compiler_lock()
 def plan_model(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     machine: Device,
@@ -91,6 +93,7 @@ def plan_model(
     return plan_module(_imported(model, shapes, fold_budget), machine, policy)
 
 
+@compiler_lock()
 def prepared_model(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     machine: Device,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from tvmconv.compile.external import compile_functions
 from tvmconv.core.printed import printable
 from tvmconv.graph.emit.emitter import Emitter
 from tvmconv.graph.emit.graph import emit_graph
@@ -13,7 +14,9 @@ from tvmconv.graph.layout import plan_layouts
 from tvmconv.graph.match import CONV
 from tvmconv.graph.prelude import prepare
 from tvmconv.graph.read import Bound, is_readable, read_bindings, value_of
+from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.kernels.kernel import Kernel
+from tvmconv.kernels.rules import SCHEDULED, schedule_function
 from tvmconv.machines.record import Machine
 from tvmconv.selection.overrides import check_used
 from tvmconv.selection.policy import Policy
@@ -29,6 +32,13 @@ def substitute(mod: IRModule, machine: Machine, policy: Policy | None) -> IRModu
     Convolution kernels and other functions that must not be merged with their neighbours come
     out as machine code; element-wise functions as plain tensor expressions.
     """
+    scheduled, added = _scheduled(mod, machine, policy)
+    return compile_functions(scheduled, machine, lambda var, _func: var.name_hint in added)
+
+
+@compiler_lock()
+def _scheduled(mod: IRModule, machine: Machine, policy: Policy | None) -> tuple[IRModule, set[str]]:
+    """The module with scheduled kernels, and the names of the functions to compile."""
     visitor = _Substitution(mod, machine, policy)
     for var, func in mod.functions_items():
         if isinstance(func, relax.Function) and not (func.attrs and func.attrs.get("Primitive")):
@@ -39,10 +49,10 @@ def substitute(mod: IRModule, machine: Machine, policy: Policy | None) -> IRModu
         warnings.warn(
             f"SubstituteConv2d left {printable(', '.join(visitor.skipped))} alone: the weight is "
             "not a constant of static float32 type. Bind it with relax.transform.BindParams first.",
-            stacklevel=2,
+            stacklevel=4,
         )
     result = without_unused(visitor.builder_.get(), visitor.replaced)
-    return _compile_opaque(result, mod, machine)
+    return _scheduled_opaque(result, mod, machine)
 
 
 @mutator
@@ -94,7 +104,7 @@ class _Substitution(PyExprMutator):
             mine, remaining = remaining[:count], remaining[count:]
             expr = relax.Tuple(mine) if isinstance(bound, list) else mine[0]
             self.set_var_remap(var, self.builder_.emit_output(expr, name_hint=str(var.name)))
-        return relax.end_dataflow(self.builder_)
+        return relax.end_block(self.builder_)
 
 
 def _parts(bound: Bound) -> list[Arg]:
@@ -139,13 +149,12 @@ def _constant_based(value: Arg) -> bool:
     return made is not None and bool(made.inputs) and all(map(_constant_based, made.inputs))
 
 
-def _compile_opaque(mod: IRModule, before: IRModule, machine: Machine) -> IRModule:
-    """Compile the functions that the substitution added and nothing may be merged with."""
-    from tvmconv.compile.external import compile_functions
-    from tvmconv.kernels.rules import SCHEDULED, schedule_function
-
+def _scheduled_opaque(
+    mod: IRModule, before: IRModule, machine: Machine
+) -> tuple[IRModule, set[str]]:
+    """Schedule the functions that the substitution added and nothing may be merged with."""
     known = {var.name_hint for var in before.get_global_vars()}
-    functions, added = {}, set()
+    functions, added = {}, set[str]()
     for var, func in mod.functions_items():
         if isinstance(func, tirx.PrimFunc) and func.attrs and var.name_hint not in known:
             done = func.attrs.get(SCHEDULED)
@@ -153,5 +162,4 @@ def _compile_opaque(mod: IRModule, before: IRModule, machine: Machine) -> IRModu
                 func = func if done else schedule_function(func, machine)
                 added.add(var.name_hint)
         functions[var] = func
-    scheduled = ir.IRModule(functions, attrs=mod.attrs)
-    return compile_functions(scheduled, machine, lambda var, _func: var.name_hint in added)
+    return ir.IRModule(functions, attrs=mod.attrs), added

@@ -13,6 +13,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.datatypes import refusal
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.gemm_workload import GemmWorkload
+from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.kernels.families import schedules_of
 from tvmconv.machines.record import Machine
 from tvmconv.tvm_api.types import PrimFunc
@@ -40,6 +41,7 @@ class GemmKernel:
 
         return te.create_prim_func(compute(self.workload, self.machine, self.config))
 
+    @compiler_lock()
     def prim_func(self, symbol: str = "main") -> PrimFunc:
         """The scheduled ``tirx.PrimFunc``."""
         from tvmconv.kernels.rules import SCHEDULED

@@ -10,6 +10,7 @@ from tvmconv.core.config import Config
 from tvmconv.core.errors import ConfigError
 from tvmconv.core.workload import Conv2dWorkload
 from tvmconv.kernels import registry
+from tvmconv.kernels.compiler_lock import compiler_lock
 from tvmconv.machines.device import Device
 from tvmconv.tir.annotations import RESIDENT
 from tvmconv.tvm_api.types import PrimFunc
@@ -52,6 +53,7 @@ class Kernel:
         assert module is not None
         return float(module.predicted_cycles(self.workload, self.machine, self.config))
 
+    @compiler_lock()
     def prim_func(self, symbol: str = "main") -> PrimFunc:
         """The scheduled ``tirx.PrimFunc``, marked so that no later pass schedules it again.
 

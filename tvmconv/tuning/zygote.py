@@ -18,7 +18,6 @@ import sys
 import traceback
 from typing import Any
 
-from tvmconv.core.imports import import_tvm_without_torch
 from tvmconv.measuring.parent import die_with_parent
 from tvmconv.tuning.messages import receive, send
 
@@ -97,5 +96,4 @@ def _limit(request: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import_tvm_without_torch()
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -86,7 +86,7 @@ EXTERNAL_MODULES = "external_mods"
 
 
 def begin_dataflow(builder: Any) -> None:
-    """Open a dataflow block that :func:`end_dataflow` closes.
+    """Open a dataflow block that :func:`end_block` closes.
 
     ``BlockBuilder.dataflow()`` hands its block to the function that the builder is inside of,
     and a mutator, which returns each block, is inside of none: its own methods call these two.
@@ -94,8 +94,8 @@ def begin_dataflow(builder: Any) -> None:
     builder._begin_dataflow_block()
 
 
-def end_dataflow(builder: Any) -> types.BindingBlock:
-    """The block that :func:`begin_dataflow` opened."""
+def end_block(builder: Any) -> types.BindingBlock:
+    """Close the innermost block, for example one that :func:`begin_dataflow` opened."""
     return builder._end_block()
 
 
@@ -125,7 +125,7 @@ __all__ = [
     "call_dps_packed",
     "call_tir",
     "const",
-    "end_dataflow",
+    "end_block",
     "mutator",
     "op",
     "transform",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from tvmconv.core.errors import ModelError
+from tvmconv.core.interrupts import checkpoint
 from tvmconv.core.unexpected import summary
 from tvmconv.frontend.convert.emitter import Emitter
 from tvmconv.frontend.convert.registry import CONVERTERS, Converter
@@ -47,14 +48,15 @@ def convert_graph(graph: Graph, budget: int) -> IRModule:
         param = relax.Var(info.name, relax.TensorType(info.shape, info.dtype))
         emitter.define(info.name, param)
         params.append(param)
-    failure: ModelError | MemoryError | None = None
+    failure: BaseException | None = None
     with builder.function("main", params):
         with builder.dataflow():
             try:
                 for node, converter in zip(graph.nodes, converters, strict=True):
+                    checkpoint()
                     _convert_node(emitter, node, converter)
                 results = [emitter.value(info.name) for info in graph.outputs]
-            except (ModelError, MemoryError) as error:
+            except (ModelError, MemoryError, KeyboardInterrupt) as error:
                 # leave the builder's scopes in order: it complains on stderr otherwise
                 failure, results = error, params
             result = results[0] if len(results) == 1 else relax.Tuple(results)

@@ -25,13 +25,11 @@ def version() -> str:
 
 def prepare(case: Case, threads: int) -> Session:
     """The probe compiled for the bench's target."""
-    from tvmconv.core.imports import import_tvm_without_torch
     from tvmconv.lab.bench.gpu.probes import Probes
     from tvmconv.machines.cuda import CudaMachine
     from tvmconv.machines.targets import resolve_device
     from tvmconv.measuring.gpu.driver import Gpu
 
-    import_tvm_without_torch()
     machine = resolve_device(case.options["target"])
     assert isinstance(machine, CudaMachine)
     probes = Probes(Gpu().open(), machine, case.options.get("kernels"))

@@ -20,9 +20,6 @@ def version() -> str:
 
 def prepare(case: Case, threads: int) -> Session:
     """A product or a layer where the options name a workload, else the whole model."""
-    from tvmconv.core.imports import import_tvm_without_torch
-
-    import_tvm_without_torch()
     if "product" in case.options:
         return _product(case, threads)
     if "workload" in case.options:

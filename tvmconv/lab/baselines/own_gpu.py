@@ -25,9 +25,6 @@ def version() -> str:
 
 def prepare(case: Case, threads: int) -> Session:
     """A layer where the options name a workload, else the whole model."""
-    from tvmconv.core.imports import import_tvm_without_torch
-
-    import_tvm_without_torch()
     return (_layer if "workload" in case.options else _model)(case)
 
 

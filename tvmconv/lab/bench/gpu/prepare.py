@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmconv.core.errors import ArtifactError, ConfigError, InputError, TvmconvError
-from tvmconv.core.imports import import_tvm_without_torch
 from tvmconv.kernels.kernel import Kernel
 from tvmconv.lab.bench.cases import batched_model
 from tvmconv.lab.bench.contenders import build_algorithms, builds
@@ -88,7 +87,7 @@ def compile_plan(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Re
     rows = []
     workers = host_cores()
     spawn = get_context("spawn")
-    with ProcessPoolExecutor(workers, spawn, import_tvm_without_torch) as pool:
+    with ProcessPoolExecutor(workers, spawn) as pool:
         pending: list[tuple[Kernel, Future[dict[str, int] | str]]] = [
             (kernel, pool.submit(_compiled, kernel, plan.kernels)) for kernel in kernels
         ]
