@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvmconv.kernels.families import schedules_of
 from tvmconv.machines.device import Device
 from tvmconv.tir.constants_first import ConstantsFirst
+from tvmconv.tir.infinite_extremes import InfiniteExtremes
 from tvmconv.tir.intrinsics import VectorisableMath
 from tvmconv.tir.rewrite import transformed
 from tvmconv.tvm_api.types import IRModule, PrimFunc
@@ -40,7 +41,7 @@ def schedule_function(func: PrimFunc, machine: Device) -> PrimFunc:
             continue
         if schedule is None:
             continue
-        scheduled = schedule.mod["main"]
+        scheduled = transformed(schedule.mod["main"], InfiniteExtremes())
         if func.attrs and "global_symbol" in func.attrs:
             scheduled = scheduled.with_attr("global_symbol", func.attrs["global_symbol"])
         return scheduled.with_attr(SCHEDULED, True)
